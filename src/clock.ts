@@ -1,0 +1,37 @@
+/** Time as a dependency: everything that waits takes a `Clock`, so that tests decide when time passes. */
+
+export interface Timer {
+  /** Stops the timer; harmless when it has fired already. */
+  cancel(): void;
+}
+
+export interface Clock {
+  /** Milliseconds since the epoch. */
+  now(): number;
+  /** Runs `callback` once, after `afterMs` milliseconds. */
+  setTimer(afterMs: number, callback: () => void): Timer;
+}
+
+/** The real clock. Its timers do not keep the process alive. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  setTimer(afterMs, callback) {
+    const timeout = setTimeout(callback, afterMs);
+    timeout.unref();
+    return { cancel: () => clearTimeout(timeout) };
+  },
+};
+
+/** Resolves after `afterMs` milliseconds, or at once when the signal aborts. */
+export function sleep(clock: Clock, afterMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const finish = () => {
+      timer.cancel();
+      signal?.removeEventListener('abort', finish);
+      resolve();
+    };
+    const timer = clock.setTimer(afterMs, finish);
+    signal?.addEventListener('abort', finish);
+  });
+}

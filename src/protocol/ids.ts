@@ -1,0 +1,29 @@
+/**
+ * Identifiers of the two sides, as types that do not mix: a client's request id can never be sent
+ * upstream, nor an upstream id to a client, without the compiler objecting.
+ */
+
+declare const brand: unique symbol;
+type Branded<Base, Name extends string> = Base & { readonly [brand]: Name };
+
+/** Our own id of one logical call over all its rounds: 128 random bits, base64url. */
+export type CallId = Branded<string, 'CallId'>;
+/** The JSON-RPC id of a request that a modern client sent us. */
+export type ClientRequestId = Branded<string | number, 'ClientRequestId'>;
+/** The JSON-RPC id of a request that we sent to a legacy server. */
+export type UpstreamRequestId = Branded<number, 'UpstreamRequestId'>;
+/** The JSON-RPC id of a request that a legacy server sent to us; `0` and strings are normal. */
+export type ServerRequestId = Branded<string | number, 'ServerRequestId'>;
+/** The legacy server's `Mcp-Session-Id`. It is a credential: it never reaches a client or a log. */
+export type SessionId = Branded<string, 'SessionId'>;
+/** The key under which a client sees an input request (`inputRequests` and `inputResponses`). */
+export type InputKey = Branded<string, 'InputKey'>;
+
+export const callId = (value: string): CallId => value as CallId;
+export const clientRequestId = (value: string | number): ClientRequestId =>
+  value as ClientRequestId;
+export const upstreamRequestId = (value: number): UpstreamRequestId => value as UpstreamRequestId;
+export const serverRequestId = (value: string | number): ServerRequestId =>
+  value as ServerRequestId;
+export const sessionId = (value: string): SessionId => value as SessionId;
+export const inputKey = (value: string): InputKey => value as InputKey;

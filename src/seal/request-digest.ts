@@ -1,0 +1,20 @@
+/** What a pointer is bound to besides its target: a digest of everything in the request that counts. */
+import { createHash } from 'node:crypto';
+import type { JsonObject } from '../protocol/json.ts';
+import { canonicalJson } from './canonical-json.ts';
+
+/** Members that a retry must or may change: they are no part of what was asked for. */
+const CHANGES_BETWEEN_ROUNDS: readonly string[] = ['_meta', 'inputResponses', 'requestState'];
+
+/**
+ * In: the method and params of a client's request. Out: SHA-256 as base64url, the same for the first
+ * request and its faithful retries (MRTR, server requirement 5). Vendor members count too, and absent
+ * `arguments` equal empty ones, since clients drop empty objects as they like.
+ */
+export function requestDigest(method: string, params: JsonObject): string {
+  const salient = Object.entries({ arguments: {}, ...params }).filter(
+    ([member]) => !CHANGES_BETWEEN_ROUNDS.includes(member),
+  );
+  const text = canonicalJson({ method, params: Object.fromEntries(salient) });
+  return createHash('sha256').update(text).digest('base64url');
+}

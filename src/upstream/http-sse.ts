@@ -1,0 +1,158 @@
+/**
+ * The HTTP+SSE transport of 2024-11-05, seen from the client: one GET stream that carries everything
+ * the server says, and an endpoint, named by its first event, that takes POSTs. When the stream ends,
+ * the session is over; there is no resumption.
+ */
+import type { Clock } from '../clock.ts';
+import type { ServerRequestId, UpstreamRequestId } from '../protocol/ids.ts';
+import type { JsonObject } from '../protocol/json.ts';
+import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
+import type { LegacyRevision } from '../protocol/revisions.ts';
+import { readEventStream } from './event-stream.ts';
+import { parseJson, type HttpAnswer, type HttpClient } from './http-client.ts';
+import type { CallerHeaders, OutgoingRequest, Transport, TransportListener } from './transport.ts';
+import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
+
+const ENDPOINT_WAIT_MS = 5_000;
+/** A server whose stream is gone may never answer a POST, so a POST has its own bound. */
+const POST_WAIT_MS = 10_000;
+
+export class HttpSseTransport implements Transport {
+  readonly kind = 'http-sse';
+  readonly hasSession = true;
+  readonly #http: HttpClient;
+  readonly #listener: TransportListener;
+  readonly #clock: Clock;
+  readonly #abort = new AbortController();
+  #endpoint: URL | null = null;
+  #revision: LegacyRevision | null = null;
+
+  constructor(http: HttpClient, listener: TransportListener, clock: Clock) {
+    this.#http = http;
+    this.#listener = listener;
+    this.#clock = clock;
+  }
+
+  async open(headers: CallerHeaders): Promise<void> {
+    const answer = await this.#http.send({
+      method: 'GET',
+      headers: { ...headers, accept: 'text/event-stream' },
+      signal: this.#abort.signal,
+    });
+    if (answer.status >= 400) throw await this.#http.failureOf(answer, false);
+    if (answer.mediaType !== 'text/event-stream') {
+      answer.body.on('error', () => {}).destroy();
+      throw notThisTransport('a GET did not open an event stream');
+    }
+    this.#endpoint = await this.#awaitEndpoint(answer);
+  }
+
+  useRevision(revision: LegacyRevision): void {
+    this.#revision = revision;
+  }
+
+  async request(request: OutgoingRequest, headers: CallerHeaders): Promise<void> {
+    const { id, method, params } = request;
+    await this.#post({ jsonrpc: '2.0', id, method, params }, headers);
+  }
+
+  async notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void> {
+    await this.#post({ jsonrpc: '2.0', method, params }, headers);
+  }
+
+  async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
+    await this.#post({ jsonrpc: '2.0', id, ...reply } as JsonObject, headers);
+  }
+
+  async openStandaloneStream(): Promise<boolean> {
+    return true;
+  }
+
+  abandon(_id: UpstreamRequestId): void {}
+
+  async close(): Promise<void> {
+    this.#abort.abort();
+  }
+
+  /** Reads the one stream from its first event on; resolves with the endpoint that it names. */
+  #awaitEndpoint(answer: HttpAnswer): Promise<URL> {
+    return new Promise((resolve, reject) => {
+      const timer = this.#clock.setTimer(ENDPOINT_WAIT_MS, () =>
+        fail(notThisTransport(`no "endpoint" event within ${ENDPOINT_WAIT_MS} ms`)),
+      );
+      const fail = (failure: UpstreamFailure) => {
+        timer.cancel();
+        answer.body.on('error', () => {}).destroy();
+        reject(failure);
+      };
+      let named = false;
+      const handlers = {
+        retry: () => {},
+        event: ({ event, data }: { event: string; data: string }) => {
+          if (event === 'endpoint' && !named) {
+            const endpoint = sameOrigin(data, this.#http.url);
+            if (endpoint === null)
+              return fail(notThisTransport('the endpoint is on another origin'));
+            named = true;
+            timer.cancel();
+            resolve(endpoint);
+          } else if (event === 'message' && data !== '') {
+            this.#dispatch(data);
+          }
+        },
+      };
+      readEventStream(answer.body, this.#http.maxEventBytes, handlers)
+        .then(() => streamEnded(), asStreamFailure)
+        .then((failure) => {
+          if (!named) fail(failure);
+          else if (!this.#abort.signal.aborted) this.#listener.closed(failure);
+        });
+    });
+  }
+
+  #dispatch(data: string): void {
+    const value = parseJson(data);
+    for (const element of Array.isArray(value) ? value : [value]) {
+      this.#listener.message(readMessage(element), { stream: 'standalone' });
+    }
+  }
+
+  async #post(message: JsonObject, headers: CallerHeaders): Promise<void> {
+    if (this.#endpoint === null) throw notThisTransport('the transport is not open');
+    const answer = await this.#http.send({
+      method: 'POST',
+      url: this.#endpoint,
+      headers: {
+        ...headers,
+        'content-type': 'application/json',
+        accept: 'application/json',
+        ...(this.#revision === null ? {} : { 'mcp-protocol-version': this.#revision }),
+      },
+      body: JSON.stringify(message),
+      signal: AbortSignal.any([this.#abort.signal, AbortSignal.timeout(POST_WAIT_MS)]),
+    });
+    if (answer.status >= 400) throw await this.#http.failureOf(answer, true);
+    answer.body.on('error', () => {}).resume();
+  }
+}
+
+function streamEnded(): UpstreamFailure {
+  return new UpstreamFailure('upstream_unavailable', 'the event stream of the session ended', {
+    mayHaveActed: true,
+  });
+}
+
+function asStreamFailure(error: unknown): UpstreamFailure {
+  return asUpstreamFailure(error, true);
+}
+
+function notThisTransport(problem: string): UpstreamFailure {
+  return new UpstreamFailure('upstream_protocol_error', problem, { mayHaveActed: false });
+}
+
+/** Resolves the endpoint against the stream's URL; another origin is refused, since it would make us
+ * send the caller's credentials wherever an upstream likes. */
+function sameOrigin(data: string, base: URL): URL | null {
+  const url = URL.canParse(data, base.href) ? new URL(data, base) : null;
+  return url !== null && url.origin === base.origin ? url : null;
+}

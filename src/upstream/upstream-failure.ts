@@ -1,0 +1,71 @@
+/** Every way in which a legacy server can fail us below JSON-RPC, as one error with a stable code. */
+
+export type UpstreamFailureCode =
+  /** The server does not know our session (any more). */
+  | 'session_gone'
+  /** 401 or 403: the caller's credentials are not good enough. */
+  | 'unauthorized'
+  /** 429 or 503. */
+  | 'upstream_busy'
+  /** No connection, a connection that broke, or another 5xx. */
+  | 'upstream_unavailable'
+  /** No answer within the configured time. */
+  | 'upstream_timeout'
+  /** An answer that is not MCP: HTML, a redirect, a compressed body, an event beyond the limit. */
+  | 'upstream_protocol_error';
+
+export interface UpstreamFailureDetails {
+  /** False only when the server certainly did not act on the request. */
+  readonly mayHaveActed: boolean;
+  readonly httpStatus?: number;
+  readonly wwwAuthenticate?: string;
+  readonly retryAfterMs?: number;
+  readonly cause?: unknown;
+}
+
+/** Thrown by the upstream room. `message` is for the operator's log, never for a client. */
+export class UpstreamFailure extends Error {
+  readonly code: UpstreamFailureCode;
+  readonly details: UpstreamFailureDetails;
+
+  constructor(code: UpstreamFailureCode, message: string, details: UpstreamFailureDetails) {
+    super(message, { cause: details.cause });
+    this.name = 'UpstreamFailure';
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** Any thrown value as an `UpstreamFailure`; what is not one already was a broken connection. */
+export function asUpstreamFailure(error: unknown, mayHaveActed: boolean): UpstreamFailure {
+  if (error instanceof UpstreamFailure) return error;
+  const code = errorCode(error);
+  if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') {
+    return new UpstreamFailure('upstream_timeout', 'the upstream did not answer in time', {
+      mayHaveActed,
+      cause: error,
+    });
+  }
+  const neverSent = NEVER_SENT.has(code);
+  const text = error instanceof Error ? error.message : String(error);
+  return new UpstreamFailure('upstream_unavailable', `no usable connection: ${text || code}`, {
+    mayHaveActed: mayHaveActed && !neverSent,
+    cause: error,
+  });
+}
+
+/** Errors of a connection that was never made, so nothing can have been executed. */
+const NEVER_SENT = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+]);
+
+function errorCode(error: unknown): string {
+  if (error instanceof AggregateError) return errorCode(error.errors[0]);
+  if (typeof error === 'object' && error !== null && 'code' in error) return String(error.code);
+  return '';
+}

@@ -1,0 +1,212 @@
+/**
+ * One legacy server behind a route: finds out which transport it speaks, and opens sessions with it.
+ */
+import type { Clock } from '../clock.ts';
+import { EMPTY_PROFILE, isInteractive, type ClientProfile } from '../protocol/client-profile.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { ErrorCode, readMessage } from '../protocol/json-rpc.ts';
+import { Meta } from '../protocol/meta.ts';
+import { MODERN_REVISION, type LegacyRevision } from '../protocol/revisions.ts';
+import { readEventStream } from './event-stream.ts';
+import { HttpClient, parseJson, type HttpAnswer } from './http-client.ts';
+import { HttpSseTransport } from './http-sse.ts';
+import { Session, type SessionOptions } from './session.ts';
+import { StreamableHttpTransport } from './streamable-http.ts';
+import type { CallerHeaders, Transport, TransportListener } from './transport.ts';
+import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
+
+export type LegacyTransport = Transport['kind'];
+export type UpstreamKind = LegacyTransport | 'modern';
+
+export interface UpstreamOptions {
+  readonly url: URL;
+  readonly transport: 'auto' | LegacyTransport;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly connectTimeoutMs: number;
+  readonly headersTimeoutMs: number;
+  readonly maxBodyBytes: number;
+  readonly maxEventBytes: number;
+  readonly pingIntervalMs: number;
+  readonly statefulWithoutSessionId: boolean;
+  /** What the gateway calls itself towards the server when the client gave no name. */
+  readonly gatewayInfo: { readonly name: string; readonly version: string };
+}
+
+export interface SessionRequest {
+  readonly profile: ClientProfile;
+  /** The client's own `clientInfo`; some servers branch on it. */
+  readonly clientInfo: JsonObject | null;
+  readonly headers: CallerHeaders;
+}
+
+/** A probe for the modern era must not hold up a client that waits for its first answer. */
+const PROBE_WAIT_MS = 3_000;
+const FALL_BACK_STATUSES = new Set([400, 404, 405]);
+
+export class Upstream {
+  readonly #options: UpstreamOptions;
+  readonly #http: HttpClient;
+  readonly #clock: Clock;
+  #kind: UpstreamKind | null;
+  #detecting: Promise<UpstreamKind> | null = null;
+  #revision: LegacyRevision | null = null;
+
+  constructor(options: UpstreamOptions, clock: Clock) {
+    this.#options = options;
+    this.#http = new HttpClient(options);
+    this.#clock = clock;
+    this.#kind = options.transport === 'auto' ? null : options.transport;
+  }
+
+  /** The transport, when it is known already. */
+  get knownKind(): UpstreamKind | null {
+    return this.#kind;
+  }
+
+  /**
+   * Finds out what the server speaks: modern when it answers `server/discover`, Streamable HTTP when
+   * it takes an `initialize`, HTTP+SSE when a GET opens a stream that names an endpoint
+   * (streamable-http, "Backward Compatibility"). Credentials that are refused decide nothing.
+   * @throws UpstreamFailure when it cannot be told
+   */
+  async detect(headers: CallerHeaders): Promise<UpstreamKind> {
+    if (this.#kind !== null) return this.#kind;
+    this.#detecting ??= this.#detect(headers).finally(() => {
+      this.#detecting = null;
+    });
+    return this.#detecting;
+  }
+
+  /** Opens a session for a client of this profile. Throws UpstreamFailure. */
+  async openSession(request: SessionRequest): Promise<Session> {
+    const kind = await this.detect(request.headers);
+    if (kind === 'modern') {
+      throw new UpstreamFailure('upstream_protocol_error', 'the upstream is modern already', {
+        mayHaveActed: false,
+      });
+    }
+    const session = await this.#open(kind, request);
+    this.#revision = session.initializeResult.protocolVersion;
+    return session;
+  }
+
+  async close(): Promise<void> {
+    await this.#http.close();
+  }
+
+  async #detect(headers: CallerHeaders): Promise<UpstreamKind> {
+    const kind = (await this.#answersDiscover(headers))
+      ? 'modern'
+      : await this.#detectLegacy(headers);
+    this.#kind = kind;
+    return kind;
+  }
+
+  async #detectLegacy(headers: CallerHeaders): Promise<LegacyTransport> {
+    const request = { profile: EMPTY_PROFILE, clientInfo: null, headers };
+    try {
+      const session = await this.#open('streamable-http', request);
+      this.#revision = session.initializeResult.protocolVersion;
+      await session.close();
+      return 'streamable-http';
+    } catch (error) {
+      const failure = asUpstreamFailure(error, false);
+      if (!FALL_BACK_STATUSES.has(failure.details.httpStatus ?? 0)) throw failure;
+    }
+    const session = await this.#open('http-sse', request);
+    this.#revision = session.initializeResult.protocolVersion;
+    await session.close();
+    return 'http-sse';
+  }
+
+  #open(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
+    const { gatewayInfo, headersTimeoutMs, pingIntervalMs, statefulWithoutSessionId } =
+      this.#options;
+    const options: SessionOptions = {
+      profile: request.profile,
+      clientInfo: request.clientInfo ?? { ...gatewayInfo },
+      headers: request.headers,
+      knownRevision: this.#revision,
+      requestTimeoutMs: headersTimeoutMs,
+      pingIntervalMs,
+      statefulWithoutSessionId,
+      standaloneStream: isInteractive(request.profile),
+    };
+    const connect = (listener: TransportListener): Transport =>
+      kind === 'http-sse'
+        ? new HttpSseTransport(this.#http, listener, this.#clock)
+        : new StreamableHttpTransport(this.#http, listener, this.#clock);
+    return Session.open(connect, options, this.#clock);
+  }
+
+  async #answersDiscover(headers: CallerHeaders): Promise<boolean> {
+    const probe = {
+      jsonrpc: '2.0',
+      id: 'mrtr-gateway-probe',
+      method: 'server/discover',
+      params: {
+        _meta: {
+          [Meta.protocolVersion]: MODERN_REVISION,
+          [Meta.clientInfo]: { ...this.#options.gatewayInfo },
+          [Meta.clientCapabilities]: {},
+        },
+      },
+    };
+    const answer = await this.#http.send({
+      method: 'POST',
+      headers: {
+        ...headers,
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': MODERN_REVISION,
+        'mcp-method': 'server/discover',
+      },
+      body: JSON.stringify(probe),
+      headersTimeoutMs: PROBE_WAIT_MS,
+      signal: AbortSignal.timeout(PROBE_WAIT_MS),
+    });
+    if (answer.status === 401 || answer.status === 403 || answer.status >= 500) {
+      throw await this.#http.failureOf(answer, false);
+    }
+    try {
+      return isModernAnswer(await this.#firstMessage(answer));
+    } catch {
+      return false;
+    }
+  }
+
+  /** The JSON body, or the data of the first event. */
+  async #firstMessage(answer: HttpAnswer): Promise<JsonValue> {
+    if (answer.mediaType === 'application/json') return this.#http.readJson(answer);
+    let first: JsonValue = null;
+    if (answer.mediaType === 'text/event-stream') {
+      await readEventStream(answer.body, this.#http.maxEventBytes, {
+        retry: () => {},
+        event: ({ event, data }) => {
+          if (event === 'message' && data !== '') first ??= parseJson(data);
+        },
+      });
+    } else {
+      answer.body.on('error', () => {}).destroy();
+    }
+    return first;
+  }
+}
+
+const MODERN_ERRORS: readonly number[] = [
+  ErrorCode.headerMismatch,
+  ErrorCode.missingRequiredClientCapability,
+  ErrorCode.unsupportedProtocolVersion,
+];
+
+function isModernAnswer(value: JsonValue): boolean {
+  const message = readMessage(value);
+  if (message.type !== 'response') return false;
+  if ('error' in message.reply) return MODERN_ERRORS.includes(message.reply.error.code);
+  const { supportedVersions } = message.reply.result;
+  return (
+    isJsonObject(message.reply.result) &&
+    Array.isArray(supportedVersions) &&
+    supportedVersions.includes(MODERN_REVISION)
+  );
+}
