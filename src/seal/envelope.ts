@@ -48,13 +48,14 @@ export async function openBytes(
   if (header === undefined || !token.split('.').every(isCanonical)) {
     throw new InvalidRequestState('malformed');
   }
-  // The key that the header names or none: trying them all would tell an attacker nothing good.
+  // The key that the header names or none; nothing is tried against key after key.
   const key = ring.find(readKid(header))?.key;
   if (key === undefined) throw new InvalidRequestState('unknown-key');
   try {
     const { plaintext } = await compactDecrypt(token, key, {
       keyManagementAlgorithms: [ALGORITHM],
       contentEncryptionAlgorithms: [ENCRYPTION],
+      // The header check has refused `zip` already; jose would inflate up to 250 kB by default.
       maxDecompressedLength: 0,
     });
     return plaintext;

@@ -33,6 +33,11 @@ export class HttpSseTransport implements Transport {
     this.#clock = clock;
   }
 
+  reveals(text: string): boolean {
+    const query = this.#endpoint?.searchParams.values() ?? [];
+    return [...query].some((value) => value.length >= 8 && text.includes(value));
+  }
+
   async open(headers: CallerHeaders): Promise<void> {
     const answer = await this.#http.send({
       method: 'GET',

@@ -19,10 +19,13 @@ export interface SessionOwner extends SessionRequest {
   readonly principalKey: string;
   /** A digest of the credentials that go upstream; other credentials never share a session. */
   readonly credentialsKey: string;
+  /** Callers without a name look all alike, and must not find each other's traces in a session. */
+  readonly anonymous: boolean;
 }
 
 export interface SessionPoolOptions {
-  readonly scope: SessionScope;
+  /** `null`: `call` for anonymous owners, `principal` for others. */
+  readonly scope: SessionScope | null;
   readonly idleTimeoutMs: number;
   /** The most idle sessions kept for one owner. */
   readonly maxIdle: number;
@@ -83,7 +86,7 @@ export class SessionPool {
         released = true;
         this.#leased.delete(session);
         session.keepAlive(false);
-        this.#giveBack(key, session, clean);
+        this.#giveBack(key, session, clean && this.#scope(owner) !== 'call');
       },
     };
   }
@@ -95,7 +98,7 @@ export class SessionPool {
    */
   async borrow(owner: SessionOwner): Promise<Session> {
     const key = this.#key(owner);
-    const idle = this.#options.scope === 'call' ? undefined : this.#idle.get(key)?.at(-1);
+    const idle = this.#scope(owner) === 'call' ? undefined : this.#idle.get(key)?.at(-1);
     if (idle !== undefined && !idle.session.dead) return idle.session;
     const open = this.#borrowed.get(key) ?? this.#openBorrowed(key, owner);
     const session = await open;
@@ -125,8 +128,12 @@ export class SessionPool {
     await Promise.all(sessions.map((session) => session.close()));
   }
 
+  #scope(owner: SessionOwner): SessionScope {
+    return this.#options.scope ?? (owner.anonymous ? 'call' : 'principal');
+  }
+
   #key(owner: SessionOwner): string {
-    const principal = this.#options.scope === 'shared' ? '' : owner.principalKey;
+    const principal = this.#scope(owner) === 'shared' ? '' : owner.principalKey;
     const client = owner.clientInfo === null ? '' : JSON.stringify(owner.clientInfo);
     return JSON.stringify([principal, profileKey(owner.profile), client, owner.credentialsKey]);
   }
@@ -142,14 +149,10 @@ export class SessionPool {
     return null;
   }
 
-  #giveBack(key: string, session: Session, clean: boolean): void {
+  #giveBack(key: string, session: Session, reusable: boolean): void {
     const sessions = this.#idle.get(key) ?? [];
     const keep =
-      clean &&
-      !session.dead &&
-      !this.#closed &&
-      this.#options.scope !== 'call' &&
-      sessions.length < this.#options.maxIdle;
+      reusable && !session.dead && !this.#closed && sessions.length < this.#options.maxIdle;
     if (!keep) {
       void session.close();
       return;

@@ -33,6 +33,8 @@ export interface ExchangeListener {
 /** The upstream's side of one call: a legacy request in flight. */
 export interface Exchange {
   readonly id: UpstreamRequestId;
+  /** Resolves when the server has taken the request; rejects with UpstreamFailure when it has not. */
+  readonly accepted: Promise<void>;
   /** Tells the server that nobody waits any more. Never throws; resolves when it was told. */
   cancel(reason: string, headers: CallerHeaders): Promise<void>;
   /** Closes the stream; nothing more is heard. */
@@ -146,6 +148,11 @@ export class Session implements TransportListener {
     return this.#transport.hasSession || this.#options.statefulWithoutSessionId;
   }
 
+  /** True when the text contains the session's id, which must not reach a client. */
+  reveals(text: string): boolean {
+    return this.#transport.reveals(text);
+  }
+
   get standaloneStreamOpen(): boolean {
     return this.#standaloneOpen;
   }
@@ -194,33 +201,27 @@ export class Session implements TransportListener {
   }
 
   /**
-   * Starts an interactive call; the session belongs to it until it ends.
+   * Starts an interactive call; the session belongs to it until it ends. The caller bounds its time
+   * and ends it with `abandon`.
    * @param params builds the params around the progress token, which is the request's own id
-   * @throws UpstreamFailure when the server did not take the request
    */
-  async call(
+  call(
     method: string,
     params: (progressToken: UpstreamRequestId) => JsonObject,
     listener: ExchangeListener,
     headers: CallerHeaders,
-  ): Promise<Exchange> {
-    this.#assertAlive();
+  ): Exchange {
     if (this.#exchange !== null) throw new Error('the session carries a call already');
     const id = this.#takeId();
     this.#exchange = { id, listener };
     this.#headers = headers;
-    try {
-      await this.#transport.request({ id, method, params: params(id) }, headers);
-    } catch (error) {
-      this.#endExchange(id);
-      throw this.#noteDeath(asUpstreamFailure(error, true));
-    }
     return {
       id,
+      accepted: this.#send(id, method, params(id), headers),
       cancel: async (reason, callerHeaders) => {
-        const params = { requestId: id, reason };
+        const cancelled = { requestId: id, reason };
         await this.#transport
-          .notify('notifications/cancelled', params, callerHeaders)
+          .notify('notifications/cancelled', cancelled, callerHeaders)
           .catch(() => {});
       },
       abandon: () => {
@@ -410,6 +411,21 @@ export class Session implements TransportListener {
     const id = upstreamRequestId(this.#nextId);
     this.#nextId += 1;
     return id;
+  }
+
+  async #send(
+    id: UpstreamRequestId,
+    method: string,
+    params: JsonObject,
+    headers: CallerHeaders,
+  ): Promise<void> {
+    try {
+      this.#assertAlive();
+      await this.#transport.request({ id, method, params }, headers);
+    } catch (error) {
+      this.#endExchange(id);
+      throw this.#noteDeath(asUpstreamFailure(error, true));
+    }
   }
 
   #assertAlive(): void {

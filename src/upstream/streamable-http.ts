@@ -65,6 +65,10 @@ export class StreamableHttpTransport implements Transport {
     return this.#sessionId !== null;
   }
 
+  reveals(text: string): boolean {
+    return this.#sessionId !== null && text.includes(this.#sessionId);
+  }
+
   async open(): Promise<void> {}
 
   useRevision(revision: LegacyRevision): void {
@@ -284,7 +288,8 @@ export class StreamableHttpTransport implements Transport {
         accept: ACCEPT_BOTH,
       },
       body: JSON.stringify(message),
-      ...(abort === undefined ? {} : { signal: abort.signal }),
+      // The head of an answer to a request may come as late as its result: who sent it bounds it.
+      ...(abort === undefined ? {} : { signal: abort.signal, headersTimeoutMs: 0 }),
     });
     if (answer.status >= 400) throw await this.#http.failureOf(answer, this.hasSession);
     return answer;

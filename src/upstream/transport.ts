@@ -37,6 +37,8 @@ export interface Transport {
   readonly kind: 'streamable-http' | 'http-sse';
   /** True when answers can reach the server's session: an id was given, or the stream is the session. */
   readonly hasSession: boolean;
+  /** True when the text contains the id of the session. */
+  reveals(text: string): boolean;
   /** Opens what must be open before the first message. Throws UpstreamFailure. */
   open(headers: CallerHeaders): Promise<void>;
   /** The revision that `initialize` settled on; sent with each later message. */

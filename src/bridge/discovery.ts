@@ -1,0 +1,103 @@
+/**
+ * What `server/discover` tells: read from a legacy `initialize` result, kept, and refreshed behind the
+ * client's back. Clients that wait for it, or get an error, fall back to the legacy era, so the last
+ * good answer is better than a fresh one.
+ */
+import type { Clock } from '../clock.ts';
+import { sleep } from '../clock.ts';
+import { discoverResult } from '../protocol/discover-result.ts';
+import type { JsonObject } from '../protocol/json.ts';
+import type { InitializeResult } from '../upstream/session.ts';
+import type { SessionPool } from '../upstream/session-pool.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../upstream/upstream-failure.ts';
+import { failureOfUpstream } from './failures.ts';
+import type { CallAnswer, EdgeRequest } from './leg.ts';
+import { sessionOwnerOf } from './session-owner.ts';
+
+export interface DiscoveryOptions {
+  readonly pool: SessionPool;
+  readonly clock: Clock;
+  readonly supportedVersions: readonly string[];
+  /** How long a client may keep the answer, and after which we look again, in ms. */
+  readonly ttlMs: number;
+  /** How long a client waits when there has never been an answer, in ms. */
+  readonly firstWaitMs: number;
+}
+
+interface Known {
+  readonly initialized: InitializeResult;
+  readonly canPush: boolean;
+  readonly atMs: number;
+}
+
+export class Discovery {
+  readonly #options: DiscoveryOptions;
+  /** By principal and credentials: what one caller may see is not told to another. */
+  readonly #known = new Map<string, Known>();
+  readonly #refreshing = new Map<string, Promise<Known>>();
+
+  constructor(options: DiscoveryOptions) {
+    this.#options = options;
+  }
+
+  /** The server's capabilities as this caller last saw them, or `null` when nothing is known. */
+  capabilitiesFor(request: EdgeRequest): JsonObject | null {
+    return this.#known.get(keyOf(request))?.initialized.capabilities ?? null;
+  }
+
+  /** Answers `server/discover`; never throws, and waits at most `firstWaitMs`. */
+  async discover(request: EdgeRequest): Promise<CallAnswer> {
+    const key = keyOf(request);
+    const { clock, ttlMs, firstWaitMs } = this.#options;
+    const known = this.#known.get(key);
+    if (known !== undefined) {
+      if (clock.now() - known.atMs > ttlMs) void this.#refresh(key, request).catch(() => {});
+      return this.#answer(known);
+    }
+    const late = sleep(clock, firstWaitMs).then(() => {
+      throw new UpstreamFailure('upstream_timeout', 'not known yet', { mayHaveActed: false });
+    });
+    late.catch(() => {});
+    try {
+      return this.#answer(await Promise.race([this.#refresh(key, request), late]));
+    } catch (error) {
+      return { kind: 'failed', failure: failureOfUpstream(asUpstreamFailure(error, false)) };
+    }
+  }
+
+  #refresh(key: string, request: EdgeRequest): Promise<Known> {
+    const running = this.#refreshing.get(key);
+    if (running !== undefined) return running;
+    const refresh = this.#look(request)
+      .then((known) => {
+        this.#known.set(key, known);
+        return known;
+      })
+      .finally(() => this.#refreshing.delete(key));
+    this.#refreshing.set(key, refresh);
+    return refresh;
+  }
+
+  async #look(request: EdgeRequest): Promise<Known> {
+    const session = await this.#options.pool.borrow(sessionOwnerOf(request));
+    return {
+      initialized: session.initializeResult,
+      canPush: session.standaloneStreamOpen,
+      atMs: this.#options.clock.now(),
+    };
+  }
+
+  #answer(known: Known): CallAnswer {
+    const { supportedVersions, ttlMs } = this.#options;
+    const result = discoverResult(known.initialized.raw, {
+      supportedVersions,
+      ttlMs,
+      canReceiveNotifications: known.canPush,
+    });
+    return { kind: 'result', result };
+  }
+}
+
+function keyOf({ caller }: EdgeRequest): string {
+  return JSON.stringify([caller.principalKey, caller.credentialsKey]);
+}

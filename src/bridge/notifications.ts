@@ -1,0 +1,57 @@
+/**
+ * What a server says while it works, on its way to the client that waits: progress under the client's
+ * own token, and log messages from the level on that the client asked for.
+ */
+import type { JsonObject } from '../protocol/json.ts';
+import type { Leg } from './leg.ts';
+
+const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
+
+/** What a leg wants to hear. */
+export interface Listener {
+  readonly leg: Leg;
+  readonly progressToken: string | number | null;
+  readonly logLevel: string | null;
+}
+
+export class Notifications {
+  #lastProgress: JsonObject | null = null;
+
+  /** Gives a notification of the server to the listeners that want it. */
+  deliver(method: string, params: JsonObject, listeners: Iterable<Listener>): void {
+    if (method === 'notifications/progress') {
+      if (!this.#increases(params)) return;
+      this.#lastProgress = params;
+      for (const listener of listeners) this.#progress(params, listener);
+    } else if (method === 'notifications/message') {
+      for (const listener of listeners) {
+        if (passes(params, listener.logLevel)) listener.leg.notify(method, params);
+      }
+    }
+  }
+
+  /** Tells a leg that joins later how far the work had come. */
+  catchUp(listener: Listener): void {
+    if (this.#lastProgress !== null) this.#progress(this.#lastProgress, listener);
+  }
+
+  /** The token is the one of the request that waits now (progress: it belongs to an active request). */
+  #progress(params: JsonObject, { leg, progressToken }: Listener): void {
+    if (progressToken === null) return;
+    leg.notify('notifications/progress', { ...params, progressToken });
+  }
+
+  /** Progress must increase with each notification (progress, "Behavior Requirements"). */
+  #increases(params: JsonObject): boolean {
+    const { progress } = params;
+    if (typeof progress !== 'number') return false;
+    const last = this.#lastProgress?.['progress'];
+    return typeof last !== 'number' || progress > last;
+  }
+}
+
+/** A request that names no level gets no log messages (logging, "Per-request log level"). */
+function passes(params: JsonObject, logLevel: string | null): boolean {
+  if (logLevel === null || typeof params['level'] !== 'string') return false;
+  return LEVELS.indexOf(params['level']) >= LEVELS.indexOf(logLevel);
+}

@@ -1,0 +1,148 @@
+/**
+ * The modern side over HTTP: one handler for each route's POST. It reads the request through the
+ * validation ladder, hands calls to the bridge, and everything legacy to the pass-through.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Clock } from '../clock.ts';
+import type { CallAnswer, Caller, EdgeRequest, Leg } from '../bridge/leg.ts';
+import type { Log } from '../ops/log.ts';
+import { ErrorCode } from '../protocol/json-rpc.ts';
+import type { JsonObject } from '../protocol/json.ts';
+import { AnswerWriter, sendJson, type Answered } from './answer.ts';
+import { readModernRequest, type LadderPolicy, type ModernRequest } from './ladder.ts';
+import { methodGate, serviceOf } from './methods.ts';
+import { rejectionBody, type Rejection } from './rejection.ts';
+
+/** What the edge asks of the rest of the gateway, for one route. */
+export interface EdgeRoute {
+  readonly id: string;
+  readonly path: string;
+  /** True while the server behind it is known to be modern itself: then nothing is translated. */
+  readonly isModern: () => boolean;
+  /** Throws when the caller cannot be told, with a `code` that says why. */
+  readonly identify: (request: FastifyRequest) => Caller;
+  readonly capabilities: (request: EdgeRequest) => JsonObject | null;
+  readonly discover: (request: EdgeRequest) => Promise<CallAnswer>;
+  readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallAnswer>;
+  readonly call: (request: EdgeRequest, leg: Leg) => Promise<CallAnswer>;
+  /** Hands a request whose body was read to the pass-through. */
+  readonly passThrough: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+}
+
+export interface EdgeOptions {
+  readonly policy: LadderPolicy;
+  readonly commitAfterMs: number;
+  readonly keepAliveMs: number;
+  readonly maxBufferedBytes: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly observe: (route: string, method: string, answered: Answered, ms: number) => void;
+}
+
+/** Serves modern clients on the route's path. */
+export function serveRoute(app: FastifyInstance, route: EdgeRoute, options: EdgeOptions): void {
+  app.post(route.path, async (request, reply) => {
+    if (route.isModern()) return route.passThrough(request, reply);
+    const bytes = request.body instanceof Buffer ? request.body : Buffer.alloc(0);
+    const read = readModernRequest(request.raw, bytes, options.policy);
+    switch (read.type) {
+      case 'legacy':
+        return route.passThrough(request, reply);
+      case 'rejected':
+        reply.hijack();
+        return reject(reply, read.rejection);
+      case 'notification':
+        // This revision defines no client notification over HTTP; whatever comes is taken and ignored.
+        reply.hijack();
+        reply.raw.writeHead(202).end();
+        return;
+      case 'request':
+        reply.hijack();
+        return serve(request, reply, read.request, route, options);
+    }
+  });
+}
+
+async function serve(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  modern: ModernRequest,
+  route: EdgeRoute,
+  options: EdgeOptions,
+): Promise<void> {
+  const startedAtMs = options.clock.now();
+  let caller: Caller;
+  try {
+    caller = route.identify(request);
+  } catch {
+    return reject(reply, {
+      httpStatus: 401,
+      id: modern.id,
+      error: { code: ErrorCode.invalidRequest, message: 'The caller is not known' },
+    });
+  }
+  const edgeRequest = toEdgeRequest(modern, caller);
+  const gate = methodGate(modern.method, route.capabilities(edgeRequest));
+  if (gate !== null) return reject(reply, { ...gate, id: modern.id });
+  const writer = new AnswerWriter(reply.raw, {
+    id: modern.id,
+    commitAfterMs: options.commitAfterMs,
+    keepAliveMs: options.keepAliveMs,
+    jsonOnly: modern.accepts === 'json',
+    maxBufferedBytes: options.maxBufferedBytes,
+    clock: options.clock,
+  });
+  const answer = await outcomeOf(edgeRequest, writer, route, options);
+  if (writer.closed.aborted) return;
+  const answered = writer.finish(answer);
+  options.observe(route.id, modern.method, answered, options.clock.now() - startedAtMs);
+}
+
+async function outcomeOf(
+  request: EdgeRequest,
+  leg: Leg,
+  route: EdgeRoute,
+  { log }: EdgeOptions,
+): Promise<CallAnswer> {
+  try {
+    switch (serviceOf(request.method)) {
+      case 'discover':
+        return await route.discover(request);
+      case 'interactive':
+        return await route.call(request, leg);
+      default:
+        return await route.forward(request, leg.closed);
+    }
+  } catch (error) {
+    // A defect of ours: the client gets an answer all the same, and the operator a line.
+    const problem = error instanceof Error ? `${error.name}: ${error.message}` : 'not an Error';
+    log.event('edge.failed', { route: route.id, problem });
+    return {
+      kind: 'failed',
+      failure: {
+        error: { code: ErrorCode.internalError, message: 'Internal error' },
+        httpStatus: 200,
+      },
+    };
+  }
+}
+
+function toEdgeRequest(modern: ModernRequest, caller: Caller): EdgeRequest {
+  const { clientInfo } = modern.meta;
+  return {
+    method: modern.method,
+    params: modern.params,
+    forwardedMeta: modern.meta.forwarded,
+    profile: modern.meta.profile,
+    clientInfo: clientInfo === null ? null : { ...clientInfo },
+    logLevel: modern.meta.logLevel,
+    progressToken: modern.meta.progressToken,
+    inputResponses: modern.inputResponses,
+    requestState: modern.requestState,
+    caller,
+  };
+}
+
+function reject(reply: FastifyReply, rejection: Rejection): void {
+  sendJson(reply.raw, rejection.httpStatus, rejectionBody(rejection), rejection.headers);
+}

@@ -1,0 +1,25 @@
+/** The operator's listener: is the process alive, is it ready, what does it count. Never on the public port. */
+import fastify, { type FastifyInstance } from 'fastify';
+import type { Metrics } from './metrics.ts';
+
+export interface Readiness {
+  readonly ready: boolean;
+  /** One line for each route, for whoever reads the body. */
+  readonly routes: Readonly<Record<string, string>>;
+}
+
+/** The admin application; the caller makes it listen and closes it. */
+export function createAdmin(metrics: Metrics, readiness: () => Readiness): FastifyInstance {
+  const app = fastify({ logger: false, requestTimeout: 10_000 });
+  app.get('/healthz', () => ({ status: 'ok' }));
+  app.get('/readyz', (_request, reply) => {
+    const state = readiness();
+    return reply
+      .code(state.ready ? 200 : 503)
+      .send({ status: state.ready ? 'ready' : 'not ready', routes: state.routes });
+  });
+  app.get('/metrics', async (_request, reply) => {
+    return reply.type(metrics.contentType).send(await metrics.text());
+  });
+  return app;
+}

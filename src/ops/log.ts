@@ -1,0 +1,114 @@
+/**
+ * Logging as typed events: each event lists exactly the fields it may carry, so that no request, answer,
+ * token or sealed pointer can slip into a line. One JSON line each, or pretty on a terminal.
+ */
+import type { Writable } from 'node:stream';
+import pino from 'pino';
+import pretty from 'pino-pretty';
+
+/** Everything this gateway ever logs. */
+export interface LogEvents {
+  'gateway.listening': { url: string; admin: string | null; upstreams: string };
+  'gateway.key_ephemeral': object;
+  'gateway.draining': { running: number; parked: number };
+  'gateway.stopped': { code: number };
+  'upstream.detected': { route: string; kind: string };
+  'upstream.unavailable': { route: string; code: string; problem: string };
+  'upstream.failed': {
+    route: string;
+    call: string | null;
+    method: string;
+    code: string;
+    problem: string;
+  };
+  'session.opened': { route: string; revision: string; transport: string; standalone: boolean };
+  'session.no_standalone_stream': { route: string };
+  'call.started': { route: string; call: string; method: string; target: string };
+  'call.parked': { route: string; call: string; round: number; questions: number };
+  'call.resumed': { route: string; call: string; round: number; rung: 'here' };
+  'call.settled': { route: string; call: string; round: number };
+  'call.ended': { route: string; call: string; round: number; end: string; ms: number };
+  'call.question_refused': { route: string; call: string; method: string; reason: string };
+  'call.answer_refused': { route: string; call: string; round: number; cause: string };
+  'call.moved': { route: string; call: string; rule: string; from: string; to: string };
+  'pointer.refused': { route: string; reason: string; call: string | null };
+  'edge.request': {
+    route: string;
+    method: string;
+    status: number;
+    code: number | null;
+    ms: number;
+  };
+  'edge.failed': { route: string; problem: string };
+}
+export type LogEvent = keyof LogEvents;
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
+
+const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
+  'gateway.key_ephemeral': 'warn',
+  'upstream.unavailable': 'warn',
+  'upstream.failed': 'warn',
+  'session.opened': 'debug',
+  'session.no_standalone_stream': 'warn',
+  'call.started': 'debug',
+  'call.question_refused': 'warn',
+  'call.answer_refused': 'warn',
+  'call.moved': 'trace',
+  'pointer.refused': 'warn',
+  'edge.request': 'debug',
+  'edge.failed': 'error',
+};
+
+const TEXTS: Partial<Record<LogEvent, string>> = {
+  'gateway.key_ephemeral':
+    'no seal.keys configured: a key was made for this process; parked calls do not survive a restart, and a second replica could not open our pointers',
+  'session.no_standalone_stream':
+    'the upstream opened no stream for its own messages: questions that it does not relate to a call will not arrive',
+};
+
+export interface Log {
+  event<Name extends LogEvent>(name: Name, fields: LogEvents[Name]): void;
+}
+
+export interface LogOptions {
+  readonly level: LogLevel;
+  readonly format: 'json' | 'pretty';
+  readonly destination: NodeJS.WritableStream;
+}
+
+const MAX_FIELD_CHARACTERS = 256;
+// eslint-disable-next-line no-control-regex -- finding control characters is the point
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g;
+
+/** A log that writes to the destination; text fields are cut and freed of control characters. */
+export function createLog(options: LogOptions): Log {
+  const lines: pino.DestinationStream =
+    options.format === 'pretty'
+      ? pretty({
+          destination: options.destination as Writable,
+          colorize: true,
+          ignore: 'pid,hostname,event',
+        })
+      : { write: (line) => void options.destination.write(line) };
+  const logger = pino({ level: options.level, base: null }, lines);
+  return {
+    event(name, fields) {
+      const line: Record<string, unknown> = { event: name };
+      for (const [field, value] of Object.entries(fields)) line[field] = safe(value);
+      logger[LEVELS[name] ?? 'info'](line, TEXTS[name] ?? name);
+    },
+  };
+}
+
+/** A log that says nothing. */
+export const silentLog: Log = { event: () => {} };
+
+function safe(value: unknown): unknown {
+  if (typeof value !== 'string') return value;
+  const escaped = value.replace(CONTROL, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
+  return escaped.length > MAX_FIELD_CHARACTERS
+    ? `${escaped.slice(0, MAX_FIELD_CHARACTERS)}…`
+    : escaped;
+}

@@ -1,0 +1,72 @@
+/** What the gateway counts, in Prometheus' form and by its naming rules. Labels never name a person or a call. */
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+
+/** Second boundaries that the OpenTelemetry conventions for MCP name. */
+const BUCKETS_SECONDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
+
+export interface Gauges {
+  /** Calls that wait for their client, by route. */
+  readonly parked: () => ReadonlyMap<string, number>;
+  readonly sessions: () => ReadonlyMap<string, number>;
+}
+
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #operations: Histogram<'mcp_method_name' | 'route' | 'error_type'>;
+  readonly #refusals: Counter<'reason'>;
+
+  constructor(gauges: Gauges) {
+    const registers = [this.#registry];
+    this.#operations = new Histogram({
+      name: 'mcp_server_operation_duration_seconds',
+      help: 'Time from a client request to its answer',
+      labelNames: ['mcp_method_name', 'route', 'error_type'],
+      buckets: BUCKETS_SECONDS,
+      registers,
+    });
+    this.#refusals = new Counter({
+      name: 'mrtr_gateway_seal_rejections_total',
+      help: 'Pointers (requestState) that were refused, by reason',
+      labelNames: ['reason'],
+      registers,
+    });
+    new Gauge({
+      name: 'mrtr_gateway_parked_calls',
+      help: 'Calls that wait for their client',
+      labelNames: ['route'],
+      registers,
+      collect() {
+        for (const [route, count] of gauges.parked()) this.set({ route }, count);
+      },
+    });
+    new Gauge({
+      name: 'mrtr_gateway_sessions',
+      help: 'Sessions that are open with legacy servers',
+      labelNames: ['route'],
+      registers,
+      collect() {
+        for (const [route, count] of gauges.sessions()) this.set({ route }, count);
+      },
+    });
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  /** One answered request; `code` is the JSON-RPC error code, or `null`. Methods come from a closed list. */
+  operation(route: string, method: string, code: number | null, ms: number): void {
+    this.#operations.observe(
+      { mcp_method_name: method, route, error_type: code === null ? '' : String(code) },
+      ms / 1000,
+    );
+  }
+
+  refused(reason: string): void {
+    this.#refusals.inc({ reason });
+  }
+
+  text(): Promise<string> {
+    return this.#registry.metrics();
+  }
+}
