@@ -376,7 +376,7 @@ export class Call {
       if (generation !== this.#generation || this.#isOver()) return this.#release(true);
       this.#exchange = session.call(
         method,
-        (token) => upstreamParams(method, params, { progressToken: token, forwardedMeta }),
+        (token) => upstreamParams(params, { progressToken: token, forwardedMeta }),
         this.#listener(generation),
         caller.headers,
       );

@@ -120,7 +120,7 @@ export class Forwarder {
     closed: AbortSignal,
   ): Promise<JsonRpcReply> {
     const { method, params, forwardedMeta, caller } = request;
-    const sent = upstreamParams(method, params, { progressToken: null, forwardedMeta });
+    const sent = upstreamParams(params, { progressToken: null, forwardedMeta });
     return session.request(method, { ...sent, ...more }, caller.headers, closed);
   }
 }

@@ -95,7 +95,8 @@ export function createLog(options: LogOptions): Log {
     event(name, fields) {
       const line: Record<string, unknown> = { event: name };
       for (const [field, value] of Object.entries(fields)) line[field] = safe(value);
-      logger[LEVELS[name] ?? 'info'](line, TEXTS[name] ?? name);
+      const text: string = TEXTS[name] ?? name;
+      logger[LEVELS[name] ?? 'info'](line, text);
     },
   };
 }

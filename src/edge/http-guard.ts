@@ -1,0 +1,39 @@
+/**
+ * What HTTP allows and a proxy must not: requests that two parsers could read differently. Checked on
+ * everything that comes in, before it is known for whom it is.
+ */
+import type { IncomingMessage } from 'node:http';
+import { readHeader } from './header-fields.ts';
+
+export interface HttpProblem {
+  readonly httpStatus: number;
+  readonly message: string;
+}
+
+/** Headers of which a second one would leave open which counts. */
+const SINGLE = ['host', 'origin', 'authorization', 'content-type', 'content-length'];
+
+/** The reason to refuse this request as HTTP, or `null`. */
+export function httpProblem(request: IncomingMessage): HttpProblem | null {
+  const { rawHeaders, headers, url = '' } = request;
+  for (const name of SINGLE) {
+    if (readHeader(rawHeaders, name).type === 'repeated') {
+      return problem(400, `The ${name} header stands there twice`);
+    }
+  }
+  if (headers.host === undefined || headers.host === '') {
+    return problem(400, 'The Host header is missing');
+  }
+  if (!url.startsWith('/') || url.startsWith('//')) {
+    return problem(400, 'The request target must be a path');
+  }
+  const transferEncoding = headers['transfer-encoding'];
+  if (transferEncoding !== undefined && transferEncoding.trim().toLowerCase() !== 'chunked') {
+    return problem(501, 'The only transfer coding known here is "chunked"');
+  }
+  return null;
+}
+
+function problem(httpStatus: number, message: string): HttpProblem {
+  return { httpStatus, message };
+}
