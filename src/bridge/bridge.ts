@@ -45,15 +45,21 @@ const PARKED: ReadonlySet<CallState['name']> = new Set(['parked', 'idle', 'settl
 export class Bridge {
   readonly #options: BridgeOptions;
   #running = 0;
+  #parked = 0;
   #draining = false;
 
   constructor(options: BridgeOptions) {
     this.#options = options;
   }
 
-  /** Calls that a client waits for. */
+  /** Calls that are at work for a client. */
   get running(): number {
     return this.#running;
+  }
+
+  /** Calls that wait for their client. */
+  get parked(): number {
+    return this.#parked;
   }
 
   /** Serves `tools/call`, `prompts/get` or `resources/read`: a new call, or the retry of one. */
@@ -63,8 +69,13 @@ export class Bridge {
       : this.#retry(request, request.requestState, leg);
   }
 
-  /** Ends every call; new ones are refused from here on. */
-  drain(): void {
+  /** New calls are refused from here on; retries of calls that are here go on. */
+  stopTaking(): void {
+    this.#draining = true;
+  }
+
+  /** Ends every call that is left. */
+  endAll(): void {
     this.#draining = true;
     for (const call of this.#options.lot.calls()) call.drain();
   }
@@ -108,12 +119,14 @@ export class Bridge {
 
   #context(id: CallId, request: EdgeRequest, target: string): CallContext {
     const { route, pool, limits, clock, log, lot, keyNames } = this.#options;
-    let running = false;
-    const count = (now: boolean) => {
-      if (now !== running) this.#running += now ? 1 : -1;
-      running = now;
+    let [running, parked] = [false, false];
+    const count = (now: CallState | null) => {
+      const [wasRunning, wasParked] = [running, parked];
+      parked = now !== null && PARKED.has(now.name);
+      running = now !== null && !parked && now.name !== 'done';
+      this.#running += Number(running) - Number(wasRunning);
+      this.#parked += Number(parked) - Number(wasParked);
     };
-    count(true);
     return {
       id,
       route,
@@ -128,7 +141,7 @@ export class Bridge {
       moved: (state) => {
         if (state === null) lot.remove(id);
         else lot.setParked(id, PARKED.has(state.name));
-        count(state !== null && !PARKED.has(state.name) && state.name !== 'done');
+        count(state);
       },
       point: (round, expiresAtMs) => this.#point(id, round, expiresAtMs, request),
     };

@@ -126,6 +126,7 @@ export class Call {
     const { id, answer } = call.#attach(request, leg, new Map());
     const first = begin(id, context.limits);
     call.#state = first.state;
+    context.moved(first.state);
     call.#carryOut(first.effects);
     void call.#launch(false);
     return { call, answer };

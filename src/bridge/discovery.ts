@@ -17,7 +17,7 @@ import { sessionOwnerOf } from './session-owner.ts';
 export interface DiscoveryOptions {
   readonly pool: SessionPool;
   readonly clock: Clock;
-  readonly supportedVersions: readonly string[];
+  readonly supportedVersions: () => readonly string[];
   /** How long a client may keep the answer, and after which we look again, in ms. */
   readonly ttlMs: number;
   /** How long a client waits when there has never been an answer, in ms. */
@@ -90,7 +90,7 @@ export class Discovery {
   #answer(known: Known): CallAnswer {
     const { supportedVersions, ttlMs } = this.#options;
     const result = discoverResult(known.initialized.raw, {
-      supportedVersions,
+      supportedVersions: supportedVersions(),
       ttlMs,
       canReceiveNotifications: known.canPush,
     });

@@ -17,8 +17,8 @@ import { rejectionBody, type Rejection } from './rejection.ts';
 export interface EdgeRoute {
   readonly id: string;
   readonly path: string;
-  /** True while the server behind it is known to be modern itself: then nothing is translated. */
-  readonly isModern: () => boolean;
+  /** Whether the server behind it is modern itself: then nothing is translated. Never rejects. */
+  readonly isModern: (caller: Caller) => Promise<boolean>;
   /** Throws when the caller cannot be told, with a `code` that says why. */
   readonly identify: (request: FastifyRequest) => Caller;
   readonly capabilities: (request: EdgeRequest) => JsonObject | null;
@@ -42,7 +42,9 @@ export interface EdgeOptions {
 /** Serves modern clients on the route's path. */
 export function serveRoute(app: FastifyInstance, route: EdgeRoute, options: EdgeOptions): void {
   app.post(route.path, async (request, reply) => {
-    if (route.isModern()) return route.passThrough(request, reply);
+    const caller = callerOf(request, route);
+    if (caller === null) return refuseUnknown(reply);
+    if (await route.isModern(caller)) return route.passThrough(request, reply);
     const bytes = request.body instanceof Buffer ? request.body : Buffer.alloc(0);
     const read = readModernRequest(request.raw, bytes, options.policy);
     switch (read.type) {
@@ -58,29 +60,37 @@ export function serveRoute(app: FastifyInstance, route: EdgeRoute, options: Edge
         return;
       case 'request':
         reply.hijack();
-        return serve(request, reply, read.request, route, options);
+        return serve(reply, read.request, caller, route, options);
     }
   });
 }
 
+/** Who calls is found out before the body is looked at, so that strangers learn nothing. */
+function callerOf(request: FastifyRequest, route: EdgeRoute): Caller | null {
+  try {
+    return route.identify(request);
+  } catch {
+    return null;
+  }
+}
+
+function refuseUnknown(reply: FastifyReply): void {
+  reply.hijack();
+  reject(reply, {
+    httpStatus: 401,
+    id: null,
+    error: { code: ErrorCode.invalidRequest, message: 'The caller is not known' },
+  });
+}
+
 async function serve(
-  request: FastifyRequest,
   reply: FastifyReply,
   modern: ModernRequest,
+  caller: Caller,
   route: EdgeRoute,
   options: EdgeOptions,
 ): Promise<void> {
   const startedAtMs = options.clock.now();
-  let caller: Caller;
-  try {
-    caller = route.identify(request);
-  } catch {
-    return reject(reply, {
-      httpStatus: 401,
-      id: modern.id,
-      error: { code: ErrorCode.invalidRequest, message: 'The caller is not known' },
-    });
-  }
   const edgeRequest = toEdgeRequest(modern, caller);
   const gate = methodGate(modern.method, route.capabilities(edgeRequest));
   if (gate !== null) return reject(reply, { ...gate, id: modern.id });

@@ -17,7 +17,7 @@ export type Era =
 export interface EraPolicy {
   readonly legacyClients: 'pass-through' | 'reject';
   /** The versions that `server/discover` names. */
-  readonly supportedVersions: readonly string[];
+  readonly supportedVersions: () => readonly string[];
 }
 
 /**
@@ -62,7 +62,7 @@ function eraOfRequestWithoutClaim(
     });
   }
   if (policy.legacyClients === 'pass-through') return { type: 'legacy' };
-  const supported = [...policy.supportedVersions];
+  const supported = [...policy.supportedVersions()];
   if (versionHeader === null && !initialize) {
     return reject(400, {
       code: ErrorCode.headerMismatch,

@@ -47,9 +47,10 @@ export type ReadRequest =
 class Refused extends Error {
   readonly rejection: Rejection;
 
-  constructor(httpStatus: number, code: number, message: string, more: Partial<Rejection> = {}) {
+  constructor(httpStatus: number, code: number, message: string, data?: JsonObject) {
     super(message);
-    this.rejection = { httpStatus, id: null, error: { code, message }, ...more };
+    const error = data === undefined ? { code, message } : { code, message, data };
+    this.rejection = { httpStatus, id: null, error };
   }
 }
 
@@ -173,27 +174,15 @@ function readEnvelope(
     );
   }
   if (claim !== MODERN_REVISION) {
-    const supported = [...policy.supportedVersions];
-    throw new Refused(
-      400,
-      ErrorCode.unsupportedProtocolVersion,
-      'Unsupported protocol version',
-      unsupported(supported, claim),
-    );
+    const supported = [...policy.supportedVersions()];
+    throw new Refused(400, ErrorCode.unsupportedProtocolVersion, 'Unsupported protocol version', {
+      supported,
+      requested: claim,
+    });
   }
   const read = readRequestMeta(envelope);
   if (read.type === 'wrong') throw invalidParams(400, `params._meta: ${read.problem}`);
   return read.meta;
-}
-
-function unsupported(supported: string[], requested: string): Partial<Rejection> {
-  return {
-    error: {
-      code: ErrorCode.unsupportedProtocolVersion,
-      message: 'Unsupported protocol version',
-      data: { supported, requested },
-    },
-  };
 }
 
 function checkMethod(http: Headers, method: string): void {

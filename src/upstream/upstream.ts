@@ -58,6 +58,11 @@ export class Upstream {
     this.#kind = options.transport === 'auto' ? null : options.transport;
   }
 
+  /** The revision that the server chose last, when it is known already. */
+  get revision(): LegacyRevision | null {
+    return this.#revision;
+  }
+
   /** The transport, when it is known already. */
   get knownKind(): UpstreamKind | null {
     return this.#kind;

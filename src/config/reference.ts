@@ -1,0 +1,109 @@
+/** The page of documentation that lists every key of the configuration file, made from its schema. */
+import { resolvedSchema, type SchemaNode } from './json-schema.ts';
+
+interface Row {
+  readonly key: string;
+  readonly type: string;
+  readonly fallback: string;
+  readonly meaning: string;
+}
+
+const INTRODUCTION = `# Configuration
+
+\`mrtr-gateway --config FILE\` reads one YAML or JSON file. \`mrtr-gateway check FILE\` says whether it is
+good and, if not, names every problem by line and column. \`config/example.yaml\` works as it stands;
+\`config/production.yaml\` shows keys, two routes and limits. For completion in an editor, put this line
+at the top of the file:
+
+\`\`\`yaml
+# yaml-language-server: $schema=./schema.json
+\`\`\`
+
+- **Durations** are written \`500ms\`, \`30s\`, \`10m\`, \`1h\`, \`7d\`; a bare number means milliseconds.
+- **Sizes** are written \`512KiB\`, \`4MiB\`, \`1GiB\`; a bare number means bytes.
+- **Addresses** are written \`127.0.0.1:8080\`, \`localhost:8080\`, \`"[::1]:8080"\` (in quotes), or \`:8080\`
+  for all IPv4 interfaces.
+- **\`\${NAME}\`** in a text is replaced by an environment variable, **\`\${NAME:-default}\`** by the default
+  if the variable is not set or empty; \`$\${\` is a plain \`\${\`. This happens after parsing, so a variable
+  can never add keys.
+- **\`file:/path\`** as the value of a sealing key or of an upstream header is replaced by the content of
+  that file, without the newline at its end. A relative path starts at the folder of the configuration file.
+- An unknown key is an error. Problems never show the values of sealing keys and headers.
+`;
+
+/** The text of `docs/configuration.md`. */
+export function configurationReference(): string {
+  const sections: string[] = [INTRODUCTION];
+  const scalars: Row[] = [];
+  for (const [name, node] of Object.entries(resolvedSchema().properties ?? {})) {
+    if (hasMembers(node)) {
+      sections.push(`## \`${name}\`\n\n${describe(node)}\n\n${table(rows(node, name))}`);
+    } else {
+      scalars.push(row(name, node, false));
+    }
+  }
+  const [introduction, ...others] = sections;
+  return [introduction, `## Listeners\n\n${table(scalars)}`, ...others].join('\n');
+}
+
+function rows(node: SchemaNode, prefix: string): Row[] {
+  if (node.items !== undefined) return rows(node.items, `${prefix}[]`);
+  return variants(node).flatMap(({ properties, required }) =>
+    Object.entries(properties ?? {}).flatMap(([name, member]) => {
+      const key = `${prefix}.${name}`;
+      if (hasMembers(member)) return [row(key, member, false), ...rows(member, key)];
+      if (member.const !== undefined) return [];
+      return [row(key, member, required?.includes(name) ?? false)];
+    }),
+  );
+}
+
+/** The choice of a variant is a key of its own: its words are those of all variants. */
+function variants(node: SchemaNode): readonly SchemaNode[] {
+  if (node.oneOf === undefined) return [node];
+  const words = node.oneOf.map((each) => `\`${String(each.properties?.['source']?.const)}\``);
+  const source: SchemaNode = {
+    title: words.join(', '),
+    description: describe(node),
+    default: (node.default as Record<string, unknown> | undefined)?.['source'],
+  };
+  return [{ properties: { source } }, ...node.oneOf];
+}
+
+function hasMembers(node: SchemaNode): boolean {
+  return (
+    node.properties !== undefined ||
+    node.oneOf !== undefined ||
+    (node.items !== undefined && hasMembers(node.items))
+  );
+}
+
+function row(key: string, node: SchemaNode, required: boolean): Row {
+  const group = node.properties !== undefined;
+  return {
+    key: `\`${key}\``,
+    type: group ? 'map' : (node.title ?? 'text'),
+    fallback: required ? 'required' : showDefault(group ? undefined : node.default),
+    meaning: describe(node),
+  };
+}
+
+function showDefault(value: unknown): string {
+  if (value === undefined) return '-';
+  if (Array.isArray(value)) return 'empty';
+  if (typeof value === 'object') return 'empty';
+  return `\`${String(value)}\``;
+}
+
+function describe(node: SchemaNode): string {
+  return node.description ?? '';
+}
+
+function table(rows: readonly Row[]): string {
+  const lines = rows.map(({ key, type, fallback, meaning }) => {
+    return `| ${[key, type, fallback, meaning].join(' | ')} |`;
+  });
+  return ['| Key | Type | Default | Meaning |', '| --- | --- | --- | --- |', ...lines, ''].join(
+    '\n',
+  );
+}

@@ -1,0 +1,153 @@
+/**
+ * YAML or JSON text as plain data, with the line and column of every value and key. Only what a
+ * configuration needs: one document, text keys, no aliases and no tags.
+ */
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  type ErrorCode,
+  type YAMLMap,
+} from 'yaml';
+import type { FieldPath } from './field-path.ts';
+
+export interface Position {
+  readonly line: number;
+  readonly column: number;
+}
+
+export interface SourceProblem {
+  readonly position: Position;
+  readonly path: FieldPath;
+  readonly text: string;
+}
+
+export interface Source {
+  readonly data: unknown;
+  readonly problems: readonly SourceProblem[];
+  /** Where a value stands or, if it is missing, the nearest thing around it that does not. */
+  positionOf(path: FieldPath, atKey?: boolean): Position;
+}
+
+const MAX_DEPTH = 32;
+const START: Position = { line: 1, column: 1 };
+const NOT_YAML = 'not valid YAML';
+
+/** Own texts: those of the parser can quote the file, and the file can hold secrets. */
+const SYNTAX: Partial<Record<ErrorCode, string>> = {
+  BAD_DQ_ESCAPE: 'an escape that double quotes do not know (use \\\\ for a backslash)',
+  BAD_INDENT: 'indentation that does not fit what is around it, or a bracket that is not closed',
+  BAD_SCALAR_START: 'a text that begins with a reserved character; put it in quotes',
+  BLOCK_AS_IMPLICIT_KEY:
+    'a key inside a value on the same line; indent it on a line of its own, or use quotes',
+  KEY_OVER_1024_CHARS: 'a key of more than 1024 characters',
+  MISSING_CHAR: 'a character is missing, such as a closing quote, a bracket, a comma or a colon',
+  MULTILINE_IMPLICIT_KEY: 'a key of more than one line, or a line without its colon',
+  MULTIPLE_DOCS: 'more than one document; leave out the "---"',
+  TAB_AS_INDENT: 'a tab as indentation; use spaces',
+  TAG_RESOLVE_FAILED: 'a tag (!...); put the text in quotes',
+  UNEXPECTED_TOKEN: 'something after the end of the value; put the text in quotes',
+};
+
+/** In: the text of a file. Out: its data and everything that is wrong with its form; never throws. */
+export function readSource(text: string): Source {
+  const lines = new LineCounter();
+  const document = parse(text, lines);
+  if (document === null) {
+    const tooDeep = { position: START, path: [], text: `${NOT_YAML}: it nests too deep` };
+    return { data: undefined, problems: [tooDeep], positionOf: () => START };
+  }
+  const reader = new Reader((offset) => {
+    const { line, col } = lines.linePos(offset);
+    return { line: Math.max(1, line), column: Math.max(1, col) };
+  });
+  const errors = [...document.errors, ...document.warnings];
+  for (const { code, pos } of errors) {
+    const what = SYNTAX[code];
+    reader.problem([], pos[0], what === undefined ? NOT_YAML : `${NOT_YAML}: ${what}`);
+  }
+  const data = errors.length > 0 ? undefined : reader.read(document.contents, []);
+  return {
+    data,
+    problems: reader.problems,
+    positionOf: (path, atKey) => reader.positionOf(path, atKey ?? false),
+  };
+}
+
+/** `null` for a text that nests deeper than the parser's stack. */
+function parse(text: string, lineCounter: LineCounter) {
+  try {
+    // The parser compares every key with every other; the reader below does it in one pass.
+    return parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: false });
+  } catch {
+    return null;
+  }
+}
+
+class Reader {
+  readonly problems: SourceProblem[] = [];
+  readonly #values = new Map<string, Position>();
+  readonly #keys = new Map<string, Position>();
+  readonly #locate: (offset: number) => Position;
+
+  constructor(locate: (offset: number) => Position) {
+    this.#locate = locate;
+  }
+
+  problem(path: FieldPath, offset: number, text: string): undefined {
+    this.problems.push({ position: this.#locate(offset), path, text });
+    return undefined;
+  }
+
+  positionOf(path: FieldPath, atKey: boolean): Position {
+    for (let length = path.length; length > 0; length -= 1) {
+      const place = JSON.stringify(path.slice(0, length));
+      const key = this.#keys.get(place);
+      const value = this.#values.get(place);
+      // What is missing inside a value is best looked for from the key of that value.
+      const found = atKey || length < path.length ? (key ?? value) : (value ?? key);
+      if (found !== undefined) return found;
+    }
+    return START;
+  }
+
+  read(node: unknown, path: FieldPath): unknown {
+    const offset = offsetOf(node);
+    if (offset !== null) this.#values.set(JSON.stringify(path), this.#locate(offset));
+    if (path.length > MAX_DEPTH) return this.problem(path, offset ?? 0, 'nested too deep');
+    if (isAlias(node)) {
+      return this.problem(path, offset ?? 0, 'expected the value itself, got an alias (*...)');
+    }
+    if (isMap(node)) return this.#readMap(node, path);
+    if (isSeq(node)) return node.items.map((item, index) => this.read(item, [...path, index]));
+    return isScalar(node) ? node.value : null;
+  }
+
+  #readMap(map: YAMLMap, path: FieldPath): Record<string, unknown> {
+    const data: Record<string, unknown> = {};
+    for (const { key, value } of map.items) {
+      const offset = offsetOf(key) ?? offsetOf(map) ?? 0;
+      const name = isScalar(key) ? key.value : undefined;
+      if (typeof name !== 'string' || name === '__proto__') {
+        this.problem(path, offset, 'expected keys that are texts; put other keys in quotes');
+        continue;
+      }
+      if (Object.hasOwn(data, name)) {
+        this.problem(path, offset, 'expected each key once, got one twice');
+        continue;
+      }
+      const member = [...path, name];
+      this.#keys.set(JSON.stringify(member), this.#locate(offset));
+      data[name] = this.read(value, member);
+    }
+    return data;
+  }
+}
+
+function offsetOf(node: unknown): number | null {
+  const known = isScalar(node) || isMap(node) || isSeq(node) || isAlias(node);
+  return known && node.range ? node.range[0] : null;
+}

@@ -1,0 +1,86 @@
+/**
+ * What holds for every request that comes in, whatever it is for: sound HTTP, an origin that may call,
+ * and no legacy methods from a modern client. The handlers behind it see only what passed.
+ */
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { ErrorCode } from '../protocol/json-rpc.ts';
+import { MODERN_REVISION } from '../protocol/revisions.ts';
+import { sendJson } from './answer.ts';
+import { allowOrigin, answerPreflight, isPreflight } from './cors.ts';
+import { httpProblem } from './http-guard.ts';
+import { isAllowedOrigin, type OriginPolicy } from './origin.ts';
+import { rejectionBody } from './rejection.ts';
+
+export interface GuardOptions {
+  readonly policy: OriginPolicy;
+  /** Paths on which MCP is served. */
+  readonly paths: readonly string[];
+  /** Whether GET and DELETE are for legacy clients and passed on. */
+  readonly legacyClients: 'pass-through' | 'reject';
+}
+
+/** Installs the checks; errors of the HTTP framework become JSON-RPC errors as well. */
+export function guard(app: FastifyInstance, options: GuardOptions): void {
+  app.addHook('onRequest', (request, reply, next) => {
+    if (passes(request, reply, options)) next();
+  });
+  app.setErrorHandler((error: FastifyError, _request, reply) => {
+    const status = error.statusCode ?? 500;
+    const message = MESSAGES[error.code] ?? 'The request could not be read';
+    reply.hijack();
+    refuse(reply, status, status >= 500 ? 'Internal error' : message);
+  });
+  app.setNotFoundHandler((_request, reply) => {
+    reply.hijack();
+    refuse(reply, 404, 'There is nothing at this path');
+  });
+}
+
+const MESSAGES: Readonly<Record<string, string>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: 'The body is larger than this gateway takes',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The body is not as long as its Content-Length says',
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'Content-Type must be application/json',
+};
+
+function passes(request: FastifyRequest, reply: FastifyReply, options: GuardOptions): boolean {
+  const problem = httpProblem(request.raw);
+  if (problem !== null) {
+    refuse(reply.hijack(), problem.httpStatus, problem.message, { connection: 'close' });
+    return false;
+  }
+  const { origin } = request.headers;
+  if (!isAllowedOrigin(origin, options.policy)) {
+    refuse(reply.hijack(), 403, 'This origin may not call');
+    return false;
+  }
+  const mcp = options.paths.includes(request.url.split('?')[0] ?? '');
+  if (mcp && origin !== undefined) allowOrigin(reply, origin);
+  if (mcp && isPreflight(request)) {
+    answerPreflight(request, reply);
+    return false;
+  }
+  if (mcp && isGoneMethod(request, options)) {
+    // streamable-http, "Earlier Streamable HTTP Revisions"
+    refuse(reply.hijack(), 405, `${request.method} is not part of this protocol revision`, {
+      allow: 'POST',
+    });
+    return false;
+  }
+  return true;
+}
+
+function isGoneMethod(request: FastifyRequest, { legacyClients }: GuardOptions): boolean {
+  if (request.method === 'POST' || request.method === 'OPTIONS') return false;
+  return legacyClients === 'reject' || request.headers['mcp-protocol-version'] === MODERN_REVISION;
+}
+
+function refuse(
+  reply: FastifyReply,
+  httpStatus: number,
+  message: string,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const code = httpStatus >= 500 ? ErrorCode.internalError : ErrorCode.invalidRequest;
+  const rejection = { httpStatus, id: null, error: { code, message } };
+  sendJson(reply.raw, httpStatus, rejectionBody(rejection), headers);
+}

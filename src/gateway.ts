@@ -1,0 +1,369 @@
+/** Wires everything from a configuration; the only file that knows all rooms. */
+import { randomBytes } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
+import fastify, { type FastifyInstance } from 'fastify';
+import { Bridge } from './bridge/bridge.ts';
+import type { Call } from './bridge/call.ts';
+import type { CallLimits } from './bridge/call-state.ts';
+import { Discovery } from './bridge/discovery.ts';
+import { Forwarder } from './bridge/forward.ts';
+import { sleep, systemClock, type Clock } from './clock.ts';
+import type { Config, ListenAddress, RouteConfig } from './config/config.ts';
+import { serveRoute, type EdgeRoute } from './edge/edge.ts';
+import { guard } from './edge/guard.ts';
+import { isLoopbackHost } from './edge/origin.ts';
+import { callerOf } from './identity/identity.ts';
+import { MemoryLot } from './lot/memory-lot.ts';
+import { createAdmin, type Readiness } from './ops/admin.ts';
+import { countedLog } from './ops/counted-log.ts';
+import type { Log } from './ops/log.ts';
+import { Metrics } from './ops/metrics.ts';
+import { registerPassThrough, type PassThrough } from './passthrough/passthrough.ts';
+import { callId } from './protocol/ids.ts';
+import { MODERN_REVISION } from './protocol/revisions.ts';
+import { generateKey } from './seal/generate-key.ts';
+import { createKeyRing } from './seal/key-ring.ts';
+import type { PointerOwner } from './seal/pointer.ts';
+import { createSealer, type Sealer } from './seal/seal.ts';
+import { StartFailure } from './start-failure.ts';
+import { Availability } from './upstream/availability.ts';
+import { SessionPool } from './upstream/session-pool.ts';
+import { Upstream } from './upstream/upstream.ts';
+import { VERSION } from './version.ts';
+
+export interface Gateway {
+  /** Where modern clients call, with the path of the first route. */
+  readonly url: string;
+  readonly adminUrl: string | null;
+  /** Stops in phases: unready, no new calls, calls in flight finished or ended, everything closed. */
+  drain(): Promise<void>;
+  /** Stops at once. */
+  close(): Promise<void>;
+}
+
+export interface GatewayOptions {
+  readonly log: Log;
+  readonly clock?: Clock;
+}
+
+/** What all routes share. */
+interface Shared {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly lot: MemoryLot<Call>;
+  readonly sealer: Sealer;
+  readonly replica: PointerOwner;
+}
+
+/** One route with everything that serves it. */
+interface Route {
+  readonly config: RouteConfig;
+  readonly upstream: Upstream;
+  readonly pool: SessionPool;
+  readonly bridge: Bridge;
+  readonly forwarder: Forwarder;
+  readonly discovery: Discovery;
+  readonly availability: Availability;
+}
+
+/** An upstream that has not answered by then is waited for in the background. */
+const START_WAIT_MS = 5_000;
+const ERA_WAIT_MS = 3_000;
+const DISCOVER_TTL_MS = 60_000;
+const DISCOVER_FIRST_WAIT_MS = 3_000;
+const GATHER_WINDOW_MS = 30;
+const GATHER_LIMIT_MS = 150;
+const CANCEL_GRACE_MS = 2_000;
+const MAX_INPUT_REQUESTS_PER_ROUND = 16;
+const MAX_REQUEST_STATE_BYTES = 8 * 1024;
+const MAX_BUFFERED_BYTES = 8 * 1024 * 1024;
+const MAX_LIST_PAGES = 50;
+const MAX_LIST_ITEMS = 5_000;
+
+/**
+ * Starts a gateway; resolves when it listens.
+ * @throws StartFailure when it cannot listen, or when an upstream answers and will not do
+ */
+export async function startGateway(config: Config, options: GatewayOptions): Promise<Gateway> {
+  const clock = options.clock ?? systemClock;
+  const routes: Route[] = [];
+  const metrics = new Metrics({
+    parked: () => gauge(routes, (route) => route.bridge.parked),
+    sessions: () => gauge(routes, (route) => route.pool.size),
+  });
+  const log = countedLog(options.log, metrics);
+  const shared: Shared = {
+    config,
+    clock,
+    log,
+    lot: new MemoryLot<Call>({
+      maxParked: config.limits.maxParkedCalls,
+      maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
+    }),
+    sealer: await sealerOf(config, clock, log),
+    replica: { id: randomId(), boot: randomId() },
+  };
+  routes.push(...config.routes.map((route) => createRoute(route, shared)));
+
+  let draining = false;
+  const readiness = (): Readiness => ({
+    ready: !draining && routes.every((route) => route.availability.ready),
+    routes: Object.fromEntries(routes.map((route) => [route.config.id, route.availability.status])),
+  });
+  const app = await createApp(routes, shared, metrics);
+  const admin = config.admin === null ? null : createAdmin(metrics, readiness);
+
+  const close = async () => {
+    for (const { availability } of routes) availability.close();
+    await Promise.all([app.close(), admin?.close()]);
+    await Promise.all(routes.map(({ pool }) => pool.close()));
+    await Promise.all(routes.map(({ upstream }) => upstream.close()));
+  };
+  try {
+    await Promise.all(routes.map(({ availability }) => availability.start(START_WAIT_MS)));
+    const origin = await listen(app, config.listen, '--listen');
+    const adminUrl =
+      admin === null || config.admin === null ? null : await listen(admin, config.admin, '--admin');
+    const url = `${origin}${config.routes[0]?.path ?? ''}`;
+    const upstreams = config.routes.map((route) => route.upstream.url.href).join(', ');
+    log.event('gateway.listening', { url, admin: adminUrl, upstreams });
+    const drain = async () => {
+      if (draining) return;
+      draining = true;
+      await finishCalls(routes, shared);
+      await close();
+    };
+    return { url, adminUrl, drain, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** The phases of a drain, each within its bound. */
+async function finishCalls(routes: readonly Route[], shared: Shared): Promise<void> {
+  const { clock, config, log } = shared;
+  const running = () => routes.reduce((sum, { bridge }) => sum + bridge.running, 0);
+  log.event('gateway.draining', { running: running(), parked: shared.lot.parked });
+  await sleep(clock, config.drain.delayMs);
+  for (const { bridge } of routes) bridge.stopTaking();
+  const untilMs = clock.now() + config.drain.timeoutMs;
+  while (running() > 0 && clock.now() < untilMs) await sleep(clock, DRAIN_LOOK_MS);
+  for (const { bridge } of routes) bridge.endAll();
+  const graceUntilMs = clock.now() + CANCEL_GRACE_MS;
+  while (running() > 0 && clock.now() < graceUntilMs) await sleep(clock, DRAIN_LOOK_MS);
+}
+
+const DRAIN_LOOK_MS = 50;
+
+async function sealerOf(config: Config, clock: Clock, log: Log): Promise<Sealer> {
+  const configured = config.seal.keys.map(({ kid, key }) => ({
+    kid,
+    secret: Buffer.from(key, 'base64url'),
+  }));
+  if (configured.length === 0) log.event('gateway.key_ephemeral', {});
+  const ring = await createKeyRing(configured.length > 0 ? configured : [generateKey()], 'seal');
+  const { audience } = config.seal;
+  return createSealer({ ring, audience, clock, maxTokenBytes: MAX_REQUEST_STATE_BYTES });
+}
+
+function createRoute(config: RouteConfig, shared: Shared): Route {
+  const { clock, log } = shared;
+  const route = config.id;
+  const upstream = new Upstream(
+    { ...config.upstream, gatewayInfo: { name: 'mrtr-gateway', version: VERSION } },
+    clock,
+  );
+  const pool = new SessionPool(upstream, config.sessions, clock);
+  const bridge = new Bridge({
+    route,
+    pool,
+    lot: shared.lot,
+    sealer: shared.sealer,
+    replica: shared.replica,
+    fleet: shared.config.seal.audience,
+    limits: limitsOf(config),
+    maxRunning: shared.config.limits.maxRunningCalls,
+    ...config.questions,
+    clock,
+    log,
+    randomCallId: () => callId(randomId()),
+  });
+  return {
+    config,
+    upstream,
+    pool,
+    bridge,
+    forwarder: new Forwarder({
+      route,
+      pool,
+      log,
+      maxPages: MAX_LIST_PAGES,
+      maxItems: MAX_LIST_ITEMS,
+    }),
+    discovery: new Discovery({
+      pool,
+      clock,
+      supportedVersions: () => supportedVersions(shared.config, upstream),
+      ttlMs: DISCOVER_TTL_MS,
+      firstWaitMs: DISCOVER_FIRST_WAIT_MS,
+    }),
+    availability: new Availability({ route, url: config.upstream.url, upstream, clock, log }),
+  };
+}
+
+function limitsOf({ parking }: RouteConfig): CallLimits {
+  return {
+    gatherWindowMs: GATHER_WINDOW_MS,
+    gatherLimitMs: GATHER_LIMIT_MS,
+    maxDurationMs: parking.maxDurationMs,
+    parkTtlMs: parking.ttlMs,
+    callTtlMs: parking.callTtlMs,
+    cancelGraceMs: CANCEL_GRACE_MS,
+    redeliverMs: parking.redeliverMs,
+    maxRounds: parking.maxRounds,
+    maxInputRequestsPerRound: MAX_INPUT_REQUESTS_PER_ROUND,
+  };
+}
+
+/** Ours, and the one that legacy clients get who are passed through (versioning, dual-era servers). */
+function supportedVersions(config: Config, upstream: Upstream): string[] {
+  const { revision } = upstream;
+  const passed = config.edge.legacyClients === 'pass-through' && revision !== null;
+  return passed ? [MODERN_REVISION, revision] : [MODERN_REVISION];
+}
+
+async function createApp(
+  routes: readonly Route[],
+  shared: Shared,
+  metrics: Metrics,
+): Promise<FastifyInstance> {
+  const { config } = shared;
+  const app = fastify({
+    logger: false,
+    bodyLimit: config.limits.maxBodyBytes,
+    // The framework turns Node's own limits off; without them a slow client holds a socket for ever.
+    requestTimeout: 30_000,
+    keepAliveTimeout: 65_000,
+    http: { headersTimeout: 10_000, connectionsCheckingInterval: 1_000 },
+    forceCloseConnections: true,
+    return503OnClosing: false,
+    exposeHeadRoutes: false,
+  });
+  app.server.maxConnections = config.limits.maxConnections;
+  const policy = {
+    allowedOrigins: config.edge.allowedOrigins,
+    allowLoopback: isLoopbackHost(config.listen.host),
+  };
+  const { legacyClients } = config.edge;
+  guard(app, { policy, legacyClients, paths: routes.map((route) => route.config.path) });
+  // With several upstreams nobody could say whose a path beside the routes is.
+  const origins = new Set(routes.map((route) => route.config.upstream.url.origin));
+  for (const [index, route] of routes.entries()) {
+    await app.register(async (scope) => {
+      const passThrough = await registerPassThrough(scope, {
+        upstream: route.config.upstream.url,
+        path: route.config.path,
+        others: index === 0 && origins.size === 1 && legacyClients === 'pass-through',
+        headers: route.config.upstream.headers,
+        authorization: route.config.upstream.authorization,
+        connectTimeoutMs: route.config.upstream.connectTimeoutMs,
+        headersTimeoutMs: route.config.upstream.headersTimeoutMs,
+        maxBodyBytes: config.limits.maxBodyBytes,
+      });
+      serveMcp(scope, route, shared, metrics, policy, passThrough);
+    });
+  }
+  return app;
+}
+
+function serveMcp(
+  scope: FastifyInstance,
+  route: Route,
+  shared: Shared,
+  metrics: Metrics,
+  origins: { readonly allowedOrigins: readonly string[]; readonly allowLoopback: boolean },
+  passThrough: PassThrough,
+): void {
+  const { config, clock, log } = shared;
+  const { id, path, upstream } = route.config;
+  const edge: EdgeRoute = {
+    id,
+    path,
+    isModern: async ({ headers }) => {
+      const known = route.upstream.knownKind;
+      if (known !== null) return known === 'modern';
+      const kind = route.upstream.detect(headers).catch(() => null);
+      return (await Promise.race([kind, sleep(clock, ERA_WAIT_MS)])) === 'modern';
+    },
+    identify: ({ headers }) =>
+      callerOf(headers, { identity: config.identity, authorization: upstream.authorization }),
+    capabilities: (request) => route.discovery.capabilitiesFor(request),
+    discover: (request) => route.discovery.discover(request),
+    forward: (request, closed) => route.forwarder.forward(request, closed),
+    call: (request, leg) => route.bridge.call(request, leg),
+    passThrough: (request, reply) => passThrough.forward(request, reply),
+  };
+  serveRoute(scope, edge, {
+    policy: {
+      ...origins,
+      legacyClients: config.edge.legacyClients,
+      supportedVersions: () => supportedVersions(config, route.upstream),
+      maxJsonDepth: config.limits.maxJsonDepth,
+    },
+    commitAfterMs: config.edge.commitAfterMs,
+    keepAliveMs: config.edge.keepAliveMs,
+    maxBufferedBytes: MAX_BUFFERED_BYTES,
+    clock,
+    log,
+    observe: (name, method, { status, code }, ms) => {
+      metrics.operation(name, method, code, ms);
+      log.event('edge.request', { route: name, method, status, code, ms });
+    },
+  });
+}
+
+/** @throws StartFailure when the address cannot be had */
+async function listen(app: FastifyInstance, at: ListenAddress, flag: string): Promise<string> {
+  try {
+    await app.listen({ host: at.host, port: at.port });
+  } catch (error) {
+    throw startFailureOf(error, at, flag);
+  }
+  const { port } = app.server.address() as AddressInfo;
+  const host = at.host.includes(':') ? `[${at.host}]` : at.host;
+  return `http://${host}:${port}`;
+}
+
+function startFailureOf(error: unknown, { host, port }: ListenAddress, flag: string): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : '';
+  switch (code) {
+    case 'EADDRINUSE':
+      return new StartFailure(
+        'port_in_use',
+        `${host}:${port} is in use by another process; stop it or choose another address with ${flag} HOST:PORT`,
+      );
+    case 'EACCES':
+      return new StartFailure(
+        'not_permitted',
+        `this user may not listen on ${host}:${port}; choose a port above 1023 with ${flag} HOST:PORT`,
+      );
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+      return new StartFailure(
+        'address_unavailable',
+        `${host} is no address of this machine; choose another with ${flag} HOST:PORT`,
+      );
+    default:
+      return error;
+  }
+}
+
+function gauge(routes: readonly Route[], value: (route: Route) => number): Map<string, number> {
+  return new Map(routes.map((route) => [route.config.id, value(route)]));
+}
+
+function randomId(): string {
+  return randomBytes(16).toString('base64url');
+}

@@ -1,0 +1,103 @@
+/**
+ * Whether an upstream can be used: looked at before the gateway listens, and again and again until it
+ * answers. An upstream that is down is waited for; one that is no MCP server never will be one.
+ */
+import { sleep, type Clock, type Timer } from '../clock.ts';
+import type { Log } from '../ops/log.ts';
+import { StartFailure } from '../start-failure.ts';
+import type { Upstream } from './upstream.ts';
+import { asUpstreamFailure, type UpstreamFailure } from './upstream-failure.ts';
+
+const FIRST_RETRY_MS = 1_000;
+const MAX_RETRY_MS = 30_000;
+
+export interface AvailabilityOptions {
+  readonly route: string;
+  readonly url: URL;
+  readonly upstream: Upstream;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export class Availability {
+  readonly #options: AvailabilityOptions;
+  #problem: string | null = 'not looked at yet';
+  #timer: Timer | null = null;
+  #retryMs = FIRST_RETRY_MS;
+  #closed = false;
+
+  constructor(options: AvailabilityOptions) {
+    this.#options = options;
+  }
+
+  get ready(): boolean {
+    return this.#problem === null;
+  }
+
+  /** One word or line for whoever asks about readiness. */
+  get status(): string {
+    return this.#problem ?? this.#options.upstream.knownKind ?? 'needs credentials';
+  }
+
+  /**
+   * Looks for the first time, for at most `waitMs`; goes on looking in the background.
+   * @throws StartFailure when the upstream answers and will not do
+   */
+  async start(waitMs: number): Promise<void> {
+    const { clock } = this.#options;
+    const looked = this.#look().then((failure) => {
+      if (failure !== null) this.#refuse(failure);
+    });
+    looked.catch(() => {});
+    await Promise.race([looked, sleep(clock, waitMs)]);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+  }
+
+  async #look(): Promise<UpstreamFailure | null> {
+    const { upstream, log, route } = this.#options;
+    try {
+      const kind = await upstream.detect({});
+      this.#problem = null;
+      log.event('upstream.detected', { route, kind });
+      return null;
+    } catch (error) {
+      const failure = asUpstreamFailure(error, false);
+      // It answers, and whoever brings credentials will be served.
+      if (failure.details.httpStatus === 401) {
+        this.#problem = null;
+        return null;
+      }
+      this.#problem = `${failure.code}: ${failure.message}`;
+      log.event('upstream.unavailable', { route, code: failure.code, problem: failure.message });
+      this.#lookAgain();
+      return failure;
+    }
+  }
+
+  #lookAgain(): void {
+    if (this.#closed) return;
+    this.#timer = this.#options.clock.setTimer(this.#retryMs, () => void this.#look());
+    this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS);
+  }
+
+  #refuse(failure: UpstreamFailure): void {
+    const { url, route } = this.#options;
+    const where = `the upstream of route "${route}", ${url.href},`;
+    if (failure.code === 'unauthorized') {
+      throw new StartFailure(
+        'upstream_refused',
+        `${where} refuses us (HTTP ${failure.details.httpStatus}); set the headers it wants in upstream.headers`,
+      );
+    }
+    if (failure.code === 'upstream_protocol_error') {
+      throw new StartFailure(
+        'upstream_not_mcp',
+        `${where} speaks no MCP: ${failure.message}; give the URL of its MCP endpoint, such as http://host:port/mcp or /sse`,
+      );
+    }
+  }
+}
