@@ -16,7 +16,6 @@ export interface Bounds {
 /** A quantity as an integer in its smallest unit, or as text. Yields the number of the smallest unit. */
 interface Quantity {
   readonly name: string;
-  readonly example: string;
   readonly pattern: RegExp;
   readonly parse: (text: string) => number | null;
   readonly format: (value: number) => string;
@@ -24,21 +23,18 @@ interface Quantity {
 
 const DURATION_QUANTITY: Quantity = {
   name: 'duration',
-  example: '10m',
   pattern: DURATION,
   parse: parseDuration,
   format: formatDuration,
 };
 const SIZE_QUANTITY: Quantity = {
   name: 'size',
-  example: '4MiB',
   pattern: BYTE_SIZE,
   parse: parseByteSize,
   format: formatByteSize,
 };
 const COUNT_QUANTITY: Quantity = {
   name: 'whole number',
-  example: '10',
   pattern: /^\d{1,15}$/,
   parse: (text) => (/^\d{1,15}$/.test(text) ? Number(text) : null),
   format: String,
@@ -46,22 +42,26 @@ const COUNT_QUANTITY: Quantity = {
 
 export function duration(fallback: string, from: string, to: string, meaning: string) {
   const bounds = { min: parseDuration(from) ?? 0, max: parseDuration(to) ?? 0 };
-  return quantity(DURATION_QUANTITY, bounds).prefault(fallback).describe(meaning);
+  return quantity(DURATION_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning);
 }
 
 export function size(fallback: string, from: string, to: string, meaning: string) {
   const bounds = { min: parseByteSize(from) ?? 0, max: parseByteSize(to) ?? 0 };
-  return quantity(SIZE_QUANTITY, bounds).prefault(fallback).describe(meaning);
+  return quantity(SIZE_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning);
 }
 
 export function count(fallback: number, bounds: Bounds, meaning: string) {
-  return quantity(COUNT_QUANTITY, bounds).prefault(fallback).describe(meaning);
+  return quantity(COUNT_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning);
 }
 
-function quantity({ name, example, pattern, parse, format }: Quantity, { min, max }: Bounds) {
+function quantity(
+  { name, pattern, parse, format }: Quantity,
+  { min, max }: Bounds,
+  example: string | number,
+) {
   const expected = `a ${name} from ${format(min)} to ${format(max)}, such as ${example}`;
   return z
-    .union([z.int().min(0), z.string().regex(pattern)], { error: expected })
+    .union([z.int().min(0), z.string().regex(pattern, { error: expected })], { error: expected })
     .transform((written, context) => {
       const value = typeof written === 'number' ? written : parse(written);
       if (value !== null && value >= min && value <= max) return value;

@@ -1,8 +1,9 @@
 /** A configuration without a file: one route, from the flags of the command line. */
 import type { Config } from './config.ts';
 import { ConfigError } from './config-error.ts';
-import type { FieldPath } from './field-path.ts';
-import { formatPath } from './field-path.ts';
+import { crossCheck } from './cross-checks.ts';
+import { type FieldPath, formatPath } from './field-path.ts';
+import type { Problem } from './problem.ts';
 import { validate } from './validate.ts';
 
 /** The values as written; what is left out has its default. */
@@ -16,24 +17,24 @@ export interface FlagValues {
   readonly logFormat?: string;
 }
 
-const FLAG_FIELDS: Readonly<Record<keyof FlagValues, FieldPath>> = {
-  upstream: ['routes', 0, 'upstream', 'url'],
-  listen: ['listen'],
-  admin: ['admin'],
-  path: ['routes', 0, 'path'],
-  transport: ['routes', 0, 'upstream', 'transport'],
-  logLevel: ['log', 'level'],
-  logFormat: ['log', 'format'],
-};
+const FLAG_OF_FIELD: ReadonlyMap<string, string> = new Map([
+  ['routes[0].upstream.url', 'upstream'],
+  ['listen', 'listen'],
+  ['admin', 'admin'],
+  ['routes[0].path', 'path'],
+  ['routes[0].upstream.transport', 'transport'],
+  ['log.level', 'log-level'],
+  ['log.format', 'log-format'],
+]);
 
 /**
- * In: the values of flags, and how to name a flag in a message (a value may come from the environment).
- * Out: the finished configuration.
+ * In: the values of flags, and how to name a flag such as `log-level` in a message (its value may come
+ * from the environment). Out: the finished configuration.
  * @throws ConfigError with one line per problem, such as `--listen: expected an address ...`
  */
 export function configFromFlags(
   values: FlagValues,
-  nameOf: (flag: keyof FlagValues) => string = defaultName,
+  nameOf: (flag: string) => string = withDashes,
 ): Config {
   const { upstream, listen, admin, path, transport, logLevel, logFormat } = values;
   const { config, problems } = validate({
@@ -42,19 +43,46 @@ export function configFromFlags(
     routes: [{ path, upstream: { url: upstream, transport } }],
     log: { level: logLevel, format: logFormat },
   });
-  if (problems === null) return config;
-  const lines = problems.map((problem) => `${nameOfField(problem.path, nameOf)}: ${problem.text}`);
-  throw new ConfigError('config_invalid', lines);
+  if (problems !== null) throw invalid(problems, nameOf);
+  return config;
 }
 
-function nameOfField(path: FieldPath, nameOf: (flag: keyof FlagValues) => string): string {
+/**
+ * In: the configuration of a file, and the flags that win over it. Out: the configuration to use.
+ * @throws ConfigError as above
+ */
+export function overrideConfig(
+  config: Config,
+  values: Omit<FlagValues, 'upstream' | 'path' | 'transport'>,
+  nameOf: (flag: string) => string = withDashes,
+): Config {
+  const { listen, admin, logLevel, logFormat } = values;
+  const placeholder = { ...values, admin: admin ?? 'off', upstream: 'http://upstream.invalid' };
+  const flags = configFromFlags(placeholder, nameOf);
+  const overridden: Config = {
+    ...config,
+    listen: listen === undefined ? config.listen : flags.listen,
+    admin: admin === undefined ? config.admin : flags.admin,
+    log: {
+      level: logLevel === undefined ? config.log.level : flags.log.level,
+      format: logFormat === undefined ? config.log.format : flags.log.format,
+    },
+  };
+  const problems = crossCheck(overridden);
+  if (problems.length > 0) throw invalid(problems, nameOf);
+  return overridden;
+}
+
+function invalid(problems: readonly Problem[], nameOf: (flag: string) => string): ConfigError {
+  const lines = problems.map(({ path, text }) => `${nameOfField(path, nameOf)}: ${text}`);
+  return new ConfigError('config_invalid', lines);
+}
+
+function nameOfField(path: FieldPath, nameOf: (flag: string) => string): string {
   const field = formatPath(path);
-  for (const [flag, flagPath] of Object.entries(FLAG_FIELDS)) {
-    if (formatPath(flagPath) === field) return nameOf(flag as keyof FlagValues);
-  }
-  return field;
+  return FLAG_OF_FIELD.has(field) ? nameOf(FLAG_OF_FIELD.get(field) ?? field) : field;
 }
 
-function defaultName(flag: keyof FlagValues): string {
-  return `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+function withDashes(flag: string): string {
+  return `--${flag}`;
 }

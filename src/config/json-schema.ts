@@ -1,5 +1,6 @@
 /** The JSON Schema of the configuration file, for editors. */
 import { z } from 'zod';
+import { type FieldPath, isSecretField } from './field-path.ts';
 import { fileSchema } from './schema.ts';
 
 /** A node of a JSON Schema, as far as we look into it. */
@@ -8,6 +9,7 @@ export interface SchemaNode {
   readonly description?: string;
   readonly default?: unknown;
   readonly type?: string;
+  readonly pattern?: string;
   readonly enum?: readonly unknown[];
   readonly const?: unknown;
   readonly properties?: Readonly<Record<string, SchemaNode>>;
@@ -20,8 +22,11 @@ export interface SchemaNode {
 
 /** The schema of the file after its references are resolved: the same as what is checked. */
 export function resolvedSchema(): SchemaNode {
-  return z.toJSONSchema(fileSchema, { io: 'input' }) as SchemaNode;
+  resolved ??= z.toJSONSchema(fileSchema, { io: 'input' }) as SchemaNode;
+  return resolved;
 }
+
+let resolved: SchemaNode | undefined;
 
 /** The schema of the file as it is written: wherever a scalar stands, a `${NAME}` may stand too. */
 export function writtenSchema(): SchemaNode {
@@ -36,33 +41,38 @@ export function writtenSchemaText(): string {
   return `${JSON.stringify(writtenSchema(), null, 2)}\n`;
 }
 
-const REFERENCE = { type: 'string', pattern: '\\$\\{|^file:' };
+const VARIABLE: SchemaNode = { type: 'string', pattern: '\\$\\{' };
+const VARIABLE_OR_FILE: SchemaNode = { type: 'string', pattern: '\\$\\{|^file:' };
 
-function allowReferences(node: SchemaNode): SchemaNode {
+function allowReferences(node: SchemaNode, path: FieldPath = []): SchemaNode {
   const { properties, items, additionalProperties, oneOf } = node;
+  if (oneOf !== undefined)
+    return { ...node, oneOf: oneOf.map((each) => allowReferences(each, path)) };
   if (properties !== undefined || items !== undefined || typeof additionalProperties === 'object') {
     return {
       ...node,
-      ...(properties === undefined ? {} : { properties: mapValues(properties) }),
-      ...(items === undefined ? {} : { items: allowReferences(items) }),
+      ...(properties === undefined ? {} : { properties: allowInMembers(properties, path) }),
+      ...(items === undefined ? {} : { items: allowReferences(items, [...path, 0]) }),
       ...(typeof additionalProperties === 'object'
-        ? { additionalProperties: allowReferences(additionalProperties) }
+        ? { additionalProperties: allowReferences(additionalProperties, [...path, '*']) }
         : {}),
     };
   }
-  if (oneOf !== undefined) return { ...node, oneOf: oneOf.map(allowReferences) };
   if (node.const !== undefined) return node;
   const { title, description, default: fallback, ...rest } = node;
   return {
     ...(title === undefined ? {} : { title }),
     ...(description === undefined ? {} : { description }),
     ...(fallback === undefined ? {} : { default: fallback }),
-    anyOf: [...(rest.anyOf ?? [rest]), REFERENCE],
+    anyOf: [...(rest.anyOf ?? [rest]), isSecretField(path) ? VARIABLE_OR_FILE : VARIABLE],
   };
 }
 
-function mapValues(nodes: Readonly<Record<string, SchemaNode>>): Record<string, SchemaNode> {
+function allowInMembers(
+  members: Readonly<Record<string, SchemaNode>>,
+  path: FieldPath,
+): Record<string, SchemaNode> {
   return Object.fromEntries(
-    Object.entries(nodes).map(([name, node]) => [name, allowReferences(node)]),
+    Object.entries(members).map(([name, node]) => [name, allowReferences(node, [...path, name])]),
   );
 }

@@ -50,10 +50,10 @@ function rows(node: SchemaNode, prefix: string): Row[] {
   if (node.items !== undefined) return rows(node.items, `${prefix}[]`);
   return variants(node).flatMap(({ properties, required }) =>
     Object.entries(properties ?? {}).flatMap(([name, member]) => {
-      const key = `${prefix}.${name}`;
-      if (hasMembers(member)) return [row(key, member, false), ...rows(member, key)];
       if (member.const !== undefined) return [];
-      return [row(key, member, required?.includes(name) ?? false)];
+      const key = `${prefix}.${name}`;
+      const own = row(key, member, required?.includes(name) ?? false);
+      return hasMembers(member) ? [own, ...rows(member, key)] : [own];
     }),
   );
 }

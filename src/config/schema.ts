@@ -233,7 +233,10 @@ const identity = z
         ),
       }),
     ],
-    { error: 'a map with source: none, or with source: header and a header' },
+    {
+      error: ({ input }) =>
+        typeof input === 'object' && input !== null ? 'none or header' : 'a map with a source',
+    },
   )
   .prefault({ source: 'none' })
   .describe(

@@ -44,7 +44,7 @@ function describe(
   }
   const value = lookUp(data, path);
   const got = isSecretField(path)
-    ? value === undefined
+    ? value === undefined || value === null
       ? 'nothing'
       : 'something else (not shown)'
     : (shownInstead(path) ?? show(value));
@@ -96,15 +96,15 @@ export function lookUp(data: unknown, path: FieldPath): unknown {
 
 /** A value for a message: one short line, without what a URL may carry of credentials. */
 export function show(value: unknown): string {
-  if (value === undefined) return 'nothing';
+  if (value === undefined || value === null) return 'nothing';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
-  if (typeof value === 'object' && value !== null) return 'a map';
+  if (typeof value === 'object') return 'a map';
   if (typeof value !== 'string') return String(value);
   const harmless = value.replace(/^.*@/s, '***@').replace(/\?.*$/s, '?***');
   const short =
     harmless.length > MAX_SHOWN_CHARACTERS
       ? `${harmless.slice(0, MAX_SHOWN_CHARACTERS)}...`
       : harmless;
-  // eslint-disable-next-line no-control-regex -- terminals act on these, and JSON leaves some of them
+  // Terminals act on these, and JSON leaves them as they are.
   return JSON.stringify(short).replace(/[\u007f-\u009f\u2028\u2029]/g, '?');
 }

@@ -41,6 +41,9 @@ export interface EdgeOptions {
 
 /** Serves modern clients on the route's path. */
 export function serveRoute(app: FastifyInstance, route: EdgeRoute, options: EdgeOptions): void {
+  // Every body is read as bytes: what is legacy goes on exactly as it came.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   app.post(route.path, async (request, reply) => {
     const caller = callerOf(request, route);
     if (caller === null) return refuseUnknown(reply);

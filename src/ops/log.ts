@@ -12,6 +12,7 @@ export interface LogEvents {
   'gateway.key_ephemeral': object;
   'gateway.draining': { running: number; parked: number };
   'gateway.stopped': { code: number };
+  'gateway.crashed': { problem: string };
   'upstream.detected': { route: string; kind: string };
   'upstream.unavailable': { route: string; code: string; problem: string };
   'upstream.failed': {
@@ -46,6 +47,7 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
 const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.key_ephemeral': 'warn',
+  'gateway.crashed': 'fatal',
   'upstream.unavailable': 'warn',
   'upstream.failed': 'warn',
   'session.opened': 'debug',

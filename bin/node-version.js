@@ -1,0 +1,20 @@
+// Which Node.js this program needs. Plain old JavaScript: an old Node.js must be able to read it.
+
+export var NEEDED = [22, 19];
+
+// In: a version such as "22.19.0". Out: whether it will do.
+export function isRecentEnough(version) {
+  var parts = version.split('.').map(Number);
+  return parts[0] > NEEDED[0] || (parts[0] === NEEDED[0] && parts[1] >= NEEDED[1]);
+}
+
+// One line that says what is needed, what is there, and the way out.
+export function explain(version) {
+  return (
+    'mrtr-gateway: needs Node.js ' +
+    NEEDED.join('.') +
+    ' or newer, and this is ' +
+    version +
+    '; in a checkout, "npm start -- --help" runs it with the one that is installed there'
+  );
+}

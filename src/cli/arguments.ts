@@ -1,0 +1,204 @@
+/** From the words of the command line to the command that they mean. Pure: reads nothing, prints nothing. */
+import { parseArgs, type ParseArgsConfig } from 'node:util';
+import type { FlagValues } from '../config/from-flags.ts';
+import { nearest } from '../config/nearest.ts';
+import { COMMANDS, FLAGS, type CommandName, type Flag } from './flags.ts';
+
+/** Values of the flags that may stand beside `--config`; they win over the file. */
+export type Overrides = Omit<FlagValues, 'upstream' | 'path' | 'transport'>;
+
+export type Command =
+  | { readonly kind: 'serve-file'; readonly file: string; readonly overrides: Overrides }
+  | { readonly kind: 'serve-upstream'; readonly values: FlagValues }
+  | { readonly kind: 'check'; readonly file: string }
+  | { readonly kind: 'schema' }
+  | { readonly kind: 'keygen' }
+  | { readonly kind: 'help'; readonly command: CommandName }
+  | { readonly kind: 'version' };
+
+/** A command line that means nothing. `message` is one line. */
+export class UsageError extends Error {
+  readonly kind = 'usage-error';
+  readonly code = 'usage';
+
+  constructor(message: string) {
+    super(message);
+    this.name = 'UsageError';
+  }
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** In: the words after the program's name, and the environment for flags that are not given. Never throws. */
+export function parseArguments(words: readonly string[], env: Environment): Command | UsageError {
+  try {
+    return commandOf(words, env);
+  } catch (error) {
+    if (error instanceof UsageError) return error;
+    throw error;
+  }
+}
+
+function commandOf(words: readonly string[], env: Environment): Command {
+  const name = nameOfCommand(words);
+  const { given, operands } = read(words, name);
+  if (given.has('help')) return { kind: 'help', command: name };
+  if (given.has('version')) return { kind: 'version' };
+  switch (name) {
+    case 'check':
+      return checkCommand(given, operands);
+    case 'keygen':
+      refuseOperands(operands);
+      return { kind: 'keygen' };
+    case 'serve':
+      refuseOperands(operands);
+      return serveCommand(given, env);
+  }
+}
+
+/** The first word names the command, unless it is a flag. */
+function nameOfCommand(words: readonly string[]): CommandName {
+  const [first] = words;
+  if (first === undefined || first.startsWith('-')) return 'serve';
+  const name = COMMANDS.find((command) => command === first);
+  if (name !== undefined) return name;
+  if (/^https?:/i.test(first)) throw new UsageError('a URL needs its flag: --upstream URL');
+  const meant = nearest(first, COMMANDS);
+  throw new UsageError(
+    `unknown command ${quote(first)}; ${meant === null ? `there are ${COMMANDS.join(', ')}` : `did you mean "${meant}"?`}`,
+  );
+}
+
+interface Words {
+  readonly given: ReadonlyMap<string, string>;
+  readonly operands: readonly string[];
+}
+
+/** Lenient parsing, then own checks: each error names the flag as it was written, in one line. */
+function read(words: readonly string[], command: CommandName): Words {
+  const flags = FLAGS[command];
+  const options: NonNullable<ParseArgsConfig['options']> = {};
+  for (const { name, short, value } of flags) {
+    options[name] = {
+      type: value === undefined ? 'boolean' : 'string',
+      ...(short === undefined ? {} : { short }),
+    };
+  }
+  const { tokens } = parseArgs({
+    args: [...words],
+    options,
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+  const given = new Map<string, string>();
+  const operands: string[] = [];
+  for (const token of tokens) {
+    if (token.kind === 'positional') operands.push(token.value);
+    if (token.kind !== 'option') continue;
+    const flag = flags.find(({ name }) => name === token.name);
+    if (flag === undefined) throw unknownFlag(token.rawName, command);
+    if (given.has(flag.name)) throw new UsageError(`${token.rawName} is given twice`);
+    given.set(flag.name, valueOf(flag, token.rawName, token.value, token.inlineValue === true));
+  }
+  const named = words[0] === command;
+  return { given, operands: named ? operands.slice(1) : operands };
+}
+
+function valueOf(flag: Flag, written: string, value: string | undefined, inline: boolean): string {
+  if (flag.value === undefined) {
+    if (value !== undefined) throw new UsageError(`${written} takes no value`);
+    return '';
+  }
+  if (value === undefined || value === '' || (!inline && value.startsWith('-'))) {
+    throw new UsageError(`${written} needs a value: ${written} ${flag.value}`);
+  }
+  return value;
+}
+
+function unknownFlag(written: string, command: CommandName): UsageError {
+  const meant = nearest(
+    written.replace(/^-+/, ''),
+    FLAGS[command].map(({ name }) => name),
+  );
+  const elsewhere = COMMANDS.find((other) =>
+    FLAGS[other].some(({ name }) => `--${name}` === written),
+  );
+  if (meant !== null) {
+    return new UsageError(`unknown flag ${quote(written)}; did you mean --${meant}?`);
+  }
+  if (elsewhere !== undefined) {
+    return new UsageError(`${written} is a flag of "${elsewhere}", not of "${command}"`);
+  }
+  return new UsageError(`unknown flag ${quote(written)}`);
+}
+
+function refuseOperands([first]: readonly string[]): void {
+  if (first === undefined) return;
+  throw new UsageError(`unexpected argument ${quote(first)}`);
+}
+
+function checkCommand(given: Words['given'], operands: readonly string[]): Command {
+  const [file, ...others] = operands;
+  if (given.has('schema')) {
+    refuseOperands(operands);
+    return { kind: 'schema' };
+  }
+  if (file === undefined) throw new UsageError('"check" needs a file: mrtr-gateway check FILE');
+  refuseOperands(others);
+  return { kind: 'check', file };
+}
+
+function serveCommand(given: Words['given'], env: Environment): Command {
+  if (given.has('config') && given.has('upstream')) {
+    throw new UsageError('--config and --upstream exclude each other: the file names the upstream');
+  }
+  const variable = (name: string) => env[variableOf(name) ?? ''] || undefined;
+  const value = (name: string) => given.get(name) ?? variable(name);
+  const file = given.get('config') ?? (given.has('upstream') ? undefined : variable('config'));
+  const overrides = present({
+    listen: value('listen'),
+    admin: value('admin'),
+    logLevel: value('log-level'),
+    logFormat: value('log-format'),
+  });
+  if (file !== undefined) {
+    if (!given.has('config') && variable('upstream') !== undefined) {
+      throw new UsageError(
+        'MRTR_GATEWAY_CONFIG and MRTR_GATEWAY_UPSTREAM exclude each other: unset one of them',
+      );
+    }
+    for (const name of ['path', 'transport']) {
+      if (!given.has(name)) continue;
+      throw new UsageError(`--${name} goes with --upstream; with --config, write it into the file`);
+    }
+    return { kind: 'serve-file', file, overrides };
+  }
+  const upstream = value('upstream');
+  if (upstream === undefined) {
+    throw new UsageError('nothing to serve: give --upstream URL or --config FILE');
+  }
+  const rest = present({ path: value('path'), transport: value('transport') });
+  return { kind: 'serve-upstream', values: { upstream, ...overrides, ...rest } };
+}
+
+/** How to name a value in a message: by its flag or, if that was not given, by its variable. */
+export function nameOfValue(words: readonly string[], env: Environment, flag: string): string {
+  const isGiven = words.some((word) => word === `--${flag}` || word.startsWith(`--${flag}=`));
+  const variable = variableOf(flag);
+  return !isGiven && variable !== undefined && env[variable] ? variable : `--${flag}`;
+}
+
+function variableOf(flag: string): string | undefined {
+  return FLAGS.serve.find(({ name }) => name === flag)?.env;
+}
+
+function present<Values extends Record<string, string | undefined>>(values: Values) {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
+    [Name in keyof Values]?: string;
+  };
+}
+
+function quote(word: string): string {
+  return JSON.stringify(word.length > 64 ? `${word.slice(0, 64)}...` : word);
+}

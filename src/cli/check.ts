@@ -1,0 +1,20 @@
+/** `mrtr-gateway check FILE`: is a configuration file good? */
+import { ConfigError } from '../config/config-error.ts';
+import { loadConfig } from '../config/load.ts';
+import type { Environment } from './arguments.ts';
+
+export interface CheckResult {
+  readonly good: boolean;
+  /** One line if the file is good, else one for each problem; without the last newline. */
+  readonly text: string;
+}
+
+export function check(file: string, env: Environment): CheckResult {
+  try {
+    const { length } = loadConfig(file, env).routes;
+    return { good: true, text: `${file}: ok (${length} ${length === 1 ? 'route' : 'routes'})` };
+  } catch (error) {
+    if (error instanceof ConfigError) return { good: false, text: error.message };
+    throw error;
+  }
+}

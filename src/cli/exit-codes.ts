@@ -1,0 +1,42 @@
+/** What the exit status of the command says; the numbers are those of sysexits.h where one fits. */
+import type { StartFailureCode } from '../start-failure.ts';
+
+export const EXIT = {
+  ok: 0,
+  checkFailed: 1,
+  usage: 64,
+  upstream: 69,
+  internal: 70,
+  listen: 73,
+  notPermitted: 77,
+  config: 78,
+  interrupted: 130,
+  terminated: 143,
+} as const;
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
+  [EXIT.ok, 'done; when serving: drained after SIGTERM or SIGINT'],
+  [EXIT.checkFailed, '"check" found problems'],
+  [EXIT.usage, 'wrong flags or arguments, or a Node.js that is too old'],
+  [EXIT.upstream, 'the upstream answered, but will not do as an MCP server'],
+  [EXIT.internal, 'an error of the gateway itself'],
+  [EXIT.listen, 'the address to listen on is in use or not of this machine'],
+  [EXIT.notPermitted, 'this user may not listen on that address'],
+  [EXIT.config, 'the configuration file cannot be read or is wrong'],
+  [EXIT.interrupted, 'a second SIGINT, or one before the start was complete'],
+  [EXIT.terminated, 'a second SIGTERM, or one before the start was complete'],
+];
+
+const START_FAILURES: Readonly<Record<StartFailureCode, ExitCode>> = {
+  port_in_use: EXIT.listen,
+  address_unavailable: EXIT.listen,
+  not_permitted: EXIT.notPermitted,
+  upstream_not_mcp: EXIT.upstream,
+  upstream_refused: EXIT.upstream,
+};
+
+export function exitCodeOfStart(code: StartFailureCode): ExitCode {
+  return START_FAILURES[code];
+}

@@ -1,0 +1,74 @@
+/** Every flag of every command: what is accepted and what the help says are one list. */
+
+export const COMMANDS = ['serve', 'check', 'keygen'] as const;
+export type CommandName = (typeof COMMANDS)[number];
+
+export interface Flag {
+  readonly name: string;
+  readonly short?: string;
+  /** What stands for the value in the help; without it the flag takes none. */
+  readonly value?: string;
+  readonly fallback?: string;
+  /** The environment variable that counts when the flag is not given. */
+  readonly env?: string;
+  readonly meaning: string;
+}
+
+const HELP: Flag = { name: 'help', short: 'h', meaning: 'this text' };
+
+export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
+  serve: [
+    {
+      name: 'upstream',
+      value: 'URL',
+      env: 'MRTR_GATEWAY_UPSTREAM',
+      meaning: 'the legacy MCP server',
+    },
+    {
+      name: 'config',
+      value: 'FILE',
+      env: 'MRTR_GATEWAY_CONFIG',
+      meaning: 'a YAML or JSON file, in place of --upstream',
+    },
+    {
+      name: 'listen',
+      value: 'HOST:PORT',
+      fallback: '127.0.0.1:8080',
+      env: 'MRTR_GATEWAY_LISTEN',
+      meaning: 'where clients connect; :8080 for all interfaces',
+    },
+    { name: 'path', value: 'PATH', fallback: '/mcp', meaning: 'the public path' },
+    {
+      name: 'admin',
+      value: 'HOST:PORT',
+      fallback: '127.0.0.1:9090',
+      meaning: 'where /healthz, /readyz and /metrics are, or off',
+    },
+    {
+      name: 'transport',
+      value: 'KIND',
+      fallback: 'auto',
+      meaning: 'of the server: auto, streamable-http, http-sse',
+    },
+    {
+      name: 'log-level',
+      value: 'LEVEL',
+      fallback: 'info',
+      env: 'MRTR_GATEWAY_LOG_LEVEL',
+      meaning: 'trace, debug, info, warn, error, fatal',
+    },
+    {
+      name: 'log-format',
+      value: 'FORMAT',
+      fallback: 'auto',
+      meaning: 'auto (pretty on a terminal), json, pretty',
+    },
+    { name: 'version', short: 'V', meaning: 'the version of this program' },
+    HELP,
+  ],
+  check: [
+    { name: 'schema', meaning: 'print the JSON Schema of configuration files instead' },
+    HELP,
+  ],
+  keygen: [HELP],
+};

@@ -1,0 +1,72 @@
+/** What `--help` prints: how to use each command, by example. */
+import { EXIT_MEANINGS } from './exit-codes.ts';
+import { FLAGS, type CommandName, type Flag } from './flags.ts';
+
+const TEXTS: Readonly<Record<CommandName, string>> = {
+  serve: `Usage:
+  mrtr-gateway --upstream URL [flags]
+  mrtr-gateway --config FILE [flags]
+  mrtr-gateway check FILE
+  mrtr-gateway keygen
+
+Stands in front of a legacy MCP server and lets modern clients (2026-07-28) use it:
+what the server asks in the middle of a call becomes an InputRequiredResult.
+
+Examples:
+  # Offer the server on port 3001 as http://127.0.0.1:8080/mcp
+  mrtr-gateway --upstream http://127.0.0.1:3001/mcp
+
+  # The same for the whole network, and without an admin port
+  mrtr-gateway --upstream http://127.0.0.1:3001/mcp --listen :8080 --admin off
+
+  # From a file, after a look whether it is good
+  mrtr-gateway check gateway.yaml && mrtr-gateway --config gateway.yaml
+`,
+  check: `Usage:
+  mrtr-gateway check FILE
+  mrtr-gateway check --schema
+
+Says whether a configuration file is good; if not, one line for each problem with
+file, line and column. References to the environment are resolved as when serving.
+
+Examples:
+  mrtr-gateway check config/example.yaml
+  mrtr-gateway check --schema > schema.json
+`,
+  keygen: `Usage:
+  mrtr-gateway keygen
+
+Prints a new sealing key, ready to stand under seal.keys in a configuration file.
+The first key there seals, all of them open; keep them secret.
+
+Examples:
+  mrtr-gateway keygen
+`,
+};
+
+const AFTERWORD = `With --config, the flags --listen, --admin, --log-level and --log-format win over the file.
+The log goes to standard error. SIGTERM or SIGINT: finish running calls, then stop;
+a second one: stop at once.
+`;
+
+/** The help of a command, ending with a newline. */
+export function helpFor(command: CommandName): string {
+  const flags = `Flags:\n${columns(FLAGS[command].map(flagLine))}`;
+  if (command !== 'serve') return `${TEXTS[command]}\n${flags}`;
+  const codes = columns(EXIT_MEANINGS.map(([code, meaning]) => [String(code), meaning]));
+  return `${TEXTS.serve}\n${flags}\n${AFTERWORD}\nExit codes:\n${codes}`;
+}
+
+function flagLine({ name, short, value, fallback, env, meaning }: Flag): [string, string] {
+  const left = `${short === undefined ? '' : `-${short}, `}--${name}${value === undefined ? '' : ` ${value}`}`;
+  const notes = [
+    ...(fallback === undefined ? [] : [`default ${fallback}`]),
+    ...(env === undefined ? [] : [`or $${env}`]),
+  ];
+  return [left, notes.length === 0 ? meaning : `${meaning} (${notes.join('; ')})`];
+}
+
+function columns(rows: readonly (readonly [string, string])[]): string {
+  const width = Math.max(...rows.map(([left]) => left.length));
+  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}\n`).join('');
+}

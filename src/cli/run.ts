@@ -1,0 +1,81 @@
+/** Runs the command that the words of a command line mean. */
+import type { Config } from '../config/config.ts';
+import { ConfigError } from '../config/config-error.ts';
+import { configFromFlags, overrideConfig } from '../config/from-flags.ts';
+import { writtenSchemaText } from '../config/json-schema.ts';
+import { loadConfig } from '../config/load.ts';
+import { VERSION } from '../version.ts';
+import { nameOfValue, parseArguments, UsageError, type Command } from './arguments.ts';
+import { check } from './check.ts';
+import { EXIT, type ExitCode } from './exit-codes.ts';
+import { helpFor } from './help.ts';
+import type { Host } from './host.ts';
+import { keygen } from './keygen.ts';
+import { serve, type Start } from './serve.ts';
+
+/** In: the words after the program's name. Out: the exit code, when the command is done. */
+export async function run(words: readonly string[], host: Host, start: Start): Promise<ExitCode> {
+  const command = parseArguments(words, host.env);
+  if (command instanceof UsageError) {
+    host.stderr.write(`mrtr-gateway: ${command.message} (see mrtr-gateway --help)\n`);
+    return EXIT.usage;
+  }
+  switch (command.kind) {
+    case 'help':
+      return print(host, helpFor(command.command));
+    case 'version':
+      return print(host, `mrtr-gateway ${VERSION}\n`);
+    case 'schema':
+      return print(host, writtenSchemaText());
+    case 'keygen':
+      return print(host, keygen());
+    case 'check': {
+      const { good, text } = check(command.file, host.env);
+      (good ? host.stdout : host.stderr).write(`${text}\n`);
+      return good ? EXIT.ok : EXIT.checkFailed;
+    }
+    case 'serve-file':
+    case 'serve-upstream': {
+      const config = configOf(command, words, host);
+      return typeof config === 'number' ? config : serve(config, host, start);
+    }
+  }
+}
+
+function print(host: Host, text: string): ExitCode {
+  host.stdout.write(text);
+  return EXIT.ok;
+}
+
+/** The configuration, or the exit code after its problems have been printed. */
+function configOf(
+  command: Extract<Command, { kind: 'serve-file' | 'serve-upstream' }>,
+  words: readonly string[],
+  host: Host,
+): Config | ExitCode {
+  const nameOf = (flag: string) => nameOfValue(words, host.env, flag);
+  try {
+    if (command.kind === 'serve-upstream') return configFromFlags(command.values, nameOf);
+    const config = attempt(() => loadConfig(command.file, host.env), host, '');
+    if (config === null) return EXIT.config;
+    return overrideConfig(config, command.overrides, nameOf);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    printProblems(error, host, 'mrtr-gateway: ');
+    return EXIT.usage;
+  }
+}
+
+function attempt(load: () => Config, host: Host, prefix: string): Config | null {
+  try {
+    return load();
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    printProblems(error, host, prefix);
+    return null;
+  }
+}
+
+function printProblems(error: ConfigError, host: Host, prefix: string): void {
+  host.stderr.write(`${error.message.replace(/^/gm, prefix)}\n`);
+}

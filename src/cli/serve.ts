@@ -1,0 +1,98 @@
+/** `mrtr-gateway [serve]`: runs a gateway until a signal or a failure ends it. */
+import { systemClock, type Clock } from '../clock.ts';
+import type { Config } from '../config/config.ts';
+import type { Gateway } from '../gateway.ts';
+import { createLog, type Log } from '../ops/log.ts';
+import { StartFailure } from '../start-failure.ts';
+import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';
+import type { Host } from './host.ts';
+
+/** npm passes on the Ctrl-C that the terminal has sent us already: that is one press, not two. */
+const SAME_PRESS_MS = 500;
+
+export type Start = (config: Config, options: { readonly log: Log }) => Promise<Gateway>;
+
+/**
+ * Starts a gateway and waits until it has stopped. Out: the exit code; the caller ends the process with
+ * it, whatever still runs.
+ */
+export async function serve(
+  config: Config,
+  host: Host,
+  start: Start,
+  clock: Clock = systemClock,
+): Promise<ExitCode> {
+  const log = logFor(config, host);
+  const code = await new Promise<ExitCode>((finish) => {
+    for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
+      host.on(event, (reason) => {
+        log.event('gateway.crashed', { problem: describe(reason) });
+        finish(EXIT.internal);
+      });
+    }
+    void run({ config, host, log, start, clock }, finish);
+  });
+  log.event('gateway.stopped', { code });
+  return code;
+}
+
+interface Run {
+  readonly config: Config;
+  readonly host: Host;
+  readonly log: Log;
+  readonly start: Start;
+  readonly clock: Clock;
+}
+
+async function run(
+  { config, host, log, start, clock }: Run,
+  finish: (code: ExitCode) => void,
+): Promise<void> {
+  const fail = (error: unknown) => {
+    log.event('gateway.crashed', { problem: describe(error) });
+    finish(EXIT.internal);
+  };
+  let gateway: Gateway | null = null;
+  let stoppingSince: number | null = null;
+  const stop = (atOnce: ExitCode) => {
+    if (stoppingSince !== null && clock.now() - stoppingSince < SAME_PRESS_MS) return;
+    if (gateway === null || stoppingSince !== null) return finish(atOnce);
+    stoppingSince = clock.now();
+    gateway.drain().then(() => finish(EXIT.ok), fail);
+  };
+  host.on('SIGTERM', () => stop(EXIT.terminated));
+  host.on('SIGINT', () => stop(EXIT.interrupted));
+  try {
+    gateway = await start(config, { log });
+    if (host.stdout.isTTY === true) host.stdout.write(`${banner(gateway, config)}\n`);
+  } catch (error) {
+    if (!(error instanceof StartFailure)) return fail(error);
+    host.stderr.write(`mrtr-gateway: ${error.message}\n`);
+    finish(exitCodeOfStart(error.code));
+  }
+}
+
+function logFor({ log }: Config, host: Host): Log {
+  const { level, format } = log;
+  const automatic = host.stderr.isTTY === true ? 'pretty' : 'json';
+  return createLog({
+    level,
+    format: format === 'auto' ? automatic : format,
+    destination: host.stderr,
+  });
+}
+
+/** The query of an upstream's URL can hold a credential, so it is left out. */
+function banner({ url }: Gateway, { routes }: Config): string {
+  const [first, ...others] = routes;
+  const upstream = first === undefined ? '' : first.upstream.url;
+  const target = upstream === '' ? '' : ` -> ${upstream.origin}${upstream.pathname}`;
+  const more = others.length === 0 ? '' : ` (and ${others.length} more)`;
+  return `mrtr-gateway listening on ${url}${target}${more}`;
+}
+
+function describe(reason: unknown): string {
+  if (!(reason instanceof Error)) return String(reason);
+  const where = /^\s+at .*$/m.exec(reason.stack ?? '')?.[0].trim() ?? '';
+  return `${reason.name}: ${reason.message}${where === '' ? '' : ` ${where}`}`;
+}

@@ -1,0 +1,157 @@
+import { describe, expect, test } from 'vitest';
+import { configOf, withRoute } from './problems-of.ts';
+
+describe('defaults', () => {
+  test('a URL is all that a configuration needs', () => {
+    expect(configOf(withRoute())).toEqual({
+      listen: { host: '127.0.0.1', port: 8080 },
+      admin: { host: '127.0.0.1', port: 9090 },
+      routes: [
+        {
+          id: 'mcp',
+          path: '/mcp',
+          upstream: {
+            url: new URL('http://127.0.0.1:3001/mcp'),
+            transport: 'auto',
+            headers: {},
+            authorization: 'forward',
+            connectTimeoutMs: 5_000,
+            headersTimeoutMs: 60_000,
+            maxBodyBytes: 16 * 1024 * 1024,
+            maxEventBytes: 4 * 1024 * 1024,
+            pingIntervalMs: 60_000,
+            statefulWithoutSessionId: false,
+          },
+          sessions: { scope: null, idleTimeoutMs: 300_000, maxIdle: 8 },
+          parking: {
+            ttlMs: 600_000,
+            callTtlMs: 3_600_000,
+            maxDurationMs: 3_600_000,
+            maxRounds: 10,
+            redeliverMs: 120_000,
+          },
+          questions: { keyNames: {}, keysFromStringIds: true, strictCapabilities: false },
+        },
+      ],
+      identity: { source: 'none' },
+      seal: { keys: [], audience: 'mrtr-gateway' },
+      edge: {
+        allowedOrigins: [],
+        legacyClients: 'pass-through',
+        commitAfterMs: 5_000,
+        keepAliveMs: 15_000,
+      },
+      limits: {
+        maxBodyBytes: 4 * 1024 * 1024,
+        maxJsonDepth: 64,
+        maxRunningCalls: 10_000,
+        maxParkedCalls: 10_000,
+        maxParkedCallsPerPrincipal: 100,
+        maxConnections: 20_000,
+      },
+      drain: { delayMs: 0, timeoutMs: 25_000 },
+      log: { level: 'info', format: 'auto' },
+    });
+  });
+
+  test.each([
+    ['/mcp', 'mcp'],
+    ['/teams/a.b/mcp', 'teams-a-b-mcp'],
+    ['/', 'root'],
+    ['/~', 'root'],
+  ])('a route at %s without an id is called %s', (path, id) => {
+    const [route] = configOf(withRoute('', `    path: ${path}\n`)).routes;
+    expect(route?.id).toBe(id);
+  });
+});
+
+describe('human forms', () => {
+  test('durations and sizes may be bare numbers, in milliseconds and bytes', () => {
+    const config = configOf(withRoute('drain: {delay: 1500}\nlimits: {maxBody: 2048}\n'));
+    expect(config.drain.delayMs).toBe(1500);
+    expect(config.limits.maxBodyBytes).toBe(2048);
+  });
+
+  test('admin may be off', () => {
+    expect(configOf(withRoute('admin: off\n')).admin).toBeNull();
+  });
+
+  test('JSON, indented with tabs, is a configuration as well', () => {
+    const json = JSON.stringify(
+      { listen: '[::1]:1', routes: [{ upstream: { url: 'https://example.com/' } }] },
+      null,
+      '\t',
+    );
+    expect(configOf(json).listen).toEqual({ host: '::1', port: 1 });
+  });
+
+  test('header names are lower case in the end, so that they win over the same name from elsewhere', () => {
+    const text = 'routes: [{upstream: {url: "http://a/", headers: {X-Api-Key: "1"}}}]';
+    expect(configOf(text).routes[0]?.upstream.headers).toEqual({ 'x-api-key': '1' });
+  });
+
+  test('a key may end with the padding that base64 has', () => {
+    const key = 'A'.repeat(43);
+    const text = withRoute(`seal: {keys: [{kid: a, key: "${key}="}]}\n`);
+    expect(configOf(text).seal.keys).toEqual([{ kid: 'a', key }]);
+  });
+});
+
+describe('references', () => {
+  test('a variable stands for text, wherever it is in a text', () => {
+    const text = 'routes: [{upstream: {url: "http://${HOST}:${PORT:-3001}/mcp"}}]';
+    const { routes } = configOf(text, { env: { HOST: 'legacy.example' } });
+    expect(routes[0]?.upstream.url.href).toBe('http://legacy.example:3001/mcp');
+  });
+
+  test('a default takes the place of a variable that is empty', () => {
+    const text = withRoute('log: {level: "${LEVEL:-warn}"}\n');
+    expect(configOf(text, { env: { LEVEL: '' } }).log.level).toBe('warn');
+    expect(configOf(text, { env: { LEVEL: 'debug' } }).log.level).toBe('debug');
+  });
+
+  test('variables can give numbers, truth values and durations too', () => {
+    const text = withRoute(
+      'limits: {maxRunningCalls: "${N}"}\ndrain: {delay: "${D}"}\n',
+      '    questions: {strictCapabilities: "${B}"}\n',
+    );
+    const config = configOf(text, { env: { N: '12', D: '3s', B: 'true' } });
+    expect(config.limits.maxRunningCalls).toBe(12);
+    expect(config.drain.delayMs).toBe(3_000);
+    expect(config.routes[0]?.questions.strictCapabilities).toBe(true);
+  });
+
+  test('what a variable holds stays one text, whatever YAML or reference it looks like', () => {
+    const text = 'routes: [{upstream: {url: "http://a/", headers: {X-A: "${A}"}}}]';
+    const env = { A: 'x", admin: off, b: "${HOME} file:/etc/passwd' };
+    expect(configOf(text, { env }).routes[0]?.upstream.headers['x-a']).toBe(env.A);
+  });
+
+  test('a variable that begins like a file reference reads no file', () => {
+    const text = 'routes: [{upstream: {url: "http://a/", headers: {X-A: "${A}"}}}]';
+    const { routes } = configOf(text, { env: { A: 'file:/s' }, files: { '/s': 'secret' } });
+    expect(routes[0]?.upstream.headers['x-a']).toBe('file:/s');
+  });
+
+  test('two dollar signs keep a brace as it is', () => {
+    const text = 'routes: [{upstream: {url: "http://a/", headers: {X-A: "a$${B}$c"}}}]';
+    expect(configOf(text).routes[0]?.upstream.headers['x-a']).toBe('a${B}$c');
+  });
+
+  test('sealing keys and header values can come from files, without the newline at the end', () => {
+    const key = 'B'.repeat(43);
+    const text = `
+routes: [{upstream: {url: "http://a/", headers: {Authorization: "file:token"}}}]
+seal: {keys: [{kid: a, key: "file:\${DIR}/seal-key"}]}
+`;
+    const files = { token: 'Bearer t\r\n', '/run/secrets/seal-key': `${key}\n` };
+    const config = configOf(text, { env: { DIR: '/run/secrets' }, files });
+    expect(config.seal.keys[0]?.key).toBe(key);
+    expect(config.routes[0]?.upstream.headers['authorization']).toBe('Bearer t');
+  });
+
+  test('elsewhere a file reference is only text', () => {
+    const text = withRoute('seal: {audience: "file:/a"}\n');
+    expect(configOf(text, { files: { '/a': 'x' } }).seal.audience).toBe('file:/a');
+  });
+});

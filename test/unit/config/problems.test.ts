@@ -1,0 +1,179 @@
+import { describe, expect, test } from 'vitest';
+import { problemsOf, withRoute } from './problems-of.ts';
+
+const KEY = 'A'.repeat(43);
+const OTHER_KEY = 'B'.repeat(43);
+
+describe('each wrong field has one line with its place, its name, what was expected and what was found', () => {
+  test.each([
+    ['listen: 8080\n', /^4?3:9 listen: expected an address such as .*, got 8080$/],
+    ['listen: "1.2.3.4:99999"\n', /listen: expected an address .*, got "1\.2\.3\.4:99999"$/],
+    ['admin: no\n', /^3:8 admin: expected an address .*, or off, got "no"$/],
+    ['admin: 127.0.0.1:8080\n', /^3:8 admin: expected another port than that of listen/],
+    ['identity: {source: jwt}\n', /^3:20 identity\.source: expected none or header, got "jwt"$/],
+    ['identity: {source: header}\n', /^3:1 identity\.header: expected .*, got nothing$/],
+    ['identity: {source: header, header: Cookie}\n', /identity\.header: .* trusted proxy/],
+    ['identity: {source: none, header: X-A}\n', /^3:26 identity\.header: unknown key; /],
+    ['seal: {keys: [{kid: a b, key: x}]}\n', /seal\.keys\[0\]\.kid: expected a name/],
+    ['seal: {audience: ""}\n', /^3:18 seal\.audience: expected a name .*, got ""$/],
+    ['edge: {commitAfter: 6m}\n', /edge\.commitAfter: expected a duration from 0s to 5m, .*"6m"$/],
+    ['edge: {keepAlive: 0}\n', /edge\.keepAlive: expected a duration from 1s .*, got 0$/],
+    ['edge: {allowedOrigins: ["*"]}\n', /^3:25 edge\.allowedOrigins\[0\]: .*, got "\*"$/],
+    ['edge: {allowedOrigins: [https://a/]}\n', /expected an origin .*, got "https:\/\/a\/"$/],
+    ['edge: {allowedOrigins: https://a}\n', /allowedOrigins: expected a list of origins, got/],
+    ['limits: {maxBody: 4MB}\n', /limits\.maxBody: expected a size from 1KiB .*, got "4MB"$/],
+    ['limits: {maxJsonDepth: 1.5}\n', /limits\.maxJsonDepth: expected a whole number .*1\.5$/],
+    [
+      'limits: {maxParkedCalls: 5}\n',
+      /maxParkedCallsPerPrincipal: expected at most .*\(5\), got 100$/,
+    ],
+    ['limits:\n', /^3:8 limits: expected a map, got nothing$/],
+    ['drain: {timeout: -1}\n', /drain\.timeout: expected a duration .*, got -1$/],
+    ['drain: {timeout: .inf}\n', /drain\.timeout: expected a duration .*, got Infinity$/],
+    ['log: {level: INFO}\n', /log\.level: expected one of trace, .*, got "INFO"$/],
+    ['log: {format: [a]}\n', /log\.format: expected one of auto, json, pretty, got a list$/],
+    ['lgo: {}\n', /^3:1 lgo: unknown key; did you mean "log"\?$/],
+    ['telemetry: {}\n', /^3:1 telemetry: unknown key; known here are listen, admin, routes/],
+    ['"a\\nb": 1\n', /^3:1 \["a\\nb"\]: unknown key; /],
+  ])('%j', (text, line) => {
+    const problems = problemsOf(withRoute(text));
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatch(line);
+  });
+
+  test.each([
+    ['    path: mcp\n', /^3:11 routes\[0\]\.path: expected a path .*, got "mcp"$/],
+    ['    path: /mcp/\n', /routes\[0\]\.path: .*without a slash at its end/],
+    ['    path: /a/../b\n', /routes\[0\]\.path: expected a path/],
+    ['    path: "/:tenant"\n', /routes\[0\]\.path: expected a path/],
+    ['    path: /healthz\n', /routes\[0\]\.path: expected a path that health checks/],
+    ['    path: /.well-known/mcp\n', /routes\[0\]\.path: expected a path that health checks/],
+    ['    id: 7\n', /routes\[0\]\.id: expected a name .*, in quotes, got 7$/],
+    ['    sessions: {scope: user}\n', /sessions\.scope: expected one of principal, call, shared/],
+    ['    sessions: {maxidle: 1}\n', /^3:16 routes\[0\]\.sessions\.maxidle: .*"maxIdle"\?$/],
+    ['    parking: {ttl: 2h}\n', /parking\.ttl: expected at most parking\.callTtl \(1h\), got 2h$/],
+    ['    parking: {ttl: 8d}\n', /parking\.ttl: expected a duration from 1s to 7d, .*, got "8d"$/],
+    ['    questions: {keyNames: {t: [1a]}}\n', /keyNames\.t\[0\]: expected a name .*, got "1a"$/],
+    ['    questions: {keyNames: {t: a}}\n', /keyNames\.t: expected a list of names, got "a"$/],
+    ['    questions: {strictCapabilities: yes}\n', /: expected true or false, got "yes"$/],
+  ])('in a route: %j', (text, line) => {
+    const problems = problemsOf(withRoute('', text));
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatch(line);
+  });
+
+  test.each([
+    ['url: ftp://x', /^1:29 .*upstream\.url: expected an http or https URL, got "ftp:\/\/x"$/],
+    ['url: example.com/mcp', /upstream\.url: expected an http or https URL/],
+    ['url: 5', /upstream\.url: expected an http or https URL, got 5$/],
+    ['url: "http://a/#b"', /upstream\.url: expected a URL without a fragment/],
+    ['transport: auto', /^1:12 .*upstream\.url: expected an http or https URL, got nothing$/],
+    ['url: "http://localhost:8080/mcp"', /upstream\.url: .* got that of the gateway itself/],
+    ['url: "http://a", headers: [A]', /upstream\.headers: expected a map of header names/],
+    ['url: "http://a", headers: {Host: b}', /upstream\.headers: expected no header host/],
+    ['url: "http://a", headers: {A: b, a: c}', /upstream\.headers: expected the header a once/],
+    ['url: "http://a", headers: {A: 5}', /headers\.A: .*in quotes, got something else/],
+    ['url: "http://a", headers: {A: "x\\r\\ny"}', /headers\.A: expected a header value/],
+  ])('in an upstream: %s', (text, line) => {
+    const problems = problemsOf(`routes: [{upstream: {      ${text}}}]`.replace('{      ', '{'));
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatch(
+      new RegExp(line.source.replace('1:29', '1:27').replace('1:12', '1:11')),
+    );
+  });
+});
+
+describe('what must not occur twice', () => {
+  const twice = (first: string, second: string) =>
+    `routes:\n  - {upstream: {url: "http://a/"}, ${first}}\n  - {upstream: {url: "http://b/"}, ${second}}\n`;
+
+  test('paths', () => {
+    expect(problemsOf(twice('path: /a', 'path: /a'))).toEqual([
+      '3:41 routes[1].path: expected a path of its own, got "/a", which is that of routes[0]',
+    ]);
+  });
+
+  test('ids, also those made from paths', () => {
+    expect(problemsOf(twice('path: /a/b', 'path: /a-b'))).toEqual([
+      '3:5 routes[1].id: expected an id of its own, got "a-b", which is that of routes[0]',
+    ]);
+  });
+
+  test('names of keys', () => {
+    const keys = `seal: {keys: [{kid: a, key: ${KEY}}, {kid: a, key: ${OTHER_KEY}}]}\n`;
+    expect(problemsOf(withRoute(keys))).toEqual([
+      expect.stringMatching(/^3:\d+ seal\.keys\[1\]\.kid: expected a kid of its own/),
+    ]);
+  });
+
+  test('keys themselves', () => {
+    const keys = `seal: {keys: [{kid: a, key: ${KEY}}, {kid: b, key: ${KEY}}]}\n`;
+    expect(problemsOf(withRoute(keys))).toEqual([
+      expect.stringMatching(/^3:\d+ seal\.keys\[1\]\.key: expected a new key/),
+    ]);
+  });
+
+  test('keys of a map', () => {
+    expect(problemsOf('log: {}\nlog: {}\n')).toEqual(['2:1 expected each key once, got one twice']);
+  });
+});
+
+describe('a file that is not a configuration at all', () => {
+  test.each([
+    ['', '1:1 routes: expected a list of at least one route, got nothing'],
+    ['routes: []', '1:9 routes: expected a list of at least one route, got an empty list'],
+    ['5', '1:1 expected a map with at least routes, got 5'],
+    ['a: [1', '1:6 not valid YAML'],
+    ['a: 1\n---\nb: 1', '2:1 not valid YAML: more than one document'],
+    ['listen: [::1]:80', '1:14 not valid YAML: something after the end of the value'],
+    ['\tlisten: a', '1:1 not valid YAML: a tab as indentation'],
+    ['a: "\\q"', '1:5 not valid YAML: an escape'],
+    ['a: &x 1\nb: *x', '2:4 b: expected the value itself, got an alias'],
+    ['a: !secret x', '1:4 not valid YAML: a tag'],
+    ['? [a]\n: 1', '1:3 expected keys that are texts'],
+    ['1: 2', '1:1 expected keys that are texts'],
+    ['__proto__: {listen: a}', '1:1 expected keys that are texts'],
+    [`a: ${'['.repeat(40)}${']'.repeat(40)}`, 'nested too deep'],
+    ['['.repeat(100_000), 'nest'],
+  ])('%.40j', (text, line) => {
+    expect(problemsOf(text)[0]).toContain(line);
+  });
+});
+
+describe('references that lead nowhere', () => {
+  test('a variable that is not set is named, with the way out', () => {
+    expect(problemsOf(withRoute('log: {level: "${LEVEL}"}\n'))).toEqual([
+      '3:14 log.level: expected the environment variable LEVEL, which is not set (or write ${LEVEL:-default})',
+    ]);
+  });
+
+  test.each(['${', '${}', '${A', '${A-B}', '${1A}', '${A:b}'])('%s is not understood', (text) => {
+    expect(problemsOf(withRoute(`log: {level: "${text}"}\n`), { env: { A: 'info' } })[0]).toMatch(
+      /^3:14 log\.level: expected \$\{NAME\} or /,
+    );
+  });
+
+  test('members that every object has are no variables', () => {
+    expect(problemsOf(withRoute('log: {level: "${constructor}"}\n'))[0]).toContain('is not set');
+  });
+
+  test('a file that cannot be read is a problem of the field that names it', () => {
+    const text = withRoute('seal: {keys: [{kid: a, key: "file:/nope"}]}\n');
+    expect(problemsOf(text)).toEqual([
+      '3:29 seal.keys[0].key: expected a readable file, got "/nope"',
+    ]);
+  });
+});
+
+test('problems come in the order of the file, and all at once', () => {
+  expect(
+    problemsOf('log: {level: x}\nlisten: 5\nrouts: []\n').map((line) => line.slice(0, 4)),
+  ).toEqual(['1:1 ', '1:14', '2:9 ', '3:1 ']);
+});
+
+test('of very many problems the first are shown and the rest is counted', () => {
+  const text = withRoute(Array.from({ length: 50 }, (_, index) => `key${index}: 1\n`).join(''));
+  const problems = problemsOf(text);
+  expect(problems).toHaveLength(21);
+  expect(problems.at(-1)).toBe('and 30 more problems');
+});
