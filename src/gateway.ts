@@ -126,7 +126,9 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     const adminUrl =
       admin === null || config.admin === null ? null : await listen(admin, config.admin, '--admin');
     const url = `${origin}${config.routes[0]?.path ?? ''}`;
-    const upstreams = config.routes.map((route) => route.upstream.url.href).join(', ');
+    const upstreams = config.routes
+      .map(({ upstream: { url } }) => `${url.origin}${url.pathname}`)
+      .join(', ');
     log.event('gateway.listening', { url, admin: adminUrl, upstreams });
     const drain = async () => {
       if (draining) return;

@@ -59,11 +59,15 @@ export type Gathering = Attached & {
 export type Resuming = Attached & {
   readonly name: 'resuming';
   readonly consumed: ConsumedRetry;
+  /** The retry accepted before this one; it is the last again if the server refuses the answers. */
+  readonly before: ConsumedRetry | null;
   readonly posting: readonly OpenRequest[];
   /** Asked before the retry, and not answered by it. */
   readonly missing: readonly OpenRequest[];
   /** Asked since the retry came. */
   readonly arrived: readonly OpenRequest[];
+  /** When the first of `arrived` came; without meaning while there is none. */
+  readonly arrivedSinceMs: number;
 };
 
 /** The legacy server waits for the client; no client is connected. */
@@ -95,6 +99,7 @@ export interface Broken {
 export interface Cancelling {
   readonly name: 'cancelling';
   readonly round: number;
+  readonly consumed: ConsumedRetry | null;
   readonly end: CallEnd;
 }
 
@@ -194,7 +199,10 @@ export interface CallLimits {
   readonly maxInputRequestsPerRound: number;
 }
 
-/** Which timers may run in a state; each state has one, so that nothing waits without a bound. */
+/**
+ * Which timers may run in a state; each state has one, so that nothing waits without a bound. In
+ * `broken` those of the interrupted state run on.
+ */
 export const TIMERS: Readonly<Record<StateName, readonly TimerName[]>> = {
   running: ['run', 'call'],
   gathering: ['gather', 'run', 'call'],
@@ -203,7 +211,7 @@ export const TIMERS: Readonly<Record<StateName, readonly TimerName[]>> = {
   idle: ['park', 'call'],
   settled: ['park', 'call'],
   suspended: ['park', 'call'],
-  broken: ['run', 'park', 'call'],
+  broken: ['gather', 'run', 'park', 'call'],
   cancelling: ['grace'],
   done: ['redeliver'],
 };

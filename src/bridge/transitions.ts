@@ -10,28 +10,29 @@
  * The first row that matches counts. An event that no row mentions for a state changes nothing.
  * The diagram in docs/parked-call.md is drawn from these rows.
  */
-import type {
-  CallEnd,
-  CallEvent,
-  CallLimits,
-  CallState,
-  Effect,
-  EventName,
-  EventNamed,
-  LegId,
-  Live,
-  OpenRequest,
-  RetryEvent,
-  StateName,
-  StateNamed,
-  Step,
+import {
+  TIMERS,
+  type CallEnd,
+  type CallEvent,
+  type CallLimits,
+  type CallState,
+  type Effect,
+  type EventName,
+  type EventNamed,
+  type LegId,
+  type Live,
+  type OpenRequest,
+  type RetryEvent,
+  type StateName,
+  type StateNamed,
+  type Step,
 } from './call-state.ts';
 
 export interface Row {
   readonly rule: string;
   readonly from: readonly StateName[];
   readonly on: EventName;
-  /** The states this row can lead to, for the diagram. */
+  /** The states this row can lead to, for the diagram; if they are those of `from`, each one stays. */
   readonly to: readonly StateName[];
   readonly why: string;
   readonly when: (state: CallState, event: CallEvent, limits: CallLimits) => boolean;
@@ -88,6 +89,10 @@ const ATTACHED = ['running', 'gathering', 'resuming'] as const;
 const DETACHED = ['parked', 'idle', 'settled', 'suspended'] as const;
 const LIVE = ['running', 'gathering', 'resuming', 'parked', 'idle'] as const;
 
+function isAttached(state: CallState): state is StateNamed<(typeof ATTACHED)[number]> {
+  return state.name === 'running' || state.name === 'gathering' || state.name === 'resuming';
+}
+
 /** Input requests of a state that the upstream still waits for. */
 export function openRequests(state: CallState): readonly OpenRequest[] {
   switch (state.name) {
@@ -123,6 +128,10 @@ function reply(
   what: Extract<Effect, { do: 'reply' }>['reply'],
 ): readonly Effect[] {
   return legs.length === 0 ? [] : [{ do: 'reply', legs, reply: what }];
+}
+
+function closeOut(requests: readonly OpenRequest[]): readonly Effect[] {
+  return requests.length === 0 ? [] : [{ do: 'closeOut', requests }];
 }
 
 function keysOf(requests: readonly OpenRequest[]): OpenRequest['key'][] {
@@ -162,15 +171,17 @@ function done(
   };
 }
 
-/** Ends a call whose exchange still runs: answers what is open, tells the server, waits a moment. */
+/**
+ * Ends a call whose exchange still runs: answers what is open, tells the server, waits a moment.
+ * Answers that are on their way go on: closing their requests out too would answer them twice.
+ */
 function cancel(state: Live, end: CallEnd, limits: CallLimits): Step {
-  const open =
-    state.name === 'resuming' ? [...state.posting, ...openRequests(state)] : openRequests(state);
+  const open = openRequests(state);
   return {
-    state: { name: 'cancelling', round: state.round, end },
+    state: { name: 'cancelling', round: state.round, consumed: state.consumed, end },
     effects: [
       ...reply(attachedLegs(state), { type: 'end', end }),
-      ...(open.length > 0 ? [{ do: 'closeOut', requests: open } as const] : []),
+      ...closeOut(open),
       { do: 'cancelUpstream' },
       { do: 'arm', timer: 'grace', afterMs: limits.cancelGraceMs },
     ],
@@ -251,7 +262,11 @@ export const TRANSITIONS: readonly Row[] = [
     to: ['resuming'],
     why: 'the server asks on while answers are still being handed over',
     then: (state, event) => ({
-      state: { ...state, arrived: [...state.arrived, event.request] },
+      state: {
+        ...state,
+        arrived: [...state.arrived, event.request],
+        arrivedSinceMs: state.arrived.length === 0 ? event.atMs : state.arrivedSinceMs,
+      },
       effects: [],
     }),
   }),
@@ -290,9 +305,8 @@ export const TRANSITIONS: readonly Row[] = [
     why: 'the server finished while a client waits',
     then: (state, event, limits) => {
       const end: CallEnd = { type: 'outcome', outcome: event.outcome };
-      const open = openRequests(state);
       return done(state, end, limits, [
-        ...(open.length > 0 ? [{ do: 'closeOut', requests: open } as const] : []),
+        ...closeOut(openRequests(state)),
         { do: 'release', clean: true },
         ...reply(state.legs, { type: 'end', end }),
       ]);
@@ -320,6 +334,8 @@ export const TRANSITIONS: readonly Row[] = [
     then: (state, event) => ({
       state: {
         ...state,
+        // Should the server refuse the answer that is on its way, it must not be asked for again.
+        posting: withoutId(state.posting, event.id),
         missing: withoutId(state.missing, event.id),
         arrived: withoutId(state.arrived, event.id),
       },
@@ -381,7 +397,10 @@ export const TRANSITIONS: readonly Row[] = [
       unanswered(state.open, event).some((request) => event.uncovered.includes(request.key)),
     then: (state, event) => ({
       state,
-      effects: reply([event.leg], { type: 'missingCapability', keys: event.uncovered }),
+      effects: reply([event.leg], {
+        type: 'missingCapability',
+        keys: keysOf(unanswered(state.open, event)).filter((key) => event.uncovered.includes(key)),
+      }),
     }),
   }),
   row({
@@ -399,9 +418,11 @@ export const TRANSITIONS: readonly Row[] = [
           round: state.round + 1,
           legs: [event.leg],
           consumed: consumedBy(event),
+          before: state.consumed,
           posting,
           missing: unanswered(state.open, event),
           arrived: [],
+          arrivedSinceMs: 0,
         },
         effects: [
           { do: 'arm', timer: 'run', afterMs: limits.maxDurationMs },
@@ -477,6 +498,25 @@ export const TRANSITIONS: readonly Row[] = [
     },
   }),
   row({
+    rule: '41c',
+    from: ['suspended'],
+    on: 'retry',
+    to: ['done'],
+    why: 'some URLs are left to visit, and the rounds are used up',
+    when: (state, event, limits) =>
+      event.round === state.round &&
+      unanswered(state.open, event).length > 0 &&
+      state.round >= limits.maxRounds,
+    then: (state, event, limits) => {
+      const end: CallEnd = { type: 'refused', reason: 'too_many_rounds' };
+      const after = { round: state.round, consumed: consumedBy(event) };
+      return done(after, end, limits, [
+        { do: 'release', clean: true },
+        ...reply([event.leg], { type: 'end', end }),
+      ]);
+    },
+  }),
+  row({
     rule: 'url-3',
     from: ['suspended'],
     on: 'retry',
@@ -541,9 +581,9 @@ export const TRANSITIONS: readonly Row[] = [
   }),
   row({
     rule: '19',
-    from: ['done'],
+    from: ['cancelling', 'done'],
     on: 'retry',
-    to: ['done'],
+    to: ['cancelling', 'done'],
     why: 'the last retry came twice: the identical outcome again',
     when: (state, event) => repeats(state, event) && state.end.type !== 'cancelled',
     then: (state, event) => ({
@@ -557,11 +597,28 @@ export const TRANSITIONS: readonly Row[] = [
     on: 'retry',
     to: ['done'],
     why: 'the call was lost while the client was away: say so',
-    when: (state, event) => state.end.type === 'lost' && event.round === state.round,
+    when: (state, event) =>
+      state.end.type === 'lost' &&
+      event.round === state.round &&
+      event.round !== state.consumed?.round,
     then: (state, event) => ({
       state: { ...state, consumed: consumedBy(event) },
       effects: reply([event.leg], { type: 'end', end: state.end }),
     }),
+  }),
+  row({
+    rule: '16b',
+    from: ['broken'],
+    on: 'retry',
+    to: ['broken'],
+    why: 'the same retry again, while the stream that the first waits for is being resumed',
+    when: ({ interrupted }, event) => isAttached(interrupted) && repeats(interrupted, event),
+    then: (state, event) => {
+      const { interrupted } = state;
+      if (!isAttached(interrupted)) return { state, effects: [] };
+      const legs = [...interrupted.legs, event.leg];
+      return { state: { ...state, interrupted: { ...interrupted, legs } }, effects: [] };
+    },
   }),
   row({
     rule: '43',
@@ -589,6 +646,16 @@ export const TRANSITIONS: readonly Row[] = [
     }),
   }),
   row({
+    rule: '41b',
+    from: ['resuming'],
+    on: 'posted',
+    to: ['cancelling'],
+    why: 'what is missing would have to be asked again, and the rounds are used up',
+    when: (state, _event, limits) => state.missing.length > 0 && state.round > limits.maxRounds,
+    then: (state, _event, limits) =>
+      cancel(state, { type: 'refused', reason: 'too_many_rounds' }, limits),
+  }),
+  row({
     rule: '10b',
     from: ['resuming'],
     on: 'posted',
@@ -600,9 +667,17 @@ export const TRANSITIONS: readonly Row[] = [
       if (arrived.length === 0) {
         return { state: { name: 'running', round, legs, consumed }, effects: [] };
       }
+      const full = arrived.length >= limits.maxInputRequestsPerRound;
       return {
-        state: { name: 'gathering', round, legs, consumed, open: arrived, sinceMs: 0 },
-        effects: [{ do: 'arm', timer: 'gather', afterMs: limits.gatherWindowMs }],
+        state: {
+          name: 'gathering',
+          round,
+          legs,
+          consumed,
+          open: arrived,
+          sinceMs: state.arrivedSinceMs,
+        },
+        effects: [{ do: 'arm', timer: 'gather', afterMs: full ? 0 : limits.gatherWindowMs }],
       };
     },
   }),
@@ -623,18 +698,15 @@ export const TRANSITIONS: readonly Row[] = [
     rule: '31-32',
     from: ['resuming'],
     on: 'postRefused',
-    to: ['parked'],
+    to: ['parked', 'idle'],
     why: 'the server did not take the answers: the pointer stays good for another try',
     then: (state, event, limits) => {
       const isOpen = (request: OpenRequest) =>
         request.id === null || !event.accepted.includes(request.id);
+      const open = [...state.posting.filter(isOpen), ...state.missing, ...state.arrived];
+      const before = { round: state.round - 1, consumed: state.before };
       return {
-        state: {
-          name: 'parked',
-          round: state.round - 1,
-          consumed: null,
-          open: [...state.posting.filter(isOpen), ...state.missing, ...state.arrived],
-        },
+        state: open.length > 0 ? { name: 'parked', ...before, open } : { name: 'idle', ...before },
         effects: [
           ...reply(state.legs, {
             type: event.cause === 'unauthorized' ? 'unauthorized' : 'unreachable',
@@ -656,6 +728,7 @@ export const TRANSITIONS: readonly Row[] = [
       if (refused !== null) {
         const end: CallEnd = { type: 'refused', reason: refused };
         return done(state, end, limits, [
+          ...closeOut(openRequests(state)),
           { do: 'release', clean: true },
           ...reply(state.legs, { type: 'end', end }),
         ]);
@@ -664,6 +737,7 @@ export const TRANSITIONS: readonly Row[] = [
       return {
         state: { name: 'suspended', round, consumed, open: event.requests },
         effects: [
+          ...closeOut(openRequests(state)),
           ...reply(legs, { type: 'inputRequired', round, keys: keysOf(event.requests) }),
           { do: 'arm', timer: 'park', afterMs: limits.parkTtlMs },
         ],
@@ -715,7 +789,7 @@ export const TRANSITIONS: readonly Row[] = [
     then: (state, event, limits) => {
       const waiting = state.waiting.filter((retry) => retry.leg !== event.leg);
       const { interrupted } = state;
-      if (interrupted.name === 'parked' || interrupted.name === 'idle') {
+      if (!isAttached(interrupted)) {
         return { state: { ...state, waiting }, effects: [] };
       }
       const remaining = withoutLeg(interrupted, event.leg);
@@ -763,6 +837,8 @@ export const TRANSITIONS: readonly Row[] = [
     on: 'expired',
     to: ['cancelling'],
     why: 'the time is up while the stream is being resumed',
+    // The time for work runs on while gathered questions are parked here; it bounds nothing then.
+    when: (state, event) => TIMERS[state.interrupted.name].includes(event.timer),
     then: (state, event, limits) =>
       cancelBroken(
         state,
@@ -831,7 +907,7 @@ export const TRANSITIONS: readonly Row[] = [
     rule: '28e',
     from: ['broken'],
     on: 'posted',
-    to: ['broken'],
+    to: ['broken', 'cancelling'],
     why: 'the answers were taken while the stream broke',
     then: (state, event, limits) => throughBroken(state, event, limits),
   }),
@@ -849,6 +925,14 @@ export const TRANSITIONS: readonly Row[] = [
     on: 'gathered',
     to: ['broken', 'cancelling'],
     why: 'questions that were gathered go to the client all the same',
+    then: (state, event, limits) => throughBroken(state, event, limits),
+  }),
+  row({
+    rule: '28h',
+    from: ['broken'],
+    on: 'urlsRequired',
+    to: ['suspended', 'done'],
+    why: 'the call ended with URLs to visit, which came another way before the stream was resumed',
     then: (state, event, limits) => throughBroken(state, event, limits),
   }),
   row({

@@ -61,7 +61,13 @@ function quantity(
 ) {
   const expected = `a ${name} from ${format(min)} to ${format(max)}, such as ${example}`;
   return z
-    .union([z.int().min(0), z.string().regex(pattern, { error: expected })], { error: expected })
+    .union(
+      [
+        z.int().min(min, { error: expected }).max(max, { error: expected }),
+        z.string().regex(pattern, { error: expected }),
+      ],
+      { error: expected },
+    )
     .transform((written, context) => {
       const value = typeof written === 'number' ? written : parse(written);
       if (value !== null && value >= min && value <= max) return value;

@@ -47,6 +47,7 @@ const SYNTAX: Partial<Record<ErrorCode, string>> = {
   MISSING_CHAR: 'a character is missing, such as a closing quote, a bracket, a comma or a colon',
   MULTILINE_IMPLICIT_KEY: 'a key of more than one line, or a line without its colon',
   MULTIPLE_DOCS: 'more than one document; leave out the "---"',
+  RESOURCE_EXHAUSTION: 'it nests too deep',
   TAB_AS_INDENT: 'a tab as indentation; use spaces',
   TAG_RESOLVE_FAILED: 'a tag (!...); put the text in quotes',
   UNEXPECTED_TOKEN: 'something after the end of the value; put the text in quotes',

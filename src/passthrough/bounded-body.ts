@@ -11,7 +11,7 @@ export class BodyTooLarge extends Error {
 
 /**
  * The same bytes, up to `maxBytes`; a longer body ends in a `BodyTooLarge` error. Whatever happens to
- * the result, the source lives on and is read to its end, so that its connection can carry an answer.
+ * the result, the source lives on, as its connection has an answer to carry.
  */
 export function boundedBody(source: Readable, maxBytes: number): Readable {
   let bytes = 0;
@@ -23,11 +23,7 @@ export function boundedBody(source: Readable, maxBytes: number): Readable {
     },
   });
   source.once('error', (error) => bounded.destroy(error));
-  source.once('close', () => {
-    if (!source.readableEnded) bounded.destroy();
-  });
   // Nobody may be reading the body any more when it turns out to be too long.
   bounded.on('error', () => {});
-  bounded.once('close', () => source.resume());
   return source.pipe(bounded);
 }

@@ -145,7 +145,7 @@ class Forwarder {
       try {
         this.#agent.during(clientGone.signal, () => void reply.from(path, hooks));
       } catch {
-        // The library has its own rules for paths, which are meant to be met by now.
+        // The library has a rule of its own: no segment may so much as begin with two dots.
         refuse(reply, 400, 'The request target is not plain');
         resolve();
       }
@@ -227,19 +227,20 @@ function relay(stream: Readable, reply: FastifyReply): void {
   for (const [name, value] of Object.entries(headers)) {
     if (value !== undefined) raw.setHeader(name, value);
   }
-  if (!raw.hasHeader('content-length')) raw.flushHeaders();
+  // An empty write, since `flushHeaders` would spell bytes beyond ASCII anew, as UTF-8.
+  if (!raw.hasHeader('content-length')) raw.write(Buffer.alloc(0));
   // Each side's end ends the other; a cut one is cut there too.
   pipeline(stream, raw, () => {});
 }
 
+/** Answers in our own name. What is left of the body is read and dropped, so that the answer arrives. */
 function refuse(reply: FastifyReply, httpStatus: number, message: string): void {
   const code = httpStatus >= 500 ? ErrorCode.internalError : ErrorCode.invalidRequest;
-  const unread = !reply.request.raw.complete;
   reply.hijack();
   sendJson(
     reply.raw,
     httpStatus,
     rejectionBody({ httpStatus, id: null, error: { code, message } }),
-    unread ? { connection: 'close' } : {},
   );
+  reply.request.raw.resume();
 }

@@ -7,11 +7,15 @@ import { CompactEncrypt, compactDecrypt } from 'jose';
 import secureJson from 'secure-json-parse';
 import { z } from 'zod';
 import { InvalidRequestState } from './invalid-request-state.ts';
-import { KEY_ID, type KeyRing } from './key-ring.ts';
+import { KEY_ID, type KeyPurpose, type KeyRing } from './key-ring.ts';
 
 const ALGORITHM = 'dir';
 const ENCRYPTION = 'A256GCM';
-const TYPE = 'mrtr+jwe';
+/** A token for one purpose never passes for one of another, even if their keys were mixed up. */
+const TYPES: Readonly<Record<KeyPurpose, string>> = {
+  seal: 'mrtr+jwe',
+  relay: 'mrtr-relay+jwe',
+};
 
 /** Header, no encrypted key, a 96-bit nonce, ciphertext, a 128-bit tag. */
 const SHAPE = /^(?<header>[A-Za-z0-9_-]+)\.\.[A-Za-z0-9_-]{16}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{22}$/;
@@ -20,14 +24,14 @@ const protectedHeader = z.strictObject({
   alg: z.literal(ALGORITHM),
   enc: z.literal(ENCRYPTION),
   kid: z.string().regex(KEY_ID),
-  typ: z.literal(TYPE),
+  typ: z.string(),
 });
 
 /** In: any bytes. Out: the token, different each time, under the sealing key of the ring. */
-export function sealBytes(ring: KeyRing<'seal'>, content: Uint8Array): Promise<string> {
+export function sealBytes(ring: KeyRing<KeyPurpose>, content: Uint8Array): Promise<string> {
   const { kid, key } = ring.sealing;
   return new CompactEncrypt(content)
-    .setProtectedHeader({ alg: ALGORITHM, enc: ENCRYPTION, kid, typ: TYPE })
+    .setProtectedHeader({ alg: ALGORITHM, enc: ENCRYPTION, kid, typ: TYPES[ring.purpose] })
     .encrypt(key);
 }
 
@@ -37,7 +41,7 @@ export function sealBytes(ring: KeyRing<'seal'>, content: Uint8Array): Promise<s
  * or `seal`.
  */
 export async function openBytes(
-  ring: KeyRing<'seal'>,
+  ring: KeyRing<KeyPurpose>,
   token: unknown,
   maxTokenBytes: number,
 ): Promise<Uint8Array> {
@@ -49,7 +53,7 @@ export async function openBytes(
     throw new InvalidRequestState('malformed');
   }
   // The key that the header names or none; nothing is tried against key after key.
-  const key = ring.find(readKid(header))?.key;
+  const key = ring.find(readKid(header, TYPES[ring.purpose]))?.key;
   if (key === undefined) throw new InvalidRequestState('unknown-key');
   try {
     const { plaintext } = await compactDecrypt(token, key, {
@@ -69,9 +73,9 @@ function isCanonical(segment: string): boolean {
   return Buffer.from(segment, 'base64url').toString('base64url') === segment;
 }
 
-function readKid(header: string): string {
+function readKid(header: string, type: string): string {
   const parsed = protectedHeader.safeParse(parseHeader(header));
-  if (!parsed.success) throw new InvalidRequestState('malformed');
+  if (!parsed.success || parsed.data.typ !== type) throw new InvalidRequestState('malformed');
   return parsed.data.kid;
 }
 

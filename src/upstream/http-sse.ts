@@ -73,6 +73,22 @@ export class HttpSseTransport implements Transport {
     return true;
   }
 
+  /** The one stream is the session, and ends with the connection (2024-11-05, transports). */
+  resume(id: UpstreamRequestId): void {
+    this.#listener.lost(
+      id,
+      new UpstreamFailure('session_gone', 'HTTP+SSE cannot be resumed', { mayHaveActed: true }),
+    );
+  }
+
+  resumable(): null {
+    return null;
+  }
+
+  leave(): void {
+    void this.close();
+  }
+
   abandon(_id: UpstreamRequestId): void {}
 
   async close(): Promise<void> {

@@ -4,6 +4,7 @@
  */
 import type { Clock, Timer } from '../clock.ts';
 import { profileKey } from '../protocol/client-profile.ts';
+import type { LegacyRevision } from '../protocol/revisions.ts';
 import type { Session } from './session.ts';
 import type { SessionRequest, Upstream } from './upstream.ts';
 
@@ -36,6 +37,8 @@ export interface Lease {
   readonly session: Session;
   /** Gives the session back. `clean` says that the server had finished with the call. */
   release(clean: boolean): void;
+  /** Lets go of the session without ending it, for another replica to take up. */
+  leave(): void;
 }
 
 interface Idle {
@@ -77,17 +80,31 @@ export class SessionPool {
     const key = this.#key(owner);
     const reused = fresh ? null : this.#takeIdle(key);
     const session = reused ?? (await this.#upstream.openSession(owner));
+    return this.#lend(owner, session);
+  }
+
+  /** Reserves a session that another replica had, for one of its calls. Throws UpstreamFailure. */
+  async adopt(owner: SessionOwner, revision: LegacyRevision): Promise<Lease> {
+    return this.#lend(owner, await this.#upstream.adoptSession(owner, revision));
+  }
+
+  #lend(owner: SessionOwner, session: Session): Lease {
     this.#leased.add(session);
     let released = false;
+    const once = (then: () => void) => () => {
+      if (released) return;
+      released = true;
+      this.#leased.delete(session);
+      session.keepAlive(false);
+      then();
+    };
     return {
       session,
-      release: (clean) => {
-        if (released) return;
-        released = true;
-        this.#leased.delete(session);
-        session.keepAlive(false);
-        this.#giveBack(key, session, clean && this.#scope(owner) !== 'call');
-      },
+      release: (clean) =>
+        once(() =>
+          this.#giveBack(this.#key(owner), session, clean && this.#scope(owner) !== 'call'),
+        )(),
+      leave: once(() => session.leave()),
     };
   }
 

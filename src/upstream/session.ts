@@ -16,7 +16,13 @@ import { objectMember, type JsonObject } from '../protocol/json.ts';
 import { ErrorCode, type JsonRpcMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import { isLegacyRevision, LEGACY_REVISIONS, type LegacyRevision } from '../protocol/revisions.ts';
 import { isSessionError } from './session-gone.ts';
-import type { CallerHeaders, MessageSource, Transport, TransportListener } from './transport.ts';
+import type {
+  CallerHeaders,
+  MessageSource,
+  StreamPoint,
+  Transport,
+  TransportListener,
+} from './transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
 
 /** What an interactive call hears of its exchange. Nothing comes after `replied` or `lost`. */
@@ -37,6 +43,8 @@ export interface Exchange {
   readonly accepted: Promise<void>;
   /** Tells the server that nobody waits any more. Never throws; resolves when it was told. */
   cancel(reason: string, headers: CallerHeaders): Promise<void>;
+  /** Where somebody else could take the exchange up, or `null` when nobody could. */
+  resumable(): StreamPoint | null;
   /** Closes the stream; nothing more is heard. */
   abandon(): void;
 }
@@ -64,6 +72,7 @@ export interface InitializeResult {
 
 const LIST_CHANGED = /^notifications\/(tools|prompts|resources)\/list_changed$/;
 const MAX_FAILED_PINGS = 2;
+const ADOPTED_FIRST_ID = 1_000_000;
 const LOG_LEVELS = [
   'debug',
   'info',
@@ -132,6 +141,24 @@ export class Session implements TransportListener {
       await session.close();
       throw asUpstreamFailure(error, false);
     }
+  }
+
+  /**
+   * A session that another connection opened and somebody else used until now, to take up one of its
+   * calls. Nothing is sent before that.
+   * @param initialized what the server said of itself when it was asked last
+   */
+  static adopt(
+    connect: (listener: TransportListener) => Transport,
+    options: SessionOptions,
+    clock: Clock,
+    initialized: InitializeResult,
+  ): Session {
+    const session = new Session(connect, options, clock);
+    session.#initialized = initialized;
+    // Ids are never used twice in a session, and how far the others had come is not known.
+    session.#nextId = ADOPTED_FIRST_ID;
+    return session;
   }
 
   get initializeResult(): InitializeResult {
@@ -215,9 +242,33 @@ export class Session implements TransportListener {
     const id = this.#takeId();
     this.#exchange = { id, listener };
     this.#headers = headers;
+    return this.#exchangeOf(id, this.#send(id, method, params(id), headers));
+  }
+
+  /** Takes up a call that was started elsewhere. What becomes of it is told to the listener. */
+  resumeCall(
+    id: UpstreamRequestId,
+    point: StreamPoint,
+    listener: ExchangeListener,
+    headers: CallerHeaders,
+  ): Exchange {
+    this.#exchange = { id, listener };
+    this.#headers = headers;
+    this.#transport.resume(id, point, headers);
+    return this.#exchangeOf(id, Promise.resolve());
+  }
+
+  /** Opens the stream for messages that belong to no request, when that was not done at the start. */
+  async openStandaloneStream(headers: CallerHeaders): Promise<void> {
+    if (this.#standaloneOpen || !this.interactive) return;
+    this.#standaloneOpen = await this.#transport.openStandaloneStream(headers);
+  }
+
+  #exchangeOf(id: UpstreamRequestId, accepted: Promise<void>): Exchange {
     return {
       id,
-      accepted: this.#send(id, method, params(id), headers),
+      accepted,
+      resumable: () => this.#transport.resumable(id),
       cancel: async (reason, callerHeaders) => {
         const cancelled = { requestId: id, reason };
         await this.#transport
@@ -273,6 +324,16 @@ export class Session implements TransportListener {
       this.#visitWaiters.delete(waiter);
       if (outcome === 'late') return;
     }
+  }
+
+  /** Frees everything here and leaves the session with the server, where somebody else may take it up. */
+  leave(): void {
+    this.keepAlive(false);
+    this.#closing.abort();
+    this.#failure ??= new UpstreamFailure('session_gone', 'the session was left', {
+      mayHaveActed: false,
+    });
+    this.#transport.leave();
   }
 
   /** Ends the session and frees everything. Never throws. */

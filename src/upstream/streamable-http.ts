@@ -20,6 +20,7 @@ import type {
   CallerHeaders,
   MessageSource,
   OutgoingRequest,
+  StreamPoint,
   Transport,
   TransportListener,
 } from './transport.ts';
@@ -115,6 +116,41 @@ export class StreamableHttpTransport implements Transport {
     return Promise.race([opened, late]);
   }
 
+  resume(id: UpstreamRequestId, point: StreamPoint, headers: CallerHeaders): void {
+    this.#sessionId = point.sessionId;
+    this.#revision = point.revision;
+    const stream = newStream({ stream: 'request', id }, headers);
+    stream.lastEventId = point.lastEventId;
+    this.#streams.set(id, stream);
+    this.#get(stream).then(
+      (answer) => {
+        this.#listener.resumed(id);
+        void this.#pump(id, stream, answer);
+      },
+      (error: unknown) => {
+        this.#streams.delete(id);
+        if (!stream.finished) this.#listener.lost(id, asUpstreamFailure(error, true));
+      },
+    );
+  }
+
+  resumable(id: UpstreamRequestId): StreamPoint | null {
+    const lastEventId = this.#streams.get(id)?.lastEventId;
+    if (lastEventId === undefined || this.#sessionId === null || this.#revision === null) {
+      return null;
+    }
+    return { sessionId: this.#sessionId, revision: this.#revision, lastEventId };
+  }
+
+  leave(): void {
+    for (const id of [...this.#streams.keys()]) this.abandon(id);
+    if (this.#standalone !== null) {
+      this.#standalone.finished = true;
+      this.#standalone.abort.abort();
+    }
+    this.#closing.abort();
+  }
+
   abandon(id: UpstreamRequestId): void {
     const stream = this.#streams.get(id);
     if (stream === undefined) return;
@@ -124,12 +160,9 @@ export class StreamableHttpTransport implements Transport {
   }
 
   async close(headers: CallerHeaders): Promise<void> {
-    for (const id of [...this.#streams.keys()]) this.abandon(id);
-    if (this.#standalone !== null) {
-      this.#standalone.finished = true;
-      this.#standalone.abort.abort();
-    }
-    if (this.#sessionId !== null && !this.#closing.signal.aborted) {
+    const left = this.#closing.signal.aborted;
+    this.leave();
+    if (this.#sessionId !== null && !left) {
       const signal = AbortSignal.timeout(CLOSE_WAIT_MS);
       try {
         const sent = { method: 'DELETE', headers: this.#headers(headers), signal } as const;
@@ -139,7 +172,6 @@ export class StreamableHttpTransport implements Transport {
         // The server need not offer DELETE, nor be there any more (transports, Session Management 5).
       }
     }
-    this.#closing.abort();
   }
 
   /** Takes in the answer to a POSTed request; from here on everything goes through the listener. */

@@ -4,7 +4,7 @@
  */
 import type { JsonObject } from '../protocol/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../protocol/json-rpc.ts';
-import type { ServerRequestId, UpstreamRequestId } from '../protocol/ids.ts';
+import type { ServerRequestId, SessionId, UpstreamRequestId } from '../protocol/ids.ts';
 import type { LegacyRevision } from '../protocol/revisions.ts';
 import type { UpstreamFailure } from './upstream-failure.ts';
 
@@ -26,6 +26,13 @@ export interface TransportListener {
 
 /** Headers of the caller whose request this message serves, to be sent along. */
 export type CallerHeaders = Readonly<Record<string, string>>;
+
+/** A place in a session's stream, from which it can be read on (transports, "Resumability and Redelivery"). */
+export interface StreamPoint {
+  readonly sessionId: SessionId;
+  readonly revision: LegacyRevision;
+  readonly lastEventId: string;
+}
 
 export interface OutgoingRequest {
   readonly id: UpstreamRequestId;
@@ -52,8 +59,17 @@ export interface Transport {
   notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void>;
   /** Answers a request of the server; resolves when the server has taken it. Throws UpstreamFailure. */
   respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void>;
+  /**
+   * Takes up the stream of a request that another connection had, from behind its last event; what
+   * comes of it is told to the listener. Only where `resumable` gave a point to take it up from.
+   */
+  resume(id: UpstreamRequestId, point: StreamPoint, headers: CallerHeaders): void;
+  /** Where a request's stream could be taken up by somebody else; `null` where it could not. */
+  resumable(id: UpstreamRequestId): StreamPoint | null;
   /** Opens the stream on which a server sends what belongs to no request; false when it offers none. */
   openStandaloneStream(headers: CallerHeaders): Promise<boolean>;
+  /** Drops everything here and leaves the session with the server, for whoever takes it up. */
+  leave(): void;
   /** Closes the stream of a request; nothing more is heard of it. */
   abandon(id: UpstreamRequestId): void;
   /** Ends the session politely and frees everything. Never throws. */

@@ -10,7 +10,7 @@ import { MODERN_REVISION, type LegacyRevision } from '../protocol/revisions.ts';
 import { readEventStream } from './event-stream.ts';
 import { HttpClient, parseJson, type HttpAnswer } from './http-client.ts';
 import { HttpSseTransport } from './http-sse.ts';
-import { Session, type SessionOptions } from './session.ts';
+import { Session, type InitializeResult, type SessionOptions } from './session.ts';
 import { StreamableHttpTransport } from './streamable-http.ts';
 import type { CallerHeaders, Transport, TransportListener } from './transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
@@ -49,7 +49,7 @@ export class Upstream {
   readonly #clock: Clock;
   #kind: UpstreamKind | null;
   #detecting: Promise<UpstreamKind> | null = null;
-  #revision: LegacyRevision | null = null;
+  #initialized: InitializeResult | null = null;
 
   constructor(options: UpstreamOptions, clock: Clock) {
     this.#options = options;
@@ -60,7 +60,7 @@ export class Upstream {
 
   /** The revision that the server chose last, when it is known already. */
   get revision(): LegacyRevision | null {
-    return this.#revision;
+    return this.#initialized?.protocolVersion ?? null;
   }
 
   /** The transport, when it is known already. */
@@ -91,8 +91,29 @@ export class Upstream {
       });
     }
     const session = await this.#open(kind, request);
-    this.#revision = session.initializeResult.protocolVersion;
     return session;
+  }
+
+  /**
+   * A session that another replica opened, to take up one of its calls. Throws UpstreamFailure when
+   * this server cannot be asked at all.
+   */
+  async adoptSession(request: SessionRequest, revision: LegacyRevision): Promise<Session> {
+    const kind = await this.detect(request.headers);
+    if (kind !== 'streamable-http') {
+      throw new UpstreamFailure('session_gone', 'this transport cannot be resumed', {
+        mayHaveActed: true,
+      });
+    }
+    const initialized = this.#initialized ?? {
+      protocolVersion: revision,
+      capabilities: {},
+      raw: {},
+    };
+    return Session.adopt(this.#connect(kind), this.#sessionOptions(request), this.#clock, {
+      ...initialized,
+      protocolVersion: revision,
+    });
   }
 
   async close(): Promise<void> {
@@ -111,7 +132,6 @@ export class Upstream {
     const request = { profile: EMPTY_PROFILE, clientInfo: null, headers };
     try {
       const session = await this.#open('streamable-http', request);
-      this.#revision = session.initializeResult.protocolVersion;
       await session.close();
       return 'streamable-http';
     } catch (error) {
@@ -119,29 +139,37 @@ export class Upstream {
       if (!FALL_BACK_STATUSES.has(failure.details.httpStatus ?? 0)) throw failure;
     }
     const session = await this.#open('http-sse', request);
-    this.#revision = session.initializeResult.protocolVersion;
     await session.close();
     return 'http-sse';
   }
 
-  #open(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
+  async #open(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
+    const options = this.#sessionOptions(request);
+    const session = await Session.open(this.#connect(kind), options, this.#clock);
+    this.#initialized = session.initializeResult;
+    return session;
+  }
+
+  #connect(kind: LegacyTransport): (listener: TransportListener) => Transport {
+    return (listener) =>
+      kind === 'http-sse'
+        ? new HttpSseTransport(this.#http, listener, this.#clock)
+        : new StreamableHttpTransport(this.#http, listener, this.#clock);
+  }
+
+  #sessionOptions(request: SessionRequest): SessionOptions {
     const { gatewayInfo, headersTimeoutMs, pingIntervalMs, statefulWithoutSessionId } =
       this.#options;
-    const options: SessionOptions = {
+    return {
       profile: request.profile,
       clientInfo: request.clientInfo ?? { ...gatewayInfo },
       headers: request.headers,
-      knownRevision: this.#revision,
+      knownRevision: this.revision,
       requestTimeoutMs: headersTimeoutMs,
       pingIntervalMs,
       statefulWithoutSessionId,
       standaloneStream: isInteractive(request.profile),
     };
-    const connect = (listener: TransportListener): Transport =>
-      kind === 'http-sse'
-        ? new HttpSseTransport(this.#http, listener, this.#clock)
-        : new StreamableHttpTransport(this.#http, listener, this.#clock);
-    return Session.open(connect, options, this.#clock);
   }
 
   async #answersDiscover(headers: CallerHeaders): Promise<boolean> {

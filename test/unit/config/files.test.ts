@@ -1,16 +1,24 @@
 import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from 'vitest';
+import { format, resolveConfig } from 'prettier';
 import { parse } from 'yaml';
-import { writtenSchema, writtenSchemaText } from '../../../src/config/json-schema.ts';
+import { ConfigError } from '../../../src/config/config-error.ts';
+import {
+  resolvedSchema,
+  writtenSchema,
+  writtenSchemaText,
+  type SchemaNode,
+} from '../../../src/config/json-schema.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import { configurationReference } from '../../../src/config/reference.ts';
-import { ConfigError } from '../../../src/config/config-error.ts';
-import { resolvedSchema, type SchemaNode } from '../../../src/config/json-schema.ts';
 
 const root = new URL('../../../', import.meta.url);
 const path = (name: string) => new URL(name, root).pathname;
 const read = (name: string) => readFileSync(path(name), 'utf8');
+
+/** Files that are made are formatted like all others; `vitest run -u` makes them anew. */
+const STYLE = (await resolveConfig(path('config/schema.json'))) ?? {};
 
 const PRODUCTION_ENV = {
   BILLING_URL: 'http://billing:3000/mcp',
@@ -44,8 +52,9 @@ describe('the examples', () => {
 describe('the JSON Schema', () => {
   const validate = new Ajv2020({ strict: true, allowUnionTypes: true }).compile(writtenSchema());
 
-  test('config/schema.json is what "mrtr-gateway check --schema" prints', () => {
-    expect(read('config/schema.json')).toBe(writtenSchemaText());
+  test('config/schema.json is what "mrtr-gateway check --schema" prints', async () => {
+    const formatted = await format(writtenSchemaText(), { ...STYLE, parser: 'json' });
+    await expect(formatted).toMatchFileSnapshot(path('config/schema.json'));
   });
 
   test.each(['config/example.yaml', 'config/production.yaml'])('accepts %s', (name) => {
@@ -65,8 +74,9 @@ describe('the JSON Schema', () => {
 });
 
 describe('the reference', () => {
-  test('docs/configuration.md is made from the schema as it is now', () => {
-    expect(read('docs/configuration.md')).toBe(configurationReference());
+  test('docs/configuration.md is made from the schema as it is now', async () => {
+    const formatted = await format(configurationReference(), { ...STYLE, parser: 'markdown' });
+    await expect(formatted).toMatchFileSnapshot(path('docs/configuration.md'));
   });
 
   test('every key says what it means', () => {

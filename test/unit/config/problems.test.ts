@@ -6,7 +6,7 @@ const OTHER_KEY = 'B'.repeat(43);
 
 describe('each wrong field has one line with its place, its name, what was expected and what was found', () => {
   test.each([
-    ['listen: 8080\n', /^4?3:9 listen: expected an address such as .*, got 8080$/],
+    ['listen: 8080\n', /^3:9 listen: expected an address such as .*, got 8080$/],
     ['listen: "1.2.3.4:99999"\n', /listen: expected an address .*, got "1\.2\.3\.4:99999"$/],
     ['admin: no\n', /^3:8 admin: expected an address .*, or off, got "no"$/],
     ['admin: 127.0.0.1:8080\n', /^3:8 admin: expected another port than that of listen/],
@@ -14,7 +14,7 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['identity: {source: header}\n', /^3:1 identity\.header: expected .*, got nothing$/],
     ['identity: {source: header, header: Cookie}\n', /identity\.header: .* trusted proxy/],
     ['identity: {source: none, header: X-A}\n', /^3:26 identity\.header: unknown key; /],
-    ['seal: {keys: [{kid: a b, key: x}]}\n', /seal\.keys\[0\]\.kid: expected a name/],
+    [`seal: {keys: [{kid: a b, key: ${KEY}}]}\n`, /seal\.keys\[0\]\.kid: expected a name/],
     ['seal: {audience: ""}\n', /^3:18 seal\.audience: expected a name .*, got ""$/],
     ['edge: {commitAfter: 6m}\n', /edge\.commitAfter: expected a duration from 0s to 5m, .*"6m"$/],
     ['edge: {keepAlive: 0}\n', /edge\.keepAlive: expected a duration from 1s .*, got 0$/],
@@ -63,11 +63,11 @@ describe('each wrong field has one line with its place, its name, what was expec
   });
 
   test.each([
-    ['url: ftp://x', /^1:29 .*upstream\.url: expected an http or https URL, got "ftp:\/\/x"$/],
+    ['url: ftp://x', /^1:27 .*upstream\.url: expected an http or https URL, got "ftp:\/\/x"$/],
     ['url: example.com/mcp', /upstream\.url: expected an http or https URL/],
     ['url: 5', /upstream\.url: expected an http or https URL, got 5$/],
     ['url: "http://a/#b"', /upstream\.url: expected a URL without a fragment/],
-    ['transport: auto', /^1:12 .*upstream\.url: expected an http or https URL, got nothing$/],
+    ['transport: auto', /^1:11 .*upstream\.url: expected an http or https URL, got nothing$/],
     ['url: "http://localhost:8080/mcp"', /upstream\.url: .* got that of the gateway itself/],
     ['url: "http://a", headers: [A]', /upstream\.headers: expected a map of header names/],
     ['url: "http://a", headers: {Host: b}', /upstream\.headers: expected no header host/],
@@ -75,11 +75,9 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['url: "http://a", headers: {A: 5}', /headers\.A: .*in quotes, got something else/],
     ['url: "http://a", headers: {A: "x\\r\\ny"}', /headers\.A: expected a header value/],
   ])('in an upstream: %s', (text, line) => {
-    const problems = problemsOf(`routes: [{upstream: {      ${text}}}]`.replace('{      ', '{'));
+    const problems = problemsOf(`routes: [{upstream: {${text}}}]`);
     expect(problems).toHaveLength(1);
-    expect(problems[0]).toMatch(
-      new RegExp(line.source.replace('1:29', '1:27').replace('1:12', '1:11')),
-    );
+    expect(problems[0]).toMatch(line);
   });
 });
 
@@ -89,7 +87,7 @@ describe('what must not occur twice', () => {
 
   test('paths', () => {
     expect(problemsOf(twice('path: /a', 'path: /a'))).toEqual([
-      '3:41 routes[1].path: expected a path of its own, got "/a", which is that of routes[0]',
+      '3:42 routes[1].path: expected a path of its own, got "/a", which is that of routes[0]',
     ]);
   });
 
@@ -134,8 +132,8 @@ describe('a file that is not a configuration at all', () => {
     ['1: 2', '1:1 expected keys that are texts'],
     ['__proto__: {listen: a}', '1:1 expected keys that are texts'],
     [`a: ${'['.repeat(40)}${']'.repeat(40)}`, 'nested too deep'],
-    ['['.repeat(100_000), 'nest'],
-  ])('%.40j', (text, line) => {
+    ['['.repeat(5_000), 'nests too deep'],
+  ])('%j', (text, line) => {
     expect(problemsOf(text)[0]).toContain(line);
   });
 });

@@ -1,0 +1,97 @@
+/**
+ * What replicas say to each other: a client's retry as the edge read it, and back, line by line, what
+ * the client is to be told. An empty line is a sign of life.
+ */
+import secureJson from 'secure-json-parse';
+import { z } from 'zod';
+import type { CallAnswer, EdgeRequest } from '../bridge/leg.ts';
+import type { JsonObject } from '../protocol/json.ts';
+
+export interface RelayRequest {
+  readonly route: string;
+  readonly request: EdgeRequest;
+}
+
+export type RelayLine =
+  | { readonly type: 'notification'; readonly method: string; readonly params: JsonObject }
+  | { readonly type: 'answer'; readonly answer: CallAnswer };
+
+const json = z.record(z.string(), z.json());
+const token = z.union([z.string(), z.number()]);
+
+const relayRequest = z.strictObject({
+  route: z.string(),
+  request: z.strictObject({
+    method: z.string(),
+    params: json,
+    forwardedMeta: json,
+    profile: z.strictObject({
+      elicitationForm: z.boolean(),
+      elicitationUrl: z.boolean(),
+      sampling: z.boolean(),
+      samplingTools: z.boolean(),
+      samplingContext: z.boolean(),
+      roots: z.boolean(),
+    }),
+    clientInfo: json.nullable(),
+    logLevel: z.string().nullable(),
+    progressToken: token.nullable(),
+    inputResponses: json.nullable(),
+    requestState: z.string().nullable(),
+    caller: z.strictObject({
+      principalKey: z.string(),
+      principal: z.string().nullable(),
+      credentialsKey: z.string(),
+      headers: z.record(z.string(), z.string()),
+    }),
+  }),
+});
+
+const relayLine = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('notification'), method: z.string(), params: json }),
+  z.strictObject({
+    type: z.literal('answer'),
+    answer: z.discriminatedUnion('kind', [
+      z.strictObject({ kind: z.literal('result'), result: json }),
+      z.strictObject({
+        kind: z.literal('failed'),
+        failure: z.strictObject({
+          error: z.strictObject({
+            code: z.number(),
+            message: z.string(),
+            data: z.exactOptional(z.json()),
+          }),
+          httpStatus: z.int(),
+          headers: z.exactOptional(z.record(z.string(), z.string())),
+        }),
+      }),
+    ]),
+  }),
+]);
+
+export function writeRelayRequest(message: RelayRequest): Buffer {
+  return Buffer.from(JSON.stringify(message));
+}
+
+/** The message, or `null` when it is none (a replica of another version). */
+export function readRelayRequest(body: Uint8Array): RelayRequest | null {
+  return read(relayRequest, Buffer.from(body).toString('utf8'));
+}
+
+export function writeRelayLine(line: RelayLine): string {
+  return `${JSON.stringify(line)}\n`;
+}
+
+/** The line, or `null` when it is none. */
+export function readRelayLine(text: string): RelayLine | null {
+  return read(relayLine, text);
+}
+
+function read<Message>(schema: z.ZodType<Message>, text: string): Message | null {
+  try {
+    const parsed = schema.safeParse(secureJson.parse(text));
+    return parsed.success ? parsed.data : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,158 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { nameOfValue, parseArguments, UsageError } from '../../../src/cli/arguments.ts';
+import { FLAGS } from '../../../src/cli/flags.ts';
+
+const words = (line: string) => line.split(' ').filter((word) => word !== '');
+const command = (line: string, env: Record<string, string> = {}) =>
+  parseArguments(words(line), env);
+
+function problem(line: string, env: Record<string, string> = {}): string {
+  const result = command(line, env);
+  return result instanceof UsageError ? result.message : `no problem: ${JSON.stringify(result)}`;
+}
+
+describe('what command lines mean', () => {
+  test.each([
+    ['--upstream http://a/', { kind: 'serve-upstream', values: { upstream: 'http://a/' } }],
+    ['serve --upstream=http://a/', { kind: 'serve-upstream', values: { upstream: 'http://a/' } }],
+    [
+      '--upstream u --listen l --path p --admin a --transport t --log-level v --log-format f',
+      {
+        kind: 'serve-upstream',
+        values: {
+          upstream: 'u',
+          listen: 'l',
+          path: 'p',
+          admin: 'a',
+          transport: 't',
+          logLevel: 'v',
+          logFormat: 'f',
+        },
+      },
+    ],
+    ['--config c.yaml', { kind: 'serve-file', file: 'c.yaml', overrides: {} }],
+    [
+      '--config c.yaml --listen :1 --log-level debug',
+      { kind: 'serve-file', file: 'c.yaml', overrides: { listen: ':1', logLevel: 'debug' } },
+    ],
+    ['check c.yaml', { kind: 'check', file: 'c.yaml' }],
+    ['check -- -c.yaml', { kind: 'check', file: '-c.yaml' }],
+    ['check --schema', { kind: 'schema' }],
+    ['keygen', { kind: 'keygen' }],
+    ['--help', { kind: 'help', command: 'serve' }],
+    ['-h', { kind: 'help', command: 'serve' }],
+    ['check --help', { kind: 'help', command: 'check' }],
+    ['keygen -h', { kind: 'help', command: 'keygen' }],
+    ['--version', { kind: 'version' }],
+    ['-V', { kind: 'version' }],
+  ])('%s', (line, meaning) => {
+    expect(command(line)).toEqual(meaning);
+  });
+});
+
+describe('wrong command lines', () => {
+  test.each([
+    ['', 'nothing to serve: give --upstream URL or --config FILE'],
+    ['--upstrem http://a/', 'unknown flag "--upstrem"; did you mean --upstream?'],
+    ['--Listen :1', 'unknown flag "--Listen"; did you mean --listen?'],
+    ['-x', 'unknown flag "-x"'],
+    ['--telemetry', 'unknown flag "--telemetry"'],
+    ['--schema', '--schema is a flag of "check", not of "serve"'],
+    ['keygen --upstream a', '--upstream is a flag of "serve", not of "keygen"'],
+    ['--upstream', '--upstream needs a value: --upstream URL'],
+    ['--upstream=', '--upstream needs a value: --upstream URL'],
+    ['--upstream --listen :1', '--upstream needs a value: --upstream URL'],
+    ['--upstream a --upstream b', '--upstream is given twice'],
+    ['--help=yes', '--help takes no value'],
+    [
+      '--upstream a --config b',
+      '--config and --upstream exclude each other: the file names the upstream',
+    ],
+    ['--config b --path /a', '--path goes with --upstream; with --config, write it into the file'],
+    [
+      '--config b --transport auto',
+      '--transport goes with --upstream; with --config, write it into the file',
+    ],
+    ['--upstream a b', 'unexpected argument "b"'],
+    ['http://127.0.0.1:1/mcp', 'a URL needs its flag: --upstream URL'],
+    ['chek c.yaml', 'unknown command "chek"; did you mean "check"?'],
+    ['frobnicate', 'unknown command "frobnicate"; there are serve, check, keygen'],
+    ['check', '"check" needs a file: mrtr-gateway check FILE'],
+    ['check a b', 'unexpected argument "b"'],
+    ['check --schema a', 'unexpected argument "a"'],
+    ['keygen a', 'unexpected argument "a"'],
+  ])('%j', (line, message) => {
+    expect(problem(line)).toBe(message);
+  });
+
+  test('any words at all give a command or one line', () => {
+    const flags = Object.values(FLAGS).flat();
+    const word = fc.oneof(
+      fc.constantFrom(
+        'serve',
+        'check',
+        'keygen',
+        '--',
+        '-',
+        '--=',
+        ...flags.map(({ name }) => `--${name}`),
+      ),
+      fc.constantFrom(...flags.map(({ name }) => `--${name}=x`), '-hV', '-hx', '--no-help'),
+      fc.string(),
+    );
+    fc.assert(
+      fc.property(fc.array(word, { maxLength: 6 }), (words) => {
+        const result = parseArguments(words, {});
+        expect(typeof result.kind).toBe('string');
+        if (result instanceof UsageError) expect(result.message).toMatch(/^[^\n]+$/);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe('the environment', () => {
+  const env = { MRTR_GATEWAY_UPSTREAM: 'http://e/', MRTR_GATEWAY_LISTEN: ':2' };
+
+  test('stands in for flags that are not given', () => {
+    expect(command('--log-level warn', { ...env, MRTR_GATEWAY_LOG_LEVEL: 'debug' })).toEqual({
+      kind: 'serve-upstream',
+      values: { upstream: 'http://e/', listen: ':2', logLevel: 'warn' },
+    });
+  });
+
+  test('can name the file', () => {
+    expect(command('', { MRTR_GATEWAY_CONFIG: 'c.yaml', MRTR_GATEWAY_LISTEN: ':2' })).toEqual({
+      kind: 'serve-file',
+      file: 'c.yaml',
+      overrides: { listen: ':2' },
+    });
+  });
+
+  test('counts less than a flag that excludes it', () => {
+    expect(command('--config c.yaml', { MRTR_GATEWAY_UPSTREAM: 'http://e/' })).toMatchObject({
+      file: 'c.yaml',
+    });
+    expect(command('--upstream http://a/', { MRTR_GATEWAY_CONFIG: 'c.yaml' })).toMatchObject({
+      values: { upstream: 'http://a/' },
+    });
+  });
+
+  test('must not contradict itself', () => {
+    expect(problem('', { ...env, MRTR_GATEWAY_CONFIG: 'c.yaml' })).toBe(
+      'MRTR_GATEWAY_CONFIG and MRTR_GATEWAY_UPSTREAM exclude each other: unset one of them',
+    );
+  });
+
+  test('does not count where it is empty', () => {
+    expect(problem('', { MRTR_GATEWAY_UPSTREAM: '' })).toMatch(/^nothing to serve/);
+  });
+
+  test('is named in messages about values that came from it', () => {
+    expect(nameOfValue([], env, 'upstream')).toBe('MRTR_GATEWAY_UPSTREAM');
+    expect(nameOfValue(['--upstream=a'], env, 'upstream')).toBe('--upstream');
+    expect(nameOfValue(['--upstream', 'a'], env, 'upstream')).toBe('--upstream');
+    expect(nameOfValue([], env, 'log-level')).toBe('--log-level');
+  });
+});

@@ -1,0 +1,48 @@
+import { describe, expect, test } from 'vitest';
+import { parseArguments, UsageError } from '../../../src/cli/arguments.ts';
+import { EXIT, EXIT_MEANINGS } from '../../../src/cli/exit-codes.ts';
+import { COMMANDS, FLAGS } from '../../../src/cli/flags.ts';
+import { helpFor } from '../../../src/cli/help.ts';
+import { configFromFlags } from '../../../src/config/from-flags.ts';
+
+test.each(COMMANDS)('the help of %s names each of its flags', (command) => {
+  const names = [...helpFor(command).matchAll(/^ {2}.*?--([a-z-]+)(?: [A-Z:]+)? {2,}/gm)];
+  expect(names.map(([, name]) => name)).toEqual(FLAGS[command].map(({ name }) => name));
+});
+
+test('the help says what each exit code means', () => {
+  expect(EXIT_MEANINGS.map(([code]) => code).toSorted()).toEqual(Object.values(EXIT).toSorted());
+  for (const [code, meaning] of EXIT_MEANINGS) {
+    expect(helpFor('serve')).toMatch(
+      new RegExp(`^  ${code} +${meaning.replace(/[()]/g, '.')}$`, 'm'),
+    );
+  }
+});
+
+describe('every example is a command line that works', () => {
+  const examples = COMMANDS.flatMap((command) =>
+    [...helpFor(command).matchAll(/^ {2}(mrtr-gateway .*)$/gm)].flatMap(([, line]) =>
+      (line ?? '').split('&&').map((part) => part.replace(/>.*$/, '').trim()),
+    ),
+  ).filter((line) => !line.includes('['));
+
+  test.each(examples)('%s', (line) => {
+    const command = parseArguments(line.split(' ').slice(1), {});
+    expect(command).not.toBeInstanceOf(UsageError);
+  });
+});
+
+test('the defaults that the help names are the ones that count', () => {
+  const upstream = 'http://127.0.0.1:3001/mcp';
+  const fallback = (name: string) => FLAGS.serve.find((flag) => flag.name === name)?.fallback ?? '';
+  const spelledOut = configFromFlags({
+    upstream,
+    listen: fallback('listen'),
+    admin: fallback('admin'),
+    path: fallback('path'),
+    transport: fallback('transport'),
+    logLevel: fallback('log-level'),
+    logFormat: fallback('log-format'),
+  });
+  expect(spelledOut).toEqual(configFromFlags({ upstream }));
+});

@@ -1,0 +1,93 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { run } from '../../../src/cli/run.ts';
+import type { Start } from '../../../src/cli/serve.ts';
+import type { Config } from '../../../src/config/config.ts';
+import { StartFailure } from '../../../src/start-failure.ts';
+import { testHost } from './test-host.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'mrtr-gateway-run-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const good = join(folder, 'good.yaml');
+writeFileSync(good, 'listen: :1\nroutes: [{upstream: {url: "http://127.0.0.1:3001/mcp"}}]\n');
+const bad = join(folder, 'bad.yaml');
+writeFileSync(bad, 'listn: :1\nroutes: [{upstream: {url: "${URL}"}}]\n');
+
+/** Runs, and notes the configuration that it would have started. */
+async function running(words: string[], env: Record<string, string> = {}) {
+  const host = testHost({ env });
+  const configs: Config[] = [];
+  const start: Start = (config) => {
+    configs.push(config);
+    return Promise.reject(new StartFailure('port_in_use', 'not in this test'));
+  };
+  const code = await run(words, host, start);
+  return { code, out: host.stdout.text, err: host.stderr.text, config: configs[0] ?? null };
+}
+
+describe('serving', () => {
+  test('from flags', async () => {
+    const { config } = await running(['--upstream', 'http://a/', '--listen', ':5']);
+    expect(config?.routes[0]?.upstream.url.href).toBe('http://a/');
+    expect(config?.listen.port).toBe(5);
+  });
+
+  test('from a file, with flags that win over it', async () => {
+    const { config } = await running(['--config', good, '--listen', ':5']);
+    expect(config?.routes).toHaveLength(1);
+    expect(config?.listen.port).toBe(5);
+  });
+
+  test('a wrong value of a flag is a usage error of one line', async () => {
+    const { code, out, err, config } = await running(['--upstream', 'localhost:3001']);
+    expect({ code, out, config }).toEqual({ code: 64, out: '', config: null });
+    expect(err).toBe(
+      'mrtr-gateway: --upstream: expected an http or https URL, got "localhost:3001"\n',
+    );
+  });
+
+  test('a wrong value in the environment is named by its variable', async () => {
+    const { code, err } = await running([], { MRTR_GATEWAY_UPSTREAM: 'x' });
+    expect(code).toBe(64);
+    expect(err).toMatch(/^mrtr-gateway: MRTR_GATEWAY_UPSTREAM: expected an http or https URL/);
+  });
+
+  test('a wrong flag beside a good file is a usage error', async () => {
+    const { code, err } = await running(['--config', good, '--admin', 'x']);
+    expect(code).toBe(64);
+    expect(err).toMatch(/^mrtr-gateway: --admin: expected an address/);
+  });
+
+  test('a wrong file is exit code 78, and its lines begin with its name', async () => {
+    const { code, err, config } = await running(['--config', bad], { URL: 'http://a/' });
+    expect({ code, config }).toEqual({ code: 78, config: null });
+    expect(err).toBe(`${bad}:1:1 listn: unknown key; did you mean "listen"?\n`);
+  });
+});
+
+describe('check', () => {
+  test('says on standard output that a file is good', async () => {
+    expect(await running(['check', good])).toMatchObject({
+      code: 0,
+      out: `${good}: ok (1 route)\n`,
+      err: '',
+    });
+  });
+
+  test('says on standard error what is wrong, with references resolved as when serving', async () => {
+    const { code, out, err } = await running(['check', bad]);
+    expect({ code, out }).toEqual({ code: 1, out: '' });
+    expect(err).toMatch(/:2:27 routes\[0\]\.upstream\.url: expected the environment variable URL,/);
+  });
+});
+
+test('nothing is printed to standard output for a usage error', async () => {
+  expect(await running(['--upstrem', 'a'])).toEqual({
+    code: 64,
+    out: '',
+    err: 'mrtr-gateway: unknown flag "--upstrem"; did you mean --upstream? (see mrtr-gateway --help)\n',
+    config: null,
+  });
+});

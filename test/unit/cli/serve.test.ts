@@ -1,0 +1,151 @@
+import { describe, expect, test, vi } from 'vitest';
+import { EXIT } from '../../../src/cli/exit-codes.ts';
+import { serve, type Start } from '../../../src/cli/serve.ts';
+import { configFromFlags } from '../../../src/config/from-flags.ts';
+import type { Gateway } from '../../../src/gateway.ts';
+import { StartFailure, type StartFailureCode } from '../../../src/start-failure.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { testHost } from './test-host.ts';
+
+const config = configFromFlags({ upstream: 'http://127.0.0.1:3001/mcp?key=hunter2' });
+
+/** A gateway that drains when the test says so. */
+function testGateway() {
+  const drained = Promise.withResolvers<void>();
+  const gateway = {
+    url: 'http://127.0.0.1:8080/mcp',
+    adminUrl: null,
+    drain: vi.fn(() => drained.promise),
+    close: vi.fn(async () => {}),
+  } satisfies Gateway;
+  return { gateway, drained };
+}
+
+/** Starts, and waits until it serves. */
+async function serving(options: { terminal?: boolean } = {}) {
+  const host = testHost(options);
+  const clock = new ManualClock();
+  const { gateway, drained } = testGateway();
+  const started = Promise.resolve(gateway);
+  const code = serve(config, host, () => started, clock);
+  await started;
+  return { host, clock, gateway, drained, code };
+}
+
+describe('signals', () => {
+  test.each(['SIGTERM', 'SIGINT'] as const)(
+    '%s drains, and then the exit code is 0',
+    async (signal) => {
+      const { host, gateway, drained, code } = await serving();
+      host.emit(signal);
+      expect(gateway.drain).toHaveBeenCalledOnce();
+      drained.resolve();
+      expect(await code).toBe(EXIT.ok);
+      expect(host.log().at(-1)).toMatchObject({ event: 'gateway.stopped', code: 0 });
+    },
+  );
+
+  test.each([
+    ['SIGTERM', EXIT.terminated],
+    ['SIGINT', EXIT.interrupted],
+  ] as const)('a second %s ends it at once with %d', async (signal, exitCode) => {
+    const { host, clock, gateway, code } = await serving();
+    host.emit('SIGTERM');
+    clock.advance(500);
+    host.emit(signal);
+    expect(await code).toBe(exitCode);
+    expect(gateway.drain).toHaveBeenCalledOnce();
+  });
+
+  test('a signal that arrives twice at the same moment, as under npm, is one', async () => {
+    const { host, clock, gateway, drained, code } = await serving();
+    host.emit('SIGINT');
+    clock.advance(499);
+    host.emit('SIGINT');
+    drained.resolve();
+    expect(await code).toBe(EXIT.ok);
+    expect(gateway.drain).toHaveBeenCalledOnce();
+  });
+
+  test('before the start is complete a signal ends it at once', async () => {
+    const host = testHost();
+    const code = serve(config, host, () => new Promise(() => {}));
+    host.emit('SIGTERM');
+    expect(await code).toBe(EXIT.terminated);
+  });
+});
+
+describe('a start that fails', () => {
+  test.each<[StartFailureCode, number]>([
+    ['port_in_use', 73],
+    ['address_unavailable', 73],
+    ['not_permitted', 77],
+    ['upstream_not_mcp', 69],
+    ['upstream_refused', 69],
+  ])('%s is one line and exit code %d', async (failure, exitCode) => {
+    const host = testHost();
+    const start: Start = () => Promise.reject(new StartFailure(failure, 'so it is; do this'));
+    expect(await serve(config, host, start)).toBe(exitCode);
+    expect(host.stderr.text).toMatch(/^mrtr-gateway: so it is; do this$/m);
+    expect(host.stdout.text).toBe('');
+  });
+
+  test('for a reason of our own is a log line and exit code 70', async () => {
+    const host = testHost();
+    const start: Start = () => Promise.reject(new TypeError('oops'));
+    expect(await serve(config, host, start)).toBe(EXIT.internal);
+    expect(host.log()[0]).toMatchObject({
+      event: 'gateway.crashed',
+      problem: expect.stringMatching(/^TypeError: oops at /),
+    });
+  });
+});
+
+describe('an error that nobody caught', () => {
+  test.each(['uncaughtException', 'unhandledRejection'] as const)(
+    'is one log line and exit code 70 (%s)',
+    async (event) => {
+      const { host, code } = await serving();
+      host.emit(event, new Error('lost\nits way'));
+      expect(await code).toBe(EXIT.internal);
+      expect(host.log().map((line) => line['event'])).toEqual([
+        'gateway.crashed',
+        'gateway.stopped',
+      ]);
+    },
+  );
+
+  test('need not be an Error', async () => {
+    const { host, code } = await serving();
+    host.emit('unhandledRejection', 'just text');
+    await code;
+    expect(host.log()[0]).toMatchObject({ problem: 'just text' });
+  });
+
+  test('ends it also while it drains', async () => {
+    const { host, drained, code } = await serving();
+    host.emit('SIGTERM');
+    drained.reject(new Error('stuck'));
+    expect(await code).toBe(EXIT.internal);
+  });
+});
+
+describe('standard output', () => {
+  test('has one line on a terminal, without what the query of the upstream holds', async () => {
+    const { host, drained, code } = await serving({ terminal: true });
+    host.emit('SIGTERM');
+    drained.resolve();
+    await code;
+    expect(host.stdout.text).toBe(
+      'mrtr-gateway listening on http://127.0.0.1:8080/mcp -> http://127.0.0.1:3001/mcp\n',
+    );
+  });
+
+  test('is empty elsewhere', async () => {
+    const { host, drained, code } = await serving();
+    host.emit('SIGTERM');
+    drained.resolve();
+    await code;
+    expect(host.stdout.text).toBe('');
+  });
+});
