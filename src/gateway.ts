@@ -76,7 +76,7 @@ const GATHER_WINDOW_MS = 30;
 const GATHER_LIMIT_MS = 150;
 const CANCEL_GRACE_MS = 2_000;
 const MAX_INPUT_REQUESTS_PER_ROUND = 16;
-const MAX_REQUEST_STATE_BYTES = 8 * 1024;
+const MAX_REQUEST_STATE_BYTES = 32 * 1024;
 const MAX_BUFFERED_BYTES = 8 * 1024 * 1024;
 const MAX_LIST_PAGES = 50;
 const MAX_LIST_ITEMS = 5_000;
@@ -191,6 +191,12 @@ function createRoute(config: RouteConfig, shared: Shared): Route {
     clock,
     log,
     randomCallId: () => callId(randomId()),
+    urlVisitWaitMs: 10_000,
+    mayReplay: () => false,
+    leaveWhenParked: false,
+    reattach: true,
+    relay: null,
+    directory: null,
   });
   return {
     config,
@@ -220,6 +226,7 @@ function limitsOf({ parking }: RouteConfig): CallLimits {
     gatherWindowMs: GATHER_WINDOW_MS,
     gatherLimitMs: GATHER_LIMIT_MS,
     maxDurationMs: parking.maxDurationMs,
+    maxHoldMs: null,
     parkTtlMs: parking.ttlMs,
     callTtlMs: parking.callTtlMs,
     cancelGraceMs: CANCEL_GRACE_MS,
@@ -274,7 +281,10 @@ async function createApp(
         headersTimeoutMs: route.config.upstream.headersTimeoutMs,
         maxBodyBytes: config.limits.maxBodyBytes,
       });
-      serveMcp(scope, route, shared, metrics, policy, passThrough);
+      // A scope within, since the edge reads bodies and the pass-through streams them.
+      await scope.register(async (edge) => {
+        serveMcp(edge, route, shared, metrics, policy, passThrough);
+      });
     });
   }
   return app;

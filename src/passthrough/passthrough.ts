@@ -3,7 +3,9 @@
  * bodies, queries and event streams byte by byte. What a proxy must change, and nothing else, changes.
  */
 import { pipeline, Readable } from 'node:stream';
-import replyFrom from '@fastify/reply-from';
+import httpProxy from '@fastify/http-proxy';
+import type replyFrom from '@fastify/reply-from';
+import fastifyPlugin from 'fastify-plugin';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 import { sendJson } from '../edge/answer.ts';
 import { rejectionBody } from '../edge/rejection.ts';
@@ -54,38 +56,49 @@ type LibraryRequest = Extract<
   { request: unknown }
 >['request'];
 
+/** The library keeps `reply.from` to a scope of its own; the edge needs it for what it hands over. */
+const shared = fastifyPlugin<Parameters<typeof httpProxy>[1]>((scope, options, done) =>
+  httpProxy(scope, options, done),
+);
+
 /** A POST to the public path belongs to the edge, which calls `forward` with what is not its own. */
 const METHODS_OF_PATH: HTTPMethods[] = ['GET', 'HEAD', 'DELETE', 'PUT', 'PATCH', 'OPTIONS'];
 
 /**
  * Registers the routes of one upstream. Each upstream needs a Fastify scope of its own
- * (`app.register`), in which no other pass-through is registered.
+ * (`app.register`), whose bodies stay streams; who reads bodies does so in a scope within it.
  */
 export async function registerPassThrough(
   scope: FastifyInstance,
   options: PassThroughOptions,
 ): Promise<PassThrough> {
   const agent = new UpstreamAgent(options);
-  await scope.register(replyFrom, {
-    base: options.upstream.origin,
-    // The library's types know only its own undici; it calls with a callback and nothing else.
-    undici: { request: agent.request as unknown as LibraryRequest },
-    disableRequestLogging: true,
-  });
   const forwarder = new Forwarder(agent, options);
   const endpoint = (request: FastifyRequest, reply: FastifyReply) =>
     forwarder.forward(request, reply, options.upstream.pathname);
-  await scope.register(async (streamed) => {
-    streamed.removeAllContentTypeParsers();
-    streamed.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
-    streamed.route({ method: METHODS_OF_PATH, url: options.path, handler: endpoint });
-    if (!options.others) return;
-    streamed.route({
-      method: [...METHODS_OF_PATH, 'POST'],
-      url: '/*',
+  const proxy = {
+    upstream: options.upstream.origin,
+    // The library's types know only its own undici; it calls with a callback and nothing else.
+    undici: { request: agent.request as unknown as LibraryRequest },
+    disableRequestLogging: true,
+  };
+  scope.removeAllContentTypeParsers();
+  await scope.register(shared, {
+    ...proxy,
+    routes: [options.path],
+    httpMethods: METHODS_OF_PATH,
+    handler: endpoint,
+  });
+  if (options.others) {
+    await scope.register(httpProxy, {
+      ...proxy,
+      routes: ['/*'],
+      httpMethods: [...METHODS_OF_PATH, 'POST'],
+      // The scope streams its bodies already.
+      proxyPayloads: false,
       handler: (request, reply) => forwarder.forward(request, reply, null),
     });
-  });
+  }
   scope.addHook('onClose', () => agent.close());
   return { forward: endpoint, close: () => agent.close() };
 }

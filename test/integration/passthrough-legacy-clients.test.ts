@@ -22,8 +22,6 @@ afterEach(async () => {
 /** The pass-through to one path of a server; resolves with its own address. */
 async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
   const app = fastify({ forceCloseConnections: true });
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   const passThrough = await registerPassThrough(app, {
     upstream: new URL(path, server.origin),
     path,
@@ -34,7 +32,13 @@ async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
     headersTimeoutMs: 20_000,
     maxBodyBytes: 1024 * 1024,
   });
-  app.post(path, (request, reply) => passThrough.forward(request, reply));
+  await app.register(async (edge) => {
+    edge.removeAllContentTypeParsers();
+    edge.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) =>
+      done(null, body),
+    );
+    edge.post(path, (request, reply) => passThrough.forward(request, reply));
+  });
   await app.listen({ host: '127.0.0.1', port: 0 });
   closers.push(() => app.close());
   const { port } = app.server.address() as AddressInfo;

@@ -93,8 +93,6 @@ async function gatewayTo(upstream: string, setup: GatewaySetup = {}) {
   const { trustProxy = false, prepare, ...options } = setup;
   const failures: PassThroughFailure[] = [];
   const app = fastify({ trustProxy, forceCloseConnections: true });
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   prepare?.(app);
   const passThrough = await registerPassThrough(app, {
     ...DEFAULTS,
@@ -103,7 +101,13 @@ async function gatewayTo(upstream: string, setup: GatewaySetup = {}) {
     onFailure: (failure) => failures.push(failure),
     ...options,
   });
-  app.post('/mcp', (request, reply) => passThrough.forward(request, reply));
+  await app.register(async (edge) => {
+    edge.removeAllContentTypeParsers();
+    edge.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) =>
+      done(null, body),
+    );
+    edge.post('/mcp', (request, reply) => passThrough.forward(request, reply));
+  });
   await app.listen({ host: '127.0.0.1', port: 0 });
   closers.push(() => app.close());
   return { port: portOf(app.server), failures, passThrough };
