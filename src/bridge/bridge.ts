@@ -2,23 +2,27 @@
  * Where the modern edge and the legacy upstream of one route meet: starts calls, finds the call that a
  * retry belongs to, and passes on requests that may not ask anything.
  */
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type { Clock } from '../clock.ts';
+import type { Directory } from '../lot/directory.ts';
 import type { MemoryLot } from '../lot/memory-lot.ts';
+import { sealOutcome } from '../lot/sealed-outcome.ts';
 import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import { InvalidRequestState } from '../seal/invalid-request-state.ts';
 import { principalTag } from '../seal/principal-tag.ts';
-import type { Pointer, PointerOwner } from '../seal/pointer.ts';
+import type { Continuation, Pointer, PointerOwner } from '../seal/pointer.ts';
 import { requestDigest } from '../seal/request-digest.ts';
-import type { ExpectedRequest, Sealer } from '../seal/seal.ts';
+import { UnsealablePointer, type ExpectedRequest, type Sealer } from '../seal/seal.ts';
 import type { SessionPool } from '../upstream/session-pool.ts';
-import { Call, type CallContext } from './call.ts';
-import { failedCallAnswer } from './failed-call-answer.ts';
-import type { CallLimits, CallState } from './call-state.ts';
-import { CALL_LOST, INVALID_STATE, OVERLOADED } from './failures.ts';
+import { Call, type CallContext, type Pointed } from './call.ts';
+import type { CallLimits, CallState, ConsumedRetry } from './call-state.ts';
+import { INVALID_STATE, OVERLOADED } from './failures.ts';
+import { ForgetfulSet } from './forgetful-set.ts';
+import { Ladder, type Replayable, type Resumable } from './ladder.ts';
 import type { CallAnswer, EdgeRequest, Leg } from './leg.ts';
+import type { Relay } from './relay.ts';
 
 export interface BridgeOptions {
   readonly route: string;
@@ -37,6 +41,15 @@ export interface BridgeOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly randomCallId: () => CallId;
+  /** How long to wait for the server's word that its URLs were visited, in ms. */
+  readonly urlVisitWaitMs: number;
+  /** Whether a lost call of this tool may be made anew. */
+  readonly mayReplay: (tool: string) => boolean;
+  readonly leaveWhenParked: boolean;
+  /** Whether a call whose owner is gone is read on from where it stopped, if the server keeps it. */
+  readonly reattach: boolean;
+  readonly relay: Relay | null;
+  readonly directory: Directory | null;
 }
 
 /** States in which a call holds a place of the lot: no client is connected, and something waits. */
@@ -44,12 +57,33 @@ const PARKED: ReadonlySet<CallState['name']> = new Set(['parked', 'idle', 'settl
 
 export class Bridge {
   readonly #options: BridgeOptions;
+  readonly #ladder: Ladder;
+  /** Calls that were let go of and that any replica may take up, this one too. */
+  readonly #left: ForgetfulSet<CallId>;
   #running = 0;
   #parked = 0;
   #draining = false;
 
   constructor(options: BridgeOptions) {
     this.#options = options;
+    const { route, replica, relay, directory, reattach, log, limits, clock } = options;
+    this.#left = new ForgetfulSet(clock, limits.callTtlMs);
+    this.#ladder = new Ladder({
+      route,
+      boot: replica.boot,
+      calls: {
+        find: (id) => options.lot.find(id),
+        adopt: (pointer, continuation, request, leg) =>
+          this.#adopt(pointer, continuation, request, leg),
+        replay: (pointer, continuation, request, leg) =>
+          this.#replay(pointer, continuation, request, leg),
+      },
+      relay,
+      directory,
+      claimMs: limits.callTtlMs,
+      reattach,
+      log,
+    });
   }
 
   /** Calls that are at work for a client. */
@@ -67,6 +101,16 @@ export class Bridge {
     return request.requestState === null
       ? this.#start(request, leg)
       : this.#retry(request, request.requestState, leg);
+  }
+
+  /** Serves a retry that landed on another replica; `null` when its call is not here. */
+  async relayed(request: EdgeRequest, leg: Leg): Promise<{ answer: Promise<CallAnswer> } | null> {
+    if (request.requestState === null) return null;
+    const pointer = await this.#open(request, request.requestState);
+    if (pointer instanceof InvalidRequestState) {
+      return { answer: Promise.resolve(this.#refuse(pointer)) };
+    }
+    return this.#here(pointer, request, leg);
   }
 
   /** New calls are refused from here on; retries of calls that are here go on. */
@@ -87,28 +131,53 @@ export class Bridge {
     const { lot, randomCallId, log, route } = this.#options;
     const id = randomCallId();
     const target = targetOf(request.params);
-    const { call, answer } = Call.start(this.#context(id, request, target), request, leg);
+    const context = this.#context(id, request, this.#newOutcomeKey());
+    const { call, answer } = Call.start(context, request, leg);
     lot.put(id, call, request.caller.principalKey);
     log.event('call.started', { route, call: id, method: request.method, target });
     return answer;
   }
 
   async #retry(request: EdgeRequest, requestState: string, leg: Leg): Promise<CallAnswer> {
-    let pointer: Pointer;
-    try {
-      pointer = await this.#options.sealer.open(requestState, this.#expected(request));
-    } catch (error) {
-      if (!(error instanceof InvalidRequestState)) throw error;
-      return this.#refuse(error);
-    }
+    const pointer = await this.#open(request, requestState);
+    if (pointer instanceof InvalidRequestState) return this.#refuse(pointer);
+    const here = await this.#here(pointer, request, leg);
+    if (here !== null) return here.answer;
     const { boot } = this.#options.replica;
-    const call = this.#options.lot.find(pointer.callId);
-    if (call !== undefined) return call.retry(pointer.round, request, leg);
-    if (pointer.owner.boot === boot) {
+    if (pointer.owner.boot === boot && !this.#left.has(pointer.callId)) {
       return this.#refuse(new InvalidRequestState('ended', pointer.callId));
     }
-    this.#refuse(new InvalidRequestState('unknown-call', pointer.callId));
-    return failedCallAnswer(request.method, CALL_LOST, null);
+    return this.#ladder.climb(pointer, request, leg);
+  }
+
+  async #open(request: EdgeRequest, requestState: string): Promise<Pointer | InvalidRequestState> {
+    try {
+      return await this.#options.sealer.open(requestState, this.#expected(request));
+    } catch (error) {
+      if (error instanceof InvalidRequestState) return error;
+      throw error;
+    }
+  }
+
+  /** Serves a retry whose call is here; a call that is lost is made anew where that is allowed. */
+  async #here(
+    pointer: Pointer,
+    request: EdgeRequest,
+    leg: Leg,
+  ): Promise<{ answer: Promise<CallAnswer> } | null> {
+    const call = this.#options.lot.find(pointer.callId);
+    if (call === undefined) return null;
+    const { round } = pointer;
+    const retried = async () => {
+      if (call.isLostFor(round, request)) {
+        const anew = await this.#ladder.replay(pointer, request, leg);
+        if (anew !== null) return anew;
+      }
+      const answer = await call.retry(round, request, leg);
+      if (!call.isLostFor(round, request)) return answer;
+      return (await this.#ladder.replay(pointer, request, leg)) ?? answer;
+    };
+    return { answer: retried() };
   }
 
   #refuse(refused: InvalidRequestState): CallAnswer {
@@ -117,8 +186,32 @@ export class Bridge {
     return { kind: 'failed', failure: INVALID_STATE };
   }
 
-  #context(id: CallId, request: EdgeRequest, target: string): CallContext {
-    const { route, pool, limits, clock, log, lot, keyNames } = this.#options;
+  #adopt(pointer: Pointer, continuation: Resumable, request: EdgeRequest, leg: Leg) {
+    const { callId: id, round, outcomeKey } = pointer;
+    const context = this.#context(id, request, outcomeKey ?? null);
+    const adopted = Call.adopt(context, round, continuation, request, leg);
+    this.#options.lot.put(id, adopted.call, request.caller.principalKey);
+    return adopted;
+  }
+
+  async #replay(pointer: Pointer, continuation: Replayable, request: EdgeRequest, leg: Leg) {
+    const { lot, maxRunning } = this.#options;
+    if (this.#draining || this.#running >= maxRunning) {
+      return { kind: 'failed', failure: OVERLOADED } as const;
+    }
+    const { callId: id, round, outcomeKey } = pointer;
+    lot.find(id)?.drop();
+    const context = this.#context(id, request, outcomeKey ?? null);
+    const { call, answer } = Call.replay(context, round, continuation, request, leg);
+    if (call !== null) lot.put(id, call, request.caller.principalKey);
+    return answer;
+  }
+
+  #context(id: CallId, request: EdgeRequest, outcomeKey: string | null): CallContext {
+    const { route, pool, limits, clock, log, lot, keyNames, mayReplay } = this.#options;
+    const { keysFromStringIds, strictCapabilities, urlVisitWaitMs, leaveWhenParked } =
+      this.#options;
+    const target = targetOf(request.params);
     let [running, parked] = [false, false];
     const count = (now: CallState | null) => {
       const [wasRunning, wasParked] = [running, parked];
@@ -135,27 +228,79 @@ export class Bridge {
       clock,
       log,
       keyNames: Object.hasOwn(keyNames, target) ? (keyNames[target] ?? []) : [],
-      keysFromStringIds: this.#options.keysFromStringIds,
-      strictCapabilities: this.#options.strictCapabilities,
+      keysFromStringIds,
+      strictCapabilities,
+      urlVisitWaitMs,
+      leaveWhenParked,
+      mayReplay: request.method === 'tools/call' ? mayReplay(target) : false,
       hasRoom: () => lot.hasRoomFor(id),
       moved: (state) => {
         if (state === null) lot.remove(id);
         else lot.setParked(id, PARKED.has(state.name));
+        if (state?.name === 'done' && state.end.type === 'left') this.#leave(id);
         count(state);
       },
-      point: (round, expiresAtMs) => this.#point(id, round, expiresAtMs, request),
+      point: (round, expiresAtMs, continuation) =>
+        this.#point(id, round, expiresAtMs, request, continuation, outcomeKey),
+      keep: (retry, answer) => this.#keep(id, retry, answer, outcomeKey),
+      isOurs: () => this.#isOurs(id),
     };
   }
 
-  #point(id: CallId, round: number, expiresAtMs: number, request: EdgeRequest): Promise<string> {
-    return this.#options.sealer.seal({
+  async #point(
+    callId: CallId,
+    round: number,
+    expiresAtMs: number,
+    request: EdgeRequest,
+    continuation: Continuation | null,
+    outcomeKey: string | null,
+  ): Promise<Pointed> {
+    const { sealer, replica: owner, log, route } = this.#options;
+    const pointer = {
       mode: 'park',
-      callId: id,
+      callId,
       round,
-      owner: this.#options.replica,
+      owner,
       expiresAtSeconds: expiresAtMs / 1000,
       ...this.#expected(request),
-    });
+      ...(outcomeKey === null ? {} : { outcomeKey }),
+    } as const;
+    if (continuation !== null) {
+      try {
+        return { requestState: await sealer.seal({ ...pointer, continuation }), continues: true };
+      } catch (error) {
+        if (!(error instanceof UnsealablePointer)) throw error;
+        const problem = error.message;
+        log.event('pointer.continuation_dropped', { route, call: callId, problem });
+      }
+    }
+    return { requestState: await sealer.seal(pointer), continues: false };
+  }
+
+  /** Leaves an outcome in the shared store; without it the client can still ask this replica again. */
+  #keep(call: CallId, retry: ConsumedRetry, answer: CallAnswer, outcomeKey: string | null): void {
+    const { directory, limits } = this.#options;
+    if (directory === null || outcomeKey === null) return;
+    const key = Buffer.from(outcomeKey, 'base64url');
+    const sealed = sealOutcome(key, call, { ...retry, answer });
+    directory.keepOutcome(call, sealed, limits.redeliverMs).catch(() => {});
+  }
+
+  /** A store that cannot be asked says nothing against it. */
+  async #isOurs(call: CallId): Promise<boolean> {
+    const holder = await this.#options.directory?.holderOf(call).catch(() => null);
+    return (
+      holder === undefined || holder === null || holder.owner.boot === this.#options.replica.boot
+    );
+  }
+
+  #leave(call: CallId): void {
+    this.#left.add(call);
+    this.#options.directory?.release(call).catch(() => {});
+  }
+
+  #newOutcomeKey(): string | null {
+    return this.#options.directory === null ? null : randomBytes(32).toString('base64url');
   }
 
   #expected(request: EdgeRequest): ExpectedRequest {

@@ -27,6 +27,8 @@ export type CallEnd =
   | { readonly type: 'declined' }
   | { readonly type: 'lost' }
   | { readonly type: 'cancelled' }
+  /** The exchange goes on upstream, for whichever replica takes it up. */
+  | { readonly type: 'left' }
   | { readonly type: 'expired' }
   | { readonly type: 'refused'; readonly reason: RefusalReason };
 
@@ -149,11 +151,14 @@ export type CallEvent =
     }
   | { readonly type: 'legClosed'; readonly leg: LegId }
   | { readonly type: 'expired'; readonly timer: 'run' | 'park' | 'call' }
+  /** A client has waited for as long as one answer may take; it is to come again. */
+  | { readonly type: 'held' }
   | { readonly type: 'interrupted' }
   | { readonly type: 'resumed' }
   | { readonly type: 'lost' }
   | { readonly type: 'ended' }
-  | { readonly type: 'drain' }
+  /** The process stops. `resumable` says that another replica could take the exchange up. */
+  | { readonly type: 'drain'; readonly resumable: boolean }
   | { readonly type: 'evict' };
 export type EventName = CallEvent['type'];
 export type EventNamed<Name extends EventName> = Extract<CallEvent, { type: Name }>;
@@ -168,7 +173,7 @@ export type LegReply =
   | { readonly type: 'unauthorized' }
   | { readonly type: 'unreachable' };
 
-export type TimerName = 'gather' | 'run' | 'park' | 'call' | 'grace' | 'redeliver';
+export type TimerName = 'gather' | 'hold' | 'run' | 'park' | 'call' | 'grace' | 'redeliver';
 
 export type Effect =
   | { readonly do: 'reply'; readonly legs: readonly LegId[]; readonly reply: LegReply }
@@ -178,6 +183,8 @@ export type Effect =
   | { readonly do: 'cancelUpstream' }
   /** The exchange is over: free what it holds. `clean` says that the server had finished with it. */
   | { readonly do: 'release'; readonly clean: boolean }
+  /** The exchange goes on without us: free what is here and tell the server nothing. */
+  | { readonly do: 'leave' }
   | { readonly do: 'retryWaiting'; readonly retries: readonly RetryEvent[] }
   | { readonly do: 'arm'; readonly timer: TimerName; readonly afterMs: number };
 
@@ -191,6 +198,8 @@ export interface CallLimits {
   readonly gatherWindowMs: number;
   readonly gatherLimitMs: number;
   readonly maxDurationMs: number;
+  /** How long a client waits for one answer before it is sent to come again; `null`: for ever. */
+  readonly maxHoldMs: number | null;
   readonly parkTtlMs: number;
   readonly callTtlMs: number;
   readonly cancelGraceMs: number;
@@ -204,7 +213,7 @@ export interface CallLimits {
  * `broken` those of the interrupted state run on.
  */
 export const TIMERS: Readonly<Record<StateName, readonly TimerName[]>> = {
-  running: ['run', 'call'],
+  running: ['hold', 'run', 'call'],
   gathering: ['gather', 'run', 'call'],
   resuming: ['run', 'call'],
   parked: ['park', 'call'],

@@ -12,6 +12,7 @@ import { objectMember, type JsonObject } from '../protocol/json.ts';
 import { LegacyErrorCode, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import { upstreamParams } from '../protocol/upstream-params.ts';
 import { answersDigest } from '../seal/answers-digest.ts';
+import type { AnsweredQuestion, Continuation, ResumePoint } from '../seal/pointer.ts';
 import type { Exchange, ExchangeListener } from '../upstream/session.ts';
 import type { Lease, SessionPool } from '../upstream/session-pool.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../upstream/upstream-failure.ts';
@@ -21,6 +22,7 @@ import {
   type CallEvent,
   type CallLimits,
   type CallState,
+  type ConsumedRetry,
   type Effect,
   type LegId,
   type LegReply,
@@ -45,7 +47,7 @@ import { Notifications, type Listener } from './notifications.ts';
 import type { CallOutcome, Failure } from './outcome.ts';
 import { Questions } from './questions.ts';
 import { sessionOwnerOf } from './session-owner.ts';
-import { begin, openRequests, step } from './transitions.ts';
+import { adopt, begin, openRequests, step } from './transitions.ts';
 
 /** What a call needs of its surroundings. */
 export interface CallContext {
@@ -60,11 +62,30 @@ export interface CallContext {
   readonly keysFromStringIds: boolean;
   /** Ends a call at once when the server asks for what the client did not declare. */
   readonly strictCapabilities: boolean;
+  /** How long to wait for the server's word that its URLs were visited. */
+  readonly urlVisitWaitMs: number;
   hasRoom(): boolean;
   /** Called after each move; the last time with `done`, and once more with `null` when forgotten. */
   moved(state: CallState | null): void;
-  /** Seals a pointer to the given round of this call. */
-  point(round: number, expiresAtMs: number): Promise<string>;
+  /** Whether the operator allows this call to be made anew when it is lost. */
+  readonly mayReplay: boolean;
+  /** Whether a parked call is let go at once when the server keeps it. */
+  readonly leaveWhenParked: boolean;
+  /**
+   * Seals a pointer to the given round of this call.
+   * @param continuation what another replica needs to go on with the call, when one could
+   */
+  point(round: number, expiresAtMs: number, continuation: Continuation | null): Promise<Pointed>;
+  /** Keeps what the accepted retry came to, for a client that lost the answer and asks elsewhere. */
+  keep(retry: ConsumedRetry, answer: CallAnswer): void;
+  /** False when another replica has taken the call up meanwhile: then it is not ours to end. */
+  isOurs(): Promise<boolean>;
+}
+
+/** A sealed pointer, and whether what was given for its continuation found room in it. */
+export interface Pointed {
+  readonly requestState: string;
+  readonly continues: boolean;
 }
 
 interface AttachedLeg extends Listener {
@@ -73,8 +94,6 @@ interface AttachedLeg extends Listener {
   readonly answer: (answer: CallAnswer | Promise<CallAnswer>) => void;
   readonly detach: () => void;
 }
-
-const URL_VISIT_WAIT_MS = 20_000;
 
 export class Call {
   readonly #context: CallContext;
@@ -94,6 +113,8 @@ export class Call {
   #generation = 0;
   #answeredOnce = false;
   #lastRound: Promise<CallAnswer> | null = null;
+  /** A client holds a pointer to this call and may come back with it. */
+  #pointed = false;
   #closingOut: Promise<unknown> = Promise.resolve();
   #unauthorized: Failure | null = null;
   #serverInfo: JsonObject | null = null;
@@ -102,6 +123,10 @@ export class Call {
   #tainted = false;
   /** The elicitations whose completion is worth waiting for before the call is made again. */
   #visiting: readonly string[] = [];
+  /** What the server was answered, while the call may be made anew. */
+  #answered: AnsweredQuestion[] = [];
+  /** Of these, what the server has not asked again yet since the call was made anew. */
+  #toRepeat: AnsweredQuestion[] = [];
 
   private constructor(context: CallContext, request: EdgeRequest) {
     this.#context = context;
@@ -132,8 +157,97 @@ export class Call {
     return { call, answer };
   }
 
+  /**
+   * Takes up a call whose owner is gone, for the retry that its client sent; the promise is the answer
+   * to that retry.
+   */
+  static adopt(
+    context: CallContext,
+    round: number,
+    continuation: Continuation & { readonly resume: ResumePoint },
+    request: EdgeRequest,
+    leg: Leg,
+  ): { call: Call; answer: Promise<CallAnswer> } {
+    const call = new Call(context, request);
+    const open = call.#questions.restore(continuation.questions);
+    call.#answered = [...(continuation.replay ?? [])];
+    const first = adopt(round, open, context.limits);
+    call.#pointed = true;
+    call.#state = first.state;
+    context.moved(first.state);
+    call.#carryOut(first.effects);
+    const answer = call.retry(round, request, leg);
+    void call.#takeUp(continuation.resume);
+    return { call, answer };
+  }
+
+  /**
+   * Makes a call anew that was lost, for the retry that its client sent: what the server asks again is
+   * answered from what it was answered before, and from this retry. `null` instead of a call when the
+   * retry itself settles it.
+   */
+  static replay(
+    context: CallContext,
+    round: number,
+    continuation: Continuation & { readonly replay: readonly AnsweredQuestion[] },
+    request: EdgeRequest,
+    leg: Leg,
+  ): { call: Call | null; answer: Promise<CallAnswer> } {
+    const call = new Call(context, request);
+    const open = call.#questions.restore(continuation.questions);
+    const read = call.#questions.read(open, request.inputResponses);
+    if (read.type === 'ill-formed') {
+      const failure = illFormedAnswer(read.key, read.problem);
+      return { call: null, answer: Promise.resolve({ kind: 'failed', failure }) };
+    }
+    if (read.declined) {
+      const answer = failedCallAnswer(request.method, ELICITATION_DECLINED, null);
+      return { call: null, answer: Promise.resolve(answer) };
+    }
+    call.#answered = [...continuation.replay];
+    for (const [key, reply] of read.replies) {
+      call.#answered.push({ question: call.#questions.digestOf(key), reply });
+    }
+    call.#toRepeat = [...call.#answered];
+    const { id, answer } = call.#attach(request, leg, new Map());
+    const digest = answersDigest(request.inputResponses ?? {});
+    const first = begin(id, context.limits, { round, answersDigest: digest });
+    call.#pointed = true;
+    call.#state = first.state;
+    context.moved(first.state);
+    call.#carryOut(first.effects);
+    void call.#launch(true);
+    return { call, answer };
+  }
+
   get state(): CallState {
     return this.#state;
+  }
+
+  /** Forgets the call here and now; what it holds is freed. */
+  drop(): void {
+    this.#feed({ type: 'evict' });
+    if (this.#state.name === 'done') this.#forget();
+  }
+
+  /**
+   * True when the retry is one that this call is waiting for, or has had, and the call is lost: making
+   * it anew is all that could help.
+   */
+  isLostFor(round: number, request: EdgeRequest): boolean {
+    const state = this.#state;
+    if (!this.isLost || (state.name !== 'done' && state.name !== 'settled')) return false;
+    const { consumed } = state;
+    const digest = answersDigest(request.inputResponses ?? {});
+    const isRepeated = consumed?.round === round && consumed.answersDigest === digest;
+    return round === state.round || isRepeated;
+  }
+
+  /** The exchange is gone, or the server gave up waiting for the client: only a new call could help. */
+  get isLost(): boolean {
+    const state = this.#state;
+    if (state.name === 'done') return state.end.type === 'lost';
+    return state.name === 'settled' && isFailure(state.outcome);
   }
 
   /** A retry of this call with an opened pointer to `round`. */
@@ -162,7 +276,7 @@ export class Call {
 
   /** The process stops: end the call as well as that can be done. */
   drain(): void {
-    this.#feed({ type: 'drain' });
+    this.#feed({ type: 'drain', resumable: this.#resumePoint() !== null });
   }
 
   /** The round that a pointer must name to be answered now, or 0. */
@@ -244,6 +358,7 @@ export class Call {
       case 'cancelled':
         return { kind: 'failed', failure: CALL_CANCELLED };
       case 'expired':
+      case 'left':
         return { kind: 'failed', failure: INVALID_STATE };
       case 'refused':
         return { kind: 'failed', failure: refusal(end.reason) };
@@ -267,11 +382,32 @@ export class Call {
       this.#startedAtMs + limits.callTtlMs,
     );
     const inputRequests = this.#questions.inputRequests(keys);
-    const requestState = await this.#context.point(round, expiresAtMs);
+    this.#pointed = true;
+    const continuation = this.#continuation(keys);
+    const pointed = await this.#context.point(round, expiresAtMs, continuation);
+    const leaves = this.#context.leaveWhenParked && pointed.continues && continuation?.resume;
+    if (leaves && this.#state.name === 'parked') this.#feed({ type: 'drain', resumable: true });
     return {
       kind: 'result',
-      result: inputRequiredResult(inputRequests, requestState, this.#serverInfo),
+      result: inputRequiredResult(inputRequests, pointed.requestState, this.#serverInfo),
     };
+  }
+
+  /** What another replica would need to go on with the call, when it could. */
+  #continuation(keys: readonly InputKey[]): Continuation | null {
+    const resume = this.#resumePoint();
+    // A call that the server ended with URLs to visit (-32042) is made anew in any case.
+    const again = this.#context.mayReplay || this.#state.name === 'suspended';
+    if (resume === null && !again) return null;
+    const questions = this.#questions.sealed(keys);
+    return { questions, resume, replay: again ? this.#answered : null };
+  }
+
+  /** Where another replica could read on now, when the server keeps the call for that. */
+  #resumePoint(): ResumePoint | null {
+    const exchange = this.#exchange;
+    const point = exchange?.resumable() ?? null;
+    return exchange === null || point === null ? null : { ...point, upstreamId: exchange.id };
   }
 
   // The machine.
@@ -288,8 +424,11 @@ export class Call {
     this.#lease?.session.keepAlive(WAITS_FOR_CLIENT.has(state.name));
     this.#context.moved(state);
     this.#carryOut(effects);
+    if (state.name === 'done' && state.end.type === 'outcome' && state.consumed !== null) {
+      this.#context.keep(state.consumed, this.#answerOfOutcome(state.end.outcome));
+    }
     // Without a pointer in the client's hands nobody can come back for it.
-    if (state.name === 'done' && this.#lastRound === null) this.#forget();
+    if (state.name === 'done' && (!this.#pointed || state.end.type === 'left')) this.#forget();
   }
 
   #forget(): void {
@@ -318,6 +457,9 @@ export class Call {
           break;
         case 'release':
           this.#release(effect.clean);
+          break;
+        case 'leave':
+          this.#leave();
           break;
         case 'retryWaiting':
           this.#retryWaiting(effect.retries);
@@ -348,6 +490,8 @@ export class Call {
         return this.#feed({ type: 'ended' });
       case 'redeliver':
         return this.#forget();
+      case 'hold':
+        return this.#feed({ type: 'held' });
       default:
         return this.#feed({ type: 'expired', timer });
     }
@@ -387,6 +531,33 @@ export class Call {
     }
   }
 
+  /** Reads on where another replica stopped. */
+  async #takeUp(resume: ResumePoint): Promise<void> {
+    const generation = (this.#generation += 1);
+    const { headers } = this.#newest.caller;
+    try {
+      this.#lease = await this.#context.pool.adopt(sessionOwnerOf(this.#newest), resume.revision);
+      const { session } = this.#lease;
+      if (generation !== this.#generation || this.#isOver()) return this.#leave();
+      this.#serverInfo = objectMember(session.initializeResult.raw, 'serverInfo') ?? null;
+      const listener = this.#listener(generation);
+      this.#exchange = session.resumeCall(
+        resume.upstreamId,
+        resume,
+        // A question without a relation to its call is dropped while there is no stream for it.
+        {
+          ...listener,
+          resumed: () => void session.openStandaloneStream(headers).then(listener.resumed),
+        },
+        headers,
+      );
+    } catch (error) {
+      if (generation !== this.#generation) return;
+      this.#logFailure(asUpstreamFailure(error, true));
+      this.#feed({ type: 'lost' });
+    }
+  }
+
   /** The request was not taken. A session that the server had forgotten is made anew, once. */
   #onNotTaken(failure: UpstreamFailure): void {
     const forgotten = failure.code === 'session_gone' && !failure.details.mayHaveActed;
@@ -409,7 +580,7 @@ export class Call {
     const session = this.#lease?.session;
     const ids = this.#visiting;
     if (session !== undefined && !session.dead) {
-      await session.urlsVisited(ids, URL_VISIT_WAIT_MS);
+      await session.urlsVisited(ids, this.#context.urlVisitWaitMs);
     } else {
       this.#release(false);
     }
@@ -446,6 +617,7 @@ export class Call {
     const revision = session.initializeResult.protocolVersion;
     const asked = this.#questions.ask(id, method, params, profile, revision);
     if (asked.type === 'open') {
+      if (this.#repeatAnswer(id, asked.request.key)) return;
       this.#feed({ type: 'asked', request: asked.request, atMs: clock.now() });
       return;
     }
@@ -466,6 +638,17 @@ export class Call {
         outcome: { kind: 'failed', failure: missingCapability(required) },
       });
     }
+  }
+
+  /** Answers a question of a call that was made anew as it was answered before; false if it never was. */
+  #repeatAnswer(id: ServerRequestId, key: InputKey): boolean {
+    if (this.#toRepeat.length === 0) return false;
+    const digest = this.#questions.digestOf(key);
+    const at = this.#toRepeat.findIndex(({ question }) => question === digest);
+    const [answered] = at < 0 ? [] : this.#toRepeat.splice(at, 1);
+    if (answered === undefined) return false;
+    void this.#respond(id, answered.reply);
+    return true;
   }
 
   #onReplied(reply: JsonRpcReply): void {
@@ -525,6 +708,9 @@ export class Call {
         });
         accepted.push(id);
         this.#answeredOnce = true;
+        if (this.#context.mayReplay) {
+          this.#answered.push({ question: this.#questions.digestOf(key), reply });
+        }
       } catch (error) {
         if (generation !== this.#generation) return;
         this.#onPostRefused(asUpstreamFailure(error, true), accepted);
@@ -569,7 +755,22 @@ export class Call {
       queueMicrotask(() => this.#feed({ type: 'ended' }));
       return;
     }
-    void this.#closingOut.then(() => exchange.cancel('the client cancelled the call', headers));
+    const cancel = async () => {
+      await this.#closingOut;
+      if (await this.#context.isOurs()) {
+        await exchange.cancel('the client cancelled the call', headers);
+      }
+    };
+    void cancel();
+  }
+
+  /** Frees what is here; the server keeps the session and the call. */
+  #leave(): void {
+    this.#generation += 1;
+    this.#exchange?.abandon();
+    this.#exchange = null;
+    this.#lease?.leave();
+    this.#lease = null;
   }
 
   #release(clean: boolean): void {
@@ -637,3 +838,7 @@ const WAITS_FOR_CLIENT: ReadonlySet<CallState['name']> = new Set([
   'suspended',
   'broken',
 ]);
+
+function isFailure(outcome: CallOutcome): boolean {
+  return outcome.kind === 'failed' || outcome.result['isError'] === true;
+}

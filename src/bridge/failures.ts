@@ -56,6 +56,13 @@ export const ANSWERS_NOT_TAKEN: Failure = internal(
   { retryable: true },
 );
 
+/** The call may be taken up, by one replica only, and which one cannot be settled now. */
+export const COORDINATION_UNAVAILABLE: Failure = internal(
+  'The call cannot be taken up at this moment; retry with the same requestState',
+  'coordination_unavailable',
+  { retryable: true },
+);
+
 export const ELICITATION_DECLINED: Failure = internal(
   'The user declined to visit a URL that the server requires',
   'elicitation_declined',

@@ -36,6 +36,11 @@ export class InputKeys {
     return inputKey(key);
   }
 
+  /** Marks a key as given, so that no other question gets it. */
+  take(key: InputKey): void {
+    this.#given.add(key);
+  }
+
   #counted(kind: InputRequestKind): string {
     const name = KIND_NAMES[kind];
     for (;;) {

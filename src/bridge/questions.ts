@@ -14,11 +14,14 @@ import type { ClientProfile } from '../protocol/client-profile.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { JsonRpcErrorObject, JsonRpcReply } from '../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../protocol/revisions.ts';
+import type { SealedQuestion } from '../seal/pointer.ts';
+import { questionDigest } from '../seal/question-digest.ts';
 import type { OpenRequest } from './call-state.ts';
 import { InputKeys, type InputKeyOptions } from './input-keys.ts';
 import type { UrlElicitation } from '../protocol/error-map.ts';
 
 interface Question {
+  readonly id: ServerRequestId | null;
   readonly kind: InputRequestKind;
   readonly request: InputRequest;
   readonly back: AnswerTranslation;
@@ -71,7 +74,7 @@ export class Questions {
     }
     const { kind, request, back } = translation;
     const key = this.#keys.next(kind, id, this.#keyOptions);
-    this.#questions.set(key, { kind, request, back, elicitationId: null });
+    this.#questions.set(key, { id, kind, request, back, elicitationId: null });
     return { type: 'open', request: { key, id } };
   }
 
@@ -88,10 +91,31 @@ export class Questions {
       if (translation.type === 'refuse') continue;
       const { kind, request, back } = translation;
       const key = this.#keys.next(kind, null, this.#keyOptions);
-      this.#questions.set(key, { kind, request, back, elicitationId });
+      this.#questions.set(key, { id: null, kind, request, back, elicitationId });
       open.push({ key, id: null });
     }
     return open;
+  }
+
+  /** Takes in questions that another replica had shown to the client. */
+  restore(questions: readonly SealedQuestion[]): OpenRequest[] {
+    return questions.map(({ key, id, request, back }) => {
+      this.#keys.take(key);
+      this.#questions.set(key, { id, kind: back.kind, request, back, elicitationId: null });
+      return { key, id };
+    });
+  }
+
+  /** These questions as another replica would need them. */
+  sealed(keys: readonly InputKey[]): SealedQuestion[] {
+    return keys.map((key) => {
+      const { id, request, back } = this.#get(key);
+      return { key, id, request, back };
+    });
+  }
+
+  digestOf(key: InputKey): string {
+    return questionDigest(this.#get(key).request);
   }
 
   kindOf(key: InputKey): InputRequestKind {

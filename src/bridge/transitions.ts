@@ -16,6 +16,7 @@ import {
   type CallEvent,
   type CallLimits,
   type CallState,
+  type ConsumedRetry,
   type Effect,
   type EventName,
   type EventNamed,
@@ -58,15 +59,43 @@ function row<From extends StateName, On extends EventName>(typed: TypedRow<From,
   };
 }
 
-/** The first state of a call: its first leg waits and the request is on its way upstream. */
-export function begin(leg: LegId, limits: CallLimits): Step {
+/**
+ * The first state of a call: its first leg waits and the request is on its way upstream.
+ * @param consumed the retry for which the call is made anew, if it was there before
+ */
+export function begin(leg: LegId, limits: CallLimits, consumed: ConsumedRetry | null = null): Step {
+  const round = (consumed?.round ?? 0) + 1;
   return {
-    state: { name: 'running', round: 1, legs: [leg], consumed: null },
+    state: { name: 'running', round, legs: [leg], consumed },
+    effects: [...waiting(limits), { do: 'arm', timer: 'call', afterMs: limits.callTtlMs }],
+  };
+}
+
+/**
+ * The first state of a call that another replica had: its questions are with the client, and its
+ * stream is yet to be taken up. The retry that brought it here waits as for any broken stream.
+ */
+export function adopt(round: number, open: readonly OpenRequest[], limits: CallLimits): Step {
+  const interrupted: Live =
+    open.length > 0
+      ? { name: 'parked', round, consumed: null, open }
+      : { name: 'idle', round, consumed: null };
+  return {
+    state: { name: 'broken', interrupted, waiting: [] },
     effects: [
-      { do: 'arm', timer: 'run', afterMs: limits.maxDurationMs },
+      { do: 'arm', timer: 'park', afterMs: limits.parkTtlMs },
       { do: 'arm', timer: 'call', afterMs: limits.callTtlMs },
     ],
   };
+}
+
+/** The timers of a client that waits for the server. */
+function waiting(limits: CallLimits): readonly Effect[] {
+  return [{ do: 'arm', timer: 'run', afterMs: limits.maxDurationMs }, ...hold(limits)];
+}
+
+function hold(limits: CallLimits): readonly Effect[] {
+  return limits.maxHoldMs === null ? [] : [{ do: 'arm', timer: 'hold', afterMs: limits.maxHoldMs }];
 }
 
 /** Moves a call: the row that matched (or none) and what follows from it. */
@@ -318,11 +347,11 @@ export const TRANSITIONS: readonly Row[] = [
     on: 'withdrawn',
     to: ['running', 'gathering'],
     why: 'the server takes a question back before it was shown',
-    then: (state, event) => {
+    then: (state, event, limits) => {
       const open = withoutId(state.open, event.id);
       if (open.length > 0) return { state: { ...state, open }, effects: [] };
       const { round, legs, consumed } = state;
-      return { state: { name: 'running', round, legs, consumed }, effects: [] };
+      return { state: { name: 'running', round, legs, consumed }, effects: hold(limits) };
     },
   }),
   row({
@@ -465,7 +494,7 @@ export const TRANSITIONS: readonly Row[] = [
         legs: [event.leg],
         consumed: consumedBy(event),
       },
-      effects: [{ do: 'arm', timer: 'run', afterMs: limits.maxDurationMs }],
+      effects: waiting(limits),
     }),
   }),
   row({
@@ -549,10 +578,7 @@ export const TRANSITIONS: readonly Row[] = [
         legs: [event.leg],
         consumed: consumedBy(event),
       },
-      effects: [
-        { do: 'arm', timer: 'run', afterMs: limits.maxDurationMs },
-        { do: 'callAgain', leg: event.leg },
-      ],
+      effects: [...waiting(limits), { do: 'callAgain', leg: event.leg }],
     }),
   }),
   row({
@@ -665,7 +691,7 @@ export const TRANSITIONS: readonly Row[] = [
       const { round, legs, consumed, missing, arrived } = state;
       if (missing.length > 0) return park(state, legs, [...missing, ...arrived], limits);
       if (arrived.length === 0) {
-        return { state: { name: 'running', round, legs, consumed }, effects: [] };
+        return { state: { name: 'running', round, legs, consumed }, effects: hold(limits) };
       }
       const full = arrived.length >= limits.maxInputRequestsPerRound;
       return {
@@ -860,9 +886,14 @@ export const TRANSITIONS: readonly Row[] = [
     on: 'resumed',
     to: [...LIVE],
     why: 'the stream is back: go on where it broke',
-    then: (state) => ({
+    then: (state, _event, limits) => ({
       state: state.interrupted,
-      effects: state.waiting.length > 0 ? [{ do: 'retryWaiting', retries: state.waiting }] : [],
+      effects: [
+        ...(state.interrupted.name === 'running' ? hold(limits) : []),
+        ...(state.waiting.length > 0
+          ? [{ do: 'retryWaiting', retries: state.waiting } as const]
+          : []),
+      ],
     }),
   }),
   row({
@@ -934,6 +965,36 @@ export const TRANSITIONS: readonly Row[] = [
     to: ['suspended', 'done'],
     why: 'the call ended with URLs to visit, which came another way before the stream was resumed',
     then: (state, event, limits) => throughBroken(state, event, limits),
+  }),
+  row({
+    rule: 'hold',
+    from: ['running'],
+    on: 'held',
+    to: ['idle'],
+    why: 'no connection waits longer than the operator allows: the client comes again (MRTR, state without requests)',
+    when: (state, _event, limits) => state.round <= limits.maxRounds,
+    then: (state, _event, limits) => ({
+      state: { name: 'idle', round: state.round, consumed: state.consumed },
+      effects: [
+        ...reply(state.legs, { type: 'inputRequired', round: state.round, keys: [] }),
+        { do: 'arm', timer: 'park', afterMs: limits.parkTtlMs },
+      ],
+    }),
+  }),
+  row({
+    rule: '38-leave',
+    from: ['parked', 'idle', 'running', 'gathering'],
+    on: 'drain',
+    to: ['done'],
+    why: 'the process stops; the server keeps the call for the replica that the client comes to next',
+    when: (_state, event) => event.resumable,
+    then: (state, _event, limits) => {
+      const keys = keysOf(openRequests(state));
+      return done(state, { type: 'left' }, limits, [
+        ...reply(attachedLegs(state), { type: 'inputRequired', round: state.round, keys }),
+        { do: 'leave' },
+      ]);
+    },
   }),
   row({
     rule: '38',
@@ -1026,7 +1087,11 @@ function throughBroken(state: StateNamed<'broken'>, event: CallEvent, limits: Ca
     case 'resuming':
     case 'parked':
     case 'idle':
-      return { state: { ...state, interrupted: inner.state }, effects: inner.effects };
+      return {
+        state: { ...state, interrupted: inner.state },
+        // How long one answer may take counts again when the stream is back.
+        effects: inner.effects.filter((effect) => effect.do !== 'arm' || effect.timer !== 'hold'),
+      };
     default:
       return {
         state: inner.state,

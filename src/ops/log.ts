@@ -6,6 +6,9 @@ import type { Writable } from 'node:stream';
 import pino from 'pino';
 import pretty from 'pino-pretty';
 
+/** How a retry was served. */
+export type Rung = 'here' | 'relay' | 'outcome' | 'reattach' | 'replay';
+
 /** Everything this gateway ever logs. */
 export interface LogEvents {
   'gateway.listening': { url: string; admin: string | null; upstreams: string };
@@ -26,7 +29,20 @@ export interface LogEvents {
   'session.no_standalone_stream': { route: string };
   'call.started': { route: string; call: string; method: string; target: string };
   'call.parked': { route: string; call: string; round: number; questions: number };
-  'call.resumed': { route: string; call: string; round: number; rung: 'here' };
+  'call.resumed': { route: string; call: string; round: number; rung: Rung };
+  'call.not_taken_up': { route: string; call: string; problem: string };
+  'pointer.continuation_dropped': { route: string; call: string; problem: string };
+  'relay.failed': {
+    route: string;
+    call: string;
+    owner: string;
+    state: 'gone' | 'silent';
+    problem: string;
+  };
+  'relay.listening': { url: string };
+  'directory.up': object;
+  'directory.down': object;
+  'passthrough.failed': { route: string; status: number; problem: string };
   'call.settled': { route: string; call: string; round: number };
   'call.ended': { route: string; call: string; round: number; end: string; ms: number };
   'call.question_refused': { route: string; call: string; method: string; reason: string };
@@ -55,7 +71,12 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'call.started': 'debug',
   'call.question_refused': 'warn',
   'call.answer_refused': 'warn',
+  'call.not_taken_up': 'warn',
   'call.moved': 'trace',
+  'pointer.continuation_dropped': 'warn',
+  'relay.failed': 'warn',
+  'directory.down': 'warn',
+  'passthrough.failed': 'warn',
   'pointer.refused': 'warn',
   'edge.request': 'debug',
   'edge.failed': 'error',
@@ -79,7 +100,7 @@ export interface LogOptions {
 }
 
 const MAX_FIELD_CHARACTERS = 256;
-// eslint-disable-next-line no-control-regex -- finding control characters is the point
+
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g;
 
 /** A log that writes to the destination; text fields are cut and freed of control characters. */

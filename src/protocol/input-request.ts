@@ -18,7 +18,7 @@ export type InputRequestKind = 'elicitation-form' | 'elicitation-url' | 'samplin
 
 /** What the client sees under a key of `inputRequests`: no `jsonrpc`, no `id`. */
 // A type, not an interface, so that it is a JSON object to the compiler.
-// eslint-disable-next-line @typescript-eslint/consistent-type-definitions
+
 export type InputRequest = { method: string; params: JsonObject };
 
 /** How the answer to an input request goes back upstream. */

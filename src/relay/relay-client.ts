@@ -4,7 +4,8 @@
  */
 import type { Readable } from 'node:stream';
 import { Agent, request } from 'undici';
-import type { CallAnswer, EdgeRequest, Leg } from '../bridge/leg.ts';
+import type { EdgeRequest, Leg } from '../bridge/leg.ts';
+import type { Relay, Relayed } from '../bridge/relay.ts';
 import type { Clock, Timer } from '../clock.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
@@ -19,22 +20,12 @@ export interface RelayClientOptions {
   readonly clock: Clock;
 }
 
-/**
- * - `answered`: by the owner; there is nothing more to do
- * - `gone`: the owner is not there any more, or does not know itself by that name
- * - `silent`: it took the retry, or may have, and then said nothing more
- */
-export type Relayed =
-  | { readonly type: 'answered'; readonly answer: CallAnswer }
-  | { readonly type: 'gone'; readonly problem: string }
-  | { readonly type: 'silent'; readonly problem: string };
-
 const CONNECT_MS = 1_000;
 const HEAD_MS = 1_000;
 /** Four missed signs of life. */
 const SILENCE_MS = 2_000;
 
-export class RelayClient {
+export class RelayClient implements Relay {
   readonly #options: RelayClientOptions;
   readonly #agent = new Agent({
     connect: { timeout: CONNECT_MS },

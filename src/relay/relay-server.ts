@@ -17,8 +17,12 @@ export interface RelayServerOptions {
   readonly boot: string;
   readonly maxBodyBytes: number;
   readonly clock: Clock;
-  /** Serves a retry of the route, or gives `null` when there is no such route here. */
-  readonly retry: (route: string, request: EdgeRequest, leg: Leg) => Promise<CallAnswer> | null;
+  /** Serves a retry of the route, or gives `null` when its call is not here. */
+  readonly retry: (
+    route: string,
+    request: EdgeRequest,
+    leg: Leg,
+  ) => Promise<{ answer: Promise<CallAnswer> } | null>;
 }
 
 export const RELAY_PATH = '/relay';
@@ -46,11 +50,11 @@ export function createRelayServer(options: RelayServerOptions): FastifyInstance 
     const message = readRelayRequest(body);
     if (message === null) return reply.code(400).send();
     const leg = new RelayedLeg(reply.raw, clock);
-    const answer = retry(message.route, message.request, leg);
-    if (answer === null) return reply.code(404).send();
+    const served = await retry(message.route, message.request, leg);
+    if (served === null) return reply.code(404).send();
     reply.hijack();
     leg.begin();
-    leg.finish(await answer);
+    leg.finish(await served.answer);
     return reply;
   });
   return app;

@@ -4,7 +4,22 @@
  * know a version or mode refuses the pointer and does not guess.
  */
 import { z } from 'zod';
-import { callId, type CallId } from '../protocol/ids.ts';
+import {
+  callId,
+  inputKey,
+  serverRequestId,
+  sessionId,
+  upstreamRequestId,
+  type CallId,
+  type InputKey,
+  type ServerRequestId,
+  type SessionId,
+  type UpstreamRequestId,
+} from '../protocol/ids.ts';
+import type { PropertyInverse } from '../protocol/elicitation-schema.ts';
+import type { AnswerTranslation, InputRequest } from '../protocol/input-request.ts';
+import type { JsonRpcReply } from '../protocol/json-rpc.ts';
+import { LEGACY_REVISIONS, type LegacyRevision } from '../protocol/revisions.ts';
 
 export type Pointer = ParkPointer;
 
@@ -31,6 +46,43 @@ export interface ParkPointer {
   readonly target: string;
   /** See `requestDigest`. */
   readonly digest: string;
+  /** How the call goes on when its owner is gone; absent where it cannot. */
+  readonly continuation?: Continuation;
+  /** What opens the outcome that the owner may have left in the shared store. */
+  readonly outcomeKey?: string;
+}
+
+/** What the owner's memory holds of a call, as far as another replica needs it. */
+export interface Continuation {
+  readonly questions: readonly SealedQuestion[];
+  /** Where the upstream keeps the call for whoever reads on, when it does. */
+  readonly resume: ResumePoint | null;
+  /** What was answered so far, where the call may be made anew. */
+  readonly replay: readonly AnsweredQuestion[] | null;
+}
+
+export interface ResumePoint {
+  readonly sessionId: SessionId;
+  readonly revision: LegacyRevision;
+  readonly upstreamId: UpstreamRequestId;
+  /** The last event that the owner had read of the call's stream. */
+  readonly lastEventId: string;
+}
+
+/** A question that is open, as it was shown and as its answer goes back. */
+export interface SealedQuestion {
+  readonly key: InputKey;
+  /** `null` when the server had ended the call with it (error -32042). */
+  readonly id: ServerRequestId | null;
+  readonly request: InputRequest;
+  readonly back: AnswerTranslation;
+}
+
+/** An answer that the server has had, and the question it was for. */
+export interface AnsweredQuestion {
+  /** See `questionDigest`. */
+  readonly question: string;
+  readonly reply: JsonRpcReply;
 }
 
 /** The replica that holds the call; `boot` tells a replica from its restarted self. */
@@ -41,6 +93,52 @@ export interface PointerOwner {
 }
 
 const text = z.string().min(1);
+
+const propertyInverse = z.strictObject({
+  nullWhenMissing: z.boolean(),
+  value: z.discriminatedUnion('type', [
+    z.strictObject({ type: z.literal('same') }),
+    z.strictObject({ type: z.literal('constant'), value: z.json() }),
+    z.strictObject({ type: z.literal('number'), choices: z.array(z.number()) }),
+    z.strictObject({ type: z.literal('list') }),
+  ]),
+});
+
+const answerTranslation = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('elicitation-form'),
+    inverse: z.array(z.tuple([z.string(), propertyInverse])),
+  }),
+  z.strictObject({ kind: z.literal('elicitation-url') }),
+  z.strictObject({ kind: z.literal('sampling'), blocks: z.enum(['many', 'one']) }),
+  z.strictObject({ kind: z.literal('roots') }),
+]);
+
+const reply = z.union([
+  z.strictObject({ result: z.record(z.string(), z.json()) }),
+  z.strictObject({
+    error: z.strictObject({
+      code: z.number(),
+      message: z.string(),
+      data: z.exactOptional(z.json()),
+    }),
+  }),
+]);
+
+const continuationClaims = z.strictObject({
+  q: z.array(
+    z.strictObject({
+      k: text,
+      i: z.union([z.string(), z.number()]).nullable(),
+      r: z.strictObject({ method: text, params: z.record(z.string(), z.json()) }),
+      b: answerTranslation,
+    }),
+  ),
+  s: z
+    .strictObject({ id: text, v: z.enum(LEGACY_REVISIONS), i: z.number(), e: z.string() })
+    .nullable(),
+  a: z.array(z.strictObject({ q: text, r: reply })).nullable(),
+});
 
 const parkClaims = z.strictObject({
   v: z.literal(1),
@@ -56,6 +154,8 @@ const parkClaims = z.strictObject({
   m: text,
   t: z.string(),
   d: text,
+  k: z.exactOptional(text),
+  cont: z.exactOptional(continuationClaims),
 });
 
 const pointerClaims = z.discriminatedUnion('mode', [parkClaims]);
@@ -78,6 +178,10 @@ export function writePointer(pointer: Pointer): PointerClaims | null {
     m: pointer.method,
     t: pointer.target,
     d: pointer.digest,
+    ...(pointer.outcomeKey === undefined ? {} : { k: pointer.outcomeKey }),
+    ...(pointer.continuation === undefined
+      ? {}
+      : { cont: writeContinuation(pointer.continuation) }),
   };
   return pointerClaims.safeParse(claims).success ? claims : null;
 }
@@ -105,5 +209,63 @@ export function readPointer(value: unknown): Pointer | null {
     method: claims.m,
     target: claims.t,
     digest: claims.d,
+    ...(claims.k === undefined ? {} : { outcomeKey: claims.k }),
+    ...(claims.cont === undefined ? {} : { continuation: readContinuation(claims.cont) }),
+  };
+}
+
+function writeContinuation(continuation: Continuation): z.infer<typeof continuationClaims> {
+  const { questions, resume, replay } = continuation;
+  return {
+    q: questions.map(({ key, id, request, back }) => ({
+      k: key,
+      i: id,
+      r: request,
+      b:
+        back.kind === 'elicitation-form'
+          ? { kind: back.kind, inverse: [...back.inverse].map(([name, one]) => [name, copy(one)]) }
+          : back,
+    })),
+    s:
+      resume === null
+        ? null
+        : {
+            id: resume.sessionId,
+            v: resume.revision,
+            i: resume.upstreamId,
+            e: resume.lastEventId,
+          },
+    a: replay === null ? null : replay.map(({ question, reply }) => ({ q: question, r: reply })),
+  };
+}
+
+/** A plain copy, without the `readonly` that the claims' type does not know. */
+function copy(inverse: PropertyInverse): z.infer<typeof propertyInverse> {
+  const { nullWhenMissing, value } = inverse;
+  return {
+    nullWhenMissing,
+    value: value.type === 'number' ? { ...value, choices: [...value.choices] } : value,
+  };
+}
+
+function readContinuation(claims: z.infer<typeof continuationClaims>): Continuation {
+  const { q: questions, s: resume, a: replay } = claims;
+  return {
+    questions: questions.map(({ k, i, r, b }) => ({
+      key: inputKey(k),
+      id: i === null ? null : serverRequestId(i),
+      request: r,
+      back: b.kind === 'elicitation-form' ? { kind: b.kind, inverse: new Map(b.inverse) } : b,
+    })),
+    resume:
+      resume === null
+        ? null
+        : {
+            sessionId: sessionId(resume.id),
+            revision: resume.v,
+            upstreamId: upstreamRequestId(resume.i),
+            lastEventId: resume.e,
+          },
+    replay: replay === null ? null : replay.map(({ q, r }) => ({ question: q, reply: r })),
   };
 }
