@@ -1,20 +1,80 @@
-/** An outcome as it lies in the shared store: readable only with the key that the pointer carries. */
+/**
+ * How an outcome lies in the shared store: sealed with a key that only the client's pointer holds, so
+ * that whoever reads the store learns nothing of it, and bound to its call, so that none can be moved.
+ */
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { z } from 'zod';
 import type { CallAnswer } from '../bridge/leg.ts';
 import type { CallId } from '../protocol/ids.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 
-export interface KeptOutcome {
+export interface OutcomeRecord {
+  /** The round whose retry brought the outcome about. */
   readonly round: number;
+  /** See `answersDigest`: only the identical retry may have the outcome again. */
   readonly answersDigest: string;
   readonly answer: CallAnswer;
 }
 
-export function sealOutcome(_key: Uint8Array, _call: CallId, _record: KeptOutcome): Uint8Array {
-  throw new Error('not yet');
+const FORMAT = 1;
+const CIPHER = 'aes-256-gcm';
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const HEADER_BYTES = 1 + NONCE_BYTES + TAG_BYTES;
+
+// Passed on as they are: a result's unknown members survive.
+const jsonObject = z.custom<JsonObject>(isJsonObject);
+const jsonValue = z.custom<JsonValue>((value) => value !== undefined);
+
+const outcomeRecord = z.strictObject({
+  round: z.int().min(1),
+  answersDigest: z.string().min(1),
+  answer: z.discriminatedUnion('kind', [
+    z.strictObject({ kind: z.literal('result'), result: jsonObject }),
+    z.strictObject({
+      kind: z.literal('failed'),
+      failure: z.strictObject({
+        error: z.strictObject({
+          code: z.number(),
+          message: z.string(),
+          data: z.exactOptional(jsonValue),
+        }),
+        httpStatus: z.int(),
+        headers: z.exactOptional(z.record(z.string(), z.string())),
+      }),
+    }),
+  ]),
+});
+
+/** In: 32 bytes of key, the call, and its outcome. Out: bytes for the store. Throws for another key length. */
+export function sealOutcome(key: Uint8Array, call: CallId, record: OutcomeRecord): Uint8Array {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(CIPHER, key, nonce).setAAD(associatedData(call));
+  const sealed = [cipher.update(JSON.stringify(record), 'utf8'), cipher.final()];
+  return Buffer.concat([Buffer.of(FORMAT), nonce, cipher.getAuthTag(), ...sealed]);
 }
+
+/** In: what `sealOutcome` was given and returned. Out: the record, or `null` for anything else. */
 export function openOutcome(
-  _key: Uint8Array,
-  _call: CallId,
-  _sealed: Uint8Array,
-): KeptOutcome | null {
-  return null;
+  key: Uint8Array,
+  call: CallId,
+  bytes: Uint8Array,
+): OutcomeRecord | null {
+  if (bytes.length < HEADER_BYTES || bytes[0] !== FORMAT) return null;
+  const nonce = bytes.subarray(1, 1 + NONCE_BYTES);
+  try {
+    const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })
+      .setAAD(associatedData(call))
+      .setAuthTag(bytes.subarray(1 + NONCE_BYTES, HEADER_BYTES));
+    const opened = [decipher.update(bytes.subarray(HEADER_BYTES)), decipher.final()];
+    const parsed = outcomeRecord.safeParse(JSON.parse(Buffer.concat(opened).toString('utf8')));
+    return parsed.success ? parsed.data : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The format is part of it, so that the first byte cannot be changed either. */
+function associatedData(call: CallId): Buffer {
+  return Buffer.from(`mrtr-gateway outcome ${FORMAT}\n${call}`);
 }

@@ -1,0 +1,108 @@
+/** How the shared store is reached, and what its URL says. */
+
+export interface RedisNode {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface RedisTls {
+  /** PEM. Without it the system's authorities count. */
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+  readonly servername?: string;
+}
+
+interface RedisCommonOptions {
+  /**
+   * `redis:` or `rediss:` (TLS), with username, password and database number. Names the server, or
+   * the first Sentinel or Cluster node to ask.
+   */
+  readonly url: URL;
+  readonly tls?: RedisTls;
+  readonly connectTimeoutMs: number;
+  readonly commandTimeoutMs: number;
+}
+
+interface RedisSentinelOptions {
+  readonly mode: 'sentinel';
+  /** The name of the monitored group. */
+  readonly name: string;
+  /** Sentinels beside the one in the URL. */
+  readonly nodes: readonly RedisNode[];
+  /** Login at the Sentinels themselves; that of the URL is for the servers. */
+  readonly sentinelUsername?: string;
+  readonly sentinelPassword?: string;
+}
+
+interface RedisClusterOptions {
+  readonly mode: 'cluster';
+  /** Cluster nodes beside the one in the URL. */
+  readonly nodes: readonly RedisNode[];
+}
+
+export type RedisOptions = RedisCommonOptions &
+  ({ readonly mode: 'single' } | RedisSentinelOptions | RedisClusterOptions);
+
+/** Thrown for a URL that names no database server; the message leaves its credentials out. */
+export class RedisUrlInvalid extends Error {
+  readonly code = 'redis_url_invalid';
+
+  constructor(message: string) {
+    super(message);
+    this.name = 'RedisUrlInvalid';
+  }
+}
+
+const DEFAULT_PORT = 6379;
+const DEFAULT_SENTINEL_PORT = 26_379;
+
+/** Throws `RedisUrlInvalid` for a URL that could never be connected to. */
+export function checkRedisUrl(options: RedisOptions): void {
+  firstNode(options);
+  credentials(options.url);
+  database(options);
+}
+
+/** The store's address for messages: scheme, host and port of the URL, never its credentials. */
+export function addressOf({ url }: Pick<RedisOptions, 'url'>): string {
+  return `${url.protocol}//${url.host}`;
+}
+
+/** The node that the URL names, with the port of its kind. Throws `RedisUrlInvalid`. */
+export function firstNode({ url, mode }: RedisOptions): RedisNode {
+  if (url.protocol !== 'redis:' && url.protocol !== 'rediss:') {
+    throw new RedisUrlInvalid(`a Redis URL starts with redis: or rediss:, not ${url.protocol}`);
+  }
+  if (url.hostname === '') throw new RedisUrlInvalid('the Redis URL names no host');
+  const port = mode === 'sentinel' ? DEFAULT_SENTINEL_PORT : DEFAULT_PORT;
+  return {
+    host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: url.port === '' ? port : Number(url.port),
+  };
+}
+
+/** The login in the URL. Throws `RedisUrlInvalid`. */
+export function credentials(url: URL): { username?: string; password?: string } {
+  try {
+    return {
+      ...(url.username === '' ? {} : { username: decodeURIComponent(url.username) }),
+      ...(url.password === '' ? {} : { password: decodeURIComponent(url.password) }),
+    };
+  } catch {
+    throw new RedisUrlInvalid('the credentials of the Redis URL are not percent-encoded');
+  }
+}
+
+/** The number of the database in the URL. Throws `RedisUrlInvalid`. */
+export function database({ url, mode }: RedisOptions): number {
+  const path = url.pathname.replace(/^\//, '');
+  if (!/^\d{0,5}$/.test(path)) {
+    throw new RedisUrlInvalid('the path of a Redis URL is the number of a database');
+  }
+  const number = Number(path);
+  if (mode === 'cluster' && number !== 0) {
+    throw new RedisUrlInvalid('a Redis Cluster has only database 0');
+  }
+  return number;
+}
