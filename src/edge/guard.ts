@@ -8,7 +8,7 @@ import { MODERN_REVISION } from '../protocol/revisions.ts';
 import { sendJson } from './answer.ts';
 import { allowOrigin, answerPreflight, isPreflight } from './cors.ts';
 import { httpProblem } from './http-guard.ts';
-import { isAllowedOrigin, type OriginPolicy } from './origin.ts';
+import { isAllowedHost, isAllowedOrigin, type OriginPolicy } from './origin.ts';
 import { rejectionBody } from './rejection.ts';
 
 export interface GuardOptions {
@@ -17,6 +17,8 @@ export interface GuardOptions {
   readonly paths: readonly string[];
   /** Whether GET and DELETE are for legacy clients and passed on. */
   readonly legacyClients: 'pass-through' | 'reject';
+  /** A body that is declared to be larger is refused before a byte of it is read. */
+  readonly maxBodyBytes: number;
 }
 
 /** Installs the checks; errors of the HTTP framework become JSON-RPC errors as well. */
@@ -36,8 +38,9 @@ export function guard(app: FastifyInstance, options: GuardOptions): void {
   });
 }
 
+const TOO_LARGE = 'The body is larger than this gateway takes';
 const MESSAGES: Readonly<Record<string, string>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: 'The body is larger than this gateway takes',
+  FST_ERR_CTP_BODY_TOO_LARGE: TOO_LARGE,
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The body is not as long as its Content-Length says',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'Content-Type must be application/json',
 };
@@ -48,9 +51,17 @@ function passes(request: FastifyRequest, reply: FastifyReply, options: GuardOpti
     refuse(reply.hijack(), problem.httpStatus, problem.message, { connection: 'close' });
     return false;
   }
-  const { origin } = request.headers;
+  const { origin, host = '' } = request.headers;
+  if (!isAllowedHost(host, options.policy)) {
+    refuse(reply.hijack(), 403, 'This gateway is not known under that Host');
+    return false;
+  }
   if (!isAllowedOrigin(origin, options.policy)) {
     refuse(reply.hijack(), 403, 'This origin may not call');
+    return false;
+  }
+  if (Number(request.headers['content-length'] ?? 0) > options.maxBodyBytes) {
+    refuse(reply.hijack(), 413, TOO_LARGE);
     return false;
   }
   const mcp = options.paths.includes(request.url.split('?')[0] ?? '');

@@ -13,9 +13,15 @@ export interface HttpProblem {
 /** Headers of which a second one would leave open which counts. */
 const SINGLE = ['host', 'origin', 'authorization', 'content-type', 'content-length'];
 
+/** More than any client needs, and few enough to look through. */
+const MAX_HEADERS = 100;
+
 /** The reason to refuse this request as HTTP, or `null`. */
 export function httpProblem(request: IncomingMessage): HttpProblem | null {
   const { rawHeaders, headers, url = '' } = request;
+  if (rawHeaders.length / 2 > MAX_HEADERS) {
+    return problem(431, `There are more than ${MAX_HEADERS} headers`);
+  }
   for (const name of SINGLE) {
     if (readHeader(rawHeaders, name).type === 'repeated') {
       return problem(400, `The ${name} header stands there twice`);

@@ -1,4 +1,4 @@
-/** Which web pages may call: the check against DNS rebinding (streamable-http, "Security & Endpoint"). */
+/** Which web pages may call: the checks against DNS rebinding (streamable-http, "Security & Endpoint"). */
 
 export interface OriginPolicy {
   /** Origins as browsers send them, such as `https://app.example.com`. */
@@ -14,6 +14,24 @@ export function isAllowedOrigin(origin: string | undefined, policy: OriginPolicy
   if (origin === undefined) return true;
   if (policy.allowedOrigins.includes(origin)) return true;
   return policy.allowLoopback && URL.canParse(origin) && isLoopbackUrl(new URL(origin));
+}
+
+const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
+
+/**
+ * True when the `Host` may be ours. Behind a loopback address another name means that a page rebound
+ * its own name to this machine; its GET requests then carry no `Origin` that would give it away.
+ */
+export function isAllowedHost(host: string, policy: OriginPolicy): boolean {
+  if (!policy.allowLoopback) return true;
+  const name = HOST.exec(host)?.[1];
+  if (name === undefined) return false;
+  return (
+    isLoopbackHost(name) ||
+    policy.allowedOrigins.some(
+      (origin) => URL.canParse(origin) && new URL(origin).hostname === name.toLowerCase(),
+    )
+  );
 }
 
 function isLoopbackUrl({ protocol, hostname }: URL): boolean {
