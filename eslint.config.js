@@ -26,7 +26,10 @@ export default tseslint.config(
       'no-console': 'error',
     },
   },
-  { files: ['demo/**', 'bench/**', 'scripts/**', 'test/**', 'bin/**'], rules: { 'no-console': 'off' } },
+  {
+    files: ['demo/**', 'bench/**', 'scripts/**', 'test/**', 'bin/**'],
+    rules: { 'no-console': 'off' },
+  },
   mayNotImport(
     ['src/protocol/**'],
     [...IO, '../*/**', '../clock.ts'],

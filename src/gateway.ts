@@ -1,6 +1,5 @@
 /** Wires everything from a configuration; the only file that knows all rooms. */
 import { randomBytes } from 'node:crypto';
-import type { AddressInfo } from 'node:net';
 import fastify, { type FastifyInstance } from 'fastify';
 import { Bridge } from './bridge/bridge.ts';
 import type { Call } from './bridge/call.ts';
@@ -8,11 +7,16 @@ import type { CallLimits } from './bridge/call-state.ts';
 import { Discovery } from './bridge/discovery.ts';
 import { Forwarder } from './bridge/forward.ts';
 import { sleep, systemClock, type Clock } from './clock.ts';
-import type { Config, ListenAddress, RouteConfig } from './config/config.ts';
+import type { Config, RouteConfig } from './config/config.ts';
+import { ClientErrors } from './edge/client-error.ts';
+import { CLIENT_TIMEOUTS, cutWhenStalled, type ClientTimeouts } from './edge/client-timeouts.ts';
 import { serveRoute, type EdgeRoute } from './edge/edge.ts';
+import { continueAfterChecks } from './edge/expect-continue.ts';
 import { guard } from './edge/guard.ts';
+import { joinFleet, type Replica, type RelayedRetry } from './fleet.ts';
 import { isLoopbackHost } from './edge/origin.ts';
 import { callerOf } from './identity/identity.ts';
+import { listen } from './listen.ts';
 import { MemoryLot } from './lot/memory-lot.ts';
 import { createAdmin, type Readiness } from './ops/admin.ts';
 import { countedLog } from './ops/counted-log.ts';
@@ -23,9 +27,7 @@ import { callId } from './protocol/ids.ts';
 import { MODERN_REVISION } from './protocol/revisions.ts';
 import { generateKey } from './seal/generate-key.ts';
 import { createKeyRing } from './seal/key-ring.ts';
-import type { PointerOwner } from './seal/pointer.ts';
 import { createSealer, type Sealer } from './seal/seal.ts';
-import { StartFailure } from './start-failure.ts';
 import { Availability } from './upstream/availability.ts';
 import { SessionPool } from './upstream/session-pool.ts';
 import { Upstream } from './upstream/upstream.ts';
@@ -44,6 +46,8 @@ export interface Gateway {
 export interface GatewayOptions {
   readonly log: Log;
   readonly clock?: Clock;
+  /** What differs from the ordinary patience with clients. */
+  readonly timeouts?: Partial<ClientTimeouts>;
 }
 
 /** What all routes share. */
@@ -53,7 +57,7 @@ interface Shared {
   readonly log: Log;
   readonly lot: MemoryLot<Call>;
   readonly sealer: Sealer;
-  readonly replica: PointerOwner;
+  readonly replica: Replica;
 }
 
 /** One route with everything that serves it. */
@@ -88,21 +92,28 @@ const MAX_LIST_ITEMS = 5_000;
 export async function startGateway(config: Config, options: GatewayOptions): Promise<Gateway> {
   const clock = options.clock ?? systemClock;
   const routes: Route[] = [];
+  let replica: Replica | null = null;
   const metrics = new Metrics({
     parked: () => gauge(routes, (route) => route.bridge.parked),
     sessions: () => gauge(routes, (route) => route.pool.size),
+    redisUp: () => replica?.directory?.up ?? null,
   });
   const log = countedLog(options.log, metrics);
+  const retry: RelayedRetry = async (id, request, leg) => {
+    const route = routes.find(({ config: { id: own } }) => own === id);
+    return route === undefined ? null : route.bridge.relayed(request, leg);
+  };
+  replica = await joinFleet(config, retry, { clock, log });
   const shared: Shared = {
     config,
     clock,
     log,
+    replica,
     lot: new MemoryLot<Call>({
       maxParked: config.limits.maxParkedCalls,
       maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
     }),
     sealer: await sealerOf(config, clock, log),
-    replica: { id: randomId(), boot: randomId() },
   };
   routes.push(...config.routes.map((route) => createRoute(route, shared)));
 
@@ -111,20 +122,23 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     ready: !draining && routes.every((route) => route.availability.ready),
     routes: Object.fromEntries(routes.map((route) => [route.config.id, route.availability.status])),
   });
-  const app = await createApp(routes, shared, metrics);
+  const app = await createApp(routes, shared, metrics, { ...CLIENT_TIMEOUTS, ...options.timeouts });
   const admin = config.admin === null ? null : createAdmin(metrics, readiness);
 
   const close = async () => {
     for (const { availability } of routes) availability.close();
     await Promise.all([app.close(), admin?.close()]);
+    await shared.replica.close();
     await Promise.all(routes.map(({ pool }) => pool.close()));
     await Promise.all(routes.map(({ upstream }) => upstream.close()));
   };
   try {
     await Promise.all(routes.map(({ availability }) => availability.start(START_WAIT_MS)));
-    const origin = await listen(app, config.listen, '--listen');
+    const origin = await listen(app, config.listen, '--listen HOST:PORT');
     const adminUrl =
-      admin === null || config.admin === null ? null : await listen(admin, config.admin, '--admin');
+      admin === null || config.admin === null
+        ? null
+        : await listen(admin, config.admin, '--admin HOST:PORT');
     const url = `${origin}${config.routes[0]?.path ?? ''}`;
     const upstreams = config.routes
       .map(({ upstream: { url } }) => `${url.origin}${url.pathname}`)
@@ -183,20 +197,19 @@ function createRoute(config: RouteConfig, shared: Shared): Route {
     pool,
     lot: shared.lot,
     sealer: shared.sealer,
-    replica: shared.replica,
+    replica: shared.replica.owner,
+    relay: shared.replica.relayOf(route),
+    directory: shared.replica.directory,
     fleet: shared.config.seal.audience,
     limits: limitsOf(config),
     maxRunning: shared.config.limits.maxRunningCalls,
-    ...config.questions,
     clock,
     log,
     randomCallId: () => callId(randomId()),
-    urlVisitWaitMs: 10_000,
-    mayReplay: () => false,
-    leaveWhenParked: false,
-    reattach: true,
-    relay: null,
-    directory: null,
+    ...config.questions,
+    mayReplay: (tool) => config.continuation.replay.tools.includes(tool),
+    leaveWhenParked: config.parking.release === 'when-resumable',
+    reattach: config.continuation.reattach,
   });
   return {
     config,
@@ -221,12 +234,12 @@ function createRoute(config: RouteConfig, shared: Shared): Route {
   };
 }
 
-function limitsOf({ parking }: RouteConfig): CallLimits {
+function limitsOf({ calls, parking }: RouteConfig): CallLimits {
   return {
     gatherWindowMs: GATHER_WINDOW_MS,
     gatherLimitMs: GATHER_LIMIT_MS,
-    maxDurationMs: parking.maxDurationMs,
-    maxHoldMs: null,
+    maxDurationMs: calls.maxDurationMs,
+    maxHoldMs: calls.maxHoldMs,
     parkTtlMs: parking.ttlMs,
     callTtlMs: parking.callTtlMs,
     cancelGraceMs: CANCEL_GRACE_MS,
@@ -247,26 +260,45 @@ async function createApp(
   routes: readonly Route[],
   shared: Shared,
   metrics: Metrics,
+  timeouts: ClientTimeouts,
 ): Promise<FastifyInstance> {
   const { config } = shared;
+  const clientErrors = new ClientErrors();
   const app = fastify({
     logger: false,
     bodyLimit: config.limits.maxBodyBytes,
     // The framework turns Node's own limits off; without them a slow client holds a socket for ever.
-    requestTimeout: 30_000,
-    keepAliveTimeout: 65_000,
-    http: { headersTimeout: 10_000, connectionsCheckingInterval: 1_000 },
+    requestTimeout: timeouts.requestMs,
+    keepAliveTimeout: timeouts.idleMs,
+    http: {
+      headersTimeout: timeouts.headMs,
+      // The guard asks for it, and answers in our own form.
+      requireHostHeader: false,
+      connectionsCheckingInterval: timeouts.checkEveryMs,
+    },
+    clientErrorHandler: (error, socket) => clientErrors.refuse(error, socket),
     forceCloseConnections: true,
     return503OnClosing: false,
     exposeHeadRoutes: false,
   });
   app.server.maxConnections = config.limits.maxConnections;
+  clientErrors.watch(app.server);
+  app.addHook('onRequest', (_request, { raw }, next) => {
+    cutWhenStalled(raw, timeouts.writeStallMs);
+    next();
+  });
   const policy = {
     allowedOrigins: config.edge.allowedOrigins,
     allowLoopback: isLoopbackHost(config.listen.host),
   };
   const { legacyClients } = config.edge;
-  guard(app, { policy, legacyClients, paths: routes.map((route) => route.config.path) });
+  guard(app, {
+    policy,
+    legacyClients,
+    paths: routes.map((route) => route.config.path),
+    maxBodyBytes: config.limits.maxBodyBytes,
+  });
+  continueAfterChecks(app);
   // With several upstreams nobody could say whose a path beside the routes is.
   const origins = new Set(routes.map((route) => route.config.upstream.url.origin));
   for (const [index, route] of routes.entries()) {
@@ -334,42 +366,6 @@ function serveMcp(
       log.event('edge.request', { route: name, method, status, code, ms });
     },
   });
-}
-
-/** @throws StartFailure when the address cannot be had */
-async function listen(app: FastifyInstance, at: ListenAddress, flag: string): Promise<string> {
-  try {
-    await app.listen({ host: at.host, port: at.port });
-  } catch (error) {
-    throw startFailureOf(error, at, flag);
-  }
-  const { port } = app.server.address() as AddressInfo;
-  const host = at.host.includes(':') ? `[${at.host}]` : at.host;
-  return `http://${host}:${port}`;
-}
-
-function startFailureOf(error: unknown, { host, port }: ListenAddress, flag: string): unknown {
-  const code = error instanceof Error && 'code' in error ? error.code : '';
-  switch (code) {
-    case 'EADDRINUSE':
-      return new StartFailure(
-        'port_in_use',
-        `${host}:${port} is in use by another process; stop it or choose another address with ${flag} HOST:PORT`,
-      );
-    case 'EACCES':
-      return new StartFailure(
-        'not_permitted',
-        `this user may not listen on ${host}:${port}; choose a port above 1023 with ${flag} HOST:PORT`,
-      );
-    case 'EADDRNOTAVAIL':
-    case 'ENOTFOUND':
-      return new StartFailure(
-        'address_unavailable',
-        `${host} is no address of this machine; choose another with ${flag} HOST:PORT`,
-      );
-    default:
-      return error;
-  }
 }
 
 function gauge(routes: readonly Route[], value: (route: Route) => number): Map<string, number> {

@@ -60,6 +60,8 @@ export class Bridge {
   readonly #ladder: Ladder;
   /** Calls that were let go of and that any replica may take up, this one too. */
   readonly #left: ForgetfulSet<CallId>;
+  /** The epochs of calls that were taken up here, for as long as they are. */
+  readonly #claims = new Map<CallId, number>();
   #running = 0;
   #parked = 0;
   #draining = false;
@@ -73,6 +75,7 @@ export class Bridge {
       boot: replica.boot,
       calls: {
         find: (id) => options.lot.find(id),
+        claimed: (id, epoch) => this.#claims.set(id, epoch),
         adopt: (pointer, continuation, request, leg) =>
           this.#adopt(pointer, continuation, request, leg),
         replay: (pointer, continuation, request, leg) =>
@@ -235,9 +238,13 @@ export class Bridge {
       mayReplay: request.method === 'tools/call' ? mayReplay(target) : false,
       hasRoom: () => lot.hasRoomFor(id),
       moved: (state) => {
-        if (state === null) lot.remove(id);
-        else lot.setParked(id, PARKED.has(state.name));
         if (state?.name === 'done' && state.end.type === 'left') this.#leave(id);
+        if (state === null) {
+          lot.remove(id);
+          this.#claims.delete(id);
+        } else {
+          lot.setParked(id, PARKED.has(state.name));
+        }
         count(state);
       },
       point: (round, expiresAtMs, continuation) =>
@@ -296,7 +303,8 @@ export class Bridge {
 
   #leave(call: CallId): void {
     this.#left.add(call);
-    this.#options.directory?.release(call).catch(() => {});
+    const epoch = this.#claims.get(call);
+    if (epoch !== undefined) this.#options.directory?.release(call, epoch).catch(() => {});
   }
 
   #newOutcomeKey(): string | null {

@@ -159,6 +159,8 @@ export type CallEvent =
   | { readonly type: 'ended' }
   /** The process stops. `resumable` says that another replica could take the exchange up. */
   | { readonly type: 'drain'; readonly resumable: boolean }
+  /** Another replica holds the call now. */
+  | { readonly type: 'takenOver' }
   | { readonly type: 'evict' };
 export type EventName = CallEvent['type'];
 export type EventNamed<Name extends EventName> = Extract<CallEvent, { type: Name }>;

@@ -34,6 +34,7 @@ import {
   ANSWERS_NOT_TAKEN,
   CALL_CANCELLED,
   CALL_LOST,
+  COORDINATION_UNAVAILABLE,
   ELICITATION_DECLINED,
   failureOfUpstream,
   illFormedAnswer,
@@ -115,6 +116,8 @@ export class Call {
   #lastRound: Promise<CallAnswer> | null = null;
   /** A client holds a pointer to this call and may come back with it. */
   #pointed = false;
+  /** How the next retry that goes on reached its call. */
+  #rung: 'here' | 'reattach' = 'here';
   #closingOut: Promise<unknown> = Promise.resolve();
   #unauthorized: Failure | null = null;
   #serverInfo: JsonObject | null = null;
@@ -172,6 +175,7 @@ export class Call {
     const open = call.#questions.restore(continuation.questions);
     call.#answered = [...(continuation.replay ?? [])];
     const first = adopt(round, open, context.limits);
+    call.#rung = 'reattach';
     call.#pointed = true;
     call.#state = first.state;
     context.moved(first.state);
@@ -357,8 +361,9 @@ export class Call {
         return failedCallAnswer(this.#first.method, CALL_LOST, this.#serverInfo);
       case 'cancelled':
         return { kind: 'failed', failure: CALL_CANCELLED };
-      case 'expired':
       case 'left':
+        return { kind: 'failed', failure: COORDINATION_UNAVAILABLE };
+      case 'expired':
         return { kind: 'failed', failure: INVALID_STATE };
       case 'refused':
         return { kind: 'failed', failure: refusal(end.reason) };
@@ -595,7 +600,12 @@ export class Call {
         if (current()) this.#notifications.deliver(method, params, this.#legs.values());
       },
       replied: (reply) => current() && this.#onReplied(reply),
-      interrupted: () => current() && this.#feed({ type: 'interrupted' }),
+      interrupted: () => {
+        if (!current()) return;
+        this.#feed({ type: 'interrupted' });
+        // Whoever reads a call's stream takes it from those who read it before.
+        void this.#giveWay();
+      },
       resumed: () => current() && this.#feed({ type: 'resumed' }),
       lost: (failure) => {
         if (!current()) return;
@@ -759,9 +769,18 @@ export class Call {
       await this.#closingOut;
       if (await this.#context.isOurs()) {
         await exchange.cancel('the client cancelled the call', headers);
+      } else {
+        this.#tainted = true;
+        this.#leave();
+        this.#feed({ type: 'ended' });
       }
     };
     void cancel();
+  }
+
+  /** Leaves a call that another replica has taken up while this process was not to be heard. */
+  async #giveWay(): Promise<void> {
+    if (!(await this.#context.isOurs())) this.#feed({ type: 'takenOver' });
   }
 
   /** Frees what is here; the server keeps the session and the call. */
@@ -808,7 +827,8 @@ export class Call {
       const { round, keys } = asked.reply;
       log.event('call.parked', { route, call: id, round, questions: keys.length });
     } else if (from.name !== to.name && (to.name === 'resuming' || from.name === 'suspended')) {
-      log.event('call.resumed', { route, call: id, round: this.#round(), rung: 'here' });
+      log.event('call.resumed', { route, call: id, round: this.#round(), rung: this.#rung });
+      this.#rung = 'here';
     }
     if (to.name === 'settled' && from.name !== 'settled') {
       log.event('call.settled', { route, call: id, round: to.round });

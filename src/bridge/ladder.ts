@@ -27,6 +27,8 @@ export type Replayable = Continuation & { readonly replay: readonly AnsweredQues
 /** The calls of this replica, as the ladder needs them. */
 export interface Calls {
   find(id: CallId): Call | undefined;
+  /** This replica holds the call in the shared store from here on, under this epoch. */
+  claimed(id: CallId, epoch: number): void;
   adopt(
     pointer: Pointer,
     continuation: Resumable,
@@ -128,11 +130,11 @@ export class Ladder {
       const answer = await this.#relay(pointer, claim.by, request, leg);
       return answer ?? this.#unavailable(pointer, `replica ${claim.by.id} has taken it up`);
     }
+    if (claim !== undefined) calls.claimed(callId, claim.epoch);
     // Another retry may have taken it up here while this one waited for the claim.
     const here = calls.find(callId);
     if (here !== undefined) return here.retry(pointer.round, request, leg);
     if (reattach && isResumable(continuation)) {
-      this.#resumed(pointer, 'reattach');
       const { call, answer } = calls.adopt(pointer, continuation, request, leg);
       const answered = await answer;
       if (!call.isLost || continuation.replay === null) return answered;
@@ -152,7 +154,7 @@ export class Ladder {
     return { kind: 'failed', failure: COORDINATION_UNAVAILABLE };
   }
 
-  #resumed(pointer: Pointer, rung: 'relay' | 'outcome' | 'reattach' | 'replay'): void {
+  #resumed(pointer: Pointer, rung: 'relay' | 'outcome' | 'replay'): void {
     const { log, route } = this.#options;
     const { callId: call, round } = pointer;
     log.event('call.resumed', { route, call, round, rung });

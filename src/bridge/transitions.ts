@@ -997,6 +997,21 @@ export const TRANSITIONS: readonly Row[] = [
     },
   }),
   row({
+    rule: 'taken',
+    from: [...LIVE, 'broken'],
+    on: 'takenOver',
+    to: ['done'],
+    why: 'this process was silent for so long that another replica took the call up: it is not ours to end',
+    then: (state, _event, limits) => {
+      const live = state.name === 'broken' ? state.interrupted : state;
+      const end: CallEnd = { type: 'left' };
+      return done(live, end, limits, [
+        ...reply(attachedLegs(state), { type: 'end', end }),
+        { do: 'leave' },
+      ]);
+    },
+  }),
+  row({
     rule: '38',
     from: [...LIVE],
     on: 'drain',

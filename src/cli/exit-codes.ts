@@ -35,6 +35,7 @@ const START_FAILURES: Readonly<Record<StartFailureCode, ExitCode>> = {
   not_permitted: EXIT.notPermitted,
   upstream_not_mcp: EXIT.upstream,
   upstream_refused: EXIT.upstream,
+  redis_unavailable: EXIT.upstream,
 };
 
 export function exitCodeOfStart(code: StartFailureCode): ExitCode {

@@ -1,5 +1,6 @@
 /** What a configuration comes to: every value present, every unit in its name. */
 import type { IdentitySource } from '../identity/identity.ts';
+import type { RedisOptions } from '../lot/redis-options.ts';
 import type { LogLevel } from '../ops/log.ts';
 
 export interface ListenAddress {
@@ -15,6 +16,10 @@ export interface Config {
   readonly routes: readonly RouteConfig[];
   readonly identity: IdentitySource;
   readonly seal: SealConfig;
+  /** `null`: retries that belong to other replicas are not passed on. */
+  readonly relay: RelayConfig | null;
+  /** `null`: replicas share nothing but their sealing keys. */
+  readonly redis: RedisConfig | null;
   readonly edge: EdgeConfig;
   readonly limits: LimitsConfig;
   readonly drain: DrainConfig;
@@ -28,7 +33,9 @@ export interface RouteConfig {
   readonly path: string;
   readonly upstream: UpstreamConfig;
   readonly sessions: SessionsConfig;
+  readonly calls: CallsConfig;
   readonly parking: ParkingConfig;
+  readonly continuation: ContinuationConfig;
   readonly questions: QuestionsConfig;
 }
 
@@ -56,16 +63,36 @@ export interface SessionsConfig {
   readonly maxIdle: number;
 }
 
+export interface CallsConfig {
+  /** How long the server may work while a client is attached. */
+  readonly maxDurationMs: number;
+  /** After this long without an outcome the client is asked to call again. `null`: never. */
+  readonly maxHoldMs: number | null;
+}
+
 export interface ParkingConfig {
   /** How long one round may wait for its answers. */
   readonly ttlMs: number;
   /** How long a call may take over all its rounds. */
   readonly callTtlMs: number;
-  /** How long the server may work while a client is attached. */
-  readonly maxDurationMs: number;
   readonly maxRounds: number;
   /** How long an outcome is kept for a retry that is sent twice. */
   readonly redeliverMs: number;
+  /** Whether a parked call is let go at once where any replica can read on from where it stopped. */
+  readonly release: 'never' | 'when-resumable';
+}
+
+export interface ContinuationConfig {
+  /** Whether a call whose owner is gone is read on by another replica, if the server keeps its events. */
+  readonly reattach: boolean;
+  readonly replay: ReplayConfig;
+}
+
+/** The calls that may be made anew when they are lost. */
+export interface ReplayConfig {
+  readonly tools: readonly string[];
+  /** Also tools that the server calls read-only or idempotent. */
+  readonly annotated: boolean;
 }
 
 export interface QuestionsConfig {
@@ -75,6 +102,8 @@ export interface QuestionsConfig {
   readonly keysFromStringIds: boolean;
   /** Whether a question that the client did not declare ends the call at once. */
   readonly strictCapabilities: boolean;
+  /** How long to wait for the server's word that a URL of its error -32042 was visited. */
+  readonly urlVisitWaitMs: number;
 }
 
 export interface SealConfig {
@@ -89,6 +118,17 @@ export interface SealKeyConfig {
   /** 32 bytes as base64url. A secret. */
   readonly key: string;
 }
+
+export interface RelayConfig {
+  readonly listen: ListenAddress;
+  /** Where other replicas reach the listener; `null`: at its own address. */
+  readonly advertise: URL | null;
+}
+
+export type RedisConfig = RedisOptions & {
+  /** How long the start waits for the store. */
+  readonly startWaitMs: number;
+};
 
 export interface EdgeConfig {
   /** Origins of browser clients that may call; loopback origins may where we listen on loopback. */

@@ -2,6 +2,7 @@
 import { formatAddress, isLoopback } from './address.ts';
 import type { Config, ListenAddress, RouteConfig, SealKeyConfig } from './config.ts';
 import { formatDuration } from './duration.ts';
+import { checkRedisUrl, RedisUrlInvalid, type RedisOptions } from '../lot/redis-options.ts';
 import type { Problem } from './problem.ts';
 
 /** Orchestrators and scrapers look for these, and must not find an MCP endpoint. */
@@ -20,17 +21,61 @@ export function crossCheck(config: Config): Problem[] {
     ...config.seal.keys.flatMap((key, index) =>
       checkKey(key, index, config.seal.keys.slice(0, index)),
     ),
+    ...checkFleet(config),
     ...checkIdentity(config),
     ...checkLimits(config),
   ];
 }
 
-function checkListeners({ listen, admin }: Config): Problem[] {
-  if (admin === null || admin.port === 0 || admin.port !== listen.port) return [];
-  const shared = admin.host === listen.host || isWildcard(admin.host) || isWildcard(listen.host);
-  if (!shared) return [];
-  const text = `expected another port than that of listen (${formatAddress(listen)}), got ${formatAddress(admin)}`;
-  return [{ path: ['admin'], text }];
+function checkListeners({ listen, admin, relay }: Config): Problem[] {
+  const listeners = [
+    { name: 'listen', path: ['listen'], address: listen },
+    { name: 'admin', path: ['admin'], address: admin },
+    { name: 'relay.listen', path: ['relay', 'listen'], address: relay?.listen ?? null },
+  ];
+  return listeners.flatMap(({ path, address }, index) => {
+    const other = listeners.slice(0, index).find((one) => collide(one.address, address));
+    if (address === null || other?.address === undefined || other.address === null) return [];
+    const text = `expected another port than that of ${other.name} (${formatAddress(other.address)}), got ${formatAddress(address)}`;
+    return [{ path, text }];
+  });
+}
+
+function collide(one: ListenAddress | null, other: ListenAddress | null): boolean {
+  if (one === null || other === null || one.port === 0 || one.port !== other.port) return false;
+  return one.host === other.host || isWildcard(one.host) || isWildcard(other.host);
+}
+
+/** Replicas know each other, and each other's pointers, by keys that all of them were given. */
+function checkFleet({ relay, redis, seal }: Config): Problem[] {
+  const problems: Problem[] = [];
+  const shares = relay !== null ? 'relay' : redis !== null ? 'redis' : null;
+  if (shares !== null && seal.keys.length === 0) {
+    const text = `expected a key that all replicas share, as ${shares} needs one ("mrtr-gateway keygen" prints one), got none`;
+    problems.push({ path: ['seal', 'keys'], text });
+  }
+  if (relay !== null && relay.advertise === null && isWildcard(relay.listen.host)) {
+    const text = `expected the URL at which other replicas reach ${formatAddress(relay.listen)}, such as http://\${POD_IP}:${relay.listen.port}, got nothing`;
+    problems.push({ path: ['relay', 'advertise'], text });
+  }
+  if (redis === null) return problems;
+  if (redis.mode === 'sentinel' && redis.name === '') {
+    const text = 'expected the name of the group that the Sentinels watch, got nothing';
+    problems.push({ path: ['redis', 'sentinel', 'name'], text });
+  }
+  const problem = redisUrlProblem(redis);
+  if (problem !== null) problems.push({ path: ['redis', 'url'], text: problem });
+  return problems;
+}
+
+function redisUrlProblem(redis: RedisOptions): string | null {
+  try {
+    checkRedisUrl(redis);
+    return null;
+  } catch (error) {
+    if (error instanceof RedisUrlInvalid) return error.message;
+    throw error;
+  }
 }
 
 function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteConfig[]): Problem[] {
@@ -59,6 +104,12 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
     problems.push({
       path: ['routes', index, 'parking', 'ttl'],
       text: `expected at most parking.callTtl (${formatDuration(callTtlMs)}), got ${formatDuration(ttlMs)}`,
+    });
+  }
+  if (route.parking.release === 'when-resumable' && !route.continuation.reattach) {
+    problems.push({
+      path: ['routes', index, 'parking', 'release'],
+      text: 'expected never, as continuation.reattach is false, got when-resumable',
     });
   }
   return problems;

@@ -3,10 +3,16 @@
 export type FieldPath = readonly (string | number)[];
 
 const PLAIN_KEY = /^[A-Za-z_][A-Za-z0-9_-]*$/;
-/** Under these, values are secrets: sealing keys, and headers such as `Authorization`. */
+/** Under these, values are secrets: sealing keys, headers such as `Authorization`, logins at Redis. */
 const SECRET_FIELDS: readonly (readonly (string | null)[])[] = [
   ['seal', 'keys'],
   ['routes', null, 'upstream', 'headers'],
+  ['redis', 'url'],
+  ['redis', 'tls', 'ca'],
+  ['redis', 'tls', 'cert'],
+  ['redis', 'tls', 'key'],
+  ['redis', 'sentinel', 'username'],
+  ['redis', 'sentinel', 'password'],
 ];
 
 /** In: `['routes', 0, 'path']`. Out: `routes[0].path`. */

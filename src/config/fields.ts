@@ -45,6 +45,18 @@ export function duration(fallback: string, from: string, to: string, meaning: st
   return quantity(DURATION_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning);
 }
 
+/** A duration, or `off`, which yields `null`. */
+export function durationOrOff(fallback: string, from: string, to: string, meaning: string) {
+  const bounds = { min: parseDuration(from) ?? 0, max: parseDuration(to) ?? 0 };
+  const duration = quantity(DURATION_QUANTITY, bounds, from);
+  const expected = `a duration from ${from} to ${to}, or off`;
+  return z
+    .union([z.literal('off').transform(() => null), duration], { error: expected })
+    .meta({ title: `duration, ${from} to ${to}, or \`off\`` })
+    .prefault(fallback)
+    .describe(meaning);
+}
+
 export function size(fallback: string, from: string, to: string, meaning: string) {
   const bounds = { min: parseByteSize(from) ?? 0, max: parseByteSize(to) ?? 0 };
   return quantity(SIZE_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning);

@@ -1,5 +1,5 @@
 /** Turns a parsed file into the finished configuration, whose names carry their units. */
-import type { Config, RouteConfig } from './config.ts';
+import type { Config, RedisConfig, RouteConfig } from './config.ts';
 import type { ParsedFile } from './schema.ts';
 
 type ParsedRoute = ParsedFile['routes'][number];
@@ -12,6 +12,11 @@ export function finish(file: ParsedFile): Config {
     routes: file.routes.map(finishRoute),
     identity: file.identity,
     seal: file.seal,
+    relay:
+      file.relay === undefined
+        ? null
+        : { listen: file.relay.listen, advertise: file.relay.advertise ?? null },
+    redis: file.redis === undefined ? null : finishRedis(file.redis),
     edge: {
       allowedOrigins: edge.allowedOrigins,
       legacyClients: edge.legacyClients,
@@ -32,7 +37,7 @@ export function finish(file: ParsedFile): Config {
 }
 
 function finishRoute(route: ParsedRoute): RouteConfig {
-  const { upstream, sessions, parking } = route;
+  const { upstream, sessions, calls, parking, questions } = route;
   return {
     id: route.id ?? idFromPath(route.path),
     path: route.path,
@@ -53,15 +58,51 @@ function finishRoute(route: ParsedRoute): RouteConfig {
       idleTimeoutMs: sessions.idleTimeout,
       maxIdle: sessions.maxIdle,
     },
+    calls: { maxDurationMs: calls.maxDuration, maxHoldMs: calls.maxHold },
     parking: {
       ttlMs: parking.ttl,
       callTtlMs: parking.callTtl,
-      maxDurationMs: parking.maxDuration,
       maxRounds: parking.maxRounds,
       redeliverMs: parking.redeliver,
+      release: parking.release,
     },
-    questions: route.questions,
+    continuation: route.continuation,
+    questions: {
+      keyNames: questions.keyNames,
+      keysFromStringIds: questions.keysFromStringIds,
+      strictCapabilities: questions.strictCapabilities,
+      urlVisitWaitMs: questions.urlVisitWait,
+    },
   };
+}
+
+function finishRedis(redis: NonNullable<ParsedFile['redis']>): RedisConfig {
+  const { url, mode, nodes, sentinel, connectTimeout, commandTimeout, startWait } = redis;
+  const common = {
+    url,
+    ...(redis.tls === undefined ? {} : { tls: withoutUndefined(redis.tls) }),
+    connectTimeoutMs: connectTimeout,
+    commandTimeoutMs: commandTimeout,
+    startWaitMs: startWait,
+  };
+  switch (mode) {
+    case 'single':
+      return { ...common, mode };
+    case 'cluster':
+      return { ...common, mode, nodes };
+    case 'sentinel': {
+      const { username: sentinelUsername, password: sentinelPassword } = sentinel ?? {};
+      const login = withoutUndefined({ sentinelUsername, sentinelPassword });
+      return { ...common, mode, nodes, name: sentinel?.name ?? '', ...login };
+    }
+  }
+}
+
+type WithoutUndefined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+function withoutUndefined<T extends object>(members: T): WithoutUndefined<T> {
+  const defined = Object.entries(members).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(defined) as WithoutUndefined<T>;
 }
 
 /** `/teams/a/mcp` is `teams-a-mcp`; a path that leaves nothing is `root`. */

@@ -3,7 +3,18 @@
  * documentation and the JSON Schema for editors are made from this.
  */
 import { z } from 'zod';
-import { address, addressOrOff, choice, count, duration, flag, size, text } from './fields.ts';
+import {
+  address,
+  addressOrOff,
+  choice,
+  count,
+  duration,
+  durationOrOff,
+  flag,
+  size,
+  text,
+} from './fields.ts';
+import { redis, relay } from './fleet-schema.ts';
 
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 const PATH = /^\/$|^(?!.*\/\.{1,2}(?:\/|$))(?:\/[A-Za-z0-9._~-]+)+$/;
@@ -144,17 +155,32 @@ const sessions = z
   .prefault({})
   .describe('Sessions with the legacy server.');
 
-const parking = z
+const calls = z
   .strictObject(
     {
-      ttl: duration('10m', '1s', '7d', 'How long one round of questions may wait for its answers.'),
-      callTtl: duration('1h', '1s', '7d', 'How long a call may take over all its rounds.'),
       maxDuration: duration(
         '1h',
         '1s',
         '7d',
         'How long the server may work on a call while a client is attached.',
       ),
+      maxHold: durationOrOff(
+        'off',
+        '1s',
+        '1d',
+        'After this long without an outcome the client is told to call again, so that no connection outlives the timeout of a load balancer. Its calls attach again; each takes one of `parking.maxRounds`.',
+      ),
+    },
+    { error: 'a map' },
+  )
+  .prefault({})
+  .describe('Calls that the server works on.');
+
+const parking = z
+  .strictObject(
+    {
+      ttl: duration('10m', '1s', '7d', 'How long one round of questions may wait for its answers.'),
+      callTtl: duration('1h', '1s', '7d', 'How long a call may take over all its rounds.'),
       maxRounds: count(10, { min: 1, max: 1000 }, 'How many rounds of questions a call may have.'),
       redeliver: duration(
         '2m',
@@ -162,11 +188,55 @@ const parking = z
         '1h',
         'How long an outcome is kept for a retry that is sent twice.',
       ),
+      release: choice(
+        ['never', 'when-resumable'],
+        'never',
+        'Whether a parked call is let go at once, so that it takes no memory and no connection, where the server keeps its events and any replica can read on. `mrtr-gateway probe` tells whether it does. Needs `continuation.reattach`.',
+      ),
     },
     { error: 'a map' },
   )
   .prefault({})
   .describe('Calls that wait for answers.');
+
+const continuation = z
+  .strictObject(
+    {
+      reattach: flag(
+        true,
+        'Whether a call whose replica is gone is read on by another one, where the server keeps its events.',
+      ),
+      replay: z
+        .strictObject(
+          {
+            tools: z
+              .array(
+                z.string({ error: 'the name of a tool' }).min(1, { error: 'the name of a tool' }),
+                {
+                  error: 'a list of tool names',
+                },
+              )
+              .meta({ title: 'list of names' })
+              .prefault([])
+              .describe(
+                'Tools that may be called anew when a call is lost. Their side effects may then happen twice.',
+              ),
+            annotated: flag(
+              false,
+              'Whether tools that the server annotates as read-only or idempotent may be called anew as well.',
+            ),
+          },
+          { error: 'a map' },
+        )
+        .prefault({})
+        .describe(
+          'Calls that are made anew when nothing else can save them: the questions that they repeat are answered from what was answered before.',
+        ),
+    },
+    { error: 'a map' },
+  )
+  .prefault({})
+  .describe('What becomes of a parked call whose replica or whose server lost it.');
 
 const questions = z
   .strictObject(
@@ -197,6 +267,12 @@ const questions = z
         false,
         'Whether a question whose capability the client did not declare ends the call at once.',
       ),
+      urlVisitWait: duration(
+        '10s',
+        '0s',
+        '10m',
+        "How long to wait for the server's word that a URL was visited before a call that failed with -32042 is made again.",
+      ),
     },
     { error: 'a map' },
   )
@@ -215,7 +291,9 @@ const route = z.strictObject(
       .describe('The public path.'),
     upstream,
     sessions,
+    calls,
     parking,
+    continuation,
     questions,
   },
   { error: 'a map with at least upstream.url' },
@@ -394,6 +472,8 @@ export const fileSchema = z.strictObject(
       .describe('One entry for each legacy server.'),
     identity,
     seal,
+    relay,
+    redis,
     edge,
     limits,
     drain,

@@ -1,13 +1,22 @@
-/** A log whose refusals are counted as well, so that no caller has to remember to do both. */
-import type { Log, LogEvents } from './log.ts';
+/** A log whose events are counted as well, so that no caller has to remember to do both. */
+import type { Log, LogEvent, LogEvents } from './log.ts';
 import type { Metrics } from './metrics.ts';
+
+type Counts = { readonly [Name in LogEvent]?: (metrics: Metrics, fields: LogEvents[Name]) => void };
+
+const COUNTS: Counts = {
+  'pointer.refused': (metrics, { route, reason }) => {
+    metrics.refused(reason);
+    if (reason === 'unknown-call') metrics.resumed(route, 'lost');
+  },
+  'call.resumed': (metrics, { route, rung }) => metrics.resumed(route, rung),
+  'call.parked': (metrics, { route }) => metrics.asked(route),
+};
 
 export function countedLog(log: Log, metrics: Metrics): Log {
   return {
     event(name, fields) {
-      if (name === 'pointer.refused') {
-        metrics.refused((fields as LogEvents['pointer.refused']).reason);
-      }
+      COUNTS[name]?.(metrics, fields);
       log.event(name, fields);
     },
   };

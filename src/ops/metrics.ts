@@ -1,5 +1,7 @@
 /** What the gateway counts, in Prometheus' form and by its naming rules. Labels never name a person or a call. */
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { VERSION } from '../version.ts';
+import type { Rung } from './log.ts';
 
 /** Second boundaries that the OpenTelemetry conventions for MCP name. */
 const BUCKETS_SECONDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
@@ -8,12 +10,16 @@ export interface Gauges {
   /** Calls that wait for their client, by route. */
   readonly parked: () => ReadonlyMap<string, number>;
   readonly sessions: () => ReadonlyMap<string, number>;
+  /** Whether the shared store answers; `null` when there is none. */
+  readonly redisUp: () => boolean | null;
 }
 
 export class Metrics {
   readonly #registry = new Registry();
   readonly #operations: Histogram<'mcp_method_name' | 'route' | 'error_type'>;
   readonly #refusals: Counter<'reason'>;
+  readonly #resumes: Counter<'route' | 'rung'>;
+  readonly #rounds: Counter<'route'>;
 
   constructor(gauges: Gauges) {
     const registers = [this.#registry];
@@ -30,6 +36,35 @@ export class Metrics {
       labelNames: ['reason'],
       registers,
     });
+    this.#resumes = new Counter({
+      name: 'mrtr_gateway_resumes_total',
+      help: 'Retries of parked calls, by the way in which they were served',
+      labelNames: ['route', 'rung'],
+      registers,
+    });
+    this.#rounds = new Counter({
+      name: 'mrtr_gateway_rounds_total',
+      help: 'Answers that asked the client for input',
+      labelNames: ['route'],
+      registers,
+    });
+    new Gauge({
+      name: 'mrtr_gateway_redis_up',
+      help: 'Whether the shared store answers; absent where none is configured',
+      registers,
+      collect() {
+        const up = gauges.redisUp();
+        if (up === null) this.remove();
+        else this.set(up ? 1 : 0);
+      },
+    });
+    new Gauge({
+      name: 'mrtr_gateway_build_info',
+      help: 'What runs here',
+      labelNames: ['version', 'node'],
+      registers,
+    }).set({ version: VERSION, node: process.version }, 1);
+    collectDefaultMetrics({ register: this.#registry });
     new Gauge({
       name: 'mrtr_gateway_parked_calls',
       help: 'Calls that wait for their client',
@@ -64,6 +99,14 @@ export class Metrics {
 
   refused(reason: string): void {
     this.#refusals.inc({ reason });
+  }
+
+  resumed(route: string, rung: Rung | 'lost'): void {
+    this.#resumes.inc({ route, rung });
+  }
+
+  asked(route: string): void {
+    this.#rounds.inc({ route });
   }
 
   text(): Promise<string> {

@@ -8,6 +8,7 @@ import type { Readable } from 'node:stream';
 import { parse } from 'secure-json-parse';
 import { Agent, request } from 'undici';
 import type { JsonValue } from '../protocol/json.ts';
+import { isNestedDeeper } from '../protocol/json-depth.ts';
 import { readMessage, type JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 import { saysSessionGone } from './session-gone.ts';
 import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
@@ -38,7 +39,11 @@ export interface HttpAnswer {
   readonly body: Readable;
 }
 
-const MAX_ERROR_BODY_BYTES = 64 * 1024;
+/** Bodies that say little more than the status did: read within these bounds or not at all. */
+const SMALL_BODY_BYTES = 64 * 1024;
+const SMALL_BODY_WAIT_MS = 5_000;
+/** Far beyond real results, and far from where writing them again would exhaust the stack. */
+const MAX_JSON_DEPTH = 500;
 
 export class HttpClient {
   readonly #options: HttpClientOptions;
@@ -102,6 +107,11 @@ export class HttpClient {
     return parseJson(text);
   }
 
+  /** Takes an answer that says all with its status; the body is dropped, a long or slow one cut. */
+  discard(answer: HttpAnswer): void {
+    void readSmallText(answer.body).catch(() => {});
+  }
+
   /** Turns an answer with an error status into the failure it means, consuming its body. */
   async failureOf(answer: HttpAnswer, sentSession: boolean): Promise<UpstreamFailure> {
     const error = await readErrorBody(answer);
@@ -154,8 +164,15 @@ function refuseForeignForms(answer: HttpAnswer): void {
   });
 }
 
-/** Parses JSON from the upstream; members that would reach a prototype are an error. */
+/** Parses JSON from the upstream; members that would reach a prototype, and abysses, are an error. */
 export function parseJson(text: string): JsonValue {
+  if (isNestedDeeper(text, MAX_JSON_DEPTH)) {
+    throw new UpstreamFailure(
+      'upstream_protocol_error',
+      `it sent JSON nested deeper than ${MAX_JSON_DEPTH} levels`,
+      { mayHaveActed: true },
+    );
+  }
   try {
     return parse(text, { protoAction: 'error', constructorAction: 'error' }) as JsonValue;
   } catch (cause) {
@@ -184,9 +201,22 @@ async function readText(body: Readable, maxBytes: number): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
+/** Ends a body that is not there within the time by an error. */
+async function readSmallText(body: Readable): Promise<string> {
+  const late = setTimeout(
+    () => body.destroy(new Error(`no whole body within ${SMALL_BODY_WAIT_MS} ms`)),
+    SMALL_BODY_WAIT_MS,
+  );
+  try {
+    return await readText(body, SMALL_BODY_BYTES);
+  } finally {
+    clearTimeout(late);
+  }
+}
+
 async function readErrorBody(answer: HttpAnswer): Promise<JsonRpcErrorObject | null> {
   try {
-    const text = await readText(answer.body, MAX_ERROR_BODY_BYTES);
+    const text = await readSmallText(answer.body);
     if (answer.mediaType !== 'application/json') return null;
     const message = readMessage(parseJson(text));
     return message.type === 'response' && 'error' in message.reply ? message.reply.error : null;

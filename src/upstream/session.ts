@@ -15,6 +15,7 @@ import {
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import { ErrorCode, type JsonRpcMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import { isLegacyRevision, LEGACY_REVISIONS, type LegacyRevision } from '../protocol/revisions.ts';
+import { Patience } from './patience.ts';
 import { isSessionError } from './session-gone.ts';
 import type {
   CallerHeaders,
@@ -94,6 +95,7 @@ export class Session implements TransportListener {
   readonly #visited = new Set<string>();
   readonly #visitWaiters = new Set<() => void>();
   readonly #closing = new AbortController();
+  readonly #patience: Patience;
   #initialized: InitializeResult | null = null;
   #exchange: { id: UpstreamRequestId; listener: ExchangeListener } | null = null;
   #nextId = 1;
@@ -113,6 +115,10 @@ export class Session implements TransportListener {
     this.#options = options;
     this.#clock = clock;
     this.#headers = options.headers;
+    this.#patience = new Patience(clock, (params) => {
+      if (this.dead) return this.#patience.stop();
+      this.#transport.notify('notifications/progress', params, this.#headers).catch(() => {});
+    });
     this.openedAtMs = clock.now();
   }
 
@@ -287,6 +293,7 @@ export class Session implements TransportListener {
     try {
       await this.#transport.respond(id, reply, headers);
       this.#askedOf.delete(id);
+      this.#patience.settled(id);
     } catch (error) {
       throw this.#noteDeath(asUpstreamFailure(error, true));
     }
@@ -329,6 +336,7 @@ export class Session implements TransportListener {
   /** Frees everything here and leaves the session with the server, where somebody else may take it up. */
   leave(): void {
     this.keepAlive(false);
+    this.#patience.stop();
     this.#closing.abort();
     this.#failure ??= new UpstreamFailure('session_gone', 'the session was left', {
       mayHaveActed: false,
@@ -339,6 +347,7 @@ export class Session implements TransportListener {
   /** Ends the session and frees everything. Never throws. */
   async close(): Promise<void> {
     this.keepAlive(false);
+    this.#patience.stop();
     this.#closing.abort();
     this.#failure ??= new UpstreamFailure('session_gone', 'the session was closed', {
       mayHaveActed: false,
@@ -412,6 +421,7 @@ export class Session implements TransportListener {
     const isOurs = ours !== null && (source.stream === 'standalone' || source.id === ours.id);
     if (isOurs && isQuestion(method)) {
       this.#askedOf.set(id, ours.listener);
+      this.#patience.asked(id, params);
       ours.listener.asked(id, method, params);
       return;
     }
@@ -424,6 +434,7 @@ export class Session implements TransportListener {
       if (typeof id !== 'string' && typeof id !== 'number') return;
       const asked = this.#askedOf.get(serverRequestId(id));
       this.#askedOf.delete(serverRequestId(id));
+      this.#patience.settled(serverRequestId(id));
       asked?.withdrawn(serverRequestId(id));
       return;
     }
@@ -466,6 +477,7 @@ export class Session implements TransportListener {
     if (this.#exchange?.id !== id) return;
     this.#exchange = null;
     this.#askedOf.clear();
+    this.#patience.stop();
   }
 
   #takeId(): UpstreamRequestId {

@@ -105,7 +105,7 @@ export class StreamableHttpTransport implements Transport {
   async openStandaloneStream(headers: CallerHeaders): Promise<boolean> {
     const stream = newStream({ stream: 'standalone' }, headers);
     this.#standalone = stream;
-    const opened = this.#get(stream).then(
+    const opened = this.#resume(stream, 0).then(
       (body) => {
         void this.#pumpStandalone(stream, body);
         return true;
@@ -122,7 +122,7 @@ export class StreamableHttpTransport implements Transport {
     const stream = newStream({ stream: 'request', id }, headers);
     stream.lastEventId = point.lastEventId;
     this.#streams.set(id, stream);
-    this.#get(stream).then(
+    this.#resume(stream, 0).then(
       (answer) => {
         this.#listener.resumed(id);
         void this.#pump(id, stream, answer);
@@ -167,7 +167,7 @@ export class StreamableHttpTransport implements Transport {
       try {
         const sent = { method: 'DELETE', headers: this.#headers(headers), signal } as const;
         const answer = await this.#http.send(sent);
-        answer.body.on('error', () => {}).resume();
+        this.#http.discard(answer);
       } catch {
         // The server need not offer DELETE, nor be there any more (transports, Session Management 5).
       }
@@ -182,7 +182,7 @@ export class StreamableHttpTransport implements Transport {
       void this.#readWhole(id, stream, answer);
     } else if (answer.status === 202) {
       // Not conforming, but seen: the response will come on the standalone stream.
-      answer.body.on('error', () => {}).resume();
+      this.#http.discard(answer);
       this.#streams.delete(id);
     } else {
       answer.body.on('error', () => {}).destroy();
@@ -255,10 +255,13 @@ export class StreamableHttpTransport implements Transport {
   }
 
   /** Gets a broken stream back (transports, "Resumability and Redelivery"). Throws UpstreamFailure. */
-  async #resume(stream: OpenStream): Promise<HttpAnswer> {
-    let waitMs = stream.retryMs ?? FIRST_BACKOFF_MS;
+  async #resume(
+    stream: OpenStream,
+    firstWaitMs = stream.retryMs ?? FIRST_BACKOFF_MS,
+  ): Promise<HttpAnswer> {
+    let waitMs = firstWaitMs;
     for (let attempt = 1; ; attempt += 1) {
-      await sleep(this.#clock, waitMs, stream.abort.signal);
+      if (waitMs > 0) await sleep(this.#clock, waitMs, stream.abort.signal);
       try {
         return await this.#get(stream);
       } catch (error) {
@@ -266,7 +269,9 @@ export class StreamableHttpTransport implements Transport {
         const passing =
           failure.code === 'upstream_unavailable' ||
           failure.code === 'upstream_busy' ||
-          failure.code === 'upstream_timeout';
+          failure.code === 'upstream_timeout' ||
+          // The server has not noticed yet that whoever read the stream before is gone.
+          failure.details.httpStatus === 409;
         if (stream.abort.signal.aborted || !passing || attempt >= MAX_RESUME_ATTEMPTS)
           throw failure;
         waitMs = Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MAX_BACKOFF_MS);
@@ -329,7 +334,7 @@ export class StreamableHttpTransport implements Transport {
 
   async #postAndDiscard(message: JsonObject, headers: CallerHeaders): Promise<void> {
     const answer = await this.#post(message, headers);
-    answer.body.on('error', () => {}).resume();
+    this.#http.discard(answer);
   }
 
   #headers(headers: CallerHeaders): Record<string, string> {

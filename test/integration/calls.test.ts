@@ -6,7 +6,12 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import { afterEach, describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides, type TestGateway } from '../fixtures/gateway.ts';
-import { askName, LegacyServer, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
+import {
+  askName,
+  LegacyServer,
+  type LegacyServerOptions,
+  type ToolCall,
+} from '../fixtures/legacy-server.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
 import { accept, callTool, send } from '../fixtures/modern-client.ts';
 
@@ -465,6 +470,39 @@ describe('while nobody is connected', () => {
       inputResponses: { 'elicitation-1': accept({ name: 'Ada' }) },
     });
     expect(text(done)).toBe('Hello Ada');
+  });
+});
+
+describe('a server with little patience', () => {
+  const patient = (timeout: number) => ({
+    greet: async ({ extra }: ToolCall) => {
+      const asked = await extra.sendRequest(
+        { method: 'roots/list' },
+        ListRootsResultSchema,
+        // Asking for progress is what makes the SDK send a progress token.
+        { timeout, resetTimeoutOnProgress: true, onprogress: () => {} },
+      );
+      return String(asked.roots[0]?.uri);
+    },
+  });
+
+  test('that counts anew with each progress is told every 15 seconds that somebody still thinks', async () => {
+    const clock = new ManualClock();
+    const { url, legacy } = await start({ tools: patient(600_000) }, { clock });
+    const asked = await advanceUntil(clock, callTool(url, 'greet'));
+    for (let time = 1; time <= 5; time += 1) {
+      clock.advance(15_000);
+      const told = await legacy.saw('notifications/progress', time);
+      expect(told.body.params.progress, 'progress grows').toBe(time);
+    }
+    const done = await callTool(url, 'greet', {
+      requestState: asked.response.result.requestState,
+      inputResponses: { 'roots-1': { roots: [{ uri: 'file:///home' }] } },
+    });
+    expect(text(done)).toBe('file:///home');
+    clock.advance(60_000);
+    await settled();
+    expect(legacy.methods().filter((name) => name === 'notifications/progress')).toHaveLength(5);
   });
 });
 

@@ -1244,6 +1244,23 @@ const LETTING_GO: readonly Case[] = [
   },
 ];
 
+/** In each state in which the server may still be at work. */
+const TAKEN_OVER: readonly Case[] = [
+  [running(), [7]] as const,
+  [gathering(), [7]] as const,
+  [resuming(), [9]] as const,
+  [parked(), []] as const,
+  [idle(), []] as const,
+  [broken(running(), [retry()]), [7, 9]] as const,
+].map(([from, legs]) => ({
+  rule: 'taken',
+  title: 'whoever waits is told to come again, and the server is told nothing',
+  from,
+  on: { type: 'takenOver' },
+  state: done(left, from.name === 'resuming' ? { round: 4, consumed: CONSUMED_NOW } : {}),
+  effects: [...(legs.length > 0 ? [tellEnd(legs, left)] : []), leave, armRedeliver],
+}));
+
 const HOLDING: readonly Case[] = [
   {
     rule: 'hold',
@@ -1268,6 +1285,7 @@ const GROUPS = {
   'the stream breaks': BREAKING,
   'the process stops, or needs the place': STOPPING,
   'the process stops, and the server keeps the call': LETTING_GO,
+  'another replica took the call up': TAKEN_OVER,
   'one answer takes long': HOLDING,
 };
 const CASES = Object.values(GROUPS).flat();
@@ -1365,6 +1383,7 @@ describe('what no row mentions changes nothing', () => {
     lost: { type: 'lost' },
     ended: { type: 'ended' },
     drain: drain(),
+    takenOver: { type: 'takenOver' },
     held: { type: 'held' },
     evict: { type: 'evict' },
   };
@@ -1382,15 +1401,25 @@ describe('what no row mentions changes nothing', () => {
     resuming: ['gathered', 'resumed', 'ended', 'evict', 'held'],
     parked: ['legClosed', 'held', ...NEVER_NEWS],
     idle: ['withdrawn', 'legClosed', 'held', ...NEVER_NEWS],
-    settled: ['outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
-    suspended: ['outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
+    settled: ['takenOver', 'outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
+    suspended: ['takenOver', 'outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
     broken: ['interrupted', 'evict', 'ended', 'held'],
     cancelling: [
-      ...(['urlsRequired', 'expired', 'drain', 'evict'] as const),
+      ...(['urlsRequired', 'expired', 'drain', 'evict', 'takenOver'] as const),
       ...OVER,
       ...NEVER_NEWS.filter((event) => event !== 'ended'),
     ],
-    done: ['outcome', 'urlsRequired', 'expired', 'lost', 'drain', 'evict', ...OVER, ...NEVER_NEWS],
+    done: [
+      'takenOver',
+      'outcome',
+      'urlsRequired',
+      'expired',
+      'lost',
+      'drain',
+      'evict',
+      ...OVER,
+      ...NEVER_NEWS,
+    ],
   };
   const STATES: readonly CallState[] = [
     ...LIVE.map((state) => ('legs' in state ? { ...state, legs: [7] } : state)),

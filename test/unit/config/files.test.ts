@@ -25,6 +25,8 @@ const PRODUCTION_ENV = {
   BILLING_TOKEN: 'token',
   SEARCH_URL: 'http://search:3000/sse',
   SEAL_KEY_ID: 'key-1',
+  POD_IP: '10.0.0.7',
+  REDIS_URL: 'redis://redis:6379',
   SEAL_KEY: 'A'.repeat(43),
 };
 

@@ -23,18 +23,27 @@ describe('defaults', () => {
             statefulWithoutSessionId: false,
           },
           sessions: { scope: null, idleTimeoutMs: 300_000, maxIdle: 8 },
+          calls: { maxDurationMs: 3_600_000, maxHoldMs: null },
           parking: {
             ttlMs: 600_000,
             callTtlMs: 3_600_000,
-            maxDurationMs: 3_600_000,
             maxRounds: 10,
             redeliverMs: 120_000,
+            release: 'never',
           },
-          questions: { keyNames: {}, keysFromStringIds: true, strictCapabilities: false },
+          continuation: { reattach: true, replay: { tools: [], annotated: false } },
+          questions: {
+            keyNames: {},
+            keysFromStringIds: true,
+            strictCapabilities: false,
+            urlVisitWaitMs: 10_000,
+          },
         },
       ],
       identity: { source: 'none' },
       seal: { keys: [], audience: 'mrtr-gateway' },
+      relay: null,
+      redis: null,
       edge: {
         allowedOrigins: [],
         legacyClients: 'pass-through',
@@ -95,6 +104,67 @@ describe('human forms', () => {
     const text = withRoute(`seal: {keys: [{kid: a, key: "${key}="}]}\n`);
     expect(configOf(text).seal.keys).toEqual([{ kid: 'a', key }]);
   });
+});
+
+describe('several replicas', () => {
+  const KEYS = `seal: {keys: [{kid: a, key: ${'A'.repeat(43)}}]}\n`;
+
+  test('a relay is reached at its own address unless another one is given', () => {
+    const { relay } = configOf(withRoute(`relay: {listen: "127.0.0.1:8081"}\n${KEYS}`));
+    expect(relay).toEqual({ listen: { host: '127.0.0.1', port: 8081 }, advertise: null });
+    const text = withRoute(`relay: {listen: ":8081", advertise: "http://\${IP}:8081"}\n${KEYS}`);
+    expect(configOf(text, { env: { IP: '10.0.0.7' } }).relay?.advertise?.host).toBe(
+      '10.0.0.7:8081',
+    );
+  });
+
+  test('a URL is all that a single Redis needs', () => {
+    const { redis } = configOf(withRoute(`redis: {url: "redis://r:6380/2"}\n${KEYS}`));
+    expect(redis).toEqual({
+      mode: 'single',
+      url: new URL('redis://r:6380/2'),
+      connectTimeoutMs: 2_000,
+      commandTimeoutMs: 1_000,
+      startWaitMs: 10_000,
+    });
+  });
+
+  test('Sentinels have a group to watch, logins and addresses; secrets may be files', () => {
+    const text = withRoute(`
+redis:
+  url: file:/url
+  mode: sentinel
+  nodes: [s2:26379, "[::1]:26379"]
+  sentinel: {name: main, password: file:/password}
+  tls: {ca: file:/ca, servername: redis.example}
+${KEYS}`);
+    const files = { '/url': 'rediss://u:p@s1\n', '/password': 'q\n', '/ca': 'PEM\n' };
+    expect(configOf(text, { files }).redis).toMatchObject({
+      mode: 'sentinel',
+      url: new URL('rediss://u:p@s1'),
+      name: 'main',
+      nodes: [
+        { host: 's2', port: 26379 },
+        { host: '::1', port: 26379 },
+      ],
+      sentinelPassword: 'q',
+      tls: { ca: 'PEM', servername: 'redis.example' },
+    });
+  });
+
+  test('a Cluster has nodes', () => {
+    const text = withRoute(`redis: {url: "redis://r", mode: cluster, nodes: ["r2:6379"]}\n${KEYS}`);
+    expect(configOf(text).redis).toMatchObject({ nodes: [{ host: 'r2', port: 6379 }] });
+  });
+});
+
+test('a call may be held for ever, or for a time', () => {
+  expect(configOf(withRoute('', '    calls: {maxHold: 50s}\n')).routes[0]?.calls.maxHoldMs).toBe(
+    50_000,
+  );
+  expect(
+    configOf(withRoute('', '    calls: {maxHold: off}\n')).routes[0]?.calls.maxHoldMs,
+  ).toBeNull();
 });
 
 describe('references', () => {

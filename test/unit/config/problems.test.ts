@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { problemsOf, withRoute } from './problems-of.ts';
 
 const KEY = 'A'.repeat(43);
+const KEYS = `seal: {keys: [{kid: a, key: ${KEY}}]}\n`;
 const OTHER_KEY = 'B'.repeat(43);
 
 describe('each wrong field has one line with its place, its name, what was expected and what was found', () => {
@@ -27,6 +28,33 @@ describe('each wrong field has one line with its place, its name, what was expec
       'limits: {maxParkedCalls: 5}\n',
       /maxParkedCallsPerPrincipal: expected at most .*\(5\), got 100$/,
     ],
+    ['relay: {}\n', /^3:1 relay\.listen: expected an address .*, got nothing$/],
+    ['relay: {listen: "127.0.0.1:8081"}\n', /seal\.keys: .* relay needs one .*keygen.*, got none$/],
+    ['redis: {url: "redis://r"}\n', /seal\.keys: .* redis needs one .*keygen.*, got none$/],
+    [
+      `relay: {listen: ":8081"}\n${KEYS}`,
+      /relay\.advertise: .*http:\/\/\$\{POD_IP\}:8081, got nothing$/,
+    ],
+    [
+      `relay: {listen: ":9090", advertise: "http://a:1"}\n${KEYS}`,
+      /^3:17 relay\.listen: expected another port than that of admin/,
+    ],
+    [
+      `relay: {listen: "127.0.0.1:0", advertise: "https://a"}\n${KEYS}`,
+      /relay\.advertise: expected an http URL/,
+    ],
+    [
+      `relay: {listen: "127.0.0.1:0", advertise: "http://a/b"}\n${KEYS}`,
+      /relay\.advertise: expected an http URL/,
+    ],
+    [
+      `redis: {url: "http://r"}\n${KEYS}`,
+      /^3:14 redis\.url: expected a redis:\/\/ or rediss:\/\/ URL/,
+    ],
+    [`redis: {url: "redis://r/x"}\n${KEYS}`, /redis\.url: the path of a Redis URL is the number/],
+    [`redis: {url: "redis://r/1", mode: cluster}\n${KEYS}`, /redis\.url: .* only database 0$/],
+    [`redis: {url: "redis://r", mode: sentinel}\n${KEYS}`, /redis\.sentinel\.name: .*got nothing$/],
+    [`redis: {url: "redis://r", nodes: [a]}\n${KEYS}`, /redis\.nodes\[0\]: expected an address/],
     ['limits:\n', /^3:8 limits: expected a map, got nothing$/],
     ['drain: {timeout: -1}\n', /drain\.timeout: expected a duration .*, got -1$/],
     ['drain: {timeout: .inf}\n', /drain\.timeout: expected a duration .*, got Infinity$/],
@@ -52,6 +80,16 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['    sessions: {scope: user}\n', /sessions\.scope: expected one of principal, call, shared/],
     ['    sessions: {maxidle: 1}\n', /^3:16 routes\[0\]\.sessions\.maxidle: .*"maxIdle"\?$/],
     ['    parking: {ttl: 2h}\n', /parking\.ttl: expected at most parking\.callTtl \(1h\), got 2h$/],
+    [
+      '    calls: {maxHold: 1}\n',
+      /calls\.maxHold: expected a duration from 1s to 1d, or off, got 1$/,
+    ],
+    ['    parking: {release: always}\n', /parking\.release: expected one of never, when-resumable/],
+    [
+      '    parking: {release: when-resumable}\n    continuation: {reattach: false}\n',
+      /parking\.release: expected never, as continuation\.reattach is false/,
+    ],
+    ['    continuation: {replay: {tools: a}}\n', /replay\.tools: expected a list of tool names/],
     ['    parking: {ttl: 8d}\n', /parking\.ttl: expected a duration from 1s to 7d, .*, got "8d"$/],
     ['    questions: {keyNames: {t: [1a]}}\n', /keyNames\.t\[0\]: expected a name .*, got "1a"$/],
     ['    questions: {keyNames: {t: a}}\n', /keyNames\.t: expected a list of names, got "a"$/],

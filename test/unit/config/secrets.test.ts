@@ -29,6 +29,8 @@ describe('a secret is in no message', () => {
     ['a password in a URL', `routes: [{upstream: {url: "http://user:${SECRET}@a/"}}]`],
     ['a password with slashes', `routes: [{upstream: {url: "ftp://user:a/b?${SECRET}/@a/"}}]`],
     ['a key in the query of a URL', `routes: [{upstream: {url: "http://a/?k=${SECRET}#b"}}]`],
+    ['a password in the URL of Redis', withRoute(`redis: {url: "http://a:${SECRET}@r"}\n`)],
+    ['a password of Sentinels', withRoute(`redis: {sentinel: {password: [${SECRET}]}}\n`)],
     ['a variable in the wrong place', withRoute('log: {level: "${TOKEN}"}\n')],
     ['a variable inside a text', withRoute('seal: {audience: "a ${TOKEN}"}\n')],
     ['the content of a file', withRoute('seal: {keys: [{kid: a, key: "file:/key"}]}\n')],
