@@ -1,0 +1,57 @@
+// What `npm run demo` starts: installs what is missing, then runs the demo with the Node.js that the
+// installation brought along. Plain JavaScript, because any Node.js from 18 on must be able to run it.
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { explain, isRecentEnough } from '../bin/node-version.js';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
+
+// npm writes this file last: an installation that was interrupted does not have it.
+if (!existsSync(at('node_modules/.package-lock.json'))) {
+  console.log('Installing what the demo needs (npm ci), once.\n');
+  const installed = await run(...npm('ci', '--no-progress', '--loglevel=error'));
+  if (installed !== 0) process.exit(installed);
+  console.log();
+}
+
+const node = nodeToUse();
+if (node === null) {
+  console.error(explain(process.versions.node));
+  process.exit(1);
+}
+process.exit(await run(node, [at('demo/demo.ts'), ...process.argv.slice(2)]));
+
+// Out: command and arguments. The npm that runs this script says where it is.
+function npm(...args) {
+  const script = process.env.npm_execpath;
+  return script?.endsWith('.js') ? [process.execPath, [script, ...args]] : ['npm', args];
+}
+
+// Out: a path, or null when neither the installed Node.js nor this one will do.
+function nodeToUse() {
+  const bundled = at(`node_modules/node/bin/node${process.platform === 'win32' ? '.exe' : ''}`);
+  if (existsSync(bundled)) return bundled;
+  return isRecentEnough(process.versions.node) ? process.execPath : null;
+}
+
+// Out: the exit code. Signals go to the child, which stops what it started.
+function run(command, args) {
+  return new Promise((done) => {
+    const child = spawn(command, args, { cwd: root, stdio: 'inherit' });
+    // A terminal sends Ctrl-C to both of us: only wait for the child then.
+    const wait = () => {};
+    const pass = (signal) => child.kill(signal);
+    process.on('SIGINT', wait).on('SIGTERM', pass);
+    const end = (code) => {
+      process.off('SIGINT', wait).off('SIGTERM', pass);
+      done(code);
+    };
+    child.once('exit', (code) => end(code ?? 1));
+    child.once('error', (error) => {
+      console.error(`${command}: ${error.message}`);
+      end(1);
+    });
+  });
+}

@@ -1,0 +1,79 @@
+/** The demo that stays: the gateway on a port of the user's choice, and curl lines that work against it. */
+import type { JsonObject } from '../src/protocol/json.ts';
+import { paint } from './paint.ts';
+import { setStage } from './stage.ts';
+
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'curl', version: '1' },
+  'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
+};
+const TOOL = 'trigger-elicitation-request';
+
+/**
+ * Serves until Ctrl-C, or until one of the two processes ends. Out: the exit code.
+ * @throws Error with what the gateway said, when it cannot start (the port is in use, say)
+ */
+export async function serve(port: string, write: (text: string) => void): Promise<number> {
+  // The listeners stay: a Ctrl-C can reach us from the terminal and again through npm.
+  const signal = new Promise<null>((resolve) => {
+    const stop = () => resolve(null);
+    process.on('SIGINT', stop).on('SIGTERM', stop);
+  });
+  let started = false;
+  const stage = await setStage({
+    listen: `127.0.0.1:${port}`,
+    admin: '127.0.0.1:0',
+    onLog: (line) => {
+      if (started) write(logLine(line));
+    },
+  });
+  write(`
+${paint('bold', stage.gatewayUrl)} -> ${stage.serverUrl}
+metrics: ${stage.adminUrl ?? ''}/metrics
+
+${curlLines(stage.gatewayUrl)}
+Stop with Ctrl-C. What the gateway logs from now on:
+
+`);
+  started = true;
+  const end = await Promise.race([signal, stage.ended.then(() => 'The demo lost a process.')]);
+  await stage.stop();
+  if (end !== null) throw new Error(end);
+  return 0;
+}
+
+/** A shell script in four steps; each can also be pasted by itself, in this order. */
+function curlLines(url: string): string {
+  const call = { name: TOOL, arguments: {}, _meta: META };
+  const answer = { action: 'accept', content: { name: 'Ada Lovelace', check: true } };
+  const retry = { ...call, inputResponses: { 'elicitation-1': answer }, requestState: 'STATE' };
+  return `${paint('dim', '# 1. What the gateway speaks')}
+${curl(url, 1, 'server/discover', { _meta: META })}; echo
+
+${paint('dim', '# 2. A call: the answer is "input_required", with the question and a requestState')}
+ANSWER=$(${curl(url, 2, 'tools/call', call)})
+echo "$ANSWER"
+
+${paint('dim', '# 3. The requestState of that answer (or paste it: STATE=...)')}
+STATE=$(echo "$ANSWER" | sed -n 's/.*"requestState":"\\([^"]*\\)".*/\\1/p')
+
+${paint('dim', '# 4. The same call again, with the answer to the question and the requestState as it came')}
+${curl(url, 3, 'tools/call', retry).replace('"STATE"', `"'"$STATE"'"`)}; echo
+`;
+}
+
+function curl(url: string, id: number, method: string, params: object): string {
+  const name = method === 'tools/call' ? ` -H 'Mcp-Name: ${TOOL}'` : '';
+  return `curl -s ${url} \\
+  -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \\
+  -H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: ${method}'${name} \\
+  -d '${JSON.stringify({ jsonrpc: '2.0', id, method, params })}'`;
+}
+
+/** One line of the gateway's log: the event, and its fields. */
+function logLine({ event, time: _time, level: _level, msg: _msg, ...fields }: JsonObject): string {
+  if (event === undefined) return '';
+  const shown = Object.entries(fields).map(([name, value]) => `${name}=${String(value)}`);
+  return paint('dim', `  ${String(event).padEnd(18)} ${shown.join(' ')}\n`);
+}
