@@ -1,0 +1,77 @@
+/**
+ * Measures the gateway beside its peers in one run and prints what it found. Everything runs in
+ * processes of its own, on loopback, and ends with this one.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { measureCalls, type Path } from './calls.ts';
+import { Child } from './child.ts';
+import { startGateway } from './gateway-process.ts';
+import { describeMachine } from './machine.ts';
+import { nginxVersion, startNginx } from './nginx.ts';
+import { readOptions, USAGE, type BenchOptions } from './options.ts';
+import { measureParked } from './parked.ts';
+import { measureQuestions } from './questions.ts';
+import { reportText, type Report } from './report.ts';
+
+const UPSTREAM = new URL('./upstream-process.ts', import.meta.url);
+const BLIND_PROXY = new URL('./blind-proxy-process.ts', import.meta.url);
+
+const options = readOptions(process.argv.slice(2));
+if (options === null) {
+  console.log(USAGE);
+} else {
+  const folder = await mkdtemp(join(tmpdir(), 'mrtr-gateway-bench-'));
+  try {
+    const report = await run(options, folder);
+    console.log(options.json ? JSON.stringify(report, null, 2) : reportText(report));
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+  // Processes that are left, after a failure say, are ended on the way out.
+  process.exit();
+}
+
+async function run(options: BenchOptions, folder: string): Promise<Report> {
+  const startedAt = performance.now();
+  const machine = describeMachine();
+  const upstreamChild = Child.node('the upstream', UPSTREAM, []);
+  const upstream = `http://127.0.0.1:${await upstreamChild.port()}`;
+  const nginx = nginxVersion();
+  const { paths, stop } = await startPaths(upstream, nginx !== null, folder);
+  const gateway = paths.find(({ name }) => name === 'gateway')?.origin ?? '';
+  progress('1/3 calls without questions');
+  const calls = await measureCalls(paths, upstream, options.calls);
+  progress('2/3 round trip of a question');
+  const questions = await measureQuestions(gateway, upstream, options.questions);
+  await stop();
+  progress('3/3 memory of parked calls');
+  const parked = await measureParked(upstream, folder, options.parked);
+  await upstreamChild.stop();
+  return { machine, nginx, calls, parked, questions, elapsedMs: performance.now() - startedAt };
+}
+
+/** Starts every process that stands between a client and the upstream. */
+async function startPaths(upstream: string, withNginx: boolean, folder: string) {
+  const blind = Child.node('the blind proxy', BLIND_PROXY, [upstream]);
+  const blindOrigin = `http://127.0.0.1:${await blind.port()}`;
+  const gateway = await startGateway(upstream, folder);
+  const nginx = withNginx ? await startNginx(upstream, folder) : null;
+  const paths: Path[] = [
+    { name: 'direct', origin: upstream, pid: null },
+    ...(nginx === null
+      ? []
+      : [{ name: 'nginx' as const, origin: nginx.origin, pid: nginx.child.pid }]),
+    { name: 'http-proxy', origin: blindOrigin, pid: blind.pid },
+    { name: 'gateway', origin: gateway.origin, pid: gateway.child.pid },
+  ];
+  const stop = async () => {
+    await Promise.all([blind.stop(), gateway.child.stop(), nginx?.child.stop()]);
+  };
+  return { paths, stop };
+}
+
+function progress(what: string): void {
+  console.error(`${what} ...`);
+}

@@ -1,0 +1,92 @@
+/** Processes that the benchmark starts, asks, and ends for certain. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import type { Memory } from './memory-probe.ts';
+
+const START_MS = 20_000;
+const PROBE = new URL('./memory-probe.ts', import.meta.url).href;
+
+export class Child {
+  readonly pid: number;
+  readonly #process: ChildProcess;
+  readonly #name: string;
+  #errors = '';
+
+  private constructor(name: string, command: string, args: readonly string[], ipc: boolean) {
+    this.#name = name;
+    this.#process = spawn(command, [...args], {
+      stdio: ['ignore', 'ignore', 'pipe', ...(ipc ? (['ipc'] as const) : [])],
+    });
+    this.#process.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.#errors = (this.#errors + text).slice(-4_000);
+    });
+    if (this.#process.pid === undefined) throw new Error(`${name} cannot be started`);
+    this.pid = this.#process.pid;
+    const end = () => this.#process.kill('SIGKILL');
+    process.once('exit', end);
+    this.#process.once('exit', () => process.off('exit', end));
+  }
+
+  /** A process of Node.js that can be asked for its memory. */
+  static node(name: string, script: URL, args: readonly string[]): Child {
+    const flags = ['--expose-gc', '--import', PROBE, fileURLToPath(script)];
+    return new Child(name, process.execPath, [...flags, ...args], true);
+  }
+
+  static program(name: string, command: string, args: readonly string[]): Child {
+    return new Child(name, command, args, false);
+  }
+
+  /** Sends something to the process; resolves with this member of the message that comes back. */
+  ask(message: string | object, member: string): Promise<unknown> {
+    const heard = this.heard(member, 300_000);
+    this.#process.send(message);
+    return heard;
+  }
+
+  /** Resolves with this member of the first message that has it. Throws when the process ends before. */
+  heard(member: string, withinMs = START_MS): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const onMessage = (message: unknown) => {
+        if (typeof message !== 'object' || message === null || !(member in message)) return;
+        settle(() => resolve((message as Record<string, unknown>)[member]));
+      };
+      const fail = (why: string) =>
+        settle(() => reject(new Error(`${this.#name} ${why}\n${this.#errors}`)));
+      const onExit = () => fail('ended');
+      const timer = setTimeout(() => fail(`said nothing for ${withinMs} ms`), withinMs);
+      const settle = (then: () => void) => {
+        clearTimeout(timer);
+        this.#process.off('message', onMessage).off('exit', onExit);
+        then();
+      };
+      this.#process.on('message', onMessage).once('exit', onExit);
+      if (this.ended) onExit();
+    });
+  }
+
+  async port(): Promise<number> {
+    return Number(await this.heard('port'));
+  }
+
+  /** What the process holds after its garbage was collected. */
+  async memory(): Promise<Memory> {
+    return (await this.ask('memory', 'memory')) as Memory;
+  }
+
+  get ended(): boolean {
+    return this.#process.exitCode !== null || this.#process.signalCode !== null;
+  }
+
+  get errors(): string {
+    return this.#errors;
+  }
+
+  async stop(): Promise<void> {
+    if (this.ended) return;
+    const gone = once(this.#process, 'exit');
+    this.#process.kill('SIGKILL');
+    await gone;
+  }
+}
