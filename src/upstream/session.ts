@@ -267,7 +267,8 @@ export class Session implements TransportListener {
   /** Opens the stream for messages that belong to no request, when that was not done at the start. */
   async openStandaloneStream(headers: CallerHeaders): Promise<void> {
     if (this.#standaloneOpen || !this.interactive) return;
-    this.#standaloneOpen = await this.#transport.openStandaloneStream(headers);
+    // Who held it before may be frozen, and the server unaware of it: that must not hold up the call.
+    this.#standaloneOpen = await this.#transport.openStandaloneStream(headers, 'once');
   }
 
   #exchangeOf(id: UpstreamRequestId, accepted: Promise<void>): Exchange {

@@ -102,10 +102,12 @@ export class StreamableHttpTransport implements Transport {
     await this.#postAndDiscard({ jsonrpc: '2.0', id, ...reply } as JsonObject, headers);
   }
 
-  async openStandaloneStream(headers: CallerHeaders): Promise<boolean> {
+  async openStandaloneStream(headers: CallerHeaders, wait?: 'once'): Promise<boolean> {
     const stream = newStream({ stream: 'standalone' }, headers);
     this.#standalone = stream;
-    const opened = this.#resume(stream, 0).then(
+    const refused = Promise.withResolvers<boolean>();
+    const onRefusal = wait === 'once' ? () => refused.resolve(false) : undefined;
+    const opened = this.#resume(stream, 0, onRefusal).then(
       (body) => {
         void this.#pumpStandalone(stream, body);
         return true;
@@ -113,7 +115,7 @@ export class StreamableHttpTransport implements Transport {
       () => false,
     );
     const late = sleep(this.#clock, STANDALONE_WAIT_MS, this.#closing.signal).then(() => false);
-    return Promise.race([opened, late]);
+    return Promise.race([opened, late, refused.promise]);
   }
 
   resume(id: UpstreamRequestId, point: StreamPoint, headers: CallerHeaders): void {
@@ -258,6 +260,7 @@ export class StreamableHttpTransport implements Transport {
   async #resume(
     stream: OpenStream,
     firstWaitMs = stream.retryMs ?? FIRST_BACKOFF_MS,
+    onRefusal = () => {},
   ): Promise<HttpAnswer> {
     let waitMs = firstWaitMs;
     for (let attempt = 1; ; attempt += 1) {
@@ -274,6 +277,7 @@ export class StreamableHttpTransport implements Transport {
           failure.details.httpStatus === 409;
         if (stream.abort.signal.aborted || !passing || attempt >= MAX_RESUME_ATTEMPTS)
           throw failure;
+        onRefusal();
         waitMs = Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MAX_BACKOFF_MS);
       }
     }

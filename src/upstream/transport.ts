@@ -66,8 +66,11 @@ export interface Transport {
   resume(id: UpstreamRequestId, point: StreamPoint, headers: CallerHeaders): void;
   /** Where a request's stream could be taken up by somebody else; `null` where it could not. */
   resumable(id: UpstreamRequestId): StreamPoint | null;
-  /** Opens the stream on which a server sends what belongs to no request; false when it offers none. */
-  openStandaloneStream(headers: CallerHeaders): Promise<boolean>;
+  /**
+   * Opens the stream on which a server sends what belongs to no request; false when it offers none, or
+   * does not give it yet. `once` does not wait for what a second try may bring; the tries go on.
+   */
+  openStandaloneStream(headers: CallerHeaders, wait?: 'once'): Promise<boolean>;
   /** Drops everything here and leaves the session with the server, for whoever takes it up. */
   leave(): void;
   /** Closes the stream of a request; nothing more is heard of it. */

@@ -3,64 +3,26 @@
  * owners die or freeze. For each fault: what the client gets, which rung served it, and how often the
  * tool had its effect.
  */
-import { afterEach, describe, expect, test } from 'vitest';
-import { GatewayProcess, type GatewayProcessOptions } from '../fixtures/gateway-process.ts';
-import { askName, LegacyServer, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
-import { accept, callTool, type Exchanged } from '../fixtures/modern-client.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
-
-/** A tool that asks a name and then has an effect, which is counted. */
-function greeter() {
-  const effects: string[] = [];
-  const tools: LegacyServerOptions['tools'] = {
-    greet: async (call) => {
-      const name = await askName(call);
-      effects.push(name);
-      return `Hello ${name}`;
-    },
-  };
-  return { effects, tools };
-}
-
-async function legacyServer(options: LegacyServerOptions): Promise<LegacyServer> {
-  const legacy = await LegacyServer.start(options);
-  stops.push(() => legacy.stop());
-  return legacy;
-}
-
-async function replicas(
-  legacy: LegacyServer,
-  count = 2,
-  options: Partial<GatewayProcessOptions> = {},
-): Promise<GatewayProcess[]> {
-  const started = await Promise.all(
-    Array.from({ length: count }, () => GatewayProcess.start({ upstream: legacy.url, ...options })),
-  );
-  stops.push(...started.map((gateway) => () => gateway.kill()));
-  return started;
-}
-
-const text = ({ response }: Exchanged): unknown => response.result?.content?.[0]?.text;
-const stateOf = ({ response }: Exchanged): string => response.result.requestState;
-const answersOf = (asked: Exchanged, name: string) => ({
-  requestState: stateOf(asked),
-  inputResponses: Object.fromEntries(
-    Object.keys(asked.response.result.inputRequests).map((key) => [key, accept({ name })]),
-  ),
-});
+import { describe, expect, test } from 'vitest';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  replicas,
+  slowGreeter,
+  text,
+} from '../fixtures/fault-ground.ts';
+import { askName, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
+import { callTool } from '../fixtures/modern-client.ts';
 
 describe('a retry that lands on another replica', () => {
   test('reaches the owner, which answers', async () => {
     const { tools, effects } = greeter();
-    const [one, other] = await replicas(await legacyServer({ tools }));
-    const asked = await callTool(one!.url, 'greet');
-    const done = await callTool(other!.url, 'greet', answersOf(asked, 'Ada'));
+    const [one, other] = await replicas(await legacyServer({ tools }), 2);
+    const asked = await callTool(one.url, 'greet');
+    const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     expect(text(done)).toBe('Hello Ada');
-    expect(other!.rungs()).toEqual(['relay']);
+    expect(other.rungs()).toEqual(['relay']);
     expect(effects).toEqual(['Ada']);
   });
 
@@ -76,10 +38,10 @@ describe('a retry that lands on another replica', () => {
         return name;
       },
     };
-    const [one, other] = await replicas(await legacyServer({ tools }));
+    const [one, other] = await replicas(await legacyServer({ tools }), 2);
     const meta = { progressToken: 'mine' };
-    const asked = await callTool(one!.url, 'work', {}, { meta });
-    const done = await callTool(other!.url, 'work', answersOf(asked, 'Ada'), { meta });
+    const asked = await callTool(one.url, 'work', {}, { meta });
+    const done = await callTool(other.url, 'work', answersOf(asked, 'Ada'), { meta });
     expect(text(done)).toBe('Ada');
     expect(done.notifications).toEqual([
       {
@@ -95,11 +57,11 @@ describe('a retry that lands on another replica', () => {
       two: async (call) => `${await askName(call, 'First?')} ${await askName(call, 'Second?')}`,
     };
     const [one, other, third] = await replicas(await legacyServer({ tools }), 3);
-    const first = await callTool(one!.url, 'two');
-    const second = await callTool(other!.url, 'two', answersOf(first, 'a'));
-    const done = await callTool(third!.url, 'two', answersOf(second, 'b'));
+    const first = await callTool(one.url, 'two');
+    const second = await callTool(other.url, 'two', answersOf(first, 'a'));
+    const done = await callTool(third.url, 'two', answersOf(second, 'b'));
     expect(text(done)).toBe('a b');
-    expect([...other!.rungs(), ...third!.rungs()]).toEqual(['relay', 'relay']);
+    expect([...other.rungs(), ...third.rungs()]).toEqual(['relay', 'relay']);
   });
 
   test('that leaves cancels the call at its owner', async () => {
@@ -110,32 +72,33 @@ describe('a retry that lands on another replica', () => {
       },
     };
     const legacy = await legacyServer({ tools });
-    const [one, other] = await replicas(legacy);
-    const asked = await callTool(one!.url, 'hang');
+    const [one, other] = await replicas(legacy, 2);
+    const asked = await callTool(one.url, 'hang');
     const leaving = new AbortController();
-    const retried = callTool(other!.url, 'hang', answersOf(asked, 'Ada'), {
+    const retried = callTool(other.url, 'hang', answersOf(asked, 'Ada'), {
       signal: leaving.signal,
     }).catch(() => 'left');
     await legacy.saw('response');
     leaving.abort();
     expect(await retried).toBe('left');
     await legacy.saw('notifications/cancelled');
-    expect((await one!.saw('call.ended'))[0]?.['end']).toBe('cancelled');
+    expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
   });
 
   test('is refused as its owner would: with other answers, or for another tool', async () => {
     const { tools, effects } = greeter();
     const [one, other] = await replicas(
       await legacyServer({ tools: { ...tools, other: async () => 'other' } }),
+      2,
     );
-    const asked = await callTool(one!.url, 'greet');
+    const asked = await callTool(one.url, 'greet');
     const answers = answersOf(asked, 'Ada');
-    const wrongTool = await callTool(other!.url, 'other', answers);
+    const wrongTool = await callTool(other.url, 'other', answers);
     expect(wrongTool.response.error.code).toBe(-32602);
-    await callTool(other!.url, 'greet', answers);
-    const repeated = await callTool(other!.url, 'greet', answers);
+    await callTool(other.url, 'greet', answers);
+    const repeated = await callTool(other.url, 'greet', answers);
     expect(text(repeated), 'the identical retry gets the identical outcome').toBe('Hello Ada');
-    const different = await callTool(other!.url, 'greet', answersOf(asked, 'Eve'));
+    const different = await callTool(other.url, 'greet', answersOf(asked, 'Eve'));
     expect(different.response.error.data).toEqual({ reason: 'invalid_request_state' });
     expect(effects).toEqual(['Ada']);
   });
@@ -145,12 +108,12 @@ describe('an owner that is killed while the call is parked', () => {
   test('is replaced, where the server keeps its events: the call is read on', async () => {
     const { tools, effects } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
-    const [one, other] = await replicas(legacy);
-    const asked = await callTool(one!.url, 'greet');
-    await one!.kill();
-    const done = await callTool(other!.url, 'greet', answersOf(asked, 'Ada'));
+    const [one, other] = await replicas(legacy, 2);
+    const asked = await callTool(one.url, 'greet');
+    await one.kill();
+    const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     expect(text(done)).toBe('Hello Ada');
-    expect(other!.rungs()).toEqual(['reattach']);
+    expect(other.rungs()).toEqual(['reattach']);
     expect(effects).toEqual(['Ada']);
     expect(legacy.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
   });
@@ -161,21 +124,21 @@ describe('an owner that is killed while the call is parked', () => {
     };
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const [one, other, third] = await replicas(legacy, 3);
-    const first = await callTool(one!.url, 'two');
-    await one!.kill();
-    const second = await callTool(other!.url, 'two', answersOf(first, 'a'));
+    const first = await callTool(one.url, 'two');
+    await one.kill();
+    const second = await callTool(other.url, 'two', answersOf(first, 'a'));
     expect(Object.keys(second.response.result.inputRequests)).toHaveLength(1);
-    await other!.kill();
-    const done = await callTool(third!.url, 'two', answersOf(second, 'b'));
+    await other.kill();
+    const done = await callTool(third.url, 'two', answersOf(second, 'b'));
     expect(text(done)).toBe('a b');
   });
 
   test('is told of in a clear error, where the server keeps nothing', async () => {
     const { tools, effects } = greeter();
-    const [one, other] = await replicas(await legacyServer({ tools }));
-    const asked = await callTool(one!.url, 'greet');
-    await one!.kill();
-    const done = await callTool(other!.url, 'greet', answersOf(asked, 'Ada'));
+    const [one, other] = await replicas(await legacyServer({ tools }), 2);
+    const asked = await callTool(one.url, 'greet');
+    await one.kill();
+    const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     expect(done.response.result).toMatchObject({
       resultType: 'complete',
       isError: true,
@@ -194,12 +157,12 @@ describe('an owner that is killed while the call is parked', () => {
     };
     const route = { continuation: { replay: { tools: ['two'] } } };
     const [one, other] = await replicas(await legacyServer({ tools }), 2, { route });
-    const first = await callTool(one!.url, 'two');
-    const second = await callTool(one!.url, 'two', answersOf(first, 'a'));
-    await one!.kill();
-    const done = await callTool(other!.url, 'two', answersOf(second, 'b'));
+    const first = await callTool(one.url, 'two');
+    const second = await callTool(one.url, 'two', answersOf(first, 'a'));
+    await one.kill();
+    const done = await callTool(other.url, 'two', answersOf(second, 'b'));
     expect(text(done), 'no question was asked twice').toBe('a b');
-    expect(other!.rungs()).toEqual(['replay']);
+    expect(other.rungs()).toEqual(['replay']);
     expect(started).toHaveLength(2);
   });
 
@@ -213,41 +176,32 @@ describe('an owner that is killed while the call is parked', () => {
     };
     const route = { continuation: { replay: { tools: ['fickle'] } } };
     const [one, other] = await replicas(await legacyServer({ tools }), 2, { route });
-    const asked = await callTool(one!.url, 'fickle');
-    await one!.kill();
-    const again = await callTool(other!.url, 'fickle', answersOf(asked, 'Ada'));
+    const asked = await callTool(one.url, 'fickle');
+    await one.kill();
+    const again = await callTool(other.url, 'fickle', answersOf(asked, 'Ada'));
     const [question] = Object.values<{ params: { message: string } }>(
       again.response.result.inputRequests,
     );
     expect(question?.params.message).toBe('Name, for the 2. time?');
-    const done = await callTool(other!.url, 'fickle', answersOf(again, 'Eve'));
+    const done = await callTool(other.url, 'fickle', answersOf(again, 'Eve'));
     expect(text(done)).toBe('Eve');
   });
 });
 
 describe('an owner that is killed while the answers are upstream', () => {
   test('is replaced, and the tool has its effect once', async () => {
-    const effects: string[] = [];
-    const finishing = Promise.withResolvers<void>();
-    const tools: LegacyServerOptions['tools'] = {
-      greet: async (call) => {
-        const name = await askName(call);
-        effects.push(name);
-        await finishing.promise;
-        return `Hello ${name}`;
-      },
-    };
+    const { effects, tools, finish } = slowGreeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
-    const [one, other] = await replicas(legacy);
-    const asked = await callTool(one!.url, 'greet');
+    const [one, other] = await replicas(legacy, 2);
+    const asked = await callTool(one.url, 'greet');
     const answers = answersOf(asked, 'Ada');
-    const lost = callTool(one!.url, 'greet', answers).catch(() => 'lost');
+    const lost = callTool(one.url, 'greet', answers).catch(() => 'lost');
     await legacy.saw('response');
-    await one!.kill();
+    await one.kill();
     expect(await lost).toBe('lost');
-    const retried = callTool(other!.url, 'greet', answers);
-    await other!.saw('call.resumed');
-    finishing.resolve();
+    const retried = callTool(other.url, 'greet', answers);
+    await other.saw('call.resumed');
+    finish();
     expect(text(await retried)).toBe('Hello Ada');
     expect(effects).toEqual(['Ada']);
   });

@@ -1,0 +1,261 @@
+/**
+ * Replicas that share a store: owners that freeze, clients that race, and the store itself failing. A
+ * call has its effect once, whatever happens, and what cannot be settled is told as retryable.
+ */
+import { Redis } from 'ioredis';
+import { describe, expect, test } from 'vitest';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  reasonOf,
+  redisServer,
+  replicas,
+  slowGreeter,
+  stopAfterTest,
+  text,
+} from '../fixtures/fault-ground.ts';
+import { callTool } from '../fixtures/modern-client.ts';
+import { redisAvailable, type RedisServer } from '../fixtures/redis.ts';
+import { Severable } from '../fixtures/severable.ts';
+
+describe.skipIf(!redisAvailable)('with a shared store', () => {
+  describe('an owner that is frozen', () => {
+    test('is replaced, and when it wakes up it leaves the call alone', async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const { url } = await redisServer();
+      const route = { parking: { ttl: '3s' } };
+      const [one, other] = await replicas(legacy, 2, { redis: url, route });
+      const asked = await callTool(one.url, 'greet');
+      one.freeze();
+      const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+      one.thaw();
+      expect(text(done)).toBe('Hello Ada');
+      expect(other.rungs()).toEqual(['reattach']);
+      await one.saw('call.ended');
+      expect(legacy.methods()).not.toContain('notifications/cancelled');
+      expect(effects).toEqual(['Ada']);
+    });
+
+    test('does not end a call that is at work elsewhere when it wakes up', async () => {
+      const { effects, tools, finish } = slowGreeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const { url } = await redisServer();
+      const route = { parking: { ttl: '4s' } };
+      const [one, other] = await replicas(legacy, 2, { redis: url, route });
+      const asked = await callTool(one.url, 'greet');
+      one.freeze();
+      const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+      await other.saw('call.resumed');
+      one.thaw();
+      await one.saw('call.ended');
+      finish();
+      expect(text(await retried)).toBe('Hello Ada');
+      expect(effects).toEqual(['Ada']);
+    });
+  });
+
+  describe('retries that race', () => {
+    test('with the same answers get the same outcome, and the server is answered once', async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const { url } = await redisServer();
+      const fleet = await replicas(legacy, 3, { redis: url });
+      const asked = await callTool(fleet[0].url, 'greet');
+      const answers = answersOf(asked, 'Ada');
+      const retries = Array.from({ length: 99 }, (_, index) =>
+        callTool(fleet[index % 3]!.url, 'greet', answers),
+      );
+      const outcomes = new Set(
+        (await Promise.all(retries)).map((one) => JSON.stringify(one.response.result)),
+      );
+      expect([...outcomes].map((outcome) => JSON.parse(outcome).content[0].text)).toEqual([
+        'Hello Ada',
+      ]);
+      expect(effects).toEqual(['Ada']);
+      expect(legacy.methods().filter((method) => method === 'response')).toHaveLength(1);
+    });
+
+    test('on two replicas, when the owner is gone, are served by the one that is faster', async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const { url } = await redisServer();
+      const [one, other, third] = await replicas(legacy, 3, { redis: url });
+      const asked = await callTool(one.url, 'greet');
+      await one.kill();
+      const answers = answersOf(asked, 'Ada');
+      const done = await Promise.all(
+        [other, third].map((gateway) => callTool(gateway.url, 'greet', answers)),
+      );
+      expect(done.map(text)).toEqual(['Hello Ada', 'Hello Ada']);
+      expect(effects).toEqual(['Ada']);
+      const rungs = [...other.rungs(), ...third.rungs()];
+      expect(rungs.filter((rung) => rung === 'reattach')).toHaveLength(1);
+    });
+
+    test('with different answers: one counts, the other is refused', async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const { url } = await redisServer();
+      const [one, other, third] = await replicas(legacy, 3, { redis: url });
+      const asked = await callTool(one.url, 'greet');
+      await one.kill();
+      const done = await Promise.all([
+        callTool(other.url, 'greet', answersOf(asked, 'Ada')),
+        callTool(third.url, 'greet', answersOf(asked, 'Eve')),
+      ]);
+      expect(effects).toHaveLength(1);
+      const greeted = done.map(text).filter((words) => words !== undefined);
+      expect(greeted).toEqual([`Hello ${effects[0]}`]);
+      expect(done.map(reasonOf)).toContain('invalid_request_state');
+    });
+  });
+
+  describe('an outcome', () => {
+    test('is there for the same retry when its owner is gone', async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools });
+      const { url } = await redisServer();
+      const [one, other] = await replicas(legacy, 2, { redis: url });
+      const asked = await callTool(one.url, 'greet');
+      const first = await callTool(one.url, 'greet', answersOf(asked, 'Ada'));
+      await keptIn(url, 'outcome');
+      await one.kill();
+      const again = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+      expect(again.response.result).toEqual(first.response.result);
+      expect(other.rungs()).toEqual(['outcome']);
+      const different = await callTool(other.url, 'greet', answersOf(asked, 'Eve'));
+      expect(reasonOf(different)).toBe('call_lost');
+      expect(effects).toEqual(['Ada']);
+    });
+
+    test('is stored unreadably', async () => {
+      const { tools } = greeter();
+      const legacy = await legacyServer({ tools });
+      const { url } = await redisServer();
+      const [one] = await replicas(legacy, 1, { redis: url });
+      const asked = await callTool(one.url, 'greet');
+      await callTool(one.url, 'greet', answersOf(asked, 'Augusta'));
+      const key = await keptIn(url, 'outcome');
+      const redis = client(url);
+      expect((await redis.getBuffer(key))?.toString('latin1')).not.toMatch(/Hello|Augusta/);
+    });
+  });
+
+  test('nothing is in the store that does not end by itself', async () => {
+    const { tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const { url } = await redisServer();
+    const [one, other] = await replicas(legacy, 2, { redis: url });
+    const [asked, parked] = [await callTool(one.url, 'greet'), await callTool(one.url, 'greet')];
+    await callTool(one.url, 'greet', answersOf(asked, 'Ada'));
+    await one.kill();
+    await callTool(other.url, 'greet', answersOf(parked, 'Eve'));
+    await keptIn(url, 'claim');
+    const redis = client(url);
+    const keys = await redis.keys('*');
+    const lives = await Promise.all(keys.map((key) => redis.pttl(key)));
+    expect(keys.length).toBeGreaterThanOrEqual(4);
+    expect(lives.filter((life) => life < 0)).toEqual([]);
+  });
+
+  describe('a store that fails', () => {
+    test('does not keep a retry from its owner, here or on another replica', async () => {
+      const { tools } = greeter();
+      const legacy = await legacyServer({ tools });
+      const redis = await redisServer();
+      const [one, other] = await replicas(legacy, 2, { redis: redis.url });
+      const [first, second] = [await callTool(one.url, 'greet'), await callTool(one.url, 'greet')];
+      await redis.kill();
+      const here = await callTool(one.url, 'greet', answersOf(first, 'Ada'));
+      const elsewhere = await callTool(other.url, 'greet', answersOf(second, 'Eve'));
+      expect([here, elsewhere].map(text)).toEqual(['Hello Ada', 'Hello Eve']);
+      await other.saw('directory.down');
+      expect(await other.metric('mrtr_gateway_redis_up')).toBe(0);
+      expect((await fetch(`${other.adminUrl}/readyz`)).status).toBe(200);
+    });
+
+    test.each([
+      ['killed', (redis: RedisServer) => redis.kill(), (redis: RedisServer) => redis.restart()],
+      [
+        'frozen',
+        async (redis: RedisServer) => redis.pause(),
+        async (redis: RedisServer) => redis.resume(),
+      ],
+    ])(
+      'and is %s holds up only what needs it: that is told as retryable, and served when it is back',
+      async (_, fail, heal) => {
+        const { effects, tools } = greeter();
+        const legacy = await legacyServer({ tools, keepsEvents: true });
+        const redis = await redisServer();
+        const [one, other] = await replicas(legacy, 2, { redis: redis.url });
+        const asked = await callTool(one.url, 'greet');
+        await one.kill();
+        await fail(redis);
+        const refused = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+        expect(reasonOf(refused)).toBe('coordination_unavailable');
+        expect(refused.response.error.data.retryable).toBe(true);
+        expect(effects).toEqual([]);
+        await other.saw('directory.down');
+        await heal(redis);
+        await other.saw('directory.up', 2);
+        const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+        expect(text(done)).toBe('Hello Ada');
+        expect(effects).toEqual(['Ada']);
+      },
+    );
+
+    test('by being emptied, loses no call', async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const { url } = await redisServer();
+      const [one, other] = await replicas(legacy, 2, { redis: url });
+      const asked = await callTool(one.url, 'greet');
+      await client(url).flushall();
+      await one.kill();
+      expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+      expect(effects).toEqual(['Ada']);
+    });
+
+    test('for one replica only: that one relays still, and takes nothing up', async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const redis = await redisServer();
+      const way = await Severable.to({ host: '127.0.0.1', port: redis.port });
+      stopAfterTest(() => way.stop());
+      const [one, third] = await replicas(legacy, 2, { redis: redis.url });
+      const [cutOff] = await replicas(legacy, 1, {
+        redis: new URL(`redis://127.0.0.1:${way.port}`),
+      });
+      const [first, second] = [await callTool(one.url, 'greet'), await callTool(one.url, 'greet')];
+      way.cut();
+      await cutOff.saw('directory.down');
+      expect(text(await callTool(cutOff.url, 'greet', answersOf(first, 'Ada')))).toBe('Hello Ada');
+      await one.kill();
+      const refused = await callTool(cutOff.url, 'greet', answersOf(second, 'Eve'));
+      expect(reasonOf(refused)).toBe('coordination_unavailable');
+      expect(text(await callTool(third.url, 'greet', answersOf(second, 'Eve')))).toBe('Hello Eve');
+      way.mend();
+      await cutOff.saw('directory.up', 2);
+      const again = await callTool(cutOff.url, 'greet', answersOf(second, 'Eve'));
+      expect(text(again)).toBe('Hello Eve');
+      expect(effects).toEqual(['Ada', 'Eve']);
+    });
+  });
+});
+
+function client(url: URL): Redis {
+  const redis = new Redis(url.href);
+  stopAfterTest(async () => redis.disconnect());
+  return redis;
+}
+
+/** Resolves with the first key of a kind as soon as there is one. */
+async function keptIn(url: URL, kind: 'outcome' | 'claim'): Promise<string> {
+  const redis = client(url);
+  for (;;) {
+    const key = (await redis.keys(`*:${kind}`))[0];
+    if (key !== undefined) return key;
+  }
+}
