@@ -30,11 +30,13 @@ const REFUSALS: ReadonlyMap<string | undefined, Refusal> = new Map([
 /** Answers connections whose bytes do not parse. Made before the server, which it then watches. */
 export class ClientErrors {
   readonly #exchanges = new WeakMap<Socket, Set<Exchange>>();
+  readonly #last = new WeakMap<Socket, Exchange>();
 
   /** Learns which requests are being answered, since nothing may be written in between. */
   watch(server: Server): void {
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
       const exchange = { request, response };
+      this.#last.set(request.socket, exchange);
       const open = this.#exchanges.get(request.socket) ?? new Set();
       this.#exchanges.set(request.socket, open.add(exchange));
       response.once('close', () => open.delete(exchange));
@@ -44,7 +46,7 @@ export class ClientErrors {
   /** Refuses what came, when the client can still be told, and closes the connection. */
   refuse(error: NodeJS.ErrnoException, socket: Socket): void {
     if (error.code === 'ECONNRESET' || socket.destroyed) return;
-    if (!socket.writable || this.#owesAnswer(socket)) {
+    if (!socket.writable || this.#mustNotAnswer(socket)) {
       socket.destroy();
       return;
     }
@@ -54,9 +56,11 @@ export class ClientErrors {
 
   /**
    * True when the next bytes on the connection would be taken for an answer, or for a part of one, to
-   * a request before the broken one.
+   * a request before the broken one, or when the broken one was answered before it was all there.
    */
-  #owesAnswer(socket: Socket): boolean {
+  #mustNotAnswer(socket: Socket): boolean {
+    const last = this.#last.get(socket);
+    if (last !== undefined && !last.request.complete && last.response.writableFinished) return true;
     for (const { request, response } of this.#exchanges.get(socket) ?? []) {
       if (response.writableFinished) continue;
       if (request.complete || response.headersSent) return true;

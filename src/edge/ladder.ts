@@ -118,7 +118,8 @@ function parsed(bytes: Uint8Array, maxDepth: number): JsonValue {
 /** The id, when there is one to repeat in an error. */
 function readId(body: JsonValue): ClientRequestId | null {
   const id = isJsonObject(body) ? body['id'] : undefined;
-  const readable = typeof id === 'string' || (typeof id === 'number' && Number.isInteger(id));
+  // A number beyond those would come back as another one, which no client waits for.
+  const readable = typeof id === 'string' || (typeof id === 'number' && Number.isSafeInteger(id));
   return readable ? clientRequestId(id) : null;
 }
 

@@ -56,7 +56,7 @@ function readClientInfo(info: unknown): { name: string; version: string } | null
 }
 
 function isToken(value: unknown): value is string | number {
-  return typeof value === 'string' || (typeof value === 'number' && Number.isInteger(value));
+  return typeof value === 'string' || (typeof value === 'number' && Number.isSafeInteger(value));
 }
 
 function wrong(problem: string): ReadMeta {
