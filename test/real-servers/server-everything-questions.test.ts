@@ -1,0 +1,210 @@
+/** The reference server of the protocol's authors behind the gateway: what it asks, the official client answers. */
+import type { CallToolResult } from '@modelcontextprotocol/client';
+import { describe, expect, test } from 'vitest';
+import { startEverything } from '../fixtures/processes.ts';
+import { askedStage } from '../fixtures/real-servers/asked-stage.ts';
+import { Barrier } from '../fixtures/real-servers/barrier.ts';
+import { sampled } from '../fixtures/real-servers/sampled.ts';
+import { allText, onlyText } from '../fixtures/real-servers/tool-text.ts';
+
+const EVERYTHING_TRANSPORTS = [
+  { transport: 'streamableHttp', path: '/mcp' },
+  { transport: 'sse', path: '/sse' },
+] as const;
+
+const ADA = { name: 'Ada Lovelace', check: true, integer: 36, email: 'ada@example.org' };
+const HERO = { const: 'hero-2', title: 'Green Lantern' };
+const FISH = { const: 'fish-2', title: 'Salmon' };
+const TWENTY = Array.from({ length: 20 }, (_, index) => index);
+
+function nameIn(result: CallToolResult): string | undefined {
+  return /^- Name: (.+)$/m.exec(allText(result))?.[1];
+}
+
+describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ transport, path }) => {
+  const stage = askedStage(() => startEverything(transport), path, {
+    questions: { urlVisitWaitMs: 50 },
+  });
+
+  test('a form is asked with all its fields, and the answers stand in the result', async () => {
+    const { client, questions, wire } = await stage.connect({
+      elicitation: () => ({ action: 'accept', content: ADA }),
+    });
+
+    const result = await client.callTool({ name: 'trigger-elicitation-request' });
+
+    expect(questions).toHaveLength(1);
+    expect(questions[0]?.params).toMatchObject({
+      message: 'Please provide inputs for the following fields:',
+      requestedSchema: {
+        properties: {
+          name: { type: 'string' },
+          integer: { type: 'integer', minimum: 1, maximum: 100, default: 42 },
+          titledSingleSelectEnum: { oneOf: expect.arrayContaining([HERO]) },
+          titledMultipleSelectEnum: { items: { anyOf: expect.arrayContaining([FISH]) } },
+          legacyTitledEnum: { enumNames: ['Cats', 'Dogs', 'Birds', 'Fish', 'Reptiles'] },
+        },
+        required: ['name'],
+      },
+    });
+    for (const line of [
+      '- Name: Ada Lovelace',
+      '- Agreed to terms: true',
+      '- Email: ada@example.org',
+      '- Favorite Integer: 36',
+    ]) {
+      expect(allText(result)).toContain(line);
+    }
+    expect(await wire.resultTypes('tools/call')).toEqual(['input_required', 'complete']);
+  });
+
+  test.each([
+    { action: 'decline', says: 'User declined to provide the requested information' },
+    { action: 'cancel', says: 'User cancelled the elicitation dialog' },
+  ] as const)('the server hears $action from a user who chose it', async ({ action, says }) => {
+    const { client } = await stage.connect({ elicitation: () => ({ action }) });
+
+    const result = await client.callTool({ name: 'trigger-elicitation-request' });
+
+    expect(allText(result)).toContain(says);
+  });
+
+  test.each([
+    { action: 'accept', says: 'User completed the URL elicitation flow' },
+    { action: 'decline', says: 'User declined to open the URL' },
+  ] as const)('a user is sent to a URL, and $action reaches the server', async (choice) => {
+    const { client, questions } = await stage.connect({
+      elicitation: () => ({ action: choice.action }),
+    });
+
+    const result = await client.callTool({
+      name: 'trigger-url-elicitation',
+      arguments: { url: 'https://example.org/pay?order=7', message: 'Pay, please' },
+    });
+
+    expect(questions.map(({ params }) => params)).toEqual([
+      expect.objectContaining({
+        mode: 'url',
+        url: 'https://example.org/pay?order=7',
+        message: 'Pay, please',
+      }),
+    ]);
+    expect(allText(result)).toContain(choice.says);
+  });
+
+  test('a URL that the server demands by an error is asked for, and the call goes on after it', async () => {
+    const { client, questions } = await stage.connect({
+      elicitation: () => ({ action: 'accept' }),
+    });
+
+    const result = await client.callTool({
+      name: 'trigger-url-elicitation',
+      arguments: { url: 'https://example.org/after', errorPath: true },
+    });
+
+    expect(questions.map(({ params }) => params)).toEqual([
+      expect.objectContaining({ mode: 'url', url: 'https://modelcontextprotocol.io' }),
+      expect.objectContaining({ mode: 'url', url: 'https://example.org/after' }),
+    ]);
+    expect(allText(result)).toContain('URL: https://example.org/after');
+  });
+
+  test('a model of the client samples what the server asks for', async () => {
+    const { client, questions } = await stage.connect({
+      sampling: ({ maxTokens }) => sampled(`a haiku in ${maxTokens} tokens`),
+    });
+
+    const result = await client.callTool({
+      name: 'trigger-sampling-request',
+      arguments: { prompt: 'Write a haiku', maxTokens: 17 },
+    });
+
+    expect(questions).toHaveLength(1);
+    expect(questions[0]?.params).toMatchObject({
+      messages: [{ role: 'user', content: { text: expect.stringContaining('Write a haiku') } }],
+      systemPrompt: 'You are a helpful test server.',
+      maxTokens: 17,
+      temperature: 0.7,
+    });
+    const [, json = ''] = onlyText(result).split('LLM sampling result: \n');
+    expect(JSON.parse(json)).toEqual(sampled('a haiku in 17 tokens'));
+  });
+
+  test('the roots of the client stand in the result', async () => {
+    const { client, questions } = await stage.connect({
+      roots: [{ uri: 'file:///home/ada', name: 'Home' }, { uri: 'file:///srv/data' }],
+    });
+
+    const result = await client.callTool({ name: 'get-roots-list' });
+
+    // The server may ask twice: it also looks for roots by itself soon after a session began.
+    expect(questions.length).toBeGreaterThanOrEqual(1);
+    expect(new Set(questions.map(({ method }) => method))).toEqual(new Set(['roots/list']));
+    expect(onlyText(result)).toContain(
+      'Current MCP Roots (2 total):\n\n1. Home\n   URI: file:///home/ada\n\n' +
+        '2. Unnamed Root\n   URI: file:///srv/data',
+    );
+  });
+
+  test('twenty forms of one user that wait at once are each answered once', async () => {
+    const barrier = new Barrier(TWENTY.length);
+    const { client, questions } = await stage.connect({
+      elicitation: async () => ({
+        action: 'accept',
+        content: { name: `Person ${await barrier.arrive()}` },
+      }),
+    });
+
+    const results = await Promise.all(
+      TWENTY.map(() => client.callTool({ name: 'trigger-elicitation-request' })),
+    );
+
+    expect(questions).toHaveLength(TWENTY.length);
+    expect(new Set(results.map(nameIn))).toEqual(new Set(TWENTY.map((n) => `Person ${n}`)));
+  });
+
+  test('twenty questions that differ and wait at once bring each answer to its own call', async () => {
+    const barrier = new Barrier(TWENTY.length);
+    const { client } = await stage.connect({
+      elicitation: async (params) => {
+        await barrier.arrive();
+        const even = 'url' in params && Number(params.url.split('/').at(-1)) % 2 === 0;
+        return { action: even ? 'accept' : 'decline' };
+      },
+    });
+
+    const results = await Promise.all(
+      TWENTY.map((n) =>
+        client.callTool({
+          name: 'trigger-url-elicitation',
+          arguments: { url: `https://example.org/${n}`, elicitationId: `visit-${n}` },
+        }),
+      ),
+    );
+
+    for (const [n, result] of results.entries()) {
+      expect(allText(result)).toContain(n % 2 === 0 ? 'User completed' : 'User declined');
+      expect(allText(result)).toMatch(new RegExp(`Elicitation ID: visit-${n}\\b`));
+    }
+  });
+
+  test('twenty users who are asked at once each find their own answer in their own result', async () => {
+    const barrier = new Barrier(TWENTY.length);
+    const users = await Promise.all(
+      TWENTY.map((n) =>
+        stage.connect({
+          elicitation: async () => {
+            await barrier.arrive();
+            return { action: 'accept', content: { name: `User ${n}` } };
+          },
+        }),
+      ),
+    );
+
+    const results = await Promise.all(
+      users.map(({ client }) => client.callTool({ name: 'trigger-elicitation-request' })),
+    );
+
+    expect(results.map(nameIn)).toEqual(TWENTY.map((n) => `User ${n}`));
+  });
+});
