@@ -145,7 +145,7 @@ function withoutNull(
 ): { schema: JsonObject; nullable: boolean } {
   if (Array.isArray(schema['type'])) {
     const types = schema['type'].filter((type) => type !== 'null');
-    const nullable = types.length < schema['type'].length;
+    const nullable = types.length < schema['type'].length && !excludesNull(schema);
     const [only] = types;
     if (types.length === 1 && only !== undefined) {
       const rest = Array.isArray(schema['enum'])
@@ -163,6 +163,13 @@ function withoutNull(
     if (inner !== null) return { schema: { ...inner, ...beside }, nullable: true };
   }
   return { schema, nullable: false };
+}
+
+/** A list of types is not all there is: what names its values allows `null` only by naming it. */
+function excludesNull(schema: JsonObject): boolean {
+  const { enum: choices } = schema;
+  if (Array.isArray(choices)) return !choices.includes(null);
+  return ['const', 'oneOf', 'anyOf'].some((keyword) => Object.hasOwn(schema, keyword));
 }
 
 function primitive(schema: JsonObject): Property {
@@ -256,9 +263,36 @@ function asked(
   const kept: JsonObject = { type };
   for (const keyword of keywords) {
     const value = schema[keyword];
-    if (value !== undefined && value !== null) kept[keyword] = value;
+    if (value !== undefined && fits(keyword, type, value)) kept[keyword] = value;
   }
   return { type: 'asked', schema: kept, inverse: SAME };
+}
+
+/** Older revisions leave these keywords open or free; a strict client fails over one of another type. */
+function fits(keyword: string, type: string, value: JsonValue): boolean {
+  switch (keyword === 'default' ? `default ${type}` : keyword) {
+    case 'minimum':
+    case 'maximum':
+    case 'default number':
+    case 'default integer':
+      return isNumber(value);
+    case 'minLength':
+    case 'maxLength':
+    case 'minItems':
+    case 'maxItems':
+      return Number.isInteger(value);
+    case 'default boolean':
+      return typeof value === 'boolean';
+    case 'enumNames':
+    case 'default array':
+      return Array.isArray(value) && value.every((item) => typeof item === 'string');
+    case 'title':
+    case 'description':
+    case 'default string':
+      return typeof value === 'string';
+    default:
+      return true;
+  }
 }
 
 function titledChoice(alternatives: JsonValue | undefined): JsonObject[] | null {
