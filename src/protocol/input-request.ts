@@ -25,9 +25,11 @@ export type InputRequest = { method: string; params: JsonObject };
 export type AnswerTranslation =
   | { readonly kind: 'elicitation-form'; readonly inverse: SchemaInverse }
   | { readonly kind: 'elicitation-url' }
-  /** Whether the server takes a list of content blocks (2025-11-25, when it sent tools). */
-  | { readonly kind: 'sampling'; readonly blocks: 'many' | 'one' }
+  | { readonly kind: 'sampling'; readonly blocks: SamplingBlocks }
   | { readonly kind: 'roots' };
+
+/** A list of content blocks (2025-11-25, when the server sent tools), or one; audio since 2025-03-26. */
+export type SamplingBlocks = 'many' | 'one' | 'oneWithoutAudio';
 
 export type ServerRequestTranslation =
   | {
@@ -182,12 +184,13 @@ function sampling(
       isJsonObject(tool) ? without(tool, ['execution']) : tool,
     );
   }
+  const one = isAtLeast(revision, '2025-03-26') ? 'one' : 'oneWithoutAudio';
   const many = withTools && isAtLeast(revision, '2025-11-25');
   return {
     type: 'surface',
     kind: 'sampling',
     request: { method: 'sampling/createMessage', params: shown },
-    back: { kind: 'sampling', blocks: many ? 'many' : 'one' },
+    back: { kind: 'sampling', blocks: many ? 'many' : one },
   };
 }
 
@@ -246,7 +249,7 @@ function isFormValue(value: JsonValue): boolean {
   return ['string', 'number', 'boolean'].includes(typeof value);
 }
 
-function sampled(value: JsonObject, blocks: 'many' | 'one'): AnswerReading {
+function sampled(value: JsonObject, blocks: SamplingBlocks): AnswerReading {
   const { role, content, model } = value;
   if (role !== 'user' && role !== 'assistant') {
     return illFormed('"role" must be "user" or "assistant"');
@@ -256,10 +259,13 @@ function sampled(value: JsonObject, blocks: 'many' | 'one'): AnswerReading {
   if (!list.every(isContentBlock)) {
     return illFormed('"content" must be a content block or a list of them');
   }
-  if (blocks === 'many' || !Array.isArray(content)) return respond(plainResult(value));
+  if (blocks === 'many') return respond(plainResult(value));
   const single = asOneBlock(list);
-  if (single !== null) return respond({ ...plainResult(value), content: single });
-  const message = 'The answer has several content blocks; this server takes one';
+  const types: JsonValue[] = blocks === 'one' ? ['text', 'image', 'audio'] : ['text', 'image'];
+  if (single !== null && types.includes(single['type'] ?? null)) {
+    return respond({ ...plainResult(value), content: single });
+  }
+  const message = `The answer's content is not one block of ${types.join(', ')}: this server takes no other`;
   return { type: 'respond', reply: { error: { code: ErrorCode.internalError, message } } };
 }
 
@@ -280,7 +286,8 @@ function listed(value: JsonObject): AnswerReading {
   const { roots: given } = value;
   if (!Array.isArray(given)) return illFormed('"roots" must be a list');
   const wrong = given.findIndex(
-    (root) => !isJsonObject(root) || !String(root['uri']).startsWith('file://'),
+    (root) =>
+      !isJsonObject(root) || typeof root['uri'] !== 'string' || !root['uri'].startsWith('file://'),
   );
   if (wrong >= 0) return illFormed(`roots[${wrong}].uri must be a file:// URI`);
   return respond(plainResult(value));

@@ -18,9 +18,5 @@ export function objectMember(object: JsonObject, member: string): JsonObject | u
 
 /** A copy of the object without the named members. */
 export function without(object: JsonObject, members: readonly string[]): JsonObject {
-  const copy: JsonObject = {};
-  for (const [member, value] of Object.entries(object)) {
-    if (!members.includes(member)) copy[member] = value;
-  }
-  return copy;
+  return Object.fromEntries(Object.entries(object).filter(([member]) => !members.includes(member)));
 }

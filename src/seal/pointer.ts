@@ -110,7 +110,10 @@ const answerTranslation = z.discriminatedUnion('kind', [
     inverse: z.array(z.tuple([z.string(), propertyInverse])),
   }),
   z.strictObject({ kind: z.literal('elicitation-url') }),
-  z.strictObject({ kind: z.literal('sampling'), blocks: z.enum(['many', 'one']) }),
+  z.strictObject({
+    kind: z.literal('sampling'),
+    blocks: z.enum(['many', 'one', 'oneWithoutAudio']),
+  }),
   z.strictObject({ kind: z.literal('roots') }),
 ]);
 
