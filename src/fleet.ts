@@ -10,6 +10,7 @@ import type { Config } from './config/config.ts';
 import { listen } from './listen.ts';
 import { DirectoryUnavailable, type Directory } from './lot/directory.ts';
 import { createRedisDirectory } from './lot/redis-directory.ts';
+import type { OpenAnswers } from './open-answers.ts';
 import type { Log } from './ops/log.ts';
 import { RelayClient } from './relay/relay-client.ts';
 import { createRelayServer } from './relay/relay-server.ts';
@@ -32,6 +33,12 @@ export type RelayedRetry = (
   leg: Leg,
 ) => Promise<{ answer: Promise<CallAnswer> } | null>;
 
+interface Surroundings {
+  readonly openAnswers: OpenAnswers;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
 /** Beside the client's request there are its headers and what the edge read from it. */
 const RELAY_OVERHEAD_BYTES = 256 * 1024;
 
@@ -42,11 +49,12 @@ const RELAY_OVERHEAD_BYTES = 256 * 1024;
 export async function joinFleet(
   config: Config,
   retry: RelayedRetry,
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  { openAnswers, clock, log }: Surroundings,
 ): Promise<Replica> {
   const name = { id: randomId(), boot: randomId() };
   const ring = await relayRing(config);
-  const server = ring === null ? null : relayServer(config, ring, name.boot, retry, clock);
+  const server =
+    ring === null ? null : relayServer(config, ring, name.boot, retry, { openAnswers, clock });
   const clients: RelayClient[] = [];
   let directory: Directory | null = null;
   const close = async () => {
@@ -87,10 +95,10 @@ function relayServer(
   ring: KeyRing<'relay'>,
   boot: string,
   retry: RelayedRetry,
-  clock: Clock,
+  { openAnswers, clock }: Pick<Surroundings, 'openAnswers' | 'clock'>,
 ): FastifyInstance {
   const maxBodyBytes = limits.maxBodyBytes + RELAY_OVERHEAD_BYTES;
-  return createRelayServer({ ring, boot, maxBodyBytes, clock, retry });
+  return createRelayServer({ ring, boot, maxBodyBytes, openAnswers, clock, retry });
 }
 
 async function address(

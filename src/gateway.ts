@@ -8,6 +8,7 @@ import { Discovery } from './bridge/discovery.ts';
 import { Forwarder } from './bridge/forward.ts';
 import { sleep, systemClock, type Clock } from './clock.ts';
 import type { Config, RouteConfig } from './config/config.ts';
+import { drainCalls } from './drain.ts';
 import { ClientErrors } from './edge/client-error.ts';
 import { CLIENT_TIMEOUTS, cutWhenStalled, type ClientTimeouts } from './edge/client-timeouts.ts';
 import { serveRoute, type EdgeRoute } from './edge/edge.ts';
@@ -18,6 +19,7 @@ import { isLoopbackHost } from './edge/origin.ts';
 import { callerOf } from './identity/identity.ts';
 import { listen } from './listen.ts';
 import { MemoryLot } from './lot/memory-lot.ts';
+import { OpenAnswers } from './open-answers.ts';
 import { createAdmin, type Readiness } from './ops/admin.ts';
 import { countedLog } from './ops/counted-log.ts';
 import type { Log } from './ops/log.ts';
@@ -58,6 +60,7 @@ interface Shared {
   readonly lot: MemoryLot<Call>;
   readonly sealer: Sealer;
   readonly replica: Replica;
+  readonly openAnswers: OpenAnswers;
 }
 
 /** One route with everything that serves it. */
@@ -103,12 +106,14 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     const route = routes.find(({ config: { id: own } }) => own === id);
     return route === undefined ? null : route.bridge.relayed(request, leg);
   };
-  replica = await joinFleet(config, retry, { clock, log });
+  const openAnswers = new OpenAnswers();
+  replica = await joinFleet(config, retry, { openAnswers, clock, log });
   const shared: Shared = {
     config,
     clock,
     log,
     replica,
+    openAnswers,
     lot: new MemoryLot<Call>({
       maxParked: config.limits.maxParkedCalls,
       maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
@@ -147,7 +152,14 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     const drain = async () => {
       if (draining) return;
       draining = true;
-      await finishCalls(routes, shared);
+      await drainCalls({
+        bridges: routes.map(({ bridge }) => bridge),
+        openAnswers,
+        drain: config.drain,
+        graceMs: CANCEL_GRACE_MS,
+        clock,
+        log,
+      });
       await close();
     };
     return { url, adminUrl, drain, close };
@@ -156,22 +168,6 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     throw error;
   }
 }
-
-/** The phases of a drain, each within its bound. */
-async function finishCalls(routes: readonly Route[], shared: Shared): Promise<void> {
-  const { clock, config, log } = shared;
-  const running = () => routes.reduce((sum, { bridge }) => sum + bridge.running, 0);
-  log.event('gateway.draining', { running: running(), parked: shared.lot.parked });
-  await sleep(clock, config.drain.delayMs);
-  for (const { bridge } of routes) bridge.stopTaking();
-  const untilMs = clock.now() + config.drain.timeoutMs;
-  while (running() > 0 && clock.now() < untilMs) await sleep(clock, DRAIN_LOOK_MS);
-  for (const { bridge } of routes) bridge.endAll();
-  const graceUntilMs = clock.now() + CANCEL_GRACE_MS;
-  while (running() > 0 && clock.now() < graceUntilMs) await sleep(clock, DRAIN_LOOK_MS);
-}
-
-const DRAIN_LOOK_MS = 50;
 
 async function sealerOf(config: Config, clock: Clock, log: Log): Promise<Sealer> {
   const configured = config.seal.keys.map(({ kid, key }) => ({
@@ -359,6 +355,7 @@ function serveMcp(
     commitAfterMs: config.edge.commitAfterMs,
     keepAliveMs: config.edge.keepAliveMs,
     maxBufferedBytes: MAX_BUFFERED_BYTES,
+    openAnswers: shared.openAnswers,
     clock,
     log,
     observe: (name, method, { status, code }, ms) => {

@@ -5,9 +5,12 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../clock.ts';
 import type { CallAnswer, Caller, EdgeRequest, Leg } from '../bridge/leg.ts';
+import type { OpenAnswers } from '../open-answers.ts';
 import type { Log } from '../ops/log.ts';
+import type { ClientRequestId } from '../protocol/ids.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import type { JsonObject } from '../protocol/json.ts';
+import type { ListenLeg } from '../subscriptions/subscriptions.ts';
 import { AnswerWriter, sendJson, type Answered } from './answer.ts';
 import { readModernRequest, type LadderPolicy, type ModernRequest } from './ladder.ts';
 import { methodGate, serviceOf } from './methods.ts';
@@ -25,6 +28,12 @@ export interface EdgeRoute {
   readonly discover: (request: EdgeRequest) => Promise<CallAnswer>;
   readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallAnswer>;
   readonly call: (request: EdgeRequest, leg: Leg) => Promise<CallAnswer>;
+  /** Serves a listener for as long as it listens. */
+  readonly listen: (
+    request: EdgeRequest,
+    id: ClientRequestId,
+    leg: ListenLeg,
+  ) => Promise<CallAnswer>;
   /** Hands a request whose body was read to the pass-through. */
   readonly passThrough: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 }
@@ -34,6 +43,7 @@ export interface EdgeOptions {
   readonly commitAfterMs: number;
   readonly keepAliveMs: number;
   readonly maxBufferedBytes: number;
+  readonly openAnswers: OpenAnswers;
   readonly clock: Clock;
   readonly log: Log;
   readonly observe: (route: string, method: string, answered: Answered, ms: number) => void;
@@ -97,23 +107,31 @@ async function serve(
   const edgeRequest = toEdgeRequest(modern, caller);
   const gate = methodGate(modern.method, route.capabilities(edgeRequest));
   if (gate !== null) return reject(reply, { ...gate, id: modern.id });
+  options.openAnswers.add(reply.raw);
   const writer = new AnswerWriter(reply.raw, {
     id: modern.id,
     commitAfterMs: options.commitAfterMs,
     keepAliveMs: options.keepAliveMs,
     jsonOnly: modern.accepts === 'json',
-    maxBufferedBytes: options.maxBufferedBytes,
+    maxBufferedBytes: listens ? options.maxListenerBufferedBytes : options.maxBufferedBytes,
     clock: options.clock,
   });
-  const answer = await outcomeOf(edgeRequest, writer, route, options);
+  const answer = await outcomeOf(edgeRequest, modern.id, writer, route, options);
   if (writer.closed.aborted) return;
   const answered = writer.finish(answer);
   options.observe(route.id, modern.method, answered, options.clock.now() - startedAtMs);
 }
 
+/** What is listened for comes as a stream or not at all. */
+const NO_STREAM = {
+  httpStatus: 406,
+  error: { code: ErrorCode.invalidRequest, message: 'Accept must list text/event-stream' },
+};
+
 async function outcomeOf(
   request: EdgeRequest,
-  leg: Leg,
+  id: ClientRequestId,
+  leg: ListenLeg,
   route: EdgeRoute,
   { log }: EdgeOptions,
 ): Promise<CallAnswer> {
@@ -123,6 +141,8 @@ async function outcomeOf(
         return await route.discover(request);
       case 'interactive':
         return await route.call(request, leg);
+      case 'listen':
+        return await route.listen(request, id, leg);
       default:
         return await route.forward(request, leg.closed);
     }

@@ -7,6 +7,7 @@ import fastify, { type FastifyInstance } from 'fastify';
 import type { CallAnswer, EdgeRequest, Leg } from '../bridge/leg.ts';
 import type { Clock, Timer } from '../clock.ts';
 import type { JsonObject } from '../protocol/json.ts';
+import type { OpenAnswers } from '../open-answers.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import { readRelayRequest, writeRelayLine } from './relay-message.ts';
 import { isRelayToken } from './relay-token.ts';
@@ -16,6 +17,7 @@ export interface RelayServerOptions {
   /** This process, as pointers name it. */
   readonly boot: string;
   readonly maxBodyBytes: number;
+  readonly openAnswers: OpenAnswers;
   readonly clock: Clock;
   /** Serves a retry of the route, or gives `null` when its call is not here. */
   readonly retry: (
@@ -53,6 +55,7 @@ export function createRelayServer(options: RelayServerOptions): FastifyInstance 
     const served = await retry(message.route, message.request, leg);
     if (served === null) return reply.code(404).send();
     reply.hijack();
+    options.openAnswers.add(reply.raw);
     leg.begin();
     leg.finish(await served.answer);
     return reply;

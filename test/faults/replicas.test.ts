@@ -8,12 +8,16 @@ import {
   answersOf,
   greeter,
   legacyServer,
+  replica,
   replicas,
+  roundRobin,
   slowGreeter,
+  stopAfterTest,
   text,
 } from '../fixtures/fault-ground.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
 import { callTool } from '../fixtures/modern-client.ts';
+import { connectModernClient } from '../fixtures/official-client.ts';
 
 describe('a retry that lands on another replica', () => {
   test('reaches the owner, which answers', async () => {
@@ -205,4 +209,36 @@ describe('an owner that is killed while the answers are upstream', () => {
     expect(text(await retried)).toBe('Hello Ada');
     expect(effects).toEqual(['Ada']);
   });
+});
+
+test('fifty parked calls behind a round-robin front all complete, with a replica restarted in the middle', async () => {
+  const { effects, tools } = greeter();
+  const legacy = await legacyServer({ tools, keepsEvents: true });
+  const [one, other] = await replicas(legacy, 2);
+  const front = await roundRobin([one, other]);
+  const mayAnswer = Promise.withResolvers<void>();
+  let asked = 0;
+  const allAsked = Promise.withResolvers<void>();
+  const calls = Array.from({ length: 50 }, async (_, who) => {
+    const client = await connectModernClient(front.url, async () => {
+      asked += 1;
+      if (asked === 50) allAsked.resolve();
+      await mayAnswer.promise;
+      return { name: `caller ${who}` };
+    });
+    stopAfterTest(() => client.close());
+    return client.callTool({ name: 'greet', arguments: {} });
+  });
+  await allAsked.promise;
+  const fresh = await replica(legacy);
+  front.use([other.url, fresh.url]);
+  await one.drain();
+  mayAnswer.resolve();
+  const results = await Promise.all(calls);
+  const expected = Array.from({ length: 50 }, (_, who) => `Hello caller ${who}`);
+  expect(results.map(({ content }) => (content as { text: string }[])[0]?.text)).toEqual(expected);
+  expect(effects).toHaveLength(50);
+  // Until here an idle session may wait for the next call.
+  await Promise.all([other.drain(), fresh.drain()]);
+  await legacy.isLeft();
 });

@@ -1,0 +1,37 @@
+/** The phases of leaving: unready, no new calls, calls finished or handed over, answers delivered. */
+import type { Bridge } from './bridge/bridge.ts';
+import { sleep, type Clock } from './clock.ts';
+import type { DrainConfig } from './config/config.ts';
+import type { OpenAnswers } from './open-answers.ts';
+import type { Log } from './ops/log.ts';
+
+export interface Draining {
+  readonly bridges: readonly Bridge[];
+  readonly openAnswers: OpenAnswers;
+  readonly drain: DrainConfig;
+  /** How long what was ended may take to tell its server and its client, in ms. */
+  readonly graceMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+const LOOK_EVERY_MS = 50;
+
+/** Resolves when nothing is left to do for any client, or when the time for it is over. */
+export async function drainCalls(draining: Draining): Promise<void> {
+  const { bridges, openAnswers, drain, graceMs, clock, log } = draining;
+  const sum = (count: (bridge: Bridge) => number) =>
+    bridges.reduce((total, bridge) => total + count(bridge), 0);
+  const running = () => sum((bridge) => bridge.running);
+  log.event('gateway.draining', { running: running(), parked: sum((bridge) => bridge.parked) });
+  await sleep(clock, drain.delayMs);
+  for (const bridge of bridges) bridge.stopTaking();
+  await until(() => running() + openAnswers.count === 0, drain.timeoutMs, clock);
+  for (const bridge of bridges) bridge.endAll();
+  await until(() => running() + openAnswers.count === 0, graceMs, clock);
+}
+
+async function until(isOver: () => boolean, atMostMs: number, clock: Clock): Promise<void> {
+  const deadlineMs = clock.now() + atMostMs;
+  while (!isOver() && clock.now() < deadlineMs) await sleep(clock, LOOK_EVERY_MS);
+}

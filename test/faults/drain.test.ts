@@ -1,0 +1,141 @@
+/** A replica is told to stop: what it holds goes on elsewhere, is finished, or is told. */
+import { describe, expect, test } from 'vitest';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  reasonOf,
+  replica,
+  replicas,
+  roundRobin,
+  slowGreeter,
+  stateOf,
+  text,
+} from '../fixtures/fault-ground.ts';
+import { callTool } from '../fixtures/modern-client.ts';
+import { connectModernClient } from '../fixtures/official-client.ts';
+
+describe('a call that another replica can take up', () => {
+  test('is let go while it is parked, and goes on there', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const [one, other] = await replicas(legacy, 2);
+    const asked = await callTool(one.url, 'greet');
+    expect(await one.drain()).toBe(0);
+    expect(legacy.methods()).not.toContain('notifications/cancelled');
+    const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+    expect(text(done)).toBe('Hello Ada');
+    expect(other.rungs()).toEqual(['reattach']);
+    expect(effects).toEqual(['Ada']);
+  });
+
+  test('is handed over while it is at work: its client is told to call again', async () => {
+    const { effects, tools, finish } = slowGreeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const [one, other] = await replicas(legacy, 2);
+    const asked = await callTool(one.url, 'greet');
+    const answers = answersOf(asked, 'Ada');
+    const working = callTool(one.url, 'greet', answers);
+    await legacy.saw('response');
+    expect(await one.drain()).toBe(0);
+    const told = await working;
+    expect(told.response.result).toMatchObject({ resultType: 'input_required', inputRequests: {} });
+    const retried = callTool(other.url, 'greet', { requestState: stateOf(told) });
+    finish();
+    expect(text(await retried)).toBe('Hello Ada');
+    expect(effects).toEqual(['Ada']);
+  });
+});
+
+describe('a call that nobody else can take up', () => {
+  test('is finished, when it can be in time', async () => {
+    const { tools, finish } = slowGreeter();
+    const legacy = await legacyServer({ tools });
+    const config = { drain: { delay: '0s', timeout: '20s' } };
+    const [one] = await replicas(legacy, 1, { config });
+    const asked = await callTool(one.url, 'greet');
+    const working = callTool(one.url, 'greet', answersOf(asked, 'Ada'));
+    await legacy.saw('response');
+    const gone = one.drain();
+    await one.saw('gateway.draining');
+    finish();
+    expect(text(await working)).toBe('Hello Ada');
+    expect(await gone).toBe(0);
+  });
+
+  test('is cancelled when it cannot, and its client is told why', async () => {
+    const { tools } = slowGreeter();
+    const legacy = await legacyServer({ tools });
+    const config = { drain: { delay: '0s', timeout: '100ms' } };
+    const [one] = await replicas(legacy, 1, { config });
+    const asked = await callTool(one.url, 'greet');
+    const working = callTool(one.url, 'greet', answersOf(asked, 'Ada'));
+    await legacy.saw('response');
+    expect(await one.drain()).toBe(0);
+    expect(reasonOf(await working)).toBe('draining');
+    await legacy.saw('notifications/cancelled');
+  });
+
+  test('is cancelled while it is parked, and its retry elsewhere is told that it is lost', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools });
+    const [one, other] = await replicas(legacy, 2);
+    const asked = await callTool(one.url, 'greet');
+    expect(await one.drain()).toBe(0);
+    await legacy.saw('notifications/cancelled');
+    const retried = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+    expect(reasonOf(retried)).toBe('call_lost');
+    expect(effects).toEqual(['cancel']);
+  });
+});
+
+test('new calls are refused while a replica drains, and readiness says so', async () => {
+  const { tools, finish } = slowGreeter();
+  const legacy = await legacyServer({ tools });
+  const config = { drain: { delay: '0s', timeout: '20s' } };
+  const [one] = await replicas(legacy, 1, { config });
+  const asked = await callTool(one.url, 'greet');
+  const working = callTool(one.url, 'greet', answersOf(asked, 'Ada'));
+  await legacy.saw('response');
+  const gone = one.drain();
+  await one.saw('gateway.draining');
+  expect((await fetch(`${one.adminUrl}/readyz`)).status).toBe(503);
+  const refused = await callTool(one.url, 'greet');
+  expect(reasonOf(refused)).toBe('overloaded');
+  finish();
+  await working;
+  await gone;
+});
+
+test('two replicas that are restarted one after the other under load fail no call', async () => {
+  const { effects, tools } = greeter();
+  const legacy = await legacyServer({ tools, keepsEvents: true });
+  const config = { drain: { delay: '300ms', timeout: '5s' } };
+  let fleet = [...(await replicas(legacy, 2, { config }))];
+  const front = await roundRobin(fleet);
+  let stopping = false;
+  const results: unknown[] = [];
+  const caller = async (who: number) => {
+    const client = await connectModernClient(front.url, () => ({ name: `caller ${who}` }));
+    while (!stopping) {
+      const result = await client.callTool({ name: 'greet', arguments: {} });
+      results.push((result.content as { text: string }[])[0]?.text);
+    }
+    await client.close();
+  };
+  const callers = Promise.all(Array.from({ length: 8 }, (_, who) => caller(who)));
+  for (const old of [...fleet]) {
+    const before = results.length;
+    const fresh = await replica(legacy, { config });
+    fleet = [...fleet.filter((one) => one !== old), fresh];
+    // As an orchestrator does it: the endpoint goes from the front, and the process is told to stop.
+    const gone = old.drain();
+    front.use(fleet.map(({ url }) => url));
+    expect(await gone).toBe(0);
+    while (results.length < before + 20) await Promise.race([callers, fresh.saw('call.ended', 1)]);
+  }
+  stopping = true;
+  await callers;
+  expect(results.filter((words) => !/^Hello caller \d$/.test(String(words)))).toEqual([]);
+  expect(effects).toHaveLength(results.length);
+});

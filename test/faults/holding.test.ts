@@ -1,0 +1,98 @@
+/** How long a connection, a stream and memory are held for a call, where the operator limits it. */
+import { describe, expect, test } from 'vitest';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  replicas,
+  stateOf,
+  text,
+} from '../fixtures/fault-ground.ts';
+import type { LegacyServerOptions } from '../fixtures/legacy-server.ts';
+import { callTool } from '../fixtures/modern-client.ts';
+import { connectModernClient } from '../fixtures/official-client.ts';
+
+describe('a call that takes longer than a connection may be held', () => {
+  const route = { calls: { maxHold: '1s' } };
+
+  test('is answered with state alone, and the next request attaches to it again', async () => {
+    const finishing = Promise.withResolvers<void>();
+    let calls = 0;
+    const tools: LegacyServerOptions['tools'] = {
+      work: async () => {
+        calls += 1;
+        await finishing.promise;
+        return 'done';
+      },
+    };
+    const legacy = await legacyServer({ tools });
+    const [one, other] = await replicas(legacy, 2, { route });
+    const held = await callTool(one.url, 'work');
+    expect(held.response.result).toMatchObject({ resultType: 'input_required', inputRequests: {} });
+    const again = await callTool(other.url, 'work', { requestState: stateOf(held) });
+    expect(again.response.result.resultType).toBe('input_required');
+    const last = callTool(one.url, 'work', { requestState: stateOf(again) });
+    finishing.resolve();
+    expect(text(await last)).toBe('done');
+    expect(calls).toBe(1);
+  });
+
+  test('comes through for a client that knows nothing of it', async () => {
+    let finish = () => {};
+    const tools: LegacyServerOptions['tools'] = {
+      work: () => new Promise((resolve) => (finish = () => resolve('done'))),
+    };
+    const legacy = await legacyServer({ tools });
+    const [gateway] = await replicas(legacy, 1, { route });
+    const client = await connectModernClient(gateway.url, () => ({}));
+    const called = client.callTool({ name: 'work', arguments: {} });
+    await gateway.saw('call.parked');
+    finish();
+    expect((await called).content).toEqual([{ type: 'text', text: 'done' }]);
+    await client.close();
+  });
+});
+
+describe('a parked call that is released', () => {
+  const route = { parking: { release: 'when-resumable' } };
+
+  test('holds nothing here, and is taken up when its answer comes, on any replica', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const [one, other] = await replicas(legacy, 2, { route });
+    const [first, second] = [await callTool(one.url, 'greet'), await callTool(one.url, 'greet')];
+    await one.saw('call.ended', 2);
+    expect(await one.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(0);
+    expect(legacy.sessions).toBe(2);
+    const here = await callTool(one.url, 'greet', answersOf(first, 'Ada'));
+    const elsewhere = await callTool(other.url, 'greet', answersOf(second, 'Eve'));
+    expect([here, elsewhere].map(text)).toEqual(['Hello Ada', 'Hello Eve']);
+    expect([one.rungs(), other.rungs()]).toEqual([['reattach'], ['reattach']]);
+    expect(effects).toEqual(['Ada', 'Eve']);
+  });
+
+  test('stays where the server keeps no events', async () => {
+    const { tools } = greeter();
+    const [one] = await replicas(await legacyServer({ tools }), 1, { route });
+    const asked = await callTool(one.url, 'greet');
+    expect(await one.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(1);
+    expect(text(await callTool(one.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+    expect(one.rungs()).toEqual(['here']);
+  });
+});
+
+test('when all calls have ended, no connection and no session is left', async () => {
+  const { tools } = greeter();
+  const legacy = await legacyServer({ tools, keepsEvents: true });
+  const [one, other] = await replicas(legacy, 2);
+  const asked = await Promise.all(Array.from({ length: 20 }, () => callTool(one.url, 'greet')));
+  await Promise.all(
+    asked.map((each, index) =>
+      callTool([one, other][index % 2]!.url, 'greet', answersOf(each, `${index}`)),
+    ),
+  );
+  await one.saw('call.ended', 20);
+  await legacy.isLeft();
+  expect(await one.metric('mrtr_gateway_sessions{route="mcp"}')).toBe(0);
+  expect(await one.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(0);
+});

@@ -1,0 +1,146 @@
+/** The legacy server, or the way to it, fails while a call is parked or at work. */
+import { describe, expect, test } from 'vitest';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  reasonOf,
+  replicas,
+  slowGreeter,
+  text,
+} from '../fixtures/fault-ground.ts';
+import { askName, LegacyServer, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
+import { callTool } from '../fixtures/modern-client.ts';
+
+const callsOf = (legacy: LegacyServer) =>
+  legacy.methods().filter((method) => method === 'tools/call').length;
+
+describe('a stream that breaks while its call is parked', () => {
+  test('is taken up again, where the server keeps its events', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const [gateway] = await replicas(legacy, 1);
+    const asked = await callTool(gateway.url, 'greet');
+    legacy.cut();
+    const done = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
+    expect(text(done)).toBe('Hello Ada');
+    expect(effects).toEqual(['Ada']);
+    expect(callsOf(legacy)).toBe(1);
+  });
+
+  test('ends the call where the server keeps nothing, and the retry is told so', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools });
+    const [gateway] = await replicas(legacy, 1);
+    const asked = await callTool(gateway.url, 'greet');
+    legacy.cut();
+    const done = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
+    expect(reasonOf(done)).toBe('call_lost');
+    expect(effects).toEqual([]);
+  });
+
+  test('and that of a tool that may be called anew is replayed', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools });
+    const route = { continuation: { replay: { tools: ['greet'] } } };
+    const [gateway] = await replicas(legacy, 1, { route });
+    const asked = await callTool(gateway.url, 'greet');
+    legacy.cut();
+    const done = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
+    expect(text(done)).toBe('Hello Ada');
+    expect(gateway.rungs()).toEqual(['replay']);
+    expect(effects).toEqual(['Ada']);
+  });
+});
+
+test('a stream that breaks after the answers is taken up again, and the effect is there once', async () => {
+  const { effects, tools, finish } = slowGreeter();
+  const legacy = await legacyServer({ tools, keepsEvents: true });
+  const [gateway] = await replicas(legacy, 1);
+  const asked = await callTool(gateway.url, 'greet');
+  const retried = callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
+  await legacy.saw('response');
+  legacy.cut();
+  finish();
+  expect(text(await retried)).toBe('Hello Ada');
+  expect(effects).toEqual(['Ada']);
+});
+
+test('a server that closes its stream on purpose, to be polled, is polled', async () => {
+  const tools: LegacyServerOptions['tools'] = {
+    greet: async (call) => {
+      const name = askName(call);
+      call.extra.closeSSEStream?.();
+      const given = await name;
+      call.extra.closeSSEStream?.();
+      return `Hello ${given}`;
+    },
+  };
+  const legacy = await legacyServer({ tools, keepsEvents: true });
+  const [gateway] = await replicas(legacy, 1);
+  const asked = await callTool(gateway.url, 'greet');
+  expect(asked.response.result.resultType).toBe('input_required');
+  const done = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
+  expect(text(done)).toBe('Hello Ada');
+  expect(callsOf(legacy)).toBe(1);
+});
+
+describe('a server that is started anew', () => {
+  test('has lost the parked call, which the retry is told; the next call works', async () => {
+    const { effects, tools } = greeter();
+    const first = await LegacyServer.start({ tools });
+    const { port } = first;
+    const [gateway] = await replicas(first, 1);
+    const asked = await callTool(gateway.url, 'greet');
+    await first.stop();
+    await legacyServer({ tools, port });
+    const lost = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
+    expect(reasonOf(lost)).toBe('call_lost');
+    const again = await callTool(gateway.url, 'greet');
+    const done = await callTool(gateway.url, 'greet', answersOf(again, 'Eve'));
+    expect(text(done)).toBe('Hello Eve');
+    expect(effects).toEqual(['Eve']);
+  });
+
+  test('gets the parked call once more, where the tool may be called anew', async () => {
+    const { effects, tools } = greeter();
+    const first = await LegacyServer.start({ tools });
+    const { port } = first;
+    const route = { continuation: { replay: { tools: ['greet'] } } };
+    const [gateway] = await replicas(first, 1, { route });
+    const asked = await callTool(gateway.url, 'greet');
+    await first.stop();
+    const second = await legacyServer({ tools, port });
+    const done = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
+    expect(text(done)).toBe('Hello Ada');
+    expect([callsOf(second), effects]).toEqual([1, ['Ada']]);
+  });
+});
+
+test('sessions that the server forgets while a call is parked lose it, and the retry is told so', async () => {
+  const { effects, tools } = greeter();
+  const legacy = await legacyServer({ tools, keepsEvents: true });
+  const [gateway] = await replicas(legacy, 1);
+  const asked = await callTool(gateway.url, 'greet');
+  await legacy.forget();
+  const done = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
+  expect(reasonOf(done)).toBe('call_lost');
+  expect(effects).toEqual([]);
+});
+
+test('a server that lost patience is called anew, where the tool may be, and the answer counts', async () => {
+  let patience = new AbortController();
+  const tools: LegacyServerOptions['tools'] = {
+    greet: async (call) => `Hello ${await askName(call, 'Your name?', 'name', patience.signal)}`,
+  };
+  const legacy = await legacyServer({ tools });
+  const route = { continuation: { replay: { tools: ['greet'] } } };
+  const [gateway] = await replicas(legacy, 1, { route });
+  const asked = await callTool(gateway.url, 'greet');
+  patience.abort();
+  patience = new AbortController();
+  await gateway.saw('call.settled');
+  const done = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
+  expect(text(done)).toBe('Hello Ada');
+  expect(gateway.rungs()).toEqual(['replay']);
+});
