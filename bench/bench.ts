@@ -2,17 +2,19 @@
  * Measures the gateway beside its peers in one run and prints what it found. Everything runs in
  * processes of its own, on loopback, and ends with this one.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { measureCalls, type Path } from './calls.ts';
 import { Child } from './child.ts';
-import { startGateway } from './gateway-process.ts';
+import { startGateway, whatRuns } from './gateway-process.ts';
 import { describeMachine } from './machine.ts';
 import { nginxVersion, startNginx } from './nginx.ts';
 import { readOptions, USAGE, type BenchOptions } from './options.ts';
 import { measureParked } from './parked.ts';
 import { measureQuestions } from './questions.ts';
+import { measureRelayed } from './relayed.ts';
 import { reportText, type Report } from './report.ts';
 
 const UPSTREAM = new URL('./upstream-process.ts', import.meta.url);
@@ -23,13 +25,16 @@ if (options === null) {
   console.log(USAGE);
 } else {
   const folder = await mkdtemp(join(tmpdir(), 'mrtr-gateway-bench-'));
-  try {
-    const report = await run(options, folder);
-    console.log(options.json ? JSON.stringify(report, null, 2) : reportText(report));
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
-  // Processes that are left, after a failure say, are ended on the way out.
+  // However this process ends, it takes what it has made along; the children end themselves likewise.
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  process.once('SIGINT', () => process.exit(130));
+  process.once('SIGTERM', () => process.exit(143));
+  setTimeout(() => {
+    console.error(`given up after ${options.giveUpMs / 1_000} s`);
+    process.exit(1);
+  }, options.giveUpMs).unref();
+  const report = await run(options, folder);
+  console.log(options.json ? JSON.stringify(report, null, 2) : reportText(report));
   process.exit();
 }
 
@@ -41,22 +46,25 @@ async function run(options: BenchOptions, folder: string): Promise<Report> {
   const nginx = nginxVersion();
   const { paths, stop } = await startPaths(upstream, nginx !== null, folder);
   const gateway = paths.find(({ name }) => name === 'gateway')?.origin ?? '';
-  progress('1/3 calls without questions');
+  progress('1/4 calls without questions');
   const calls = await measureCalls(paths, upstream, options.calls);
-  progress('2/3 round trip of a question');
+  progress('2/4 round trip of a question');
   const questions = await measureQuestions(gateway, upstream, options.questions);
   await stop();
-  progress('3/3 memory of parked calls');
+  progress('3/4 retries through another replica');
+  const relayed = await measureRelayed(upstream, folder, options.relay);
+  progress('4/4 memory and sockets of parked calls');
   const parked = await measureParked(upstream, folder, options.parked);
   await upstreamChild.stop();
-  return { machine, nginx, calls, parked, questions, elapsedMs: performance.now() - startedAt };
+  const elapsedMs = performance.now() - startedAt;
+  return { machine, nginx, runs: whatRuns(), calls, questions, relayed, parked, elapsedMs };
 }
 
 /** Starts every process that stands between a client and the upstream. */
 async function startPaths(upstream: string, withNginx: boolean, folder: string) {
   const blind = Child.node('the blind proxy', BLIND_PROXY, [upstream]);
   const blindOrigin = `http://127.0.0.1:${await blind.port()}`;
-  const gateway = await startGateway(upstream, folder);
+  const gateway = await startGateway({ upstreamUrl: `${upstream}/mcp`, folder });
   const nginx = withNginx ? await startNginx(upstream, folder) : null;
   const paths: Path[] = [
     { name: 'direct', origin: upstream, pid: null },

@@ -6,8 +6,8 @@ import { cpuTimeMs } from './cpu-time.ts';
 import { openLegacySession } from './legacy-session.ts';
 import { Connection, load } from './load.ts';
 import { legacyCall, modernCall } from './messages.ts';
-import type { CallsOptions } from './options.ts';
-import { percentile, spreadOf, type Spread } from './statistics.ts';
+import type { CallsOptions, LoadOptions } from './options.ts';
+import { median, percentile, ratio, spreadOf, type Spread } from './statistics.ts';
 
 export type PathName = 'direct' | 'nginx' | 'http-proxy' | 'gateway';
 
@@ -23,59 +23,71 @@ export interface Path {
 export interface PathResult {
   readonly path: PathName;
   readonly connections: number;
+  /** How many calls were timed, over all rounds. */
+  readonly calls: number;
   readonly callsPerSecond: Spread;
-  /** Calls a second as a ratio to the blind proxy's in the same repetition. */
+  /** Calls a second as a ratio to the blind proxy's in the same round. */
   readonly callsPerSecondToBlind: Spread;
-  readonly medianMs: Spread;
-  readonly p99Ms: Spread;
-  /** Beyond the direct way's in the same repetition. */
-  readonly addedMedianMs: Spread;
-  readonly addedP99Ms: Spread;
-  /** The added median as a ratio to the added median of a peer in the same repetition. */
-  readonly addedMedianToBlind: Spread;
-  readonly addedMedianToNginx: Spread | null;
+  /** Over all calls of all rounds. */
+  readonly medianMs: number;
+  readonly p99Ms: number;
+  /** Beyond the direct way's. */
+  readonly addedMedianMs: number;
+  readonly addedP99Ms: number;
+  /** The added median beside a peer's; `null` where the peer's is lost in the noise, or not there. */
+  readonly addedMedianToBlind: number | null;
+  readonly addedMedianToNginx: number | null;
   /** Processor time of the process in between for one call; `null` where it cannot be read. */
-  readonly cpuMsPerCall: Spread | null;
-  readonly cpuToBlind: Spread | null;
+  readonly cpuMsPerCall: number | null;
+  readonly cpuToBlind: number | null;
 }
 
 interface Sample {
   readonly callsPerSecond: number;
-  readonly medianMs: number;
-  readonly p99Ms: number;
-  readonly cpuMsPerCall: number | null;
+  readonly latenciesMs: readonly number[];
+  readonly cpuMs: number | null;
 }
 
 /** One sample of every path, taken one right after the other. */
-type Repetition = ReadonlyMap<PathName, Sample>;
+type Round = ReadonlyMap<PathName, Sample>;
 
-const ECHOED = 'Ljubljana';
+interface Connected {
+  readonly path: Path;
+  readonly connections: readonly Connection[];
+}
 
 export async function measureCalls(
   paths: readonly Path[],
   upstream: string,
   options: CallsOptions,
 ): Promise<PathResult[]> {
-  const most = Math.max(...options.concurrencies);
+  const most = Math.max(...options.loads.map(({ connections }) => connections));
   const connected = await Promise.all(
     paths.map(async (path) => ({ path, connections: await connect(path, upstream, most) })),
   );
-  for (const { connections } of connected) await load(connections, ECHOED, options.warmUpMs);
+  for (const { connections } of connected) await load(connections, options.warmUpMs);
   const results: PathResult[] = [];
-  for (const concurrency of options.concurrencies) {
-    const repetitions: Repetition[] = [];
-    for (let round = 0; round < options.repetitions; round += 1) {
-      const samples = new Map<PathName, Sample>();
-      for (const { path, connections } of rotated(connected, round)) {
-        const used = connections.slice(0, concurrency);
-        samples.set(path.name, await sample(path, used, options.runMs));
-      }
-      repetitions.push(samples);
-    }
-    results.push(...paths.map(({ name }) => summary(name, concurrency, repetitions)));
+  for (const one of options.loads) {
+    const rounds = await takeRounds(connected, one);
+    results.push(...paths.map(({ name }) => summary(name, one.connections, rounds)));
   }
   await Promise.all(connected.flatMap((each) => each.connections.map((one) => one.close())));
   return results;
+}
+
+async function takeRounds(
+  connected: readonly Connected[],
+  { connections: count, rounds, runMs }: LoadOptions,
+): Promise<Round[]> {
+  const taken: Round[] = [];
+  for (let index = 0; index < rounds; index += 1) {
+    const samples = new Map<PathName, Sample>();
+    for (const { path, connections } of rotated(connected, index)) {
+      samples.set(path.name, await sample(path, connections.slice(0, count), runMs));
+    }
+    taken.push(samples);
+  }
+  return taken;
 }
 
 /** Connections of a modern client to the gateway, and of a legacy one in a session to the others. */
@@ -95,65 +107,66 @@ async function sample(
   runMs: number,
 ): Promise<Sample> {
   const before = pid === null ? null : cpuTimeMs(pid);
-  const { calls, callsPerSecond, latenciesMs } = await load(connections, ECHOED, runMs);
+  const { callsPerSecond, latenciesMs } = await load(connections, runMs);
   const after = pid === null ? null : cpuTimeMs(pid);
-  return {
-    callsPerSecond,
-    medianMs: percentile(latenciesMs, 0.5),
-    p99Ms: percentile(latenciesMs, 0.99),
-    cpuMsPerCall: before === null || after === null ? null : (after - before) / calls,
-  };
+  const cpuMs = before === null || after === null ? null : after - before;
+  return { callsPerSecond, latenciesMs, cpuMs };
 }
 
-function summary(
-  path: PathName,
-  connections: number,
-  repetitions: readonly Repetition[],
-): PathResult {
-  const spread = (value: (repetition: Repetition) => number | null): Spread | null => {
-    const values = repetitions.map(value).filter((each) => each !== null);
-    return values.length === 0 ? null : spreadOf(values);
-  };
-  const known = (value: (repetition: Repetition) => number): Spread =>
-    spreadOf(repetitions.map(value));
-  const added = (repetition: Repetition, name: PathName, which: 'medianMs' | 'p99Ms') =>
-    of(repetition, name)[which] - of(repetition, 'direct')[which];
-  const addedMedian = (repetition: Repetition, name: PathName) =>
-    added(repetition, name, 'medianMs');
+function summary(path: PathName, connections: number, rounds: readonly Round[]): PathResult {
+  const of = (name: PathName) => rounds.map((round) => sampleOf(round, name));
+  const latencies = (name: PathName) => of(name).flatMap(({ latenciesMs }) => latenciesMs);
+  const isThere = (name: PathName) => rounds.every((round) => round.has(name));
+  const own = latencies(path);
+  const direct = latencies('direct');
+  const medianMs = median(own);
+  const p99Ms = percentile(own, 0.99);
+  const addedMedian = (name: PathName) =>
+    isThere(name) ? median(latencies(name)) - median(direct) : null;
+  const addedMedianMs = medianMs - median(direct);
+  const cpu = cpuMsPerCall(of(path));
   return {
     path,
     connections,
-    callsPerSecond: known((each) => of(each, path).callsPerSecond),
-    callsPerSecondToBlind: known(
-      (each) => of(each, path).callsPerSecond / of(each, 'http-proxy').callsPerSecond,
+    calls: own.length,
+    callsPerSecond: spreadOf(of(path).map((each) => each.callsPerSecond)),
+    callsPerSecondToBlind: spreadOf(
+      rounds.map(
+        (round) =>
+          sampleOf(round, path).callsPerSecond / sampleOf(round, 'http-proxy').callsPerSecond,
+      ),
     ),
-    medianMs: known((each) => of(each, path).medianMs),
-    p99Ms: known((each) => of(each, path).p99Ms),
-    addedMedianMs: known((each) => addedMedian(each, path)),
-    addedP99Ms: known((each) => added(each, path, 'p99Ms')),
-    addedMedianToBlind: known((each) => addedMedian(each, path) / addedMedian(each, 'http-proxy')),
-    addedMedianToNginx: spread((each) =>
-      each.has('nginx') ? addedMedian(each, path) / addedMedian(each, 'nginx') : null,
-    ),
-    cpuMsPerCall: spread((each) => of(each, path).cpuMsPerCall),
-    cpuToBlind: spread((each) =>
-      quotient(of(each, path).cpuMsPerCall, of(each, 'http-proxy').cpuMsPerCall),
-    ),
+    medianMs,
+    p99Ms,
+    addedMedianMs,
+    addedP99Ms: p99Ms - percentile(direct, 0.99),
+    addedMedianToBlind: ratio(addedMedianMs, addedMedian('http-proxy')),
+    addedMedianToNginx: ratio(addedMedianMs, addedMedian('nginx')),
+    cpuMsPerCall: cpu,
+    cpuToBlind: ratio(cpu, cpuMsPerCall(of('http-proxy'))),
   };
 }
 
-function of(repetition: Repetition, name: PathName): Sample {
-  const found = repetition.get(name);
+/** Over all rounds together, as the kernel counts too coarsely for one. */
+function cpuMsPerCall(samples: readonly Sample[]): number | null {
+  let sum = 0;
+  let calls = 0;
+  for (const { cpuMs, latenciesMs } of samples) {
+    if (cpuMs === null) return null;
+    sum += cpuMs;
+    calls += latenciesMs.length;
+  }
+  return sum / calls;
+}
+
+function sampleOf(round: Round, name: PathName): Sample {
+  const found = round.get(name);
   if (found === undefined) throw new Error(`nothing was measured of ${name}`);
   return found;
 }
 
-function quotient(value: number | null, by: number | null): number | null {
-  return value === null || by === null || by === 0 ? null : value / by;
-}
-
-/** Each repetition begins with another path, so that none is always the one after a certain other. */
-function rotated<T>(items: readonly T[], by: number): T[] {
+/** Each round begins with another path, so that none is always the one after a certain other. */
+export function rotated<T>(items: readonly T[], by: number): T[] {
   const start = by % items.length;
   return [...items.slice(start), ...items.slice(0, start)];
 }

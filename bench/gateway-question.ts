@@ -1,36 +1,41 @@
 /** A question's two halves as a modern client sees them: the call that is asked, and the retry. */
-import { request } from 'undici';
 import type { Connection } from './load.ts';
-import { ACCEPTED, modernCall } from './messages.ts';
+import { acceptedIn, markOf, modernCall, type HttpCall } from './messages.ts';
 
 /** What a client needs to come back with its answers. */
 export interface Round {
+  readonly callNumber: number;
   readonly keys: readonly string[];
   readonly requestState: string;
 }
 
 /** Makes the connection's next call, of the tool that asks. Throws when the answer asks nothing. */
 export async function askGateway(connection: Connection): Promise<Round> {
-  const text = await connection.next();
+  const { callNumber, text } = await connection.next();
   const { result } = JSON.parse(text) as {
     result?: { resultType?: string; inputRequests?: object; requestState?: string };
   };
-  if (result?.resultType !== 'input_required' || result.requestState === undefined) {
-    throw new Error(`not a question: ${text}`);
+  const keys = Object.keys(result?.inputRequests ?? {});
+  if (
+    result?.resultType !== 'input_required' ||
+    result.requestState === undefined ||
+    keys.length !== 1
+  ) {
+    throw new Error(`not one question: ${text}`);
   }
-  return { keys: Object.keys(result.inputRequests ?? {}), requestState: result.requestState };
+  return { callNumber, keys, requestState: result.requestState };
 }
 
-/** The members of a retry that accepts everything that was asked. */
-export function acceptedRetry({ keys, requestState }: Round): object {
-  const inputResponses = Object.fromEntries(keys.map((key) => [key, ACCEPTED]));
-  return { inputResponses, requestState };
+/** The retry that accepts everything that was asked. */
+export function acceptedRetry({ callNumber, keys, requestState }: Round): HttpCall {
+  const inputResponses = Object.fromEntries(keys.map((key) => [key, acceptedIn(callNumber)]));
+  return modernCall('ask', callNumber, { inputResponses, requestState });
 }
 
-/** Sends the retry. Throws when it does not come to the result. */
-export async function retryGateway(origin: string, round: Round): Promise<void> {
-  const { headers, body } = modernCall('ask', 1, acceptedRetry(round));
-  const answer = await request(`${origin}/mcp`, { method: 'POST', headers, body });
-  const text = await answer.body.text();
-  if (!text.includes('"content"')) throw new Error(`not a result: ${text}`);
+/** Sends the retry. Throws when what comes is not the result that repeats the answer of this call. */
+export async function retryGateway(connection: Connection, round: Round): Promise<void> {
+  const text = await connection.send(acceptedRetry(round));
+  if (!text.includes('"content":[') || !text.includes(markOf(round.callNumber))) {
+    throw new Error(`not the result of call ${round.callNumber}: ${text}`);
+  }
 }

@@ -1,7 +1,7 @@
 /** A legacy client of a few lines: asked on the stream of its call, answering over another request. */
 import type { Readable } from 'node:stream';
 import { request, type Agent } from 'undici';
-import { legacyAnswer, legacyCall, type HttpCall } from './messages.ts';
+import { legacyAnswer, legacyCall, markOf, type HttpCall } from './messages.ts';
 
 export class LegacyClient {
   readonly #agent: Agent;
@@ -17,19 +17,22 @@ export class LegacyClient {
 
   /** Calls the tool that asks, and answers it. Out: when the question and when the result had come. */
   async askAndAnswer(): Promise<{ readonly askedAt: number; readonly answeredAt: number }> {
-    const stream = await this.#post(legacyCall('ask', this.#nextId, this.#session));
+    const callNumber = this.#nextId;
     this.#nextId += 1;
+    const stream = await this.#post(legacyCall('ask', callNumber, this.#session));
     let askedAt: number | null = null;
     for await (const message of events(stream)) {
       if (message.method === 'elicitation/create') {
         askedAt = performance.now();
-        const taken = await this.#post(legacyAnswer(Number(message.id), this.#session));
+        const taken = await this.#post(legacyAnswer(Number(message.id), callNumber, this.#session));
         taken.resume();
-      } else if (message.result !== undefined && askedAt !== null) {
-        return { askedAt, answeredAt: performance.now() };
+      } else if (message.id === callNumber && askedAt !== null) {
+        const answeredAt = performance.now();
+        if (!JSON.stringify(message.result).includes(markOf(callNumber))) break;
+        return { askedAt, answeredAt };
       }
     }
-    throw new Error('the stream ended without a result');
+    throw new Error('the stream ended without the result of its call');
   }
 
   async #post({ headers, body }: HttpCall): Promise<Readable> {

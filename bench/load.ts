@@ -1,24 +1,35 @@
 /** A closed loop: so many connections, each with one call at a time, for so long. */
 import { Client } from 'undici';
-import type { HttpCall } from './messages.ts';
+import { markOf, type HttpCall } from './messages.ts';
+
+/** A call that was answered, and the body of the answer. */
+export interface Answered {
+  readonly callNumber: number;
+  readonly text: string;
+}
 
 /** One connection to one path, and the calls that go over it. */
 export class Connection {
   readonly #client: Client;
-  readonly #call: (id: number) => HttpCall;
+  readonly #call: (callNumber: number) => HttpCall;
   readonly #path: string;
-  #nextId = 1;
+  #nextNumber = 1;
 
-  constructor(origin: string, path: string, call: (id: number) => HttpCall) {
-    this.#client = new Client(origin, { bodyTimeout: 0, headersTimeout: 60_000 });
+  constructor(origin: string, path: string, call: (callNumber: number) => HttpCall) {
+    this.#client = new Client(origin, { bodyTimeout: 60_000, headersTimeout: 60_000 });
     this.#path = path;
     this.#call = call;
   }
 
-  /** Makes the next call. Out: the body of its answer. Throws when it is not answered with 200. */
-  async next(): Promise<string> {
-    const { headers, body } = this.#call(this.#nextId);
-    this.#nextId += 1;
+  /** Makes the next call and waits for the whole answer. Throws when it is not answered with 200. */
+  async next(): Promise<Answered> {
+    const callNumber = this.#nextNumber;
+    this.#nextNumber += 1;
+    return { callNumber, text: await this.send(this.#call(callNumber)) };
+  }
+
+  /** Out: the whole body of the answer. Throws when it is not answered with 200. */
+  async send({ headers, body }: HttpCall): Promise<string> {
     const answer = await this.#client.request({ method: 'POST', path: this.#path, headers, body });
     const text = await answer.body.text();
     if (answer.statusCode !== 200) throw new Error(`HTTP ${answer.statusCode}: ${text}`);
@@ -36,26 +47,34 @@ export interface LoadResult {
   readonly latenciesMs: readonly number[];
 }
 
-/** Loads a path over these connections for so long. Throws when an answer does not hold what it must. */
+/**
+ * Calls `echo` over these connections for so long. Every answer is read to its end and checked; the
+ * check is part of the time of no call.
+ * @throws Error when an answer is not the result of its own call
+ */
 export async function load(
   connections: readonly Connection[],
-  mustHold: string,
   durationMs: number,
 ): Promise<LoadResult> {
   const latenciesMs: number[] = [];
   const startedAt = performance.now();
   const endAt = startedAt + durationMs;
   const loop = async (connection: Connection) => {
-    for (let now = performance.now(); now < endAt;) {
-      const text = await connection.next();
-      if (!text.includes(mustHold)) throw new Error(`not the answer that was expected: ${text}`);
-      const then = performance.now();
-      latenciesMs.push(then - now);
-      now = then;
+    for (let now = startedAt; now < endAt; now = performance.now()) {
+      const answered = await connection.next();
+      latenciesMs.push(performance.now() - now);
+      checkEcho(answered);
     }
   };
   await Promise.all(connections.map(loop));
   const elapsedMs = performance.now() - startedAt;
   const calls = latenciesMs.length;
   return { calls, callsPerSecond: (calls * 1_000) / elapsedMs, latenciesMs };
+}
+
+/** The arguments come back as the text of the result, under the id of the request. */
+function checkEcho({ callNumber, text }: Answered): void {
+  const isItsOwn = text.includes(`"id":${callNumber},`) || text.includes(`"id":${callNumber}}`);
+  if (isItsOwn && text.includes(markOf(callNumber)) && text.includes('"content":[')) return;
+  throw new Error(`not the result of call ${callNumber}: ${text}`);
 }

@@ -5,6 +5,8 @@
 export interface Memory {
   readonly rssBytes: number;
   readonly heapUsedBytes: number;
+  /** What objects of the heap hold outside of it. */
+  readonly externalBytes: number;
 }
 
 process.on('message', (asked) => {
@@ -13,8 +15,8 @@ process.on('message', (asked) => {
   globalThis.gc?.();
   setImmediate(() => {
     globalThis.gc?.();
-    const { rss, heapUsed } = process.memoryUsage();
-    const memory: Memory = { rssBytes: rss, heapUsedBytes: heapUsed };
+    const { rss, heapUsed, external } = process.memoryUsage();
+    const memory: Memory = { rssBytes: rss, heapUsedBytes: heapUsed, externalBytes: external };
     process.send?.({ memory });
   });
 });

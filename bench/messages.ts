@@ -9,7 +9,6 @@ export type Tool = 'echo' | 'ask';
 /** The header in which the gateway is told who calls, so that sessions are pooled. */
 export const PRINCIPAL_HEADER = 'x-bench-principal';
 
-const ARGUMENTS = { city: 'Ljubljana', days: 3, units: 'metric', detail: ['wind', 'rain', 'sun'] };
 const ACCEPT = 'application/json, text/event-stream';
 const CLIENT = { name: 'bench', version: '1.0.0' };
 const CAPABILITIES = { elicitation: { form: {} } };
@@ -19,12 +18,23 @@ const META = {
   'io.modelcontextprotocol/clientCapabilities': CAPABILITIES,
 };
 
+/** Stands in the arguments of one call only, so that an answer shows to which call it belongs. */
+export function markOf(callNumber: number): string {
+  return `<call ${callNumber}>`;
+}
+
+function argumentsOf(callNumber: number) {
+  const detail = ['wind', 'rain', 'sun'];
+  return { city: 'Ljubljana', days: 3, units: 'metric', detail, mark: markOf(callNumber) };
+}
+
 /**
  * A `tools/call` of revision 2026-07-28.
+ * @param callNumber the JSON-RPC id, and what marks the arguments
  * @param retry the answers and the state of a round, when this is a retry
  */
-export function modernCall(tool: Tool, id: number, retry: object = {}): HttpCall {
-  const params = { name: tool, arguments: ARGUMENTS, ...retry, _meta: META };
+export function modernCall(tool: Tool, callNumber: number, retry: object = {}): HttpCall {
+  const params = { name: tool, arguments: argumentsOf(callNumber), ...retry, _meta: META };
   return {
     headers: {
       'content-type': 'application/json',
@@ -34,24 +44,29 @@ export function modernCall(tool: Tool, id: number, retry: object = {}): HttpCall
       'mcp-name': tool,
       [PRINCIPAL_HEADER]: 'bench',
     },
-    body: JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params }),
+    body: JSON.stringify({ jsonrpc: '2.0', id: callNumber, method: 'tools/call', params }),
   };
 }
 
 /** The same call as a client of 2025-11-25 makes it in a session, and as the gateway makes it upstream. */
-export function legacyCall(tool: Tool, id: number, session: string): HttpCall {
-  return legacy(
-    { id, method: 'tools/call', params: { name: tool, arguments: ARGUMENTS } },
-    session,
-  );
+export function legacyCall(tool: Tool, callNumber: number, session: string): HttpCall {
+  const params = { name: tool, arguments: argumentsOf(callNumber) };
+  return legacy({ id: callNumber, method: 'tools/call', params }, session);
 }
 
 /** The answer to a question of the server. */
-export function legacyAnswer(questionId: number, session: string): HttpCall {
-  return legacy({ id: questionId, result: ACCEPTED }, session);
+export function legacyAnswer(
+  questionId: string | number,
+  callNumber: number,
+  session: string,
+): HttpCall {
+  return legacy({ id: questionId, result: acceptedIn(callNumber) }, session);
 }
 
-export const ACCEPTED = { action: 'accept', content: { name: 'Ada' } };
+/** What the client answers to the question of this call; the upstream's result repeats it. */
+export function acceptedIn(callNumber: number) {
+  return { action: 'accept', content: { name: markOf(callNumber) } };
+}
 
 export function legacyInitialize(): HttpCall {
   const params = { protocolVersion: '2025-11-25', capabilities: CAPABILITIES, clientInfo: CLIENT };

@@ -4,25 +4,44 @@ import { parseArgs } from 'node:util';
 export interface BenchOptions {
   /** Prints JSON for machines instead of tables. */
   readonly json: boolean;
+  /** After this long, in ms, the run is given up, so that it always ends. */
+  readonly giveUpMs: number;
   readonly calls: CallsOptions;
   readonly parked: ParkedOptions;
+  readonly relay: RelayOptions;
   readonly questions: QuestionsOptions;
 }
 
 export interface CallsOptions {
-  /** Connections that each carry one call at a time. */
-  readonly concurrencies: readonly number[];
-  readonly repetitions: number;
-  /** How long one path is loaded in one repetition, in ms. */
-  readonly runMs: number;
+  readonly loads: readonly LoadOptions[];
   /** How long each path is loaded before anything counts, in ms. */
   readonly warmUpMs: number;
 }
 
+export interface LoadOptions {
+  /** Connections that each carry one call at a time. */
+  readonly connections: number;
+  readonly rounds: number;
+  /** How long one path is loaded in one round, in ms. */
+  readonly runMs: number;
+}
+
 export interface ParkedOptions {
-  /** Calls parked at once. */
+  /** Calls parked at once and held. */
   readonly count: number;
+  /** Calls parked at once and released: more, as what one takes is close to nothing. */
+  readonly releasedCount: number;
+  /** Calls parked before anything counts, and left so: code is compiled then, and pools are filled. */
+  readonly warmUp: number;
   readonly repetitions: number;
+  /** How long calls without questions are made before and while the others are parked, in ms. */
+  readonly serveMs: number;
+}
+
+export interface RelayOptions {
+  readonly warmUp: number;
+  /** Retries of each kind, timed in turns. */
+  readonly samples: number;
 }
 
 export interface QuestionsOptions {
@@ -32,25 +51,43 @@ export interface QuestionsOptions {
   readonly warmUpRounds: number;
 }
 
-export const USAGE = `npm run bench -- [--quick] [--json] [--parked N]
+export const USAGE = `npm run bench -- [--quick] [--json] [--parked N] [--released N]
 
-  --quick     a run of about 15 s that shows that everything works; its numbers are rough
+  --quick     a run of about 20 s that shows that everything works; its numbers are rough
   --json      one JSON document on standard output, progress on standard error
-  --parked N  how many calls to park for the memory of one (1000)`;
+  --parked N  how many calls to hold parked at once for the memory of one (1000); each takes two sockets
+              in the gateway and two in the upstream, so the limit of open files may have to be raised
+  --released N  how many calls to park and release (4000)`;
 
 const FULL = {
-  calls: { concurrencies: [1, 32], repetitions: 5, runMs: 1_000, warmUpMs: 1_500 },
-  parked: { count: 1_000, repetitions: 3 },
-  questions: { repetitions: 4, rounds: 50, warmUpRounds: 30 },
+  giveUpMs: 600_000,
+  calls: {
+    loads: [
+      { connections: 1, rounds: 24, runMs: 250 },
+      { connections: 32, rounds: 10, runMs: 600 },
+    ],
+    warmUpMs: 1_500,
+  },
+  parked: { count: 1_000, releasedCount: 4_000, warmUp: 500, repetitions: 3, serveMs: 700 },
+  relay: { warmUp: 200, samples: 400 },
+  questions: { repetitions: 4, rounds: 25, warmUpRounds: 20 },
 };
 
 const QUICK = {
-  calls: { concurrencies: [1, 32], repetitions: 2, runMs: 300, warmUpMs: 500 },
-  parked: { count: 200, repetitions: 1 },
+  giveUpMs: 120_000,
+  calls: {
+    loads: [
+      { connections: 1, rounds: 4, runMs: 150 },
+      { connections: 32, rounds: 2, runMs: 300 },
+    ],
+    warmUpMs: 500,
+  },
+  parked: { count: 300, releasedCount: 1_000, warmUp: 200, repetitions: 1, serveMs: 300 },
+  relay: { warmUp: 50, samples: 80 },
   questions: { repetitions: 1, rounds: 20, warmUpRounds: 5 },
 };
 
-/** Reads the flags; `null` when help was asked for. Throws TypeError for a flag that does not exist. */
+/** Reads the flags; `null` when help was asked for. Throws TypeError for flags that are not understood. */
 export function readOptions(args: readonly string[]): BenchOptions | null {
   const { values } = parseArgs({
     args: [...args],
@@ -58,14 +95,22 @@ export function readOptions(args: readonly string[]): BenchOptions | null {
       json: { type: 'boolean', default: false },
       quick: { type: 'boolean', default: false },
       parked: { type: 'string' },
+      released: { type: 'string' },
       help: { type: 'boolean', short: 'h', default: false },
     },
   });
   if (values.help) return null;
   const base = values.quick ? QUICK : FULL;
-  const count = values.parked === undefined ? base.parked.count : Number(values.parked);
-  if (!Number.isInteger(count) || count < 1 || count > 20_000) {
-    throw new TypeError('--parked takes a whole number from 1 to 20000');
+  const count = wholeNumber('--parked', values.parked) ?? base.parked.count;
+  const releasedCount = wholeNumber('--released', values.released) ?? base.parked.releasedCount;
+  return { ...base, json: values.json, parked: { ...base.parked, count, releasedCount } };
+}
+
+function wholeNumber(flag: string, text: string | undefined): number | null {
+  if (text === undefined) return null;
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1 || value > 200_000) {
+    throw new TypeError(`${flag} takes a whole number from 1 to 200000`);
   }
-  return { ...base, json: values.json, parked: { ...base.parked, count } };
+  return value;
 }

@@ -12,6 +12,8 @@ import type { QuestionsOptions } from './options.ts';
 import { percentile, spreadOf, type Spread } from './statistics.ts';
 
 export interface QuestionsResult {
+  /** Round trips of each. */
+  readonly samples: number;
   readonly gateway: RoundTrip;
   readonly direct: RoundTrip;
 }
@@ -46,7 +48,7 @@ export async function measureQuestions(
   const bridged: Question = async () => {
     const round = await askGateway(connection);
     const askedAt = performance.now();
-    await retryGateway(gateway, round);
+    await retryGateway(connection, round);
     return { askedAt, answeredAt: performance.now() };
   };
   const direct: Question = () => legacy.askAndAnswer();
@@ -59,7 +61,11 @@ export async function measureQuestions(
   }
   await connection.close();
   await agent.destroy();
-  return { gateway: roundTrip(times.bridged), direct: roundTrip(times.direct) };
+  return {
+    samples: options.repetitions * options.rounds,
+    gateway: roundTrip(times.bridged),
+    direct: roundTrip(times.direct),
+  };
 }
 
 async function rounds(question: Question, count: number): Promise<Times> {

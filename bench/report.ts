@@ -1,8 +1,10 @@
 /** What a run found, and how it is told to people. */
 import type { PathResult } from './calls.ts';
+import { goalsOf } from './goals.ts';
 import type { Machine } from './machine.ts';
-import type { ParkedResult } from './parked.ts';
+import type { ParkedCalls, ParkedResult, Taken } from './parked.ts';
 import type { Latency, QuestionsResult } from './questions.ts';
+import type { RelayedResult, Times } from './relayed.ts';
 import type { Spread } from './statistics.ts';
 import { spreadCell, table } from './table.ts';
 
@@ -10,9 +12,12 @@ export interface Report {
   readonly machine: Machine;
   /** Such as `nginx/1.22.1`; `null` when nginx was left out. */
   readonly nginx: string | null;
+  /** Whether the gateway ran from compiled files or from its sources. */
+  readonly runs: 'dist' | 'src';
   readonly calls: readonly PathResult[];
-  readonly parked: ParkedResult;
   readonly questions: QuestionsResult;
+  readonly relayed: RelayedResult;
+  readonly parked: ParkedResult;
   readonly elapsedMs: number;
 }
 
@@ -20,32 +25,36 @@ export function reportText(report: Report): string {
   return [
     machineText(report),
     callsText(report),
-    parkedText(report.parked),
     questionsText(report.questions),
-    `Numbers are medians of the repetitions, with (least..most) where a ratio or a rate is told. Took ${(report.elapsedMs / 1_000).toFixed(0)} s.`,
+    relayedText(report.relayed),
+    parkedText(report.parked),
+    goalsText(report),
+    `"a (b..c)" is the median of the rounds, and between which values the middle half of them lies.
+Took ${(report.elapsedMs / 1_000).toFixed(0)} s.`,
   ].join('\n\n');
 }
 
-function machineText({ machine, nginx }: Report): string {
-  const lines = [
-    `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGiB} GiB; ${machine.system}; Node.js ${machine.node}`,
-    `load average at the start: ${machine.loadAverage.toFixed(2)}`,
-  ];
-  if (nginx === null) lines.push('nginx is not on the PATH and was left out');
-  return lines.join('\n');
+function machineText({ machine, nginx, runs }: Report): string {
+  return [
+    `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGiB} GiB; ${machine.system}; Node.js ${machine.node}; ${nginx ?? 'no nginx'}; gateway run from ${runs}/`,
+    `load average at the start: ${machine.loadAverage.toFixed(2)} (a busy machine makes every number worse, not all by the same factor)`,
+    ...(nginx === null
+      ? ['nginx is not on the PATH: it was left out, and so was what needs it']
+      : []),
+  ].join('\n');
 }
 
 function callsText({ calls }: Report): string {
-  const concurrencies = [...new Set(calls.map(({ connections }) => connections))];
-  const tables = concurrencies.map((concurrency) => {
-    const rows = calls.filter(({ connections }) => connections === concurrency);
-    return `${concurrency === 1 ? '1 connection' : `${concurrency} connections`}\n${callsTable(rows)}`;
+  const counts = [...new Set(calls.map(({ connections }) => connections))];
+  const tables = counts.map((count) => {
+    const rows = calls.filter(({ connections }) => connections === count);
+    return `${count === 1 ? '1 connection' : `${count} connections`}, ${rows[0]?.callsPerSecond.rounds ?? 0} rounds\n${callsTable(rows)}`;
   });
   return [
     `1. tools/call without questions, to the same upstream process
    gateway: a modern client's call, bridged to a legacy session of the pool. The others: the legacy call
    that the bridge makes upstream, passed on unread. So the difference between them is the bridge.
-   "+" is what a path adds to the direct way, "x" a ratio within one repetition.`,
+   "+" is what a path adds to the direct way, "x" a ratio; in each round every path has its turn.`,
     ...tables,
   ].join('\n\n');
 }
@@ -53,6 +62,7 @@ function callsText({ calls }: Report): string {
 function callsTable(results: readonly PathResult[]): string {
   const head = [
     'path',
+    'calls',
     'calls/s',
     'x blind',
     'median ms',
@@ -66,51 +76,29 @@ function callsTable(results: readonly PathResult[]): string {
   ];
   const rows = results.map((result) => {
     const isBetween = result.path !== 'direct';
-    const between = (spread: Spread | null, digits: number) =>
-      isBetween ? spreadCell(spread, digits) : '-';
+    const between = (value: number | null, digits: number) =>
+      isBetween ? (value?.toFixed(digits) ?? '-') : '';
     return [
       result.path === 'http-proxy' ? '@fastify/http-proxy (blind)' : result.path,
+      String(result.calls),
       spreadCell(result.callsPerSecond, 0),
       spreadCell(result.callsPerSecondToBlind, 2),
-      result.medianMs.median.toFixed(2),
-      result.p99Ms.median.toFixed(2),
-      isBetween ? result.addedMedianMs.median.toFixed(2) : '-',
-      isBetween ? result.addedP99Ms.median.toFixed(2) : '-',
+      result.medianMs.toFixed(3),
+      result.p99Ms.toFixed(2),
+      between(result.addedMedianMs, 3),
+      between(result.addedP99Ms, 2),
       between(result.addedMedianToBlind, 2),
       between(result.addedMedianToNginx, 1),
-      isBetween ? (result.cpuMsPerCall?.median.toFixed(3) ?? '-') : '-',
+      between(result.cpuMsPerCall, 3),
       between(result.cpuToBlind, 2),
     ];
   });
   return table([head, ...rows]);
 }
 
-function parkedText({ count, gateway, bareStream, rssRatio, heapRatio }: ParkedResult): string {
-  const kibibytes = ({ median, least, most }: Spread): Spread => ({
-    median: median / 1_024,
-    least: least / 1_024,
-    most: most / 1_024,
-  });
-  const row = (name: string, { rssBytes, heapUsedBytes }: typeof gateway) => [
-    name,
-    spreadCell(kibibytes(rssBytes), 1),
-    spreadCell(kibibytes(heapUsedBytes), 1),
-  ];
-  return `2. Memory of a parked call, ${count} parked at once, after garbage collection
-   A parked call holds two streams upstream: its own, and its session's standalone one. The floor is one
-   bare stream, held by undici in a process that does nothing else.
-
-${table([
-  ['', 'RSS KiB each', 'heap used KiB each'],
-  row('parked call in the gateway', gateway),
-  row('bare undici stream', bareStream),
-  ['ratio', spreadCell(rssRatio, 2), spreadCell(heapRatio, 2)],
-])}`;
-}
-
-function questionsText({ gateway, direct }: QuestionsResult): string {
+function questionsText({ gateway, direct, samples }: QuestionsResult): string {
   const cells = ({ medianMs, p99Ms }: Latency) => [spreadCell(medianMs, 2), spreadCell(p99Ms, 2)];
-  return `3. Round trip of a question, one at a time
+  return `2. Round trip of a question, one at a time, ${samples} of each
    The gateway waits a moment after a question for others that come together with it; a legacy client does not.
 
 ${table([
@@ -118,4 +106,82 @@ ${table([
   ['gateway', ...cells(gateway.toQuestion), ...cells(gateway.toResult)],
   ['legacy client, direct', ...cells(direct.toQuestion), ...cells(direct.toResult)],
 ])}`;
+}
+
+function relayedText(result: RelayedResult): string {
+  const row = (what: string, { medianMs, p99Ms }: Times) => [
+    what,
+    medianMs.toFixed(3),
+    p99Ms.toFixed(2),
+  ];
+  const ratioText = (value: number | null) => value?.toFixed(2) ?? '-';
+  return `3. Retry through another replica, one at a time, ${result.samples} of each, in turns
+   Two gateways with one key and the relay between them; beside them two bare servers of node:http.
+
+${table([
+  ['', 'median ms', 'p99 ms'],
+  row('retry to the replica that holds the call', result.here),
+  row('retry to the other replica, relayed', result.relayed),
+  row('bare request to the first process', result.bareHere),
+  row('bare request to the first, which asks the second', result.bareThere),
+  row('of that, the request and reply between the two', result.bareExchange),
+])}
+
+   the relay adds ${result.addedMedianMs.toFixed(3)} ms: ${ratioText(result.addedToExchange)} x the bare request and reply between two processes,
+   ${ratioText(result.addedToBareAdded)} x the ${result.bareAddedMedianMs.toFixed(3)} ms that the bare pair adds for its client`;
+}
+
+function parkedText({
+  count,
+  releasedCount,
+  bareStream,
+  held,
+  released,
+  heldToBare,
+}: ParkedResult): string {
+  const kibibytes = ({ median, lower, upper, rounds }: Spread): Spread => ({
+    median: median / 1_024,
+    lower: lower / 1_024,
+    upper: upper / 1_024,
+    rounds,
+  });
+  const row = (name: string, taken: Taken, calls: ParkedCalls | null) => [
+    name,
+    spreadCell(kibibytes(taken.rssBytes), 1),
+    spreadCell(kibibytes(taken.heapUsedBytes), 2),
+    spreadCell(kibibytes(taken.externalBytes), 2),
+    taken.sockets?.median.toFixed(2) ?? '-',
+    calls === null ? '' : spreadCell(calls.serving, 2),
+    calls === null ? '' : String(calls.answered),
+  ];
+  return `4. Memory and sockets of a parked call, ${count} held or ${releasedCount} released at once, ${bareStream.rssBytes.rounds} repetitions in fresh processes
+   After garbage collection; the gateway's process only. A held call has two streams upstream: its own,
+   and its session's standalone one. The floor is one bare stream, held by undici in a process that does
+   nothing else. "serving": calls/s of one connection while they are parked, to the rate before.
+
+${table([
+  [
+    '',
+    'RSS KiB each',
+    'heap used KiB each',
+    'external KiB each',
+    'sockets each',
+    'serving',
+    'answered after',
+  ],
+  row('bare undici stream', bareStream, null),
+  row('parked call, held', held, held),
+  row('parked call, released', released, released),
+  ['held to bare', spreadCell(heldToBare.rss, 2), spreadCell(heldToBare.heap, 2), '', '', '', ''],
+])}`;
+}
+
+function goalsText(report: Report): string {
+  const rows = goalsOf(report).map(({ what, against, goal, measured }) => [
+    what,
+    against,
+    goal,
+    measured,
+  ]);
+  return `Goals, and what this run measured\n\n${table([['', 'against', 'goal', 'measured'], ...rows], 4)}`;
 }

@@ -1,10 +1,12 @@
 /** The few numbers that a benchmark is told in. */
 
-/** The middle and the extremes of what several repetitions gave. */
+/** The middle of what several rounds gave, and between which values the middle half of them lies. */
 export interface Spread {
   readonly median: number;
-  readonly least: number;
-  readonly most: number;
+  readonly lower: number;
+  readonly upper: number;
+  /** How many rounds. */
+  readonly rounds: number;
 }
 
 /**
@@ -24,8 +26,9 @@ export function percentile(samples: readonly number[], share: number): number {
 export function spreadOf(samples: readonly number[]): Spread {
   return {
     median: median(samples),
-    least: percentile(samples, 0),
-    most: percentile(samples, 1),
+    lower: percentile(samples, 0.25),
+    upper: percentile(samples, 0.75),
+    rounds: samples.length,
   };
 }
 
@@ -35,4 +38,12 @@ export function median(samples: readonly number[]): number {
   if (samples.length % 2 === 1) return low;
   const sorted = Float64Array.from(samples).sort();
   return (low + (sorted[samples.length / 2] ?? low)) / 2;
+}
+
+/**
+ * How many times the other value this one is; `null` where that says nothing, because the other is not
+ * above zero: a difference of two measured times can come out so when it is smaller than the noise.
+ */
+export function ratio(value: number | null, to: number | null): number | null {
+  return value === null || to === null || !(to > 0) ? null : value / to;
 }

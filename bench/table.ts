@@ -1,8 +1,8 @@
-/** Tables of plain text: the first column to the left, the others to the right. */
+/** Tables of plain text. */
 import type { Spread } from './statistics.ts';
 
-/** Rows of cells as lines; the first row is the head. */
-export function table(rows: readonly (readonly string[])[]): string {
+/** Rows of cells as lines; the first row is the head. So many columns stand to the left, the others to the right. */
+export function table(rows: readonly (readonly string[])[], leftColumns = 1): string {
   const widths: number[] = [];
   for (const row of rows) {
     for (const [column, cell] of row.entries()) {
@@ -12,7 +12,9 @@ export function table(rows: readonly (readonly string[])[]): string {
   const line = (row: readonly string[]) =>
     row
       .map((cell, column) =>
-        column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
+        column < leftColumns
+          ? cell.padEnd(widths[column] ?? 0)
+          : cell.padStart(widths[column] ?? 0),
       )
       .join('  ')
       .trimEnd();
@@ -21,11 +23,11 @@ export function table(rows: readonly (readonly string[])[]): string {
   return [line(head), rule, ...body.map(line)].join('\n');
 }
 
-/** A spread as `median (least..most)`, or `-` where nothing was measured. */
+/** A spread as `median (lower..upper)`, or `-` where nothing was measured. */
 export function spreadCell(spread: Spread | null, digits: number): string {
   if (spread === null) return '-';
-  const [median, least, most] = [spread.median, spread.least, spread.most].map((value) =>
+  const [median, lower, upper] = [spread.median, spread.lower, spread.upper].map((value) =>
     value.toFixed(digits),
   );
-  return `${median} (${least}..${most})`;
+  return `${median} (${lower}..${upper})`;
 }

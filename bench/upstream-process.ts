@@ -1,7 +1,9 @@
 /**
  * A legacy MCP server (2025-11-25, Streamable HTTP, stateful) that does as little as one can: run as a
  * process of its own, so that what is measured in front of it is not its own work. Its tools are `echo`
- * and `ask`, which elicits. It answers calls as an event stream, as the official servers do.
+ * and `ask`, which elicits. It answers calls as an event stream, as the official servers do. At `/mcp`
+ * it forgets what it has sent; at `/kept` it numbers and keeps the events of `ask`, so that its streams
+ * can be left and read on by `Last-Event-ID`.
  */
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -17,19 +19,29 @@ interface Message {
   readonly result?: unknown;
 }
 
-/** Calls that wait for their answer, by the id of the question. */
-const asked = new Map<
-  string,
-  { readonly callId: Message['id']; readonly stream: ServerResponse }
->();
+/** A call that waits for its answer. */
+interface Asked {
+  readonly callId: Message['id'];
+  readonly isKept: boolean;
+  /** `null` while nobody reads. */
+  stream: ServerResponse | null;
+  /** What a stream that is opened again is to be sent, in order; the first event has number 1. */
+  readonly events: string[];
+}
+
+/** By the id of the question, which also names the stream in the ids of events. */
+const asked = new Map<string, Asked>();
 let questions = 0;
 
 const server = createServer((request, response) => {
-  if (request.method === 'GET') {
+  const lastEventId = request.headers['last-event-id'];
+  if (request.method === 'GET' && typeof lastEventId === 'string') {
+    readOn(lastEventId, response);
+  } else if (request.method === 'GET') {
     response.writeHead(200, EVENT_STREAM).flushHeaders();
   } else if (request.method === 'POST') {
     readBody(request).then(
-      (text) => answer(JSON.parse(text) as Message, response),
+      (text) => answer(JSON.parse(text) as Message, request.url === '/kept', response),
       () => response.destroy(),
     );
   } else {
@@ -37,11 +49,15 @@ const server = createServer((request, response) => {
   }
 });
 
-function answer({ id, method, params, result }: Message, response: ServerResponse): void {
+function answer(
+  { id, method, params, result }: Message,
+  isKept: boolean,
+  response: ServerResponse,
+): void {
   switch (method) {
     case 'tools/call':
       response.writeHead(200, EVENT_STREAM);
-      if (params?.name === 'ask') return ask(id, response);
+      if (params?.name === 'ask') return ask(id, isKept, response);
       response.end(event({ id, result: text(params?.arguments) }));
       return;
     case 'initialize':
@@ -63,17 +79,55 @@ function answer({ id, method, params, result }: Message, response: ServerRespons
   }
 }
 
-function ask(callId: Message['id'], stream: ServerResponse): void {
+function ask(callId: Message['id'], isKept: boolean, stream: ServerResponse): void {
   questions += 1;
-  const id = questions;
-  asked.set(String(id), { callId, stream });
-  stream.on('close', () => asked.delete(String(id)));
-  stream.write(event({ id, method: 'elicitation/create', params: QUESTION }));
+  const id = String(questions);
+  const call: Asked = { callId, isKept, stream: null, events: [] };
+  asked.set(id, call);
+  attach(id, call, stream);
+  send(id, call, { id: questions, method: 'elicitation/create', params: QUESTION });
 }
 
-function resume(questionId: string, result: unknown): void {
-  const call = asked.get(questionId);
-  call?.stream.end(event({ id: call.callId, result: text(result) }));
+function attach(id: string, call: Asked, stream: ServerResponse): void {
+  call.stream = stream;
+  stream.on('close', () => {
+    if (call.stream !== stream) return;
+    call.stream = null;
+    if (!call.isKept) asked.delete(id);
+  });
+}
+
+function send(id: string, call: Asked, members: object): void {
+  const text = event(members);
+  if (!call.isKept) {
+    call.stream?.write(text);
+    return;
+  }
+  const numbered = `id: ${id}:${call.events.length + 1}\n${text}`;
+  call.events.push(numbered);
+  call.stream?.write(numbered);
+}
+
+/** The answer has come: the call ends, for whoever reads its stream now or later. */
+function resume(id: string, result: unknown): void {
+  const call = asked.get(id);
+  if (call === undefined) return;
+  send(id, call, { id: call.callId, result: text(result) });
+  if (call.stream === null) return;
+  asked.delete(id);
+  call.stream.end();
+}
+
+function readOn(lastEventId: string, response: ServerResponse): void {
+  const [id = '', seen] = lastEventId.split(':');
+  const call = asked.get(id);
+  if (call === undefined) {
+    response.writeHead(404).end();
+    return;
+  }
+  response.writeHead(200, EVENT_STREAM).flushHeaders();
+  for (const missed of call.events.slice(Number(seen))) response.write(missed);
+  attach(id, call, response);
 }
 
 const INITIALIZED = {
