@@ -16,9 +16,18 @@ export function readHeader(rawHeaders: readonly string[], name: string): HeaderF
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     if (rawHeaders[at]?.toLowerCase() !== wanted) continue;
     if (value !== null) return { type: 'repeated' };
-    value = (rawHeaders[at + 1] ?? '').trim();
+    value = withoutOuterWhitespace(rawHeaders[at + 1] ?? '');
   }
   return value === null ? { type: 'absent' } : { type: 'present', value };
+}
+
+/** Only space and tab are whitespace to HTTP; `trim` would take the last byte of some UTF-8 letters. */
+function withoutOuterWhitespace(value: string): string {
+  let start = 0;
+  let end = value.length;
+  while (start < end && ' \t'.includes(value.charAt(start))) start += 1;
+  while (end > start && ' \t'.includes(value.charAt(end - 1))) end -= 1;
+  return value.slice(start, end);
 }
 
 const SENTINEL_START = '=?base64?';

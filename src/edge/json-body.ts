@@ -27,7 +27,18 @@ export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {
   try {
     return { type: 'json', value: secureJson.parse(text) as JsonValue };
   } catch {
-    return { type: 'unparsable', problem: 'the body is not JSON' };
+    return isJson(text)
+      ? { type: 'refused', problem: 'a member would reach the prototype of an object' }
+      : { type: 'unparsable', problem: 'the body is not JSON' };
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -205,9 +205,8 @@ function checkName(http: Headers, method: string, params: JsonObject): void {
   if (header === null) throw headerMismatch('The Mcp-Name header is missing');
   const decoded = decodeHeaderValue(header);
   if (decoded === null) throw headerMismatch('Mcp-Name is not the Base64 that it says it is');
-  if (decoded !== name && header !== name) {
-    throw headerMismatch(`Mcp-Name differs from params.${member}`);
-  }
+  // Never the header as it stands: an intermediary that decodes it would have read another name.
+  if (decoded !== name) throw headerMismatch(`Mcp-Name differs from params.${member}`);
 }
 
 const LOG_LEVELS: readonly string[] = [
