@@ -40,6 +40,8 @@ export class AnswerWriter implements Leg {
   readonly #response: ServerResponse;
   readonly #options: AnswerOptions;
   readonly #closed = new AbortController();
+  /** Resolves when the client has the whole answer, or is gone. */
+  readonly over: Promise<void>;
   #timer: Timer | null = null;
   #streaming = false;
   #finished = false;
@@ -48,9 +50,12 @@ export class AnswerWriter implements Leg {
     this.#response = response;
     this.#options = options;
     // Closing before the answer is complete is cancelling (streamable-http, "Cancellation").
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.over = promise;
     response.once('close', () => {
       this.#stopTimer();
       if (!response.writableFinished) this.#closed.abort();
+      resolve();
     });
     if (!options.jsonOnly) this.#wait(options.commitAfterMs, () => this.#commit());
   }
@@ -133,11 +138,12 @@ export function sendJson(
   headers: Readonly<Record<string, string>> = {},
 ): void {
   if (response.destroyed) return;
-  const text = JSON.stringify(body);
+  // As bytes: Node would write the headers in the encoding of a text, and change those beyond ASCII.
+  const bytes = Buffer.from(JSON.stringify(body));
   response.writeHead(status, {
     ...headers,
     'content-type': 'application/json',
-    'content-length': Buffer.byteLength(text),
+    'content-length': bytes.byteLength,
   });
-  response.end(text);
+  response.end(bytes);
 }

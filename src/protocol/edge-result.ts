@@ -3,15 +3,25 @@
  * cache fields where the revision requires them, and without what only legacy clients know. What this
  * gateway does not know survives (basic/index, "ResultType"; caching, "Cacheable Results").
  */
+import { annotatedParameters, withoutHeaderAnnotations } from './header-annotations.ts';
 import type { InputRequest } from './input-request.ts';
 import { isJsonObject, objectMember, without, type JsonObject, type JsonValue } from './json.ts';
 import { Meta } from './meta.ts';
+
+export interface CacheFields {
+  readonly ttlMs: number;
+  readonly cacheScope: 'public' | 'private';
+}
 
 export interface ResultContext {
   /** The upstream's own name; `null` when it is not known. */
   readonly serverInfo: JsonObject | null;
   /** False when the request carried answers: such a result belongs to them (caching, "Cache Key"). */
   readonly cacheable?: boolean;
+  /** How long who may keep it, where the upstream does not say so itself. Left out: nobody. */
+  readonly caching?: CacheFields;
+  /** What becomes of `x-mcp-header`: without a check of the headers it means nothing. */
+  readonly parameterHeaders?: 'strip' | 'validate';
 }
 
 const CACHEABLE: ReadonlySet<string> = new Set([
@@ -24,6 +34,9 @@ const CACHEABLE: ReadonlySet<string> = new Set([
 /** `completion/complete` may return this many (completion, "Completion Results"). */
 const MAX_COMPLETIONS = 100;
 
+/** What only this gateway may say to the client: a legacy server knows no rounds. */
+const OF_ROUNDS = ['inputRequests', 'requestState'];
+
 /** A legacy result as the complete result of a modern request. */
 export function completeResult(
   method: string,
@@ -31,13 +44,16 @@ export function completeResult(
   context: ResultContext,
 ): JsonObject {
   const complete: JsonObject = {
-    ...without(shaped(method, result), ['_meta']),
+    ...without(shaped(method, result, context.parameterHeaders === 'validate'), [
+      '_meta',
+      ...OF_ROUNDS,
+    ]),
     resultType: 'complete',
     ...metaMember(objectMember(result, '_meta') ?? {}, context.serverInfo),
   };
-  return CACHEABLE.has(method)
-    ? { ...complete, ...cacheFields(context.cacheable === false ? {} : result) }
-    : complete;
+  if (!CACHEABLE.has(method)) return complete;
+  const { cacheable = true, caching = NEVER_CACHED } = context;
+  return { ...complete, ...(cacheable ? cacheFields(result, caching) : NEVER_CACHED) };
 }
 
 /** The interim result that asks the client for input. It is never cached and carries no cache fields. */
@@ -63,8 +79,10 @@ export function metaMember(meta: JsonObject, serverInfo: JsonObject | null): Jso
   return Object.keys(kept).length === 0 ? {} : { _meta: kept };
 }
 
-/** Well-formed fields of the upstream's own are kept; else nothing is cached, and by nobody else. */
-function cacheFields(result: JsonObject): JsonObject {
+const NEVER_CACHED: CacheFields = { ttlMs: 0, cacheScope: 'private' };
+
+/** Well-formed fields of the upstream's own are kept. */
+function cacheFields(result: JsonObject, otherwise: CacheFields): CacheFields {
   const { ttlMs, cacheScope } = result;
   if (
     typeof ttlMs === 'number' &&
@@ -74,15 +92,15 @@ function cacheFields(result: JsonObject): JsonObject {
   ) {
     return { ttlMs, cacheScope };
   }
-  return { ttlMs: 0, cacheScope: 'private' };
+  return otherwise;
 }
 
-function shaped(method: string, result: JsonObject): JsonObject {
+function shaped(method: string, result: JsonObject, keepHeaders: boolean): JsonObject {
   switch (method) {
     case 'tools/call':
       return withContent(result);
     case 'tools/list':
-      return { ...result, tools: tools(result['tools']) };
+      return { ...result, tools: tools(result['tools'], keepHeaders) };
     case 'completion/complete':
       return withCompletion(result);
     default:
@@ -113,59 +131,28 @@ function withCompletion(result: JsonObject): JsonObject {
 }
 
 /** Tools in the server's order, each name once; one without a name cannot be called and is left out. */
-function tools(value: JsonValue | undefined): JsonValue[] {
+function tools(value: JsonValue | undefined, keepHeaders: boolean): JsonValue[] {
   if (!Array.isArray(value)) return [];
   const named = new Map<string, JsonObject>();
   for (const tool of value) {
     if (!isJsonObject(tool)) continue;
     const { name } = tool;
-    if (typeof name === 'string' && !named.has(name)) named.set(name, modernTool(tool));
+    if (typeof name === 'string' && !named.has(name)) {
+      named.set(name, modernTool(tool, keepHeaders));
+    }
   }
   return [...named.values()];
 }
 
 /**
- * `execution` belongs to the legacy tasks, and `x-mcp-header` would make clients send headers that no
- * legacy server reads, and drop the whole tool where the annotation breaks the rules for it.
+ * `execution` belongs to the legacy tasks. `x-mcp-header` makes clients send headers that no legacy
+ * server reads, and drop the whole tool where the annotation breaks the rules for it.
  */
-function modernTool(tool: JsonObject): JsonObject {
+function modernTool(tool: JsonObject, keepHeaders: boolean): JsonObject {
   const schema = objectMember(tool, 'inputSchema') ?? {};
+  const kept = keepHeaders && annotatedParameters(schema) !== null;
   return {
     ...without(tool, ['execution']),
-    inputSchema: { type: 'object', ...withoutHeaderAnnotations(schema) },
+    inputSchema: { type: 'object', ...(kept ? schema : withoutHeaderAnnotations(schema)) },
   };
-}
-
-/** Members whose values are data or texts, not schemas. */
-const NOT_SCHEMAS: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples']);
-/** Members that hold schemas by name, so that their own names are not keywords. */
-const NAMED_SCHEMAS: ReadonlySet<string> = new Set([
-  'properties',
-  'patternProperties',
-  '$defs',
-  'definitions',
-  'dependentSchemas',
-]);
-
-function withoutHeaderAnnotations(schema: JsonObject): JsonObject {
-  const entries = Object.entries(schema)
-    .filter(([keyword]) => keyword !== 'x-mcp-header')
-    .map(([keyword, value]): [string, JsonValue] => {
-      if (NOT_SCHEMAS.has(keyword)) return [keyword, value];
-      if (NAMED_SCHEMAS.has(keyword) && isJsonObject(value)) {
-        const named = Object.entries(value).map(([name, inner]): [string, JsonValue] => [
-          name,
-          isJsonObject(inner) ? withoutHeaderAnnotations(inner) : inner,
-        ]);
-        return [keyword, Object.fromEntries(named)];
-      }
-      if (Array.isArray(value)) {
-        return [
-          keyword,
-          value.map((inner) => (isJsonObject(inner) ? withoutHeaderAnnotations(inner) : inner)),
-        ];
-      }
-      return [keyword, isJsonObject(value) ? withoutHeaderAnnotations(value) : value];
-    });
-  return Object.fromEntries(entries);
 }

@@ -42,6 +42,11 @@ export async function readEventStream(
         failure = tooLarge(`an event id is longer than ${MAX_ID_LENGTH} characters`);
         return;
       }
+      // The parser bounds what it waits with, and not what comes whole.
+      if (Buffer.byteLength(event.data) > maxEventBytes) {
+        failure = tooLarge(`an event is larger than ${maxEventBytes} bytes`);
+        return;
+      }
       handlers.event({ event: event.event ?? 'message', data: event.data, id: event.id });
     },
     onRetry: (retry) => handlers.retry(clampRetry(retry)),
