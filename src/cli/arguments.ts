@@ -1,6 +1,7 @@
 /** From the words of the command line to the command that they mean. Pure: reads nothing, prints nothing. */
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import type { FlagValues } from '../config/from-flags.ts';
+import { parseDuration } from '../config/duration.ts';
 import { nearest } from '../config/nearest.ts';
 import { COMMANDS, FLAGS, type CommandName, type Flag } from './flags.ts';
 
@@ -13,6 +14,13 @@ export type Command =
   | { readonly kind: 'check'; readonly file: string }
   | { readonly kind: 'schema' }
   | { readonly kind: 'keygen' }
+  | {
+      readonly kind: 'probe';
+      readonly url: string;
+      readonly headers: Readonly<Record<string, string>>;
+      readonly timeoutMs: number;
+      readonly json: boolean;
+    }
   | { readonly kind: 'help'; readonly command: CommandName }
   | { readonly kind: 'version' };
 
@@ -41,12 +49,14 @@ export function parseArguments(words: readonly string[], env: Environment): Comm
 
 function commandOf(words: readonly string[], env: Environment): Command {
   const name = nameOfCommand(words);
-  const { given, operands } = read(words, name);
+  const { given, lists, operands } = read(words, name);
   if (given.has('help')) return { kind: 'help', command: name };
   if (given.has('version')) return { kind: 'version' };
   switch (name) {
     case 'check':
       return checkCommand(given, operands);
+    case 'probe':
+      return probeCommand(given, lists.get('header') ?? [], operands);
     case 'keygen':
       refuseOperands(operands);
       return { kind: 'keygen' };
@@ -71,6 +81,8 @@ function nameOfCommand(words: readonly string[]): CommandName {
 
 interface Words {
   readonly given: ReadonlyMap<string, string>;
+  /** All values of the flags that may be given several times. */
+  readonly lists: ReadonlyMap<string, readonly string[]>;
   readonly operands: readonly string[];
 }
 
@@ -92,17 +104,23 @@ function read(words: readonly string[], command: CommandName): Words {
     tokens: true,
   });
   const given = new Map<string, string>();
+  const lists = new Map<string, string[]>();
   const operands: string[] = [];
   for (const token of tokens) {
     if (token.kind === 'positional') operands.push(token.value);
     if (token.kind !== 'option') continue;
     const flag = flags.find(({ name }) => name === token.name);
     if (flag === undefined) throw unknownFlag(token.rawName, command);
+    const value = valueOf(flag, token.rawName, token.value, token.inlineValue === true);
+    if (flag.repeatable === true) {
+      lists.set(flag.name, [...(lists.get(flag.name) ?? []), value]);
+      continue;
+    }
     if (given.has(flag.name)) throw new UsageError(`${token.rawName} is given twice`);
-    given.set(flag.name, valueOf(flag, token.rawName, token.value, token.inlineValue === true));
+    given.set(flag.name, value);
   }
   const named = words[0] === command;
-  return { given, operands: named ? operands.slice(1) : operands };
+  return { given, lists, operands: named ? operands.slice(1) : operands };
 }
 
 function valueOf(flag: Flag, written: string, value: string | undefined, inline: boolean): string {
@@ -147,6 +165,43 @@ function checkCommand(given: Words['given'], operands: readonly string[]): Comma
   if (file === undefined) throw new UsageError('"check" needs a file: mrtr-gateway check FILE');
   refuseOperands(others);
   return { kind: 'check', file };
+}
+
+const PROBE_TIMEOUT_MS = { least: 100, most: 600_000, usual: '10s' };
+
+function probeCommand(
+  given: Words['given'],
+  headerLines: readonly string[],
+  operands: readonly string[],
+): Command {
+  const [url, ...others] = operands;
+  if (url === undefined) throw new UsageError('"probe" needs a URL: mrtr-gateway probe URL');
+  refuseOperands(others);
+  const timeoutMs = parseDuration(given.get('timeout') ?? PROBE_TIMEOUT_MS.usual) ?? 0;
+  if (timeoutMs < PROBE_TIMEOUT_MS.least || timeoutMs > PROBE_TIMEOUT_MS.most) {
+    throw new UsageError('--timeout needs a duration from 100ms to 10m, such as 30s');
+  }
+  return {
+    kind: 'probe',
+    url,
+    headers: headersOf(headerLines),
+    timeoutMs,
+    json: given.has('json'),
+  };
+}
+
+/** The values may be credentials, so no message repeats them. */
+function headersOf(lines: readonly string[]): Record<string, string> {
+  const headers = new Map<string, string>();
+  for (const line of lines) {
+    const colon = line.indexOf(':');
+    const name = line.slice(0, Math.max(0, colon)).trim().toLowerCase();
+    if (name === '')
+      throw new UsageError('--header needs a name and a value: --header "Name: value"');
+    if (headers.has(name)) throw new UsageError(`--header ${quote(name)} is given twice`);
+    headers.set(name, line.slice(colon + 1).trim());
+  }
+  return Object.fromEntries(headers);
 }
 
 function serveCommand(given: Words['given'], env: Environment): Command {

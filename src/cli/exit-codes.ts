@@ -20,7 +20,10 @@ export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
   [EXIT.ok, 'done; when serving: drained after SIGTERM or SIGINT'],
   [EXIT.checkFailed, '"check" found problems'],
   [EXIT.usage, 'wrong flags or arguments, or a Node.js that is too old'],
-  [EXIT.upstream, 'the upstream answered, but will not do as an MCP server'],
+  [
+    EXIT.upstream,
+    'the upstream is no MCP server ("probe": or out of reach), or the configured Redis is unreachable',
+  ],
   [EXIT.internal, 'an error of the gateway itself'],
   [EXIT.listen, 'the address to listen on is in use or not of this machine'],
   [EXIT.notPermitted, 'this user may not listen on that address'],

@@ -1,6 +1,6 @@
 /** Every flag of every command: what is accepted and what the help says are one list. */
 
-export const COMMANDS = ['serve', 'check', 'keygen'] as const;
+export const COMMANDS = ['serve', 'check', 'probe', 'keygen'] as const;
 export type CommandName = (typeof COMMANDS)[number];
 
 export interface Flag {
@@ -11,6 +11,8 @@ export interface Flag {
   readonly fallback?: string;
   /** The environment variable that counts when the flag is not given. */
   readonly env?: string;
+  /** May be given several times. */
+  readonly repeatable?: true;
   readonly meaning: string;
 }
 
@@ -68,6 +70,22 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
   ],
   check: [
     { name: 'schema', meaning: 'print the JSON Schema of configuration files instead' },
+    HELP,
+  ],
+  probe: [
+    { name: 'json', meaning: 'print one JSON document, for programs' },
+    {
+      name: 'header',
+      value: 'NAME:VALUE',
+      repeatable: true,
+      meaning: 'a header for the server, as often as needed',
+    },
+    {
+      name: 'timeout',
+      value: 'DURATION',
+      fallback: '10s',
+      meaning: 'how long all of it may take',
+    },
     HELP,
   ],
   keygen: [HELP],

@@ -1,5 +1,5 @@
 /** What `--help` prints: how to use each command, by example. */
-import { EXIT_MEANINGS } from './exit-codes.ts';
+import { EXIT, EXIT_MEANINGS } from './exit-codes.ts';
 import { FLAGS, type CommandName, type Flag } from './flags.ts';
 
 const TEXTS: Readonly<Record<CommandName, string>> = {
@@ -7,6 +7,7 @@ const TEXTS: Readonly<Record<CommandName, string>> = {
   mrtr-gateway --upstream URL [flags]
   mrtr-gateway --config FILE [flags]
   mrtr-gateway check FILE
+  mrtr-gateway probe URL [flags]
   mrtr-gateway keygen
 
 Stands in front of a legacy MCP server and lets modern clients (2026-07-28) use it:
@@ -18,6 +19,9 @@ Examples:
 
   # The same for the whole network, and without an admin port
   mrtr-gateway --upstream http://127.0.0.1:3001/mcp --listen :8080 --admin off
+
+  # What does the server speak, and what should the configuration say?
+  mrtr-gateway probe http://127.0.0.1:3001/mcp
 
   # From a file, after a look whether it is good
   mrtr-gateway check gateway.yaml && mrtr-gateway --config gateway.yaml
@@ -33,6 +37,18 @@ Examples:
   mrtr-gateway check config/example.yaml
   mrtr-gateway check --schema > schema.json
 `,
+  probe: `Usage:
+  mrtr-gateway probe URL [flags]
+
+Says what an MCP server speaks: transport, revision, sessions, streams, resumption, what
+it offers, and what to write into a configuration file. It greets, pings and lists, calls
+no tool, and ends its session.
+
+Examples:
+  mrtr-gateway probe http://127.0.0.1:3001/mcp
+  mrtr-gateway probe https://mcp.example.com/mcp --header "Authorization: Bearer $TOKEN"
+  mrtr-gateway probe http://127.0.0.1:3001/sse --json --timeout 30s
+`,
   keygen: `Usage:
   mrtr-gateway keygen
 
@@ -46,12 +62,19 @@ Examples:
 
 const AFTERWORD = `With --config, the flags --listen, --admin, --log-level and --log-format win over the file.
 The log goes to standard error. SIGTERM or SIGINT: finish running calls, then stop;
-a second one: stop at once.
+a second one: stop at once. A Redis that is configured and cannot be reached ends the start.
 `;
+
+const PROBE_CODES = columns([
+  [String(EXIT.ok), 'it speaks MCP'],
+  [String(EXIT.usage), 'wrong flags or arguments'],
+  [String(EXIT.upstream), 'it speaks no MCP, refuses us, or cannot be reached; one line says why'],
+]);
 
 /** The help of a command, ending with a newline. */
 export function helpFor(command: CommandName): string {
   const flags = `Flags:\n${columns(FLAGS[command].map(flagLine))}`;
+  if (command === 'probe') return `${TEXTS.probe}\n${flags}\nExit codes:\n${PROBE_CODES}`;
   if (command !== 'serve') return `${TEXTS[command]}\n${flags}`;
   const codes = columns(EXIT_MEANINGS.map(([code, meaning]) => [String(code), meaning]));
   return `${TEXTS.serve}\n${flags}\n${AFTERWORD}\nExit codes:\n${codes}`;

@@ -34,6 +34,10 @@ export async function run(words: readonly string[], host: Host, start: Start): P
       (good ? host.stdout : host.stderr).write(`${text}\n`);
       return good ? EXIT.ok : EXIT.checkFailed;
     }
+    case 'probe': {
+      const { probeUpstream } = await import('./probe.ts');
+      return probeUpstream(command, host);
+    }
     case 'serve-file':
     case 'serve-upstream': {
       const config = configOf(command, words, host);

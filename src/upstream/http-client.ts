@@ -158,9 +158,11 @@ function refuseForeignForms(answer: HttpAnswer): void {
         : null;
   if (problem === null) return;
   answer.body.on('error', () => {}).destroy();
+  const { location } = answer.headers;
   throw new UpstreamFailure('upstream_protocol_error', problem, {
     mayHaveActed: answer.status < 300,
     httpStatus: answer.status,
+    ...(location === undefined ? {} : { location }),
   });
 }
 

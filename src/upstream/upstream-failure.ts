@@ -20,6 +20,8 @@ export interface UpstreamFailureDetails {
   readonly httpStatus?: number;
   readonly wwwAuthenticate?: string;
   readonly retryAfterMs?: number;
+  /** Where a redirect would have led. */
+  readonly location?: string;
   readonly cause?: unknown;
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parseArguments, UsageError } from '../../../src/cli/arguments.ts';
-import { EXIT, EXIT_MEANINGS } from '../../../src/cli/exit-codes.ts';
+import { EXIT, EXIT_MEANINGS, exitCodeOfStart } from '../../../src/cli/exit-codes.ts';
 import { COMMANDS, FLAGS } from '../../../src/cli/flags.ts';
 import { helpFor } from '../../../src/cli/help.ts';
 import { configFromFlags } from '../../../src/config/from-flags.ts';
@@ -8,6 +8,17 @@ import { configFromFlags } from '../../../src/config/from-flags.ts';
 test.each(COMMANDS)('the help of %s names each of its flags', (command) => {
   const names = [...helpFor(command).matchAll(/^ {2}.*?--([a-z-]+)(?: [A-Z:]+)? {2,}/gm)];
   expect(names.map(([, name]) => name)).toEqual(FLAGS[command].map(({ name }) => name));
+});
+
+test('the help says that an unreachable Redis ends the start, and with which code', () => {
+  expect(exitCodeOfStart('redis_unavailable')).toBe(EXIT.upstream);
+  expect(helpFor('serve')).toMatch(/^ {2}69 .*Redis is unreachable$/m);
+});
+
+test('the help of probe says what its exit codes mean', () => {
+  for (const code of [EXIT.ok, EXIT.usage, EXIT.upstream]) {
+    expect(helpFor('probe')).toMatch(new RegExp(`^  ${code} +\\w`, 'm'));
+  }
 });
 
 test('the help says what each exit code means', () => {
@@ -27,7 +38,8 @@ describe('every example is a command line that works', () => {
   ).filter((line) => !line.includes('['));
 
   test.each(examples)('%s', (line) => {
-    const command = parseArguments(line.split(' ').slice(1), {});
+    const words = [...line.matchAll(/"([^"]*)"|\S+/g)].map(([word, quoted]) => quoted ?? word);
+    const command = parseArguments(words.slice(1), {});
     expect(command).not.toBeInstanceOf(UsageError);
   });
 });

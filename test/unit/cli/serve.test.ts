@@ -82,6 +82,7 @@ describe('a start that fails', () => {
     ['not_permitted', 77],
     ['upstream_not_mcp', 69],
     ['upstream_refused', 69],
+    ['redis_unavailable', 69],
   ])('%s is one line and exit code %d', async (failure, exitCode) => {
     const host = testHost();
     const start: Start = () => Promise.reject(new StartFailure(failure, 'so it is; do this'));

@@ -1,0 +1,67 @@
+/** `mrtr-gateway probe URL`: what does an upstream speak, and how is the gateway put in front of it? */
+import { systemClock } from '../clock.ts';
+import { formatPath } from '../config/field-path.ts';
+import type { UpstreamConfig } from '../config/config.ts';
+import { validate } from '../config/validate.ts';
+import { jsonText, reportText } from '../probe/print.ts';
+import { ProbeFailure } from '../probe/probe-failure.ts';
+import { probe } from '../probe/probe.ts';
+import type { Command } from './arguments.ts';
+import { EXIT, type ExitCode } from './exit-codes.ts';
+import type { Host } from './host.ts';
+
+export type ProbeCommand = Extract<Command, { kind: 'probe' }>;
+
+/** Far beyond the longest probe. It only keeps the process alive, as our timers do not. */
+const AWAKE_MS = 3_600_000;
+
+/** Prints the report, or one line that says why there is none. Out: the exit code. */
+export async function probeUpstream(command: ProbeCommand, host: Host): Promise<ExitCode> {
+  const upstream = upstreamOf(command);
+  if (typeof upstream === 'string') {
+    host.stderr.write(`mrtr-gateway: ${upstream}\n`);
+    return EXIT.usage;
+  }
+  const interrupted = interruptionOf(host);
+  const awake = setTimeout(() => {}, AWAKE_MS);
+  try {
+    const options = { upstream, timeoutMs: command.timeoutMs, signal: interrupted.signal };
+    const report = await probe(options, systemClock);
+    const early = interrupted.exitCode();
+    if (early !== null) return early;
+    const coloured = host.stdout.isTTY === true && !host.env['NO_COLOR'];
+    host.stdout.write(command.json ? jsonText(report) : reportText(report, coloured));
+    return EXIT.ok;
+  } catch (error) {
+    if (!(error instanceof ProbeFailure)) throw error;
+    const exitCode = interrupted.exitCode();
+    if (exitCode !== null) return exitCode;
+    host.stderr.write(`mrtr-gateway: ${error.message}\n`);
+    return EXIT.upstream;
+  } finally {
+    clearTimeout(awake);
+  }
+}
+
+/** The upstream as a configuration file would have it, or the first problem with what was given. */
+function upstreamOf({ url, headers }: ProbeCommand): UpstreamConfig | string {
+  const { config, problems } = validate({ routes: [{ upstream: { url, headers } }] });
+  const route = config?.routes[0];
+  if (route !== undefined) return route.upstream;
+  const problem = problems?.[0];
+  if (problem === undefined) return 'no upstream to probe';
+  const field = formatPath(problem.path);
+  return `${field.includes('headers') ? '--header' : 'URL'}: ${problem.text}`;
+}
+
+function interruptionOf(host: Host): { signal: AbortSignal; exitCode(): ExitCode | null } {
+  const abort = new AbortController();
+  let exitCode: ExitCode | null = null;
+  const on = (code: ExitCode) => () => {
+    exitCode ??= code;
+    abort.abort();
+  };
+  host.on('SIGINT', on(EXIT.interrupted));
+  host.on('SIGTERM', on(EXIT.terminated));
+  return { signal: abort.signal, exitCode: () => exitCode };
+}

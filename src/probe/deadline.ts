@@ -1,0 +1,57 @@
+/** A moment by which everything has to be over: a clock whose timers fire at the latest then. */
+import type { Clock, Timer } from '../clock.ts';
+
+export class Deadline implements Clock {
+  readonly #clock: Clock;
+  readonly #pending = new Set<() => void>();
+  #atMs: number;
+
+  /** @param afterMs how long everything may take, from now on */
+  constructor(clock: Clock, afterMs: number) {
+    this.#clock = clock;
+    this.#atMs = clock.now() + afterMs;
+  }
+
+  get passed(): boolean {
+    return this.now() >= this.#atMs;
+  }
+
+  now(): number {
+    return this.#clock.now();
+  }
+
+  setTimer(afterMs: number, callback: () => void): Timer {
+    const fire = () => {
+      cancel();
+      callback();
+    };
+    const leftMs = Math.max(0, this.#atMs - this.now());
+    const timer = this.#clock.setTimer(Math.min(afterMs, leftMs), fire);
+    const cancel = () => {
+      timer.cancel();
+      this.#pending.delete(fire);
+    };
+    this.#pending.add(fire);
+    return { cancel };
+  }
+
+  /** Runs the work with a signal that aborts after `afterMs`, or at the deadline. */
+  async within<Result>(
+    afterMs: number,
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> {
+    const abort = new AbortController();
+    const timer = this.setTimer(afterMs, () => abort.abort());
+    try {
+      return await work(abort.signal);
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  /** Lets the deadline pass now: whoever waits for a timer waits no longer. */
+  expire(): void {
+    this.#atMs = Math.min(this.#atMs, this.now());
+    for (const fire of [...this.#pending]) fire();
+  }
+}

@@ -1,0 +1,180 @@
+/** What a legacy server can do, found out in one session that is ended at the end. */
+import type { ClientProfile } from '../protocol/client-profile.ts';
+import { objectMember, type JsonObject } from '../protocol/json.ts';
+import { Session, type SessionOptions } from '../upstream/session.ts';
+import { HttpSseTransport } from '../upstream/http-sse.ts';
+import { StreamableHttpTransport } from '../upstream/streamable-http.ts';
+import type { TransportListener } from '../upstream/transport.ts';
+import type { LegacyTransport } from '../upstream/upstream.ts';
+import { ask } from './ask.ts';
+import type { Deadline } from './deadline.ts';
+import { readListings } from './listings.ts';
+import type {
+  Findings,
+  ResumptionReport,
+  ServerName,
+  SessionsReport,
+  StandaloneStreamReport,
+} from './report.ts';
+import { tryResumption } from './resumption.ts';
+import type { WatchedHttp } from './watched-http.ts';
+
+/** Some servers offer more to a client that can be asked; whatever they ask of a probe is refused. */
+const ABLE_TO_BE_ASKED: ClientProfile = {
+  elicitationForm: true,
+  elicitationUrl: true,
+  sampling: true,
+  samplingTools: true,
+  samplingContext: false,
+  roots: true,
+};
+
+const WITHOUT_ID_PING = 900_002;
+/** Longer than a probe may take: nothing is pinged in the background. */
+const NO_PINGS_MS = 24 * 3_600_000;
+
+export interface LegacyProbe {
+  readonly http: WatchedHttp;
+  readonly kind: LegacyTransport;
+  readonly clientInfo: JsonObject;
+  readonly deadline: Deadline;
+  /** How long a single request may take. */
+  readonly requestTimeoutMs: number;
+}
+
+/** @throws UpstreamFailure when no session can be opened */
+export async function probeLegacy(probe: LegacyProbe): Promise<Omit<Findings, 'format' | 'url'>> {
+  const { http, kind, deadline } = probe;
+  const session = await Session.open(connector(probe), sessionOptions(probe), deadline);
+  try {
+    const { protocolVersion, capabilities, raw } = session.initializeResult;
+    const list = (method: string, params: JsonObject) => session.request(method, params, {});
+    const [listings, resumption, withoutId] = await Promise.all([
+      readListings(capabilities, list),
+      resumptionOf(probe, protocolVersion),
+      pingWithoutId(probe, protocolVersion),
+    ]);
+    const standaloneStream = standaloneStreamOf(probe, session.standaloneStreamOpen);
+    await session.close();
+    return {
+      modern: false,
+      transport: kind,
+      revision: protocolVersion,
+      supportedRevisions: null,
+      server: serverName(objectMember(raw, 'serverInfo')),
+      capabilities,
+      sessions: sessionsOf(http, kind, withoutId),
+      standaloneStream,
+      resumption,
+      ...listings,
+    };
+  } finally {
+    if (!session.dead) await session.close();
+  }
+}
+
+/** The name of an `Implementation`, as far as it is one. */
+export function serverName(info: JsonObject | undefined): ServerName {
+  const member = (name: string) => {
+    const value = info?.[name];
+    return typeof value === 'string' ? value.slice(0, 200) : null;
+  };
+  return { name: member('name'), title: member('title'), version: member('version') };
+}
+
+function connector({ http, kind, deadline }: LegacyProbe) {
+  return (listener: TransportListener) =>
+    kind === 'http-sse'
+      ? new HttpSseTransport(http, listener, deadline)
+      : new StreamableHttpTransport(http, listener, deadline);
+}
+
+function sessionOptions({ clientInfo, requestTimeoutMs }: LegacyProbe): SessionOptions {
+  return {
+    profile: ABLE_TO_BE_ASKED,
+    clientInfo,
+    headers: {},
+    knownRevision: null,
+    requestTimeoutMs,
+    pingIntervalMs: NO_PINGS_MS,
+    // So that a server without session ids is asked for its standalone stream as well.
+    statefulWithoutSessionId: true,
+    standaloneStream: true,
+  };
+}
+
+function messageHeaders(sessionId: string | null, revision: string): Record<string, string> {
+  return {
+    ...(sessionId === null ? {} : { 'mcp-session-id': sessionId }),
+    'mcp-protocol-version': revision,
+  };
+}
+
+function resumptionOf(
+  { http, kind, deadline, requestTimeoutMs }: LegacyProbe,
+  revision: string,
+): Promise<ResumptionReport> {
+  if (kind === 'http-sse') {
+    const never = { eventIds: 'not-tried', lastEventId: 'not-tried', httpStatus: null } as const;
+    return Promise.resolve(never);
+  }
+  const headers = messageHeaders(http.sessionId, revision);
+  return tryResumption(http, headers, deadline, requestTimeoutMs);
+}
+
+/** A server that keeps sessions has to refuse what names none (transports, "Session Management"). */
+async function pingWithoutId(
+  { http, deadline, requestTimeoutMs }: LegacyProbe,
+  revision: string,
+): Promise<SessionsReport['withoutId']> {
+  const ours = http.sessionId;
+  if (ours === null) return 'not-tried';
+  const headers = messageHeaders(null, revision);
+  const question = { id: WITHOUT_ID_PING, method: 'ping', params: {}, headers };
+  try {
+    const answered = await deadline.within(requestTimeoutMs, (signal) =>
+      ask(http, question, deadline, signal),
+    );
+    const other = answered.sessionId;
+    if (other !== null && other !== ours) await endSession(http, other, revision, deadline);
+    const accepted = answered.reply !== null && 'result' in answered.reply;
+    return accepted ? 'accepted' : 'refused';
+  } catch {
+    return 'no-answer';
+  }
+}
+
+/** Ends a session that the server opened although nobody asked for one. */
+async function endSession(
+  http: WatchedHttp,
+  sessionId: string,
+  revision: string,
+  deadline: Deadline,
+): Promise<void> {
+  const headers = messageHeaders(sessionId, revision);
+  const sent = deadline.within(2_000, (signal) => http.send({ method: 'DELETE', headers, signal }));
+  await sent.then(
+    (answer) => http.discard(answer),
+    () => {},
+  );
+}
+
+function sessionsOf(
+  http: WatchedHttp,
+  kind: LegacyTransport,
+  withoutId: SessionsReport['withoutId'],
+): SessionsReport {
+  if (kind === 'http-sse') return { kind: 'stream', withoutId: 'not-tried', deleteStatus: null };
+  return {
+    kind: http.sessionId === null ? 'none' : 'session-id',
+    withoutId,
+    deleteStatus: http.last('DELETE')?.status ?? null,
+  };
+}
+
+function standaloneStreamOf({ http, kind }: LegacyProbe, open: boolean): StandaloneStreamReport {
+  if (kind === 'http-sse') return { offered: 'built-in', httpStatus: null };
+  const status = http.first('GET')?.status ?? null;
+  if (open) return { offered: 'yes', httpStatus: status };
+  return { offered: status === null ? 'no-answer' : 'no', httpStatus: status };
+}

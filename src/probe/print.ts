@@ -1,0 +1,196 @@
+/** A report for people, and for programs. */
+import { stringify } from 'yaml';
+import { isJsonObject, type JsonObject } from '../protocol/json.ts';
+import { clean, escapeJson } from './clean-text.ts';
+import type { Entry, Listing, ProbeReport, ResourceEntry, ToolEntry } from './report.ts';
+
+type Style = 'bold' | 'dim' | 'good' | 'warn';
+type Paint = (style: Style, text: string) => string;
+
+const CODES: Readonly<Record<Style, number>> = { bold: 1, dim: 2, good: 32, warn: 33 };
+const MAX_SHOWN_ITEMS = 50;
+const MAX_NAME_WIDTH = 40;
+const MAX_LINE_WIDTH = 100;
+
+/** One JSON document and a newline; its members are those of `ProbeReport`. */
+export function jsonText(report: ProbeReport): string {
+  return `${escapeJson(JSON.stringify(report, null, 2))}\n`;
+}
+
+/** Lines for a person, ending with a newline. */
+export function reportText(report: ProbeReport, coloured: boolean): string {
+  const paint: Paint = (style, text) =>
+    coloured ? `\u001b[${CODES[style]}m${text}\u001b[0m` : text;
+  const sections = [
+    headline(report, paint),
+    facts(report, paint),
+    listing('Tools', report.tools, paint, markOf),
+    listing('Prompts', report.prompts, paint),
+    resources('Resources', report.resources, paint),
+    resources('Resource templates', report.resourceTemplates, paint),
+    advice(report, paint),
+  ];
+  return sections.filter((section) => section !== '').join('\n');
+}
+
+function headline({ url, modern }: ProbeReport, paint: Paint): string {
+  const verdict = modern
+    ? paint('good', 'a modern MCP server: it needs no gateway')
+    : 'a legacy MCP server';
+  return `${paint('bold', clean(url, 500))} is ${verdict}\n`;
+}
+
+function facts(report: ProbeReport, paint: Paint): string {
+  const rows: [string, string][] = [
+    ['transport', report.transport === 'http-sse' ? 'HTTP+SSE' : 'Streamable HTTP'],
+    ['revision', revision(report)],
+    ['server', serverText(report)],
+    ['capabilities', capabilities(report.capabilities)],
+  ];
+  if (!report.modern) {
+    rows.push(
+      ['sessions', sessions(report)],
+      ['standalone stream', standaloneStream(report)],
+      ['resumption', resumption(report)],
+    );
+  }
+  return rows.map(([name, text]) => `  ${paint('dim', name.padEnd(17))}  ${text}\n`).join('');
+}
+
+function revision({ revision, supportedRevisions }: ProbeReport): string {
+  const others = (supportedRevisions ?? []).filter((other) => other !== revision);
+  return others.length === 0 ? revision : `${revision} (also ${clean(others.join(', '), 80)})`;
+}
+
+function serverText({ server: { name, title, version } }: ProbeReport): string {
+  if (name === null) return 'does not say its name';
+  const text = [name, version, title === null || title === name ? null : `(${title})`];
+  return clean(text.filter((part) => part !== null).join(' '), MAX_LINE_WIDTH);
+}
+
+function capabilities(declared: JsonObject): string {
+  const names = Object.entries(declared).map(([name, value]) => {
+    const flags = isJsonObject(value)
+      ? Object.keys(value).filter((flag) => value[flag] !== false)
+      : [];
+    return flags.length === 0 ? name : `${name} (${flags.join(', ')})`;
+  });
+  return names.length === 0 ? 'none' : clean(names.join(', '), 300);
+}
+
+function sessions({ sessions: { kind, withoutId } }: ProbeReport): string {
+  if (kind === 'stream') return 'the event stream is the session';
+  if (kind === 'none') return 'hands out no session id';
+  const without = {
+    refused: '; refuses requests without one',
+    accepted: '; serves requests without one, too',
+    'no-answer': '; does not answer requests without one',
+    'not-tried': '',
+  };
+  return `hands out a session id${without[withoutId]}`;
+}
+
+function standaloneStream({ standaloneStream: { offered, httpStatus } }: ProbeReport): string {
+  switch (offered) {
+    case 'yes':
+      return 'offered';
+    case 'no':
+      return `not offered (HTTP ${httpStatus})`;
+    case 'no-answer':
+      return 'the GET was not answered in time';
+    case 'built-in':
+      return 'one stream carries everything';
+    case 'not-tried':
+      return 'not tried';
+  }
+}
+
+function resumption({ transport, resumption: found }: ProbeReport): string {
+  if (transport === 'http-sse') return 'not in this transport';
+  const status = found.httpStatus === null ? '' : ` (HTTP ${found.httpStatus})`;
+  switch (found.eventIds) {
+    case 'no-events':
+      return 'not seen: answers are JSON, not events';
+    case 'not-seen':
+      return 'not seen: events have no ids';
+    case 'no-answer':
+      return 'not seen: the ping was not answered';
+    case 'not-tried':
+      return 'not tried';
+    case 'seen':
+      break;
+  }
+  const outcome = {
+    replayed: 'accepted: what was missed came again',
+    opened: 'accepted: a stream opens, though nothing missed came again on it',
+    refused: `refused${status}`,
+    'no-answer': 'not answered in time',
+    'not-tried': 'not tried',
+  };
+  return `events have ids; resumption ${outcome[found.lastEventId]}`;
+}
+
+function markOf({ readOnly, idempotent }: ToolEntry): string {
+  const marks = [...(readOnly ? ['read-only'] : []), ...(idempotent ? ['idempotent'] : [])];
+  return marks.length === 0 ? '' : `[${marks.join(', ')}]`;
+}
+
+function resources(title: string, list: Listing<ResourceEntry>, paint: Paint): string {
+  const items = list.items.map((item) => ({
+    ...item,
+    name: item.uri,
+    description: item.description ?? item.name,
+  }));
+  // A server with resources need not have templates.
+  if (title !== 'Resources' && items.length === 0 && list.problem === null) return '';
+  return listing(title, { ...list, items }, paint);
+}
+
+function listing<Item extends Entry>(
+  title: string,
+  { declared, items, truncated, problem }: Listing<Item>,
+  paint: Paint,
+  mark: (item: Item) => string = () => '',
+): string {
+  if (!declared) return '';
+  const shown = items.slice(0, MAX_SHOWN_ITEMS);
+  const names = shown.map(({ name }) => clean(name, MAX_NAME_WIDTH));
+  const width = Math.max(0, ...names.map((name) => name.length));
+  const markWidth = Math.max(0, ...shown.map((item) => mark(item).length));
+  const lines = shown.map((item, index) => {
+    const name = (names[index] ?? '').padEnd(width);
+    const written = mark(item);
+    const padding = ' '.repeat(markWidth - written.length);
+    const painted = written === '' ? '' : paint('good', written);
+    const marked = markWidth === 0 ? '' : `  ${painted}${padding}`;
+    const description = clean(item.description ?? '', MAX_LINE_WIDTH - width - markWidth);
+    return `${`  ${name}${marked}  ${description}`.trimEnd()}\n`;
+  });
+  const more = items.length - shown.length;
+  if (more > 0) lines.push(paint('dim', `  and ${more} more (--json has them)`) + '\n');
+  if (problem !== null)
+    lines.push(paint('warn', `  could not be read: ${clean(problem, 200)}`) + '\n');
+  const count = `${items.length}${truncated ? ' and more' : ''}`;
+  return `${paint('bold', `${title} (${count})`)}\n${lines.join('')}`;
+}
+
+function advice({ advice: { config, notes } }: ProbeReport, paint: Paint): string {
+  const snippet =
+    config === null
+      ? ''
+      : stringify(config, { lineWidth: 0 }).replace(/^(?=.)/gm, '  ') +
+        (notes.length > 0 ? '\n' : '');
+  const lines = notes.map((note) => `  - ${wrapped(note)}\n`).join('');
+  return `${paint('bold', 'Advice')}\n${snippet}${lines}`;
+}
+
+/** Broken at spaces, and indented behind the dash. */
+function wrapped(text: string): string {
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1) ?? '';
+    if (line !== '' && line.length + word.length >= MAX_LINE_WIDTH - 4) lines.push(word);
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
+  }
+  return lines.join('\n    ');
+}

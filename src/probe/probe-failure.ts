@@ -1,0 +1,151 @@
+/** Why nothing could be found out, as one line with the cause and the way out. */
+import { clean } from './clean-text.ts';
+import type { UpstreamFailure } from '../upstream/upstream-failure.ts';
+
+export type ProbeFailureCode =
+  | 'connection_failed'
+  | 'tls_failed'
+  | 'unauthorized'
+  | 'redirect'
+  | 'not_mcp'
+  | 'server_error'
+  | 'timeout'
+  | 'interrupted';
+
+export class ProbeFailure extends Error {
+  readonly code: ProbeFailureCode;
+
+  constructor(code: ProbeFailureCode, message: string) {
+    super(message);
+    this.name = 'ProbeFailure';
+    this.code = code;
+  }
+}
+
+export interface Attempt {
+  /** As it may be shown. */
+  readonly url: string;
+  readonly timeoutMs: number;
+  readonly gaveHeaders: boolean;
+  /** The media type of what a plain GET answers; `null` when it was not looked at. */
+  readonly page: string | null;
+}
+
+export function probeFailureOf(failure: UpstreamFailure, attempt: Attempt): ProbeFailure {
+  const { url } = attempt;
+  const status = failure.details.httpStatus;
+  const cause = causeOf(failure);
+  if (isTimeout(failure)) return timedOut(attempt);
+  if (failure.code === 'unauthorized') return unauthorized(failure, attempt);
+  if (status !== undefined && status >= 300 && status < 400) return redirected(failure, attempt);
+  if (failure.code === 'upstream_busy' || (status !== undefined && status >= 500)) {
+    return new ProbeFailure(
+      'server_error',
+      `${url} answers HTTP ${status}; look into the log of the server, or try again later`,
+    );
+  }
+  if (failure.code === 'upstream_unavailable') return unreachable(failure, cause, attempt);
+  return notMcp(failure, attempt);
+}
+
+/** True when nothing was wrong but the silence. */
+export function isTimeout(failure: UpstreamFailure): boolean {
+  return failure.code === 'upstream_timeout' || causeOf(failure).name === 'TimeoutError';
+}
+
+export function timedOut({ url, timeoutMs }: Pick<Attempt, 'url' | 'timeoutMs'>): ProbeFailure {
+  return new ProbeFailure(
+    'timeout',
+    `${url} did not answer within ${timeoutMs} ms; is it the right port? --timeout gives it longer`,
+  );
+}
+
+function unauthorized(failure: UpstreamFailure, { url, gaveHeaders }: Attempt): ProbeFailure {
+  const { httpStatus, wwwAuthenticate } = failure.details;
+  const scheme = /^[A-Za-z][\w-]{0,30}/.exec(wwwAuthenticate ?? '')?.[0] ?? 'Bearer';
+  const wayOut = gaveHeaders
+    ? 'the --header that was given is not good enough'
+    : `give credentials with --header "Authorization: ${scheme} ..."`;
+  return new ProbeFailure('unauthorized', `${url} refuses us (HTTP ${httpStatus}); ${wayOut}`);
+}
+
+function redirected({ details }: UpstreamFailure, { url }: Attempt): ProbeFailure {
+  const to = details.location;
+  const target = to !== undefined && URL.canParse(to, url) ? new URL(to, url) : null;
+  const where = target === null ? '' : ` to ${clean(target.origin + target.pathname, 200)}`;
+  return new ProbeFailure(
+    'redirect',
+    `${url} redirects${where} (HTTP ${details.httpStatus}), which is never followed; give the URL it leads to`,
+  );
+}
+
+function unreachable(failure: UpstreamFailure, cause: Cause, { url }: Attempt): ProbeFailure {
+  const failed = (problem: string, wayOut: string) =>
+    new ProbeFailure('connection_failed', `no connection to ${url}: ${problem}; ${wayOut}`);
+  const { code } = cause;
+  if (isTls(code)) {
+    const wayOut =
+      code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG'
+        ? 'that port speaks no TLS: use http://'
+        : 'add its authority with NODE_EXTRA_CA_CERTS=FILE, or use the name in its certificate';
+    return new ProbeFailure('tls_failed', `no TLS with ${url}: ${code}; ${wayOut}`);
+  }
+  switch (code) {
+    case 'ECONNREFUSED':
+      return failed('connection refused', 'is the server running, and is it that port?');
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return failed('there is no such host', 'is the name spelled right?');
+    case 'UND_ERR_CONNECT_TIMEOUT':
+    case 'ETIMEDOUT':
+      return failed('nobody answers', 'is a firewall in between?');
+    case 'EHOSTUNREACH':
+    case 'ENETUNREACH':
+      return failed('no route to the host', 'is this machine in the right network?');
+    case 'ECONNRESET':
+    case 'UND_ERR_SOCKET':
+      return failed('the server hung up', 'does that port speak HTTPS, or no HTTP at all?');
+    default:
+      return failed(clean(cause.message || failure.message, 200), 'is it an HTTP server?');
+  }
+}
+
+function notMcp(failure: UpstreamFailure, { url, page }: Attempt): ProbeFailure {
+  const status = failure.details.httpStatus;
+  const problem =
+    status === 404
+      ? 'nothing is at this path (HTTP 404)'
+      : page === 'text/html'
+        ? 'it is a web page (HTML)'
+        : clean(failure.message, 200);
+  return new ProbeFailure(
+    'not_mcp',
+    `${url} speaks no MCP: ${problem}; give the URL of the MCP endpoint, such as http://host:port/mcp or /sse`,
+  );
+}
+
+function isTls(code: string): boolean {
+  return (
+    /^ERR_(SSL|TLS)_/.test(code) ||
+    /(CERT|SELF_SIGNED|UNABLE_TO_(VERIFY|GET)|HOSTNAME_MISMATCH)/.test(code)
+  );
+}
+
+interface Cause {
+  readonly name: string;
+  readonly code: string;
+  readonly message: string;
+}
+
+/** The error of the system behind a failure; a host with several addresses has one for each. */
+function causeOf(failure: UpstreamFailure): Cause {
+  let error: unknown = failure.details.cause;
+  for (let depth = 0; depth < 5 && error instanceof Error; depth += 1) {
+    const inner: unknown = error instanceof AggregateError ? error.errors[0] : error.cause;
+    if (!(inner instanceof Error)) break;
+    error = inner;
+  }
+  if (!(error instanceof Error)) return { name: '', code: '', message: '' };
+  const code = 'code' in error ? String(error.code) : '';
+  return { name: error.name, code, message: error.message };
+}

@@ -1,0 +1,124 @@
+/**
+ * Finds out what an upstream speaks and what the gateway can make of it, without side effects: it
+ * greets, pings, lists, and ends its session.
+ */
+import { sleep, type Clock } from '../clock.ts';
+import type { UpstreamConfig } from '../config/config.ts';
+import { asUpstreamFailure } from '../upstream/upstream-failure.ts';
+import { Upstream, type UpstreamKind } from '../upstream/upstream.ts';
+import { VERSION } from '../version.ts';
+import { advise } from './advice.ts';
+import { Deadline } from './deadline.ts';
+import { probeLegacy } from './legacy.ts';
+import { probeModern } from './modern.ts';
+import { isTimeout, ProbeFailure, probeFailureOf, timedOut } from './probe-failure.ts';
+import type { ProbeReport } from './report.ts';
+import { WatchedHttp } from './watched-http.ts';
+
+export interface ProbeOptions {
+  readonly upstream: UpstreamConfig;
+  readonly timeoutMs: number;
+  /** Ends the probe early; the session is ended even so. */
+  readonly signal: AbortSignal;
+}
+
+/** For a DELETE, after the time is up. */
+const CLOSING_MS = 2_500;
+const PAGE_WAIT_MS = 2_000;
+const MAX_BODY_BYTES = 4 * 1024 * 1024;
+const CLIENT_INFO = { name: 'mrtr-gateway', version: VERSION };
+
+/**
+ * Takes at most `timeoutMs`, and a moment for the goodbye.
+ * @throws ProbeFailure when it speaks no MCP, or not with us
+ */
+export async function probe(options: ProbeOptions, clock: Clock): Promise<ProbeReport> {
+  const { upstream: config, timeoutMs, signal } = options;
+  const deadline = new Deadline(clock, timeoutMs);
+  const interrupt = () => deadline.expire();
+  if (signal.aborted) interrupt();
+  signal.addEventListener('abort', interrupt, { once: true });
+  const bounded = {
+    ...config,
+    connectTimeoutMs: Math.min(config.connectTimeoutMs, timeoutMs),
+    headersTimeoutMs: timeoutMs,
+    maxBodyBytes: MAX_BODY_BYTES,
+    maxEventBytes: MAX_BODY_BYTES,
+    gatewayInfo: CLIENT_INFO,
+  };
+  const upstream = new Upstream(bounded, deadline);
+  const http = new WatchedHttp(bounded);
+  const url = shownUrl(config.url);
+  try {
+    const work = look(upstream, http, options, deadline);
+    const late = lateAfter(deadline, clock, timeoutMs).then(() => {
+      throw timedOut({ url, timeoutMs });
+    });
+    return await Promise.race([work, late]);
+  } catch (error) {
+    if (signal.aborted) throw new ProbeFailure('interrupted', 'interrupted');
+    if (error instanceof ProbeFailure) throw error;
+    const failure = asUpstreamFailure(error, false);
+    const answers = failure.code === 'upstream_protocol_error';
+    const page = answers ? await mediaTypeOfPage(http, deadline) : null;
+    const gaveHeaders = Object.keys(config.headers).length > 0;
+    throw probeFailureOf(failure, { url, timeoutMs, gaveHeaders, page });
+  } finally {
+    signal.removeEventListener('abort', interrupt);
+    await Promise.all([upstream.close(), http.close()]);
+  }
+}
+
+async function look(
+  upstream: Upstream,
+  http: WatchedHttp,
+  { upstream: config, timeoutMs }: ProbeOptions,
+  deadline: Deadline,
+): Promise<ProbeReport> {
+  const detected = await detect(upstream, deadline);
+  const kind = detected ?? 'streamable-http';
+  const context = { http, clientInfo: CLIENT_INFO, deadline, requestTimeoutMs: timeoutMs };
+  const found =
+    kind === 'modern' ? await probeModern(context) : await probeLegacy({ ...context, kind });
+  const findings = { format: 1, url: shownUrl(config.url), ...found } as const;
+  const circumstances = {
+    headerNames: Object.keys(config.headers),
+    query: config.url.search !== '',
+    autoDetects: detected !== null,
+  };
+  return { ...findings, advice: advise(findings, circumstances) };
+}
+
+/** `null`: it is silent when asked for the modern era, as some are before they are greeted. */
+async function detect(upstream: Upstream, deadline: Deadline): Promise<UpstreamKind | null> {
+  try {
+    return await upstream.detect({});
+  } catch (error) {
+    if (deadline.passed || !isTimeout(asUpstreamFailure(error, false))) throw error;
+    return null;
+  }
+}
+
+/** Resolves when the time is up and the goodbye has had its moment, too. */
+async function lateAfter(deadline: Deadline, clock: Clock, timeoutMs: number): Promise<void> {
+  await sleep(deadline, timeoutMs);
+  await sleep(clock, CLOSING_MS);
+}
+
+/** What a browser would get there: people mistake a site, or its documentation, for the endpoint. */
+async function mediaTypeOfPage(http: WatchedHttp, deadline: Deadline): Promise<string | null> {
+  try {
+    return await deadline.within(PAGE_WAIT_MS, async (signal) => {
+      const answer = await http.send({ method: 'GET', headers: { accept: '*/*' }, signal });
+      answer.body.on('error', () => {}).destroy();
+      return answer.mediaType;
+    });
+  } catch {
+    return null;
+  }
+}
+
+/** User names, passwords and queries can be credentials. */
+function shownUrl({ origin, pathname }: URL): string {
+  return `${origin}${pathname}`;
+}

@@ -1,0 +1,62 @@
+import { describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import { advise, type Circumstances } from '../../../src/probe/advice.ts';
+import type { Findings, ResumptionReport } from '../../../src/probe/report.ts';
+import { configOf } from '../config/problems-of.ts';
+import { findings, PLAIN } from './findings.ts';
+
+const adviceFor = (also: Partial<Findings> = {}, circumstances: Partial<Circumstances> = {}) =>
+  advise(findings(also), { ...PLAIN, ...circumstances });
+
+test('the snippet is a configuration that loads, and says what the notes say', () => {
+  const { config } = adviceFor({}, { headerNames: ['authorization', 'x-tenant-id'] });
+  const env = { UPSTREAM_AUTHORIZATION: 'Bearer t', UPSTREAM_X_TENANT_ID: 'a' };
+  const [route] = configOf(stringify(config), { env }).routes;
+  expect(route?.upstream).toMatchObject({
+    transport: 'streamable-http',
+    headers: { authorization: 'Bearer t', 'x-tenant-id': 'a' },
+  });
+  expect(route?.parking.release).toBe('when-resumable');
+});
+
+describe('parking.release', () => {
+  const nothing: ResumptionReport = {
+    eventIds: 'seen',
+    lastEventId: 'not-tried',
+    httpStatus: null,
+  };
+
+  test.each<[ResumptionReport['lastEventId'], string]>([
+    ['replayed', 'possible'],
+    ['opened', 'unproven'],
+    ['refused', 'impossible'],
+    ['no-answer', 'impossible'],
+    ['not-tried', 'impossible'],
+  ])('resumption %s makes it %s', (lastEventId, release) => {
+    const advice = adviceFor({ resumption: { ...nothing, lastEventId } });
+    expect(advice.releaseWhenResumable).toBe(release);
+    const written = JSON.stringify(advice.config).includes('when-resumable');
+    expect(written).toBe(release === 'possible');
+  });
+
+  test('is impossible without a session id, whatever the events say', () => {
+    const sessions = { kind: 'none', withoutId: 'not-tried', deleteStatus: null } as const;
+    expect(adviceFor({ sessions }).releaseWhenResumable).toBe('impossible');
+  });
+});
+
+test('tools that are annotated are counted, those that are not are left alone', () => {
+  const { annotatedTools, notes } = adviceFor();
+  expect(annotatedTools).toEqual(['read', 'delete']);
+  expect(notes.join('\n')).toMatch(/^2 tools .* continuation\.replay\.annotated: true/m);
+});
+
+test('a modern server gets no snippet', () => {
+  expect(adviceFor({ modern: true })).toMatchObject({ gatewayNeeded: false, config: null });
+});
+
+test('what was left out or went wrong is said', () => {
+  const notes = adviceFor({}, { query: true, autoDetects: false }).notes.join('\n');
+  expect(notes).toMatch(/^Add the query of your URL/m);
+  expect(notes).toMatch(/^Leave upstream\.transport as it is here/m);
+});

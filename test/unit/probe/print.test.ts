@@ -1,0 +1,108 @@
+import { describe, expect, test } from 'vitest';
+import { advise } from '../../../src/probe/advice.ts';
+import { jsonText, reportText } from '../../../src/probe/print.ts';
+import type { Findings, ProbeReport, ResumptionReport } from '../../../src/probe/report.ts';
+import { findings, listing, PLAIN } from './findings.ts';
+
+function reportOf(also: Partial<Findings> = {}): ProbeReport {
+  const found = findings(also);
+  return { ...found, advice: advise(found, PLAIN) };
+}
+
+test('people get aligned lines', () => {
+  expect(reportText(reportOf(), false)).toBe(`http://127.0.0.1:3001/mcp is a legacy MCP server
+
+  transport          Streamable HTTP
+  revision           2025-06-18
+  server             files 1.0.0
+  capabilities       tools (listChanged), logging
+  sessions           hands out a session id; refuses requests without one
+  standalone stream  offered
+  resumption         events have ids; resumption accepted: what was missed came again
+
+Tools (3)
+  read    [read-only]   Reads a file
+  delete  [idempotent]  Deletes it
+  append
+
+Advice
+  routes:
+    - path: /mcp
+      upstream:
+        url: http://127.0.0.1:3001/mcp
+        transport: streamable-http
+      parking:
+        release: when-resumable
+
+  - parking.release: when-resumable is possible: a call that waits for a human then takes no
+    connection.
+  - 2 tools say they are read-only or idempotent. If you trust that, continuation.replay.annotated:
+    true lets their calls be made anew when nothing else can save them.
+`);
+});
+
+test('colours change nothing but colours', () => {
+  const report = reportOf();
+  const coloured = reportText(report, true);
+  expect(coloured).toContain('\u001b[');
+  expect(coloured.replaceAll(/\u001b\[\d+m/g, '')).toBe(reportText(report, false));
+});
+
+test('programs get the whole report, and their names do not change', () => {
+  const text = jsonText(reportOf());
+  expect(text.endsWith('}\n')).toBe(true);
+  expect(JSON.parse(text)).toEqual(reportOf());
+  expect(Object.keys(reportOf())).toEqual([
+    'format',
+    'url',
+    'modern',
+    'transport',
+    'revision',
+    'supportedRevisions',
+    'server',
+    'capabilities',
+    'sessions',
+    'standaloneStream',
+    'resumption',
+    'tools',
+    'prompts',
+    'resources',
+    'resourceTemplates',
+    'advice',
+  ]);
+});
+
+describe('resumption is told as it was seen', () => {
+  test.each<[Partial<ResumptionReport>, string]>([
+    [{ lastEventId: 'opened' }, 'events have ids; resumption accepted: a stream opens, though'],
+    [{ lastEventId: 'refused', httpStatus: 400 }, 'events have ids; resumption refused (HTTP 400)'],
+    [{ lastEventId: 'no-answer' }, 'events have ids; resumption not answered in time'],
+    [{ eventIds: 'not-seen' }, 'not seen: events have no ids'],
+    [{ eventIds: 'no-events' }, 'not seen: answers are JSON, not events'],
+    [{ eventIds: 'no-answer' }, 'not seen: the ping was not answered'],
+  ])('%o', (also, words) => {
+    const resumption = { eventIds: 'seen', lastEventId: 'not-tried', httpStatus: null } as const;
+    const text = reportText(reportOf({ resumption: { ...resumption, ...also } }), false);
+    expect(text).toContain(`  resumption         ${words}`);
+  });
+});
+
+describe('lists', () => {
+  test('that are long are cut for people, and say so', () => {
+    const items = Array.from({ length: 60 }, (_, index) => ({
+      name: `tool-${index}`,
+      description: null,
+      readOnly: false,
+      idempotent: false,
+    }));
+    const text = reportText(reportOf({ tools: listing(items, { truncated: true }) }), false);
+    expect(text).toContain('Tools (60 and more)\n');
+    expect(text).toContain('  and 10 more (--json has them)\n');
+    expect(text).not.toContain('tool-50');
+  });
+
+  test('that could not be read say why', () => {
+    const text = reportText(reportOf({ tools: listing([], { problem: 'HTTP 403' }) }), false);
+    expect(text).toContain('Tools (0)\n  could not be read: HTTP 403\n');
+  });
+});

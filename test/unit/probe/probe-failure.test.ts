@@ -1,0 +1,89 @@
+import { expect, test } from 'vitest';
+import { probeFailureOf, type Attempt } from '../../../src/probe/probe-failure.ts';
+import {
+  asUpstreamFailure,
+  UpstreamFailure,
+  type UpstreamFailureCode,
+  type UpstreamFailureDetails,
+} from '../../../src/upstream/upstream-failure.ts';
+
+const attempt: Attempt = {
+  url: 'https://a/mcp',
+  timeoutMs: 10_000,
+  gaveHeaders: false,
+  page: null,
+};
+
+function systemError(code: string, message = code): Error {
+  return Object.assign(new Error(message), { code });
+}
+
+const ofConnection = (error: unknown, also: Partial<Attempt> = {}) =>
+  probeFailureOf(asUpstreamFailure(error, true), { ...attempt, ...also });
+
+const ofAnswer = (
+  code: UpstreamFailureCode,
+  details: Partial<UpstreamFailureDetails>,
+  also: Partial<Attempt> = {},
+) => {
+  const failure = new UpstreamFailure(code, 'so it was', { mayHaveActed: false, ...details });
+  return probeFailureOf(failure, { ...attempt, ...also });
+};
+
+test.each([
+  ['ECONNREFUSED', 'connection_failed', /connection refused; is the server running/],
+  ['ENOTFOUND', 'connection_failed', /there is no such host/],
+  ['UND_ERR_CONNECT_TIMEOUT', 'connection_failed', /nobody answers; is a firewall/],
+  ['EHOSTUNREACH', 'connection_failed', /no route to the host/],
+  ['UND_ERR_SOCKET', 'connection_failed', /the server hung up; does that port speak HTTPS/],
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', 'tls_failed', /NODE_EXTRA_CA_CERTS=FILE/],
+  ['CERT_HAS_EXPIRED', 'tls_failed', /CERT_HAS_EXPIRED/],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', 'tls_failed', /the name in its certificate/],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'tls_failed', /add its authority/],
+  ['ERR_SSL_WRONG_VERSION_NUMBER', 'tls_failed', /speaks no TLS: use http:/],
+  ['UND_ERR_HEADERS_TIMEOUT', 'timeout', /did not answer within 10000 ms/],
+])('a connection that fails with %s', (system, code, line) => {
+  const failure = ofConnection(systemError(system));
+  expect(failure.code).toBe(code);
+  expect(failure.message).toMatch(line);
+});
+
+test('a host with several addresses is judged by the first', () => {
+  const errors = [systemError('ECONNREFUSED'), systemError('ENETUNREACH')];
+  expect(ofConnection(new AggregateError(errors)).message).toContain('connection refused');
+});
+
+test('a failure without a known code shows its own words, on one line', () => {
+  expect(ofConnection(new Error('strange\nthings\u001b[2J')).message).toBe(
+    'no connection to https://a/mcp: strange things [2J; is it an HTTP server?',
+  );
+});
+
+test('a refusal names the scheme that the server asks for', () => {
+  const details = { httpStatus: 401, wwwAuthenticate: 'DPoP algs="ES256"' };
+  expect(ofAnswer('unauthorized', details).message).toBe(
+    'https://a/mcp refuses us (HTTP 401); give credentials with --header "Authorization: DPoP ..."',
+  );
+});
+
+test('a refusal of given credentials does not ask for some', () => {
+  expect(ofAnswer('unauthorized', { httpStatus: 403 }, { gaveHeaders: true }).message).toBe(
+    'https://a/mcp refuses us (HTTP 403); the --header that was given is not good enough',
+  );
+});
+
+test('a redirect without a target is named all the same', () => {
+  expect(ofAnswer('upstream_protocol_error', { httpStatus: 302 })).toMatchObject({
+    code: 'redirect',
+    message:
+      'https://a/mcp redirects (HTTP 302), which is never followed; give the URL it leads to',
+  });
+});
+
+test.each([
+  [{ httpStatus: 503 }, 'upstream_busy', 'server_error'],
+  [{ httpStatus: 500 }, 'upstream_unavailable', 'server_error'],
+  [{ httpStatus: 400 }, 'upstream_protocol_error', 'not_mcp'],
+] as const)('an answer %o', (details, code, found) => {
+  expect(ofAnswer(code, details).code).toBe(found);
+});
