@@ -156,9 +156,11 @@ export class StreamableHttpTransport implements Transport {
   abandon(id: UpstreamRequestId): void {
     const stream = this.#streams.get(id);
     if (stream === undefined) return;
+    const hasAnswered = stream.finished;
     stream.finished = true;
     this.#streams.delete(id);
-    stream.abort.abort();
+    // After its answer a stream ends by itself or is cut soon; its connection then serves the next call.
+    if (!hasAnswered) stream.abort.abort();
   }
 
   async close(headers: CallerHeaders): Promise<void> {
@@ -290,10 +292,12 @@ export class StreamableHttpTransport implements Transport {
       if (stream.finished) return;
       try {
         answer = await this.#resume(stream);
-      } catch {
-        // The next POST of the session will tell whether the session itself is gone.
+      } catch (error) {
+        // Calls go on without it: the next POST will tell whether the session itself is gone.
+        if (!stream.finished) this.#listener.standaloneLost(asUpstreamFailure(error, false));
         return;
       }
+      this.#listener.standaloneResumed(stream.lastEventId !== undefined);
     }
   }
 
