@@ -4,9 +4,11 @@ import { sleep, type Clock } from './clock.ts';
 import type { DrainConfig } from './config/config.ts';
 import type { OpenAnswers } from './open-answers.ts';
 import type { Log } from './ops/log.ts';
+import type { Subscriptions } from './subscriptions/subscriptions.ts';
 
 export interface Draining {
   readonly bridges: readonly Bridge[];
+  readonly subscriptions: readonly Pick<Subscriptions, 'endAll'>[];
   readonly openAnswers: OpenAnswers;
   readonly drain: DrainConfig;
   /** How long what was ended may take to tell its server and its client, in ms. */
@@ -19,13 +21,15 @@ const LOOK_EVERY_MS = 50;
 
 /** Resolves when nothing is left to do for any client, or when the time for it is over. */
 export async function drainCalls(draining: Draining): Promise<void> {
-  const { bridges, openAnswers, drain, graceMs, clock, log } = draining;
+  const { bridges, subscriptions, openAnswers, drain, graceMs, clock, log } = draining;
   const sum = (count: (bridge: Bridge) => number) =>
     bridges.reduce((total, bridge) => total + count(bridge), 0);
   const running = () => sum((bridge) => bridge.running);
   log.event('gateway.draining', { running: running(), parked: sum((bridge) => bridge.parked) });
   await sleep(clock, drain.delayMs);
   for (const bridge of bridges) bridge.stopTaking();
+  // Listeners would wait for ever; ended now, they are elsewhere while calls are finished here.
+  for (const route of subscriptions) route.endAll();
   await until(() => running() + openAnswers.count === 0, drain.timeoutMs, clock);
   for (const bridge of bridges) bridge.endAll();
   await until(() => running() + openAnswers.count === 0, graceMs, clock);

@@ -30,6 +30,8 @@ import { MODERN_REVISION } from './protocol/revisions.ts';
 import { generateKey } from './seal/generate-key.ts';
 import { createKeyRing } from './seal/key-ring.ts';
 import { createSealer, type Sealer } from './seal/seal.ts';
+import { ListenerQuota } from './subscriptions/listener-quota.ts';
+import { Subscriptions } from './subscriptions/subscriptions.ts';
 import { Availability } from './upstream/availability.ts';
 import { SessionPool } from './upstream/session-pool.ts';
 import { Upstream } from './upstream/upstream.ts';
@@ -61,6 +63,7 @@ interface Shared {
   readonly sealer: Sealer;
   readonly replica: Replica;
   readonly openAnswers: OpenAnswers;
+  readonly listenerQuota: ListenerQuota;
 }
 
 /** One route with everything that serves it. */
@@ -71,6 +74,7 @@ interface Route {
   readonly bridge: Bridge;
   readonly forwarder: Forwarder;
   readonly discovery: Discovery;
+  readonly subscriptions: Subscriptions;
   readonly availability: Availability;
 }
 
@@ -85,6 +89,10 @@ const CANCEL_GRACE_MS = 2_000;
 const MAX_INPUT_REQUESTS_PER_ROUND = 16;
 const MAX_REQUEST_STATE_BYTES = 32 * 1024;
 const MAX_BUFFERED_BYTES = 8 * 1024 * 1024;
+const MAX_LISTENERS = 1_000;
+const MAX_LISTENERS_PER_PRINCIPAL = 100;
+const MAX_RESOURCES_PER_LISTENER = 100;
+const MAX_LISTENER_BUFFERED_BYTES = 256 * 1024;
 const MAX_LIST_PAGES = 50;
 const MAX_LIST_ITEMS = 5_000;
 
@@ -114,6 +122,10 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     log,
     replica,
     openAnswers,
+    listenerQuota: new ListenerQuota({
+      maxListeners: MAX_LISTENERS,
+      maxListenersPerPrincipal: MAX_LISTENERS_PER_PRINCIPAL,
+    }),
     lot: new MemoryLot<Call>({
       maxParked: config.limits.maxParkedCalls,
       maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
@@ -154,6 +166,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
       draining = true;
       await drainCalls({
         bridges: routes.map(({ bridge }) => bridge),
+        subscriptions: routes.map(({ subscriptions }) => subscriptions),
         openAnswers,
         drain: config.drain,
         graceMs: CANCEL_GRACE_MS,
@@ -225,6 +238,14 @@ function createRoute(config: RouteConfig, shared: Shared): Route {
       supportedVersions: () => supportedVersions(shared.config, upstream),
       ttlMs: DISCOVER_TTL_MS,
       firstWaitMs: DISCOVER_FIRST_WAIT_MS,
+    }),
+    subscriptions: new Subscriptions({
+      route,
+      pool,
+      quota: shared.listenerQuota,
+      maxResourcesPerListener: MAX_RESOURCES_PER_LISTENER,
+      clock,
+      log,
     }),
     availability: new Availability({ route, url: config.upstream.url, upstream, clock, log }),
   };
@@ -343,6 +364,7 @@ function serveMcp(
     discover: (request) => route.discovery.discover(request),
     forward: (request, closed) => route.forwarder.forward(request, closed),
     call: (request, leg) => route.bridge.call(request, leg),
+    listen: (request, id, leg) => route.subscriptions.listen(request, id, leg),
     passThrough: (request, reply) => passThrough.forward(request, reply),
   };
   serveRoute(scope, edge, {
@@ -355,6 +377,7 @@ function serveMcp(
     commitAfterMs: config.edge.commitAfterMs,
     keepAliveMs: config.edge.keepAliveMs,
     maxBufferedBytes: MAX_BUFFERED_BYTES,
+    maxListenerBufferedBytes: MAX_LISTENER_BUFFERED_BYTES,
     openAnswers: shared.openAnswers,
     clock,
     log,

@@ -6,8 +6,8 @@
 import type { Clock } from '../clock.ts';
 import { sleep } from '../clock.ts';
 import { discoverResult } from '../protocol/discover-result.ts';
-import type { JsonObject } from '../protocol/json.ts';
-import type { InitializeResult } from '../upstream/session.ts';
+import { objectMember, type JsonObject } from '../protocol/json.ts';
+import type { InitializeResult, Session } from '../upstream/session.ts';
 import type { SessionPool } from '../upstream/session-pool.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/upstream-failure.ts';
 import { failureOfUpstream } from './failures.ts';
@@ -35,6 +35,8 @@ export class Discovery {
   /** By principal and credentials: what one caller may see is not told to another. */
   readonly #known = new Map<string, Known>();
   readonly #refreshing = new Map<string, Promise<Known>>();
+  readonly #asked = new WeakSet<Session>();
+  #hasStream = false;
 
   constructor(options: DiscoveryOptions) {
     this.#options = options;
@@ -82,9 +84,20 @@ export class Discovery {
     const session = await this.#options.pool.borrow(sessionOwnerOf(request));
     return {
       initialized: session.initializeResult,
-      canPush: session.standaloneStreamOpen,
+      canPush: await this.#canPush(session, request),
       atMs: this.#options.clock.now(),
     };
+  }
+
+  /** Whether a server offers the stream for its own messages is asked once, not for each caller. */
+  async #canPush(session: Session, { caller }: EdgeRequest): Promise<boolean> {
+    if (this.#hasStream) return true;
+    if (claimsNotifications(session.initializeResult) && !this.#asked.has(session)) {
+      this.#asked.add(session);
+      await session.openStandaloneStream(caller.headers);
+    }
+    this.#hasStream = session.standaloneStreamOpen;
+    return this.#hasStream;
   }
 
   #answer(known: Known): CallAnswer {
@@ -96,6 +109,14 @@ export class Discovery {
     });
     return { kind: 'result', result };
   }
+}
+
+/** Another stream is not opened to a server that would never say anything on it. */
+function claimsNotifications({ capabilities }: InitializeResult): boolean {
+  return ['tools', 'prompts', 'resources'].some((name) => {
+    const capability = objectMember(capabilities, name) ?? {};
+    return capability['listChanged'] === true || capability['subscribe'] === true;
+  });
 }
 
 function keyOf({ caller }: EdgeRequest): string {

@@ -43,6 +43,8 @@ export interface EdgeOptions {
   readonly commitAfterMs: number;
   readonly keepAliveMs: number;
   readonly maxBufferedBytes: number;
+  /** The same for listeners, of whom there are many and who are sent little. */
+  readonly maxListenerBufferedBytes: number;
   readonly openAnswers: OpenAnswers;
   readonly clock: Clock;
   readonly log: Log;
@@ -107,6 +109,8 @@ async function serve(
   const edgeRequest = toEdgeRequest(modern, caller);
   const gate = methodGate(modern.method, route.capabilities(edgeRequest));
   if (gate !== null) return reject(reply, { ...gate, id: modern.id });
+  const listens = serviceOf(modern.method) === 'listen';
+  if (listens && modern.accepts === 'json') return reject(reply, { ...NO_STREAM, id: modern.id });
   options.openAnswers.add(reply.raw);
   const writer = new AnswerWriter(reply.raw, {
     id: modern.id,

@@ -2,8 +2,8 @@
 import { ErrorCode, type JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 
-/** How a method is served: by ourselves, as a call that may need input, or by passing it on. */
-export type Service = 'discover' | 'interactive' | 'forward';
+/** How a method is served: by ourselves, as a call that may need input, by passing it on, or for as long as the client listens. */
+export type Service = 'discover' | 'interactive' | 'forward' | 'listen';
 
 interface Method {
   readonly service: Service;
@@ -23,6 +23,7 @@ const METHODS: ReadonlyMap<string, Method> = new Map<string, Method>([
   ['resources/templates/list', { service: 'forward', capability: 'resources', nameMember: null }],
   ['resources/read', { service: 'interactive', capability: 'resources', nameMember: 'uri' }],
   ['completion/complete', { service: 'forward', capability: 'completions', nameMember: null }],
+  ['subscriptions/listen', { service: 'listen', capability: null, nameMember: null }],
 ]);
 
 /** How a method is served, or `null` when it is not known. */

@@ -8,6 +8,15 @@ const text: Check = (value) => (typeof value === 'string' ? null : 'must be a st
 const optionalText: Check = (value) => (value === undefined ? null : text(value));
 const object: Check = (value) => (isJsonObject(value) ? null : 'must be an object');
 const optionalObject: Check = (value) => (value === undefined ? null : object(value));
+const notificationFilter: Check = (value) => {
+  if (!isJsonObject(value)) return 'must be an object';
+  const { resourceSubscriptions: uris = [], ...rest } = value;
+  const flags = ['toolsListChanged', 'promptsListChanged', 'resourcesListChanged'];
+  const wrong = flags.find((flag) => rest[flag] !== undefined && typeof rest[flag] !== 'boolean');
+  if (wrong !== undefined) return `must have a boolean as ${wrong}`;
+  const texts = Array.isArray(uris) && uris.every((uri) => typeof uri === 'string');
+  return texts ? null : 'must have an array of strings as resourceSubscriptions';
+};
 const listed: Shape = { cursor: optionalText };
 
 const SHAPES: ReadonlyMap<string, Shape> = new Map<string, Shape>([
@@ -19,6 +28,7 @@ const SHAPES: ReadonlyMap<string, Shape> = new Map<string, Shape>([
   ['prompts/list', listed],
   ['resources/list', listed],
   ['resources/templates/list', listed],
+  ['subscriptions/listen', { notifications: notificationFilter }],
 ]);
 
 /** The first member that is wrong and what it must be, or `null`. */

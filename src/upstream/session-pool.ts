@@ -127,6 +127,14 @@ export class SessionPool {
     return this.#openBorrowed(key, owner);
   }
 
+  /**
+   * A text that is equal for owners who may be served by one session, or `null` when this owner may
+   * share with nobody.
+   */
+  sharingKey(owner: SessionOwner): string | null {
+    return this.#scope(owner) === 'call' ? null : this.#key(owner);
+  }
+
   /** Closes every session. */
   async close(): Promise<void> {
     this.#closed = true;

@@ -50,6 +50,16 @@ export interface Exchange {
   abandon(): void;
 }
 
+/** What somebody hears of a session who wants to know what changes at the server. */
+export interface ChangeListener {
+  /** A list changed, or a resource that was subscribed to. */
+  changed(method: string, params: JsonObject): void;
+  /** Changes may have gone unheard, since the server's stream was cut for a moment. */
+  missed(): void;
+  /** No change will be heard of any more. */
+  lost(failure: UpstreamFailure): void;
+}
+
 export interface SessionOptions {
   readonly profile: ClientProfile;
   readonly clientInfo: JsonObject;
@@ -104,6 +114,7 @@ export class Session implements TransportListener {
   #failedPings = 0;
   #failure: UpstreamFailure | null = null;
   #standaloneOpen = false;
+  #changes: ChangeListener | null = null;
   #headers: CallerHeaders;
 
   private constructor(
@@ -271,6 +282,12 @@ export class Session implements TransportListener {
     this.#standaloneOpen = await this.#transport.openStandaloneStream(headers, 'once');
   }
 
+  /** Tells the listener from here on what changes at the server; a session that is dead already, too. */
+  observe(listener: ChangeListener): void {
+    this.#changes = listener;
+    if (this.#failure !== null) this.#loseChanges(this.#failure);
+  }
+
   #exchangeOf(id: UpstreamRequestId, accepted: Promise<void>): Exchange {
     return {
       id,
@@ -336,6 +353,7 @@ export class Session implements TransportListener {
 
   /** Frees everything here and leaves the session with the server, where somebody else may take it up. */
   leave(): void {
+    this.#changes = null;
     this.keepAlive(false);
     this.#patience.stop();
     this.#closing.abort();
@@ -347,6 +365,7 @@ export class Session implements TransportListener {
 
   /** Ends the session and frees everything. Never throws. */
   async close(): Promise<void> {
+    this.#changes = null;
     this.keepAlive(false);
     this.#patience.stop();
     this.#closing.abort();
@@ -400,6 +419,22 @@ export class Session implements TransportListener {
     this.keepAlive(false);
     for (const id of [...this.#waiting.keys()]) this.#settle(id, failure);
     if (this.#exchange !== null) this.lost(this.#exchange.id, failure);
+    this.#loseChanges(failure);
+  }
+
+  standaloneResumed(gapless: boolean): void {
+    if (!gapless) this.#changes?.missed();
+  }
+
+  standaloneLost(failure: UpstreamFailure): void {
+    this.#standaloneOpen = false;
+    this.#loseChanges(failure);
+  }
+
+  #loseChanges(failure: UpstreamFailure): void {
+    const listener = this.#changes;
+    this.#changes = null;
+    listener?.lost(failure);
   }
 
   #onReply(id: UpstreamRequestId, reply: JsonRpcReply): void {
@@ -445,7 +480,10 @@ export class Session implements TransportListener {
       for (const waiter of this.#visitWaiters) waiter();
       return;
     }
-    if (LIST_CHANGED.test(method) || method === 'notifications/resources/updated') return;
+    if (LIST_CHANGED.test(method) || method === 'notifications/resources/updated') {
+      this.#changes?.changed(method, params);
+      return;
+    }
     if (this.#exchange !== null && this.#concernsExchange(method, params, source)) {
       this.#exchange.listener.notified(method, params);
     }
@@ -507,7 +545,10 @@ export class Session implements TransportListener {
   }
 
   #noteDeath(failure: UpstreamFailure): UpstreamFailure {
-    if (failure.code === 'session_gone') this.#failure ??= failure;
+    if (failure.code === 'session_gone') {
+      this.#failure ??= failure;
+      this.#loseChanges(failure);
+    }
     return failure;
   }
 

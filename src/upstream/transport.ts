@@ -22,6 +22,10 @@ export interface TransportListener {
   lost(id: UpstreamRequestId, failure: UpstreamFailure): void;
   /** The whole session is gone (the one stream of HTTP+SSE ended). */
   closed(failure: UpstreamFailure): void;
+  /** The standalone stream was cut and is open again; `gapless` when it goes on behind its last event. */
+  standaloneResumed(gapless: boolean): void;
+  /** The standalone stream was open and could not be got back. */
+  standaloneLost(failure: UpstreamFailure): void;
 }
 
 /** Headers of the caller whose request this message serves, to be sent along. */

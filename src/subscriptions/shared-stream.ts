@@ -1,0 +1,275 @@
+/**
+ * One session with a legacy server whose stream of notifications feeds many listeners. It is opened
+ * for the first of them, replaced when it is lost while somebody listens, and closed after the last.
+ */
+import { sleep, type Clock, type Timer } from '../clock.ts';
+import { objectMember, type JsonObject } from '../protocol/json.ts';
+import type { ChangeListener, Session } from '../upstream/session.ts';
+import type { CallerHeaders } from '../upstream/transport.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../upstream/upstream-failure.ts';
+import { honoured, isHonoured, offerOf, type NotificationOffer } from './filter.ts';
+import type { Listener } from './listener.ts';
+import { WatchedResources, type Epoch } from './watched-resources.ts';
+
+/** What is needed of a session here. */
+export type NotifyingSession = Pick<
+  Session,
+  | 'initializeResult'
+  | 'standaloneStreamOpen'
+  | 'openStandaloneStream'
+  | 'observe'
+  | 'request'
+  | 'keepAlive'
+  | 'reveals'
+>;
+
+export interface NotifyingLease {
+  readonly session: NotifyingSession;
+  release(clean: boolean): void;
+}
+
+export interface SharedStreamOptions {
+  /** A session that nobody else uses. Throws UpstreamFailure. */
+  readonly lease: () => Promise<NotifyingLease>;
+  readonly headers: CallerHeaders;
+  readonly clock: Clock;
+  /** The stream was lost, and is being opened again or was given up. */
+  readonly onTrouble: (failure: UpstreamFailure) => void;
+  /** Nobody listens any more; a later listener needs another stream. */
+  readonly onEnd: () => void;
+}
+
+/** One session, from its opening to its loss. */
+interface Connection {
+  readonly lease: NotifyingLease;
+  readonly epoch: Epoch;
+  readonly offer: NotificationOffer;
+  readonly openedAtMs: number;
+  /** Resolves when the server was asked for every resource that somebody listens to. */
+  readonly moved: Promise<void>;
+  readonly gone: AbortController;
+}
+
+/** How long an acknowledgement waits for the server's word on the resources, in ms. */
+const SUBSCRIBE_WAIT_MS = 2_000;
+const GIVE_UP_AFTER_MS = 30_000;
+/** A session that held this long was none of a series that breaks at once. */
+const STEADY_MS = 10_000;
+const FIRST_BACKOFF_MS = 500;
+const MAX_BACKOFF_MS = 8_000;
+/** A server that cuts its stream again and again must not make clients look again and again. */
+const CATCH_UP_EVERY_MS = 30_000;
+
+export class SharedStream {
+  readonly #options: SharedStreamOptions;
+  readonly #over = new AbortController();
+  /** With the resources that each of them is counted for. */
+  readonly #listeners = new Map<Listener, Set<string>>();
+  readonly #watched: WatchedResources;
+  #connection: Promise<Connection> | null = null;
+  #current: Connection | null = null;
+  #epoch: Epoch = 0;
+  #attempts = 0;
+  #troubleSinceMs: number;
+  #catchUpTimer: Timer | null = null;
+  #caughtUpAtMs = -Infinity;
+
+  constructor(options: SharedStreamOptions) {
+    this.#options = options;
+    this.#troubleSinceMs = options.clock.now();
+    this.#watched = new WatchedResources({
+      subscribe: (uri) => this.#request('resources/subscribe', uri),
+      unsubscribe: async (uri) => void (await this.#request('resources/unsubscribe', uri)),
+    });
+  }
+
+  /**
+   * Adds a listener and acknowledges what the server can really give. Whoever joins must leave, also
+   * when this throws.
+   * @returns the server's own name, when it gave one
+   * @throws UpstreamFailure when there is no session and none can be opened
+   */
+  async join(listener: Listener): Promise<JsonObject | null> {
+    this.#listeners.set(listener, new Set());
+    this.#connection ??= this.#open();
+    const { lease, offer } = await this.#connection;
+    const { resourceSubscriptions } = honoured(listener.asked, offer);
+    const watched = await this.#watch(listener, resourceSubscriptions);
+    // The session may have been replaced while the server was asked.
+    const still = honoured(listener.asked, (await this.#connection).offer);
+    const both = still.resourceSubscriptions.filter((uri) => watched.includes(uri));
+    listener.acknowledge({ ...still, resourceSubscriptions: both });
+    return objectMember(lease.session.initializeResult.raw, 'serverInfo') ?? null;
+  }
+
+  /** Takes the listener out, and with the last one everything that was opened. */
+  leave(listener: Listener): void {
+    const counted = this.#listeners.get(listener);
+    if (counted === undefined) return;
+    this.#listeners.delete(listener);
+    const told = [...counted].map((uri) => this.#watched.leave(uri));
+    counted.clear();
+    if (this.#listeners.size === 0) this.#finish(Promise.all(told));
+  }
+
+  async #watch(listener: Listener, uris: readonly string[]): Promise<readonly string[]> {
+    const counted = this.#listeners.get(listener);
+    if (counted === undefined || uris.length === 0) return [];
+    const waiting = new AbortController();
+    const late = sleep(this.#options.clock, SUBSCRIBE_WAIT_MS, waiting.signal).then(() => false);
+    const taken = await Promise.all(
+      uris.map(async (uri) => {
+        counted.add(uri);
+        const subscribed = await Promise.race([this.#watched.join(uri), late]);
+        if (!subscribed && counted.delete(uri)) void this.#watched.leave(uri);
+        return subscribed;
+      }),
+    );
+    waiting.abort();
+    return uris.filter((_uri, index) => taken[index] === true);
+  }
+
+  async #open(): Promise<Connection> {
+    const { lease: newLease, headers, clock } = this.#options;
+    const lease = await newLease();
+    const { session } = lease;
+    if (!this.#over.signal.aborted) await session.openStandaloneStream(headers);
+    if (this.#over.signal.aborted) {
+      lease.release(false);
+      throw nobodyListens();
+    }
+    const epoch = (this.#epoch += 1);
+    const connection: Connection = {
+      lease,
+      epoch,
+      offer: offerOf(session.initializeResult.capabilities, session.standaloneStreamOpen),
+      openedAtMs: clock.now(),
+      moved: Promise.resolve().then(() => this.#watched.moveTo(epoch)),
+      gone: new AbortController(),
+    };
+    this.#current = connection;
+    session.keepAlive(true);
+    session.observe(this.#observerOf(connection));
+    return connection;
+  }
+
+  #observerOf(connection: Connection): ChangeListener {
+    return {
+      changed: (method, params) => {
+        if (connection.lease.session.reveals(JSON.stringify(params))) return;
+        for (const listener of this.#listeners.keys()) listener.hear(method, params);
+      },
+      missed: () => this.#catchUp(),
+      lost: (failure) => this.#onLost(connection, failure),
+    };
+  }
+
+  #onLost(connection: Connection, failure: UpstreamFailure): void {
+    if (this.#current !== connection) return;
+    this.#drop();
+    if (this.#over.signal.aborted) return;
+    const nowMs = this.#options.clock.now();
+    if (nowMs - connection.openedAtMs >= STEADY_MS) {
+      this.#attempts = 0;
+      this.#troubleSinceMs = nowMs;
+    }
+    this.#connection = this.#reopen(failure);
+    this.#connection.catch(() => {});
+  }
+
+  /** Opens another session for those who listen; when that does not succeed, they are let go. */
+  async #reopen(first: UpstreamFailure): Promise<Connection> {
+    const { clock, onTrouble } = this.#options;
+    onTrouble(first);
+    for (let failure = first; ;) {
+      const tooLong = clock.now() - this.#troubleSinceMs >= GIVE_UP_AFTER_MS;
+      if (failure.code === 'unauthorized' || tooLong) {
+        if (failure !== first) onTrouble(failure);
+        // The others are still being answered, and get the failure.
+        for (const listener of this.#acknowledged()) listener.end();
+        throw failure;
+      }
+      await sleep(clock, this.#nextWaitMs(), this.#over.signal);
+      if (this.#over.signal.aborted) throw nobodyListens();
+      try {
+        const connection = await this.#open();
+        void this.#settleIn(connection);
+        return connection;
+      } catch (error) {
+        failure = asUpstreamFailure(error, false);
+      }
+    }
+  }
+
+  #nextWaitMs(): number {
+    const attempt = this.#attempts;
+    this.#attempts += 1;
+    return attempt === 0 ? 0 : Math.min(FIRST_BACKOFF_MS * 2 ** (attempt - 1), MAX_BACKOFF_MS);
+  }
+
+  /** Those who were promised what the server gives no longer are let go, so that they may ask again. */
+  async #settleIn({ moved, offer, gone }: Connection): Promise<void> {
+    for (const listener of this.#acknowledged()) {
+      if (listener.acknowledged !== null && !isHonoured(listener.acknowledged, offer)) {
+        listener.end();
+      }
+    }
+    const late = sleep(this.#options.clock, SUBSCRIBE_WAIT_MS, gone.signal);
+    await Promise.race([moved, late]);
+    if (!gone.signal.aborted) this.#catchUp();
+  }
+
+  #acknowledged(): Listener[] {
+    return [...this.#listeners.keys()].filter(({ acknowledged }) => acknowledged !== null);
+  }
+
+  #catchUp(): void {
+    const { clock } = this.#options;
+    if (this.#catchUpTimer !== null || this.#over.signal.aborted) return;
+    const now = () => {
+      this.#catchUpTimer = null;
+      this.#caughtUpAtMs = clock.now();
+      for (const listener of this.#acknowledged()) listener.catchUp();
+    };
+    const waitMs = this.#caughtUpAtMs + CATCH_UP_EVERY_MS - clock.now();
+    if (waitMs <= 0) now();
+    else this.#catchUpTimer = clock.setTimer(waitMs, now);
+  }
+
+  /** Where the server took it, or `null`: a listener is told by what is missing in its acknowledgement. */
+  async #request(method: string, uri: string): Promise<Epoch | null> {
+    const connection = this.#current;
+    if (connection === null) return null;
+    const { lease, epoch, gone } = connection;
+    try {
+      const { headers } = this.#options;
+      const reply = await lease.session.request(method, { uri }, headers, gone.signal);
+      return 'result' in reply ? epoch : null;
+    } catch {
+      return null;
+    }
+  }
+
+  #finish(told: Promise<unknown>): void {
+    this.#over.abort();
+    this.#catchUpTimer?.cancel();
+    this.#options.onEnd();
+    const waiting = new AbortController();
+    const late = sleep(this.#options.clock, SUBSCRIBE_WAIT_MS, waiting.signal);
+    void Promise.race([told, late]).then(() => {
+      waiting.abort();
+      this.#drop();
+    });
+  }
+
+  #drop(): void {
+    const connection = this.#current;
+    this.#current = null;
+    connection?.gone.abort();
+    connection?.lease.release(false);
+  }
+}
+
+function nobodyListens(): UpstreamFailure {
+  return new UpstreamFailure('session_gone', 'nobody listens any more', { mayHaveActed: false });
+}

@@ -1,0 +1,141 @@
+/**
+ * `subscriptions/listen` in front of a legacy server: each listener joins the stream of those whose
+ * session it may share, and stays until its client leaves or the gateway ends it with a result.
+ */
+import type { Clock } from '../clock.ts';
+import { failureOfUpstream } from '../bridge/failures.ts';
+import type { CallAnswer, EdgeRequest, Leg } from '../bridge/leg.ts';
+import { sessionOwnerOf } from '../bridge/session-owner.ts';
+import type { Log } from '../ops/log.ts';
+import { metaMember } from '../protocol/edge-result.ts';
+import type { ClientRequestId } from '../protocol/ids.ts';
+import type { JsonObject } from '../protocol/json.ts';
+import { ErrorCode } from '../protocol/json-rpc.ts';
+import { Meta } from '../protocol/meta.ts';
+import type { SessionPool } from '../upstream/session-pool.ts';
+import { asUpstreamFailure, type UpstreamFailure } from '../upstream/upstream-failure.ts';
+import { isEmpty, readFilter } from './filter.ts';
+import type { ListenerQuota } from './listener-quota.ts';
+import { Listener } from './listener.ts';
+import { SharedStream } from './shared-stream.ts';
+
+export interface SubscriptionsOptions {
+  readonly route: string;
+  readonly pool: Pick<SessionPool, 'lease' | 'sharingKey'>;
+  /** Shared by all routes. */
+  readonly quota: ListenerQuota;
+  /** URIs of one listener beyond this many are not acknowledged. */
+  readonly maxResourcesPerListener: number;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The client's side of a listener. */
+export interface ListenLeg extends Leg {
+  /** Resolves when the client has the whole answer, or is gone. */
+  readonly over: Promise<void>;
+}
+
+export class Subscriptions {
+  readonly #options: SubscriptionsOptions;
+  readonly #streams = new Map<string, SharedStream>();
+  readonly #listeners = new Set<Listener>();
+  #alone = 0;
+  #stopping = false;
+
+  constructor(options: SubscriptionsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Serves one listener until it ends; never throws for what the upstream does.
+   * @param id of the request, which is the id of the subscription (subscriptions, "Receiving Notifications")
+   * @returns the result that ends the stream gracefully, or why there was none
+   */
+  async listen(request: EdgeRequest, id: ClientRequestId, leg: ListenLeg): Promise<CallAnswer> {
+    if (this.#stopping) return STOPPING;
+    const { quota, maxResourcesPerListener } = this.#options;
+    const giveBack = quota.take(request.caller.principalKey);
+    if (giveBack === null) return TOO_MANY;
+    const listener = new Listener(id, readFilter(request.params, maxResourcesPerListener), leg);
+    this.#listeners.add(listener);
+    // A place is taken for as long as the connection is.
+    void leg.over.then(giveBack);
+    const stream = this.#streamFor(request);
+    try {
+      const serverInfo = await joined(stream, listener);
+      const { acknowledged } = listener;
+      if (acknowledged === null) return STOPPING;
+      // Nothing will ever come, so nothing is kept open for it.
+      if (isEmpty(acknowledged)) stream.leave(listener);
+      await listener.ended;
+      return ended(id, serverInfo);
+    } catch (error) {
+      const failure = asUpstreamFailure(error, false);
+      this.#report(failure);
+      return { kind: 'failed', failure: failureOfUpstream(failure) };
+    } finally {
+      this.#listeners.delete(listener);
+      stream.leave(listener);
+    }
+  }
+
+  /** Takes no more listeners and ends those who listen, each with its result. */
+  endAll(): void {
+    this.#stopping = true;
+    for (const listener of this.#listeners) listener.end();
+  }
+
+  #streamFor(request: EdgeRequest): SharedStream {
+    const { pool, clock } = this.#options;
+    const owner = sessionOwnerOf(request);
+    // Whoever may share with nobody gets a name that nobody else has.
+    const key = pool.sharingKey(owner) ?? `alone-${(this.#alone += 1)}`;
+    const known = this.#streams.get(key);
+    if (known !== undefined) return known;
+    const stream = new SharedStream({
+      lease: () => pool.lease(owner, true),
+      headers: owner.headers,
+      clock,
+      onTrouble: (failure) => this.#report(failure),
+      onEnd: () => this.#streams.delete(key),
+    });
+    this.#streams.set(key, stream);
+    return stream;
+  }
+
+  #report({ code, message }: UpstreamFailure): void {
+    const { log, route } = this.#options;
+    const method = 'subscriptions/listen';
+    log.event('upstream.failed', { route, call: null, method, code, problem: message });
+  }
+}
+
+/** The client need not wait for a server that is slow to greet. */
+async function joined(stream: SharedStream, listener: Listener): Promise<JsonObject | null> {
+  const joining = stream.join(listener);
+  joining.catch(() => {});
+  return Promise.race([joining, listener.ended.then(() => null)]);
+}
+
+/** subscriptions, "Graceful Closure" */
+function ended(id: ClientRequestId, serverInfo: JsonObject | null): CallAnswer {
+  const meta = metaMember({ [Meta.subscriptionId]: id }, serverInfo);
+  return { kind: 'result', result: { resultType: 'complete', ...meta } };
+}
+
+const TOO_MANY = internal(
+  'There are as many listeners as this gateway serves; close one and try again',
+  'too_many_listeners',
+);
+const STOPPING = internal('The gateway is stopping; listen again', 'draining');
+
+function internal(message: string, reason: string): CallAnswer {
+  return {
+    kind: 'failed',
+    failure: {
+      error: { code: ErrorCode.internalError, message, data: { reason } },
+      httpStatus: 200,
+    },
+  };
+}

@@ -1,0 +1,24 @@
+/** Places for listeners. */
+import { expect, test } from 'vitest';
+import { ListenerQuota } from '../../../src/subscriptions/listener-quota.ts';
+
+test('one principal takes no more than its share, and all together no more than there are', () => {
+  const quota = new ListenerQuota({ maxListeners: 3, maxListenersPerPrincipal: 2 });
+  expect(quota.take('ada')).not.toBeNull();
+  expect(quota.take('ada')).not.toBeNull();
+  expect(quota.take('ada')).toBeNull();
+  expect(quota.take('bob')).not.toBeNull();
+  expect(quota.take('eve')).toBeNull();
+  expect(quota.taken).toBe(3);
+});
+
+test('a place that is given back is there again, once', () => {
+  const quota = new ListenerQuota({ maxListeners: 2, maxListenersPerPrincipal: 1 });
+  const giveBack = quota.take('ada');
+  quota.take('bob');
+  giveBack?.();
+  giveBack?.();
+  expect(quota.taken).toBe(1);
+  expect(quota.take('ada')).not.toBeNull();
+  expect(quota.take('eve')).toBeNull();
+});

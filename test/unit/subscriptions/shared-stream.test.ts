@@ -1,0 +1,314 @@
+/** One upstream stream for many listeners: what happens to them when it breaks, and to it when they go. */
+import { describe, expect, test } from 'vitest';
+import { clientRequestId } from '../../../src/protocol/ids.ts';
+import type { JsonObject } from '../../../src/protocol/json.ts';
+import { readFilter } from '../../../src/subscriptions/filter.ts';
+import { Listener } from '../../../src/subscriptions/listener.ts';
+import {
+  SharedStream,
+  type NotifyingLease,
+  type NotifyingSession,
+} from '../../../src/subscriptions/shared-stream.ts';
+import type { ChangeListener } from '../../../src/upstream/session.ts';
+import {
+  UpstreamFailure,
+  type UpstreamFailureCode,
+} from '../../../src/upstream/upstream-failure.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+
+const EVERYTHING = {
+  tools: { listChanged: true },
+  resources: { subscribe: true, listChanged: true },
+};
+
+class FakeSession implements NotifyingSession {
+  readonly initializeResult;
+  readonly standaloneStreamOpen = true;
+  readonly asked: string[] = [];
+  released = 0;
+  pinged = false;
+  changes: ChangeListener | null = null;
+  answer: () => Promise<{ result: JsonObject }> = async () => ({ result: {} });
+
+  constructor(capabilities: JsonObject) {
+    this.initializeResult = {
+      protocolVersion: '2025-11-25' as const,
+      capabilities,
+      raw: { serverInfo: { name: 'fake', version: '1' } },
+    };
+  }
+
+  async openStandaloneStream(): Promise<void> {}
+  observe(listener: ChangeListener): void {
+    this.changes = listener;
+  }
+  keepAlive(on: boolean): void {
+    this.pinged = on;
+  }
+  reveals(text: string): boolean {
+    return text.includes('session-id');
+  }
+  async request(method: string, params: JsonObject): Promise<{ result: JsonObject }> {
+    this.asked.push(`${method} ${String(params['uri'])}`);
+    return this.answer();
+  }
+  lose(code: UpstreamFailureCode = 'session_gone'): void {
+    this.changes?.lost(failureOf(code));
+  }
+}
+
+function failureOf(code: UpstreamFailureCode): UpstreamFailure {
+  return new UpstreamFailure(code, 'as the test wants it', { mayHaveActed: false });
+}
+
+/** Lets everything happen that waits for nothing but promises. */
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+
+class Stage {
+  readonly clock = new ManualClock();
+  readonly sessions: FakeSession[] = [];
+  readonly troubles: string[] = [];
+  readonly stream: SharedStream;
+  capabilities: JsonObject = EVERYTHING;
+  /** What opening a session fails with, while it does. */
+  failsWith: UpstreamFailureCode | null = null;
+  opening: Promise<void> = Promise.resolve();
+  attempts = 0;
+  ended = 0;
+  #nextId = 1;
+
+  constructor() {
+    this.stream = new SharedStream({
+      lease: () => this.#lease(),
+      headers: {},
+      clock: this.clock,
+      onTrouble: ({ code }) => this.troubles.push(code),
+      onEnd: () => (this.ended += 1),
+    });
+  }
+
+  get session(): FakeSession {
+    const session = this.sessions.at(-1);
+    if (session === undefined) throw new Error('no session was opened');
+    return session;
+  }
+
+  listener(notifications: JsonObject) {
+    const heard: string[] = [];
+    const closed = new AbortController();
+    const leg = {
+      notify: (method: string, { uri, notifications: given }: JsonObject) => {
+        const what =
+          typeof uri === 'string' ? uri : given === undefined ? '' : JSON.stringify(given);
+        heard.push(`${method.replace('notifications/', '')} ${what}`.trim());
+      },
+      closed: closed.signal,
+    };
+    const id = clientRequestId(this.#nextId++);
+    return { listener: new Listener(id, readFilter({ notifications }, 10), leg), heard };
+  }
+
+  async joined(notifications: JsonObject) {
+    const made = this.listener(notifications);
+    await this.stream.join(made.listener);
+    return made;
+  }
+
+  /** Lets so much time pass, in steps in which everything else may happen. */
+  async pass(ms: number): Promise<void> {
+    for (let left = ms; left > 0; left -= 100) {
+      this.clock.advance(Math.min(left, 100));
+      await settle();
+    }
+  }
+
+  async #lease(): Promise<NotifyingLease> {
+    this.attempts += 1;
+    await this.opening;
+    if (this.failsWith !== null) throw failureOf(this.failsWith);
+    const session = new FakeSession(this.capabilities);
+    this.sessions.push(session);
+    return { session, release: () => void (session.released += 1) };
+  }
+}
+
+const TOOLS = { toolsListChanged: true };
+const ACKNOWLEDGED_TOOLS = 'subscriptions/acknowledged {"toolsListChanged":true}';
+
+describe('a stream', () => {
+  test('is opened once for all who come, kept alive, and closed after the last', async () => {
+    const stage = new Stage();
+    const [one, two] = await Promise.all([stage.joined(TOOLS), stage.joined(TOOLS)]);
+    expect(stage.attempts).toBe(1);
+    expect(stage.session.pinged).toBe(true);
+    stage.session.changes?.changed('notifications/tools/list_changed', {});
+    expect(one.heard).toEqual([ACKNOWLEDGED_TOOLS, 'tools/list_changed']);
+    expect(two.heard).toEqual(one.heard);
+    stage.stream.leave(one.listener);
+    await settle();
+    expect([stage.ended, stage.session.released]).toEqual([0, 0]);
+    stage.stream.leave(two.listener);
+    stage.stream.leave(two.listener);
+    await settle();
+    expect([stage.ended, stage.session.released]).toEqual([1, 1]);
+    expect(stage.clock.pending).toBe(0);
+  });
+
+  test('whose only listener leaves while it is being opened is closed when it is', async () => {
+    const stage = new Stage();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    stage.opening = promise;
+    const { listener } = stage.listener(TOOLS);
+    const joining = stage.stream.join(listener).catch(() => 'refused');
+    stage.stream.leave(listener);
+    resolve();
+    expect(await joining).toBe('refused');
+    expect(stage.session.released).toBe(1);
+  });
+
+  test('that cannot be opened refuses those who wait for it', async () => {
+    const stage = new Stage();
+    stage.failsWith = 'unauthorized';
+    await expect(stage.joined(TOOLS)).rejects.toMatchObject({ code: 'unauthorized' });
+  });
+
+  test('hands on nothing in which the id of its session stands', async () => {
+    const stage = new Stage();
+    const { heard } = await stage.joined({ resourceSubscriptions: ['a:1'] });
+    stage.session.changes?.changed('notifications/resources/updated', { uri: 'a:1/session-id' });
+    expect(heard).toHaveLength(1);
+  });
+});
+
+describe('a resource', () => {
+  test('on which the server says nothing in time is left out, and unsubscribed from when it comes', async () => {
+    const stage = new Stage();
+    await stage.joined(TOOLS);
+    const late = Promise.withResolvers<{ result: JsonObject }>();
+    stage.session.answer = () => late.promise;
+    const { listener, heard } = stage.listener({ resourceSubscriptions: ['a:1'] });
+    const joining = stage.stream.join(listener);
+    await stage.pass(2_100);
+    await joining;
+    expect(heard).toEqual(['subscriptions/acknowledged {}']);
+    late.resolve({ result: {} });
+    await settle();
+    expect(stage.session.asked).toEqual(['resources/subscribe a:1', 'resources/unsubscribe a:1']);
+  });
+
+  test('is released when its listener leaves in the middle of subscribing', async () => {
+    const stage = new Stage();
+    await stage.joined(TOOLS);
+    const late = Promise.withResolvers<{ result: JsonObject }>();
+    stage.session.answer = () => late.promise;
+    const { listener } = stage.listener({ resourceSubscriptions: ['a:1'] });
+    const joining = stage.stream.join(listener);
+    await settle();
+    stage.stream.leave(listener);
+    late.resolve({ result: {} });
+    await joining;
+    await settle();
+    expect(stage.session.asked).toEqual(['resources/subscribe a:1', 'resources/unsubscribe a:1']);
+  });
+});
+
+describe('a stream that is lost', () => {
+  test('is replaced at once; listeners get a hint at what they may have missed', async () => {
+    const stage = new Stage();
+    const { heard } = await stage.joined({ ...TOOLS, resourceSubscriptions: ['a:1'] });
+    const [first] = stage.sessions;
+    stage.session.lose();
+    await stage.pass(100);
+    expect(first?.released).toBe(1);
+    expect(stage.sessions).toHaveLength(2);
+    expect(stage.session.asked).toEqual(['resources/subscribe a:1']);
+    expect(heard.slice(1)).toEqual(['tools/list_changed', 'resources/updated a:1']);
+    expect(stage.troubles).toEqual(['session_gone']);
+  });
+
+  test('is tried again, more and more rarely, and its listeners are let go after half a minute', async () => {
+    const stage = new Stage();
+    const { listener } = await stage.joined(TOOLS);
+    await stage.pass(60_000);
+    stage.failsWith = 'upstream_unavailable';
+    stage.session.lose('upstream_unavailable');
+    await stage.pass(29_000);
+    expect(listener.over).toBe(false);
+    expect(stage.attempts).toBeLessThan(10);
+    await stage.pass(10_000);
+    expect(listener.over).toBe(true);
+    expect(stage.troubles).toEqual(['upstream_unavailable', 'upstream_unavailable']);
+    const attempts = stage.attempts;
+    await stage.pass(60_000);
+    expect(stage.attempts).toBe(attempts);
+  });
+
+  test('comes back when the server does, and who joined meanwhile is served as well', async () => {
+    const stage = new Stage();
+    await stage.joined(TOOLS);
+    await stage.pass(60_000);
+    stage.failsWith = 'upstream_unavailable';
+    stage.session.lose('upstream_unavailable');
+    await stage.pass(3_000);
+    const late = stage.listener(TOOLS);
+    const joining = stage.stream.join(late.listener);
+    stage.failsWith = null;
+    await stage.pass(10_000);
+    await joining;
+    expect(late.heard[0]).toBe(ACKNOWLEDGED_TOOLS);
+    expect(stage.sessions).toHaveLength(2);
+  });
+
+  test('is not opened again with credentials that are refused', async () => {
+    const stage = new Stage();
+    const { listener } = await stage.joined(TOOLS);
+    stage.session.lose('unauthorized');
+    await settle();
+    expect(listener.over).toBe(true);
+    expect(stage.attempts).toBe(1);
+  });
+
+  test('again and again is given up, however quickly it can be opened', async () => {
+    const stage = new Stage();
+    const { listener, heard } = await stage.joined(TOOLS);
+    for (let second = 0; second < 120 && !listener.over; second += 1) {
+      stage.session.lose();
+      await stage.pass(1_000);
+    }
+    expect(listener.over).toBe(true);
+    expect(stage.attempts).toBeLessThan(12);
+    expect(heard.length).toBeLessThanOrEqual(3);
+  });
+
+  test('lets those go who were promised what the server no longer gives', async () => {
+    const stage = new Stage();
+    const tools = await stage.joined(TOOLS);
+    const lists = await stage.joined({ ...TOOLS, resourcesListChanged: true });
+    stage.capabilities = { tools: { listChanged: true } };
+    stage.session.lose();
+    await stage.pass(100);
+    expect([tools.listener.over, lists.listener.over]).toEqual([false, true]);
+  });
+
+  test('after everybody left is not missed', async () => {
+    const stage = new Stage();
+    const { listener } = await stage.joined(TOOLS);
+    const { session } = stage;
+    stage.stream.leave(listener);
+    session.lose();
+    await stage.pass(5_000);
+    expect(stage.attempts).toBe(1);
+    expect(session.released).toBe(1);
+    expect(stage.clock.pending).toBe(0);
+  });
+});
+
+test('a server that cuts its stream all the time makes its clients look only now and then', async () => {
+  const stage = new Stage();
+  const { heard } = await stage.joined(TOOLS);
+  for (let second = 0; second < 59; second += 1) {
+    stage.session.changes?.missed();
+    await stage.pass(1_000);
+  }
+  expect(heard.filter((line) => line === 'tools/list_changed')).toHaveLength(2);
+});
