@@ -16,7 +16,7 @@ export class Connection {
   #nextNumber = 1;
 
   constructor(origin: string, path: string, call: (callNumber: number) => HttpCall) {
-    this.#client = new Client(origin, { bodyTimeout: 60_000, headersTimeout: 60_000 });
+    this.#client = new Client(origin, { bodyTimeout: 60_000, headersTimeout: 30_000 });
     this.#path = path;
     this.#call = call;
   }
@@ -29,8 +29,13 @@ export class Connection {
   }
 
   /** Out: the whole body of the answer. Throws when it is not answered with 200. */
-  async send({ headers, body }: HttpCall): Promise<string> {
-    const answer = await this.#client.request({ method: 'POST', path: this.#path, headers, body });
+  async send(call: HttpCall): Promise<string> {
+    let answer;
+    try {
+      answer = await this.#client.request({ method: 'POST', path: this.#path, ...call });
+    } catch (cause) {
+      throw new Error(`no answer to ${call.body.slice(0, 200)}`, { cause });
+    }
     const text = await answer.body.text();
     if (answer.statusCode !== 200) throw new Error(`HTTP ${answer.statusCode}: ${text}`);
     return text;

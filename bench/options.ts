@@ -57,19 +57,19 @@ export const USAGE = `npm run bench -- [--quick] [--json] [--parked N] [--releas
   --json      one JSON document on standard output, progress on standard error
   --parked N  how many calls to hold parked at once for the memory of one (1000); each takes two sockets
               in the gateway and two in the upstream, so the limit of open files may have to be raised
-  --released N  how many calls to park and release (4000)`;
+  --released N  how many calls to park and release (2000)`;
 
 const FULL = {
   giveUpMs: 600_000,
   calls: {
     loads: [
-      { connections: 1, rounds: 24, runMs: 250 },
-      { connections: 32, rounds: 10, runMs: 600 },
+      { connections: 1, rounds: 20, runMs: 250 },
+      { connections: 32, rounds: 10, runMs: 500 },
     ],
     warmUpMs: 1_500,
   },
-  parked: { count: 1_000, releasedCount: 4_000, warmUp: 500, repetitions: 3, serveMs: 700 },
-  relay: { warmUp: 200, samples: 400 },
+  parked: { count: 1_000, releasedCount: 2_000, warmUp: 300, repetitions: 3, serveMs: 500 },
+  relay: { warmUp: 150, samples: 300 },
   questions: { repetitions: 4, rounds: 25, warmUpRounds: 20 },
 };
 
@@ -82,7 +82,7 @@ const QUICK = {
     ],
     warmUpMs: 500,
   },
-  parked: { count: 300, releasedCount: 1_000, warmUp: 200, repetitions: 1, serveMs: 300 },
+  parked: { count: 300, releasedCount: 600, warmUp: 200, repetitions: 1, serveMs: 300 },
   relay: { warmUp: 50, samples: 80 },
   questions: { repetitions: 1, rounds: 20, warmUpRounds: 5 },
 };

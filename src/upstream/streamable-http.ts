@@ -156,9 +156,11 @@ export class StreamableHttpTransport implements Transport {
   abandon(id: UpstreamRequestId): void {
     const stream = this.#streams.get(id);
     if (stream === undefined) return;
+    const hasAnswered = stream.finished;
     stream.finished = true;
     this.#streams.delete(id);
-    stream.abort.abort();
+    // After its answer a stream ends by itself or is cut soon; its connection then serves the next call.
+    if (!hasAnswered) stream.abort.abort();
   }
 
   async close(headers: CallerHeaders): Promise<void> {
