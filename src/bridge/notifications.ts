@@ -3,6 +3,7 @@
  * own token, and log messages from the level on that the client asked for.
  */
 import type { JsonObject } from '../protocol/json.ts';
+import { withoutReservedMeta } from '../protocol/reserved-meta.ts';
 import type { Leg } from './leg.ts';
 
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
@@ -18,7 +19,8 @@ export class Notifications {
   #lastProgress: JsonObject | null = null;
 
   /** Gives a notification of the server to the listeners that want it. */
-  deliver(method: string, params: JsonObject, listeners: Iterable<Listener>): void {
+  deliver(method: string, sent: JsonObject, listeners: Iterable<Listener>): void {
+    const params = withoutReservedMeta(sent);
     if (method === 'notifications/progress') {
       if (!this.#increases(params)) return;
       this.#lastProgress = params;

@@ -129,6 +129,20 @@ test.each([
   expect(heard).toEqual([]);
 });
 
+test.each([
+  [progress, { progress: 1, progressToken: 't' }],
+  [message, { level: 'error', data: 'd' }],
+])(
+  '%s loses the legacy task that it belongs to, and keeps the rest of its _meta',
+  (method, params) => {
+    const { heard, who } = listener({ progressToken: 't', logLevel: 'debug' });
+    const task = { 'io.modelcontextprotocol/related-task': { taskId: 't' } };
+    const sent = { ...params, _meta: { ...task, 'com.example/a': 1 } };
+    new Notifications().deliver(method, sent, [who]);
+    expect(heard).toEqual([{ method, params: { ...params, _meta: { 'com.example/a': 1 } } }]);
+  },
+);
+
 test('what reaches a client is valid by the modern schema and loses nothing', () => {
   const sent = fc.oneof(
     fc.record({ progressToken: fc.nat(), progress: fc.integer(), total: fc.integer() }),
