@@ -33,6 +33,7 @@ const MAX_BACKOFF_MS = 30_000;
 const STANDALONE_WAIT_MS = 2_000;
 const LINGER_MS = 1_000;
 const CLOSE_WAIT_MS = 2_000;
+const HEADER_TEXT = /^[\x20-\x7e\x80-\xff]*$/;
 
 /** One event stream that is being read: a request's, or the standalone one. */
 interface OpenStream {
@@ -240,7 +241,10 @@ export class StreamableHttpTransport implements Transport {
           stream.retryMs = afterMs;
         },
         event: (event) => {
-          if (event.id !== undefined) stream.lastEventId = event.id;
+          // An id that no header can carry is as good as none: the stream cannot be taken up there.
+          if (event.id !== undefined) {
+            stream.lastEventId = HEADER_TEXT.test(event.id) ? event.id : undefined;
+          }
           if (event.event !== 'message' || event.data === '') return;
           this.#dispatch(stream, parseJson(event.data));
           if (stream.finished) {
