@@ -63,12 +63,12 @@ const FULL = {
   giveUpMs: 600_000,
   calls: {
     loads: [
-      { connections: 1, rounds: 20, runMs: 250 },
-      { connections: 32, rounds: 10, runMs: 500 },
+      { connections: 1, rounds: 16, runMs: 250 },
+      { connections: 32, rounds: 8, runMs: 500 },
     ],
-    warmUpMs: 1_500,
+    warmUpMs: 1_000,
   },
-  parked: { count: 1_000, releasedCount: 2_000, warmUp: 300, repetitions: 3, serveMs: 500 },
+  parked: { count: 1_000, releasedCount: 2_000, warmUp: 250, repetitions: 3, serveMs: 400 },
   relay: { warmUp: 150, samples: 300 },
   questions: { repetitions: 4, rounds: 25, warmUpRounds: 20 },
 };
