@@ -2,7 +2,7 @@
  * One legacy server behind a route: finds out which transport it speaks, and opens sessions with it.
  */
 import type { Clock } from '../clock.ts';
-import { EMPTY_PROFILE, isInteractive, type ClientProfile } from '../protocol/client-profile.ts';
+import { EMPTY_PROFILE, type ClientProfile } from '../protocol/client-profile.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { ErrorCode, readMessage } from '../protocol/json-rpc.ts';
 import { Meta } from '../protocol/meta.ts';
@@ -168,7 +168,9 @@ export class Upstream {
       requestTimeoutMs: headersTimeoutMs,
       pingIntervalMs,
       statefulWithoutSessionId,
-      standaloneStream: isInteractive(request.profile),
+      // Also for a client that declares nothing: a server that asks it there all the same must be told
+      // no, or it waits for an answer to a question that was never delivered, and the call with it.
+      standaloneStream: true,
     };
   }
 
