@@ -1,0 +1,92 @@
+/** Runs the official conformance suite against a URL, and reads what it wrote down and what it requires. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parse } from 'yaml';
+import { z } from 'zod';
+
+export const REVISION = '2026-07-28';
+
+const PACKAGE = new URL('../../node_modules/@modelcontextprotocol/conformance/', import.meta.url);
+const PROGRAM = fileURLToPath(new URL('dist/index.js', PACKAGE));
+const REQUIREMENTS = new URL(`requirements/${REVISION}.yaml`, PACKAGE);
+// A directory for each scenario that was started: `server-<scenario>-<time>`.
+const RESULT_DIRECTORY = /^server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z$/;
+// Far more than the few seconds of a run; less than the time that a hook may take.
+const RUN_TIMEOUT_MS = 50_000;
+
+const Check = z.object({
+  id: z.string(),
+  status: z.enum(['SUCCESS', 'FAILURE', 'WARNING', 'SKIPPED', 'INFO']),
+  errorMessage: z.string().optional(),
+});
+const Requirements = z.object({
+  server: z.array(z.string()),
+  not_scored: z.array(z.object({ scenario: z.string(), leg: z.enum(['server', 'client']) })),
+});
+const ExpectedFailures = z.object({ server: z.array(z.string()) });
+
+export type Check = z.infer<typeof Check>;
+
+export interface SuiteRun {
+  readonly exitCode: number | null;
+  /** Everything the suite printed. */
+  readonly output: string;
+  /** The checks of every scenario that came to its end, by the name of the scenario. */
+  readonly scenarios: ReadonlyMap<string, readonly Check[]>;
+}
+
+/** Runs everything that the revision requires of a server; the suite itself judges by the file of expected failures. */
+export async function runSuite(url: string, expectedFailures: URL): Promise<SuiteRun> {
+  const directory = await mkdtemp(join(tmpdir(), 'conformance-'));
+  try {
+    const target = ['server', '--url', url, '--requirements', REVISION];
+    const files = ['-o', directory, '--expected-failures', fileURLToPath(expectedFailures)];
+    const ended = await runProgram([...target, ...files]);
+    return { ...ended, scenarios: await readScenarios(directory) };
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+/** The scenarios that count, and those which the suite runs beside them for information. */
+export async function readRequirements(): Promise<{ required: string[]; unscored: string[] }> {
+  const { server, not_scored } = Requirements.parse(parse(await readFile(REQUIREMENTS, 'utf8')));
+  const unscored = not_scored.filter(({ leg }) => leg === 'server').map(({ scenario }) => scenario);
+  return { required: server, unscored };
+}
+
+/** The entries of a file of expected failures, each `scenario:check`. */
+export async function readExpectedFailures(file: URL): Promise<string[]> {
+  return ExpectedFailures.parse(parse(await readFile(file, 'utf8'))).server;
+}
+
+async function runProgram(args: readonly string[]): Promise<Omit<SuiteRun, 'scenarios'>> {
+  const child = spawn(process.execPath, [PROGRAM, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: RUN_TIMEOUT_MS,
+    killSignal: 'SIGKILL',
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+  }
+  await once(child, 'close');
+  return { exitCode: child.exitCode, output };
+}
+
+async function readScenarios(directory: string): Promise<Map<string, readonly Check[]>> {
+  const scenarios = new Map<string, readonly Check[]>();
+  for (const name of await readdir(directory)) {
+    const scenario = RESULT_DIRECTORY.exec(name)?.[1];
+    if (scenario === undefined) throw new Error(`not a result of the suite: ${name}`);
+    // A scenario that broke off leaves its directory empty.
+    if (!(await readdir(join(directory, name))).includes('checks.json')) continue;
+    const text = await readFile(join(directory, name, 'checks.json'), 'utf8');
+    scenarios.set(scenario, z.array(Check).parse(JSON.parse(text)));
+  }
+  return scenarios;
+}
