@@ -15,7 +15,7 @@ import { serveRoute, type EdgeRoute } from './edge/edge.ts';
 import { continueAfterChecks } from './edge/expect-continue.ts';
 import { guard } from './edge/guard.ts';
 import { joinFleet, type Replica, type RelayedRetry } from './fleet.ts';
-import { isLoopbackHost } from './edge/origin.ts';
+import { isAllowedHost, isLoopbackHost } from './edge/origin.ts';
 import { callerOf } from './identity/identity.ts';
 import { listen } from './listen.ts';
 import { MemoryLot } from './lot/memory-lot.ts';
@@ -140,7 +140,8 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     routes: Object.fromEntries(routes.map((route) => [route.config.id, route.availability.status])),
   });
   const app = await createApp(routes, shared, metrics, { ...CLIENT_TIMEOUTS, ...options.timeouts });
-  const admin = config.admin === null ? null : createAdmin(metrics, readiness);
+  const admin =
+    config.admin === null ? null : createAdmin(metrics, readiness, knownHosts(config.admin));
 
   const close = async () => {
     for (const { availability } of routes) availability.close();
@@ -249,6 +250,12 @@ function createRoute(config: RouteConfig, shared: Shared): Route {
     }),
     availability: new Availability({ route, url: config.upstream.url, upstream, clock, log }),
   };
+}
+
+/** The names under which the operator's listener may be asked. */
+function knownHosts({ host }: { readonly host: string }): (asked: string) => boolean {
+  const policy = { allowedOrigins: [], allowLoopback: isLoopbackHost(host) };
+  return (asked) => isAllowedHost(asked, policy);
 }
 
 function limitsOf({ calls, parking }: RouteConfig): CallLimits {

@@ -8,9 +8,19 @@ export interface Readiness {
   readonly routes: Readonly<Record<string, string>>;
 }
 
-/** The admin application; the caller makes it listen and closes it. */
-export function createAdmin(metrics: Metrics, readiness: () => Readiness): FastifyInstance {
+/**
+ * The admin application; the caller makes it listen and closes it.
+ * @param isKnownHost whether a `Host` may be ours; a page may have rebound its own name to this machine
+ */
+export function createAdmin(
+  metrics: Metrics,
+  readiness: () => Readiness,
+  isKnownHost: (host: string) => boolean,
+): FastifyInstance {
   const app = fastify({ logger: false, requestTimeout: 10_000 });
+  app.addHook('onRequest', async ({ headers: { host = '' } }, reply) => {
+    if (!isKnownHost(host)) return reply.code(403).send({ status: 'unknown Host' });
+  });
   app.get('/healthz', () => ({ status: 'ok' }));
   app.get('/readyz', (_request, reply) => {
     const state = readiness();
