@@ -3,16 +3,20 @@ import { randomBytes } from 'node:crypto';
 import fastify, { type FastifyInstance } from 'fastify';
 import { Bridge } from './bridge/bridge.ts';
 import type { Call } from './bridge/call.ts';
+import type { EdgeRequest } from './bridge/leg.ts';
 import type { CallLimits } from './bridge/call-state.ts';
 import { Discovery } from './bridge/discovery.ts';
 import { Forwarder } from './bridge/forward.ts';
+import { Lists } from './bridge/lists.ts';
+import { isRepeatable, ToolCatalogue } from './bridge/tool-catalogue.ts';
 import { sleep, systemClock, type Clock } from './clock.ts';
-import type { Config, RouteConfig } from './config/config.ts';
+import type { Config, ReplayConfig, RouteConfig } from './config/config.ts';
 import { drainCalls } from './drain.ts';
 import { ClientErrors } from './edge/client-error.ts';
 import { CLIENT_TIMEOUTS, cutWhenStalled, type ClientTimeouts } from './edge/client-timeouts.ts';
 import { serveRoute, type EdgeRoute } from './edge/edge.ts';
 import { continueAfterChecks } from './edge/expect-continue.ts';
+import { parameterHeaderProblem } from './edge/parameter-headers.ts';
 import { guard } from './edge/guard.ts';
 import { joinFleet, type Replica, type RelayedRetry } from './fleet.ts';
 import { isAllowedHost, isLoopbackHost } from './edge/origin.ts';
@@ -25,7 +29,9 @@ import { countedLog } from './ops/counted-log.ts';
 import type { Log } from './ops/log.ts';
 import { Metrics } from './ops/metrics.ts';
 import { registerPassThrough, type PassThrough } from './passthrough/passthrough.ts';
+import { annotatedParameters } from './protocol/header-annotations.ts';
 import { callId } from './protocol/ids.ts';
+import { objectMember } from './protocol/json.ts';
 import { MODERN_REVISION } from './protocol/revisions.ts';
 import { generateKey } from './seal/generate-key.ts';
 import { createKeyRing } from './seal/key-ring.ts';
@@ -72,7 +78,8 @@ interface Route {
   readonly upstream: Upstream;
   readonly pool: SessionPool;
   readonly bridge: Bridge;
-  readonly forwarder: Forwarder;
+  readonly lists: Lists;
+  readonly catalogue: ToolCatalogue;
   readonly discovery: Discovery;
   readonly subscriptions: Subscriptions;
   readonly availability: Availability;
@@ -81,6 +88,9 @@ interface Route {
 /** An upstream that has not answered by then is waited for in the background. */
 const START_WAIT_MS = 5_000;
 const ERA_WAIT_MS = 3_000;
+const CATALOGUE_TTL_MS = 60_000;
+/** Of how many callers what they are shown is remembered. */
+const MAX_KNOWN_CALLERS = 1_000;
 const DISCOVER_TTL_MS = 60_000;
 const DISCOVER_FIRST_WAIT_MS = 3_000;
 const GATHER_WINDOW_MS = 30;
@@ -198,10 +208,38 @@ function createRoute(config: RouteConfig, shared: Shared): Route {
   const { clock, log } = shared;
   const route = config.id;
   const upstream = new Upstream(
-    { ...config.upstream, gatewayInfo: { name: 'mrtr-gateway', version: VERSION } },
+    {
+      ...config.upstream,
+      gatewayInfo: { name: 'mrtr-gateway', version: VERSION },
+      onChange: (method) => {
+        lists.changed(method);
+        catalogue.forget();
+      },
+    },
     clock,
   );
   const pool = new SessionPool(upstream, config.sessions, clock);
+  const forwarder = new Forwarder({
+    route,
+    pool,
+    log,
+    maxPages: MAX_LIST_PAGES,
+    maxItems: MAX_LIST_ITEMS,
+    caching: { ttlMs: config.caching.listTtlMs, cacheScope: config.caching.scope },
+    parameterHeaders: config.tools.parameterHeaders,
+  });
+  const lists = new Lists({
+    forward: (request, closed) => forwarder.forward(request, closed),
+    keepMs: config.caching.serveLists ? config.caching.listTtlMs : 0,
+    maxKept: MAX_KNOWN_CALLERS,
+    clock,
+  });
+  const catalogue = new ToolCatalogue({
+    list: (request, closed) => lists.list(request, closed),
+    ttlMs: CATALOGUE_TTL_MS,
+    maxCallers: MAX_KNOWN_CALLERS,
+    clock,
+  });
   const bridge = new Bridge({
     route,
     pool,
@@ -217,7 +255,8 @@ function createRoute(config: RouteConfig, shared: Shared): Route {
     log,
     randomCallId: () => callId(randomId()),
     ...config.questions,
-    mayReplay: (tool) => config.continuation.replay.tools.includes(tool),
+    caching: { ttlMs: config.caching.resourceTtlMs, cacheScope: config.caching.scope },
+    mayReplay: (request) => mayReplay(request, config.continuation.replay, catalogue),
     leaveWhenParked: config.parking.release === 'when-resumable',
     reattach: config.continuation.reattach,
   });
@@ -226,19 +265,15 @@ function createRoute(config: RouteConfig, shared: Shared): Route {
     upstream,
     pool,
     bridge,
-    forwarder: new Forwarder({
-      route,
-      pool,
-      log,
-      maxPages: MAX_LIST_PAGES,
-      maxItems: MAX_LIST_ITEMS,
-    }),
+    lists,
+    catalogue,
     discovery: new Discovery({
       pool,
       clock,
       supportedVersions: () => supportedVersions(shared.config, upstream),
       ttlMs: DISCOVER_TTL_MS,
       firstWaitMs: DISCOVER_FIRST_WAIT_MS,
+      maxCallers: MAX_KNOWN_CALLERS,
     }),
     subscriptions: new Subscriptions({
       route,
@@ -250,6 +285,28 @@ function createRoute(config: RouteConfig, shared: Shared): Route {
     }),
     availability: new Availability({ route, url: config.upstream.url, upstream, clock, log }),
   };
+}
+
+async function mayReplay(
+  request: EdgeRequest,
+  { tools, annotated }: ReplayConfig,
+  catalogue: ToolCatalogue,
+): Promise<boolean> {
+  if (request.method !== 'tools/call') return false;
+  if (tools.includes(String(request.params['name']))) return true;
+  return annotated && isRepeatable(await catalogue.toolOf(request));
+}
+
+/** What is wrong with the headers that repeat a tool's parameters, where they are looked at. */
+async function parameterHeaders(
+  { config, catalogue }: Route,
+  request: EdgeRequest,
+  rawHeaders: readonly string[],
+): Promise<string | null> {
+  if (config.tools.parameterHeaders === 'strip') return null;
+  const schema = objectMember((await catalogue.toolOf(request)) ?? {}, 'inputSchema') ?? {};
+  const args = objectMember(request.params, 'arguments') ?? {};
+  return parameterHeaderProblem(annotatedParameters(schema) ?? [], args, rawHeaders);
 }
 
 /** The names under which the operator's listener may be asked. */
@@ -369,7 +426,8 @@ function serveMcp(
       callerOf(headers, { identity: config.identity, authorization: upstream.authorization }),
     capabilities: (request) => route.discovery.capabilitiesFor(request),
     discover: (request) => route.discovery.discover(request),
-    forward: (request, closed) => route.forwarder.forward(request, closed),
+    forward: (request, closed) => route.lists.list(request, closed),
+    parameterHeaders: (request, rawHeaders) => parameterHeaders(route, request, rawHeaders),
     call: (request, leg) => route.bridge.call(request, leg),
     listen: (request, id, leg) => route.subscriptions.listen(request, id, leg),
     passThrough: (request, reply) => passThrough.forward(request, reply),

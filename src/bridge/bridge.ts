@@ -9,6 +9,7 @@ import type { MemoryLot } from '../lot/memory-lot.ts';
 import { sealOutcome } from '../lot/sealed-outcome.ts';
 import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
+import type { CacheFields } from '../protocol/edge-result.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import { InvalidRequestState } from '../seal/invalid-request-state.ts';
 import { principalTag } from '../seal/principal-tag.ts';
@@ -43,8 +44,10 @@ export interface BridgeOptions {
   readonly randomCallId: () => CallId;
   /** How long to wait for the server's word that its URLs were visited, in ms. */
   readonly urlVisitWaitMs: number;
-  /** Whether a lost call of this tool may be made anew. */
-  readonly mayReplay: (tool: string) => boolean;
+  /** How long who may keep a resource that was read. */
+  readonly caching: CacheFields;
+  /** Whether this call may be made anew when it is lost; never rejects. */
+  readonly mayReplay: (request: EdgeRequest) => Promise<boolean>;
   readonly leaveWhenParked: boolean;
   /** Whether a call whose owner is gone is read on from where it stopped, if the server keeps it. */
   readonly reattach: boolean;
@@ -134,7 +137,8 @@ export class Bridge {
     const { lot, randomCallId, log, route } = this.#options;
     const id = randomCallId();
     const target = targetOf(request.params);
-    const context = this.#context(id, request, this.#newOutcomeKey());
+    const mayReplay = await this.#options.mayReplay(request);
+    const context = this.#context(id, request, this.#newOutcomeKey(), mayReplay);
     const { call, answer } = Call.start(context, request, leg);
     lot.put(id, call, request.caller.principalKey);
     log.event('call.started', { route, call: id, method: request.method, target });
@@ -191,7 +195,9 @@ export class Bridge {
 
   #adopt(pointer: Pointer, continuation: Resumable, request: EdgeRequest, leg: Leg) {
     const { callId: id, round, outcomeKey } = pointer;
-    const context = this.#context(id, request, outcomeKey ?? null);
+    // It was decided when the call was made, and the pointer carries what came of it.
+    const mayReplay = continuation.replay !== null;
+    const context = this.#context(id, request, outcomeKey ?? null, mayReplay);
     const adopted = Call.adopt(context, round, continuation, request, leg);
     this.#options.lot.put(id, adopted.call, request.caller.principalKey);
     return adopted;
@@ -204,15 +210,20 @@ export class Bridge {
     }
     const { callId: id, round, outcomeKey } = pointer;
     lot.find(id)?.drop();
-    const context = this.#context(id, request, outcomeKey ?? null);
+    const context = this.#context(id, request, outcomeKey ?? null, true);
     const { call, answer } = Call.replay(context, round, continuation, request, leg);
     if (call !== null) lot.put(id, call, request.caller.principalKey);
     return answer;
   }
 
-  #context(id: CallId, request: EdgeRequest, outcomeKey: string | null): CallContext {
-    const { route, pool, limits, clock, log, lot, keyNames, mayReplay } = this.#options;
-    const { keysFromStringIds, strictCapabilities, urlVisitWaitMs, leaveWhenParked } =
+  #context(
+    id: CallId,
+    request: EdgeRequest,
+    outcomeKey: string | null,
+    mayReplay: boolean,
+  ): CallContext {
+    const { route, pool, limits, clock, log, lot, keyNames } = this.#options;
+    const { keysFromStringIds, strictCapabilities, urlVisitWaitMs, leaveWhenParked, caching } =
       this.#options;
     const target = targetOf(request.params);
     let [running, parked] = [false, false];
@@ -234,8 +245,9 @@ export class Bridge {
       keysFromStringIds,
       strictCapabilities,
       urlVisitWaitMs,
+      caching,
       leaveWhenParked,
-      mayReplay: request.method === 'tools/call' ? mayReplay(target) : false,
+      mayReplay,
       hasRoom: () => lot.hasRoomFor(id),
       moved: (state) => {
         if (state?.name === 'done' && state.end.type === 'left') this.#leave(id);

@@ -4,7 +4,7 @@
  */
 import type { Clock, Timer } from '../clock.ts';
 import type { Log } from '../ops/log.ts';
-import { completeResult, inputRequiredResult } from '../protocol/edge-result.ts';
+import { completeResult, inputRequiredResult, type CacheFields } from '../protocol/edge-result.ts';
 import { edgeError, readUrlElicitations } from '../protocol/error-map.ts';
 import type { CallId, InputKey, ServerRequestId } from '../protocol/ids.ts';
 import { closeOutReply } from '../protocol/input-request.ts';
@@ -65,6 +65,8 @@ export interface CallContext {
   readonly strictCapabilities: boolean;
   /** How long to wait for the server's word that its URLs were visited. */
   readonly urlVisitWaitMs: number;
+  /** How long who may keep the outcome, where it is one that may be kept. */
+  readonly caching: CacheFields;
   hasRoom(): boolean;
   /** Called after each move; the last time with `done`, and once more with `null` when forgotten. */
   moved(state: CallState | null): void;
@@ -376,6 +378,9 @@ export class Call {
       kind: 'result',
       result: completeResult(this.#first.method, outcome.result, {
         serverInfo: this.#serverInfo,
+        // Once the client had a pointer, the outcome belongs to what it sent with it.
+        cacheable: !this.#pointed,
+        caching: this.#context.caching,
       }),
     };
   }

@@ -12,6 +12,7 @@ import type { SessionPool } from '../upstream/session-pool.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/upstream-failure.ts';
 import { failureOfUpstream } from './failures.ts';
 import type { CallAnswer, EdgeRequest } from './leg.ts';
+import { RecentMap } from './recent-map.ts';
 import { sessionOwnerOf } from './session-owner.ts';
 
 export interface DiscoveryOptions {
@@ -22,6 +23,8 @@ export interface DiscoveryOptions {
   readonly ttlMs: number;
   /** How long a client waits when there has never been an answer, in ms. */
   readonly firstWaitMs: number;
+  /** Of how many callers the answer is remembered. */
+  readonly maxCallers: number;
 }
 
 interface Known {
@@ -33,13 +36,14 @@ interface Known {
 export class Discovery {
   readonly #options: DiscoveryOptions;
   /** By principal and credentials: what one caller may see is not told to another. */
-  readonly #known = new Map<string, Known>();
+  readonly #known: RecentMap<string, Known>;
   readonly #refreshing = new Map<string, Promise<Known>>();
   readonly #asked = new WeakSet<Session>();
   #hasStream = false;
 
   constructor(options: DiscoveryOptions) {
     this.#options = options;
+    this.#known = new RecentMap(options.maxCallers);
   }
 
   /** The server's capabilities as this caller last saw them, or `null` when nothing is known. */

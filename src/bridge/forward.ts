@@ -4,7 +4,7 @@
  * clients have none.
  */
 import type { Log } from '../ops/log.ts';
-import { completeResult } from '../protocol/edge-result.ts';
+import { completeResult, type CacheFields } from '../protocol/edge-result.ts';
 import { edgeError } from '../protocol/error-map.ts';
 import { objectMember, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { ErrorCode, type JsonRpcReply } from '../protocol/json-rpc.ts';
@@ -22,6 +22,9 @@ export interface ForwarderOptions {
   readonly log: Log;
   readonly maxPages: number;
   readonly maxItems: number;
+  /** How long who may keep a list. */
+  readonly caching: CacheFields;
+  readonly parameterHeaders: 'strip' | 'validate';
 }
 
 /** The member of each list result that holds its items. */
@@ -80,7 +83,7 @@ export class Forwarder {
   }
 
   async #single(session: Session, request: EdgeRequest, closed: AbortSignal): Promise<CallAnswer> {
-    return answerOf(request.method, await this.#send(session, request, {}, closed), session);
+    return this.#answer(request.method, await this.#send(session, request, {}, closed), session);
   }
 
   /** All pages of a list as one. An empty cursor is a cursor; `null` is none (pagination). */
@@ -96,14 +99,14 @@ export class Forwarder {
     for (let page = 0; page < maxPages; page += 1) {
       const more: JsonObject = cursor === undefined ? {} : { cursor };
       const reply = await this.#send(session, request, more, closed);
-      if ('error' in reply) return answerOf(request.method, reply, session);
+      if ('error' in reply) return this.#answer(request.method, reply, session);
       const found = reply.result[member];
       if (Array.isArray(found)) items.push(...found);
       cursor = reply.result['nextCursor'];
       if (items.length > maxItems) break;
       if (typeof cursor !== 'string') {
         const { nextCursor: _last, ...rest } = reply.result;
-        return answerOf(request.method, { result: { ...rest, [member]: items } }, session);
+        return this.#answer(request.method, { result: { ...rest, [member]: items } }, session);
       }
     }
     return failed(
@@ -111,6 +114,14 @@ export class Forwarder {
       `The server lists more than ${maxItems} items or ${maxPages} pages`,
       'list_too_long',
     );
+  }
+
+  #answer(method: string, reply: JsonRpcReply, session: Session): CallAnswer {
+    if ('error' in reply) return { kind: 'failed', failure: edgeError(method, reply.error) };
+    const { caching, parameterHeaders } = this.#options;
+    const serverInfo = objectMember(session.initializeResult.raw, 'serverInfo') ?? null;
+    const context = { serverInfo, caching, parameterHeaders };
+    return { kind: 'result', result: completeResult(method, reply.result, context) };
   }
 
   #send(
@@ -123,12 +134,6 @@ export class Forwarder {
     const sent = upstreamParams(params, { progressToken: null, forwardedMeta });
     return session.request(method, { ...sent, ...more }, caller.headers, closed);
   }
-}
-
-function answerOf(method: string, reply: JsonRpcReply, session: Session): CallAnswer {
-  if ('error' in reply) return { kind: 'failed', failure: edgeError(method, reply.error) };
-  const serverInfo = objectMember(session.initializeResult.raw, 'serverInfo') ?? null;
-  return { kind: 'result', result: completeResult(method, reply.result, { serverInfo }) };
 }
 
 function failed(code: number, message: string, reason: string): CallAnswer {

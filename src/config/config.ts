@@ -37,6 +37,8 @@ export interface RouteConfig {
   readonly parking: ParkingConfig;
   readonly continuation: ContinuationConfig;
   readonly questions: QuestionsConfig;
+  readonly tools: ToolsConfig;
+  readonly caching: CachingConfig;
 }
 
 export interface UpstreamConfig {
@@ -104,6 +106,18 @@ export interface QuestionsConfig {
   readonly strictCapabilities: boolean;
   /** How long to wait for the server's word that a URL of its error -32042 was visited. */
   readonly urlVisitWaitMs: number;
+}
+
+export interface ToolsConfig {
+  readonly parameterHeaders: 'strip' | 'validate';
+}
+
+export interface CachingConfig {
+  readonly listTtlMs: number;
+  readonly resourceTtlMs: number;
+  readonly scope: 'private' | 'public';
+  /** Whether lists are answered from here for as long as clients may keep them. */
+  readonly serveLists: boolean;
 }
 
 export interface SealConfig {

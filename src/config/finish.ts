@@ -37,7 +37,7 @@ export function finish(file: ParsedFile): Config {
 }
 
 function finishRoute(route: ParsedRoute): RouteConfig {
-  const { upstream, sessions, calls, parking, questions } = route;
+  const { upstream, sessions, calls, parking, questions, caching } = route;
   return {
     id: route.id ?? idFromPath(route.path),
     path: route.path,
@@ -72,6 +72,13 @@ function finishRoute(route: ParsedRoute): RouteConfig {
       keysFromStringIds: questions.keysFromStringIds,
       strictCapabilities: questions.strictCapabilities,
       urlVisitWaitMs: questions.urlVisitWait,
+    },
+    tools: route.tools,
+    caching: {
+      listTtlMs: caching.listTtl,
+      resourceTtlMs: caching.resourceTtl,
+      scope: caching.scope,
+      serveLists: caching.serveLists,
     },
   };
 }

@@ -238,6 +238,50 @@ const continuation = z
   .prefault({})
   .describe('What becomes of a parked call whose replica or whose server lost it.');
 
+const tools = z
+  .strictObject(
+    {
+      parameterHeaders: choice(
+        ['strip', 'validate'],
+        'strip',
+        'What becomes of `x-mcp-header` annotations: `strip` takes them out, so that clients send no such headers, which no legacy server reads; `validate` leaves them and checks the headers of every call against its arguments, for proxies that route on them.',
+      ),
+    },
+    { error: 'a map' },
+  )
+  .prefault({})
+  .describe('How tools of the server are shown to clients.');
+
+const caching = z
+  .strictObject(
+    {
+      listTtl: duration(
+        '0s',
+        '0s',
+        '1d',
+        'How long clients may keep lists of tools, prompts and resources.',
+      ),
+      resourceTtl: duration(
+        '0s',
+        '0s',
+        '1d',
+        'How long clients may keep a resource that they read.',
+      ),
+      scope: choice(
+        ['private', 'public'],
+        'private',
+        'Who may share what is kept: `public` only where every caller is shown the same.',
+      ),
+      serveLists: flag(
+        false,
+        'Whether the gateway itself answers lists from what it got last, for `caching.listTtl` and until the server says that they changed.',
+      ),
+    },
+    { error: 'a map' },
+  )
+  .prefault({})
+  .describe('How long results may be kept.');
+
 const questions = z
   .strictObject(
     {
@@ -295,6 +339,8 @@ const route = z.strictObject(
     parking,
     continuation,
     questions,
+    tools,
+    caching,
   },
   { error: 'a map with at least upstream.url' },
 );

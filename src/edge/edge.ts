@@ -25,6 +25,11 @@ export interface EdgeRoute {
   /** Throws when the caller cannot be told, with a `code` that says why. */
   readonly identify: (request: FastifyRequest) => Caller;
   readonly capabilities: (request: EdgeRequest) => JsonObject | null;
+  /** What the headers say against the tool's arguments, or `null`; never rejects. */
+  readonly parameterHeaders: (
+    request: EdgeRequest,
+    rawHeaders: readonly string[],
+  ) => Promise<string | null>;
   readonly discover: (request: EdgeRequest) => Promise<CallAnswer>;
   readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallAnswer>;
   readonly call: (request: EdgeRequest, leg: Leg) => Promise<CallAnswer>;
@@ -109,6 +114,11 @@ async function serve(
   const edgeRequest = toEdgeRequest(modern, caller);
   const gate = methodGate(modern.method, route.capabilities(edgeRequest));
   if (gate !== null) return reject(reply, { ...gate, id: modern.id });
+  const mismatch = await route.parameterHeaders(edgeRequest, reply.request.raw.rawHeaders);
+  if (mismatch !== null) {
+    const error = { code: ErrorCode.headerMismatch, message: `Header mismatch: ${mismatch}` };
+    return reject(reply, { httpStatus: 400, id: modern.id, error });
+  }
   const listens = serviceOf(modern.method) === 'listen';
   if (listens && modern.accepts === 'json') return reject(reply, { ...NO_STREAM, id: modern.id });
   options.openAnswers.add(reply.raw);

@@ -23,11 +23,10 @@ export interface Circumstances {
   readonly headerNames: readonly string[];
   readonly query: boolean;
   /** False when `upstream.transport: auto` would not find out by itself. */
-  readonly autoDetects: boolean;
 }
 
 export function advise(findings: Findings, circumstances: Circumstances): Advice {
-  const { headerNames, query, autoDetects } = circumstances;
+  const { headerNames, query } = circumstances;
   const annotated = findings.tools.items.filter(mayBeMadeAnew).map(({ name }) => name);
   const release = releaseOf(findings);
   const stateless = !findings.modern && findings.sessions.kind === 'none';
@@ -41,7 +40,6 @@ export function advise(findings: Findings, circumstances: Circumstances): Advice
     return { ...common, gatewayNeeded: false, config: null, notes };
   }
   const notes = [
-    ...(autoDetects ? [] : [KEEP_TRANSPORT]),
     ...sessionNotes(findings),
     ...releaseNotes(release, findings),
     ...replayNotes(annotated),
@@ -51,9 +49,6 @@ export function advise(findings: Findings, circumstances: Circumstances): Advice
   const config = { routes: [routeOf(findings, release, headerNames)] };
   return { ...common, gatewayNeeded: true, config, notes };
 }
-
-const KEEP_TRANSPORT =
-  'Leave upstream.transport as it is here: auto would ask server/discover, which it does not answer at all.';
 
 function mayBeMadeAnew({ readOnly, idempotent }: ToolEntry): boolean {
   return readOnly || idempotent;

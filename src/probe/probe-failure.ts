@@ -49,7 +49,7 @@ export function probeFailureOf(failure: UpstreamFailure, attempt: Attempt): Prob
 }
 
 /** True when nothing was wrong but the silence. */
-export function isTimeout(failure: UpstreamFailure): boolean {
+function isTimeout(failure: UpstreamFailure): boolean {
   return failure.code === 'upstream_timeout' || causeOf(failure).name === 'TimeoutError';
 }
 

@@ -5,13 +5,13 @@
 import { sleep, type Clock } from '../clock.ts';
 import type { UpstreamConfig } from '../config/config.ts';
 import { asUpstreamFailure } from '../upstream/upstream-failure.ts';
-import { Upstream, type UpstreamKind } from '../upstream/upstream.ts';
+import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../version.ts';
 import { advise } from './advice.ts';
 import { Deadline } from './deadline.ts';
 import { probeLegacy } from './legacy.ts';
 import { probeModern } from './modern.ts';
-import { isTimeout, ProbeFailure, probeFailureOf, timedOut } from './probe-failure.ts';
+import { ProbeFailure, probeFailureOf, timedOut } from './probe-failure.ts';
 import type { ProbeReport } from './report.ts';
 import { WatchedHttp } from './watched-http.ts';
 
@@ -75,8 +75,7 @@ async function look(
   { upstream: config, timeoutMs }: ProbeOptions,
   deadline: Deadline,
 ): Promise<ProbeReport> {
-  const detected = await detect(upstream, deadline);
-  const kind = detected ?? 'streamable-http';
+  const kind = await upstream.detect({});
   const context = { http, clientInfo: CLIENT_INFO, deadline, requestTimeoutMs: timeoutMs };
   const found =
     kind === 'modern' ? await probeModern(context) : await probeLegacy({ ...context, kind });
@@ -84,19 +83,8 @@ async function look(
   const circumstances = {
     headerNames: Object.keys(config.headers),
     query: config.url.search !== '',
-    autoDetects: detected !== null,
   };
   return { ...findings, advice: advise(findings, circumstances) };
-}
-
-/** `null`: it is silent when asked for the modern era, as some are before they are greeted. */
-async function detect(upstream: Upstream, deadline: Deadline): Promise<UpstreamKind | null> {
-  try {
-    return await upstream.detect({});
-  } catch (error) {
-    if (deadline.passed || !isTimeout(asUpstreamFailure(error, false))) throw error;
-    return null;
-  }
 }
 
 /** Resolves when the time is up and the goodbye has had its moment, too. */

@@ -61,6 +61,8 @@ export interface ChangeListener {
 }
 
 export interface SessionOptions {
+  /** Called with the method of each notification that a list or a resource changed. */
+  readonly onChange?: (method: string) => void;
   readonly profile: ClientProfile;
   readonly clientInfo: JsonObject;
   readonly headers: CallerHeaders;
@@ -481,6 +483,7 @@ export class Session implements TransportListener {
       return;
     }
     if (LIST_CHANGED.test(method) || method === 'notifications/resources/updated') {
+      this.#options.onChange?.(method);
       this.#changes?.changed(method, params);
       return;
     }

@@ -42,7 +42,7 @@ export class UpstreamFailure extends Error {
 export function asUpstreamFailure(error: unknown, mayHaveActed: boolean): UpstreamFailure {
   if (error instanceof UpstreamFailure) return error;
   const code = errorCode(error);
-  if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') {
+  if (TIMEOUTS.has(code) || isAbortTimeout(error)) {
     return new UpstreamFailure('upstream_timeout', 'the upstream did not answer in time', {
       mayHaveActed,
       cause: error,
@@ -54,6 +54,13 @@ export function asUpstreamFailure(error: unknown, mayHaveActed: boolean): Upstre
     mayHaveActed: mayHaveActed && !neverSent,
     cause: error,
   });
+}
+
+const TIMEOUTS = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
+
+/** What `AbortSignal.timeout` ends a request with. */
+function isAbortTimeout(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'TimeoutError';
 }
 
 /** Errors of a connection that was never made, so nothing can have been executed. */

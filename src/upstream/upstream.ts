@@ -30,6 +30,8 @@ export interface UpstreamOptions {
   readonly statefulWithoutSessionId: boolean;
   /** What the gateway calls itself towards the server when the client gave no name. */
   readonly gatewayInfo: { readonly name: string; readonly version: string };
+  /** Called with the method of each notification of any session that a list or a resource changed. */
+  readonly onChange?: (method: string) => void;
 }
 
 export interface SessionRequest {
@@ -121,9 +123,13 @@ export class Upstream {
   }
 
   async #detect(headers: CallerHeaders): Promise<UpstreamKind> {
-    const kind = (await this.#answersDiscover(headers))
-      ? 'modern'
-      : await this.#detectLegacy(headers);
+    const modern = await this.#answersDiscover(headers).catch((error: unknown) => {
+      const failure = asUpstreamFailure(error, false);
+      // Some servers leave a method that they do not know unanswered.
+      if (failure.code === 'upstream_timeout') return false;
+      throw failure;
+    });
+    const kind = modern ? 'modern' : await this.#detectLegacy(headers);
     this.#kind = kind;
     return kind;
   }
@@ -171,6 +177,7 @@ export class Upstream {
       // Also for a client that declares nothing: a server that asks it there all the same must be told
       // no, or it waits for an answer to a question that was never delivered, and the call with it.
       standaloneStream: true,
+      ...(this.#options.onChange === undefined ? {} : { onChange: this.#options.onChange }),
     };
   }
 

@@ -276,7 +276,7 @@ describe('odd servers', () => {
     expect(found.truncated).toBe(true);
   });
 
-  test('that is silent about server/discover is found all the same, with a word of warning', async () => {
+  test('that is silent about server/discover is found all the same', async () => {
     const server = kept(
       await ScriptedServer.start(({ method, body }, response) => {
         if (method !== 'POST') return void response.writeHead(405).end();
@@ -286,8 +286,7 @@ describe('odd servers', () => {
         json(response, 200, { jsonrpc: '2.0', id: body.id, result });
       }),
     );
-    const { advice } = await report(server.url);
-    expect(advice.notes[0]).toMatch(/^Leave upstream\.transport as it is here/);
+    expect((await report(server.url)).transport).toBe('streamable-http');
   });
 
   test('that tries to write to the terminal does not get to', async () => {

@@ -117,6 +117,15 @@ describe('finding out what a server speaks', () => {
     expect(upstream.knownKind).toBeNull();
   });
 
+  test('a server that leaves what it does not know unanswered is asked to initialize all the same', async () => {
+    const server = await ScriptedServer.start(({ body }, response) => {
+      if (body?.method === 'initialize') json(response, 200, reply(body.id, INITIALIZE_RESULT));
+      else if (body !== undefined && body.id === undefined) response.writeHead(202).end();
+      else if (body === undefined) response.writeHead(405).end();
+    });
+    expect(await upstreamOf(server).detect({})).toBe('streamable-http');
+  });
+
   test('a server of another kind is named as such', async () => {
     const server = await ScriptedServer.start((_received, response) => {
       response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>hello</h1>');

@@ -38,6 +38,8 @@ describe('defaults', () => {
             strictCapabilities: false,
             urlVisitWaitMs: 10_000,
           },
+          tools: { parameterHeaders: 'strip' },
+          caching: { listTtlMs: 0, resourceTtlMs: 0, scope: 'private', serveLists: false },
         },
       ],
       identity: { source: 'none' },

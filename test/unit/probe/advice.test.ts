@@ -55,8 +55,7 @@ test('a modern server gets no snippet', () => {
   expect(adviceFor({ modern: true })).toMatchObject({ gatewayNeeded: false, config: null });
 });
 
-test('what was left out or went wrong is said', () => {
-  const notes = adviceFor({}, { query: true, autoDetects: false }).notes.join('\n');
+test('what was left out is said', () => {
+  const notes = adviceFor({}, { query: true }).notes.join('\n');
   expect(notes).toMatch(/^Add the query of your URL/m);
-  expect(notes).toMatch(/^Leave upstream\.transport as it is here/m);
 });

@@ -33,4 +33,4 @@ export function findings(also: Partial<Findings> = {}): Findings {
   };
 }
 
-export const PLAIN = { headerNames: [], query: false, autoDetects: true } as const;
+export const PLAIN = { headerNames: [], query: false } as const;
