@@ -22,6 +22,8 @@ export async function serve(
   start: Start,
   clock: Clock = systemClock,
 ): Promise<ExitCode> {
+  // Whoever read the log may go; that must not end the calls of others, nor be told to the log.
+  for (const stream of [host.stdout, host.stderr]) stream.on('error', () => {});
   const log = logFor(config, host);
   const code = await new Promise<ExitCode>((finish) => {
     for (const event of ['uncaughtException', 'unhandledRejection'] as const) {

@@ -129,6 +129,31 @@ test.each(['json', 'pretty'])(
   },
 );
 
+test.each(['json', 'pretty'])(
+  'when the reader of a %s log goes, the gateway stays',
+  async (format) => {
+    const upstream = ['--upstream', 'http://127.0.0.1:9/mcp', '--listen', '127.0.0.1:0'];
+    const words = [...upstream, '--admin', 'off', '--log-level', 'debug', '--log-format', format];
+    const child = start(words);
+    let log = '';
+    const url = Promise.withResolvers<string>();
+    child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+      log += chunk;
+      const found = /http:\/\/127\.0\.0\.1:\d+\/mcp(?=")/.exec(log.replaceAll('\\/', '/'));
+      if (/gateway\.listening/.test(log) && found !== null) url.resolve(found[0]);
+    });
+    const closed = once(child, 'close');
+    const address = await url.promise;
+    child.stderr.destroy();
+    for (let times = 0; times < 3; times += 1) {
+      expect((await fetch(address, { method: 'POST', body: 'nothing' })).status).toBe(415);
+    }
+    child.kill('SIGTERM');
+    child.stdout.destroy();
+    expect(await closed).toEqual([0, null]);
+  },
+);
+
 test('an old Node.js is told which one is needed, with exit code 64', async () => {
   const pretend =
     'Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.20.2"}})';
