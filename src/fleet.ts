@@ -3,18 +3,20 @@
  * them, its way to them, and the store that they share.
  */
 import { randomBytes } from 'node:crypto';
-import type { FastifyInstance } from 'fastify';
 import type { CallAnswer, EdgeRequest, Leg } from './bridge/leg.ts';
 import type { Clock } from './clock.ts';
-import type { Config } from './config/config.ts';
+import type { Relay } from './bridge/relay.ts';
+import type { Config, RelayConfig } from './config/config.ts';
 import { listen } from './listen.ts';
 import { DirectoryUnavailable, type Directory } from './lot/directory.ts';
 import { createRedisDirectory } from './lot/redis-directory.ts';
 import type { OpenAnswers } from './open-answers.ts';
 import type { Log } from './ops/log.ts';
 import { RelayClient } from './relay/relay-client.ts';
-import { createRelayServer } from './relay/relay-server.ts';
-import { createKeyRing, type KeyRing } from './seal/key-ring.ts';
+import { Mailbox } from './relay/mailbox.ts';
+import { RedisRelay } from './relay/redis-relay.ts';
+import { createRelayServer, type RelayServerOptions } from './relay/relay-server.ts';
+import { createKeyRing } from './seal/key-ring.ts';
 import type { PointerOwner } from './seal/pointer.ts';
 import { StartFailure } from './start-failure.ts';
 
@@ -22,7 +24,7 @@ export interface Replica {
   readonly owner: PointerOwner;
   readonly directory: Directory | null;
   /** The way from a route to the same route of the other replicas; `null` where there is none. */
-  relayOf(route: string): RelayClient | null;
+  relayOf(route: string): Relay | null;
   close(): Promise<void>;
 }
 
@@ -49,32 +51,19 @@ const RELAY_OVERHEAD_BYTES = 256 * 1024;
 export async function joinFleet(
   config: Config,
   retry: RelayedRetry,
-  { openAnswers, clock, log }: Surroundings,
+  surroundings: Surroundings,
 ): Promise<Replica> {
   const name = { id: randomId(), boot: randomId() };
-  const ring = await relayRing(config);
-  const server =
-    ring === null ? null : relayServer(config, ring, name.boot, retry, { openAnswers, clock });
-  const clients: RelayClient[] = [];
+  const way = await relayWay(config, name.boot, retry, surroundings);
   let directory: Directory | null = null;
   const close = async () => {
-    await Promise.all([server?.close(), ...clients.map((client) => client.close())]);
+    await way.close();
     await directory?.close();
   };
   try {
-    const owner = { ...name, ...(await address(config, server, log)) };
-    directory = await openDirectory(config, owner, { clock, log });
-    return {
-      owner,
-      directory,
-      relayOf: (route) => {
-        if (ring === null) return null;
-        const client = new RelayClient({ ring, route, maxAnswerBytes: MAX_ANSWER_BYTES, clock });
-        clients.push(client);
-        return client;
-      },
-      close,
-    };
+    const owner = { ...name, ...(await way.start()) };
+    directory = await openDirectory(config, owner, surroundings);
+    return { owner, directory, relayOf: way.relayOf, close };
   } catch (error) {
     await close();
     throw error;
@@ -83,34 +72,69 @@ export async function joinFleet(
 
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 
-/** Without keys that all replicas have, none could tell another one from a stranger. */
-async function relayRing({ relay, seal }: Config): Promise<KeyRing<'relay'> | null> {
-  if (relay === null || seal.keys.length === 0) return null;
-  const keys = seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
-  return createKeyRing(keys, 'relay');
+/** How retries come from other replicas and go to them. */
+interface RelayWay {
+  /** Out: what pointers have to say of this process, so that others find it. */
+  start(): Promise<{ address?: string }>;
+  relayOf(route: string): Relay | null;
+  close(): Promise<void>;
 }
 
-function relayServer(
-  { limits }: Config,
-  ring: KeyRing<'relay'>,
+const NO_WAY: RelayWay = { start: async () => ({}), relayOf: () => null, close: async () => {} };
+
+async function relayWay(
+  config: Config,
   boot: string,
   retry: RelayedRetry,
-  { openAnswers, clock }: Pick<Surroundings, 'openAnswers' | 'clock'>,
-): FastifyInstance {
+  surroundings: Surroundings,
+): Promise<RelayWay> {
+  const { relay, redis, seal, limits } = config;
+  // Without keys that all replicas have, none could tell another one from a stranger.
+  if (relay === null || seal.keys.length === 0) return NO_WAY;
+  const keys = seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
+  const ring = await createKeyRing(keys, 'relay');
   const maxBodyBytes = limits.maxBodyBytes + RELAY_OVERHEAD_BYTES;
-  return createRelayServer({ ring, boot, maxBodyBytes, openAnswers, clock, retry });
+  if (relay.via === 'http') {
+    return httpWay(relay, { ring, boot, maxBodyBytes, retry }, surroundings);
+  }
+  if (redis === null) return NO_WAY;
+  const { openAnswers, clock } = surroundings;
+  const { audience } = seal;
+  const mailbox = new Mailbox({ redis, audience, boot, clock, random: Math.random });
+  const maxBytes = Math.max(maxBodyBytes, MAX_ANSWER_BYTES);
+  const through = new RedisRelay({ ring, mailbox, boot, maxBytes, openAnswers, clock, retry });
+  return {
+    start: async () => ({}),
+    relayOf: (route) => through.for(route),
+    close: async () => through.close(),
+  };
 }
 
-async function address(
-  { relay }: Config,
-  server: FastifyInstance | null,
-  log: Log,
-): Promise<{ address?: string }> {
-  if (relay === null || server === null) return {};
-  const origin = await listen(server, relay.listen, 'relay.listen');
-  const url = relay.advertise?.origin ?? origin;
-  log.event('relay.listening', { url });
-  return { address: url };
+function httpWay(
+  { listen: at, advertise }: RelayConfig,
+  options: Omit<RelayServerOptions, keyof Surroundings>,
+  { openAnswers, clock, log }: Surroundings,
+): RelayWay {
+  const server = createRelayServer({ ...options, openAnswers, clock });
+  const clients: RelayClient[] = [];
+  return {
+    start: async () => {
+      if (at === null) return {};
+      const origin = await listen(server, at, 'relay.listen');
+      const address = advertise?.origin ?? origin;
+      log.event('relay.listening', { url: address });
+      return { address };
+    },
+    relayOf: (route) => {
+      const { ring } = options;
+      const client = new RelayClient({ ring, route, maxAnswerBytes: MAX_ANSWER_BYTES, clock });
+      clients.push(client);
+      return client;
+    },
+    close: async () => {
+      await Promise.all([server.close(), ...clients.map((client) => client.close())]);
+    },
+  };
 }
 
 async function openDirectory(

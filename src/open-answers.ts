@@ -10,7 +10,16 @@ export class OpenAnswers {
 
   /** Counts this answer until the last byte of it is out, or nobody is there to take it. */
   add(response: ServerResponse): void {
+    response.once('close', this.open());
+  }
+
+  /** Counts an answer until the function that it gives back is called. */
+  open(): () => void {
+    let open = true;
     this.#count += 1;
-    response.once('close', () => (this.#count -= 1));
+    return () => {
+      if (open) this.#count -= 1;
+      open = false;
+    };
   }
 }

@@ -95,7 +95,7 @@ export class Ladder {
     leg: Leg,
   ): Promise<CallAnswer | null> {
     const { relay, boot, log, route } = this.#options;
-    if (relay === null || owner.boot === boot || owner.address === undefined) return null;
+    if (relay === null || owner.boot === boot) return null;
     const relayed = await relay.relay(owner, request, leg);
     if (relayed.type === 'answered') {
       this.#resumed(pointer, 'relay');

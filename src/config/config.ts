@@ -134,7 +134,9 @@ export interface SealKeyConfig {
 }
 
 export interface RelayConfig {
-  readonly listen: ListenAddress;
+  readonly via: 'http' | 'redis';
+  /** `null` where there is nothing to listen for. */
+  readonly listen: ListenAddress | null;
   /** Where other replicas reach the listener; `null`: at its own address. */
   readonly advertise: URL | null;
 }

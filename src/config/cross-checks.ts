@@ -1,6 +1,6 @@
 /** What no field can tell by itself: rules between the fields of a configuration. */
 import { formatAddress, isLoopback } from './address.ts';
-import type { Config, ListenAddress, RouteConfig, SealKeyConfig } from './config.ts';
+import type { Config, ListenAddress, RelayConfig, RouteConfig, SealKeyConfig } from './config.ts';
 import { formatDuration } from './duration.ts';
 import { checkRedisUrl, RedisUrlInvalid, type RedisOptions } from '../lot/redis-options.ts';
 import type { Problem } from './problem.ts';
@@ -54,10 +54,7 @@ function checkFleet({ relay, redis, seal }: Config): Problem[] {
     const text = `expected a key that all replicas share, as ${shares} needs one ("mrtr-gateway keygen" prints one), got none`;
     problems.push({ path: ['seal', 'keys'], text });
   }
-  if (relay !== null && relay.advertise === null && isWildcard(relay.listen.host)) {
-    const text = `expected the URL at which other replicas reach ${formatAddress(relay.listen)}, such as http://\${POD_IP}:${relay.listen.port}, got nothing`;
-    problems.push({ path: ['relay', 'advertise'], text });
-  }
+  if (relay !== null) problems.push(...checkRelay(relay, redis !== null));
   if (redis === null) return problems;
   if (redis.mode === 'sentinel' && redis.name === '') {
     const text = 'expected the name of the group that the Sentinels watch, got nothing';
@@ -66,6 +63,20 @@ function checkFleet({ relay, redis, seal }: Config): Problem[] {
   const problem = redisUrlProblem(redis);
   if (problem !== null) problems.push({ path: ['redis', 'url'], text: problem });
   return problems;
+}
+
+function checkRelay({ via, listen, advertise }: RelayConfig, hasRedis: boolean): Problem[] {
+  if (via === 'redis') {
+    if (hasRedis) return [];
+    return [{ path: ['relay', 'via'], text: 'expected http, as there is no redis, got "redis"' }];
+  }
+  if (listen === null) {
+    const text = 'expected an address such as 127.0.0.1:8081, as relay.via is http, got nothing';
+    return [{ path: ['relay', 'listen'], text }];
+  }
+  if (advertise !== null || !isWildcard(listen.host)) return [];
+  const text = `expected the URL at which other replicas reach ${formatAddress(listen)}, such as http://\${POD_IP}:${listen.port}, got nothing`;
+  return [{ path: ['relay', 'advertise'], text }];
 }
 
 function redisUrlProblem(redis: RedisOptions): string | null {

@@ -15,7 +15,11 @@ export function finish(file: ParsedFile): Config {
     relay:
       file.relay === undefined
         ? null
-        : { listen: file.relay.listen, advertise: file.relay.advertise ?? null },
+        : {
+            via: file.relay.via,
+            listen: file.relay.listen ?? null,
+            advertise: file.relay.advertise ?? null,
+          },
     redis: file.redis === undefined ? null : finishRedis(file.redis),
     edge: {
       allowedOrigins: edge.allowedOrigins,

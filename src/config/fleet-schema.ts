@@ -10,9 +10,16 @@ const FROM_FILE = 'May be a `file:/path` reference.';
 export const relay = z
   .strictObject(
     {
-      listen: address().describe(
-        'Where other replicas bring the retries that belong here. Keep it private.',
+      via: choice(
+        ['http', 'redis'],
+        'http',
+        'The way: `http` is direct; `redis` is for platforms on which replicas cannot reach each other.',
       ),
+      listen: address()
+        .optional()
+        .describe(
+          'Where other replicas bring the retries that belong here. Needed for `http`. Keep it private.',
+        ),
       advertise: z
         .string({ error: 'an http URL of a host and a port' })
         .transform((written, context): URL => {
@@ -27,7 +34,7 @@ export const relay = z
           'Where they reach it, such as `http://${POD_IP}:8081`. Left out: at the address of `relay.listen`.',
         ),
     },
-    { error: 'a map with at least listen' },
+    { error: 'a map with listen or via' },
   )
   .optional()
   .describe(

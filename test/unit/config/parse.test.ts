@@ -113,7 +113,11 @@ describe('several replicas', () => {
 
   test('a relay is reached at its own address unless another one is given', () => {
     const { relay } = configOf(withRoute(`relay: {listen: "127.0.0.1:8081"}\n${KEYS}`));
-    expect(relay).toEqual({ listen: { host: '127.0.0.1', port: 8081 }, advertise: null });
+    expect(relay).toEqual({
+      via: 'http',
+      listen: { host: '127.0.0.1', port: 8081 },
+      advertise: null,
+    });
     const text = withRoute(`relay: {listen: ":8081", advertise: "http://\${IP}:8081"}\n${KEYS}`);
     expect(configOf(text, { env: { IP: '10.0.0.7' } }).relay?.advertise?.host).toBe(
       '10.0.0.7:8081',

@@ -28,7 +28,8 @@ describe('each wrong field has one line with its place, its name, what was expec
       'limits: {maxParkedCalls: 5}\n',
       /maxParkedCallsPerPrincipal: expected at most .*\(5\), got 100$/,
     ],
-    ['relay: {}\n', /^3:1 relay\.listen: expected an address .*, got nothing$/],
+    [`relay: {}\n${KEYS}`, /relay\.listen: expected an address .*via is http, got nothing$/],
+    [`relay: {via: redis}\n${KEYS}`, /^3:14 relay\.via: expected http, as there is no redis/],
     ['relay: {listen: "127.0.0.1:8081"}\n', /seal\.keys: .* relay needs one .*keygen.*, got none$/],
     ['redis: {url: "redis://r"}\n', /seal\.keys: .* redis needs one .*keygen.*, got none$/],
     [

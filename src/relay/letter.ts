@@ -1,0 +1,70 @@
+/**
+ * What replicas write to each other where they can only meet in Redis: the same messages as over HTTP,
+ * each sealed, since they hold a client's credentials and answers, and good for one reader and a moment.
+ */
+import secureJson from 'secure-json-parse';
+import { z } from 'zod';
+import type { Clock } from '../clock.ts';
+import { openBytes, sealBytes } from '../seal/envelope.ts';
+import type { KeyRing } from '../seal/key-ring.ts';
+import { MAX_CLOCK_SKEW_MS } from '../seal/seal.ts';
+
+/**
+ * - `retry`: a client's retry, as `relay-message.ts` writes it
+ * - `line`: what its client is to be told; an empty one is a sign of life
+ * - `unknown`: the call is not here
+ * - `closed`: the client has gone
+ */
+export type LetterKind = 'retry' | 'line' | 'unknown' | 'closed';
+
+export interface Letter {
+  readonly kind: LetterKind;
+  /** One retry and all that is said about it. */
+  readonly id: string;
+  /** The process that wrote it. */
+  readonly from: string;
+  readonly text: string;
+}
+
+export const LETTER_LIFETIME_MS = 30_000;
+
+const content = z.strictObject({
+  v: z.literal(1),
+  to: z.string().min(1),
+  exp: z.number(),
+  kind: z.enum(['retry', 'line', 'unknown', 'closed']),
+  id: z.string().min(1).max(64),
+  from: z.string().min(1).max(64),
+  text: z.string(),
+});
+
+/** The letter for the process `to`. */
+export function sealLetter(
+  ring: KeyRing<'relay'>,
+  to: string,
+  letter: Letter,
+  clock: Pick<Clock, 'now'>,
+): Promise<string> {
+  const exp = clock.now() + LETTER_LIFETIME_MS;
+  const written: z.infer<typeof content> = { v: 1, to, exp, ...letter };
+  return sealBytes(ring, Buffer.from(JSON.stringify(written)));
+}
+
+/** The letter that a replica of this fleet wrote to the process `to` just now, or `null`. */
+export async function openLetter(
+  ring: KeyRing<'relay'>,
+  to: string,
+  sealed: string,
+  { clock, maxBytes }: { readonly clock: Pick<Clock, 'now'>; readonly maxBytes: number },
+): Promise<Letter | null> {
+  try {
+    // Base64url takes four characters for three bytes, and the header comes on top.
+    const bytes = await openBytes(ring, sealed, Math.ceil((maxBytes * 4) / 3) + 1_024);
+    const read = content.parse(secureJson.parse(Buffer.from(bytes).toString('utf8')));
+    if (read.to !== to || read.exp < clock.now() - MAX_CLOCK_SKEW_MS) return null;
+    const { kind, id, from, text } = read;
+    return { kind, id, from, text };
+  } catch {
+    return null;
+  }
+}

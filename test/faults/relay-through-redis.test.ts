@@ -1,0 +1,104 @@
+/** Replicas that cannot reach each other: the relay goes through the store that they share. */
+import { Redis } from 'ioredis';
+import { describe, expect, test } from 'vitest';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  redisServer,
+  replicas,
+  slowGreeter,
+  stopAfterTest,
+  text,
+} from '../fixtures/fault-ground.ts';
+import { askName, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
+import { callTool } from '../fixtures/modern-client.ts';
+import { redisAvailable } from '../fixtures/redis.ts';
+
+const options = (redis: URL) => ({ redis, relay: false, config: { relay: { via: 'redis' } } });
+
+describe.skipIf(!redisAvailable)('a retry that lands on another replica', () => {
+  test('reaches the owner through the store, and its progress comes back before its answer', async () => {
+    const tools: LegacyServerOptions['tools'] = {
+      work: async (call) => {
+        const name = await askName(call);
+        const progressToken = call.extra._meta?.progressToken ?? 0;
+        for (const progress of [1, 2, 3]) {
+          await call.extra.sendNotification({
+            method: 'notifications/progress',
+            params: { progressToken, progress },
+          });
+        }
+        return `Hello ${name}`;
+      },
+    };
+    const { url } = await redisServer();
+    const [one, other] = await replicas(await legacyServer({ tools }), 2, options(url));
+    const meta = { progressToken: 'mine' };
+    const asked = await callTool(one.url, 'work', {}, { meta });
+    const done = await callTool(other.url, 'work', answersOf(asked, 'Ada'), { meta });
+    expect(text(done)).toBe('Hello Ada');
+    expect(done.notifications.map(({ params }) => params.progress)).toEqual([1, 2, 3]);
+    expect(other.rungs()).toEqual(['relay']);
+  });
+
+  test('and that leaves, cancels the call at its owner', async () => {
+    const { tools } = slowGreeter();
+    const legacy = await legacyServer({ tools });
+    const { url } = await redisServer();
+    const [one, other] = await replicas(legacy, 2, options(url));
+    const asked = await callTool(one.url, 'greet');
+    const leaving = new AbortController();
+    const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'), {
+      signal: leaving.signal,
+    });
+    await legacy.saw('response');
+    leaving.abort();
+    await expect(retried).rejects.toThrow();
+    await legacy.saw('notifications/cancelled');
+  });
+
+  test('whose owner is frozen is served by the next rung', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const { url } = await redisServer();
+    const [one, other] = await replicas(legacy, 2, options(url));
+    const asked = await callTool(one.url, 'greet');
+    one.freeze();
+    const done = await callTool(other.url, 'greet', answersOf(asked, 'Augusta'));
+    expect(text(done)).toBe('Hello Augusta');
+    expect(other.rungs()).toEqual(['reattach']);
+    expect(effects).toEqual(['Augusta']);
+  });
+
+  test('is written to the store unreadably, in a mailbox that goes by itself', async () => {
+    const { tools } = greeter();
+    const { url } = await redisServer();
+    const written: string[] = [];
+    const redis = new Redis(url.href);
+    const monitor = await redis.monitor();
+    stopAfterTest(async () => [redis, monitor].forEach((client) => client.disconnect()));
+    monitor.on('monitor', (_time: string, words: string[]) => written.push(words.join(' ')));
+    const [one, other] = await replicas(await legacyServer({ tools }), 2, options(url));
+    const asked = await callTool(one.url, 'greet');
+    await callTool(other.url, 'greet', answersOf(asked, 'Augusta'));
+    expect(written.filter((command) => /rpush .*:mail /i.test(command)).length).toBeGreaterThan(1);
+    expect(written.filter((command) => /pexpire .*:mail /i.test(command)).length).toBeGreaterThan(
+      1,
+    );
+    expect(written.filter((command) => /Augusta|greet/i.test(command))).toEqual([]);
+  });
+
+  test('finds the owner again when the store was away', async () => {
+    const { tools } = greeter();
+    const redis = await redisServer();
+    const [one, other] = await replicas(await legacyServer({ tools }), 2, options(redis.url));
+    const asked = await callTool(one.url, 'greet');
+    await redis.kill();
+    await Promise.all([one.saw('directory.down'), other.saw('directory.down')]);
+    await redis.restart();
+    await Promise.all([one.saw('directory.up', 2), other.saw('directory.up', 2)]);
+    const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+    expect(text(done)).toBe('Hello Ada');
+  });
+});
