@@ -1,0 +1,112 @@
+/** What servers of every revision list and return, and what of it reaches a modern client. */
+import { describe, expect, test } from 'vitest';
+import { callTool, send } from '../fixtures/modern-client.ts';
+import {
+  blocksOf,
+  promptOf,
+  resourceOf,
+  resultOf,
+  selfOf,
+  templateOf,
+  toolOf,
+} from '../fixtures/revision-content.ts';
+import { ITEM_NAMES, TOOL_NAMES } from '../fixtures/revision-sdk.ts';
+import { revisionStage, textOf } from '../fixtures/revision-stage.ts';
+import { SERVERS, TITLE } from '../fixtures/revision-table.ts';
+
+describe.each(SERVERS)(TITLE, (shape) => {
+  const { revision } = shape;
+  const stage = revisionStage(shape);
+  const self = selfOf(revision);
+  const ofServer = { _meta: { 'io.modelcontextprotocol/serverInfo': self.serverInfo } };
+  const lists = [
+    { method: 'tools/list', member: 'tools', names: TOOL_NAMES, item: toolOf },
+    { method: 'prompts/list', member: 'prompts', names: ITEM_NAMES, item: promptOf },
+    { method: 'resources/list', member: 'resources', names: ITEM_NAMES, item: resourceOf },
+    {
+      method: 'resources/templates/list',
+      member: 'resourceTemplates',
+      names: ITEM_NAMES,
+      item: templateOf,
+    },
+  ];
+
+  test.each(lists)(
+    '$method has every page, and each item whole',
+    async ({ method, member, names, item }) => {
+      const { response } = await send(stage.url, method);
+      const items = names.map((name) => {
+        // Of the legacy tasks, which a modern client does not know.
+        const { execution: _tasks, ...rest } = item(revision, name) as Record<string, unknown>;
+        return rest;
+      });
+      expect(response.result).toEqual({
+        resultType: 'complete',
+        [member]: items,
+        ttlMs: 0,
+        cacheScope: 'private',
+        ...ofServer,
+      });
+      expect(stage.server.all(method).map(({ body }) => body.params?.cursor)).toEqual([
+        undefined,
+        '',
+        ...names.slice(2).map((_name, at) => String(at + 2)),
+      ]);
+    },
+  );
+
+  test('tools/call returns every block, structured content and what nobody knows', async () => {
+    const { response } = await callTool(stage.url, 'everything');
+    expect(response.result).toEqual({
+      ...resultOf(revision),
+      resultType: 'complete',
+      _meta: { ...resultOf(revision)._meta, ...ofServer._meta },
+    });
+  });
+
+  test('a tool that fails returns its failure as a result', async () => {
+    const { response } = await callTool(stage.url, 'fail');
+    expect(response.result).toMatchObject({
+      isError: true,
+      content: [{ type: 'text', text: 'It did not work' }],
+    });
+  });
+
+  test('prompts/get returns its messages with every block', async () => {
+    const params = { name: 'one', arguments: { who: 'Ada' } };
+    const { response } = await send(stage.url, 'prompts/get', params);
+    expect(response.result).toEqual({
+      resultType: 'complete',
+      description: 'For Ada',
+      messages: blocksOf(revision).map((content) => ({ role: 'user', content })),
+      ...ofServer,
+    });
+  });
+
+  test('resources/read returns texts and bytes, to be kept by nobody', async () => {
+    const uri = 'test://one';
+    const { response } = await send(stage.url, 'resources/read', { uri });
+    expect(response.result).toEqual({
+      resultType: 'complete',
+      contents: [
+        { uri, mimeType: 'text/plain', text: 'a text' },
+        { uri, mimeType: 'image/png', blob: 'iVBORw0KGgo=' },
+      ],
+      ttlMs: 0,
+      cacheScope: 'private',
+      ...ofServer,
+    });
+  });
+
+  test('a call carries arguments, trace context and vendor members, and nothing of the modern envelope', async () => {
+    const trace = {
+      traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      tracestate: 'vendor=1',
+      baggage: 'user=ada',
+      'com.example/of': 'the client',
+    };
+    const args = { a: 'text', nested: { list: [1, null, true] } };
+    const done = await callTool(stage.url, 'echo', { arguments: args }, { meta: trace });
+    expect(JSON.parse(textOf(done))).toEqual({ arguments: args, _meta: trace });
+  });
+});
