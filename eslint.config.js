@@ -36,8 +36,13 @@ export default tseslint.config(
     'protocol is pure: it imports nothing but its own room',
   ),
   mayNotImport(
-    ['src/bridge/transitions.ts', 'src/bridge/call-state.ts', 'src/bridge/outcome.ts'],
-    [...IO, '../upstream/**', '../edge/**', '../seal/**', '../ops/**', '../clock.ts'],
+    [
+      'src/bridge/transitions.ts',
+      'src/bridge/transitions/**',
+      'src/bridge/call-state.ts',
+      'src/bridge/outcome.ts',
+    ],
+    [...IO, '**/upstream/**', '**/edge/**', '**/seal/**', '**/ops/**', '**/clock.ts'],
     'the parked-call machine is pure: no I/O, no clock, no randomness',
   ),
   mayNotImport(
@@ -52,7 +57,7 @@ export default tseslint.config(
   ),
   mayNotImport(
     ['src/seal/**', 'src/lot/**', 'src/identity/**', 'src/ops/**', 'src/config/**'],
-    ['../edge/**', '../upstream/**', '../gateway.ts'],
-    'only gateway.ts sees all rooms',
+    ['../edge/**', '../upstream/**', '../wiring/**', '../gateway.ts'],
+    'only the wiring sees all rooms',
   ),
 );

@@ -1,8 +1,8 @@
 /** Makes an application listen, and turns what the system says against it into something to act on. */
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import type { ListenAddress } from './config/config.ts';
-import { StartFailure } from './start-failure.ts';
+import type { ListenAddress } from '../config/config.ts';
+import { StartFailure } from '../start-failure.ts';
 
 /**
  * Resolves with the origin under which the application listens.

@@ -1,10 +1,10 @@
 /** The phases of leaving: unready, no new calls, calls finished or handed over, answers delivered. */
-import type { Bridge } from './bridge/bridge.ts';
-import { sleep, type Clock } from './clock.ts';
-import type { DrainConfig } from './config/config.ts';
-import type { OpenAnswers } from './open-answers.ts';
-import type { Log } from './ops/log.ts';
-import type { Subscriptions } from './subscriptions/subscriptions.ts';
+import type { Bridge } from '../bridge/bridge.ts';
+import { sleep, type Clock } from '../clock.ts';
+import type { DrainConfig } from '../config/config.ts';
+import type { OpenAnswers } from '../open-answers.ts';
+import type { Log } from '../ops/log.ts';
+import type { Subscriptions } from '../subscriptions/subscriptions.ts';
 
 export interface Draining {
   readonly bridges: readonly Bridge[];

@@ -3,22 +3,22 @@
  * them, its way to them, and the store that they share.
  */
 import { randomBytes } from 'node:crypto';
-import type { CallAnswer, EdgeRequest, Leg } from './bridge/leg.ts';
-import type { Clock } from './clock.ts';
-import type { Relay } from './bridge/relay.ts';
-import type { Config, RelayConfig } from './config/config.ts';
+import type { CallAnswer, EdgeRequest, Leg } from '../bridge/leg.ts';
+import type { Clock } from '../clock.ts';
+import type { Relay } from '../bridge/relay.ts';
+import type { Config, RelayConfig } from '../config/config.ts';
 import { listen } from './listen.ts';
-import { DirectoryUnavailable, type Directory } from './lot/directory.ts';
-import { createRedisDirectory } from './lot/redis-directory.ts';
-import type { OpenAnswers } from './open-answers.ts';
-import type { Log } from './ops/log.ts';
-import { RelayClient } from './relay/relay-client.ts';
-import { Mailbox } from './relay/mailbox.ts';
-import { RedisRelay } from './relay/redis-relay.ts';
-import { createRelayServer, type RelayServerOptions } from './relay/relay-server.ts';
-import { createKeyRing } from './seal/key-ring.ts';
-import type { PointerOwner } from './seal/pointer.ts';
-import { StartFailure } from './start-failure.ts';
+import { DirectoryUnavailable, type Directory } from '../lot/directory.ts';
+import { createRedisDirectory } from '../lot/redis-directory.ts';
+import type { OpenAnswers } from '../open-answers.ts';
+import type { Log } from '../ops/log.ts';
+import { RelayClient } from '../relay/relay-client.ts';
+import { Mailbox } from '../relay/mailbox.ts';
+import { RedisRelay } from '../relay/redis-relay.ts';
+import { createRelayServer, type RelayServerOptions } from '../relay/relay-server.ts';
+import { createKeyRing } from '../seal/key-ring.ts';
+import type { PointerOwner } from '../seal/pointer.ts';
+import { StartFailure } from '../start-failure.ts';
 
 export interface Replica {
   readonly owner: PointerOwner;
