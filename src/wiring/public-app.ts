@@ -1,0 +1,151 @@
+/** The application behind the public listener: the guard, the modern edge and the pass-through of each route. */
+import fastify, { type FastifyInstance } from 'fastify';
+import type { EdgeRequest } from '../bridge/leg.ts';
+import { sleep } from '../clock.ts';
+import { ClientErrors } from '../edge/client-error.ts';
+import { cutWhenStalled, type ClientTimeouts } from '../edge/client-timeouts.ts';
+import { serveRoute, type EdgeRoute } from '../edge/edge.ts';
+import { continueAfterChecks } from '../edge/expect-continue.ts';
+import { guard } from '../edge/guard.ts';
+import { isLoopbackHost } from '../edge/origin.ts';
+import { parameterHeaderProblem } from '../edge/parameter-headers.ts';
+import { callerOf } from '../identity/identity.ts';
+import type { Metrics } from '../ops/metrics.ts';
+import { registerPassThrough, type PassThrough } from '../passthrough/passthrough.ts';
+import { annotatedParameters } from '../protocol/header-annotations.ts';
+import { objectMember } from '../protocol/json.ts';
+import { supportedVersions, type Route } from './route.ts';
+import type { Shared } from './shared.ts';
+
+const ERA_WAIT_MS = 3_000;
+const MAX_BUFFERED_BYTES = 8 * 1024 * 1024;
+const MAX_LISTENER_BUFFERED_BYTES = 256 * 1024;
+
+/** Everything that clients reach, before it listens. */
+export async function createPublicApp(
+  routes: readonly Route[],
+  shared: Shared,
+  metrics: Metrics,
+  timeouts: ClientTimeouts,
+): Promise<FastifyInstance> {
+  const { config } = shared;
+  const clientErrors = new ClientErrors();
+  const app = fastify({
+    logger: false,
+    bodyLimit: config.limits.maxBodyBytes,
+    // The framework turns Node's own limits off; without them a slow client holds a socket for ever.
+    requestTimeout: timeouts.requestMs,
+    keepAliveTimeout: timeouts.idleMs,
+    http: {
+      headersTimeout: timeouts.headMs,
+      // The guard asks for it, and answers in our own form.
+      requireHostHeader: false,
+      connectionsCheckingInterval: timeouts.checkEveryMs,
+    },
+    clientErrorHandler: (error, socket) => clientErrors.refuse(error, socket),
+    forceCloseConnections: true,
+    return503OnClosing: false,
+    exposeHeadRoutes: false,
+  });
+  app.server.maxConnections = config.limits.maxConnections;
+  clientErrors.watch(app.server);
+  app.addHook('onRequest', (_request, { raw }, next) => {
+    cutWhenStalled(raw, timeouts.writeStallMs);
+    next();
+  });
+  const policy = {
+    allowedOrigins: config.edge.allowedOrigins,
+    allowLoopback: isLoopbackHost(config.listen.host),
+  };
+  const { legacyClients } = config.edge;
+  guard(app, {
+    policy,
+    legacyClients,
+    paths: routes.map((route) => route.config.path),
+    maxBodyBytes: config.limits.maxBodyBytes,
+  });
+  continueAfterChecks(app);
+  // With several upstreams nobody could say whose a path beside the routes is.
+  const origins = new Set(routes.map((route) => route.config.upstream.url.origin));
+  for (const [index, route] of routes.entries()) {
+    await app.register(async (scope) => {
+      const passThrough = await registerPassThrough(scope, {
+        upstream: route.config.upstream.url,
+        path: route.config.path,
+        others: index === 0 && origins.size === 1 && legacyClients === 'pass-through',
+        headers: route.config.upstream.headers,
+        authorization: route.config.upstream.authorization,
+        connectTimeoutMs: route.config.upstream.connectTimeoutMs,
+        headersTimeoutMs: route.config.upstream.headersTimeoutMs,
+        maxBodyBytes: config.limits.maxBodyBytes,
+      });
+      // A scope within, since the edge reads bodies and the pass-through streams them.
+      await scope.register(async (edge) => {
+        serveMcp(edge, route, shared, metrics, policy, passThrough);
+      });
+    });
+  }
+  return app;
+}
+
+function serveMcp(
+  scope: FastifyInstance,
+  route: Route,
+  shared: Shared,
+  metrics: Metrics,
+  origins: { readonly allowedOrigins: readonly string[]; readonly allowLoopback: boolean },
+  passThrough: PassThrough,
+): void {
+  const { config, clock, log } = shared;
+  const { id, path, upstream } = route.config;
+  const edge: EdgeRoute = {
+    id,
+    path,
+    isModern: async ({ headers }) => {
+      const known = route.upstream.knownKind;
+      if (known !== null) return known === 'modern';
+      const kind = route.upstream.detect(headers).catch(() => null);
+      return (await Promise.race([kind, sleep(clock, ERA_WAIT_MS)])) === 'modern';
+    },
+    identify: ({ headers }) =>
+      callerOf(headers, { identity: config.identity, authorization: upstream.authorization }),
+    capabilities: (request) => route.discovery.capabilitiesFor(request),
+    discover: (request) => route.discovery.discover(request),
+    forward: (request, closed) => route.lists.list(request, closed),
+    parameterHeaders: (request, rawHeaders) => parameterHeaders(route, request, rawHeaders),
+    call: (request, leg) => route.bridge.call(request, leg),
+    listen: (request, id, leg) => route.subscriptions.listen(request, id, leg),
+    passThrough: (request, reply) => passThrough.forward(request, reply),
+  };
+  serveRoute(scope, edge, {
+    policy: {
+      ...origins,
+      legacyClients: config.edge.legacyClients,
+      supportedVersions: () => supportedVersions(config, route.upstream),
+      maxJsonDepth: config.limits.maxJsonDepth,
+    },
+    commitAfterMs: config.edge.commitAfterMs,
+    keepAliveMs: config.edge.keepAliveMs,
+    maxBufferedBytes: MAX_BUFFERED_BYTES,
+    maxListenerBufferedBytes: MAX_LISTENER_BUFFERED_BYTES,
+    openAnswers: shared.openAnswers,
+    clock,
+    log,
+    observe: (name, method, { status, code }, ms) => {
+      metrics.operation(name, method, code, ms);
+      log.event('edge.request', { route: name, method, status, code, ms });
+    },
+  });
+}
+
+/** What is wrong with the headers that repeat a tool's parameters, where they are looked at. */
+async function parameterHeaders(
+  { config, catalogue }: Route,
+  request: EdgeRequest,
+  rawHeaders: readonly string[],
+): Promise<string | null> {
+  if (config.tools.parameterHeaders === 'strip') return null;
+  const schema = objectMember((await catalogue.toolOf(request)) ?? {}, 'inputSchema') ?? {};
+  const args = objectMember(request.params, 'arguments') ?? {};
+  return parameterHeaderProblem(annotatedParameters(schema) ?? [], args, rawHeaders);
+}
