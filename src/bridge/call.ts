@@ -48,7 +48,9 @@ import { Notifications, type Listener } from './notifications.ts';
 import type { CallOutcome, Failure } from './outcome.ts';
 import { Questions } from './questions.ts';
 import { sessionOwnerOf } from './session-owner.ts';
-import { adopt, begin, openRequests, step } from './transitions.ts';
+import { step } from './transitions.ts';
+import { adopt, begin } from './transitions/beginning.ts';
+import { openRequests } from './transitions/open-requests.ts';
 
 /** What a call needs of its surroundings. */
 export interface CallContext {

@@ -18,13 +18,10 @@ import {
   type StateName,
   type TimerName,
 } from '../../../src/bridge/call-state.ts';
-import {
-  attachedLegs,
-  begin,
-  openRequests,
-  step,
-  TRANSITIONS,
-} from '../../../src/bridge/transitions.ts';
+import { step, TRANSITIONS } from '../../../src/bridge/transitions.ts';
+import { attachedLegs } from '../../../src/bridge/transitions/attached-legs.ts';
+import { begin } from '../../../src/bridge/transitions/beginning.ts';
+import { openRequests } from '../../../src/bridge/transitions/open-requests.ts';
 import { inputKey, serverRequestId, type ServerRequestId } from '../../../src/protocol/ids.ts';
 
 const LIMITS: CallLimits = {

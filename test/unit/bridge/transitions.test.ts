@@ -19,7 +19,8 @@ import {
   type TimerName,
 } from '../../../src/bridge/call-state.ts';
 import type { CallOutcome } from '../../../src/bridge/outcome.ts';
-import { adopt, begin, step, TRANSITIONS } from '../../../src/bridge/transitions.ts';
+import { step, TRANSITIONS } from '../../../src/bridge/transitions.ts';
+import { adopt, begin } from '../../../src/bridge/transitions/beginning.ts';
 import { inputKey, serverRequestId } from '../../../src/protocol/ids.ts';
 
 const LIMITS: CallLimits = {

@@ -1,0 +1,63 @@
+/** The call is no longer for this process: it stops, or another replica has taken the call up. */
+import type { CallEnd } from '../call-state.ts';
+import { attachedLegs } from './attached-legs.ts';
+import { reply, replyEnd } from './effects.ts';
+import { abandon, cancel, cancelBroken, done } from './end-steps.ts';
+import { keysOf, openRequests } from './open-requests.ts';
+import { row, type Row } from './row.ts';
+import { LIVE } from './state-groups.ts';
+
+export const LEAVING: readonly Row[] = [
+  row({
+    rule: '38-leave',
+    from: ['parked', 'idle', 'running', 'gathering'],
+    on: 'drain',
+    to: ['done'],
+    why: 'the process stops; the server keeps the call for the replica that the client comes to next',
+    when: (_state, event) => event.resumable,
+    then: (state, _event, limits) => {
+      const keys = keysOf(openRequests(state));
+      return done(state, { type: 'left' }, limits, [
+        ...reply(attachedLegs(state), { type: 'inputRequired', round: state.round, keys }),
+        { do: 'leave' },
+      ]);
+    },
+  }),
+  row({
+    rule: 'taken',
+    from: [...LIVE, 'broken'],
+    on: 'takenOver',
+    to: ['done'],
+    why: 'this process was silent for so long that another replica took the call up: it is not ours to end',
+    then: (state, _event, limits) => {
+      const live = state.name === 'broken' ? state.interrupted : state;
+      const end: CallEnd = { type: 'left' };
+      return done(live, end, limits, [...replyEnd(attachedLegs(state), end), { do: 'leave' }]);
+    },
+  }),
+  row({
+    rule: '38',
+    from: [...LIVE],
+    on: 'drain',
+    to: ['cancelling'],
+    why: 'the process stops and cannot take the call with it',
+    then: (state, _event, limits) => cancel(state, { type: 'refused', reason: 'draining' }, limits),
+  }),
+  row({
+    rule: '38b',
+    from: ['broken'],
+    on: 'drain',
+    to: ['cancelling'],
+    why: 'the process stops while the stream is being resumed',
+    then: (state, _event, limits) =>
+      cancelBroken(state, { type: 'refused', reason: 'draining' }, limits),
+  }),
+  row({
+    rule: '38c',
+    from: ['settled', 'suspended'],
+    on: 'drain',
+    to: ['done'],
+    why: 'the process stops; what waits for a retry is lost with it',
+    then: (state, _event, limits) => abandon(state, { type: 'lost' }, limits),
+  }),
+];
