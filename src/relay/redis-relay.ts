@@ -2,12 +2,12 @@
  * The relay for replicas that cannot reach each other: retries and answers go through mailboxes in the
  * store that they share. Slower than HTTP, and with the same signs of life.
  */
-import { randomBytes } from 'node:crypto';
 import type { CallAnswer, EdgeRequest, Leg } from '../bridge/leg.ts';
 import type { Relay, Relayed } from '../bridge/relay.ts';
 import type { Clock, Timer } from '../clock.ts';
 import type { OpenAnswers } from '../open-answers.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
+import { randomId } from '../random-id.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { LetterLeg } from './letter-leg.ts';
 import { openLetter, sealLetter, type Letter, type LetterKind } from './letter.ts';
@@ -74,7 +74,7 @@ export class RedisRelay {
     request: EdgeRequest,
     leg: Leg,
   ): Promise<Relayed> {
-    const id = randomBytes(16).toString('base64url');
+    const id = randomId();
     const text = writeRelayRequest({ route, request }).toString('utf8');
     const relayed = this.#ask(id, leg);
     if (!(await this.#post(owner.boot, 'retry', id, text))) {

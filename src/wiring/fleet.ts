@@ -2,7 +2,6 @@
  * This process among the others of its fleet: its name, the listener on which it takes retries from
  * them, its way to them, and the store that they share.
  */
-import { randomBytes } from 'node:crypto';
 import type { CallAnswer, EdgeRequest, Leg } from '../bridge/leg.ts';
 import type { Clock } from '../clock.ts';
 import type { Relay } from '../bridge/relay.ts';
@@ -12,6 +11,7 @@ import { DirectoryUnavailable, type Directory } from '../lot/directory.ts';
 import { createRedisDirectory } from '../lot/redis-directory.ts';
 import type { OpenAnswers } from '../open-answers.ts';
 import type { Log } from '../ops/log.ts';
+import { randomId } from '../random-id.ts';
 import { RelayClient } from '../relay/relay-client.ts';
 import { Mailbox } from '../relay/mailbox.ts';
 import { RedisRelay } from '../relay/redis-relay.ts';
@@ -154,8 +154,4 @@ async function openDirectory(
     if (!(error instanceof DirectoryUnavailable)) throw error;
     throw new StartFailure('redis_unavailable', `redis.url: ${error.message}`);
   }
-}
-
-function randomId(): string {
-  return randomBytes(16).toString('base64url');
 }

@@ -1,5 +1,4 @@
 /** One route: its upstream, its bridge, and what is known of its server. */
-import { randomBytes } from 'node:crypto';
 import { Bridge } from '../bridge/bridge.ts';
 import type { CallLimits } from '../bridge/call-state.ts';
 import { Discovery } from '../bridge/discovery.ts';
@@ -10,6 +9,7 @@ import { isRepeatable, ToolCatalogue } from '../bridge/tool-catalogue.ts';
 import type { Config, ReplayConfig, RouteConfig } from '../config/config.ts';
 import { callId } from '../protocol/ids.ts';
 import { MODERN_REVISION } from '../protocol/revisions.ts';
+import { randomId } from '../random-id.ts';
 import { Subscriptions } from '../subscriptions/subscriptions.ts';
 import { Availability } from '../upstream/availability.ts';
 import { SessionPool } from '../upstream/session-pool.ts';
@@ -94,7 +94,7 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
     maxRunning: shared.config.limits.maxRunningCalls,
     clock,
     log,
-    randomCallId: () => callId(randomBytes(16).toString('base64url')),
+    randomCallId: () => callId(randomId()),
     ...config.questions,
     caching: { ttlMs: config.caching.resourceTtlMs, cacheScope: config.caching.scope },
     mayReplay: (request) => mayReplay(request, config.continuation.replay, catalogue),
