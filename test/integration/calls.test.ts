@@ -10,6 +10,7 @@ import {
   askName,
   LegacyServer,
   type LegacyServerOptions,
+  type Tool,
   type ToolCall,
 } from '../fixtures/legacy-server.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
@@ -763,60 +764,62 @@ describe('questions beside the call’s own stream', () => {
 });
 
 describe('error -32042', () => {
-  test('becomes URL input, and the call is made anew when the client returns', async () => {
-    let visited = false;
-    const { url, legacy } = await start({
-      tools: {
-        pay: async () => {
-          if (visited) return 'paid';
-          throw Object.assign(new Error('visit first'), {
-            code: -32042,
-            data: {
-              elicitations: [
-                {
-                  mode: 'url',
-                  message: 'Pay here',
-                  url: 'https://pay.example/1',
-                  elicitationId: 'e1',
-                },
-              ],
-            },
-          });
-        },
-      },
-    });
+  /** A tool that fails until its URL was visited. */
+  function payment() {
+    const paid = { yet: false };
+    const elicitation = {
+      mode: 'url',
+      message: 'Pay',
+      url: 'https://pay.example/1',
+      elicitationId: 'e1',
+    };
+    const pay: Tool = async () => {
+      if (paid.yet) return 'paid';
+      throw Object.assign(new Error('visit first'), {
+        code: -32042,
+        data: { elicitations: [elicitation] },
+      });
+    };
+    return { paid, tools: { pay } };
+  }
+
+  test('becomes URL input, and the call is made anew when the server knows of the visit', async () => {
+    const { paid, tools } = payment();
+    const servers: ToolCall['server'][] = [];
+    const pay: Tool = (call) => {
+      servers.push(call.server);
+      return tools.pay(call);
+    };
+    const { url, legacy } = await start({ tools: { pay } });
     const asked = await callTool(url, 'pay');
     expect(asked.response.result.inputRequests).toEqual({
       'elicitation-1': {
         method: 'elicitation/create',
-        params: { mode: 'url', message: 'Pay here', url: 'https://pay.example/1' },
+        params: { mode: 'url', message: 'Pay', url: 'https://pay.example/1' },
       },
     });
-    visited = true;
-    const session = (await legacy.saw('tools/call')).session;
+    paid.yet = true;
+    const method = 'notifications/elicitation/complete';
+    await servers[0]?.notification({ method, params: { elicitationId: 'e1' } });
     const { requestState } = asked.response.result;
     const retry = { requestState, inputResponses: { 'elicitation-1': { action: 'accept' } } };
-    const paying = callTool(url, 'pay', retry);
-    const done = await paying;
-    expect(text(done)).toBe('paid');
-    expect((await legacy.saw('tools/call', 2)).session).toBe(session);
-  }, 30_000);
+    expect(text(await callTool(url, 'pay', retry))).toBe('paid');
+    const [first, again] = [await legacy.saw('tools/call'), await legacy.saw('tools/call', 2)];
+    expect(again.session).toBe(first.session);
+  });
+
+  test('is tried again after a while when the server says nothing of the visit', async () => {
+    const { paid, tools } = payment();
+    const { url } = await start({ tools }, { questions: { urlVisitWaitMs: 20 } });
+    const asked = await callTool(url, 'pay');
+    paid.yet = true;
+    const { requestState } = asked.response.result;
+    const retry = { requestState, inputResponses: { 'elicitation-1': { action: 'accept' } } };
+    expect(text(await callTool(url, 'pay', retry))).toBe('paid');
+  });
 
   test('that the user declines ends the call as a failed tool', async () => {
-    const { url, legacy } = await start({
-      tools: {
-        pay: async () => {
-          throw Object.assign(new Error('visit first'), {
-            code: -32042,
-            data: {
-              elicitations: [
-                { mode: 'url', message: 'Pay', url: 'https://pay.example/1', elicitationId: 'e1' },
-              ],
-            },
-          });
-        },
-      },
-    });
+    const { url, legacy } = await start({ tools: payment().tools });
     const asked = await callTool(url, 'pay');
     const done = await callTool(url, 'pay', {
       requestState: asked.response.result.requestState,
@@ -827,20 +830,7 @@ describe('error -32042', () => {
   });
 
   test('without the URL capability names the capability', async () => {
-    const { url } = await start({
-      tools: {
-        pay: async () => {
-          throw Object.assign(new Error('visit first'), {
-            code: -32042,
-            data: {
-              elicitations: [
-                { mode: 'url', message: 'Pay', url: 'https://pay.example/1', elicitationId: 'e1' },
-              ],
-            },
-          });
-        },
-      },
-    });
+    const { url } = await start({ tools: payment().tools });
     const failed = await callTool(url, 'pay', {}, { capabilities: { elicitation: {} } });
     expect(failed.status).toBe(400);
     expect(failed.response.error).toMatchObject({
