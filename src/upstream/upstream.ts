@@ -32,6 +32,8 @@ export interface UpstreamOptions {
   readonly gatewayInfo: { readonly name: string; readonly version: string };
   /** Called with the method of each notification of any session that a list or a resource changed. */
   readonly onChange?: (method: string) => void;
+  /** Called with each session that was opened for a caller. */
+  readonly onSession?: (session: Session, transport: LegacyTransport) => void;
 }
 
 export interface SessionRequest {
@@ -93,6 +95,7 @@ export class Upstream {
       });
     }
     const session = await this.#open(kind, request);
+    this.#options.onSession?.(session, kind);
     return session;
   }
 

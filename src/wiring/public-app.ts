@@ -78,6 +78,8 @@ export async function createPublicApp(
         connectTimeoutMs: route.config.upstream.connectTimeoutMs,
         headersTimeoutMs: route.config.upstream.headersTimeoutMs,
         maxBodyBytes: config.limits.maxBodyBytes,
+        onFailure: ({ httpStatus: status, problem }) =>
+          shared.log.event('passthrough.failed', { route: route.config.id, status, problem }),
       });
       // A scope within, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => {

@@ -48,6 +48,7 @@ const MAX_LIST_ITEMS = 5_000;
 export function createRoute(config: RouteConfig, shared: Shared): Route {
   const { clock, log } = shared;
   const route = config.id;
+  let toldOfNoStream = false;
   const upstream = new Upstream(
     {
       ...config.upstream,
@@ -55,6 +56,15 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
       onChange: (method) => {
         lists.changed(method);
         catalogue.forget();
+      },
+      onSession: (session, transport) => {
+        const { protocolVersion: revision } = session.initializeResult;
+        const standalone = session.standaloneStreamOpen;
+        log.event('session.opened', { route, revision, transport, standalone });
+        // Once for a server that has none: callers without a name get a session for each call.
+        if (standalone || toldOfNoStream || !session.interactive) return;
+        if (transport === 'streamable-http') log.event('session.no_standalone_stream', { route });
+        toldOfNoStream = true;
       },
     },
     clock,
