@@ -1,0 +1,110 @@
+/** How a session with a server of each revision begins, what each of its messages carries, and how it ends. */
+import { describe, expect, test } from 'vitest';
+import { callTool, send } from '../fixtures/modern-client.ts';
+import { selfOf } from '../fixtures/revision-content.ts';
+import { revisionStage, textOf } from '../fixtures/revision-stage.ts';
+import { SERVERS, since, TITLE } from '../fixtures/revision-table.ts';
+
+describe.each(SERVERS)(TITLE, (shape) => {
+  const { revision, transport } = shape;
+  const stage = revisionStage(shape);
+  const self = selfOf(revision);
+
+  test('server/discover tells what the server said of itself, in modern terms', async () => {
+    const { response } = await send(stage.url, 'server/discover');
+    const { experimental: _ofNobody, ...capabilities } = self.capabilities;
+    expect(response.result).toMatchObject({
+      resultType: 'complete',
+      capabilities,
+      instructions: self.instructions,
+      _meta: { 'io.modelcontextprotocol/serverInfo': self.serverInfo },
+    });
+    expect(response.result.supportedVersions).toContain('2026-07-28');
+    expect(Object.keys(response.result.capabilities)).toEqual(Object.keys(capabilities));
+    expect(response.result).not.toHaveProperty('protocolVersion');
+  });
+
+  test('the newest legacy revision is offered, with what the client declares and who it is', async () => {
+    const capabilities = { elicitation: { form: {} }, roots: { listChanged: true } };
+    await callTool(stage.url, 'echo', {}, { capabilities });
+    const [initialize] = stage.server.all('initialize');
+    expect(initialize?.body.params).toEqual({
+      protocolVersion: '2025-11-25',
+      capabilities: { elicitation: { form: {} }, roots: {} },
+      clientInfo: { name: 'test', version: '1.0.0' },
+    });
+  });
+
+  test('what was agreed stands in the header of every later message, and of none before', async () => {
+    await callTool(stage.url, 'echo');
+    const sent = stage.server.received.map(({ method, headers }) => [
+      method,
+      headers['mcp-protocol-version'],
+    ]);
+    expect(sent).toEqual([
+      ['initialize', undefined],
+      ['notifications/initialized', revision],
+      ['tools/call', revision],
+    ]);
+  });
+
+  test('every message says what answers it takes', async () => {
+    await callTool(stage.url, 'echo');
+    const accepts = new Set(stage.server.received.map(({ headers }) => headers.accept));
+    const both = 'application/json, text/event-stream';
+    expect([...accepts]).toEqual([transport === 'http-sse' ? 'application/json' : both]);
+  });
+
+  test('the session ends with the call', async () => {
+    await callTool(stage.url, 'echo');
+    const [call] = stage.server.all('tools/call');
+    const carried = call?.session ?? '';
+    expect(carried).not.toBe('');
+    await stage.server.until(() => !stage.server.sessions.has(carried));
+    expect(stage.server.all('initialize')).toHaveLength(1);
+  });
+});
+
+describe.each(since('2025-03-26').filter(({ transport }) => transport === 'streamable-http'))(
+  `${TITLE} without session ids`,
+  (shape) => {
+    describe('as far as the gateway knows in several processes,', () => {
+      const stage = revisionStage({ ...shape, sessionIds: 'none' });
+
+      test('is greeted by a client that can be asked nothing, and serves calls', async () => {
+        expect(textOf(await callTool(stage.url, 'echo', { arguments: { a: 1 } }))).toContain(
+          '"a":1',
+        );
+        const declared = stage.server.all('initialize').map(({ body }) => body.params.capabilities);
+        expect(declared.at(-1)).toEqual({});
+        for (const { headers } of stage.server.received) {
+          expect(headers).not.toHaveProperty('mcp-session-id');
+        }
+      });
+
+      test('is sent the revision that it agreed to all the same', async () => {
+        await callTool(stage.url, 'echo');
+        const [call] = stage.server.all('tools/call');
+        expect(call?.headers['mcp-protocol-version']).toBe(shape.revision);
+      });
+
+      test('lists and reads', async () => {
+        const tools = await send(stage.url, 'tools/list');
+        expect(tools.response.result.tools.length).toBeGreaterThan(1);
+        const read = await send(stage.url, 'resources/read', { uri: 'test://one' });
+        expect(read.response.result.contents).toHaveLength(2);
+      });
+    });
+
+    describe('that is declared to be one process', () => {
+      const upstream = { statefulWithoutSessionId: true };
+      const stage = revisionStage({ ...shape, sessionIds: 'none' }, { upstream });
+
+      test('is greeted by a client that can be asked what it declares', async () => {
+        await callTool(stage.url, 'echo', {}, { capabilities: { elicitation: { form: {} } } });
+        const declared = stage.server.all('initialize').map(({ body }) => body.params.capabilities);
+        expect(declared.at(-1)).toEqual({ elicitation: { form: {} } });
+      });
+    });
+  },
+);

@@ -1,0 +1,143 @@
+/** What servers of every revision say beside their answers: progress, log messages, pings and noise. */
+import { describe, expect, test } from 'vitest';
+import { callTool, type SendOptions } from '../fixtures/modern-client.ts';
+import { revisionStage, textOf } from '../fixtures/revision-stage.ts';
+import { SERVERS, streamsOf, TITLE } from '../fixtures/revision-table.ts';
+import type { On, Said } from '../fixtures/revision-tools.ts';
+
+const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
+const LOGS: Said[] = LEVELS.map((level) => ({
+  method: 'notifications/message',
+  params: { level, logger: 'db', data: { text: level }, 'com.example/extra': 1 },
+}));
+
+const progress = (value: number, more: object = {}): Said => ({
+  method: 'notifications/progress',
+  params: { progressToken: '{token}', progress: value, ...more },
+});
+
+describe.each(SERVERS)(TITLE, (shape) => {
+  const { revision, transport, answers } = shape;
+  const stage = revisionStage(shape);
+  const streams = streamsOf(shape);
+
+  /**
+   * Lets a tool say that, and lets it end only when its last word has reached the client: beside the
+   * call's own stream nothing else orders the two.
+   */
+  function say(said: readonly Said[], on: On, meta: object, awaits = 0) {
+    let heard = 0;
+    const options: SendOptions = {
+      meta,
+      onMessage: () => {
+        heard += 1;
+        if (heard === awaits) stage.server.release();
+      },
+    };
+    const holds = awaits > 0;
+    return callTool(stage.url, 'say', { arguments: { said, on, holds } }, options);
+  }
+
+  test.each(streams)(
+    'progress on the %s stream comes under the token of the client',
+    async (on) => {
+      const message = revision >= '2025-03-26' ? { message: 'half way' } : {};
+      const said = [progress(1, { total: 2, ...message }), progress(2, { total: 2 })];
+      const done = await say(said, on, { progressToken: 'mine' }, 2);
+      expect(done.notifications.map(({ method, params }) => ({ method, params }))).toEqual([
+        {
+          method: 'notifications/progress',
+          params: { progressToken: 'mine', progress: 1, total: 2, ...message },
+        },
+        {
+          method: 'notifications/progress',
+          params: { progressToken: 'mine', progress: 2, total: 2 },
+        },
+      ]);
+    },
+  );
+
+  test('progress that goes back or stands still is left out', async () => {
+    const said = [progress(1), progress(1), progress(0.5), progress(2)];
+    const [on = 'own'] = streams;
+    const done = await say(said, on, { progressToken: 7 }, 2);
+    expect(done.notifications.map(({ params }) => params.progress)).toEqual([1, 2]);
+    expect(done.notifications.map(({ params }) => params.progressToken)).toEqual([7, 7]);
+  });
+
+  test('without a token the client hears no progress', async () => {
+    const [on = 'own'] = streams;
+    const done = await say([progress(1), progress(2)], on, {});
+    expect(done).toMatchObject({ streamed: false, notifications: [] });
+    expect(textOf(done)).toBe('said');
+  });
+
+  test.runIf(answers !== 'JSON')('log messages come from the asked level on', async () => {
+    const [on = 'own'] = streams;
+    const asked = { 'io.modelcontextprotocol/logLevel': 'warning' };
+    const done = await say(LOGS, on, asked, 5);
+    const heard = LOGS.slice(LEVELS.indexOf('warning'));
+    expect(done.notifications).toEqual(heard.map((log) => ({ jsonrpc: '2.0', ...log })));
+    const [set] = stage.server.all('logging/setLevel');
+    expect(set?.body.params).toEqual({ level: 'warning' });
+  });
+
+  test('a client that asks for no log messages gets none, and no level is set', async () => {
+    const [on = 'own'] = streams;
+    const done = await say([...LOGS, progress(1)], on, { progressToken: 'mine' }, 1);
+    expect(done.notifications.map(({ method }) => method)).toEqual(['notifications/progress']);
+    expect(stage.server.all('logging/setLevel')).toEqual([]);
+  });
+
+  test.runIf(transport === 'streamable-http')(
+    'log messages beside the stream of the call are not taken for the call’s',
+    async () => {
+      const meta = { progressToken: 'mine', 'io.modelcontextprotocol/logLevel': 'debug' };
+      const done = await say([...LOGS, progress(1)], 'standalone', meta, 1);
+      expect(done.notifications.map(({ method }) => method)).toEqual(['notifications/progress']);
+    },
+  );
+
+  test.each(streams)(
+    'what nobody knows on the %s stream goes nowhere, and hurts nothing',
+    async (on) => {
+      const said = [
+        { method: 'notifications/com.example/unknown', params: { a: 1 } },
+        { method: 'notifications/com.example/bare' },
+        progress(1),
+      ];
+      const done = await say(said, on, { progressToken: 'mine' }, 1);
+      expect(done.notifications.map(({ method }) => method)).toEqual(['notifications/progress']);
+      expect(textOf(done)).toBe('said');
+    },
+  );
+
+  test.each(streams)(
+    'a ping on the %s stream is answered, and the client hears nothing of it',
+    async (on) => {
+      const rounds = [[{ method: 'ping' }]];
+      const done = await callTool(stage.url, 'ask', { arguments: { rounds, on } });
+      expect(JSON.parse(textOf(done))).toEqual([[{ result: {} }]]);
+      expect(done.notifications).toEqual([]);
+    },
+  );
+
+  test.each(streams)('a request on the %s stream that nobody knows is refused', async (on) => {
+    const rounds = [[{ method: 'com.example/unknown', params: {} }]];
+    const done = await callTool(stage.url, 'ask', { arguments: { rounds, on } });
+    expect(JSON.parse(textOf(done))).toEqual([[{ error: -32601 }]]);
+  });
+
+  test('a client that leaves cancels the call at the server', async () => {
+    const leaving = new AbortController();
+    const call = callTool(stage.url, 'wait', {}, { signal: leaving.signal });
+    const aborted = expect(call).rejects.toThrow('abort');
+    await stage.server.until(() => stage.server.all('tools/call').length === 1);
+    leaving.abort();
+    await aborted;
+    await stage.server.until(() => stage.server.cancelled === 1);
+    const [called] = stage.server.all('tools/call');
+    const [cancelled] = stage.server.all('notifications/cancelled');
+    expect(cancelled?.body.params.requestId).toBe(called?.body.id);
+  });
+});
