@@ -6,10 +6,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import { parse } from 'secure-json-parse';
-import { Agent, request } from 'undici';
+import { request } from 'undici';
 import type { JsonValue } from '../protocol/json.ts';
 import { isNestedDeeper } from '../protocol/json-depth.ts';
 import { readMessage, type JsonRpcErrorObject } from '../protocol/json-rpc.ts';
+import { Connections } from './connections.ts';
 import { saysSessionGone } from './session-gone.ts';
 import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
 
@@ -47,11 +48,11 @@ const MAX_JSON_DEPTH = 500;
 
 export class HttpClient {
   readonly #options: HttpClientOptions;
-  readonly #agent: Agent;
+  readonly #connections: Connections;
 
   constructor(options: HttpClientOptions) {
     this.#options = options;
-    this.#agent = new Agent({
+    this.#connections = new Connections({
       connect: { timeout: options.connectTimeoutMs, keepAlive: true },
       headersTimeout: options.headersTimeoutMs,
       bodyTimeout: 0,
@@ -75,9 +76,11 @@ export class HttpClient {
    */
   async send(exchange: HttpExchange): Promise<HttpAnswer> {
     const url = exchange.url ?? this.#options.url;
+    const lane = this.#connections.take();
+    let answer;
     try {
-      const answer = await request(url, {
-        dispatcher: this.#agent,
+      answer = await request(url, {
+        dispatcher: lane.dispatcher,
         method: exchange.method,
         headers: {
           ...exchange.headers,
@@ -88,17 +91,19 @@ export class HttpClient {
         signal: exchange.signal ?? null,
         headersTimeout: exchange.headersTimeoutMs ?? this.#options.headersTimeoutMs,
       });
-      const mediaType = String(answer.headers['content-type'] ?? '')
-        .split(';', 1)[0]!
-        .trim()
-        .toLowerCase();
-      const body: Readable = answer.body;
-      const head = { status: answer.statusCode, headers: answer.headers, mediaType, body };
-      refuseForeignForms(head);
-      return head;
     } catch (error) {
+      lane.release();
       throw asUpstreamFailure(error, exchange.method === 'POST');
     }
+    const body: Readable = answer.body;
+    body.once('close', () => lane.release());
+    const mediaType = String(answer.headers['content-type'] ?? '')
+      .split(';', 1)[0]!
+      .trim()
+      .toLowerCase();
+    const head = { status: answer.statusCode, headers: answer.headers, mediaType, body };
+    refuseForeignForms(head);
+    return head;
   }
 
   /** Reads a JSON body within the configured limit. Throws UpstreamFailure. */
@@ -144,7 +149,7 @@ export class HttpClient {
 
   /** Closes every connection at once. */
   async close(): Promise<void> {
-    await this.#agent.destroy();
+    await this.#connections.close();
   }
 }
 
