@@ -6,8 +6,9 @@
 import type { Log } from '../ops/log.ts';
 import { completeResult, type CacheFields } from '../protocol/edge-result.ts';
 import { edgeError } from '../protocol/error-map.ts';
-import { objectMember, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { objectMember, without, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { ErrorCode, type JsonRpcReply } from '../protocol/json-rpc.ts';
+import { isAtLeast } from '../protocol/revisions.ts';
 import { upstreamParams } from '../protocol/upstream-params.ts';
 import type { Session } from '../upstream/session.ts';
 import type { SessionPool } from '../upstream/session-pool.ts';
@@ -131,7 +132,11 @@ export class Forwarder {
     closed: AbortSignal,
   ): Promise<JsonRpcReply> {
     const { method, params, forwardedMeta, caller } = request;
-    const sent = upstreamParams(params, { progressToken: null, forwardedMeta });
+    const all = upstreamParams(params, { progressToken: null, forwardedMeta });
+    const { protocolVersion } = session.initializeResult;
+    // Completion has a context since 2025-06-18; nobody knows what an older server makes of one.
+    const knows = method !== 'completion/complete' || isAtLeast(protocolVersion, '2025-06-18');
+    const sent = knows ? all : without(all, ['context']);
     return session.request(method, { ...sent, ...more }, caller.headers, closed);
   }
 }
