@@ -161,8 +161,9 @@ export class Ladder {
   }
 }
 
+/** Nothing more comes of a call that the server ended with its questions (error -32042). */
 function isResumable(continuation: Continuation): continuation is Resumable {
-  return continuation.resume !== null;
+  return continuation.resume !== null && continuation.questions.every(({ id }) => id !== null);
 }
 
 function isReplayable(continuation: Continuation): continuation is Replayable {
