@@ -1,0 +1,99 @@
+/** Which revision a server and the gateway agree on (lifecycle, "Version Negotiation"), and when on none. */
+import { afterEach, describe, expect, test } from 'vitest';
+import { startTestGateway } from '../fixtures/gateway.ts';
+import { callTool, send } from '../fixtures/modern-client.ts';
+import { textOf } from '../fixtures/revision-stage.ts';
+import { SERVERS, TITLE, type RevisionShape } from '../fixtures/revision-table.ts';
+import { agreed, wireServer, type WireScript } from '../fixtures/revision-wire.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+const OFFER = '2025-11-25';
+
+async function start(shape: RevisionShape, script: WireScript) {
+  const server = await wireServer(shape, {
+    request: ({ body }, say) => {
+      const content = [{ type: 'text', text: 'called' }];
+      say.own({ jsonrpc: '2.0', id: body.id, result: { content } });
+    },
+    ...script,
+  });
+  stops.push(() => server.stop());
+  const { transport } = shape;
+  const url = transport === 'http-sse' ? server.url.replace('/mcp', '/sse') : server.url;
+  const gateway = await startTestGateway(url, { transport });
+  stops.push(() => gateway.close());
+  const offers = () =>
+    server.received
+      .filter(({ body }) => body?.method === 'initialize')
+      .map(({ body }) => body.params.protocolVersion);
+  const agreedOn = () =>
+    server.received.find(({ body }) => body?.method === 'tools/call')?.headers[
+      'mcp-protocol-version'
+    ];
+  return { server, gateway, url: gateway.url, offers, agreedOn };
+}
+
+describe.each(SERVERS)(TITLE, (shape) => {
+  const { revision } = shape;
+
+  test('a server that answers with its own revision is spoken to in that', async () => {
+    const { url, offers, agreedOn } = await start(shape, {});
+    expect(textOf(await callTool(url, 'any'))).toBe('called');
+    expect(offers()).toEqual([OFFER]);
+    expect(agreedOn()).toBe(revision);
+  });
+
+  const refuses = (data: unknown, refusesWith = 200): WireScript => ({
+    refusesWith,
+    initialize: ({ protocolVersion }) =>
+      protocolVersion === revision && revision !== OFFER
+        ? agreed(shape)
+        : { error: { code: -32602, message: 'Unsupported protocol version', data } },
+  });
+
+  test.runIf(revision !== OFFER)(
+    'a server that refuses the offer and names what it supports is offered the best of that',
+    async () => {
+      const data = { supported: ['2024-10-07', revision, '2099-01-01'], requested: OFFER };
+      const { url, offers, agreedOn } = await start(shape, refuses(data));
+      expect(textOf(await callTool(url, 'any'))).toBe('called');
+      expect(offers()).toEqual([OFFER, revision]);
+      expect(agreedOn()).toBe(revision);
+    },
+  );
+
+  test.each([
+    { what: 'names nothing that the gateway knows', data: { supported: ['2099-01-01'] } },
+    { what: 'names nothing', data: undefined },
+  ])('a server that refuses the offer and $what is not offered another', async ({ data }) => {
+    const { url, gateway, offers } = await start(shape, refuses(data));
+    const { status, response } = await callTool(url, 'any');
+    expect(status).toBe(200);
+    expect(response.error).toMatchObject({
+      code: -32603,
+      data: { reason: 'upstream_protocol_error' },
+    });
+    expect(new Set(offers())).toEqual(new Set([OFFER]));
+    expect(gateway.log.named('upstream.failed').at(0)?.['problem']).toContain('-32602');
+  });
+
+  test.each(['2024-10-07', '2026-07-28', '2099-01-01', '', null, 20250326])(
+    'a server that answers with %j is left',
+    async (protocolVersion) => {
+      const { result } = agreed(shape) as { result: object };
+      const initialize = () => ({ result: { ...result, protocolVersion } });
+      const { server, url } = await start(shape, { initialize });
+      const { status, response } = await send(url, 'tools/list');
+      expect(status).toBe(200);
+      expect(response.error).toMatchObject({
+        code: -32603,
+        data: { reason: 'upstream_protocol_error' },
+      });
+      expect(new Set(server.methods())).toEqual(new Set(['initialize']));
+    },
+  );
+});
