@@ -1,0 +1,80 @@
+/** Calls that a server of each revision refuses with an HTTP status, and what its client learns of that. */
+import { afterEach, describe, expect, test } from 'vitest';
+import { startTestGateway } from '../fixtures/gateway.ts';
+import { callTool } from '../fixtures/modern-client.ts';
+import { SERVERS, TITLE } from '../fixtures/revision-table.ts';
+import { wireServer, type HttpRefusal } from '../fixtures/revision-wire.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+interface Case {
+  readonly refusal: HttpRefusal;
+  /** Of the answer to the client. Failures below the protocol are told in the answer, not by HTTP. */
+  readonly status: number;
+  readonly data: object;
+  readonly calls: number;
+}
+
+const CASES: Record<string, Case> = {
+  '401 asks the client for credentials': {
+    refusal: { status: 401, headers: { 'www-authenticate': 'Bearer realm="wire"' } },
+    status: 401,
+    data: { reason: 'unauthorized' },
+    calls: 1,
+  },
+  '403 stays 403': {
+    refusal: { status: 403 },
+    status: 403,
+    data: { reason: 'unauthorized' },
+    calls: 1,
+  },
+  '429 says when to try again': {
+    refusal: { status: 429, headers: { 'retry-after': '3' } },
+    status: 200,
+    data: { reason: 'upstream_busy', retryAfterMs: 3_000 },
+    calls: 1,
+  },
+  '503 says that the server is busy': {
+    refusal: { status: 503 },
+    status: 200,
+    data: { reason: 'upstream_busy' },
+    calls: 1,
+  },
+  '500 is not tried again, since the call may have acted': {
+    refusal: { status: 500 },
+    status: 200,
+    data: { reason: 'upstream_unavailable' },
+    calls: 1,
+  },
+  '413 says that the server did not take it': {
+    refusal: { status: 413 },
+    status: 200,
+    data: { reason: 'upstream_protocol_error' },
+    calls: 1,
+  },
+  '404 is a session that was forgotten, and one more is tried': {
+    refusal: { status: 404 },
+    status: 200,
+    data: { reason: 'upstream_session_lost' },
+    calls: 2,
+  },
+};
+
+describe.each(SERVERS)(TITLE, (shape) => {
+  test.each(Object.entries(CASES))('HTTP %s', async (_title, { refusal, status, data, calls }) => {
+    const server = await wireServer(shape, { refusedCall: refusal });
+    stops.push(() => server.stop());
+    const gateway = await startTestGateway(server.url, { transport: shape.transport });
+    stops.push(() => gateway.close());
+    const refused = await callTool(gateway.url, 'any');
+    expect(refused.status).toBe(status);
+    expect(refused.response.error).toMatchObject({ code: -32603, data });
+    expect(refused.headers.get('www-authenticate')).toBe(
+      refusal.headers?.['www-authenticate'] ?? null,
+    );
+    expect(server.methods().filter((method) => method === 'tools/call')).toHaveLength(calls);
+  });
+});
