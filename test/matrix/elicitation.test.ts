@@ -1,8 +1,11 @@
 /** `elicitation/create` as 2025-06-18 introduced it and as 2025-11-25 extended it, and URLs by error. */
 import { describe, expect, test } from 'vitest';
+import { startTestGateway } from '../fixtures/gateway.ts';
 import { accept, callTool } from '../fixtures/modern-client.ts';
 import { askedAndTold, inputRequired, revisionStage, textOf } from '../fixtures/revision-stage.ts';
-import { since, streamsOf, TITLE } from '../fixtures/revision-table.ts';
+import { before, since, streamsOf, TITLE } from '../fixtures/revision-table.ts';
+import { wireServer } from '../fixtures/revision-wire.ts';
+import { takeViolations } from '../fixtures/wire-check.ts';
 
 const form = (properties: object, more: object = {}, required?: string[]) => ({
   method: 'elicitation/create',
@@ -235,5 +238,35 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
         data: { requiredCapabilities: { elicitation: { url: {} } } },
       });
     });
+  });
+});
+
+describe.each(before('2025-06-18'))(TITLE, (shape) => {
+  test('a server that asks with a form all the same, as SDKs do, is answered', async () => {
+    const question = form({ name: { type: 'string' } });
+    const server = await wireServer(shape, {
+      request: async ({ body }, say) => {
+        const stream = shape.answers === 'JSON' ? say.standalone : say.own;
+        stream({ jsonrpc: '2.0', id: 'form', ...question });
+        const told = await server.saw((received) => received.body?.id === 'form');
+        const text = JSON.stringify(told.body.result);
+        say.own({ jsonrpc: '2.0', id: body.id, result: { content: [{ type: 'text', text }] } });
+      },
+    });
+    const gateway = await startTestGateway(server.url, { transport: shape.transport });
+    try {
+      const { inputRequests, requestState } = inputRequired(await callTool(gateway.url, 'any'));
+      expect(inputRequests).toEqual({ form: shown(question) });
+      const inputResponses = { form: accept({ name: 'Ada' }) };
+      const done = await callTool(gateway.url, 'any', { requestState, inputResponses });
+      expect(JSON.parse(textOf(done))).toEqual(accept({ name: 'Ada' }));
+      // By its schema the revision has no such question; the server that asks it knows better.
+      expect(takeViolations()).toEqual([
+        expect.stringContaining('"elicitation/create", which does not exist'),
+      ]);
+    } finally {
+      await gateway.close();
+      await server.stop();
+    }
   });
 });

@@ -1,7 +1,8 @@
 /** `sampling/createMessage` and `roots/list` of every revision, on every stream on which it can ask. */
 import { describe, expect, test } from 'vitest';
-import { callTool } from '../fixtures/modern-client.ts';
-import { askedAndTold, revisionStage, textOf } from '../fixtures/revision-stage.ts';
+import { callTool, send } from '../fixtures/modern-client.ts';
+import { ASKS } from '../fixtures/revision-sdk.ts';
+import { askedAndTold, inputRequired, revisionStage, textOf } from '../fixtures/revision-stage.ts';
 import { before, SERVERS, since, streamsOf, TITLE } from '../fixtures/revision-table.ts';
 
 const TEXT = { type: 'text', text: 'What is this?' };
@@ -90,6 +91,21 @@ describe.each(SERVERS)(TITLE, (shape) => {
     const { requests, told } = await askedAndTold(stage.url, stream, [[asking]]);
     expect(requests).toEqual([[{ method: 'roots/list', params: {} }]]);
     expect(told).toEqual([[{ result: roots }]]);
+  });
+
+  test.each([
+    { method: 'prompts/get', params: { name: ASKS } },
+    { method: 'resources/read', params: { uri: `test://${ASKS}` } },
+  ])('$method may ask as well', async ({ method, params }) => {
+    const asked = await send(stage.url, method, params);
+    const { inputRequests, requestState } = inputRequired(asked);
+    expect(Object.values(inputRequests)).toEqual([{ method: 'roots/list', params: {} }]);
+    const [key = ''] = Object.keys(inputRequests);
+    const inputResponses = { [key]: { roots: [{ uri: 'file:///a' }] } };
+    const done = await send(stage.url, method, { ...params, requestState, inputResponses });
+    const { messages, contents } = done.response.result;
+    const text = messages?.[0].content.text ?? contents[0].text;
+    expect(JSON.parse(text)).toEqual({ result: { roots: [{ uri: 'file:///a' }] } });
   });
 
   test('a client without roots is not asked for them', async () => {
