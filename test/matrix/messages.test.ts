@@ -1,7 +1,7 @@
 /** What servers of every revision say beside their answers: progress, log messages, pings and noise. */
 import { describe, expect, test } from 'vitest';
 import { callTool, type SendOptions } from '../fixtures/modern-client.ts';
-import { revisionStage, textOf } from '../fixtures/revision-stage.ts';
+import { revisionStage, textOf, type RevisionStage } from '../fixtures/revision-stage.ts';
 import { SERVERS, streamsOf, TITLE } from '../fixtures/revision-table.ts';
 import type { On, Said } from '../fixtures/revision-tools.ts';
 
@@ -16,34 +16,34 @@ const progress = (value: number, more: object = {}): Said => ({
   params: { progressToken: '{token}', progress: value, ...more },
 });
 
+/**
+ * Lets a tool say that, and lets it end only when its last word has reached the client: beside the
+ * call's own stream nothing else orders the two.
+ */
+function say(stage: RevisionStage, said: readonly Said[], on: On, meta: object, awaits = 0) {
+  let heard = 0;
+  const options: SendOptions = {
+    meta,
+    onMessage: () => {
+      heard += 1;
+      if (heard === awaits) stage.server.release();
+    },
+  };
+  const holds = awaits > 0;
+  return callTool(stage.url, 'say', { arguments: { said, on, holds } }, options);
+}
+
 describe.each(SERVERS)(TITLE, (shape) => {
-  const { revision, transport, answers } = shape;
+  const { revision } = shape;
   const stage = revisionStage(shape);
   const streams = streamsOf(shape);
-
-  /**
-   * Lets a tool say that, and lets it end only when its last word has reached the client: beside the
-   * call's own stream nothing else orders the two.
-   */
-  function say(said: readonly Said[], on: On, meta: object, awaits = 0) {
-    let heard = 0;
-    const options: SendOptions = {
-      meta,
-      onMessage: () => {
-        heard += 1;
-        if (heard === awaits) stage.server.release();
-      },
-    };
-    const holds = awaits > 0;
-    return callTool(stage.url, 'say', { arguments: { said, on, holds } }, options);
-  }
 
   test.each(streams)(
     'progress on the %s stream comes under the token of the client',
     async (on) => {
       const message = revision >= '2025-03-26' ? { message: 'half way' } : {};
       const said = [progress(1, { total: 2, ...message }), progress(2, { total: 2 })];
-      const done = await say(said, on, { progressToken: 'mine' }, 2);
+      const done = await say(stage, said, on, { progressToken: 'mine' }, 2);
       expect(done.notifications.map(({ method, params }) => ({ method, params }))).toEqual([
         {
           method: 'notifications/progress',
@@ -60,43 +60,24 @@ describe.each(SERVERS)(TITLE, (shape) => {
   test('progress that goes back or stands still is left out', async () => {
     const said = [progress(1), progress(1), progress(0.5), progress(2)];
     const [on = 'own'] = streams;
-    const done = await say(said, on, { progressToken: 7 }, 2);
+    const done = await say(stage, said, on, { progressToken: 7 }, 2);
     expect(done.notifications.map(({ params }) => params.progress)).toEqual([1, 2]);
     expect(done.notifications.map(({ params }) => params.progressToken)).toEqual([7, 7]);
   });
 
   test('without a token the client hears no progress', async () => {
     const [on = 'own'] = streams;
-    const done = await say([progress(1), progress(2)], on, {});
+    const done = await say(stage, [progress(1), progress(2)], on, {});
     expect(done).toMatchObject({ streamed: false, notifications: [] });
     expect(textOf(done)).toBe('said');
   });
 
-  test.runIf(answers !== 'JSON')('log messages come from the asked level on', async () => {
-    const [on = 'own'] = streams;
-    const asked = { 'io.modelcontextprotocol/logLevel': 'warning' };
-    const done = await say(LOGS, on, asked, 5);
-    const heard = LOGS.slice(LEVELS.indexOf('warning'));
-    expect(done.notifications).toEqual(heard.map((log) => ({ jsonrpc: '2.0', ...log })));
-    const [set] = stage.server.all('logging/setLevel');
-    expect(set?.body.params).toEqual({ level: 'warning' });
-  });
-
   test('a client that asks for no log messages gets none, and no level is set', async () => {
     const [on = 'own'] = streams;
-    const done = await say([...LOGS, progress(1)], on, { progressToken: 'mine' }, 1);
+    const done = await say(stage, [...LOGS, progress(1)], on, { progressToken: 'mine' }, 1);
     expect(done.notifications.map(({ method }) => method)).toEqual(['notifications/progress']);
     expect(stage.server.all('logging/setLevel')).toEqual([]);
   });
-
-  test.runIf(transport === 'streamable-http')(
-    'log messages beside the stream of the call are not taken for the call’s',
-    async () => {
-      const meta = { progressToken: 'mine', 'io.modelcontextprotocol/logLevel': 'debug' };
-      const done = await say([...LOGS, progress(1)], 'standalone', meta, 1);
-      expect(done.notifications.map(({ method }) => method)).toEqual(['notifications/progress']);
-    },
-  );
 
   test.each(streams)(
     'what nobody knows on the %s stream goes nowhere, and hurts nothing',
@@ -106,7 +87,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
         { method: 'notifications/com.example/bare' },
         progress(1),
       ];
-      const done = await say(said, on, { progressToken: 'mine' }, 1);
+      const done = await say(stage, said, on, { progressToken: 'mine' }, 1);
       expect(done.notifications.map(({ method }) => method)).toEqual(['notifications/progress']);
       expect(textOf(done)).toBe('said');
     },
@@ -139,5 +120,52 @@ describe.each(SERVERS)(TITLE, (shape) => {
     const [called] = stage.server.all('tools/call');
     const [cancelled] = stage.server.all('notifications/cancelled');
     expect(cancelled?.body.params.requestId).toBe(called?.body.id);
+  });
+});
+
+const WITH_ROOM = SERVERS.filter(({ answers }) => answers !== 'JSON');
+describe.each(WITH_ROOM)(TITLE, (shape) => {
+  const stage = revisionStage(shape);
+  const streams = streamsOf(shape);
+
+  test('log messages come from the asked level on', async () => {
+    const [on = 'own'] = streams;
+    const asked = { 'io.modelcontextprotocol/logLevel': 'warning' };
+    const done = await say(stage, LOGS, on, asked, 5);
+    const heard = LOGS.slice(LEVELS.indexOf('warning'));
+    expect(done.notifications).toEqual(heard.map((log) => ({ jsonrpc: '2.0', ...log })));
+    const [set] = stage.server.all('logging/setLevel');
+    expect(set?.body.params).toEqual({ level: 'warning' });
+  });
+});
+
+const WITH_STREAM_BESIDE = SERVERS.filter(({ transport }) => transport === 'streamable-http');
+describe.each(WITH_STREAM_BESIDE)(TITLE, (shape) => {
+  const stage = revisionStage(shape);
+
+  test('log messages beside the stream of the call are not taken for the call’s', async () => {
+    const meta = { progressToken: 'mine', 'io.modelcontextprotocol/logLevel': 'debug' };
+    const done = await say(stage, [...LOGS, progress(1)], 'standalone', meta, 1);
+    expect(done.notifications.map(({ method }) => method)).toEqual(['notifications/progress']);
+  });
+});
+
+const WITH_STREAMS = SERVERS.filter(({ answers }) => answers === 'event stream');
+describe.each(WITH_STREAMS)(`${TITLE} that keeps its events`, (shape) => {
+  const stage = revisionStage({ ...shape, keepsEvents: true });
+
+  test('goes on with a call whose stream was cut', async () => {
+    const options: SendOptions = {
+      meta: { progressToken: 'mine' },
+      onMessage: ({ params }) => {
+        if (params?.progress === 1) stage.server.cut();
+      },
+    };
+    const args = { arguments: { said: [progress(1)], on: 'own', holds: true } };
+    const call = callTool(stage.url, 'say', args, options);
+    await stage.server.resumed();
+    stage.server.release();
+    expect(textOf(await call)).toBe('said');
+    expect(stage.server.all('tools/call')).toHaveLength(1);
   });
 });
