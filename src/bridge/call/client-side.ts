@@ -1,0 +1,82 @@
+/** The conversation of one call with its client: legs come, wait, hear of the work, and are answered. */
+import { answersDigest } from '../../seal/answers-digest.ts';
+import type { JsonObject } from '../../protocol/json.ts';
+import type { Effect, LegId, RetryEvent } from '../call-state.ts';
+import { illFormedAnswer } from '../failures.ts';
+import type { CallAnswer, EdgeRequest, Leg } from '../leg.ts';
+import { Notifications } from '../notifications.ts';
+import type { Questions } from '../questions.ts';
+import { openRequests } from '../transitions/open-requests.ts';
+import { openRound } from './found-by-retry.ts';
+import { Legs, type AttachedLeg } from './legs.ts';
+import type { Machine } from './machine.ts';
+import type { Replies } from './replies.ts';
+
+export interface ClientSideParts {
+  readonly machine: Machine;
+  readonly questions: Questions;
+  readonly replies: Replies;
+}
+
+export class ClientSide {
+  readonly #parts: ClientSideParts;
+  readonly #legs: Legs;
+  readonly #notifications = new Notifications();
+
+  constructor(parts: ClientSideParts) {
+    this.#parts = parts;
+    this.#legs = new Legs((leg) => parts.machine.feed({ type: 'legClosed', leg }));
+  }
+
+  /** Lets the leg wait with which a call begins; the promise is its answer. */
+  first(request: EdgeRequest, leg: Leg): { id: LegId; answer: Promise<CallAnswer> } {
+    return this.#legs.attach(request, leg, new Map());
+  }
+
+  /** Lets a retry have what the call has for it; the promise is its answer. */
+  retry(round: number, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
+    const { machine, questions } = this.#parts;
+    const open = round === openRound(machine.state) ? openRequests(machine.state) : [];
+    const read = questions.read(open, request.inputResponses);
+    if (read.type === 'ill-formed') {
+      return Promise.resolve({ kind: 'failed', failure: illFormedAnswer(read.key, read.problem) });
+    }
+    const { id, answer } = this.#legs.attach(request, leg, read.replies);
+    machine.feed({
+      type: 'retry',
+      leg: id,
+      round,
+      answersDigest: answersDigest(request.inputResponses ?? {}),
+      answered: [...read.replies.keys()],
+      uncovered: questions.uncovered(
+        open.map((question) => question.key),
+        request.profile,
+      ),
+      declined: read.declined,
+    });
+    const attached = this.#legs.get(id);
+    if (attached !== undefined) this.#notifications.catchUp(attached);
+    return answer;
+  }
+
+  /** The leg, if it waits still. */
+  leg(id: LegId): AttachedLeg | undefined {
+    return this.#legs.get(id);
+  }
+
+  /** Passes a notification of the server on to the legs that want it. */
+  notify(method: string, params: JsonObject): void {
+    this.#notifications.deliver(method, params, this.#legs.all());
+  }
+
+  reply({ legs, reply }: Extract<Effect, { do: 'reply' }>): void {
+    this.#legs.answer(legs, () => this.#parts.replies.answerTo(reply));
+  }
+
+  /** Looks at retries again whose legs wait still. */
+  retryAgain(retries: readonly RetryEvent[]): void {
+    for (const retry of retries) {
+      if (this.#legs.get(retry.leg) !== undefined) this.#parts.machine.feed(retry);
+    }
+  }
+}

@@ -1,0 +1,60 @@
+/** What each leg of one call is told, in the words of the table, as the answer that its client gets. */
+import type { CallEnd, LegReply } from '../call-state.ts';
+import { ANSWERS_NOT_TAKEN, CALL_LOST, INVALID_STATE, missingCapability } from '../failures.ts';
+import type { CallAnswer } from '../leg.ts';
+import type { Failure } from '../outcome.ts';
+import type { Questions } from '../questions.ts';
+import type { CallContext } from './context.ts';
+import { endAnswer } from './end-answer.ts';
+import type { CallExchange } from './exchange.ts';
+import type { CallLog } from './log.ts';
+import type { Rounds } from './rounds.ts';
+
+export interface RepliesParts {
+  readonly context: CallContext;
+  readonly exchange: CallExchange;
+  /** How the server refused the credentials of the last answers, if it did. */
+  readonly unauthorized: () => Failure | null;
+  readonly questions: Questions;
+  readonly rounds: Rounds;
+  readonly log: CallLog;
+}
+
+export class Replies {
+  readonly #parts: RepliesParts;
+
+  constructor(parts: RepliesParts) {
+    this.#parts = parts;
+  }
+
+  answerTo(reply: LegReply): CallAnswer | Promise<CallAnswer> {
+    const { unauthorized, questions, rounds, log } = this.#parts;
+    switch (reply.type) {
+      case 'end':
+        return this.answerOf(reply.end);
+      case 'inputRequired':
+        return rounds.ask(reply.round, reply.keys);
+      case 'sameInputRequired':
+        return rounds.last ?? { kind: 'failed', failure: INVALID_STATE };
+      case 'invalidRequestState':
+        log.pointerRefused(reply.reason);
+        return { kind: 'failed', failure: INVALID_STATE };
+      case 'missingCapability':
+        return { kind: 'failed', failure: missingCapability(questions.requiredFor(reply.keys)) };
+      case 'unauthorized':
+        return { kind: 'failed', failure: unauthorized() ?? CALL_LOST };
+      case 'unreachable':
+        return { kind: 'failed', failure: ANSWERS_NOT_TAKEN };
+    }
+  }
+
+  answerOf(end: CallEnd): CallAnswer {
+    const { context, exchange, rounds } = this.#parts;
+    return endAnswer(exchange.request.method, end, {
+      serverInfo: exchange.serverInfo,
+      // Once the client had a pointer, the outcome belongs to what it sent with it.
+      cacheable: !rounds.pointed,
+      caching: context.caching,
+    });
+  }
+}

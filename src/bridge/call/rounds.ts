@@ -1,0 +1,67 @@
+/** The rounds of one call: what each `InputRequiredResult` says, and the pointer in it. */
+import { inputRequiredResult } from '../../protocol/edge-result.ts';
+import type { InputKey } from '../../protocol/ids.ts';
+import type { Continuation } from '../../seal/pointer.ts';
+import type { CallAnswer } from '../leg.ts';
+import type { Questions } from '../questions.ts';
+import type { CallContext } from './context.ts';
+import type { CallExchange } from './exchange.ts';
+import type { GivenAnswers } from './given-answers.ts';
+import type { Machine } from './machine.ts';
+
+export interface RoundsParts {
+  readonly context: CallContext;
+  readonly machine: Machine;
+  readonly exchange: CallExchange;
+  readonly questions: Questions;
+  readonly given: GivenAnswers;
+  readonly startedAtMs: number;
+}
+
+export class Rounds {
+  /** A client holds a pointer to this call and may come back with it. */
+  pointed = false;
+  readonly #parts: RoundsParts;
+  #last: Promise<CallAnswer> | null = null;
+
+  constructor(parts: RoundsParts) {
+    this.#parts = parts;
+  }
+
+  /** What the last round said, to the letter; `null` before the first. */
+  get last(): Promise<CallAnswer> | null {
+    return this.#last;
+  }
+
+  /** Asks the client these questions in a round of this number. */
+  ask(round: number, keys: readonly InputKey[]): Promise<CallAnswer> {
+    this.#last = this.#ask(round, keys);
+    return this.#last;
+  }
+
+  async #ask(round: number, keys: readonly InputKey[]): Promise<CallAnswer> {
+    const { context, machine, exchange, questions, startedAtMs } = this.#parts;
+    const { clock, limits, leaveWhenParked } = context;
+    const expiresAtMs = Math.min(clock.now() + limits.parkTtlMs, startedAtMs + limits.callTtlMs);
+    const inputRequests = questions.inputRequests(keys);
+    this.pointed = true;
+    const continuation = this.#continuation(keys);
+    const { requestState, continues } = await context.point(round, expiresAtMs, continuation);
+    const leaves = leaveWhenParked && continues && continuation?.resume;
+    if (leaves && machine.state.name === 'parked') machine.feed({ type: 'drain', resumable: true });
+    return {
+      kind: 'result',
+      result: inputRequiredResult(inputRequests, requestState, exchange.serverInfo),
+    };
+  }
+
+  /** What another replica would need to go on with the call, when it could. */
+  #continuation(keys: readonly InputKey[]): Continuation | null {
+    const { context, machine, exchange, questions, given } = this.#parts;
+    const resume = exchange.resumePoint;
+    // A call that the server ended with URLs to visit (-32042) is made anew in any case.
+    const again = context.mayReplay || machine.state.name === 'suspended';
+    if (resume === null && !again) return null;
+    return { questions: questions.sealed(keys), resume, replay: again ? given.all : null };
+  }
+}
