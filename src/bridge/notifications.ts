@@ -3,10 +3,9 @@
  * own token, and log messages from the level on that the client asked for.
  */
 import type { JsonObject } from '../protocol/json.ts';
+import { LOG_LEVELS } from '../protocol/log-levels.ts';
 import { withoutReservedMeta } from '../protocol/reserved-meta.ts';
 import type { Leg } from './leg.ts';
-
-const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
 /** What a leg wants to hear. */
 export interface Listener {
@@ -55,5 +54,5 @@ export class Notifications {
 /** A request that names no level gets no log messages (logging, "Per-request log level"). */
 function passes(params: JsonObject, logLevel: string | null): boolean {
   if (logLevel === null || typeof params['level'] !== 'string') return false;
-  return LEVELS.indexOf(params['level']) >= LEVELS.indexOf(logLevel);
+  return LOG_LEVELS.indexOf(params['level']) >= LOG_LEVELS.indexOf(logLevel);
 }

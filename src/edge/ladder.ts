@@ -6,6 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import { clientRequestId, type ClientRequestId } from '../protocol/ids.ts';
 import { isJsonObject, objectMember, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
+import { LOG_LEVELS } from '../protocol/log-levels.ts';
 import { Meta } from '../protocol/meta.ts';
 import { MODERN_REVISION } from '../protocol/revisions.ts';
 import { eraOf, type EraPolicy } from './era.ts';
@@ -208,17 +209,6 @@ function checkName(http: Headers, method: string, params: JsonObject): void {
   // Never the header as it stands: an intermediary that decodes it would have read another name.
   if (decoded !== name) throw headerMismatch(`Mcp-Name differs from params.${member}`);
 }
-
-const LOG_LEVELS: readonly string[] = [
-  'debug',
-  'info',
-  'notice',
-  'warning',
-  'error',
-  'critical',
-  'alert',
-  'emergency',
-];
 
 function checkParams(method: string, params: JsonObject, { logLevel }: RequestMeta): void {
   if (logLevel !== null && !LOG_LEVELS.includes(logLevel)) {

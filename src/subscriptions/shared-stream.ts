@@ -4,7 +4,8 @@
  */
 import { sleep, type Clock, type Timer } from '../clock.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
-import type { ChangeListener, Session } from '../upstream/session.ts';
+import type { Session } from '../upstream/session.ts';
+import type { ChangeListener } from '../upstream/session-changes.ts';
 import type { CallerHeaders } from '../upstream/transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/upstream-failure.ts';
 import { honoured, isHonoured, offerOf, type NotificationOffer } from './filter.ts';

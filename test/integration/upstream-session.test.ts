@@ -6,7 +6,8 @@ import { EMPTY_PROFILE, type ClientProfile } from '../../src/protocol/client-pro
 import { serverRequestId } from '../../src/protocol/ids.ts';
 import type { JsonRpcReply } from '../../src/protocol/json-rpc.ts';
 import { HttpClient } from '../../src/upstream/http-client.ts';
-import type { Exchange, ExchangeListener, Session } from '../../src/upstream/session.ts';
+import type { Session } from '../../src/upstream/session.ts';
+import type { Exchange, ExchangeListener } from '../../src/upstream/session-exchange.ts';
 import { Upstream, type UpstreamOptions } from '../../src/upstream/upstream.ts';
 import type { UpstreamFailure } from '../../src/upstream/upstream-failure.ts';
 import {

@@ -1,5 +1,5 @@
 /** A listener that is deaf to what comes too late. */
-import type { ExchangeListener } from '../../upstream/session.ts';
+import type { ExchangeListener } from '../../upstream/session-exchange.ts';
 
 /** Passes everything on while the condition holds, and nothing when it does not. */
 export function hearWhile(holds: () => boolean, listener: ExchangeListener): ExchangeListener {

@@ -9,7 +9,7 @@ import {
   type NotifyingLease,
   type NotifyingSession,
 } from '../../../src/subscriptions/shared-stream.ts';
-import type { ChangeListener } from '../../../src/upstream/session.ts';
+import type { ChangeListener } from '../../../src/upstream/session-changes.ts';
 import {
   UpstreamFailure,
   type UpstreamFailureCode,

@@ -1,0 +1,66 @@
+/**
+ * The one interactive call that a session carries at a time: who listens to it, and the questions that
+ * the server asked in it and waits for.
+ */
+import type { ServerRequestId, UpstreamRequestId } from '../protocol/ids.ts';
+import type { JsonObject } from '../protocol/json.ts';
+import type { Patience } from './patience.ts';
+import type { ExchangeListener } from './session-exchange.ts';
+
+export class SessionCall {
+  readonly #patience: Patience;
+  readonly #askedOf = new Map<ServerRequestId, ExchangeListener>();
+  #current: { readonly id: UpstreamRequestId; readonly listener: ExchangeListener } | null = null;
+
+  constructor(patience: Patience) {
+    this.#patience = patience;
+  }
+
+  /** The id of the call's request; `null` while there is no call. */
+  get id(): UpstreamRequestId | null {
+    return this.#current?.id ?? null;
+  }
+
+  get listener(): ExchangeListener | null {
+    return this.#current?.listener ?? null;
+  }
+
+  /** Who listens to the call with this id, if it is the one that the session carries. */
+  listenerOf(id: UpstreamRequestId): ExchangeListener | null {
+    return this.#current?.id === id ? this.#current.listener : null;
+  }
+
+  begin(id: UpstreamRequestId, listener: ExchangeListener): void {
+    this.#current = { id, listener };
+  }
+
+  /** Ends the call with this id, if it is the one that the session carries; gives who listened to it. */
+  end(id: UpstreamRequestId): ExchangeListener | null {
+    const listener = this.listenerOf(id);
+    if (listener === null) return null;
+    this.#current = null;
+    this.#askedOf.clear();
+    this.#patience.stop();
+    return listener;
+  }
+
+  /** The server asks a question of the call. */
+  asked(listener: ExchangeListener, id: ServerRequestId, method: string, params: JsonObject): void {
+    this.#askedOf.set(id, listener);
+    this.#patience.asked(id, params);
+    listener.asked(id, method, params);
+  }
+
+  /** The server has the answer. */
+  answered(id: ServerRequestId): void {
+    this.#askedOf.delete(id);
+    this.#patience.settled(id);
+  }
+
+  /** The server waits no more for an answer. */
+  withdrawn(id: ServerRequestId): void {
+    const listener = this.#askedOf.get(id);
+    this.answered(id);
+    listener?.withdrawn(id);
+  }
+}

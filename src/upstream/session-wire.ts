@@ -1,0 +1,225 @@
+/**
+ * What goes out over the transport of one session and comes in from it, until the session is dead:
+ * request ids, replies, the messages of the server, and the news of the session's end.
+ */
+import type { Clock } from '../clock.ts';
+import {
+  upstreamRequestId,
+  type ServerRequestId,
+  type UpstreamRequestId,
+} from '../protocol/ids.ts';
+import type { JsonObject } from '../protocol/json.ts';
+import type { JsonRpcMessage, JsonRpcReply } from '../protocol/json-rpc.ts';
+import { Patience } from './patience.ts';
+import { SessionCall } from './session-call.ts';
+import { SessionChanges } from './session-changes.ts';
+import { isSessionError } from './session-gone.ts';
+import { SessionInbox } from './session-inbox.ts';
+import { KeepAlive } from './session-keep-alive.ts';
+import { SessionRequests } from './session-requests.ts';
+import { UrlVisits } from './session-url-visits.ts';
+import type { CallerHeaders, MessageSource, Transport, TransportListener } from './transport.ts';
+import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
+
+export interface SessionWireOptions {
+  /** Called with the method of each notification that a list or a resource changed. */
+  readonly onChange?: (method: string) => void;
+  readonly headers: CallerHeaders;
+  readonly requestTimeoutMs: number;
+  readonly pingIntervalMs: number;
+}
+
+export class SessionWire implements TransportListener {
+  readonly transport: Transport;
+  readonly call: SessionCall;
+  readonly keepAlive: KeepAlive;
+  readonly changes = new SessionChanges();
+  readonly visits = new UrlVisits();
+  /** The credentials for what goes out on nobody's behalf: those of the caller who came last. */
+  headers: CallerHeaders;
+  /** The stream for messages that belong to no request is open. */
+  standaloneOpen = false;
+  readonly #requests: SessionRequests;
+  readonly #patience: Patience;
+  readonly #inbox: SessionInbox;
+  readonly #closing = new AbortController();
+  #nextId: number;
+  #failure: UpstreamFailure | null = null;
+
+  /** @param firstId the id of the first request; ids are never used twice in a session */
+  constructor(
+    connect: (listener: TransportListener) => Transport,
+    options: SessionWireOptions,
+    clock: Clock,
+    firstId: number,
+  ) {
+    const transport = connect(this);
+    this.transport = transport;
+    this.headers = options.headers;
+    this.#nextId = firstId;
+    this.#requests = new SessionRequests(transport, options.requestTimeoutMs, clock);
+    this.#patience = new Patience(clock, (params) => {
+      if (this.failure !== null) return this.#patience.stop();
+      transport.notify('notifications/progress', params, this.headers).catch(() => {});
+    });
+    this.call = new SessionCall(this.#patience);
+    this.#inbox = new SessionInbox({
+      transport: transport.kind,
+      call: this.call,
+      replied: (id, reply) => this.#onReply(id, reply),
+      answer: (id, reply) => void transport.respond(id, reply, this.headers).catch(() => {}),
+      changed: (method, params) => {
+        options.onChange?.(method);
+        this.changes.changed(method, params);
+      },
+      visited: (elicitationId) => this.visits.completed(elicitationId),
+    });
+    this.keepAlive = new KeepAlive({
+      clock,
+      intervalMs: options.pingIntervalMs,
+      ping: () => this.request('ping', {}, this.headers),
+      isDead: () => this.failure !== null,
+      gone: (failure) => this.closed(failure),
+    });
+  }
+
+  /** What the session died of; `null` while it lives. */
+  get failure(): UpstreamFailure | null {
+    return this.#failure;
+  }
+
+  /** Aborts when the session is ended here. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  takeId(): UpstreamRequestId {
+    const id = upstreamRequestId(this.#nextId);
+    this.#nextId += 1;
+    return id;
+  }
+
+  /**
+   * Sends a request that may not ask anything, and waits for its reply.
+   * @throws UpstreamFailure when no reply comes, at the latest after the configured time
+   */
+  async request(
+    method: string,
+    params: JsonObject,
+    headers: CallerHeaders,
+    signal?: AbortSignal,
+  ): Promise<JsonRpcReply> {
+    this.#assertAlive();
+    const settled = await this.#requests.send(
+      { id: this.takeId(), method, params },
+      headers,
+      signal,
+    );
+    if (settled instanceof UpstreamFailure) throw this.#noteDeath(settled);
+    if ('error' in settled && isSessionError(settled.error)) throw this.#noteDeath(forgotten());
+    return settled;
+  }
+
+  /** Sends the request of the call. Throws UpstreamFailure when the server did not take it. */
+  async begin(
+    id: UpstreamRequestId,
+    method: string,
+    params: JsonObject,
+    headers: CallerHeaders,
+  ): Promise<void> {
+    try {
+      this.#assertAlive();
+      await this.transport.request({ id, method, params }, headers);
+    } catch (error) {
+      this.call.end(id);
+      throw this.#noteDeath(asUpstreamFailure(error, true));
+    }
+  }
+
+  /** Answers a question of the server. Throws UpstreamFailure when the server did not take it. */
+  async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
+    try {
+      await this.transport.respond(id, reply, headers);
+      this.call.answered(id);
+    } catch (error) {
+      throw this.#noteDeath(asUpstreamFailure(error, true));
+    }
+  }
+
+  /** Stops everything that the session does by itself. */
+  end(reason: string): void {
+    this.changes.stop();
+    this.keepAlive.set(false);
+    this.#patience.stop();
+    this.#closing.abort();
+    this.#failure ??= new UpstreamFailure('session_gone', reason, { mayHaveActed: false });
+  }
+
+  message(message: JsonRpcMessage, source: MessageSource): void {
+    this.#inbox.take(message, source);
+  }
+
+  interrupted(id: UpstreamRequestId): void {
+    this.call.listenerOf(id)?.interrupted();
+  }
+
+  resumed(id: UpstreamRequestId): void {
+    this.call.listenerOf(id)?.resumed();
+  }
+
+  lost(id: UpstreamRequestId, failure: UpstreamFailure): void {
+    const listener = this.call.end(id);
+    if (listener === null) {
+      this.#requests.settle(id, failure);
+      return;
+    }
+    this.#noteDeath(failure);
+    listener.lost(failure);
+  }
+
+  closed(failure: UpstreamFailure): void {
+    this.#failure ??= failure;
+    this.keepAlive.set(false);
+    this.#requests.settleAll(failure);
+    if (this.call.id !== null) this.lost(this.call.id, failure);
+    this.changes.lose(failure);
+  }
+
+  standaloneResumed(gapless: boolean): void {
+    if (!gapless) this.changes.missed();
+  }
+
+  standaloneLost(failure: UpstreamFailure): void {
+    this.standaloneOpen = false;
+    this.changes.lose(failure);
+  }
+
+  #onReply(id: UpstreamRequestId, reply: JsonRpcReply): void {
+    const listener = this.call.end(id);
+    if (listener === null) {
+      this.#requests.settle(id, reply);
+    } else if ('error' in reply && isSessionError(reply.error)) {
+      listener.lost(this.#noteDeath(forgotten()));
+    } else {
+      listener.replied(reply);
+    }
+  }
+
+  #assertAlive(): void {
+    if (this.#failure !== null) throw this.#failure;
+  }
+
+  #noteDeath(failure: UpstreamFailure): UpstreamFailure {
+    if (failure.code === 'session_gone') {
+      this.#failure ??= failure;
+      this.changes.lose(failure);
+    }
+    return failure;
+  }
+}
+
+function forgotten(): UpstreamFailure {
+  return new UpstreamFailure('session_gone', 'the upstream forgot the session', {
+    mayHaveActed: false,
+  });
+}
