@@ -144,7 +144,10 @@ export class HttpClient {
       });
     }
     if (status >= 500) return new UpstreamFailure('upstream_unavailable', what, details);
-    return new UpstreamFailure('upstream_protocol_error', what, details);
+    return new UpstreamFailure('upstream_protocol_error', what, {
+      ...details,
+      ...(error === null ? {} : { rpcError: error }),
+    });
   }
 
   /** Closes every connection at once. */

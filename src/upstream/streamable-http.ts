@@ -11,8 +11,8 @@ import {
   type SessionId,
   type UpstreamRequestId,
 } from '../protocol/ids.ts';
-import type { JsonObject, JsonValue } from '../protocol/json.ts';
-import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { readMessage, type JsonRpcErrorObject, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../protocol/revisions.ts';
 import { readEventStream } from './event-stream.ts';
 import { parseJson, type HttpAnswer, type HttpClient } from './http-client.ts';
@@ -91,7 +91,12 @@ export class StreamableHttpTransport implements Transport {
       this.#receive(request.id, stream, answer);
     } catch (error) {
       this.#streams.delete(request.id);
-      throw error;
+      const reply = replyIn(error, request.method);
+      if (reply === null) throw error;
+      // Heard like any other reply, after the request has been sent.
+      queueMicrotask(() => {
+        this.#listener.message({ type: 'response', id: request.id, reply }, stream.source);
+      });
     }
   }
 
@@ -377,6 +382,19 @@ export class StreamableHttpTransport implements Transport {
       this.#listener.message(message, source);
     }
   }
+}
+
+/**
+ * The error with which a server answered a request together with a status of refusal, or `null`. A
+ * refused `initialize` may mean that the server speaks the older transport (transports, "Backwards
+ * Compatibility"), unless it says which revisions it would take.
+ */
+function replyIn(error: unknown, method: string): { readonly error: JsonRpcErrorObject } | null {
+  const { rpcError } = error instanceof UpstreamFailure ? error.details : {};
+  if (rpcError === undefined) return null;
+  const { data } = rpcError;
+  const negotiates = isJsonObject(data) && Array.isArray(data['supported']);
+  return method === 'initialize' && !negotiates ? null : { error: rpcError };
 }
 
 function newStream(source: MessageSource, headers: CallerHeaders): OpenStream {

@@ -1,4 +1,5 @@
 /** Every way in which a legacy server can fail us below JSON-RPC, as one error with a stable code. */
+import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 
 export type UpstreamFailureCode =
   /** The server does not know our session (any more). */
@@ -18,6 +19,8 @@ export interface UpstreamFailureDetails {
   /** False only when the server certainly did not act on the request. */
   readonly mayHaveActed: boolean;
   readonly httpStatus?: number;
+  /** The JSON-RPC error that came with the status of a refused message. */
+  readonly rpcError?: JsonRpcErrorObject;
   readonly wwwAuthenticate?: string;
   readonly retryAfterMs?: number;
   /** Where a redirect would have led. */

@@ -195,6 +195,41 @@ describe('the handshake', () => {
   });
 });
 
+describe('a refusal by HTTP status with a JSON-RPC error in it', () => {
+  test('of initialize that names versions is followed by a better offer', async () => {
+    const offers: string[] = [];
+    const server = await ScriptedServer.start(({ method, body }, response) => {
+      if (method !== 'POST') return void response.writeHead(405).end();
+      if (body.method !== 'initialize') return void response.writeHead(202).end();
+      offers.push(body.params.protocolVersion);
+      if (body.params.protocolVersion === '2025-06-18') {
+        return json(
+          response,
+          200,
+          reply(body.id, { ...INITIALIZE_RESULT, protocolVersion: '2025-06-18' }),
+        );
+      }
+      const error = { code: -32602, message: 'no', data: { supported: ['2025-06-18'] } };
+      json(response, 400, { jsonrpc: '2.0', id: null, error });
+    });
+    const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
+    expect(session.initializeResult.protocolVersion).toBe('2025-06-18');
+    expect(new Set(offers)).toEqual(new Set(['2025-11-25', '2025-06-18']));
+  });
+
+  test('of a call is the reply to it', async () => {
+    const server = await legacyServer(({ body }, response) => {
+      const error = { code: -32602, message: 'no such tool' };
+      json(response, 400, { jsonrpc: '2.0', id: body.id, error });
+    });
+    const { heard } = call(await open(upstreamOf(server)));
+    expect(await heard.until('replied')).toEqual([
+      'replied',
+      { error: { code: -32602, message: 'no such tool' } },
+    ]);
+  });
+});
+
 describe('whose question it is', () => {
   test('one on the stream of the call is the call’s', async () => {
     const server = await legacyServer((received, response) => {
