@@ -1,0 +1,242 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { parse, parseAllDocuments } from 'yaml';
+import type { Config } from '../../../src/config/config.ts';
+import { loadConfig } from '../../../src/config/load.ts';
+import { check } from '../../../src/cli/check.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/protocol/json.ts';
+import { pathOf, textOf } from './markdown-tables.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'mrtr-gateway-deploy-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const KEY = 'A'.repeat(43);
+/** After drain.delay and drain.timeout: what was ended tells its server and its client, and sessions close. */
+const LEAVING_MS = 10_000;
+
+describe('docker-compose.yml', () => {
+  const compose = read('docker-compose.yml');
+  const services = member(compose, 'services');
+  const gateways = ['gateway-1', 'gateway-2'];
+
+  test.each(gateways)('starts %s with a configuration that is good', (name) => {
+    expect(member(services, name)['command']).toEqual(['--config', 'config/compose.yaml']);
+    expect(check(pathOf('config/compose.yaml'), environmentOf(name)).text).toMatch(
+      /: ok \(1 route\)$/,
+    );
+  });
+
+  test.each(gateways)('lets %s be reached by the other under its own name', (name) => {
+    const config = loadConfig(pathOf('config/compose.yaml'), environmentOf(name));
+    expect(member(services, name)['hostname']).toBe(name);
+    expect(config.relay?.advertise?.origin).toBe(`http://${name}:${config.relay?.listen?.port}`);
+  });
+
+  test.each(gateways)('gives %s the time to drain', (name) => {
+    const config = loadConfig(pathOf('config/compose.yaml'), environmentOf(name));
+    const graceSeconds = Number.parseInt(String(member(services, name)['stop_grace_period']), 10);
+    expect(graceSeconds * 1000).toBeGreaterThanOrEqual(drainMs(config) + LEAVING_MS);
+  });
+
+  test('does not start without a key of the operator', () => {
+    for (const name of gateways) {
+      expect(member(services, name, 'environment')['SEAL_KEY']).toMatch(/^\$\{SEAL_KEY:\?/);
+    }
+  });
+
+  test('opens the front to this machine, and nothing else', () => {
+    const open = Object.entries(services).filter(([, service]) => 'ports' in object(service));
+    expect(open.map(([name, service]) => [name, object(service)['ports']])).toEqual([
+      ['front', ['127.0.0.1:8080:8080']],
+    ]);
+  });
+
+  test('says which version of each image it takes', () => {
+    const images = Object.values(services).map((service) => String(object(service)['image']));
+    expect(images.filter((image) => !/:\d/.test(image))).toEqual(['mrtr-gateway', 'mrtr-gateway']);
+  });
+
+  function environmentOf(name: string): Record<string, string> {
+    const given = member(services, name, 'environment');
+    return Object.fromEntries(
+      Object.entries(given).map(([variable, value]) => [
+        variable,
+        variable === 'SEAL_KEY' ? KEY : composed(String(value)),
+      ]),
+    );
+  }
+});
+
+describe('deploy/compose/nginx.conf', () => {
+  const conf = textOf('deploy/compose/nginx.conf');
+  const config = loadConfig(pathOf('config/compose.yaml'), {
+    SEAL_KEY: KEY,
+    RELAY_URL: 'http://gateway-1:8081',
+  });
+
+  test('sends to both replicas, at the port on which they listen', () => {
+    const servers = [...conf.matchAll(/^\s+server ([a-z0-9-]+):(\d+);/gm)];
+    expect(servers.map(([, name, port]) => [name, Number(port)])).toEqual([
+      ['gateway-1', config.listen.port],
+      ['gateway-2', config.listen.port],
+    ]);
+  });
+
+  test('waits for longer than an answer may be silent, takes bodies as large, and repeats no call', () => {
+    const [, seconds] = /proxy_read_timeout (\d+)s;/.exec(conf) ?? [];
+    expect(Number(seconds) * 1000).toBeGreaterThan(config.edge.keepAliveMs);
+    const [, mebibytes] = /client_max_body_size (\d+)m;/.exec(conf) ?? [];
+    expect(Number(mebibytes) * 1024 * 1024).toBe(config.limits.maxBodyBytes);
+    expect(conf).toContain('proxy_next_upstream error timeout;');
+    expect(conf).toContain('proxy_buffering off;');
+  });
+});
+
+describe.each(['sidecar', 'replicas'])('deploy/kubernetes/%s.yaml', (name) => {
+  const objects = parseAllDocuments(textOf(`deploy/kubernetes/${name}.yaml`)).map((document) => {
+    expect(document.errors).toEqual([]);
+    return object(document.toJS());
+  });
+  const ofKind = (kind: string) => {
+    const found = objects.find((candidate) => candidate['kind'] === kind);
+    if (found === undefined) throw new Error(`no ${kind} in ${name}.yaml`);
+    return found;
+  };
+  const pod = member(ofKind('Deployment'), 'spec', 'template', 'spec');
+  const gateway =
+    list(pod['containers'])
+      .map(object)
+      .find((one) => one['name'] === 'gateway') ?? {};
+
+  test('holds a configuration of which "mrtr-gateway check" says that it is good', () => {
+    expect(check(writtenConfig(), environment()).text).toMatch(/: ok \(1 route\)$/);
+  });
+
+  test('gives the pod the time to drain', () => {
+    const graceMs = Number(pod['terminationGracePeriodSeconds']) * 1000;
+    expect(graceMs).toBeGreaterThanOrEqual(drainMs(loaded()) + LEAVING_MS);
+  });
+
+  test('names every port on which the configuration listens, and probes the one of the operator', () => {
+    const { listen, admin, relay } = loaded();
+    const wanted = [listen.port, relay?.listen?.port, admin?.port].filter(
+      (port) => port !== undefined,
+    );
+    const ports = list(gateway['ports']).map(object);
+    expect(ports.map((port) => port['containerPort'])).toEqual(wanted);
+    for (const [probe, path] of PROBES) {
+      expect(member(gateway, probe, 'httpGet')).toEqual({ path, port: 'admin' });
+    }
+  });
+
+  test('selects its own pods everywhere', () => {
+    const labels = member(ofKind('Deployment'), 'spec', 'template', 'metadata', 'labels');
+    expect(member(ofKind('Deployment'), 'spec', 'selector', 'matchLabels')).toEqual(labels);
+    expect(member(ofKind('Service'), 'spec', 'selector')).toEqual(labels);
+    for (const kind of objects
+      .map((one) => one['kind'])
+      .filter((one) => one === 'PodDisruptionBudget')) {
+      expect(member(ofKind(String(kind)), 'spec', 'selector', 'matchLabels')).toEqual(labels);
+    }
+  });
+
+  test('runs without rights, on a file system that cannot be written', () => {
+    expect(gateway['securityContext']).toEqual({
+      runAsUser: 1000,
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'] },
+    });
+    expect(member(pod, 'securityContext')['runAsNonRoot']).toBe(true);
+  });
+
+  test('mounts every file that the configuration refers to', () => {
+    const text = String(member(ofKind('ConfigMap'), 'data')['gateway.yaml']);
+    const referred = [...text.matchAll(/file:(\S+)/g)].map(([, path]) => path);
+    const mounts = list(gateway['volumeMounts']).map(object);
+    const mounted = list(pod['volumes'])
+      .map(object)
+      .flatMap((volume) => {
+        const at = mounts.find((mount) => mount['name'] === volume['name'])?.['mountPath'];
+        const secret = volume['secret'];
+        if (secret === undefined) return [];
+        return list(object(secret)['items']).map((item) => `${at}/${String(object(item)['path'])}`);
+      });
+    expect(referred.toSorted()).toEqual(mounted.toSorted());
+  });
+
+  /** The configuration as the pod has it, with its secrets in a folder of ours. */
+  function writtenConfig(): string {
+    const file = join(folder, `${name}.yaml`);
+    const text = String(member(ofKind('ConfigMap'), 'data')['gateway.yaml']);
+    writeFileSync(file, text.replaceAll('/run/secrets/mrtr-gateway', folder));
+    writeFileSync(join(folder, 'key'), `${KEY}\n`);
+    writeFileSync(join(folder, 'redis-url'), 'rediss://user:password@redis:6379/0');
+    return file;
+  }
+
+  function environment(): Record<string, string> {
+    const names = list(gateway['env']).map((variable) => String(object(variable)['name']));
+    return Object.fromEntries(names.map((variable) => [variable, VALUES[variable] ?? '']));
+  }
+
+  function loaded(): Config {
+    return loadConfig(writtenConfig(), environment());
+  }
+});
+
+describe('deploy/kubernetes/replicas.yaml', () => {
+  const policy = parseAllDocuments(textOf('deploy/kubernetes/replicas.yaml'))
+    .map((document) => object(document.toJS()))
+    .find((candidate) => candidate['kind'] === 'NetworkPolicy');
+
+  test('opens each port to those who need it, and to nobody else', () => {
+    const rules = list(member(policy ?? {}, 'spec')['ingress']).map(object);
+    const byPort = rules.map((rule) => [
+      list(rule['ports']).map((port) => object(port)['port']),
+      list(rule['from']).map((peer) => Object.keys(object(peer))),
+    ]);
+    expect(byPort).toEqual([
+      [['mcp'], [['namespaceSelector']]],
+      [['relay'], [['podSelector']]],
+      [['admin'], [['namespaceSelector']]],
+    ]);
+  });
+});
+
+const PROBES = [
+  ['startupProbe', '/healthz'],
+  ['livenessProbe', '/healthz'],
+  ['readinessProbe', '/readyz'],
+] as const;
+
+const VALUES: Readonly<Record<string, string>> = { POD_IP: '10.0.0.7', SEAL_KEY_ID: 'key-1' };
+
+function drainMs({ drain }: Config): number {
+  return drain.delayMs + drain.timeoutMs;
+}
+
+/** What Compose makes of a value whose variables are not set. */
+function composed(value: string): string {
+  return value.replace(/\$\{[A-Z_]+:-([^}]*)\}/g, '$1');
+}
+
+function read(name: string): JsonObject {
+  return object(parse(textOf(name), { merge: true }));
+}
+
+function member(of: JsonObject, ...path: readonly string[]): JsonObject {
+  return path.reduce((parent, name) => object(parent[name]), of);
+}
+
+function object(value: JsonValue | undefined): JsonObject {
+  if (!isJsonObject(value)) throw new Error(`expected a map, got ${JSON.stringify(value)}`);
+  return value;
+}
+
+function list(value: JsonValue | undefined): readonly JsonValue[] {
+  if (!Array.isArray(value)) throw new Error(`expected a list, got ${JSON.stringify(value)}`);
+  return value;
+}
