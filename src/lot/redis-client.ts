@@ -50,21 +50,37 @@ export function createRedis(options: RedisOptions, random: () => number): RedisC
           : { sentinelTLS: common.tls, enableTLSForSentinelMode: true }),
       });
     case 'cluster':
-      return new Cluster([first, ...options.nodes], {
-        lazyConnect: true,
-        enableOfflineQueue: false,
-        clusterRetryStrategy: retryStrategy,
-        slotsRefreshTimeout: options.commandTimeoutMs,
-        // A command whose connection broke may have been carried out: never send it again. The other
-        // delays stay, for answers that say that it was not (ASK, TRYAGAIN, CLUSTERDOWN).
-        retryDelayOnFailover: 0,
-        redisOptions: common,
-        // A certificate is checked against the name that was configured, not against its address.
-        ...(common.tls === undefined
-          ? {}
-          : { dnsLookup: (name: string, found: Found) => found(null, name) }),
-      });
+      return connectingEarly(
+        new Cluster([first, ...options.nodes], {
+          lazyConnect: true,
+          enableOfflineQueue: false,
+          clusterRetryStrategy: retryStrategy,
+          slotsRefreshTimeout: options.commandTimeoutMs,
+          // A command whose connection broke may have been carried out: never send it again. The other
+          // delays stay, for answers that say that it was not (ASK, TRYAGAIN, CLUSTERDOWN).
+          retryDelayOnFailover: 0,
+          redisOptions: common,
+          // A certificate is checked against the name that was configured, not against its address.
+          ...(common.tls === undefined
+            ? {}
+            : { dnsLookup: (name: string, found: Found) => found(null, name) }),
+        }),
+      );
   }
+}
+
+/**
+ * Connects to nodes before they are needed: while a node is being connected to, commands to it fail.
+ * The first command to a node makes the connection and waits for it, so none is made under its nose.
+ */
+function connectingEarly(cluster: Cluster): Cluster {
+  const connect = () => {
+    if (cluster.status !== 'ready') return;
+    for (const node of cluster.nodes()) {
+      if (node.status === 'wait') node.connect().catch(() => {});
+    }
+  };
+  return cluster.on('ready', () => setImmediate(connect)).on('+node', () => setImmediate(connect));
 }
 
 /** In: as for `createRedis`. Out: a client for the URL's node alone, which tries to connect only once. */

@@ -31,6 +31,8 @@ export const RELAY_PATH = '/relay';
 export const RELAY_TOKEN_HEADER = 'mrtr-relay-token';
 /** The other side takes a longer silence for death. */
 export const SIGN_OF_LIFE_MS = 500;
+/** How long a replica that gave us up may take to claim the call. */
+const TAKEOVER_MS = 1_000;
 
 /** The relay's application, for a listener that only replicas can reach. */
 export function createRelayServer(options: RelayServerOptions): FastifyInstance {
@@ -76,7 +78,9 @@ class RelayedLeg implements Leg {
     this.#clock = clock;
     response.once('close', () => {
       this.#timer?.cancel();
-      if (!this.#ended) this.#closed.abort();
+      if (this.#ended) return;
+      // Perhaps we were taken for dead: then the call is about to be claimed elsewhere, and not over.
+      this.#timer = clock.setTimer(TAKEOVER_MS, () => this.#closed.abort());
     });
   }
 

@@ -1,0 +1,254 @@
+/**
+ * What replicas tell each other goes through a store and a network that fail in part: a failover, a
+ * Cluster, replies that get lost, replicas that do not reach each other. A call still has its effect
+ * once, and what the fleet keeps of it is small and goes by itself.
+ */
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { Redis } from 'ioredis';
+import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/clock.ts';
+import { createRedisDirectory } from '../../src/lot/redis-directory.ts';
+import { sealOutcome } from '../../src/lot/sealed-outcome.ts';
+import { callId } from '../../src/protocol/ids.ts';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  reasonOf,
+  redisServer,
+  replica,
+  replicas,
+  slowGreeter,
+  stopAfterTest,
+  text,
+} from '../fixtures/fault-ground.ts';
+import type { GatewayProcess, GatewayProcessOptions } from '../fixtures/gateway-process.ts';
+import type { LegacyServer } from '../fixtures/legacy-server.ts';
+import { callTool } from '../fixtures/modern-client.ts';
+import { freePort } from '../fixtures/processes.ts';
+import { overseer, redisCluster, sentinelGroup } from '../fixtures/redis-fleet.ts';
+import { redisAvailable } from '../fixtures/redis.ts';
+import { Severable } from '../fixtures/severable.ts';
+
+describe.skipIf(!redisAvailable)('a store of several servers', () => {
+  test('that fails over while calls are parked loses none: here, relayed or taken up', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const store = await sentinelGroup();
+    const [one, other] = await replicas(legacy, 2, { config: store.config });
+    const [here, relayed, takenUp] = [
+      await callTool(one.url, 'greet'),
+      await callTool(one.url, 'greet'),
+      await callTool(one.url, 'greet'),
+    ];
+    const promoted = await store.failOver();
+    expect(text(await callTool(one.url, 'greet', answersOf(here, 'Ada')))).toBe('Hello Ada');
+    expect(text(await callTool(other.url, 'greet', answersOf(relayed, 'Eve')))).toBe('Hello Eve');
+    await connectedTo(promoted, 2);
+    await one.kill();
+    expect(text(await callTool(other.url, 'greet', answersOf(takenUp, 'Zoe')))).toBe('Hello Zoe');
+    expect([other.rungs(), effects]).toEqual([
+      ['relay', 'reattach'],
+      ['Ada', 'Eve', 'Zoe'],
+    ]);
+    expect(await promoted.keys('mrtr:*:claim')).toHaveLength(1);
+  });
+
+  test('that is a Cluster serves calls on every node of it: claimed once, repeated, and gone by themselves', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const { nodes, config } = await redisCluster();
+    const [one, other, third] = await replicas(legacy, 3, { config });
+    const names = Array.from({ length: 16 }, (_, index) => `caller ${index}`);
+    const asked = await Promise.all(names.map(() => callTool(one.url, 'greet')));
+    await one.kill();
+    const retry = (gateway: GatewayProcess) =>
+      Promise.all(
+        asked.map((each, index) =>
+          callTool(gateway.url, 'greet', answersOf(each, names[index] ?? '')),
+        ),
+      );
+    const done = await Promise.all([retry(other), retry(third)]);
+    const expected = names.map((name) => `Hello ${name}`);
+    expect(done.map((answers) => answers.map(text))).toEqual([expected, expected]);
+    expect(effects.toSorted()).toEqual(names.toSorted());
+    const clients = nodes.map(overseer);
+    const claims = await Promise.all(clients.map((client) => client.keys('mrtr:*:claim')));
+    expect(claims.flat()).toHaveLength(names.length);
+    expect(claims.filter((keys) => keys.length > 0).length).toBeGreaterThan(1);
+    for (const client of clients) expect(await endless(client)).toEqual([]);
+  });
+});
+
+describe.skipIf(!redisAvailable)('what the store holds', () => {
+  test('of calls that are parked is nothing: only their owners show that they live', async () => {
+    const { tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const redis = await redisServer();
+    const [one] = await replicas(legacy, 1, { redis: redis.url });
+    await Promise.all(Array.from({ length: 30 }, () => callTool(one.url, 'greet')));
+    const keys = await overseer(redis).keys('*');
+    expect(keys).toEqual([expect.stringMatching(/:lease$/)]);
+  });
+
+  test('of ten thousand calls is little more than their outcomes, and goes by itself', async () => {
+    const redis = await redisServer();
+    const directory = createRedisDirectory({
+      redis: { mode: 'single', url: redis.url, connectTimeoutMs: 5_000, commandTimeoutMs: 5_000 },
+      audience: 'fleet',
+      owner: { id: 'one', boot: randomUUID(), address: 'http://10.0.0.1:8081' },
+      clock: systemClock,
+      random: Math.random,
+    });
+    stopAfterTest(() => directory.close());
+    await directory.start(10_000);
+    const answer = { kind: 'result', result: { content: 'x'.repeat(1_000) } } as const;
+    const retry = { round: 1, answersDigest: 'd'.repeat(43), answer };
+    let sealedBytes = 0;
+    const keep = async () => {
+      const call = callId(randomBytes(16).toString('base64url'));
+      const sealed = sealOutcome(randomBytes(32), call, retry);
+      sealedBytes = sealed.byteLength;
+      await directory.claim(call, 60_000);
+      await directory.keepOutcome(call, sealed, 60_000);
+    };
+    for (let left = 10_000; left > 0; left -= 500)
+      await Promise.all(Array.from({ length: 500 }, keep));
+    const store = overseer(redis);
+    const keys = await store.keys('mrtr:*');
+    expect(keys).toHaveLength(3 * 10_000 + 1);
+    const looks = store.pipeline();
+    for (const key of keys) looks.pttl(key).memory('USAGE', key);
+    const replies = ((await looks.exec()) ?? []).map(([, reply]) => Number(reply));
+    expect(Math.min(...replies), 'no key stays for ever').toBeGreaterThan(0);
+    const bytes = replies.filter((_, index) => index % 2 === 1).reduce((sum, each) => sum + each);
+    // Beside the outcome: a claim, its epoch, and what three keys take by themselves.
+    expect(bytes / 10_000).toBeLessThan(1.3 * sealedBytes + 800);
+  });
+});
+
+describe.skipIf(!redisAvailable)('a claim whose reply got lost', () => {
+  test('is still that of the replica that made it, which goes on with the call later', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const redis = await redisServer();
+    const way = await wayTo(redis.port);
+    const [one, third] = await replicas(legacy, 2, { redis: redis.url });
+    const claimer = await replica(legacy, { redis: new URL(`redis://127.0.0.1:${way.port}`) });
+    const asked = await callTool(one.url, 'greet');
+    const answers = answersOf(asked, 'Ada');
+    await one.kill();
+    const store = overseer(redis);
+    way.watch((chunk) => {
+      if (/\beval\b/i.test(chunk.toString())) way.cut('back');
+    });
+    const unsure = await callTool(claimer.url, 'greet', answers);
+    expect(reasonOf(unsure)).toBe('coordination_unavailable');
+    expect(effects).toEqual([]);
+    const [claim = ''] = await store.keys('mrtr:*:claim');
+    const made = (await store.get(claim)) ?? '{}';
+    // Its signs of life get through as well, though it does not know.
+    const { boot } = JSON.parse(made).owner;
+    await store.set(`mrtr:fault-tests:{${boot}}:lease`, 'alive', 'PX', 60_000);
+    const refused = await callTool(third.url, 'greet', answers);
+    expect(reasonOf(refused)).toBe('coordination_unavailable');
+    way.watch(() => {});
+    way.mend();
+    await claimer.saw('directory.up', 2);
+    expect(text(await callTool(claimer.url, 'greet', answers))).toBe('Hello Ada');
+    expect(await store.get(claim), 'under the same epoch').toBe(made);
+    expect(effects).toEqual(['Ada']);
+  });
+});
+
+describe.skipIf(!redisAvailable)('replicas that do not reach each other, but the store', () => {
+  test('serve a retry all the same, and its owner leaves the call alone', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const { url: redis } = await redisServer();
+    const { owner, way } = await reachableBy(legacy, { redis });
+    const other = await replica(legacy, { redis });
+    const asked = await callTool(owner.url, 'greet');
+    const answers = answersOf(asked, 'Ada');
+    way.cut();
+    expect(text(await callTool(other.url, 'greet', answers))).toBe('Hello Ada');
+    expect(other.rungs()).toEqual(['reattach']);
+    expect(text(await callTool(owner.url, 'greet', answers))).toBe('Hello Ada');
+    expect(legacy.methods()).not.toContain('notifications/cancelled');
+    expect(effects).toEqual(['Ada']);
+  });
+
+  test('in one direction only: an outcome that could not be brought back is found in the store', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const { url: redis } = await redisServer();
+    const { owner, way } = await reachableBy(legacy, { redis });
+    const other = await replica(legacy, { redis });
+    const asked = await callTool(owner.url, 'greet');
+    way.cut('back');
+    expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+    expect(effects).toEqual(['Ada']);
+    expect(legacy.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
+  });
+
+  test('in one direction only: a call at work is taken up, and its owner does not cancel it', async () => {
+    const { effects, tools, finish } = slowGreeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const { url: redis } = await redisServer();
+    const { owner, way } = await reachableBy(legacy, { redis });
+    const other = await replica(legacy, { redis });
+    const asked = await callTool(owner.url, 'greet');
+    way.cut('back');
+    const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+    await other.saw('call.resumed');
+    finish();
+    expect(text(await retried)).toBe('Hello Ada');
+    expect((await owner.saw('call.ended'))[0]?.['end']).toBe('left');
+    expect(legacy.methods()).not.toContain('notifications/cancelled');
+    expect(effects).toEqual(['Ada']);
+  });
+});
+
+test('replicas that do not reach each other and share no store have the effect once', async () => {
+  const { effects, tools } = greeter();
+  const legacy = await legacyServer({ tools, keepsEvents: true });
+  const { owner, way } = await reachableBy(legacy);
+  const other = await replica(legacy);
+  const asked = await callTool(owner.url, 'greet');
+  const answers = answersOf(asked, 'Ada');
+  way.cut();
+  const done = await Promise.all([owner, other].map(({ url }) => callTool(url, 'greet', answers)));
+  expect(done.map(text)).toContain('Hello Ada');
+  expect(effects).toEqual(['Ada']);
+});
+
+/** An owner, and the way by which the others reach it. */
+async function reachableBy(
+  legacy: LegacyServer,
+  options: Partial<GatewayProcessOptions> = {},
+): Promise<{ owner: GatewayProcess; way: Severable }> {
+  const port = await freePort();
+  const way = await wayTo(port);
+  const advertise = `http://127.0.0.1:${way.port}`;
+  const relay = { listen: `127.0.0.1:${port}`, advertise };
+  return { owner: await replica(legacy, { ...options, config: { relay } }), way };
+}
+
+async function wayTo(port: number): Promise<Severable> {
+  const way = await Severable.to({ host: '127.0.0.1', port });
+  stopAfterTest(() => way.stop());
+  return way;
+}
+
+/** Resolves when so many gateways have a connection to the server. */
+async function connectedTo(redis: Redis, gateways: number): Promise<void> {
+  const list = async () => String(await redis.client('LIST')).match(/ name=mrtr-gateway /g)?.length;
+  await expect.poll(list, { timeout: 20_000, interval: 20 }).toBeGreaterThanOrEqual(gateways);
+}
+
+/** The keys that would stay for ever. */
+async function endless(redis: Redis): Promise<string[]> {
+  const keys = await redis.keys('*');
+  const lives = await Promise.all(keys.map((key) => redis.pttl(key)));
+  return keys.filter((_, index) => (lives[index] ?? -1) < 0);
+}
