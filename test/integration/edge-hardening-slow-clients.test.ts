@@ -235,7 +235,7 @@ describe.each(WAYS)('a client that %s the connection', (_way, leave) => {
     const field = await ground({ edge: { commitAfterMs: 10 } }, () => {});
     const { client, server } = await openBoth(field.url);
     client.write(rawCall({ tool: 'slow' }));
-    await once(client, 'data');
+    await Promise.all([once(client, 'data'), field.upstream.saw(isCall)]);
     leave(client);
     await Promise.all([closed(server), field.upstream.saw(isCancelled)]);
     await expectIdle(field);
