@@ -1,0 +1,221 @@
+/**
+ * Attacks from every side that the gateway has, end to end: callers that share a gateway, strangers at
+ * the relay's port, a store that somebody else writes to, and what lands in places that others read.
+ */
+import { createHash } from 'node:crypto';
+import { Redis } from 'ioredis';
+import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/clock.ts';
+import { isRelayToken, sealRelayToken } from '../../src/relay/relay-token.ts';
+import { createKeyRing } from '../../src/seal/key-ring.ts';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  reasonOf,
+  redisServer,
+  replicas,
+  stateOf,
+  stopAfterTest,
+  text,
+} from '../fixtures/fault-ground.ts';
+import { askName, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
+import { callTool, send } from '../fixtures/modern-client.ts';
+import { redisAvailable } from '../fixtures/redis.ts';
+
+const IDENTITY = {
+  identity: { source: 'header', header: 'x-user' },
+};
+
+describe('callers that share a gateway', () => {
+  test('get only their own, though all their ids and tokens are alike', async () => {
+    const tools: LegacyServerOptions['tools'] = {
+      work: async (call) => {
+        const name = await askName(call);
+        const progressToken = call.extra._meta?.progressToken ?? 0;
+        await call.extra.sendNotification({
+          method: 'notifications/progress',
+          params: { progressToken, progress: 1, message: name },
+        });
+        return name;
+      },
+    };
+    const [gateway] = await replicas(await legacyServer({ tools }), 1);
+    const names = Array.from({ length: 40 }, (_, index) => `caller ${index}`);
+    const done = await Promise.all(
+      names.map(async (name, index) => {
+        const headers = { authorization: `Bearer ${index % 2}` };
+        const alike = { id: 1, meta: { progressToken: 'p' }, headers };
+        const asked = await callTool(gateway.url, 'work', {}, alike);
+        return callTool(gateway.url, 'work', answersOf(asked, name), alike);
+      }),
+    );
+    expect(done.map(text)).toEqual(names);
+    expect(done.map(({ notifications }) => notifications.map((one) => one.params.message))).toEqual(
+      names.map((name) => [name]),
+    );
+  });
+
+  test.for([
+    ['another user', { 'x-user': 'Eve' }, -32602],
+    ['nobody', {}, -32600],
+  ] as const)('cannot use a pointer as %s', async ([, headers, code]) => {
+    const { effects, tools } = greeter();
+    const [gateway] = await replicas(await legacyServer({ tools }), 1, { config: IDENTITY });
+    const own = { headers: { 'x-user': 'Ada' } };
+    const asked = await callTool(gateway.url, 'greet', {}, own);
+    const stolen = await callTool(gateway.url, 'greet', answersOf(asked, 'Mallory'), { headers });
+    expect(stolen.response.error.code).toBe(code);
+    expect(effects).toEqual([]);
+    const done = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'), own);
+    expect(text(done)).toBe('Hello Ada');
+  });
+});
+
+describe('the port of the relay', () => {
+  test('takes nothing from strangers, and serves nothing else', async () => {
+    const [gateway] = await replicas(await legacyServer({ tools: greeter().tools }), 1);
+    const relay = String((await gateway.saw('relay.listening'))[0]?.['url']);
+    const body = Buffer.from('{}');
+    for (const given of [undefined, '', 'a..b.c.d', await token('another process', body)]) {
+      const headers = { ...(given === undefined ? {} : { 'mrtr-relay-token': given }) };
+      const answer = await fetch(new URL('/relay', relay), { method: 'POST', headers, body });
+      expect([answer.status, await answer.text()]).toEqual([421, '']);
+    }
+    for (const path of ['/mcp', '/metrics', '/healthz', '/']) {
+      expect((await fetch(new URL(path, relay))).status).toBe(404);
+    }
+  });
+
+  const body = Buffer.from('{}');
+  test.for<[string, () => Promise<unknown>, boolean]>([
+    ['for this process, this body and now opens', () => token('one', body), true],
+    ['for another process does not', () => token('another', body), false],
+    ['for another body does not', () => token('one', Buffer.from('{"a":1}')), false],
+    ['of an hour ago does not', () => token('one', body, 3_600_000), false],
+    ['of an hour ahead does not', () => token('one', body, -3_600_000), false],
+    ['of another fleet does not', () => token('one', body, 0, 8), false],
+    ['that is none does not', async () => ['a', 'b'], false],
+  ])('a token %s', async ([, make, opens]) => {
+    expect(await isRelayToken(await ring(), await make(), 'one', body, systemClock)).toBe(opens);
+  });
+});
+
+test('what is for the operator is not served to clients', async () => {
+  const [gateway] = await replicas(await legacyServer({ tools: greeter().tools }), 1);
+  for (const path of ['/metrics', '/readyz', '/healthz', '/drain']) {
+    for (const method of ['GET', 'POST']) {
+      const answer = await fetch(new URL(path, gateway.url), { method });
+      expect(await answer.text()).not.toContain('mrtr_gateway');
+      expect(answer.status, `${method} ${path}`).toBeGreaterThanOrEqual(400);
+    }
+  }
+});
+
+test('names that clients make up do not become metrics', async () => {
+  const [gateway] = await replicas(await legacyServer({ tools: greeter().tools }), 1);
+  const series = async () =>
+    (await (await fetch(`${gateway.adminUrl}/metrics`)).text()).split('\n');
+  await callTool(gateway.url, 'unknown');
+  await send(gateway.url, 'made/up');
+  const before = (await series()).length;
+  for (let index = 0; index < 50; index += 1) {
+    await callTool(gateway.url, `unknown-${index}`);
+    await send(gateway.url, `made/up-${index}`);
+  }
+  const after = await series();
+  expect(after.length - before, 'it does not grow with the names').toBeLessThan(50);
+  expect(after.filter((line) => /unknown-|made\/up/.test(line))).toEqual([]);
+});
+
+test('patterns of a server are not matched here, however long that would take', async () => {
+  const tools: LegacyServerOptions['tools'] = {
+    ask: async ({ server }) => {
+      const requestedSchema = {
+        type: 'object' as const,
+        properties: { name: { type: 'string' as const, pattern: '^(a+)+$' } },
+      };
+      const asked = await server.request(
+        { method: 'elicitation/create', params: { message: 'Name?', requestedSchema } },
+        (await import('@modelcontextprotocol/sdk/types.js')).ElicitResultSchema,
+      );
+      return asked.action;
+    },
+  };
+  const [gateway] = await replicas(await legacyServer({ tools }), 1);
+  const asked = await callTool(gateway.url, 'ask');
+  const done = await callTool(gateway.url, 'ask', answersOf(asked, `${'a'.repeat(60)}!`));
+  expect(text(done)).toBe('accept');
+});
+
+describe.skipIf(!redisAvailable)('a store that somebody else writes to', () => {
+  test.for<[string, string]>([
+    ['no JSON', 'garbage'],
+    ['a name of all objects', '{"__proto__":{"epoch":1},"constructor":{"prototype":{}}}'],
+    ['a megabyte', 'x'.repeat(1_048_576)],
+  ])('with %s in every key makes for a clear error, and others are served', async ([, value]) => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const { url } = await redisServer();
+    const [one, other] = await replicas(legacy, 2, { redis: url });
+    const asked = await callTool(one.url, 'greet');
+    const call = String(one.named('call.started')[0]?.['call']);
+    await one.kill();
+    const redis = new Redis(url.href);
+    stopAfterTest(async () => redis.disconnect());
+    for (const kind of ['claim', 'epoch', 'outcome']) {
+      await redis.set(`mrtr:fault-tests:{${call}}:${kind}`, value);
+    }
+    const refused = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+    expect(reasonOf(refused)).toBe('coordination_unavailable');
+    expect(effects).toEqual([]);
+    const next = await callTool(other.url, 'greet');
+    expect(text(await callTool(other.url, 'greet', answersOf(next, 'Eve')))).toBe('Hello Eve');
+    expect(other.named('edge.failed')).toEqual([]);
+  });
+
+  test('finds no credential, answer or argument in it, and neither does who reads the log', async () => {
+    const secrets = ['canary-token', 'canary-answer', 'canary-argument'] as const;
+    const [credential, answer, argument] = secrets;
+    const { tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const { url } = await redisServer();
+    const config = { log: { level: 'trace', format: 'json' } };
+    const [one, other] = await replicas(legacy, 2, { redis: url, config });
+    const headers = { authorization: `Bearer ${credential}` };
+    const args = { arguments: { for: argument } };
+    const [first, second] = [
+      await callTool(one.url, 'greet', args, { headers }),
+      await callTool(one.url, 'greet', args, { headers }),
+    ];
+    const retry = (asked: typeof first) => ({ ...args, ...answersOf(asked, answer) });
+    expect(text(await callTool(other.url, 'greet', retry(first), { headers }))).toMatch(answer);
+    await one.kill();
+    expect(text(await callTool(other.url, 'greet', retry(second), { headers }))).toMatch(answer);
+    const redis = new Redis(url.href);
+    stopAfterTest(async () => redis.disconnect());
+    const keys = await redis.keys('*');
+    const values = await Promise.all(keys.map((key) => redis.getBuffer(key)));
+    const stored = [...keys, ...values.map((value) => value?.toString('latin1'))].join('\n');
+    const sessions = legacy.received.map(({ session }) => session ?? '').filter((id) => id !== '');
+    const logged = JSON.stringify([...one.lines(), ...other.lines()]);
+    for (const secret of [...secrets, ...sessions, stateOf(first), hash(credential)]) {
+      expect(stored).not.toContain(secret);
+      expect(logged).not.toContain(secret);
+    }
+    for (const id of sessions) expect(JSON.stringify([first, second])).not.toContain(id);
+  });
+});
+
+function hash(secret: string): string {
+  return createHash('sha256').update(`Bearer ${secret}`).digest('base64url');
+}
+
+function ring(byte = 7) {
+  return createKeyRing([{ kid: 'test', secret: Buffer.alloc(32, byte) }], 'relay');
+}
+
+/** A relay token as a replica with the fleet's key, or another, made it a while ago. */
+async function token(boot: string, body: Buffer, agoMs = 0, byte = 7): Promise<string> {
+  return sealRelayToken(await ring(byte), boot, body, { now: () => systemClock.now() - agoMs });
+}
