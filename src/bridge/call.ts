@@ -206,8 +206,11 @@ export class Call {
         if (leg !== undefined) void this.#server.post(leg, effect.requests);
         return;
       }
-      case 'callAgain':
-        return void this.#server.launchAgain();
+      case 'callAgain': {
+        const leg = this.#client.leg(effect.leg);
+        if (leg !== undefined) void this.#server.launchAgain(leg);
+        return;
+      }
       case 'closeOut':
         return this.#server.closeOut(effect.requests);
       case 'cancelUpstream':

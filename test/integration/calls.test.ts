@@ -808,6 +808,27 @@ describe('error -32042', () => {
     expect(again.session).toBe(first.session);
   });
 
+  test('makes the call anew with the credentials of the request that came back', async () => {
+    const { paid, tools } = payment();
+    const tokens: unknown[] = [];
+    const pay: Tool = (call) => {
+      tokens.push(call.extra.requestInfo?.headers['authorization']);
+      return tools.pay(call);
+    };
+    const identity = { source: 'header', header: 'x-user' } as const;
+    const options = { identity, questions: { urlVisitWaitMs: 0 } };
+    const { url } = await start({ tools: { pay } }, options);
+    const as = (token: string) => ({
+      headers: { 'x-user': 'ada', authorization: `Bearer ${token}` },
+    });
+    const asked = await callTool(url, 'pay', {}, as('first'));
+    paid.yet = true;
+    const { requestState } = asked.response.result;
+    const retry = { requestState, inputResponses: { 'elicitation-1': { action: 'accept' } } };
+    expect(text(await callTool(url, 'pay', retry, as('refreshed')))).toBe('paid');
+    expect(tokens).toEqual(['Bearer first', 'Bearer refreshed']);
+  });
+
   test('is tried again after a while when the server says nothing of the visit', async () => {
     const { paid, tools } = payment();
     const { url } = await start({ tools }, { questions: { urlVisitWaitMs: 20 } });

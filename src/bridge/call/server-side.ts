@@ -83,9 +83,10 @@ export class ServerSide {
     void this.#parts.exchange.takeUp(resume, this.#listener);
   }
 
-  /** The URLs were visited: the call is made again, in the same session while it lives. */
-  async launchAgain(): Promise<void> {
+  /** The URLs were visited: the call is made again for this leg, in the same session while it lives. */
+  async launchAgain({ request }: AttachedLeg): Promise<void> {
     const { machine, exchange, context } = this.#parts;
+    exchange.request = request;
     const { session } = exchange;
     if (session !== null && !session.dead) {
       await session.urlsVisited(this.#visiting, context.urlVisitWaitMs);
