@@ -99,7 +99,7 @@ export class Call {
     call.#rounds.pointed = true;
     call.#begin(adopt(round, open, context.limits));
     const answer = call.retry(round, request, leg);
-    call.#server.takeUp(continuation.resume);
+    call.#server.takeUp(continuation.resume, open);
     return { call, answer };
   }
 

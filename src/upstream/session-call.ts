@@ -10,6 +10,8 @@ import type { ExchangeListener } from './session-exchange.ts';
 export class SessionCall {
   readonly #patience: Patience;
   readonly #askedOf = new Map<ServerRequestId, ExchangeListener>();
+  /** Every question of the call so far: a stream that is read on may bring one once more. */
+  readonly #heard = new Set<ServerRequestId>();
   #current: { readonly id: UpstreamRequestId; readonly listener: ExchangeListener } | null = null;
 
   constructor(patience: Patience) {
@@ -30,8 +32,17 @@ export class SessionCall {
     return this.#current?.id === id ? this.#current.listener : null;
   }
 
-  begin(id: UpstreamRequestId, listener: ExchangeListener): void {
+  /** @param open questions that the server asked before, and waits for */
+  begin(
+    id: UpstreamRequestId,
+    listener: ExchangeListener,
+    open: readonly ServerRequestId[] = [],
+  ): void {
     this.#current = { id, listener };
+    for (const question of open) {
+      this.#askedOf.set(question, listener);
+      this.#heard.add(question);
+    }
   }
 
   /** Ends the call with this id, if it is the one that the session carries; gives who listened to it. */
@@ -40,12 +51,16 @@ export class SessionCall {
     if (listener === null) return null;
     this.#current = null;
     this.#askedOf.clear();
+    this.#heard.clear();
     this.#patience.stop();
     return listener;
   }
 
   /** The server asks a question of the call. */
   asked(listener: ExchangeListener, id: ServerRequestId, method: string, params: JsonObject): void {
+    // No id comes twice in a session (basic, "Requests"): it is the question that we have.
+    if (this.#heard.has(id)) return;
+    this.#heard.add(id);
     this.#askedOf.set(id, listener);
     this.#patience.asked(id, params);
     listener.asked(id, method, params);

@@ -139,14 +139,18 @@ export class Session {
     return this.#exchangeOf(id, this.#wire.begin(id, method, params(id), headers));
   }
 
-  /** Takes up a call that was started elsewhere. What becomes of it is told to the listener. */
+  /**
+   * Takes up a call that was started elsewhere. What becomes of it is told to the listener.
+   * @param open questions that the server asked in it, and waits for
+   */
   resumeCall(
     id: UpstreamRequestId,
     point: StreamPoint,
     listener: ExchangeListener,
     headers: CallerHeaders,
+    open: readonly ServerRequestId[] = [],
   ): Exchange {
-    this.#wire.call.begin(id, listener);
+    this.#wire.call.begin(id, listener, open);
     this.#wire.headers = headers;
     this.#wire.transport.resume(id, point, headers);
     return this.#exchangeOf(id, Promise.resolve());

@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
 import { EMPTY_PROFILE, type ClientProfile } from '../../src/protocol/client-profile.ts';
-import { serverRequestId } from '../../src/protocol/ids.ts';
+import { serverRequestId, sessionId, upstreamRequestId } from '../../src/protocol/ids.ts';
 import type { JsonRpcReply } from '../../src/protocol/json-rpc.ts';
 import { HttpClient } from '../../src/upstream/http-client.ts';
 import type { Session } from '../../src/upstream/session.ts';
@@ -326,6 +326,71 @@ describe('a stream that ends too early', () => {
     const { heard } = call(await open(upstreamOf(server)));
     await heard.until('replied');
     expect(heard.events.map(([name]) => name)).toEqual(['interrupted', 'resumed', 'replied']);
+  });
+
+  test('that brings a question once more, when it is resumed, asks it once', async () => {
+    let callId: unknown;
+    const question = { jsonrpc: '2.0', id: 'q', method: 'roots/list' };
+    const server = await legacyServer(
+      (received, response) => {
+        callId = received.body.id;
+        const stream = eventStream(response);
+        stream.send(question, 'e1');
+        stream.end();
+      },
+      {
+        onGet: (received, response) => {
+          const stream = eventStream(response);
+          if (received.headers['last-event-id'] !== 'e1') return;
+          stream.send(question, 'e1');
+          stream.send(reply(callId), 'e2');
+          stream.end();
+        },
+      },
+    );
+    const { heard } = call(await open(upstreamOf(server)));
+    await heard.until('replied');
+    expect(heard.events.map(([name]) => name)).toEqual([
+      'asked',
+      'interrupted',
+      'resumed',
+      'replied',
+    ]);
+  });
+
+  test('that is taken up from elsewhere asks what is new, and tells what is withdrawn', async () => {
+    const again = { jsonrpc: '2.0', id: 'old', method: 'roots/list' };
+    const withdrawal = {
+      jsonrpc: '2.0',
+      method: 'notifications/cancelled',
+      params: { requestId: 'old' },
+    };
+    const server = await legacyServer(() => {}, {
+      onGet: (received, response) => {
+        const stream = eventStream(response);
+        if (received.headers['last-event-id'] !== 'e1') return;
+        stream.send(again, 'e2');
+        stream.send(withdrawal, 'e3');
+        stream.send({ ...again, id: 'new' }, 'e4');
+        stream.send(reply(7), 'e5');
+      },
+    });
+    const upstream = upstreamOf(server);
+    const owner = { profile: ASKING, clientInfo: null, headers: {} };
+    const session = await upstream.adoptSession(owner, '2025-11-25');
+    closers.push(() => session.close());
+    const heard = new Heard();
+    const point = {
+      sessionId: sessionId('session-1'),
+      revision: '2025-11-25',
+      lastEventId: 'e1',
+    } as const;
+    session.resumeCall(upstreamRequestId(7), point, heard, {}, [serverRequestId('old')]);
+    await heard.until('replied');
+    expect(heard.events.slice(1, 3)).toEqual([
+      ['withdrawn', 'old'],
+      ['asked', 'new', 'roots/list'],
+    ]);
   });
 
   test('is lost when the server no longer knows it', async () => {

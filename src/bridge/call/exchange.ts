@@ -92,8 +92,12 @@ export class CallExchange {
     }
   }
 
-  /** Reads on where another replica stopped. */
-  async takeUp(resume: ResumePoint, listener: ExchangeListener): Promise<void> {
+  /** Reads on where another replica stopped, with these questions still open. */
+  async takeUp(
+    resume: ResumePoint,
+    open: readonly ServerRequestId[],
+    listener: ExchangeListener,
+  ): Promise<void> {
     const isCurrent = this.#next();
     const { headers } = this.request.caller;
     try {
@@ -105,7 +109,8 @@ export class CallExchange {
       // A question without a relation to its call is dropped while there is no stream for it.
       const resumed = () => void session.openStandaloneStream(headers).then(hearing.resumed);
       const { upstreamId } = resume;
-      this.#exchange = session.resumeCall(upstreamId, resume, { ...hearing, resumed }, headers);
+      const heard = { ...hearing, resumed };
+      this.#exchange = session.resumeCall(upstreamId, resume, heard, headers, open);
     } catch (error) {
       if (isCurrent()) listener.lost(asUpstreamFailure(error, true));
     }

@@ -78,9 +78,10 @@ export class ServerSide {
     void this.#parts.exchange.send(freshSession, this.#listener);
   }
 
-  /** Reads on where another replica stopped. */
-  takeUp(resume: ResumePoint): void {
-    void this.#parts.exchange.takeUp(resume, this.#listener);
+  /** Reads on where another replica stopped, with these questions still open. */
+  takeUp(resume: ResumePoint, open: readonly OpenRequest[]): void {
+    const ids = open.flatMap(({ id }) => (id === null ? [] : [id]));
+    void this.#parts.exchange.takeUp(resume, ids, this.#listener);
   }
 
   /** The URLs were visited: the call is made again for this leg, in the same session while it lives. */
