@@ -94,6 +94,7 @@ function releaseNotes(release: Advice['releaseWhenResumable'], findings: Finding
     case 'possible':
       return [
         'parking.release: when-resumable is possible: a call that waits for a human then takes no connection.',
+        'Whether the server also writes what is new to a stream that was taken up only a call can show; where it does not, results come some 5 seconds late.',
       ];
     case 'unproven':
       return [

@@ -16,6 +16,7 @@ import { readMessage, type JsonRpcErrorObject, type JsonRpcReply } from '../prot
 import type { LegacyRevision } from '../protocol/revisions.ts';
 import { readEventStream } from './event-stream.ts';
 import { parseJson, type HttpAnswer, type HttpClient } from './http-client.ts';
+import { Silence } from './silence.ts';
 import type {
   CallerHeaders,
   MessageSource,
@@ -42,8 +43,16 @@ interface OpenStream {
   headers: CallerHeaders;
   lastEventId: string | undefined;
   retryMs: number | undefined;
+  /** Of a request's stream that was taken up, on which the server may be mute from there on. */
+  silence: Silence | null;
   /** The response has come; whatever the stream still does is of no interest. */
   finished: boolean;
+}
+
+/** What ended a connection: a failure, or its ordinary end, or we did, as nothing was said on it. */
+interface StreamEnd {
+  readonly failure: UpstreamFailure | null;
+  readonly silent: boolean;
 }
 
 export class StreamableHttpTransport implements Transport {
@@ -106,6 +115,8 @@ export class StreamableHttpTransport implements Transport {
 
   async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
     await this.#postAndDiscard({ jsonrpc: '2.0', id, ...reply } as JsonObject, headers);
+    // The server goes on from here, so there will soon be something to hear.
+    for (const { silence } of this.#streams.values()) silence?.broken();
   }
 
   async openStandaloneStream(headers: CallerHeaders, wait?: 'once'): Promise<boolean> {
@@ -129,6 +140,7 @@ export class StreamableHttpTransport implements Transport {
     this.#revision = point.revision;
     const stream = newStream({ stream: 'request', id }, headers);
     stream.lastEventId = point.lastEventId;
+    stream.silence = new Silence(this.#clock);
     this.#streams.set(id, stream);
     this.#resume(stream, 0).then(
       (answer) => {
@@ -219,26 +231,33 @@ export class StreamableHttpTransport implements Transport {
   async #pump(id: UpstreamRequestId, stream: OpenStream, first: HttpAnswer): Promise<void> {
     let answer = first;
     for (;;) {
-      const failure = await this.#read(stream, answer);
+      const { failure, silent } = await this.#read(stream, answer);
       if (stream.finished) break;
       if (stream.lastEventId === undefined || failure?.code === 'upstream_protocol_error') {
         this.#listener.lost(id, failure ?? noResponse('the event stream'));
         break;
       }
-      this.#listener.interrupted(id);
+      // A stream that we leave ourselves, to look whether there is more, is not a broken one.
+      if (!silent) this.#listener.interrupted(id);
+      stream.silence ??= new Silence(this.#clock);
       try {
-        answer = await this.#resume(stream);
+        answer = await this.#resume(stream, silent ? 0 : undefined);
       } catch (error) {
         if (!stream.finished) this.#listener.lost(id, asUpstreamFailure(error, true));
         break;
       }
-      this.#listener.resumed(id);
+      if (!silent) this.#listener.resumed(id);
     }
     this.#streams.delete(id);
   }
 
-  /** Reads one connection of a stream; gives back what ended it, or `null` for an ordinary end. */
-  async #read(stream: OpenStream, answer: HttpAnswer): Promise<UpstreamFailure | null> {
+  /** Reads one connection of a stream to its end, or until the silence on it has lasted too long. */
+  async #read(stream: OpenStream, answer: HttpAnswer): Promise<StreamEnd> {
+    let silent = false;
+    stream.silence?.listen(() => {
+      silent = true;
+      answer.body.destroy();
+    });
     const linger = { timer: null as ReturnType<Clock['setTimer']> | null };
     try {
       await readEventStream(answer.body, this.#http.maxEventBytes, {
@@ -251,6 +270,7 @@ export class StreamableHttpTransport implements Transport {
             stream.lastEventId = HEADER_TEXT.test(event.id) ? event.id : undefined;
           }
           if (event.event !== 'message' || event.data === '') return;
+          stream.silence?.broken();
           this.#dispatch(stream, parseJson(event.data));
           if (stream.finished) {
             // A server that has answered ends the stream; one that does not is not waited for.
@@ -258,12 +278,13 @@ export class StreamableHttpTransport implements Transport {
           }
         },
       });
-      return null;
+      return { failure: null, silent };
     } catch (error) {
       answer.body.on('error', () => {}).destroy();
-      return asUpstreamFailure(error, true);
+      return { failure: silent ? null : asUpstreamFailure(error, true), silent };
     } finally {
       linger.timer?.cancel();
+      stream.silence?.stop();
     }
   }
 
@@ -404,6 +425,7 @@ function newStream(source: MessageSource, headers: CallerHeaders): OpenStream {
     abort: new AbortController(),
     lastEventId: undefined,
     retryMs: undefined,
+    silence: null,
     finished: false,
   };
 }

@@ -1,15 +1,9 @@
 /** Sessions with legacy servers that behave in every way that was seen or must be feared. */
 import { gzipSync } from 'node:zlib';
-import { afterEach, describe, expect, test } from 'vitest';
-import { systemClock } from '../../src/clock.ts';
-import { EMPTY_PROFILE, type ClientProfile } from '../../src/protocol/client-profile.ts';
+import { describe, expect, test } from 'vitest';
+import { EMPTY_PROFILE } from '../../src/protocol/client-profile.ts';
 import { serverRequestId, sessionId, upstreamRequestId } from '../../src/protocol/ids.ts';
-import type { JsonRpcReply } from '../../src/protocol/json-rpc.ts';
 import { HttpClient } from '../../src/upstream/http-client.ts';
-import type { Session } from '../../src/upstream/session.ts';
-import type { Exchange, ExchangeListener } from '../../src/upstream/session-exchange.ts';
-import { Upstream, type UpstreamOptions } from '../../src/upstream/upstream.ts';
-import type { UpstreamFailure } from '../../src/upstream/upstream-failure.ts';
 import {
   eventStream,
   INITIALIZE_RESULT,
@@ -17,76 +11,15 @@ import {
   legacyServer,
   ScriptedServer,
 } from '../fixtures/scripted-server.ts';
-
-const ASKING: ClientProfile = { ...EMPTY_PROFILE, elicitationForm: true, roots: true };
-const closers: (() => Promise<unknown>)[] = [];
-
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
-
-function upstreamOf(server: ScriptedServer, options: Partial<UpstreamOptions> = {}): Upstream {
-  const upstream = new Upstream(
-    {
-      url: new URL(server.url),
-      transport: 'auto',
-      headers: {},
-      connectTimeoutMs: 2_000,
-      headersTimeoutMs: 2_000,
-      maxBodyBytes: 64 * 1024,
-      maxEventBytes: 16 * 1024,
-      pingIntervalMs: 60_000,
-      statefulWithoutSessionId: false,
-      gatewayInfo: { name: 'mrtr-gateway', version: '0.0.0' },
-      ...options,
-    },
-    systemClock,
-  );
-  closers.push(() => server.stop());
-  closers.push(() => upstream.close());
-  return upstream;
-}
-
-async function open(upstream: Upstream, profile = ASKING): Promise<Session> {
-  const session = await upstream.openSession({ profile, clientInfo: null, headers: {} });
-  closers.push(() => session.close());
-  return session;
-}
-
-/** An exchange whose events are kept, and can be waited for. */
-class Heard implements ExchangeListener {
-  readonly events: [string, ...unknown[]][] = [];
-  #waiters: (() => void)[] = [];
-  #note(...event: [string, ...unknown[]]): void {
-    this.events.push(event);
-    for (const waiter of this.#waiters.splice(0)) waiter();
-  }
-  asked = (id: unknown, method: string) => this.#note('asked', id, method);
-  withdrawn = (id: unknown) => this.#note('withdrawn', id);
-  notified = (method: string) => this.#note('notified', method);
-  replied = (reply: JsonRpcReply) => this.#note('replied', reply);
-  interrupted = () => this.#note('interrupted');
-  resumed = () => this.#note('resumed');
-  lost = (failure: UpstreamFailure) => this.#note('lost', failure.code);
-
-  async until(name: string): Promise<[string, ...unknown[]]> {
-    for (;;) {
-      const found = this.events.find(([event]) => event === name);
-      if (found !== undefined) return found;
-      await new Promise<void>((resolve) => this.#waiters.push(resolve));
-    }
-  }
-}
-
-function call(session: Session): { heard: Heard; exchange: Exchange } {
-  const heard = new Heard();
-  const exchange = session.call('tools/call', () => ({ name: 't' }), heard, {});
-  exchange.accepted.catch(() => {});
-  return { heard, exchange };
-}
-
-const DONE = { content: [{ type: 'text', text: 'done' }] };
-const reply = (id: unknown, result: unknown = DONE) => ({ jsonrpc: '2.0', id, result });
+import {
+  ASKING,
+  call,
+  closeAfterTest,
+  Heard,
+  open,
+  reply,
+  upstreamOf,
+} from '../fixtures/upstream-ground.ts';
 
 describe('finding out what a server speaks', () => {
   test('a server that answers server/discover is modern', async () => {
@@ -378,7 +311,7 @@ describe('a stream that ends too early', () => {
     const upstream = upstreamOf(server);
     const owner = { profile: ASKING, clientInfo: null, headers: {} };
     const session = await upstream.adoptSession(owner, '2025-11-25');
-    closers.push(() => session.close());
+    closeAfterTest(() => session.close());
     const heard = new Heard();
     const point = {
       sessionId: sessionId('session-1'),

@@ -36,6 +36,8 @@ Advice
 
   - parking.release: when-resumable is possible: a call that waits for a human then takes no
     connection.
+  - Whether the server also writes what is new to a stream that was taken up only a call can show;
+    where it does not, results come some 5 seconds late.
   - 2 tools say they are read-only or idempotent. If you trust that, continuation.replay.annotated:
     true lets their calls be made anew when nothing else can save them.
 `);

@@ -1,0 +1,46 @@
+/** The reference server takes the resumption of a stream and is mute on it: parked calls complete all the same. */
+import { expect, test } from 'vitest';
+import { answersOf, stopAfterTest, text } from '../fixtures/fault-ground.ts';
+import { GatewayProcess } from '../fixtures/gateway-process.ts';
+import { callTool } from '../fixtures/modern-client.ts';
+import { startEverything } from '../fixtures/processes.ts';
+import { Severable } from '../fixtures/severable.ts';
+
+const TOOL = 'trigger-elicitation-request';
+/** Not roots, which the server would ask for by itself. */
+const FORMS = { capabilities: { elicitation: { form: {} } } };
+const THANKS = '✅ User provided the requested information!';
+
+async function everything(): Promise<{ readonly url: string; readonly way: Severable }> {
+  const server = await startEverything('streamableHttp');
+  stopAfterTest(() => server.stop());
+  const way = await Severable.to({ host: '127.0.0.1', port: server.port });
+  stopAfterTest(() => way.stop());
+  return { url: `http://127.0.0.1:${way.port}/mcp`, way };
+}
+
+async function gateway(upstream: string): Promise<GatewayProcess> {
+  const started = await GatewayProcess.start({ upstream });
+  stopAfterTest(() => started.kill());
+  return started;
+}
+
+test('a call whose owner is killed while it is parked completes at another replica', async () => {
+  const { url } = await everything();
+  const [one, other] = await Promise.all([gateway(url), gateway(url)]);
+  const asked = await callTool(one.url, TOOL, {}, FORMS);
+  await one.kill();
+  const done = await callTool(other.url, TOOL, answersOf(asked, 'Ada'), FORMS);
+  expect(text(done)).toBe(THANKS);
+  expect(other.rungs()).toEqual(['reattach']);
+});
+
+test('a call completes although every connection to the server was cut while it was parked', async () => {
+  const { url, way } = await everything();
+  const one = await gateway(url);
+  const asked = await callTool(one.url, TOOL, {}, FORMS);
+  way.mend();
+  const done = await callTool(one.url, TOOL, answersOf(asked, 'Ada'), FORMS);
+  expect(text(done)).toBe(THANKS);
+  expect(one.rungs()).toEqual(['here']);
+});
