@@ -22,7 +22,7 @@ import { Call } from './call.ts';
 import type { CallLimits, CallState, ConsumedRetry } from './call-state.ts';
 import { INVALID_STATE, OVERLOADED } from './failures.ts';
 import { ForgetfulSet } from './forgetful-set.ts';
-import { Ladder, type Replayable, type Resumable } from './ladder.ts';
+import { Ladder, type Resumable } from './ladder.ts';
 import type { CallAnswer, EdgeRequest, Leg } from './leg.ts';
 import type { Relay } from './relay.ts';
 
@@ -80,6 +80,7 @@ export class Bridge {
       calls: {
         find: (id) => options.lot.find(id),
         claimed: (id, epoch) => this.#claims.set(id, epoch),
+        unclaim: (id) => this.#unclaim(id),
         adopt: (pointer, continuation, request, leg) =>
           this.#adopt(pointer, continuation, request, leg),
         replay: (pointer, continuation, request, leg) =>
@@ -117,7 +118,9 @@ export class Bridge {
     if (pointer instanceof InvalidRequestState) {
       return { answer: Promise.resolve(this.#refuse(pointer)) };
     }
-    return this.#here(pointer, request, leg);
+    const here = await this.#here(pointer, request, leg);
+    if (here !== null || !this.#hasEnded(pointer)) return here;
+    return { answer: Promise.resolve(this.#refuse(ended(pointer))) };
   }
 
   /** New calls are refused from here on; retries of calls that are here go on. */
@@ -132,13 +135,13 @@ export class Bridge {
   }
 
   async #start(request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
-    if (this.#draining || this.#running >= this.#options.maxRunning) {
-      return { kind: 'failed', failure: OVERLOADED };
-    }
+    if (this.#isFull()) return { kind: 'failed', failure: OVERLOADED };
     const { lot, randomCallId, log, route } = this.#options;
     const id = randomCallId();
     const target = targetOf(request.params);
     const mayReplay = await this.#options.mayReplay(request);
+    // It may have taken a while, and others may have come in the meantime.
+    if (this.#isFull()) return { kind: 'failed', failure: OVERLOADED };
     const context = this.#context(id, request, this.#newOutcomeKey(), mayReplay);
     const { call, answer } = Call.start(context, request, leg);
     lot.put(id, call, request.caller.principalKey);
@@ -151,10 +154,7 @@ export class Bridge {
     if (pointer instanceof InvalidRequestState) return this.#refuse(pointer);
     const here = await this.#here(pointer, request, leg);
     if (here !== null) return here.answer;
-    const { boot } = this.#options.replica;
-    if (pointer.owner.boot === boot && !this.#left.has(pointer.callId)) {
-      return this.#refuse(new InvalidRequestState('ended', pointer.callId));
-    }
+    if (this.#hasEnded(pointer)) return this.#refuse(ended(pointer));
     return this.#ladder.climb(pointer, request, leg);
   }
 
@@ -188,6 +188,15 @@ export class Bridge {
     return { answer: retried() };
   }
 
+  /** A call of this process that is not here has ended, unless it was let go for others to take up. */
+  #hasEnded({ owner, callId }: Pointer): boolean {
+    return owner.boot === this.#options.replica.boot && !this.#left.has(callId);
+  }
+
+  #isFull(): boolean {
+    return this.#draining || this.#running >= this.#options.maxRunning;
+  }
+
   #refuse(refused: InvalidRequestState): CallAnswer {
     const { log, route } = this.#options;
     log.event('pointer.refused', { route, reason: refused.reason, call: refused.callId });
@@ -204,14 +213,13 @@ export class Bridge {
     return adopted;
   }
 
-  async #replay(pointer: Pointer, continuation: Replayable, request: EdgeRequest, leg: Leg) {
-    const { lot, maxRunning } = this.#options;
-    if (this.#draining || this.#running >= maxRunning) {
-      return { kind: 'failed', failure: OVERLOADED } as const;
-    }
+  async #replay(pointer: Pointer, continuation: Continuation, request: EdgeRequest, leg: Leg) {
+    const { lot } = this.#options;
+    if (this.#isFull()) return { kind: 'failed', failure: OVERLOADED } as const;
     const { callId: id, round, outcomeKey } = pointer;
     lot.find(id)?.drop();
-    const context = this.#context(id, request, outcomeKey ?? null, true);
+    const mayReplay = continuation.replay !== null;
+    const context = this.#context(id, request, outcomeKey ?? null, mayReplay);
     const { call, answer } = Call.replay(context, round, continuation, request, leg);
     if (call !== null) lot.put(id, call, request.caller.principalKey);
     return answer;
@@ -230,7 +238,7 @@ export class Bridge {
     let [running, parked] = [false, false];
     const count = (now: CallState | null) => {
       const [wasRunning, wasParked] = [running, parked];
-      parked = now !== null && PARKED.has(now.name);
+      parked = now !== null && isParked(now);
       running = now !== null && !parked && now.name !== 'done';
       this.#running += Number(running) - Number(wasRunning);
       this.#parked += Number(parked) - Number(wasParked);
@@ -256,7 +264,7 @@ export class Bridge {
           lot.remove(id);
           this.#claims.delete(id);
         } else {
-          lot.setParked(id, PARKED.has(state.name));
+          lot.setParked(id, isParked(state));
         }
         count(state);
       },
@@ -316,7 +324,12 @@ export class Bridge {
 
   #leave(call: CallId): void {
     this.#left.add(call);
+    this.#unclaim(call);
+  }
+
+  #unclaim(call: CallId): void {
     const epoch = this.#claims.get(call);
+    this.#claims.delete(call);
     if (epoch !== undefined) this.#options.directory?.release(call, epoch).catch(() => {});
   }
 
@@ -333,6 +346,15 @@ export class Bridge {
       principal: principalTag(this.#options.fleet, request.caller.principal),
     };
   }
+}
+
+function isParked(state: CallState): boolean {
+  // A stream that is being resumed changes nothing for the client, who is away.
+  return PARKED.has(state.name === 'broken' ? state.interrupted.name : state.name);
+}
+
+function ended({ callId }: Pointer): InvalidRequestState {
+  return new InvalidRequestState('ended', callId);
 }
 
 /** The tool's or prompt's name, or the resource's URI. */

@@ -5,7 +5,7 @@
  */
 import type { JsonObject } from '../protocol/json.ts';
 import { answersDigest } from '../seal/answers-digest.ts';
-import type { AnsweredQuestion, Continuation, ResumePoint } from '../seal/pointer.ts';
+import type { Continuation, ResumePoint } from '../seal/pointer.ts';
 import { ClientSide } from './call/client-side.ts';
 import type { CallContext } from './call/context.ts';
 import { CallExchange } from './call/exchange.ts';
@@ -111,7 +111,7 @@ export class Call {
   static replay(
     context: CallContext,
     round: number,
-    continuation: Continuation & { readonly replay: readonly AnsweredQuestion[] },
+    continuation: Continuation,
     request: EdgeRequest,
     leg: Leg,
   ): Begun<Call | null> {
@@ -126,7 +126,7 @@ export class Call {
       const answer = failedCallAnswer(request.method, ELICITATION_DECLINED, null);
       return { call: null, answer: Promise.resolve(answer) };
     }
-    call.#given.add(...continuation.replay);
+    call.#given.add(...(continuation.replay ?? []));
     for (const [key, reply] of read.replies) {
       call.#given.add({ question: call.#questions.digestOf(key), reply });
     }

@@ -7,28 +7,23 @@ import { DirectoryUnavailable, type Directory } from '../lot/directory.ts';
 import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
 import { answersDigest } from '../seal/answers-digest.ts';
-import type {
-  AnsweredQuestion,
-  Continuation,
-  Pointer,
-  PointerOwner,
-  ResumePoint,
-} from '../seal/pointer.ts';
+import type { Continuation, Pointer, PointerOwner, ResumePoint } from '../seal/pointer.ts';
 import { openOutcome } from '../lot/sealed-outcome.ts';
 import type { Call } from './call.ts';
 import { failedCallAnswer } from './failed-call-answer.ts';
-import { CALL_LOST, COORDINATION_UNAVAILABLE } from './failures.ts';
+import { CALL_CANCELLED, CALL_LOST, COORDINATION_UNAVAILABLE, INVALID_STATE } from './failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from './leg.ts';
-import type { Relay } from './relay.ts';
+import type { Relay, Relayed } from './relay.ts';
 
 export type Resumable = Continuation & { readonly resume: ResumePoint };
-export type Replayable = Continuation & { readonly replay: readonly AnsweredQuestion[] };
 
 /** The calls of this replica, as the ladder needs them. */
 export interface Calls {
   find(id: CallId): Call | undefined;
   /** This replica holds the call in the shared store from here on, under this epoch. */
   claimed(id: CallId, epoch: number): void;
+  /** Nothing came of taking the call up: others may try. */
+  unclaim(id: CallId): void;
   adopt(
     pointer: Pointer,
     continuation: Resumable,
@@ -37,7 +32,7 @@ export interface Calls {
   ): { call: Call; answer: Promise<CallAnswer> };
   replay(
     pointer: Pointer,
-    continuation: Replayable,
+    continuation: Continuation,
     request: EdgeRequest,
     leg: Leg,
   ): Promise<CallAnswer>;
@@ -67,13 +62,19 @@ export class Ladder {
 
   /** Serves a retry whose pointer is good and whose call is not here. */
   async climb(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
+    const rungs = [
+      () => this.#byOwner(pointer, request, leg),
+      () => this.#keptOutcome(pointer, request),
+      () => this.#takeUp(pointer, request, leg),
+    ];
     try {
-      return (
-        (await this.#relay(pointer, pointer.owner, request, leg)) ??
-        (await this.#keptOutcome(pointer, request)) ??
-        (await this.#takeUp(pointer, request, leg)) ??
-        this.#lost(pointer, request)
-      );
+      for (const rung of rungs) {
+        const answer = await rung();
+        if (answer !== null) return answer;
+        // The client has gone: nobody wants the call to go on, least of all here.
+        if (leg.closed.aborted) return { kind: 'failed', failure: CALL_CANCELLED };
+      }
+      return this.#lost(pointer, request);
     } catch (error) {
       if (!(error instanceof DirectoryUnavailable)) throw error;
       return this.#unavailable(pointer, error.message);
@@ -83,27 +84,69 @@ export class Ladder {
   /** Makes a call anew that turned out to be lost while it was here; `null` where that is not allowed. */
   async replay(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer | null> {
     const { continuation } = pointer;
-    if (continuation === undefined || !isReplayable(continuation)) return null;
+    if (continuation === undefined || continuation.replay === null) return null;
+    return this.#callAgain(pointer, continuation, request, leg);
+  }
+
+  #callAgain(
+    pointer: Pointer,
+    continuation: Continuation,
+    request: EdgeRequest,
+    leg: Leg,
+  ): Promise<CallAnswer> {
     this.#resumed(pointer, 'replay');
     return this.#options.calls.replay(pointer, continuation, request, leg);
   }
 
+  async #byOwner(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer | null> {
+    const relayed = await this.#relay(pointer, pointer.owner, request, leg);
+    switch (relayed?.type) {
+      case 'answered':
+        return relayed.answer;
+      case 'unreachable':
+        return this.#unavailable(pointer, relayed.problem);
+      default:
+        return null;
+    }
+  }
+
+  /** A call that another replica has taken up is that one's alone, for as long as it lives. */
+  async #byHolder(
+    pointer: Pointer,
+    holder: PointerOwner,
+    request: EdgeRequest,
+    leg: Leg,
+  ): Promise<CallAnswer> {
+    const relayed = await this.#relay(pointer, holder, request, leg);
+    switch (relayed?.type) {
+      case 'answered':
+        return relayed.answer;
+      case 'unknown':
+        return this.#ended(pointer);
+      case 'left':
+        return { kind: 'failed', failure: CALL_CANCELLED };
+      default:
+        return this.#unavailable(pointer, `replica ${holder.id} has taken it up`);
+    }
+  }
+
+  /** Asks the replica that should have the call; `null` where there is no way to it. */
   async #relay(
     pointer: Pointer,
     owner: PointerOwner,
     request: EdgeRequest,
     leg: Leg,
-  ): Promise<CallAnswer | null> {
+  ): Promise<Relayed | null> {
     const { relay, boot, log, route } = this.#options;
     if (relay === null || owner.boot === boot) return null;
     const relayed = await relay.relay(owner, request, leg);
     if (relayed.type === 'answered') {
       this.#resumed(pointer, 'relay');
-      return relayed.answer;
+    } else {
+      const { type: state, problem } = relayed;
+      log.event('relay.failed', { route, call: pointer.callId, owner: owner.id, state, problem });
     }
-    const { type: state, problem } = relayed;
-    log.event('relay.failed', { route, call: pointer.callId, owner: owner.id, state, problem });
-    return null;
+    return relayed;
   }
 
   async #keptOutcome(pointer: Pointer, request: EdgeRequest): Promise<CallAnswer | null> {
@@ -125,21 +168,34 @@ export class Ladder {
     const { directory, calls, claimMs, reattach } = this.#options;
     const { callId, continuation } = pointer;
     if (continuation === undefined) return null;
+    const mayReadOn = reattach && isResumable(continuation);
+    const mayCallAgain = continuation.replay !== null || wantsUrlsVisited(continuation);
+    if (!mayReadOn && !mayCallAgain) return null;
     const claim = await directory?.claim(callId, claimMs);
-    if (claim?.type === 'held') {
-      const answer = await this.#relay(pointer, claim.by, request, leg);
-      return answer ?? this.#unavailable(pointer, `replica ${claim.by.id} has taken it up`);
-    }
+    if (claim?.type === 'held') return this.#byHolder(pointer, claim.by, request, leg);
     if (claim !== undefined) calls.claimed(callId, claim.epoch);
     // Another retry may have taken it up here while this one waited for the claim.
     const here = calls.find(callId);
     if (here !== undefined) return here.retry(pointer.round, request, leg);
-    if (reattach && isResumable(continuation)) {
-      const { call, answer } = calls.adopt(pointer, continuation, request, leg);
-      const answered = await answer;
-      if (!call.isLost || continuation.replay === null) return answered;
+    if (!leg.closed.aborted) {
+      if (mayReadOn) {
+        const { call, answer } = calls.adopt(pointer, continuation, request, leg);
+        const answered = await answer;
+        if (!call.isLost || continuation.replay === null) return answered;
+      }
+      const answer = await this.#callAgain(pointer, continuation, request, leg);
+      if (calls.find(callId) !== undefined) return answer;
+      calls.unclaim(callId);
+      return answer;
     }
-    return this.replay(pointer, request, leg);
+    calls.unclaim(callId);
+    return null;
+  }
+
+  #ended({ callId: call }: Pointer): CallAnswer {
+    const { log, route } = this.#options;
+    log.event('pointer.refused', { route, reason: 'ended', call });
+    return { kind: 'failed', failure: INVALID_STATE };
   }
 
   #lost(pointer: Pointer, request: EdgeRequest): CallAnswer {
@@ -161,11 +217,14 @@ export class Ladder {
   }
 }
 
-/** Nothing more comes of a call that the server ended with its questions (error -32042). */
 function isResumable(continuation: Continuation): continuation is Resumable {
-  return continuation.resume !== null && continuation.questions.every(({ id }) => id !== null);
+  return continuation.resume !== null && !wantsUrlsVisited(continuation);
 }
 
-function isReplayable(continuation: Continuation): continuation is Replayable {
-  return continuation.replay !== null;
+/**
+ * The server ended the call with its questions (error -32042). Nothing more comes of it, and it is to be
+ * made again, by the rules of that error and not by those of the operator.
+ */
+function wantsUrlsVisited({ questions }: Continuation): boolean {
+  return questions.some(({ id }) => id === null);
 }

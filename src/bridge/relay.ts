@@ -4,13 +4,18 @@ import type { CallAnswer, EdgeRequest, Leg } from './leg.ts';
 
 /**
  * - `answered`: by the owner; there is nothing more to do
- * - `gone`: the owner is not there any more, or does not have the call
+ * - `unknown`: the owner lives, and does not have the call
+ * - `gone`: the owner is not there any more
  * - `silent`: it took the retry, or may have, and then said nothing more
+ * - `unreachable`: the way to it failed, which says nothing of the owner
+ * - `left`: our own client has gone, and the owner was told so
  */
 export type Relayed =
   | { readonly type: 'answered'; readonly answer: CallAnswer }
-  | { readonly type: 'gone'; readonly problem: string }
-  | { readonly type: 'silent'; readonly problem: string };
+  | {
+      readonly type: 'unknown' | 'gone' | 'silent' | 'unreachable' | 'left';
+      readonly problem: string;
+    };
 
 export interface Relay {
   /** Never throws. When the leg closes, the owner is left as the client left us. */

@@ -121,6 +121,8 @@ async function serve(
   }
   const listens = serviceOf(modern.method) === 'listen';
   if (listens && modern.accepts === 'json') return reject(reply, { ...NO_STREAM, id: modern.id });
+  // While it was looked at, the client may have gone; the response tells of that only once.
+  if (reply.raw.destroyed) return;
   options.openAnswers.add(reply.raw);
   const writer = new AnswerWriter(reply.raw, {
     id: modern.id,

@@ -36,7 +36,7 @@ export interface LogEvents {
     route: string;
     call: string;
     owner: string;
-    state: 'gone' | 'silent';
+    state: 'unknown' | 'gone' | 'silent' | 'unreachable' | 'left';
     problem: string;
   };
   'relay.listening': { url: string };

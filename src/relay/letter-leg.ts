@@ -3,7 +3,9 @@ import type { CallAnswer, Leg } from '../bridge/leg.ts';
 import type { Clock, Timer } from '../clock.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import { writeRelayLine } from './relay-message.ts';
-import { SIGN_OF_LIFE_MS } from './relay-server.ts';
+
+/** The other side takes a longer silence for death. */
+const SIGN_OF_LIFE_MS = 500;
 
 export class LetterLeg implements Leg {
   readonly #post: (line: string) => Promise<boolean>;
@@ -41,11 +43,16 @@ export class LetterLeg implements Leg {
     await this.#last;
   }
 
-  /** The client has gone. */
-  close(): void {
+  /** The client has gone, or will have in so many ms if nothing is said before. */
+  close(afterMs = 0): void {
     if (this.#ended) return;
-    this.#ended = true;
     this.#timer?.cancel();
+    if (afterMs > 0) this.#timer = this.#clock.setTimer(afterMs, () => this.close());
+    else this.#abort();
+  }
+
+  #abort(): void {
+    this.#ended = true;
     this.#closed.abort();
   }
 

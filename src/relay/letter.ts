@@ -1,6 +1,7 @@
 /**
- * What replicas write to each other where they can only meet in Redis: the same messages as over HTTP,
- * each sealed, since they hold a client's credentials and answers, and good for one reader and a moment.
+ * What replicas write to each other, over HTTP or through Redis. Each letter is sealed with a key of its
+ * own purpose, since it holds a client's credentials and answers; it is good for one process and for a
+ * moment, and nobody outside the fleet can write one, whatever address a pointer or a claim names.
  */
 import secureJson from 'secure-json-parse';
 import { z } from 'zod';
@@ -38,6 +39,11 @@ const content = z.strictObject({
   text: z.string(),
 });
 
+/** How long a letter may be whose text has so many bytes: base64url takes four for three. */
+export function sealedBytes(textBytes: number): number {
+  return Math.ceil((textBytes * 4) / 3) + 2_048;
+}
+
 /** The letter for the process `to`. */
 export function sealLetter(
   ring: KeyRing<'relay'>,
@@ -58,10 +64,12 @@ export async function openLetter(
   { clock, maxBytes }: { readonly clock: Pick<Clock, 'now'>; readonly maxBytes: number },
 ): Promise<Letter | null> {
   try {
-    // Base64url takes four characters for three bytes, and the header comes on top.
-    const bytes = await openBytes(ring, sealed, Math.ceil((maxBytes * 4) / 3) + 1_024);
+    const bytes = await openBytes(ring, sealed, sealedBytes(maxBytes));
     const read = content.parse(secureJson.parse(Buffer.from(bytes).toString('utf8')));
-    if (read.to !== to || read.exp < clock.now() - MAX_CLOCK_SKEW_MS) return null;
+    const leftMs = read.exp - clock.now();
+    const isOfNow =
+      leftMs >= -MAX_CLOCK_SKEW_MS && leftMs <= LETTER_LIFETIME_MS + MAX_CLOCK_SKEW_MS;
+    if (read.to !== to || !isOfNow) return null;
     const { kind, id, from, text } = read;
     return { kind, id, from, text };
   } catch {

@@ -31,6 +31,7 @@ export interface RedisRelayOptions {
   ) => Promise<{ answer: Promise<CallAnswer> } | null>;
 }
 
+const LEFT: Relayed = { type: 'left', problem: 'the client has gone' };
 /** Four missed signs of life; the first one counts as well. */
 const SILENCE_MS = 2_000;
 
@@ -76,13 +77,20 @@ export class RedisRelay {
   ): Promise<Relayed> {
     const id = randomId();
     const text = writeRelayRequest({ route, request }).toString('utf8');
+    if (leg.closed.aborted) return LEFT;
     const relayed = this.#ask(id, leg);
-    if (!(await this.#post(owner.boot, 'retry', id, text))) {
-      this.#asked.get(id)?.settle({ type: 'gone', problem: 'its mailbox takes no letter' });
-    }
-    const onClosed = () => void this.#post(owner.boot, 'closed', id, '');
+    const posted = this.#post(owner.boot, 'retry', id, text);
+    const onClosed = () => {
+      this.#asked.get(id)?.settle(LEFT);
+      // Letters to one mailbox are read in the order of their posting.
+      void posted.then(() => this.#post(owner.boot, 'closed', id, ''));
+    };
     leg.closed.addEventListener('abort', onClosed);
     try {
+      if (!(await posted)) {
+        const problem = 'the store took no letter for it';
+        this.#asked.get(id)?.settle({ type: 'unreachable', problem });
+      }
       return await relayed;
     } finally {
       leg.closed.removeEventListener('abort', onClosed);
@@ -122,7 +130,9 @@ export class RedisRelay {
         this.#serving.get(letter.id)?.close();
         return;
       case 'unknown':
-        this.#asked.get(letter.id)?.settle({ type: 'gone', problem: 'it does not have the call' });
+        this.#asked
+          .get(letter.id)
+          ?.settle({ type: 'unknown', problem: 'it does not have the call' });
         return;
       case 'line':
         this.#hear(letter);

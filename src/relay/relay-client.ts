@@ -7,19 +7,23 @@ import { Agent, request } from 'undici';
 import type { EdgeRequest, Leg } from '../bridge/leg.ts';
 import type { Relay, Relayed } from '../bridge/relay.ts';
 import type { Clock, Timer } from '../clock.ts';
+import { randomId } from '../random-id.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
+import { openLetter, sealedBytes, sealLetter } from './letter.ts';
 import { readRelayLine, writeRelayRequest, type RelayLine } from './relay-message.ts';
-import { RELAY_PATH, RELAY_TOKEN_HEADER } from './relay-server.ts';
-import { sealRelayToken } from './relay-token.ts';
+import { RELAY_PATH } from './relay-server.ts';
 
 export interface RelayClientOptions {
   readonly ring: KeyRing<'relay'>;
+  /** This process, as pointers name it. */
+  readonly boot: string;
   readonly route: string;
   readonly maxAnswerBytes: number;
   readonly clock: Clock;
 }
 
+const LEFT: Relayed = { type: 'left', problem: 'the client has gone' };
 const CONNECT_MS = 1_000;
 const HEAD_MS = 1_000;
 /** Four missed signs of life. */
@@ -40,29 +44,54 @@ export class RelayClient implements Relay {
 
   /** Never throws. When the leg closes, the owner is left as the client left us. */
   async relay(owner: PointerOwner, edgeRequest: EdgeRequest, leg: Leg): Promise<Relayed> {
-    const { ring, route, clock } = this.#options;
+    const { ring, boot, route, clock } = this.#options;
     if (owner.address === undefined) return { type: 'gone', problem: 'it has no address' };
-    const body = writeRelayRequest({ route, request: edgeRequest });
+    if (leg.closed.aborted) return LEFT;
+    const id = randomId();
+    const text = writeRelayRequest({ route, request: edgeRequest }).toString('utf8');
+    const onClosed = () => void this.#tellLeft(owner, id);
+    leg.closed.addEventListener('abort', onClosed);
     try {
-      const answer = await request(new URL(RELAY_PATH, owner.address), {
-        dispatcher: this.#agent,
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          [RELAY_TOKEN_HEADER]: await sealRelayToken(ring, owner.boot, body, clock),
-        },
-        body,
-        signal: leg.closed,
-      });
+      const letter = { kind: 'retry', id, from: boot, text } as const;
+      const sealed = await sealLetter(ring, owner.boot, letter, clock);
+      const answer = await this.#post(owner, sealed, leg.closed);
       if (answer.statusCode !== 200) {
         answer.body.on('error', () => {}).destroy();
-        return { type: 'gone', problem: `it answered with HTTP ${answer.statusCode}` };
+        const problem = `it answered with HTTP ${answer.statusCode}`;
+        return { type: answer.statusCode === 404 ? 'unknown' : 'gone', problem };
       }
-      return await this.#follow(answer.body, leg);
+      const followed = await this.#follow(answer.body, id, leg);
+      return leg.closed.aborted ? LEFT : followed;
     } catch (error) {
+      if (leg.closed.aborted) return LEFT;
       const problem = error instanceof Error ? error.message : String(error);
       const code = error instanceof Error && 'code' in error ? error.code : '';
       return { type: code === 'UND_ERR_HEADERS_TIMEOUT' ? 'silent' : 'gone', problem };
+    } finally {
+      leg.closed.removeEventListener('abort', onClosed);
+    }
+  }
+
+  #post(owner: PointerOwner, sealed: string, signal: AbortSignal) {
+    return request(new URL(RELAY_PATH, owner.address), {
+      dispatcher: this.#agent,
+      method: 'POST',
+      headers: { 'content-type': 'application/jose' },
+      body: sealed,
+      signal,
+    });
+  }
+
+  /** A connection that closes may also mean that we gave the owner up, so it is told in words. */
+  async #tellLeft(owner: PointerOwner, id: string): Promise<void> {
+    const { ring, boot, clock } = this.#options;
+    try {
+      const letter = { kind: 'closed', id, from: boot, text: '' } as const;
+      const sealed = await sealLetter(ring, owner.boot, letter, clock);
+      const { body } = await this.#post(owner, sealed, AbortSignal.timeout(HEAD_MS));
+      body.on('error', () => {}).destroy();
+    } catch {
+      // Then the silence of the connection tells it, a moment later.
     }
   }
 
@@ -70,10 +99,12 @@ export class RelayClient implements Relay {
     await this.#agent.destroy();
   }
 
-  async #follow(body: Readable, leg: Leg): Promise<Relayed> {
+  async #follow(body: Readable, id: string, leg: Leg): Promise<Relayed> {
+    const { maxAnswerBytes } = this.#options;
     const watch = this.#watch(() => body.destroy(new Error('no sign of life')));
     try {
-      for await (const line of lines(body, this.#options.maxAnswerBytes, watch.seen)) {
+      for await (const sealed of lines(body, sealedBytes(maxAnswerBytes), watch.seen)) {
+        const line = await this.#open(sealed, id);
         if (line.type === 'answer') return { type: 'answered', answer: line.answer };
         leg.notify(line.method, line.params);
       }
@@ -84,6 +115,14 @@ export class RelayClient implements Relay {
       watch.stop();
       body.on('error', () => {}).destroy();
     }
+  }
+
+  async #open(sealed: string, id: string): Promise<RelayLine> {
+    const { ring, boot, clock, maxAnswerBytes: maxBytes } = this.#options;
+    const letter = await openLetter(ring, boot, sealed, { clock, maxBytes });
+    const line = letter?.kind === 'line' && letter.id === id ? readRelayLine(letter.text) : null;
+    if (line === null) throw new Error('a line of its answer is not understood');
+    return line;
   }
 
   #watch(onSilence: () => void): { seen: () => void; stop: () => void } {
@@ -99,25 +138,15 @@ export class RelayClient implements Relay {
   }
 }
 
-/** The lines of an answer as they come. Throws when one is none, or longer than allowed. */
-async function* lines(
-  body: Readable,
-  maxBytes: number,
-  seen: () => void,
-): AsyncGenerator<RelayLine> {
-  const decoder = new TextDecoder();
+/** The lines of an answer as they come, without the empty ones. Throws when one is longer than allowed. */
+async function* lines(body: Readable, maxBytes: number, seen: () => void): AsyncGenerator<string> {
   let rest = '';
   for await (const chunk of body) {
     seen();
-    rest += decoder.decode(chunk as Buffer, { stream: true });
+    rest += (chunk as Buffer).toString('latin1');
     if (rest.length > maxBytes) throw new Error('a line of its answer is too long');
     const complete = rest.split('\n');
     rest = complete.pop() ?? '';
-    for (const text of complete) {
-      if (text === '') continue;
-      const line = readRelayLine(text);
-      if (line === null) throw new Error('a line of its answer is not understood');
-      yield line;
-    }
+    yield* complete.filter((line) => line !== '');
   }
 }

@@ -126,8 +126,14 @@ function httpWay(
       return { address };
     },
     relayOf: (route) => {
-      const { ring } = options;
-      const client = new RelayClient({ ring, route, maxAnswerBytes: MAX_ANSWER_BYTES, clock });
+      const { ring, boot } = options;
+      const client = new RelayClient({
+        ring,
+        boot,
+        route,
+        maxAnswerBytes: MAX_ANSWER_BYTES,
+        clock,
+      });
       clients.push(client);
       return client;
     },

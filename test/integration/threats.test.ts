@@ -3,10 +3,12 @@
  * the relay's port, a store that somebody else writes to, and what lands in places that others read.
  */
 import { createHash } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
-import { isRelayToken, sealRelayToken } from '../../src/relay/relay-token.ts';
+import { sealLetter } from '../../src/relay/letter.ts';
 import { createKeyRing } from '../../src/seal/key-ring.ts';
 import {
   answersOf,
@@ -72,33 +74,47 @@ describe('callers that share a gateway', () => {
   });
 });
 
-describe('the port of the relay', () => {
-  test('takes nothing from strangers, and serves nothing else', async () => {
-    const [gateway] = await replicas(await legacyServer({ tools: greeter().tools }), 1);
-    const relay = String((await gateway.saw('relay.listening'))[0]?.['url']);
-    const body = Buffer.from('{}');
-    for (const given of [undefined, '', 'a..b.c.d', await token('another process', body)]) {
-      const headers = { ...(given === undefined ? {} : { 'mrtr-relay-token': given }) };
-      const answer = await fetch(new URL('/relay', relay), { method: 'POST', headers, body });
-      expect([answer.status, await answer.text()]).toEqual([421, '']);
-    }
-    for (const path of ['/mcp', '/metrics', '/healthz', '/']) {
-      expect((await fetch(new URL(path, relay))).status).toBe(404);
-    }
-  });
+test('the port of the relay takes nothing from strangers, and serves nothing else', async () => {
+  const [gateway] = await replicas(await legacyServer({ tools: greeter().tools }), 1);
+  const relay = String((await gateway.saw('relay.listening'))[0]?.['url']);
+  const retry = { kind: 'retry', id: 'id', from: 'me', text: '{}' } as const;
+  const ring = await createKeyRing([{ kid: 'test', secret: Buffer.alloc(32, 7) }], 'relay');
+  const forAnother = await sealLetter(ring, 'another process', retry, systemClock);
+  for (const body of ['', '{}', 'a..b.c.d', forAnother]) {
+    const answer = await fetch(new URL('/relay', relay), { method: 'POST', body });
+    expect([answer.status, await answer.text()]).toEqual([421, '']);
+  }
+  for (const path of ['/mcp', '/metrics', '/healthz', '/']) {
+    expect((await fetch(new URL(path, relay))).status).toBe(404);
+  }
+});
 
-  const body = Buffer.from('{}');
-  test.for<[string, () => Promise<unknown>, boolean]>([
-    ['for this process, this body and now opens', () => token('one', body), true],
-    ['for another process does not', () => token('another', body), false],
-    ['for another body does not', () => token('one', Buffer.from('{"a":1}')), false],
-    ['of an hour ago does not', () => token('one', body, 3_600_000), false],
-    ['of an hour ahead does not', () => token('one', body, -3_600_000), false],
-    ['of another fleet does not', () => token('one', body, 0, 8), false],
-    ['that is none does not', async () => ['a', 'b'], false],
-  ])('a token %s', async ([, make, opens]) => {
-    expect(await isRelayToken(await ring(), await make(), 'one', body, systemClock)).toBe(opens);
+test('a retry is relayed unreadably, and an answer that a stranger gives in place of the owner is none', async () => {
+  const { effects, tools } = greeter();
+  const legacy = await legacyServer({ tools });
+  const bodies: string[] = [];
+  const stranger = createServer((request, response) => {
+    request.setEncoding('utf8').on('data', (chunk: string) => bodies.push(chunk));
+    request.on('end', () => {
+      const result = { content: [{ type: 'text', text: 'forged' }], resultType: 'complete' };
+      const line = { type: 'answer', answer: { kind: 'result', result } };
+      response.writeHead(200).end(`${JSON.stringify(line)}\n`);
+    });
   });
+  await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve));
+  stopAfterTest(async () => stranger.close());
+  const { port } = stranger.address() as AddressInfo;
+  const advertise = `http://127.0.0.1:${port}`;
+  const config = { relay: { listen: '127.0.0.1:0', advertise } };
+  const [one] = await replicas(legacy, 1, { relay: false, config });
+  const [other] = await replicas(legacy, 1);
+  const headers = { authorization: 'Bearer very-secret' };
+  const asked = await callTool(one.url, 'greet', {}, { headers });
+  const retried = await callTool(other.url, 'greet', answersOf(asked, 'Augusta'), { headers });
+  expect(bodies.join('').length).toBeGreaterThan(100);
+  expect(bodies.join('')).not.toMatch(/very-secret|Augusta|greet/);
+  expect(JSON.stringify(retried.response)).not.toContain('forged');
+  expect(effects).toEqual([]);
 });
 
 test('what is for the operator is not served to clients', async () => {
@@ -209,13 +225,4 @@ describe.skipIf(!redisAvailable)('a store that somebody else writes to', () => {
 
 function hash(secret: string): string {
   return createHash('sha256').update(`Bearer ${secret}`).digest('base64url');
-}
-
-function ring(byte = 7) {
-  return createKeyRing([{ kid: 'test', secret: Buffer.alloc(32, byte) }], 'relay');
-}
-
-/** A relay token as a replica with the fleet's key, or another, made it a while ago. */
-async function token(boot: string, body: Buffer, agoMs = 0, byte = 7): Promise<string> {
-  return sealRelayToken(await ring(byte), boot, body, { now: () => systemClock.now() - agoMs });
 }

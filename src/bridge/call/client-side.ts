@@ -7,6 +7,7 @@ import type { CallAnswer, EdgeRequest, Leg } from '../leg.ts';
 import { Notifications } from '../notifications.ts';
 import type { Questions } from '../questions.ts';
 import { openRequests } from '../transitions/open-requests.ts';
+import type { CallExchange } from './exchange.ts';
 import { openRound } from './found-by-retry.ts';
 import { Legs, type AttachedLeg } from './legs.ts';
 import type { Machine } from './machine.ts';
@@ -14,6 +15,7 @@ import type { Replies } from './replies.ts';
 
 export interface ClientSideParts {
   readonly machine: Machine;
+  readonly exchange: CallExchange;
   readonly questions: Questions;
   readonly replies: Replies;
 }
@@ -35,7 +37,7 @@ export class ClientSide {
 
   /** Lets a retry have what the call has for it; the promise is its answer. */
   retry(round: number, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
-    const { machine, questions } = this.#parts;
+    const { machine, questions, exchange } = this.#parts;
     const open = round === openRound(machine.state) ? openRequests(machine.state) : [];
     const read = questions.read(open, request.inputResponses);
     if (read.type === 'ill-formed') {
@@ -55,7 +57,10 @@ export class ClientSide {
       declined: read.declined,
     });
     const attached = this.#legs.get(id);
-    if (attached !== undefined) this.#notifications.catchUp(attached);
+    if (attached === undefined) return answer;
+    // What the server asks from here on is for this client, and goes with its credentials.
+    exchange.request = request;
+    this.#notifications.catchUp(attached);
     return answer;
   }
 
@@ -70,7 +75,7 @@ export class ClientSide {
   }
 
   reply({ legs, reply }: Extract<Effect, { do: 'reply' }>): void {
-    this.#legs.answer(legs, () => this.#parts.replies.answerTo(reply));
+    this.#legs.answer(legs, ({ request }) => this.#parts.replies.answerTo(reply, request.profile));
   }
 
   /** Looks at retries again whose legs wait still. */

@@ -2,6 +2,7 @@
 import type { InputKey } from '../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegId } from '../call-state.ts';
+import { CALL_CANCELLED } from '../failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from '../leg.ts';
 import type { Listener } from '../notifications.ts';
 
@@ -38,7 +39,10 @@ export class Legs {
     this.#nextId += 1;
     const { promise: answer, resolve } = Promise.withResolvers<CallAnswer>();
     const onClosed = () => {
-      if (this.#waiting.delete(id)) this.#closed(id);
+      if (!this.#waiting.delete(id)) return;
+      // Nobody reads it, but whoever waits for it has to go on.
+      resolve({ kind: 'failed', failure: CALL_CANCELLED });
+      this.#closed(id);
     };
     this.#waiting.set(id, {
       leg,
@@ -65,15 +69,18 @@ export class Legs {
 
   /**
    * Lets go of those of these legs that wait still.
-   * @param answer makes the answer of each
+   * @param answer makes the answer of each from what it brought
    */
-  answer(ids: readonly LegId[], answer: () => CallAnswer | Promise<CallAnswer>): void {
+  answer(
+    ids: readonly LegId[],
+    answer: (leg: AttachedLeg) => CallAnswer | Promise<CallAnswer>,
+  ): void {
     for (const id of ids) {
       const waiting = this.#waiting.get(id);
       if (waiting === undefined) continue;
       this.#waiting.delete(id);
       waiting.detach();
-      waiting.answer(answer());
+      waiting.answer(answer(waiting));
     }
   }
 }

@@ -1,4 +1,6 @@
 /** What each leg of one call is told, in the words of the table, as the answer that its client gets. */
+import type { ClientProfile } from '../../protocol/client-profile.ts';
+import type { InputKey } from '../../protocol/ids.ts';
 import type { CallEnd, LegReply } from '../call-state.ts';
 import { ANSWERS_NOT_TAKEN, CALL_LOST, INVALID_STATE, missingCapability } from '../failures.ts';
 import type { CallAnswer } from '../leg.ts';
@@ -27,15 +29,21 @@ export class Replies {
     this.#parts = parts;
   }
 
-  answerTo(reply: LegReply): CallAnswer | Promise<CallAnswer> {
+  /** @param profile what the client of the leg declares: nothing else is asked of it (MRTR, server requirement 7) */
+  answerTo(reply: LegReply, profile: ClientProfile): CallAnswer | Promise<CallAnswer> {
     const { unauthorized, questions, rounds, log } = this.#parts;
     switch (reply.type) {
       case 'end':
         return this.answerOf(reply.end);
       case 'inputRequired':
-        return rounds.ask(reply.round, reply.keys);
-      case 'sameInputRequired':
-        return rounds.last ?? { kind: 'failed', failure: INVALID_STATE };
+        return this.#unlessUncovered(reply.keys, profile, () =>
+          rounds.ask(reply.round, reply.keys),
+        );
+      case 'sameInputRequired': {
+        const { last } = rounds;
+        if (last === null) return { kind: 'failed', failure: INVALID_STATE };
+        return this.#unlessUncovered(last.keys, profile, () => last.answer);
+      }
       case 'invalidRequestState':
         log.pointerRefused(reply.reason);
         return { kind: 'failed', failure: INVALID_STATE };
@@ -46,6 +54,17 @@ export class Replies {
       case 'unreachable':
         return { kind: 'failed', failure: ANSWERS_NOT_TAKEN };
     }
+  }
+
+  #unlessUncovered(
+    keys: readonly InputKey[],
+    profile: ClientProfile,
+    ask: () => Promise<CallAnswer>,
+  ): CallAnswer | Promise<CallAnswer> {
+    const { questions } = this.#parts;
+    const uncovered = questions.uncovered(keys, profile);
+    if (uncovered.length === 0) return ask();
+    return { kind: 'failed', failure: missingCapability(questions.requiredFor(uncovered)) };
   }
 
   answerOf(end: CallEnd): CallAnswer {

@@ -22,21 +22,22 @@ export class Rounds {
   /** A client holds a pointer to this call and may come back with it. */
   pointed = false;
   readonly #parts: RoundsParts;
-  #last: Promise<CallAnswer> | null = null;
+  #last: { readonly keys: readonly InputKey[]; readonly answer: Promise<CallAnswer> } | null = null;
 
   constructor(parts: RoundsParts) {
     this.#parts = parts;
   }
 
   /** What the last round said, to the letter; `null` before the first. */
-  get last(): Promise<CallAnswer> | null {
+  get last(): { readonly keys: readonly InputKey[]; readonly answer: Promise<CallAnswer> } | null {
     return this.#last;
   }
 
   /** Asks the client these questions in a round of this number. */
   ask(round: number, keys: readonly InputKey[]): Promise<CallAnswer> {
-    this.#last = this.#ask(round, keys);
-    return this.#last;
+    const answer = this.#ask(round, keys);
+    this.#last = { keys, answer };
+    return answer;
   }
 
   async #ask(round: number, keys: readonly InputKey[]): Promise<CallAnswer> {
@@ -59,9 +60,10 @@ export class Rounds {
   #continuation(keys: readonly InputKey[]): Continuation | null {
     const { context, machine, exchange, questions, given } = this.#parts;
     const resume = exchange.resumePoint;
-    // A call that the server ended with URLs to visit (-32042) is made anew in any case.
-    const again = context.mayReplay || machine.state.name === 'suspended';
-    if (resume === null && !again) return null;
-    return { questions: questions.sealed(keys), resume, replay: again ? given.all : null };
+    // A call that the server ended with URLs to visit (-32042) is to be made again by whoever goes on.
+    const goesOn = resume !== null || context.mayReplay || machine.state.name === 'suspended';
+    if (!goesOn) return null;
+    const replay = context.mayReplay ? given.all : null;
+    return { questions: questions.sealed(keys), resume, replay };
   }
 }

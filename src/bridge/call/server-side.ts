@@ -7,6 +7,7 @@ import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import { closeOutReply } from '../../protocol/input-request.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import {
+  ErrorCode,
   LegacyErrorCode,
   type JsonRpcErrorObject,
   type JsonRpcReply,
@@ -18,6 +19,7 @@ import type { OpenRequest } from '../call-state.ts';
 import { failureOfUpstream, missingCapability } from '../failures.ts';
 import type { Failure } from '../outcome.ts';
 import type { Questions } from '../questions.ts';
+import { openRequests } from '../transitions/open-requests.ts';
 import type { CallContext } from './context.ts';
 import type { CallExchange, CallExchangeListener } from './exchange.ts';
 import type { GivenAnswers } from './given-answers.ts';
@@ -25,6 +27,12 @@ import type { AttachedLeg } from './legs.ts';
 import type { CallLog } from './log.ts';
 import type { Machine } from './machine.ts';
 import { outcomeOfReply } from './outcome-of-reply.ts';
+
+/** What the server is told that asks more at once than a client can be shown. */
+const TOO_MANY_QUESTIONS = {
+  code: ErrorCode.internalError,
+  message: 'The client is asked too many things at once',
+};
 
 export interface ServerSideParts {
   readonly context: CallContext;
@@ -139,6 +147,11 @@ export class ServerSide {
     const asked = questions.ask(id, method, params, profile, revision);
     if (asked.type === 'open') {
       const { request } = asked;
+      if (openRequests(machine.state).length >= context.limits.maxInputRequestsPerRound) {
+        log.questionRefused(method, 'too many questions in one round');
+        void exchange.respond(id, { error: TOO_MANY_QUESTIONS });
+        return;
+      }
       const before = given.repeats ? given.repeat(questions.digestOf(request.key)) : undefined;
       if (before === undefined) {
         machine.feed({ type: 'asked', request, atMs: context.clock.now() });

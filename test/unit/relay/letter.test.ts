@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { openLetter, sealLetter, type Letter } from '../../../src/relay/letter.ts';
-import { isRelayToken, sealRelayToken } from '../../../src/relay/relay-token.ts';
 import { createKeyRing, type KeyPurpose } from '../../../src/seal/key-ring.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
@@ -37,6 +36,13 @@ describe('a letter', () => {
     expect(await open(sealed, 'other', clock)).toBeNull();
   });
 
+  test('of an hour ahead is none', async () => {
+    const clock = new ManualClock();
+    clock.advance(3_600_000);
+    const sealed = await sealLetter(await ring('relay'), 'other', LETTER, clock);
+    expect(await open(sealed)).toBeNull();
+  });
+
   test('that is too long is not read', async () => {
     const text = 'x'.repeat(20_000);
     const sealed = await sealLetter(
@@ -50,34 +56,5 @@ describe('a letter', () => {
 
   test.each(['', 'a.b.c', 'not sealed'])('%j is none', async (sealed) => {
     expect(await open(sealed)).toBeNull();
-  });
-});
-
-describe('a token of the relay', () => {
-  const body = Buffer.from('body');
-
-  test('goes with one body to one process', async () => {
-    const clock = new ManualClock();
-    const token = await sealRelayToken(await ring('relay'), 'other', body, clock);
-    const is = async (boot: string, bytes: Buffer) =>
-      isRelayToken(await ring('relay'), token, boot, bytes, clock);
-    expect(await is('other', body)).toBe(true);
-    expect(await is('third', body)).toBe(false);
-    expect(await is('other', Buffer.from('another body'))).toBe(false);
-  });
-
-  test('is old after half a minute', async () => {
-    const clock = new ManualClock();
-    const token = await sealRelayToken(await ring('relay'), 'other', body, clock);
-    clock.advance(120_000);
-    expect(await isRelayToken(await ring('relay'), token, 'other', body, clock)).toBe(false);
-  });
-
-  test('of another fleet is none, and neither is nothing', async () => {
-    const clock = new ManualClock();
-    const token = await sealRelayToken(await ring('relay', 2), 'other', body, clock);
-    for (const shown of [token, undefined, '', ['x']]) {
-      expect(await isRelayToken(await ring('relay'), shown, 'other', body, clock)).toBe(false);
-    }
   });
 });
