@@ -12,6 +12,8 @@ export class SessionCall {
   readonly #askedOf = new Map<ServerRequestId, ExchangeListener>();
   /** Every question of the call so far: a stream that is read on may bring one once more. */
   readonly #heard = new Set<ServerRequestId>();
+  #carriedOne = false;
+  #mayBeUnknown = false;
   #current: { readonly id: UpstreamRequestId; readonly listener: ExchangeListener } | null = null;
 
   constructor(patience: Patience) {
@@ -32,6 +34,19 @@ export class SessionCall {
     return this.#current?.id === id ? this.#current.listener : null;
   }
 
+  /** True from the first call on that the session carries. */
+  get carriedOne(): boolean {
+    return this.#carriedOne;
+  }
+
+  /**
+   * True while an error in answer to the call may mean that the server knows the session no more: a
+   * session that was opened for the call is known, and one that the server spoke in, too.
+   */
+  get mayBeUnknown(): boolean {
+    return this.#mayBeUnknown;
+  }
+
   /** @param open questions that the server asked before, and waits for */
   begin(
     id: UpstreamRequestId,
@@ -39,6 +54,8 @@ export class SessionCall {
     open: readonly ServerRequestId[] = [],
   ): void {
     this.#current = { id, listener };
+    this.#mayBeUnknown = this.#carriedOne;
+    this.#carriedOne = true;
     for (const question of open) {
       this.#askedOf.set(question, listener);
       this.#heard.add(question);
@@ -58,12 +75,19 @@ export class SessionCall {
 
   /** The server asks a question of the call. */
   asked(listener: ExchangeListener, id: ServerRequestId, method: string, params: JsonObject): void {
+    this.#mayBeUnknown = false;
     // No id comes twice in a session (basic, "Requests"): it is the question that we have.
     if (this.#heard.has(id)) return;
     this.#heard.add(id);
     this.#askedOf.set(id, listener);
     this.#patience.asked(id, params);
     listener.asked(id, method, params);
+  }
+
+  /** The server says something that concerns the call, and waits for nothing. */
+  notified(method: string, params: JsonObject): void {
+    this.#mayBeUnknown = false;
+    this.#current?.listener.notified(method, params);
   }
 
   /** The server has the answer. */

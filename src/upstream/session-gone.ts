@@ -16,7 +16,10 @@ export function saysSessionGone(status: number, error: JsonRpcErrorObject | null
   return isSessionError(error);
 }
 
-/** True when a JSON-RPC error, given with any status, means "unknown session". */
+/**
+ * True when a JSON-RPC error, given with any status, reads like "unknown session". A tool may say the
+ * same of sessions of its own, so this decides only where the session is one that may be unknown.
+ */
 export function isSessionError(error: JsonRpcErrorObject): boolean {
   return SESSION_CODES.has(error.code) && SESSION_WORDS.test(error.message.slice(0, 200));
 }

@@ -74,7 +74,7 @@ export class SessionInbox {
     } else if (isChange(method)) {
       changed(method, params);
     } else if (this.#concernsCall(method, params, source)) {
-      call.listener?.notified(method, params);
+      call.notified(method, params);
     }
   }
 

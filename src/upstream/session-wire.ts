@@ -45,6 +45,8 @@ export class SessionWire implements TransportListener {
   readonly #closing = new AbortController();
   #nextId: number;
   #failure: UpstreamFailure | null = null;
+  /** A request was answered after the handshake, so the server knew the session once. */
+  #answered = false;
 
   /** @param firstId the id of the first request; ids are never used twice in a session */
   constructor(
@@ -110,13 +112,18 @@ export class SessionWire implements TransportListener {
     signal?: AbortSignal,
   ): Promise<JsonRpcReply> {
     this.#assertAlive();
+    // No tool answers a ping, so what it says is about the session.
+    const mayBeUnknown = this.#answered || this.call.carriedOne || method === 'ping';
     const settled = await this.#requests.send(
       { id: this.takeId(), method, params },
       headers,
       signal,
     );
     if (settled instanceof UpstreamFailure) throw this.#noteDeath(settled);
-    if ('error' in settled && isSessionError(settled.error)) throw this.#noteDeath(forgotten());
+    if ('error' in settled && mayBeUnknown && isSessionError(settled.error)) {
+      throw this.#noteDeath(forgotten());
+    }
+    this.#answered ||= method !== 'initialize';
     return settled;
   }
 
@@ -168,13 +175,15 @@ export class SessionWire implements TransportListener {
   }
 
   lost(id: UpstreamRequestId, failure: UpstreamFailure): void {
+    const { code, message, details } = failure;
     const listener = this.call.end(id);
     if (listener === null) {
       this.#requests.settle(id, failure);
       return;
     }
     this.#noteDeath(failure);
-    listener.lost(failure);
+    // The server had taken the call, and may have been at work on it.
+    listener.lost(new UpstreamFailure(code, message, { ...details, mayHaveActed: true }));
   }
 
   closed(failure: UpstreamFailure): void {
@@ -195,10 +204,11 @@ export class SessionWire implements TransportListener {
   }
 
   #onReply(id: UpstreamRequestId, reply: JsonRpcReply): void {
+    const { mayBeUnknown } = this.call;
     const listener = this.call.end(id);
     if (listener === null) {
       this.#requests.settle(id, reply);
-    } else if ('error' in reply && isSessionError(reply.error)) {
+    } else if ('error' in reply && mayBeUnknown && isSessionError(reply.error)) {
       listener.lost(this.#noteDeath(forgotten()));
     } else {
       listener.replied(reply);

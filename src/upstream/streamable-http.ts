@@ -243,6 +243,7 @@ export class StreamableHttpTransport implements Transport {
       try {
         answer = await this.#resume(stream, silent ? 0 : undefined);
       } catch (error) {
+        if (!stream.finished && silent) this.#listener.interrupted(id);
         if (!stream.finished) this.#listener.lost(id, asUpstreamFailure(error, true));
         break;
       }

@@ -140,6 +140,7 @@ test('a server that has lost the call meanwhile has lost it', async () => {
   });
   clock.advance(5_000);
   expect(await heard.until('lost')).toEqual(['lost', 'session_gone']);
+  expect(heard.events.map(([name]) => name)).toEqual(['resumed', 'interrupted', 'lost']);
 });
 
 test('a stream that was never taken up may be silent for as long as a human thinks', async () => {
