@@ -1,8 +1,16 @@
-/** Pings that keep a server from expiring a session which waits for its client. */
+/**
+ * Pings that keep a server from expiring a session which waits for its client. Whoever answers them at
+ * all is there: only a server that cannot be reached, or says nothing, is taken for gone.
+ */
 import type { Clock, Timer } from '../clock.ts';
-import { asUpstreamFailure, type UpstreamFailure } from './upstream-failure.ts';
+import {
+  asUpstreamFailure,
+  type UpstreamFailure,
+  type UpstreamFailureCode,
+} from './upstream-failure.ts';
 
-const MAX_FAILED_PINGS = 2;
+const MAX_MISSED_PINGS = 2;
+const MISSED: readonly UpstreamFailureCode[] = ['upstream_unavailable', 'upstream_timeout'];
 
 export interface KeepAliveOptions {
   readonly clock: Clock;
@@ -17,7 +25,11 @@ export interface KeepAliveOptions {
 export class KeepAlive {
   readonly #options: KeepAliveOptions;
   #timer: Timer | null = null;
-  #failed = 0;
+  #missed = 0;
+  /** How often other credentials came. */
+  #renewals = 0;
+  /** The renewal whose credentials are refused: pinging with them on and on could lock a user out. */
+  #refused = -1;
 
   constructor(options: KeepAliveOptions) {
     this.#options = options;
@@ -28,19 +40,26 @@ export class KeepAlive {
     this.#timer?.cancel();
     this.#timer = null;
     const { clock, intervalMs, isDead } = this.#options;
-    if (!on || isDead()) return;
+    if (!on || isDead() || this.#refused === this.#renewals) return;
     this.#timer = clock.setTimer(intervalMs, () => void this.#ping());
+  }
+
+  /** Other credentials have come, with which pings may be sent again. */
+  renewed(): void {
+    this.#renewals += 1;
   }
 
   async #ping(): Promise<void> {
     const { ping, gone } = this.#options;
+    const renewals = this.#renewals;
     try {
       await ping();
-      this.#failed = 0;
+      this.#missed = 0;
     } catch (error) {
-      this.#failed += 1;
       const failure = asUpstreamFailure(error, true);
-      if (failure.code === 'session_gone' || this.#failed >= MAX_FAILED_PINGS) gone(failure);
+      this.#missed = MISSED.includes(failure.code) ? this.#missed + 1 : 0;
+      if (failure.code === 'unauthorized') this.#refused = renewals;
+      if (failure.code === 'session_gone' || this.#missed >= MAX_MISSED_PINGS) gone(failure);
     }
     this.set(this.#timer !== null);
   }

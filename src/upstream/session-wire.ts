@@ -35,10 +35,9 @@ export class SessionWire implements TransportListener {
   readonly keepAlive: KeepAlive;
   readonly changes = new SessionChanges();
   readonly visits = new UrlVisits();
-  /** The credentials for what goes out on nobody's behalf: those of the caller who came last. */
-  headers: CallerHeaders;
   /** The stream for messages that belong to no request is open. */
   standaloneOpen = false;
+  #headers: CallerHeaders;
   readonly #requests: SessionRequests;
   readonly #patience: Patience;
   readonly #inbox: SessionInbox;
@@ -57,7 +56,7 @@ export class SessionWire implements TransportListener {
   ) {
     const transport = connect(this);
     this.transport = transport;
-    this.headers = options.headers;
+    this.#headers = options.headers;
     this.#nextId = firstId;
     this.#requests = new SessionRequests(transport, options.requestTimeoutMs, clock);
     this.#patience = new Patience(clock, (params) => {
@@ -83,6 +82,16 @@ export class SessionWire implements TransportListener {
       isDead: () => this.failure !== null,
       gone: (failure) => this.closed(failure),
     });
+  }
+
+  /** The credentials for what goes out on nobody's behalf: those of the caller who came last. */
+  get headers(): CallerHeaders {
+    return this.#headers;
+  }
+
+  set headers(headers: CallerHeaders) {
+    this.#headers = headers;
+    this.keepAlive.renewed();
   }
 
   /** What the session died of; `null` while it lives. */
@@ -148,6 +157,7 @@ export class SessionWire implements TransportListener {
     try {
       await this.transport.respond(id, reply, headers);
       this.call.answered(id);
+      this.headers = headers;
     } catch (error) {
       throw this.#noteDeath(asUpstreamFailure(error, true));
     }

@@ -115,8 +115,12 @@ export class StreamableHttpTransport implements Transport {
 
   async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
     await this.#postAndDiscard({ jsonrpc: '2.0', id, ...reply } as JsonObject, headers);
-    // The server goes on from here, so there will soon be something to hear.
-    for (const { silence } of this.#streams.values()) silence?.broken();
+    for (const stream of this.#streams.values()) {
+      // A stream that breaks after hours is not to be taken up with the credentials of the first leg.
+      stream.headers = headers;
+      // The server goes on from here, so there will soon be something to hear.
+      stream.silence?.broken();
+    }
   }
 
   async openStandaloneStream(headers: CallerHeaders, wait?: 'once'): Promise<boolean> {
