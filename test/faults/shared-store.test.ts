@@ -112,6 +112,60 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
     });
   });
 
+  test.each([
+    ['over HTTP', {}],
+    ['through the store', { relay: false, config: { relay: { via: 'redis' } } }],
+  ])('a client that leaves while its retry is relayed %s leaves no call behind', async (_, way) => {
+    const { tools } = slowGreeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const { url } = await redisServer();
+    const [one, other] = await replicas(legacy, 2, { redis: url, ...way });
+    const asked = await callTool(one.url, 'greet');
+    const leaving = new AbortController();
+    const { signal } = leaving;
+    const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'), { signal });
+    await legacy.saw('response');
+    leaving.abort();
+    await expect(retried).rejects.toThrow();
+    await legacy.saw('notifications/cancelled');
+    expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
+    await other.saw('relay.failed');
+    expect(await client(url).keys('*:claim')).toEqual([]);
+    expect(await Promise.all([one.drain(), other.drain()])).toEqual([0, 0]);
+    expect(other.rungs()).toEqual([]);
+  });
+
+  test('a call that is taken up in vain stays free for the next one', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools });
+    const { url } = await redisServer();
+    const route = { continuation: { replay: { tools: ['greet'] } } };
+    const [one, other, third] = await replicas(legacy, 3, { redis: url, route });
+    const asked = await callTool(one.url, 'greet');
+    await one.kill();
+    const answers = answersOf(asked, 'Ada');
+    const [key] = Object.keys(answers.inputResponses);
+    const illFormed = { ...answers, inputResponses: { [String(key)]: { action: 'perhaps' } } };
+    expect((await callTool(other.url, 'greet', illFormed)).response.error.code).toBe(-32602);
+    expect(text(await callTool(third.url, 'greet', answers))).toBe('Hello Ada');
+    expect(effects).toEqual(['Ada']);
+  });
+
+  test('a call that has ended where it was taken up is over, wherever its retry comes', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools });
+    const { url } = await redisServer();
+    const continuation = { replay: { tools: ['greet'] } };
+    const route = { continuation, parking: { redeliver: '0s' } };
+    const [one, other, third] = await replicas(legacy, 3, { redis: url, route });
+    const asked = await callTool(one.url, 'greet');
+    await one.kill();
+    await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+    const late = await callTool(third.url, 'greet', answersOf(asked, 'Ada'));
+    expect(reasonOf(late)).toBe('invalid_request_state');
+    expect(effects).toEqual(['Ada']);
+  });
+
   describe('an outcome', () => {
     test('is there for the same retry when its owner is gone', async () => {
       const { effects, tools } = greeter();

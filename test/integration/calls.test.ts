@@ -14,7 +14,7 @@ import {
   type ToolCall,
 } from '../fixtures/legacy-server.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
-import { accept, callTool, send } from '../fixtures/modern-client.ts';
+import { accept, callTool, send, type Exchanged } from '../fixtures/modern-client.ts';
 
 const stops: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -286,6 +286,56 @@ describe('capabilities that the client did not declare', () => {
     );
     const failed = await callTool(url, 'careful', {}, { capabilities: {} });
     expect(failed.response.error).toMatchObject({ code: -32021 });
+  });
+});
+
+describe('a retry that declares less than the request before', () => {
+  const retryOf = (asked: Exchanged, capabilities: object) =>
+    [{ requestState: asked.response.result.requestState }, { capabilities }] as const;
+
+  test('is not asked what it cannot answer, and the round is not used up', async () => {
+    const { url } = await start({
+      tools: { greet: async (call) => `Hello ${await askName(call)}` },
+    });
+    const asked = await callTool(url, 'greet');
+    const refused = await callTool(url, 'greet', ...retryOf(asked, {}));
+    expect(refused.response.error.code).toBe(-32021);
+    const again = await callTool(url, 'greet', ...retryOf(asked, { elicitation: {} }));
+    expect(again.response.result.resultType).toBe('input_required');
+  });
+
+  test('is not given the next question in place of a lost answer', async () => {
+    const tools = {
+      two: async (call: ToolCall) =>
+        `${await askName(call, 'First?')} ${await askName(call, 'Second?')}`,
+    };
+    const { url } = await start({ tools });
+    const asked = await callTool(url, 'two');
+    const { requestState, inputRequests } = asked.response.result;
+    const [key] = Object.keys(inputRequests);
+    const answers = { requestState, inputResponses: { [String(key)]: accept({ name: 'a' }) } };
+    const next = await callTool(url, 'two', answers);
+    expect(next.response.result.resultType).toBe('input_required');
+    const repeated = await callTool(url, 'two', answers, { capabilities: {} });
+    expect(repeated.response.error.code).toBe(-32021);
+    expect((await callTool(url, 'two', answers)).response.result).toEqual(next.response.result);
+  });
+
+  test('counts for what the server asks next: it hears that nobody can answer', async () => {
+    const tools = {
+      late: async (call: ToolCall) => {
+        await held.promise;
+        return `Hello ${await askName(call)}`;
+      },
+    };
+    const held = Promise.withResolvers<void>();
+    const { url, legacy } = await start({ tools }, { calls: { maxHoldMs: 20 } });
+    const first = await callTool(url, 'late');
+    const polled = await callTool(url, 'late', ...retryOf(first, {}));
+    held.resolve();
+    expect((await legacy.saw('response')).body.error).toBeDefined();
+    const done = await callTool(url, 'late', ...retryOf(polled, {}));
+    expect(done.response.error.code).toBe(-32021);
   });
 });
 

@@ -28,7 +28,10 @@ const INVALID = {
 };
 
 /** A server whose lists differ by who asks, and which says when they change. */
-async function server(tools: readonly object[] = [TOOL, INVALID]) {
+async function server(
+  tools: readonly object[] = [TOOL, INVALID],
+  beforeList: () => Promise<void> = async () => {},
+) {
   let changed = () => {};
   const scripted = await ScriptedServer.start((received, response) => {
     const { body } = received;
@@ -50,7 +53,7 @@ async function server(tools: readonly object[] = [TOOL, INVALID]) {
           capabilities: { tools: { listChanged: true }, resources: {} },
         });
       case 'tools/list':
-        return reply({ tools });
+        return void beforeList().then(() => reply({ tools }));
       case 'resources/read':
         return reply({ contents: [{ uri: 'test://a', text: 'a' }] });
       case 'tools/call':
@@ -164,6 +167,25 @@ describe('headers that repeat a parameter', () => {
     const agreeing = await call(url, { region: 'a' }, { 'mcp-param-region': 'a' });
     expect([agreeing.status, agreeing.response.result.content[0].text]).toEqual([200, 'called']);
     expect((await call(url, { query: 'q' })).status).toBe(200);
+  });
+
+  test('and a client that leaves while they are looked up has called nothing', async () => {
+    const asked = Promise.withResolvers<void>();
+    const answer = Promise.withResolvers<void>();
+    const { scripted } = await server([TOOL], async () => {
+      asked.resolve();
+      await answer.promise;
+    });
+    const started = await gateway(scripted, { tools: { parameterHeaders: 'validate' } });
+    const leaving = new AbortController();
+    const params = { name: 'sql', arguments: {} };
+    const called = send(started.url, 'tools/call', params, { signal: leaving.signal });
+    await asked.promise;
+    leaving.abort();
+    await expect(called).rejects.toThrow();
+    answer.resolve();
+    await started.drain();
+    expect(scripted.methods()).not.toContain('tools/call');
   });
 
   test('are checked for a client that never listed the tools, too', async () => {

@@ -195,7 +195,8 @@ export class ServerSide {
 
   #onLost(failure: UpstreamFailure): void {
     const { machine, log } = this.#parts;
-    if (failure.code === 'session_gone' && machine.state.name === 'running') {
+    const unacted = failure.code === 'session_gone' && !failure.details.mayHaveActed;
+    if (unacted && machine.state.name === 'running') {
       this.#onNotTaken(failure);
       return;
     }
