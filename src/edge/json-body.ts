@@ -4,6 +4,7 @@
  */
 import secureJson from 'secure-json-parse';
 import type { JsonValue } from '../protocol/json.ts';
+import { endOfString } from '../protocol/json-depth.ts';
 
 export type JsonBody =
   | { readonly type: 'json'; readonly value: JsonValue }
@@ -12,7 +13,6 @@ export type JsonBody =
   | { readonly type: 'refused'; readonly problem: string };
 
 const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 
 /** Reads a body; never throws. The depth is checked before anything recursive touches the text. */
 export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {
@@ -73,16 +73,6 @@ function structuralProblem(text: string, maxDepth: number): string | null {
     if (open.length > maxDepth) return `the body is nested deeper than ${maxDepth} levels`;
   }
   return null;
-}
-
-/** The index of the closing quote, or of the last character when there is none. */
-function endOfString(text: string, start: number): number {
-  for (let at = start + 1; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code === BACKSLASH) at += 1;
-    else if (code === QUOTE) return at;
-  }
-  return text.length;
 }
 
 function isName(text: string, closingQuote: number): boolean {

@@ -4,9 +4,9 @@
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import { callAnswer } from '../bridge/answer-schema.ts';
 import type { CallAnswer } from '../bridge/leg.ts';
 import type { CallId } from '../protocol/ids.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 
 export interface OutcomeRecord {
   /** The round whose retry brought the outcome about. */
@@ -22,28 +22,10 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const HEADER_BYTES = 1 + NONCE_BYTES + TAG_BYTES;
 
-// Passed on as they are: a result's unknown members survive.
-const jsonObject = z.custom<JsonObject>(isJsonObject);
-const jsonValue = z.custom<JsonValue>((value) => value !== undefined);
-
 const outcomeRecord = z.strictObject({
   round: z.int().min(1),
   answersDigest: z.string().min(1),
-  answer: z.discriminatedUnion('kind', [
-    z.strictObject({ kind: z.literal('result'), result: jsonObject }),
-    z.strictObject({
-      kind: z.literal('failed'),
-      failure: z.strictObject({
-        error: z.strictObject({
-          code: z.number(),
-          message: z.string(),
-          data: z.exactOptional(jsonValue),
-        }),
-        httpStatus: z.int(),
-        headers: z.exactOptional(z.record(z.string(), z.string())),
-      }),
-    }),
-  ]),
+  answer: callAnswer,
 });
 
 /** In: 32 bytes of key, the call, and its outcome. Out: bytes for the store. Throws for another key length. */

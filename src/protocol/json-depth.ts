@@ -27,7 +27,8 @@ export function isNestedDeeper(text: string, maxDepth: number): boolean {
   return false;
 }
 
-function endOfString(text: string, start: number): number {
+/** The index of the closing quote of the string that begins at `start`, or the length when there is none. */
+export function endOfString(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
     if (code === BACKSLASH) at += 1;

@@ -4,6 +4,7 @@
  */
 import secureJson from 'secure-json-parse';
 import { z } from 'zod';
+import { callAnswer } from '../bridge/answer-schema.ts';
 import type { CallAnswer, EdgeRequest } from '../bridge/leg.ts';
 import type { JsonObject } from '../protocol/json.ts';
 
@@ -51,21 +52,7 @@ const relayLine = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('notification'), method: z.string(), params: json }),
   z.strictObject({
     type: z.literal('answer'),
-    answer: z.discriminatedUnion('kind', [
-      z.strictObject({ kind: z.literal('result'), result: json }),
-      z.strictObject({
-        kind: z.literal('failed'),
-        failure: z.strictObject({
-          error: z.strictObject({
-            code: z.number(),
-            message: z.string(),
-            data: z.exactOptional(z.json()),
-          }),
-          httpStatus: z.int(),
-          headers: z.exactOptional(z.record(z.string(), z.string())),
-        }),
-      }),
-    ]),
+    answer: callAnswer,
   }),
 ]);
 

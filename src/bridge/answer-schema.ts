@@ -1,0 +1,24 @@
+/** The form of an answer that comes from another process or from a store. */
+import { z } from 'zod';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import type { CallAnswer } from './leg.ts';
+
+// Passed on as they are: a result's unknown members survive.
+const jsonObject = z.custom<JsonObject>(isJsonObject);
+const jsonValue = z.custom<JsonValue>((value) => value !== undefined);
+
+export const callAnswer = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('result'), result: jsonObject }),
+  z.strictObject({
+    kind: z.literal('failed'),
+    failure: z.strictObject({
+      error: z.strictObject({
+        code: z.number(),
+        message: z.string(),
+        data: z.exactOptional(jsonValue),
+      }),
+      httpStatus: z.int(),
+      headers: z.exactOptional(z.record(z.string(), z.string())),
+    }),
+  }),
+]) satisfies z.ZodType<CallAnswer>;
