@@ -86,12 +86,16 @@ export class Discovery {
   }
 
   async #look(request: EdgeRequest): Promise<Known> {
-    const session = await this.#options.pool.borrow(sessionOwnerOf(request));
-    return {
-      initialized: session.initializeResult,
-      canPush: await this.#canPush(session, request),
-      atMs: this.#options.clock.now(),
-    };
+    const { session, release } = await this.#options.pool.borrow(sessionOwnerOf(request));
+    try {
+      return {
+        initialized: session.initializeResult,
+        canPush: await this.#canPush(session, request),
+        atMs: this.#options.clock.now(),
+      };
+    } finally {
+      release();
+    }
   }
 
   /** Whether a server offers the stream for its own messages is asked once, not for each caller. */

@@ -75,12 +75,14 @@ export class Forwarder {
     send: (session: Session) => Promise<CallAnswer>,
   ): Promise<CallAnswer> {
     const owner = sessionOwnerOf(request);
-    try {
-      return await send(await this.#options.pool.borrow(owner));
-    } catch (error) {
+    const sendOnce = async () => {
+      const { session, release } = await this.#options.pool.borrow(owner);
+      return send(session).finally(release);
+    };
+    return sendOnce().catch((error: unknown) => {
       if (asUpstreamFailure(error, true).code !== 'session_gone') throw error;
-      return send(await this.#options.pool.borrow(owner));
-    }
+      return sendOnce();
+    });
   }
 
   async #single(session: Session, request: EdgeRequest, closed: AbortSignal): Promise<CallAnswer> {

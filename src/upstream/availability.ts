@@ -58,7 +58,7 @@ export class Availability {
   }
 
   async #look(): Promise<UpstreamFailure | null> {
-    const { upstream, log, route } = this.#options;
+    const { upstream, log, route, url } = this.#options;
     try {
       const kind = await upstream.detect({});
       this.#problem = null;
@@ -72,7 +72,12 @@ export class Availability {
         return null;
       }
       this.#problem = `${failure.code}: ${failure.message}`;
-      log.event('upstream.unavailable', { route, code: failure.code, problem: failure.message });
+      log.event('upstream.unavailable', {
+        route,
+        url: `${url.origin}${url.pathname}`,
+        code: failure.code,
+        problem: failure.message,
+      });
       this.#lookAgain();
       return failure;
     }

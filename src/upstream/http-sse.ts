@@ -70,6 +70,7 @@ export class HttpSseTransport implements Transport {
   }
 
   async openStandaloneStream(): Promise<boolean> {
+    this.#listener.standaloneOpened();
     return true;
   }
 

@@ -2,11 +2,13 @@
  * Sessions of one route, kept for those whom they belong to. A session is never shared between
  * principals or between different declared capabilities, and while a call has it, nobody else does.
  */
-import type { Clock, Timer } from '../clock.ts';
+import type { Clock } from '../clock.ts';
 import { profileKey } from '../protocol/client-profile.ts';
 import type { LegacyRevision } from '../protocol/revisions.ts';
 import type { Session } from './session.ts';
+import { SharedSessions, type Loan } from './shared-sessions.ts';
 import type { SessionRequest, Upstream } from './upstream.ts';
+import { UseCount } from './use-count.ts';
 
 /**
  * - `principal`: a principal's calls reuse its sessions, one call at a time on each
@@ -41,10 +43,14 @@ export interface Lease {
   leave(): void;
 }
 
+/** A session between two calls. Requests that may not ask anything may use it. */
 interface Idle {
   readonly session: Session;
-  readonly timer: Timer;
+  readonly uses: UseCount;
 }
+
+/** Of those that are kept for requests that may not ask anything. */
+const MAX_SHARED = 256;
 
 export class SessionPool {
   readonly #upstream: Upstream;
@@ -52,8 +58,7 @@ export class SessionPool {
   readonly #clock: Clock;
   /** Most recently used last. */
   readonly #idle = new Map<string, Idle[]>();
-  readonly #borrowed = new Map<string, Promise<Session>>();
-  readonly #borrowTimers = new Map<string, Timer>();
+  readonly #shared: SharedSessions;
   readonly #leased = new Set<Session>();
   #closed = false;
 
@@ -61,13 +66,15 @@ export class SessionPool {
     this.#upstream = upstream;
     this.#options = options;
     this.#clock = clock;
+    const { idleTimeoutMs } = options;
+    this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);
   }
 
   /** Sessions that are open now. */
   get size(): number {
     let idle = 0;
     for (const sessions of this.#idle.values()) idle += sessions.length;
-    return idle + this.#leased.size + this.#borrowed.size;
+    return idle + this.#leased.size + this.#shared.size;
   }
 
   /**
@@ -77,10 +84,8 @@ export class SessionPool {
    * @throws UpstreamFailure when a session is needed and cannot be opened
    */
   async lease(owner: SessionOwner, fresh = false): Promise<Lease> {
-    const key = this.#key(owner);
-    const reused = fresh ? null : this.#takeIdle(key);
-    const session = reused ?? (await this.#upstream.openSession(owner));
-    return this.#lend(owner, session);
+    const reused = fresh ? null : await this.#reuse(owner);
+    return this.#lend(owner, reused ?? (await this.#upstream.openSession(owner)));
   }
 
   /** Reserves a session that another replica had, for one of its calls. Throws UpstreamFailure. */
@@ -113,18 +118,8 @@ export class SessionPool {
    * It is kept apart from the sessions of calls where those belong to one call each.
    * @throws UpstreamFailure when a session is needed and cannot be opened
    */
-  async borrow(owner: SessionOwner): Promise<Session> {
-    const key = this.#key(owner);
-    const idle = this.#scope(owner) === 'call' ? undefined : this.#idle.get(key)?.at(-1);
-    if (idle !== undefined && !idle.session.dead) return idle.session;
-    const open = this.#borrowed.get(key) ?? this.#openBorrowed(key, owner);
-    const session = await open;
-    if (!session.dead) {
-      this.#restartBorrowTimer(key, session);
-      return session;
-    }
-    this.#dropBorrowed(key, session);
-    return this.#openBorrowed(key, owner);
+  async borrow(owner: SessionOwner): Promise<Loan> {
+    return (await this.#borrowIdle(owner)) ?? this.#borrowShared(owner);
   }
 
   /**
@@ -138,19 +133,11 @@ export class SessionPool {
   /** Closes every session. */
   async close(): Promise<void> {
     this.#closed = true;
-    const sessions = [...this.#leased];
-    for (const idle of [...this.#idle.values()].flat()) {
-      idle.timer.cancel();
-      sessions.push(idle.session);
-    }
-    for (const timer of this.#borrowTimers.values()) timer.cancel();
-    const borrowed = await Promise.allSettled(this.#borrowed.values());
-    for (const result of borrowed) {
-      if (result.status === 'fulfilled') sessions.push(result.value);
-    }
+    const idle = [...this.#idle.values()].flat();
     this.#idle.clear();
-    this.#borrowed.clear();
-    await Promise.all(sessions.map((session) => session.close()));
+    for (const { uses } of idle) uses.stop();
+    const sessions = [...this.#leased, ...idle.map(({ session }) => session)];
+    await Promise.all([this.#shared.close(), ...sessions.map((session) => session.close())]);
   }
 
   #scope(owner: SessionOwner): SessionScope {
@@ -163,15 +150,51 @@ export class SessionPool {
     return JSON.stringify([principal, profileKey(owner.profile), client, owner.credentialsKey]);
   }
 
+  /** The idle session of calls that was used last, if it can be used again. */
+  async #reuse(owner: SessionOwner): Promise<Session | null> {
+    const session = this.#takeIdle(this.#key(owner));
+    if (session === null) return null;
+    this.#leased.add(session);
+    if (await session.ready(owner.headers)) return session;
+    this.#leased.delete(session);
+    void session.close();
+    return null;
+  }
+
+  /** What requests are using is left to them: a call may end its session at any time. */
   #takeIdle(key: string): Session | null {
-    const sessions = this.#idle.get(key);
-    for (let idle = sessions?.pop(); idle !== undefined; idle = sessions?.pop()) {
-      idle.timer.cancel();
-      if (sessions?.length === 0) this.#idle.delete(key);
+    for (const idle of (this.#idle.get(key) ?? []).toReversed()) {
+      if (idle.uses.inUse) continue;
+      this.#removeIdle(key, idle);
+      idle.uses.stop();
       if (!idle.session.dead) return idle.session;
       void idle.session.close();
     }
     return null;
+  }
+
+  #removeIdle(key: string, gone: Idle): void {
+    const left = (this.#idle.get(key) ?? []).filter((idle) => idle !== gone);
+    if (left.length > 0) this.#idle.set(key, left);
+    else this.#idle.delete(key);
+  }
+
+  async #borrowIdle(owner: SessionOwner): Promise<Loan | null> {
+    if (this.#scope(owner) === 'call') return null;
+    const idle = this.#idle.get(this.#key(owner))?.findLast(({ session }) => !session.dead);
+    if (idle === undefined) return null;
+    const { session, uses } = idle;
+    const release = uses.use();
+    if (await session.ready(owner.headers)) return { session, release };
+    release();
+    return null;
+  }
+
+  #borrowShared(owner: SessionOwner): Promise<Loan> {
+    // Callers without a name are alike here, whatever their clients are called.
+    const { headers } = owner;
+    const asked = owner.anonymous ? { ...owner, clientInfo: null } : owner;
+    return this.#shared.borrow(this.#key(asked), headers, () => this.#upstream.openSession(asked));
   }
 
   #giveBack(key: string, session: Session, reusable: boolean): void {
@@ -182,38 +205,11 @@ export class SessionPool {
       void session.close();
       return;
     }
-    const timer = this.#clock.setTimer(this.#options.idleTimeoutMs, () => {
-      const left = (this.#idle.get(key) ?? []).filter((idle) => idle.session !== session);
-      if (left.length > 0) this.#idle.set(key, left);
-      else this.#idle.delete(key);
+    const uses = new UseCount(this.#clock, this.#options.idleTimeoutMs, () => {
+      this.#removeIdle(key, idle);
       void session.close();
     });
-    this.#idle.set(key, [...sessions, { session, timer }]);
-  }
-
-  #openBorrowed(key: string, owner: SessionOwner): Promise<Session> {
-    const opening = this.#upstream.openSession(owner);
-    this.#borrowed.set(key, opening);
-    opening.then(
-      (session) => this.#restartBorrowTimer(key, session),
-      () => this.#borrowed.delete(key),
-    );
-    return opening;
-  }
-
-  #restartBorrowTimer(key: string, session: Session): void {
-    this.#borrowTimers.get(key)?.cancel();
-    if (this.#closed) return;
-    this.#borrowTimers.set(
-      key,
-      this.#clock.setTimer(this.#options.idleTimeoutMs, () => this.#dropBorrowed(key, session)),
-    );
-  }
-
-  #dropBorrowed(key: string, session: Session): void {
-    this.#borrowTimers.get(key)?.cancel();
-    this.#borrowTimers.delete(key);
-    this.#borrowed.delete(key);
-    void session.close();
+    const idle: Idle = { session, uses };
+    this.#idle.set(key, [...sessions, idle]);
   }
 }

@@ -35,8 +35,7 @@ export class SessionWire implements TransportListener {
   readonly keepAlive: KeepAlive;
   readonly changes = new SessionChanges();
   readonly visits = new UrlVisits();
-  /** The stream for messages that belong to no request is open. */
-  standaloneOpen = false;
+  #standalone: 'never' | 'open' | 'lost' = 'never';
   #headers: CallerHeaders;
   readonly #requests: SessionRequests;
   readonly #patience: Patience;
@@ -92,6 +91,11 @@ export class SessionWire implements TransportListener {
   set headers(headers: CallerHeaders) {
     this.#headers = headers;
     this.keepAlive.renewed();
+  }
+
+  /** Whether the stream for messages that belong to no request is open, or was once. */
+  get standalone(): 'never' | 'open' | 'lost' {
+    return this.#standalone;
   }
 
   /** What the session died of; `null` while it lives. */
@@ -170,6 +174,7 @@ export class SessionWire implements TransportListener {
     this.#patience.stop();
     this.#closing.abort();
     this.#failure ??= new UpstreamFailure('session_gone', reason, { mayHaveActed: false });
+    this.#requests.settleAll(this.#failure);
   }
 
   message(message: JsonRpcMessage, source: MessageSource): void {
@@ -204,12 +209,17 @@ export class SessionWire implements TransportListener {
     this.changes.lose(failure);
   }
 
+  standaloneOpened(): void {
+    this.#standalone = 'open';
+  }
+
   standaloneResumed(gapless: boolean): void {
     if (!gapless) this.changes.missed();
   }
 
   standaloneLost(failure: UpstreamFailure): void {
-    this.standaloneOpen = false;
+    this.#standalone = 'lost';
+    this.#noteDeath(failure);
     this.changes.lose(failure);
   }
 

@@ -101,7 +101,7 @@ export class Session {
   }
 
   get standaloneStreamOpen(): boolean {
-    return this.#wire.standaloneOpen;
+    return this.#wire.standalone === 'open';
   }
 
   get dead(): boolean {
@@ -163,9 +163,20 @@ export class Session {
 
   /** Opens the stream for messages that belong to no request, when that was not done at the start. */
   async openStandaloneStream(headers: CallerHeaders): Promise<void> {
-    if (this.#wire.standaloneOpen || !this.interactive) return;
+    if (!this.interactive) return;
     // Who held it before may be frozen, and the server unaware of it: that must not hold up the call.
-    this.#wire.standaloneOpen = await this.#wire.transport.openStandaloneStream(headers, 'once');
+    await this.#wire.transport.openStandaloneStream(headers, 'once');
+  }
+
+  /**
+   * Makes sure that the session can be used again: a stream for messages that belong to no request is
+   * open if there was one, since a server drops the questions that it has no stream for.
+   * @returns false when the session is of no use any more
+   */
+  async ready(headers: CallerHeaders): Promise<boolean> {
+    if (this.dead) return false;
+    if (this.#wire.standalone === 'never') return true;
+    return (await this.#wire.transport.openStandaloneStream(headers)) && !this.dead;
   }
 
   /** Tells the listener from here on what changes at the server; a session that is dead already, too. */
@@ -225,7 +236,7 @@ export class Session {
     const { headers, standaloneStream } = this.#options;
     await this.#wire.transport.notify('notifications/initialized', {}, headers);
     if (standaloneStream && this.interactive) {
-      this.#wire.standaloneOpen = await this.#wire.transport.openStandaloneStream(headers);
+      await this.#wire.transport.openStandaloneStream(headers);
     }
   }
 }

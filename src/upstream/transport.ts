@@ -22,6 +22,8 @@ export interface TransportListener {
   lost(id: UpstreamRequestId, failure: UpstreamFailure): void;
   /** The whole session is gone (the one stream of HTTP+SSE ended). */
   closed(failure: UpstreamFailure): void;
+  /** The standalone stream is open for the first time, or anew after it was lost. */
+  standaloneOpened(): void;
   /** The standalone stream was cut and is open again; `gapless` when it goes on behind its last event. */
   standaloneResumed(gapless: boolean): void;
   /** The standalone stream was open and could not be got back. */
@@ -71,8 +73,9 @@ export interface Transport {
   /** Where a request's stream could be taken up by somebody else; `null` where it could not. */
   resumable(id: UpstreamRequestId): StreamPoint | null;
   /**
-   * Opens the stream on which a server sends what belongs to no request; false when it offers none, or
-   * does not give it yet. `once` does not wait for what a second try may bring; the tries go on.
+   * Makes sure that the stream is open on which a server sends what belongs to no request; false when it
+   * offers none, or does not give it yet. There is one at a time, and it is opened by one attempt at a
+   * time. `once` does not wait for what a second try may bring; the tries go on.
    */
   openStandaloneStream(headers: CallerHeaders, wait?: 'once'): Promise<boolean>;
   /** Drops everything here and leaves the session with the server, for whoever takes it up. */
