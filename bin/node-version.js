@@ -15,6 +15,7 @@ export function explain(version) {
     NEEDED.join('.') +
     ' or newer, and this is ' +
     version +
-    '; in a checkout, "npm start -- --help" runs it with the one that is installed there'
+    '; in a checkout, "npm start -- --help" runs it with the one that is installed there' +
+    ' ("npm rebuild node" brings it, where npm runs no install scripts)'
   );
 }

@@ -81,10 +81,15 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     sealer: await sealerOf(config, clock, log),
   };
   routes.push(...config.routes.map((route) => createRoute(route, shared)));
+  metrics.begin(config.routes.map(({ id }) => id));
 
   let draining = false;
   const readiness = (): Readiness => ({
-    ready: !draining && routes.every((route) => route.availability.ready),
+    status: draining
+      ? 'draining'
+      : routes.every((route) => route.availability.ready)
+        ? 'ready'
+        : 'not ready',
     routes: Object.fromEntries(routes.map((route) => [route.config.id, route.availability.status])),
   });
   const timeouts = { ...CLIENT_TIMEOUTS, ...options.timeouts };
@@ -145,7 +150,7 @@ async function sealerOf(config: Config, clock: Clock, log: Log): Promise<Sealer>
 
 /** The names under which the operator's listener may be asked. */
 function knownHosts({ host }: { readonly host: string }): (asked: string) => boolean {
-  const policy = { allowedOrigins: [], allowLoopback: isLoopbackHost(host) };
+  const policy = { allowedOrigins: [], allowedHosts: [], allowLoopback: isLoopbackHost(host) };
   return (asked) => isAllowedHost(asked, policy);
 }
 

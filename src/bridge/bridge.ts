@@ -20,7 +20,7 @@ import type { SessionPool } from '../upstream/session-pool.ts';
 import type { CallContext, Pointed } from './call/context.ts';
 import { Call } from './call.ts';
 import type { CallLimits, CallState, ConsumedRetry } from './call-state.ts';
-import { INVALID_STATE, OVERLOADED } from './failures.ts';
+import { INVALID_STATE, OVERLOADED, STOPPING } from './failures.ts';
 import { ForgetfulSet } from './forgetful-set.ts';
 import { Ladder, type Resumable } from './ladder.ts';
 import type { CallAnswer, EdgeRequest, Leg } from './leg.ts';
@@ -37,6 +37,8 @@ export interface BridgeOptions {
   readonly fleet: string;
   readonly limits: CallLimits;
   readonly maxRunning: number;
+  /** Whether another process can open our pointers, now or after a restart. */
+  readonly hasHeirs: boolean;
   readonly keyNames: Readonly<Record<string, readonly string[]>>;
   readonly keysFromStringIds: boolean;
   readonly strictCapabilities: boolean;
@@ -131,17 +133,20 @@ export class Bridge {
   /** Ends every call that is left. */
   endAll(): void {
     this.#draining = true;
-    for (const call of this.#options.lot.calls()) call.drain();
+    const { lot, hasHeirs } = this.#options;
+    for (const call of lot.calls()) call.drain(hasHeirs);
   }
 
   async #start(request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
-    if (this.#isFull()) return { kind: 'failed', failure: OVERLOADED };
+    const refused = this.#refusalOfNew();
+    if (refused !== null) return refused;
     const { lot, randomCallId, log, route } = this.#options;
     const id = randomCallId();
     const target = targetOf(request.params);
     const mayReplay = await this.#options.mayReplay(request);
     // It may have taken a while, and others may have come in the meantime.
-    if (this.#isFull()) return { kind: 'failed', failure: OVERLOADED };
+    const refusedNow = this.#refusalOfNew();
+    if (refusedNow !== null) return refusedNow;
     const context = this.#context(id, request, this.#newOutcomeKey(), mayReplay);
     const { call, answer } = Call.start(context, request, leg);
     lot.put(id, call, request.caller.principalKey);
@@ -193,8 +198,11 @@ export class Bridge {
     return owner.boot === this.#options.replica.boot && !this.#left.has(callId);
   }
 
-  #isFull(): boolean {
-    return this.#draining || this.#running >= this.#options.maxRunning;
+  /** What a call is told that may not begin here now; `null` when it may. */
+  #refusalOfNew(): CallAnswer | null {
+    if (this.#draining) return { kind: 'failed', failure: STOPPING };
+    const isFull = this.#running >= this.#options.maxRunning;
+    return isFull ? { kind: 'failed', failure: OVERLOADED } : null;
   }
 
   #refuse(refused: InvalidRequestState): CallAnswer {
@@ -215,7 +223,8 @@ export class Bridge {
 
   async #replay(pointer: Pointer, continuation: Continuation, request: EdgeRequest, leg: Leg) {
     const { lot } = this.#options;
-    if (this.#isFull()) return { kind: 'failed', failure: OVERLOADED } as const;
+    const refused = this.#refusalOfNew();
+    if (refused !== null) return refused;
     const { callId: id, round, outcomeKey } = pointer;
     lot.find(id)?.drop();
     const mayReplay = continuation.replay !== null;
@@ -257,6 +266,7 @@ export class Bridge {
       caching,
       leaveWhenParked,
       mayReplay,
+      target,
       hasRoom: () => lot.hasRoomFor(id),
       moved: (state) => {
         if (state?.name === 'done' && state.end.type === 'left') this.#leave(id);

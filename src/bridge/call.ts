@@ -166,9 +166,13 @@ export class Call {
     return this.#client.retry(round, request, leg);
   }
 
-  /** The process stops: end the call as well as that can be done. */
-  drain(): void {
-    this.#machine.feed({ type: 'drain', resumable: this.#exchange.resumePoint !== null });
+  /**
+   * The process stops: end the call as well as that can be done.
+   * @param hasHeirs whether there will be another process that can take it up
+   */
+  drain(hasHeirs: boolean): void {
+    const resumable = hasHeirs && this.#exchange.resumePoint !== null;
+    this.#machine.feed({ type: 'drain', resumable });
   }
 
   #begin({ state, effects }: Step): void {

@@ -30,6 +30,12 @@ export const OVERLOADED: Failure = internal(
   'overloaded',
 );
 
+/** A new call comes to a process that stops. */
+export const STOPPING: Failure = internal(
+  'The gateway is stopping and takes no new calls; try again',
+  'stopping',
+);
+
 export const CALL_CANCELLED: Failure = internal('The call was cancelled', 'cancelled');
 
 const REFUSALS: Readonly<Record<RefusalReason, Failure>> = {

@@ -149,6 +149,8 @@ export type RedisConfig = RedisOptions & {
 export interface EdgeConfig {
   /** Origins of browser clients that may call; loopback origins may where we listen on loopback. */
   readonly allowedOrigins: readonly string[];
+  /** Names under which a gateway on loopback may be called. */
+  readonly allowedHosts: readonly string[];
   readonly legacyClients: 'pass-through' | 'reject';
   /** After this long without an outcome an answer becomes an event stream. */
   readonly commitAfterMs: number;

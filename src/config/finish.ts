@@ -23,6 +23,7 @@ export function finish(file: ParsedFile): Config {
     redis: file.redis === undefined ? null : finishRedis(file.redis),
     edge: {
       allowedOrigins: edge.allowedOrigins,
+      allowedHosts: edge.allowedHosts,
       legacyClients: edge.legacyClients,
       commitAfterMs: edge.commitAfter,
       keepAliveMs: edge.keepAlive,

@@ -424,6 +424,16 @@ const edge = z
         .describe(
           'Origins of browser clients that may call. Loopback origins may where the gateway listens on loopback.',
         ),
+      allowedHosts: z
+        .array(
+          text(/^[a-z0-9.-]{1,253}$/, 'a host name in lower case, without a port', 'host name'),
+          { error: 'a list of host names' },
+        )
+        .meta({ title: 'list of host names' })
+        .prefault([])
+        .describe(
+          'Names under which a gateway that listens on loopback may be called, such as that of the proxy in front of it. Elsewhere every name may be used.',
+        ),
       legacyClients: choice(
         ['pass-through', 'reject'],
         'pass-through',

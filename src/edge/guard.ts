@@ -19,6 +19,8 @@ export interface GuardOptions {
   readonly legacyClients: 'pass-through' | 'reject';
   /** A body that is declared to be larger is refused before a byte of it is read. */
   readonly maxBodyBytes: number;
+  /** Called with a `Host` or `Origin` that may not call, so that the operator can let it. */
+  readonly refused: (header: 'Host' | 'Origin', value: string) => void;
 }
 
 /** Installs the checks; errors of the HTTP framework become JSON-RPC errors as well. */
@@ -53,10 +55,12 @@ function passes(request: FastifyRequest, reply: FastifyReply, options: GuardOpti
   }
   const { origin, host = '' } = request.headers;
   if (!isAllowedHost(host, options.policy)) {
+    options.refused('Host', host);
     refuse(reply.hijack(), 403, 'This gateway is not known under that Host');
     return false;
   }
   if (!isAllowedOrigin(origin, options.policy)) {
+    options.refused('Origin', origin ?? '');
     refuse(reply.hijack(), 403, 'This origin may not call');
     return false;
   }

@@ -3,6 +3,8 @@
 export interface OriginPolicy {
   /** Origins as browsers send them, such as `https://app.example.com`. */
   readonly allowedOrigins: readonly string[];
+  /** Names under which we may be called besides those of this machine, such as `mcp.example.com`. */
+  readonly allowedHosts: readonly string[];
   /** Whether pages served from this machine may call; right where we listen on loopback only. */
   readonly allowLoopback: boolean;
 }
@@ -28,6 +30,7 @@ export function isAllowedHost(host: string, policy: OriginPolicy): boolean {
   if (name === undefined) return false;
   return (
     isLoopbackHost(name) ||
+    policy.allowedHosts.includes(name.toLowerCase()) ||
     policy.allowedOrigins.some(
       (origin) => URL.canParse(origin) && new URL(origin).hostname === name.toLowerCase(),
     )

@@ -3,8 +3,8 @@ import fastify, { type FastifyInstance } from 'fastify';
 import type { Metrics } from './metrics.ts';
 
 export interface Readiness {
-  readonly ready: boolean;
-  /** One line for each route, for whoever reads the body. */
+  readonly status: 'ready' | 'not ready' | 'draining';
+  /** A word for each route, for whoever reads the body. */
   readonly routes: Readonly<Record<string, string>>;
 }
 
@@ -24,9 +24,7 @@ export function createAdmin(
   app.get('/healthz', () => ({ status: 'ok' }));
   app.get('/readyz', (_request, reply) => {
     const state = readiness();
-    return reply
-      .code(state.ready ? 200 : 503)
-      .send({ status: state.ready ? 'ready' : 'not ready', routes: state.routes });
+    return reply.code(state.status === 'ready' ? 200 : 503).send(state);
   });
   app.get('/metrics', async (_request, reply) => {
     return reply.type(metrics.contentType).send(await metrics.text());

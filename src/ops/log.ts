@@ -17,7 +17,7 @@ export interface LogEvents {
   'gateway.stopped': { code: number };
   'gateway.crashed': { problem: string };
   'upstream.detected': { route: string; kind: string };
-  'upstream.unavailable': { route: string; code: string; problem: string };
+  'upstream.unavailable': { route: string; url: string; code: string; problem: string };
   'upstream.failed': {
     route: string;
     call: string | null;
@@ -44,7 +44,15 @@ export interface LogEvents {
   'directory.down': object;
   'passthrough.failed': { route: string; status: number; problem: string };
   'call.settled': { route: string; call: string; round: number };
-  'call.ended': { route: string; call: string; round: number; end: string; ms: number };
+  'call.ended': {
+    route: string;
+    call: string;
+    method: string;
+    target: string;
+    round: number;
+    end: string;
+    ms: number;
+  };
   'call.question_refused': { route: string; call: string; method: string; reason: string };
   'call.answer_refused': { route: string; call: string; round: number; cause: string };
   'call.moved': { route: string; call: string; rule: string; from: string; to: string };
@@ -56,6 +64,7 @@ export interface LogEvents {
     code: number | null;
     ms: number;
   };
+  'edge.refused': { header: 'Host' | 'Origin'; value: string };
   'edge.failed': { route: string; problem: string };
 }
 export type LogEvent = keyof LogEvents;
@@ -79,10 +88,19 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'passthrough.failed': 'warn',
   'pointer.refused': 'warn',
   'edge.request': 'debug',
+  'edge.refused': 'warn',
   'edge.failed': 'error',
 };
 
 const TEXTS: Partial<Record<LogEvent, string>> = {
+  'gateway.listening': 'ready for clients',
+  'gateway.draining': 'stopping: calls are finished or handed over',
+  'upstream.unavailable': 'the legacy server cannot be reached; trying again until it can',
+  'edge.refused':
+    'the gateway listens on loopback and was called under another name or from another origin: if that is your proxy or your page, name it in edge.allowedHosts or edge.allowedOrigins',
+  'relay.failed': 'the replica that holds the call did not take its retry; trying the next way',
+  'directory.down': 'the shared store does not answer; lost calls are not taken up until it does',
+  'directory.up': 'the shared store answers',
   'gateway.key_ephemeral':
     'no seal.keys configured: a key was made for this process; parked calls do not survive a restart, and a second replica could not open our pointers',
   'session.no_standalone_stream':
@@ -118,7 +136,7 @@ export function createLog(options: LogOptions): Log {
     event(name, fields) {
       const line: Record<string, unknown> = { event: name };
       for (const [field, value] of Object.entries(fields)) line[field] = safe(value);
-      const text: string = TEXTS[name] ?? name;
+      const text = TEXTS[name] === undefined ? name : `${name}: ${TEXTS[name]}`;
       logger[LEVELS[name] ?? 'info'](line, text);
     },
   };

@@ -1,10 +1,20 @@
 /** What the gateway counts, in Prometheus' form and by its naming rules. Labels never name a person or a call. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { VERSION } from '../version.ts';
+import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
 import type { Rung } from './log.ts';
 
 /** Second boundaries that the OpenTelemetry conventions for MCP name. */
 const BUCKETS_SECONDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
+
+const RUNGS: readonly (Rung | 'lost')[] = [
+  'here',
+  'relay',
+  'outcome',
+  'reattach',
+  'replay',
+  'lost',
+];
 
 export interface Gauges {
   /** Calls that wait for their client, by route. */
@@ -83,6 +93,15 @@ export class Metrics {
         for (const [route, count] of gauges.sessions()) this.set({ route }, count);
       },
     });
+  }
+
+  /** Counts from zero: an alert on an increase would miss the first event of a series that was not there. */
+  begin(routes: readonly string[]): void {
+    for (const reason of INVALID_REQUEST_STATE_REASONS) this.#refusals.inc({ reason }, 0);
+    for (const route of routes) {
+      this.#rounds.inc({ route }, 0);
+      for (const rung of RUNGS) this.#resumes.inc({ route, rung }, 0);
+    }
   }
 
   get contentType(): string {

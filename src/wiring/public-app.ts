@@ -7,7 +7,7 @@ import { cutWhenStalled, type ClientTimeouts } from '../edge/client-timeouts.ts'
 import { serveRoute, type EdgeRoute } from '../edge/edge.ts';
 import { continueAfterChecks } from '../edge/expect-continue.ts';
 import { guard } from '../edge/guard.ts';
-import { isLoopbackHost } from '../edge/origin.ts';
+import { isLoopbackHost, type OriginPolicy } from '../edge/origin.ts';
 import { parameterHeaderProblem } from '../edge/parameter-headers.ts';
 import { callerOf } from '../identity/identity.ts';
 import type { Metrics } from '../ops/metrics.ts';
@@ -55,6 +55,7 @@ export async function createPublicApp(
   });
   const policy = {
     allowedOrigins: config.edge.allowedOrigins,
+    allowedHosts: config.edge.allowedHosts,
     allowLoopback: isLoopbackHost(config.listen.host),
   };
   const { legacyClients } = config.edge;
@@ -63,6 +64,7 @@ export async function createPublicApp(
     legacyClients,
     paths: routes.map((route) => route.config.path),
     maxBodyBytes: config.limits.maxBodyBytes,
+    refused: (header, value) => shared.log.event('edge.refused', { header, value }),
   });
   continueAfterChecks(app);
   // With several upstreams nobody could say whose a path beside the routes is.
@@ -95,7 +97,7 @@ function serveMcp(
   route: Route,
   shared: Shared,
   metrics: Metrics,
-  origins: { readonly allowedOrigins: readonly string[]; readonly allowLoopback: boolean },
+  origins: OriginPolicy,
   passThrough: PassThrough,
 ): void {
   const { config, clock, log } = shared;

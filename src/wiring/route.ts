@@ -102,6 +102,7 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
     fleet: shared.config.seal.audience,
     limits: limitsOf(config),
     maxRunning: shared.config.limits.maxRunningCalls,
+    hasHeirs: shared.config.seal.keys.length > 0,
     clock,
     log,
     randomCallId: () => callId(randomId()),

@@ -76,6 +76,19 @@ describe('a call that nobody else can take up', () => {
     await legacy.saw('notifications/cancelled');
   });
 
+  test('is cancelled where no other process could open its pointer, though the server keeps its events', async () => {
+    const { tools } = slowGreeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const config = { seal: {}, drain: { delay: '0s', timeout: '100ms' } };
+    const [one] = await replicas(legacy, 1, { relay: false, config });
+    const asked = await callTool(one.url, 'greet');
+    const working = callTool(one.url, 'greet', answersOf(asked, 'Ada'));
+    await legacy.saw('response');
+    expect(await one.drain()).toBe(0);
+    expect(reasonOf(await working)).toBe('draining');
+    await legacy.saw('notifications/cancelled');
+  });
+
   test('is cancelled while it is parked, and its retry elsewhere is told that it is lost', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });
@@ -99,9 +112,11 @@ test('new calls are refused while a replica drains, and readiness says so', asyn
   await legacy.saw('response');
   const gone = one.drain();
   await one.saw('gateway.draining');
-  expect((await fetch(`${one.adminUrl}/readyz`)).status).toBe(503);
+  const readiness = await fetch(`${one.adminUrl}/readyz`);
+  expect(readiness.status).toBe(503);
+  expect(await readiness.json()).toMatchObject({ status: 'draining' });
   const refused = await callTool(one.url, 'greet');
-  expect(reasonOf(refused)).toBe('overloaded');
+  expect(reasonOf(refused)).toBe('stopping');
   finish();
   await working;
   await gone;

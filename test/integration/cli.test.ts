@@ -139,8 +139,8 @@ test.each(['json', 'pretty'])(
     const url = Promise.withResolvers<string>();
     child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
       log += chunk;
-      const found = /http:\/\/127\.0\.0\.1:\d+\/mcp(?=")/.exec(log.replaceAll('\\/', '/'));
-      if (/gateway\.listening/.test(log) && found !== null) url.resolve(found[0]);
+      const found = /gateway\.listening.*?(http:\/\/127\.0\.0\.1:\d+\/mcp)(?=")/s.exec(log);
+    if (found?.[1] !== undefined) url.resolve(found[1]);
     });
     const closed = once(child, 'close');
     const address = await url.promise;

@@ -12,6 +12,7 @@ export class CallLog {
   readonly #clock: Clock;
   readonly #of: { readonly route: string; readonly call: CallId };
   readonly #method: string;
+  readonly #target: string;
   readonly #startedAtMs: number;
   /** How the next retry that goes on reached its call. */
   #rung: 'here' | 'reattach' = 'here';
@@ -21,6 +22,7 @@ export class CallLog {
     this.#clock = context.clock;
     this.#of = { route: context.route, call: context.id };
     this.#method = method;
+    this.#target = context.target;
     this.#startedAtMs = startedAtMs;
   }
 
@@ -47,7 +49,8 @@ export class CallLog {
     if (to.name === 'done' && from.name !== 'done') {
       const end = to.end.type === 'outcome' ? to.end.outcome.kind : to.end.type;
       const ms = this.#clock.now() - this.#startedAtMs;
-      this.#log.event('call.ended', { ...this.#of, round: to.round, end, ms });
+      const [method, target] = [this.#method, this.#target];
+      this.#log.event('call.ended', { ...this.#of, method, target, round: to.round, end, ms });
     }
   }
 

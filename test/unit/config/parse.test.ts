@@ -48,6 +48,7 @@ describe('defaults', () => {
       redis: null,
       edge: {
         allowedOrigins: [],
+        allowedHosts: [],
         legacyClients: 'pass-through',
         commitAfterMs: 5_000,
         keepAliveMs: 15_000,

@@ -93,6 +93,7 @@ describe('the errors of docs/operations.md', () => {
       'ELICITATION_DECLINED',
       'INVALID_STATE',
       'OVERLOADED',
+      'STOPPING',
       'failureOfUpstream',
       'illFormedAnswer',
       'missingCapability',

@@ -18,6 +18,7 @@ const MODERN = '2026-07-28';
 
 const policy: LadderPolicy = {
   allowedOrigins: ['https://app.example'],
+  allowedHosts: [],
   allowLoopback: false,
   legacyClients: 'reject',
   supportedVersions: () => [MODERN],

@@ -7,7 +7,11 @@ import {
   type OriginPolicy,
 } from '../../../src/edge/origin.ts';
 
-const named: OriginPolicy = { allowedOrigins: ['https://app.example'], allowLoopback: false };
+const named: OriginPolicy = {
+  allowedOrigins: ['https://app.example'],
+  allowedHosts: [],
+  allowLoopback: false,
+};
 const loopback: OriginPolicy = { ...named, allowLoopback: true };
 
 describe('Origin (streamable-http, "Security & Endpoint")', () => {
@@ -61,6 +65,13 @@ describe('Host behind a loopback address', () => {
     ...['localhost:1:2', 'localhost/..', ' localhost', 'localhost:123456'],
   ])('may not be %j: a page may have rebound its own name to this machine', (host) => {
     expect(isAllowedHost(host, loopback)).toBe(false);
+  });
+
+  test('may be one of those named, as that of a proxy on this machine', () => {
+    const behindProxy = { ...loopback, allowedHosts: ['mcp.example.com'] };
+    expect(isAllowedHost('mcp.example.com', behindProxy)).toBe(true);
+    expect(isAllowedHost('MCP.example.com:443', behindProxy)).toBe(true);
+    expect(isAllowedHost('evil.mcp.example.com', behindProxy)).toBe(false);
   });
 
   test('is not looked at where we listen to others anyway', () => {
