@@ -53,7 +53,7 @@ export class Upstream {
   readonly #http: HttpClient;
   readonly #clock: Clock;
   #kind: UpstreamKind | null;
-  #detecting: Promise<UpstreamKind> | null = null;
+  #detecting: { readonly headers: string; readonly kind: Promise<UpstreamKind> } | null = null;
   #initialized: InitializeResult | null = null;
 
   constructor(options: UpstreamOptions, clock: Clock) {
@@ -81,10 +81,21 @@ export class Upstream {
    */
   async detect(headers: CallerHeaders): Promise<UpstreamKind> {
     if (this.#kind !== null) return this.#kind;
-    this.#detecting ??= this.#detect(headers).finally(() => {
-      this.#detecting = null;
+    const ours = JSON.stringify(headers);
+    const running = this.#detecting;
+    if (running === null) {
+      const kind = this.#detect(headers).finally(() => {
+        this.#detecting = null;
+      });
+      this.#detecting = { headers: ours, kind };
+      return kind;
+    }
+    return running.kind.catch((error: unknown) => {
+      const refused = asUpstreamFailure(error, false).code === 'unauthorized';
+      if (!refused || running.headers === ours) throw error;
+      // Somebody else's credentials were refused, and how is not for us to know.
+      return this.#kind ?? this.#detect(headers);
     });
-    return this.#detecting;
   }
 
   /** Opens a session for a client of this profile. Throws UpstreamFailure. */
