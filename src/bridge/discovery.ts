@@ -34,6 +34,9 @@ interface Known {
   readonly atMs: number;
 }
 
+/** After so many times its time to live, what was seen of a server is no ground to refuse a request on. */
+const TTLS_TO_TRUST = 10;
+
 export class Discovery {
   readonly #options: DiscoveryOptions;
   /** By principal and credentials: what one caller may see is not told to another. */
@@ -47,18 +50,24 @@ export class Discovery {
     this.#known = new RecentMap(options.maxCallers);
   }
 
-  /** The server's capabilities as this caller last saw them, or `null` when nothing is known. */
+  /** The server's capabilities as this caller saw them not too long ago; `null` when they are not known. */
   capabilitiesFor(request: EdgeRequest): JsonObject | null {
-    return this.#known.get(keyOf(request))?.initialized.capabilities ?? null;
+    const key = keyOf(request);
+    const known = this.#known.get(key);
+    if (known === undefined) return null;
+    this.#refreshIfOld(known, key, request);
+    const { clock, ttlMs } = this.#options;
+    const tooOld = clock.now() - known.atMs > ttlMs * TTLS_TO_TRUST;
+    return tooOld ? null : known.initialized.capabilities;
   }
 
   /** Answers `server/discover`; never throws, and waits at most `firstWaitMs`. */
   async discover(request: EdgeRequest): Promise<CallAnswer> {
     const key = keyOf(request);
-    const { clock, ttlMs, firstWaitMs } = this.#options;
+    const { clock, firstWaitMs } = this.#options;
     const known = this.#known.get(key);
     if (known !== undefined) {
-      if (clock.now() - known.atMs > ttlMs) void this.#refresh(key, request).catch(() => {});
+      this.#refreshIfOld(known, key, request);
       return this.#answer(known);
     }
     const late = sleep(clock, firstWaitMs).then(() => {
@@ -70,6 +79,12 @@ export class Discovery {
     } catch (error) {
       return { kind: 'failed', failure: failureOfUpstream(asUpstreamFailure(error, false)) };
     }
+  }
+
+  /** Looks again behind the client's back. */
+  #refreshIfOld({ atMs }: Known, key: string, request: EdgeRequest): void {
+    const { clock, ttlMs } = this.#options;
+    if (clock.now() - atMs > ttlMs) void this.#refresh(key, request).catch(() => {});
   }
 
   #refresh(key: string, request: EdgeRequest): Promise<Known> {
