@@ -48,11 +48,6 @@ export function callerOf(headers: IncomingHttpHeaders, options: CallerOptions): 
   };
 }
 
-/** True when callers are told apart, so that their sessions may be kept for them. */
-export function isNamed(caller: Caller): boolean {
-  return caller.principal !== null;
-}
-
 function principalOf(
   headers: IncomingHttpHeaders,
   identity: IdentitySource,

@@ -6,7 +6,7 @@
 import type { CallId } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 
-/** `epoch` grows with every replica that takes the call over; it is what `isHeld` and `release` ask for. */
+/** `epoch` grows with every replica that takes the call over; it is what `release` asks for. */
 export type Claim =
   | { readonly type: 'claimed'; readonly epoch: number }
   | { readonly type: 'held'; readonly by: PointerOwner };
@@ -27,8 +27,6 @@ export interface Directory {
   claim(call: CallId, ttlMs: number): Promise<Claim>;
   /** Who has claimed the call, alive or not; `null` when nobody has. */
   holderOf(call: CallId): Promise<{ owner: PointerOwner; epoch: number } | null>;
-  /** True while our claim with this epoch stands: nobody has taken the call over since. */
-  isHeld(call: CallId, epoch: number): Promise<boolean>;
   /** Ends our claim with this epoch; does nothing to anybody else's. */
   release(call: CallId, epoch: number): Promise<void>;
   /** True when the replica with this boot id has a live lease. */

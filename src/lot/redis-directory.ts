@@ -105,7 +105,7 @@ class RedisDirectory implements Directory {
    * Two steps, because a call and a lease are on different Cluster slots: see that the holder's lease
    * is gone, then replace exactly the claim that was seen. If another replica was faster, its claim is
    * another text and stands. If the holder came back in between, it has lost the call all the same,
-   * as it would have a moment earlier; its epoch is past, and `isHeld` tells it so.
+   * as it would have a moment earlier; its epoch is past, and `holderOf` tells it of another holder.
    */
   async claim(call: CallId, ttlMs: number): Promise<Claim> {
     let replaceable = '';
@@ -123,11 +123,6 @@ class RedisDirectory implements Directory {
   async holderOf(call: CallId): Promise<ClaimRecord | null> {
     const text = await this.#run((redis) => redis.get(this.#callKey(call, 'claim')));
     return text === null ? null : this.#read(text);
-  }
-
-  async isHeld(call: CallId, epoch: number): Promise<boolean> {
-    const text = await this.#run((redis) => redis.get(this.#callKey(call, 'claim')));
-    return text === writeClaim(this.#ownerText, epoch);
   }
 
   async release(call: CallId, epoch: number): Promise<void> {

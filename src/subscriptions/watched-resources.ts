@@ -32,11 +32,6 @@ export class WatchedResources {
     this.#requests = requests;
   }
 
-  /** Resources that somebody wants to hear of. */
-  get uris(): string[] {
-    return [...this.#watched].filter(([, { listeners }]) => listeners > 0).map(([uri]) => uri);
-  }
-
   /** Counts one more listener. Resolves with whether the server will tell it of the resource. */
   async join(uri: string): Promise<boolean> {
     const watched = this.#watched.get(uri) ?? { listeners: 0, done: Promise.resolve(null) };
