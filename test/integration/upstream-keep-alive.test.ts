@@ -3,7 +3,14 @@ import { expect, test } from 'vitest';
 import { serverRequestId } from '../../src/protocol/ids.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
 import { eventStream, json, legacyServer } from '../fixtures/scripted-server.ts';
-import { ASKING, call, closeAfterTest, reply, upstreamOf } from '../fixtures/upstream-ground.ts';
+import {
+  ASKING,
+  call,
+  closeAfterTest,
+  open,
+  reply,
+  upstreamOf,
+} from '../fixtures/upstream-ground.ts';
 
 test('a parked call outlives credentials that expire, and the next leg brings the ones to ping with', async () => {
   const good = 'Bearer new';
@@ -33,4 +40,26 @@ test('a parked call outlives credentials that expire, and the next leg brings th
   );
   expect(heard.events.map(([name]) => name)).toEqual(['asked']);
   expect(session.dead).toBe(false);
+});
+
+test('a stream that breaks is taken up with the credentials of the leg that came last', async () => {
+  let finish = () => {};
+  const server = await legacyServer(
+    (_received, response) => {
+      const stream = eventStream(response);
+      stream.raw('retry: 100\n\n');
+      stream.send({ jsonrpc: '2.0', id: 'q', method: 'roots/list' }, 'e1');
+      finish = () => stream.end();
+    },
+    { onGet: (_received, response) => void eventStream(response) },
+  );
+  const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
+  const { heard } = call(session);
+  await heard.until('asked');
+  const renewed = { authorization: 'Bearer new' };
+  await session.respond(serverRequestId('q'), { result: { roots: [] } }, renewed);
+  finish();
+  await heard.until('resumed');
+  const resumption = await server.saw(({ headers }) => headers['last-event-id'] === 'e1');
+  expect(resumption.headers.authorization).toBe('Bearer new');
 });

@@ -1,5 +1,6 @@
 /** Whether an error that reads like "unknown session" is about the session, or is the tool's own. */
 import { afterEach, describe, expect, test } from 'vitest';
+import type { UpstreamFailure } from '../../src/upstream/upstream-failure.ts';
 import { startTestGateway } from '../fixtures/gateway.ts';
 import { callTool } from '../fixtures/modern-client.ts';
 import {
@@ -8,7 +9,7 @@ import {
   legacyServer,
   type ScriptedServer,
 } from '../fixtures/scripted-server.ts';
-import { call, open, reply, upstreamOf } from '../fixtures/upstream-ground.ts';
+import { call, Heard, open, reply, upstreamOf } from '../fixtures/upstream-ground.ts';
 
 const stops: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -67,6 +68,22 @@ describe('the answer to a call', () => {
     await call(session).heard.until('replied');
     expect(session.dead).toBe(false);
   });
+});
+
+test('a call that was taken may have had effects, whatever becomes of its session', async () => {
+  const server = await legacyServer(
+    (_received, response) => {
+      const stream = eventStream(response);
+      stream.raw('id: e1\nretry: 100\ndata:\n\n');
+      stream.end();
+    },
+    { onGet: (_received, response) => json(response, 404, {}) },
+  );
+  const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
+  const heard = new Heard();
+  const lost = new Promise<UpstreamFailure>((resolve) => (heard.lost = resolve));
+  session.call('tools/call', () => ({ name: 't' }), heard, {});
+  expect(await lost).toMatchObject({ code: 'session_gone', details: { mayHaveActed: true } });
 });
 
 describe('the answer to another request', () => {
