@@ -66,6 +66,8 @@ export class Bridge {
   readonly #ladder: Ladder;
   /** Calls that were let go of and that any replica may take up, this one too. */
   readonly #left: ForgetfulSet<CallId>;
+  /** Calls that were taken up here and have ended here. */
+  readonly #ended: ForgetfulSet<CallId>;
   /** The epochs of calls that were taken up here, for as long as they are. */
   readonly #claims = new Map<CallId, number>();
   #running = 0;
@@ -76,6 +78,7 @@ export class Bridge {
     this.#options = options;
     const { route, replica, relay, directory, reattach, log, limits, clock } = options;
     this.#left = new ForgetfulSet(clock, limits.callTtlMs);
+    this.#ended = new ForgetfulSet(clock, limits.callTtlMs);
     this.#ladder = new Ladder({
       route,
       boot: replica.boot,
@@ -147,7 +150,8 @@ export class Bridge {
     // It may have taken a while, and others may have come in the meantime.
     const refusedNow = this.#refusalOfNew();
     if (refusedNow !== null) return refusedNow;
-    const context = this.#context(id, request, this.#newOutcomeKey(), mayReplay);
+    const takenUp = false;
+    const context = this.#context(id, request, this.#newOutcomeKey(), { mayReplay, takenUp });
     const { call, answer } = Call.start(context, request, leg);
     lot.put(id, call, request.caller.principalKey);
     log.event('call.started', { route, call: id, method: request.method, target });
@@ -195,6 +199,7 @@ export class Bridge {
 
   /** A call of this process that is not here has ended, unless it was let go for others to take up. */
   #hasEnded({ owner, callId }: Pointer): boolean {
+    if (this.#ended.has(callId)) return true;
     return owner.boot === this.#options.replica.boot && !this.#left.has(callId);
   }
 
@@ -215,7 +220,8 @@ export class Bridge {
     const { callId: id, round, outcomeKey } = pointer;
     // It was decided when the call was made, and the pointer carries what came of it.
     const mayReplay = continuation.replay !== null;
-    const context = this.#context(id, request, outcomeKey ?? null, mayReplay);
+    const takenUp = true;
+    const context = this.#context(id, request, outcomeKey ?? null, { mayReplay, takenUp });
     const adopted = Call.adopt(context, round, continuation, request, leg);
     this.#options.lot.put(id, adopted.call, request.caller.principalKey);
     return adopted;
@@ -227,8 +233,10 @@ export class Bridge {
     if (refused !== null) return refused;
     const { callId: id, round, outcomeKey } = pointer;
     lot.find(id)?.drop();
+    this.#ended.delete(id);
     const mayReplay = continuation.replay !== null;
-    const context = this.#context(id, request, outcomeKey ?? null, mayReplay);
+    const takenUp = true;
+    const context = this.#context(id, request, outcomeKey ?? null, { mayReplay, takenUp });
     const { call, answer } = Call.replay(context, round, continuation, request, leg);
     if (call !== null) lot.put(id, call, request.caller.principalKey);
     return answer;
@@ -238,7 +246,7 @@ export class Bridge {
     id: CallId,
     request: EdgeRequest,
     outcomeKey: string | null,
-    mayReplay: boolean,
+    { mayReplay, takenUp }: { readonly mayReplay: boolean; readonly takenUp: boolean },
   ): CallContext {
     const { route, pool, limits, clock, log, lot, keyNames } = this.#options;
     const { keysFromStringIds, strictCapabilities, urlVisitWaitMs, leaveWhenParked, caching } =
@@ -273,6 +281,7 @@ export class Bridge {
         if (state === null) {
           lot.remove(id);
           this.#claims.delete(id);
+          if (takenUp && !this.#left.has(id)) this.#ended.add(id);
         } else {
           lot.setParked(id, isParked(state));
         }

@@ -22,6 +22,10 @@ export class ForgetfulSet<Member> {
     this.#members.set(member, nowMs + this.#lifetimeMs);
   }
 
+  delete(member: Member): void {
+    this.#members.delete(member);
+  }
+
   has(member: Member): boolean {
     return (this.#members.get(member) ?? 0) > this.#clock.now();
   }

@@ -11,7 +11,7 @@ import type { Continuation, Pointer, PointerOwner, ResumePoint } from '../seal/p
 import { openOutcome } from '../lot/sealed-outcome.ts';
 import type { Call } from './call.ts';
 import { failedCallAnswer } from './failed-call-answer.ts';
-import { CALL_CANCELLED, CALL_LOST, COORDINATION_UNAVAILABLE, INVALID_STATE } from './failures.ts';
+import { CALL_CANCELLED, CALL_LOST, COORDINATION_UNAVAILABLE } from './failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from './leg.ts';
 import type { Relay, Relayed } from './relay.ts';
 
@@ -121,8 +121,6 @@ export class Ladder {
     switch (relayed?.type) {
       case 'answered':
         return relayed.answer;
-      case 'unknown':
-        return this.#ended(pointer);
       case 'left':
         return { kind: 'failed', failure: CALL_CANCELLED };
       default:
@@ -190,12 +188,6 @@ export class Ladder {
     }
     calls.unclaim(callId);
     return null;
-  }
-
-  #ended({ callId: call }: Pointer): CallAnswer {
-    const { log, route } = this.#options;
-    log.event('pointer.refused', { route, reason: 'ended', call });
-    return { kind: 'failed', failure: INVALID_STATE };
   }
 
   #lost(pointer: Pointer, request: EdgeRequest): CallAnswer {

@@ -3,6 +3,7 @@
  * is an error within a known time: nothing waits for the store to return, and nothing is sent twice.
  */
 import type { ConnectionOptions } from 'node:tls';
+import type { Clock } from '../clock.ts';
 import { Cluster, Redis, type RedisOptions as ClientOptions } from 'ioredis';
 import {
   credentials,
@@ -81,6 +82,21 @@ function connectingEarly(cluster: Cluster): Cluster {
     }
   };
   return cluster.on('ready', () => setImmediate(connect)).on('+node', () => setImmediate(connect));
+}
+
+const BACK_AFTER_MS = 200;
+
+/**
+ * Brings a client back that has given up. The library does so for good when a Sentinel tells of a
+ * failover just while it asks where to connect.
+ * @param isWanted false once the client was closed on purpose
+ */
+export function neverGiveUp(redis: RedisClient, clock: Clock, isWanted: () => boolean): void {
+  redis.on('end', () => {
+    clock.setTimer(BACK_AFTER_MS, () => {
+      if (isWanted() && redis.status === 'end') redis.connect().catch(() => {});
+    });
+  });
 }
 
 /** In: as for `createRedis`. Out: a client for the URL's node alone, which tries to connect only once. */

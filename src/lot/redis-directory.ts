@@ -14,7 +14,7 @@ import {
   type ClaimRecord,
 } from './claim-record.ts';
 import { DirectoryUnavailable, type Claim, type Directory } from './directory.ts';
-import { createRedis, type RedisClient } from './redis-client.ts';
+import { createRedis, neverGiveUp, type RedisClient } from './redis-client.ts';
 import { addressOf, type RedisOptions } from './redis-options.ts';
 import { unavailable } from './redis-failure.ts';
 import { probe } from './redis-probe.ts';
@@ -78,6 +78,7 @@ class RedisDirectory implements Directory {
     this.#redis.on('node error', (error: unknown) => this.#failed(error));
     this.#redis.on('close', () => this.#setUp(false));
     this.#redis.on('ready', () => void this.#renewLease());
+    neverGiveUp(this.#redis, options.clock, () => this.#started && !this.#closed);
   }
 
   get up(): boolean {

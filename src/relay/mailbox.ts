@@ -3,7 +3,7 @@
  * lose nothing while their reader reconnects, which channels do not promise.
  */
 import { sleep, type Clock } from '../clock.ts';
-import { createRedis, type RedisClient } from '../lot/redis-client.ts';
+import { createRedis, neverGiveUp, type RedisClient } from '../lot/redis-client.ts';
 import type { RedisOptions } from '../lot/redis-options.ts';
 import { LETTER_LIFETIME_MS } from './letter.ts';
 
@@ -47,6 +47,7 @@ export class Mailbox {
     // What is wrong is seen where a letter cannot be sent; the directory tells the operator.
     for (const client of [this.#writer, this.#reader]) {
       client.on('error', () => {});
+      neverGiveUp(client, options.clock, () => !this.#closed);
       client.connect().catch(() => {});
     }
   }

@@ -242,3 +242,17 @@ test('fifty parked calls behind a round-robin front all complete, with a replica
   await Promise.all([other.drain(), fresh.drain()]);
   await legacy.isLeft();
 });
+
+test('a call that has ended where it was taken up is not made once more, for want of a shared store', async () => {
+  const { effects, tools } = greeter();
+  const legacy = await legacyServer({ tools });
+  const continuation = { replay: { tools: ['greet'] } };
+  const route = { continuation, parking: { redeliver: '0s' } };
+  const [one, other] = await replicas(legacy, 2, { route });
+  const asked = await callTool(one.url, 'greet');
+  await one.kill();
+  expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+  const late = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+  expect(late.response.error.data).toEqual({ reason: 'invalid_request_state' });
+  expect(effects).toEqual(['Ada']);
+});

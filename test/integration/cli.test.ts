@@ -140,7 +140,7 @@ test.each(['json', 'pretty'])(
     child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
       log += chunk;
       const found = /gateway\.listening.*?(http:\/\/127\.0\.0\.1:\d+\/mcp)(?=")/s.exec(log);
-    if (found?.[1] !== undefined) url.resolve(found[1]);
+      if (found?.[1] !== undefined) url.resolve(found[1]);
     });
     const closed = once(child, 'close');
     const address = await url.promise;
