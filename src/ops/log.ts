@@ -134,10 +134,12 @@ export function createLog(options: LogOptions): Log {
   const logger = pino({ level: options.level, base: null }, lines);
   return {
     event(name, fields) {
+      const level = LEVELS[name] ?? 'info';
+      if (!logger.isLevelEnabled(level)) return;
       const line: Record<string, unknown> = { event: name };
       for (const [field, value] of Object.entries(fields)) line[field] = safe(value);
       const text = TEXTS[name] === undefined ? name : `${name}: ${TEXTS[name]}`;
-      logger[LEVELS[name] ?? 'info'](line, text);
+      logger[level](line, text);
     },
   };
 }
