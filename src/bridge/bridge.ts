@@ -349,6 +349,7 @@ export class Bridge {
   #unclaim(call: CallId): void {
     const epoch = this.#claims.get(call);
     this.#claims.delete(call);
+    this.#ended.delete(call);
     if (epoch !== undefined) this.#options.directory?.release(call, epoch).catch(() => {});
   }
 

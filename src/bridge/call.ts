@@ -161,6 +161,11 @@ export class Call {
     return isLost(this.state);
   }
 
+  /** The call could not be taken up only because its owner, frozen or cut off, still reads its stream. */
+  get isHeldElsewhere(): boolean {
+    return this.#server.heldElsewhere;
+  }
+
   /** A retry of this call with an opened pointer to `round`. */
   retry(round: number, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
     return this.#client.retry(round, request, leg);

@@ -179,6 +179,11 @@ export class Ladder {
       if (mayReadOn) {
         const { call, answer } = calls.adopt(pointer, continuation, request, leg);
         const answered = await answer;
+        if (call.isHeldElsewhere) {
+          call.drop();
+          calls.unclaim(callId);
+          return this.#unavailable(pointer, 'the server has another reader for it still');
+        }
         if (!call.isLost || continuation.replay === null) return answered;
       }
       const answer = await this.#callAgain(pointer, continuation, request, leg);

@@ -56,6 +56,21 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
     });
   });
 
+  test('a call whose frozen owner still has the only stream is not lost: it goes on when that is gone', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: 'for one reader' });
+    const { url } = await redisServer();
+    const [one, other] = await replicas(legacy, 2, { redis: url });
+    const asked = await callTool(one.url, 'greet');
+    one.freeze();
+    const refused = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+    expect(reasonOf(refused)).toBe('coordination_unavailable');
+    expect(refused.response.error.data.retryable).toBe(true);
+    await one.kill();
+    expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+    expect(effects).toEqual(['Ada']);
+  });
+
   describe('retries that race', () => {
     test('with the same answers get the same outcome, and the server is answered once', async () => {
       const { effects, tools } = greeter();

@@ -51,6 +51,7 @@ export class ServerSide {
   #answeredOnce = false;
   #madeAnew = false;
   #unauthorized: Failure | null = null;
+  #heldElsewhere = false;
   /** The elicitations whose completion is worth waiting for before the call is made again. */
   #visiting: readonly string[] = [];
 
@@ -76,6 +77,11 @@ export class ServerSide {
   /** How the server refused the credentials of the last answers, if it did. */
   get unauthorized(): Failure | null {
     return this.#unauthorized;
+  }
+
+  /** The server gave the stream of the call to nobody else, since somebody reads it still. */
+  get heldElsewhere(): boolean {
+    return this.#heldElsewhere;
   }
 
   /**
@@ -194,13 +200,16 @@ export class ServerSide {
   }
 
   #onLost(failure: UpstreamFailure): void {
-    const { machine, log } = this.#parts;
+    const { machine, exchange, log } = this.#parts;
     const unacted = failure.code === 'session_gone' && !failure.details.mayHaveActed;
     if (unacted && machine.state.name === 'running') {
       this.#onNotTaken(failure);
       return;
     }
     log.upstreamFailed(failure);
+    this.#heldElsewhere = failure.details.httpStatus === 409;
+    // Who reads it needs the session, too.
+    if (this.#heldElsewhere) exchange.leave();
     machine.feed({ type: 'lost' });
   }
 
