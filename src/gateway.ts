@@ -1,5 +1,6 @@
 /** A gateway from a configuration: started, drained, closed. What it consists of is in `wiring/`. */
 import type { Call } from './bridge/call.ts';
+import type { RelayedRetry } from './bridge/relay.ts';
 import { systemClock, type Clock } from './clock.ts';
 import type { Config } from './config/config.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from './edge/client-timeouts.ts';
@@ -15,7 +16,7 @@ import { createKeyRing } from './seal/key-ring.ts';
 import { createSealer, type Sealer } from './seal/seal.ts';
 import { ListenerQuota } from './subscriptions/listener-quota.ts';
 import { drainCalls } from './wiring/drain.ts';
-import { joinFleet, type RelayedRetry, type Replica } from './wiring/fleet.ts';
+import { joinFleet, type Replica } from './wiring/fleet.ts';
 import { listen } from './wiring/listen.ts';
 import { createPublicApp } from './wiring/public-app.ts';
 import { CANCEL_GRACE_MS, createRoute, type Route } from './wiring/route.ts';

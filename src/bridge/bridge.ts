@@ -24,7 +24,7 @@ import { INVALID_STATE, OVERLOADED, STOPPING } from './failures.ts';
 import { ForgetfulSet } from './forgetful-set.ts';
 import { Ladder, type Resumable } from './ladder.ts';
 import type { CallAnswer, EdgeRequest, Leg } from './leg.ts';
-import type { Relay } from './relay.ts';
+import type { Relay, Served } from './relay.ts';
 
 export interface BridgeOptions {
   readonly route: string;
@@ -117,15 +117,11 @@ export class Bridge {
   }
 
   /** Serves a retry that landed on another replica; `null` when its call is not here. */
-  async relayed(request: EdgeRequest, leg: Leg): Promise<{ answer: Promise<CallAnswer> } | null> {
+  async relayed(request: EdgeRequest, leg: Leg): Promise<Served | null> {
     if (request.requestState === null) return null;
     const pointer = await this.#open(request, request.requestState);
-    if (pointer instanceof InvalidRequestState) {
-      return { answer: Promise.resolve(this.#refuse(pointer)) };
-    }
-    const here = await this.#here(pointer, request, leg);
-    if (here !== null || !this.#hasEnded(pointer)) return here;
-    return { answer: Promise.resolve(this.#refuse(ended(pointer))) };
+    if (pointer instanceof InvalidRequestState) return this.#refused(pointer);
+    return this.#served(pointer, request, leg);
   }
 
   /** New calls are refused from here on; retries of calls that are here go on. */
@@ -150,8 +146,8 @@ export class Bridge {
     // It may have taken a while, and others may have come in the meantime.
     const refusedNow = this.#refusalOfNew();
     if (refusedNow !== null) return refusedNow;
-    const takenUp = false;
-    const context = this.#context(id, request, this.#newOutcomeKey(), { mayReplay, takenUp });
+    const permit = { mayReplay, takenUp: false };
+    const context = this.#context(id, request, this.#newOutcomeKey(), permit);
     const { call, answer } = Call.start(context, request, leg);
     lot.put(id, call, request.caller.principalKey);
     log.event('call.started', { route, call: id, method: request.method, target });
@@ -161,10 +157,8 @@ export class Bridge {
   async #retry(request: EdgeRequest, requestState: string, leg: Leg): Promise<CallAnswer> {
     const pointer = await this.#open(request, requestState);
     if (pointer instanceof InvalidRequestState) return this.#refuse(pointer);
-    const here = await this.#here(pointer, request, leg);
-    if (here !== null) return here.answer;
-    if (this.#hasEnded(pointer)) return this.#refuse(ended(pointer));
-    return this.#ladder.climb(pointer, request, leg);
+    const served = this.#served(pointer, request, leg);
+    return served === null ? this.#ladder.climb(pointer, request, leg) : served.answer;
   }
 
   async #open(request: EdgeRequest, requestState: string): Promise<Pointer | InvalidRequestState> {
@@ -176,25 +170,29 @@ export class Bridge {
     }
   }
 
-  /** Serves a retry whose call is here; a call that is lost is made anew where that is allowed. */
-  async #here(
+  /** Serves a retry that nobody but this process can serve, or that is refused; `null` for all others. */
+  #served(pointer: Pointer, request: EdgeRequest, leg: Leg): Served | null {
+    const { callId } = pointer;
+    const call = this.#options.lot.find(callId);
+    if (call !== undefined) return { answer: this.#retried(call, pointer, request, leg) };
+    return this.#hasEnded(pointer) ? this.#refused(new InvalidRequestState('ended', callId)) : null;
+  }
+
+  /** A call that is lost is made anew where that is allowed. */
+  async #retried(
+    call: Call,
     pointer: Pointer,
     request: EdgeRequest,
     leg: Leg,
-  ): Promise<{ answer: Promise<CallAnswer> } | null> {
-    const call = this.#options.lot.find(pointer.callId);
-    if (call === undefined) return null;
+  ): Promise<CallAnswer> {
     const { round } = pointer;
-    const retried = async () => {
-      if (call.isLostFor(round, request)) {
-        const anew = await this.#ladder.replay(pointer, request, leg);
-        if (anew !== null) return anew;
-      }
-      const answer = await call.retry(round, request, leg);
-      if (!call.isLostFor(round, request)) return answer;
-      return (await this.#ladder.replay(pointer, request, leg)) ?? answer;
-    };
-    return { answer: retried() };
+    if (call.isLostFor(round, request)) {
+      const anew = await this.#ladder.replay(pointer, request, leg);
+      if (anew !== null) return anew;
+    }
+    const answer = await call.retry(round, request, leg);
+    if (!call.isLostFor(round, request)) return answer;
+    return (await this.#ladder.replay(pointer, request, leg)) ?? answer;
   }
 
   /** A call of this process that is not here has ended, unless it was let go for others to take up. */
@@ -210,6 +208,10 @@ export class Bridge {
     return isFull ? { kind: 'failed', failure: OVERLOADED } : null;
   }
 
+  #refused(why: InvalidRequestState): Served {
+    return { answer: Promise.resolve(this.#refuse(why)) };
+  }
+
   #refuse(refused: InvalidRequestState): CallAnswer {
     const { log, route } = this.#options;
     log.event('pointer.refused', { route, reason: refused.reason, call: refused.callId });
@@ -217,11 +219,8 @@ export class Bridge {
   }
 
   #adopt(pointer: Pointer, continuation: Resumable, request: EdgeRequest, leg: Leg) {
-    const { callId: id, round, outcomeKey } = pointer;
-    // It was decided when the call was made, and the pointer carries what came of it.
-    const mayReplay = continuation.replay !== null;
-    const takenUp = true;
-    const context = this.#context(id, request, outcomeKey ?? null, { mayReplay, takenUp });
+    const { callId: id, round } = pointer;
+    const context = this.#contextOfTakenUp(pointer, continuation, request);
     const adopted = Call.adopt(context, round, continuation, request, leg);
     this.#options.lot.put(id, adopted.call, request.caller.principalKey);
     return adopted;
@@ -231,15 +230,23 @@ export class Bridge {
     const { lot } = this.#options;
     const refused = this.#refusalOfNew();
     if (refused !== null) return refused;
-    const { callId: id, round, outcomeKey } = pointer;
+    const { callId: id, round } = pointer;
     lot.find(id)?.drop();
     this.#ended.delete(id);
-    const mayReplay = continuation.replay !== null;
-    const takenUp = true;
-    const context = this.#context(id, request, outcomeKey ?? null, { mayReplay, takenUp });
+    const context = this.#contextOfTakenUp(pointer, continuation, request);
     const { call, answer } = Call.replay(context, round, continuation, request, leg);
     if (call !== null) lot.put(id, call, request.caller.principalKey);
     return answer;
+  }
+
+  #contextOfTakenUp(
+    { callId, outcomeKey }: Pointer,
+    { replay }: Continuation,
+    request: EdgeRequest,
+  ): CallContext {
+    // Whether it may be replayed was decided when the call was made; the pointer carries what came of it.
+    const permit = { mayReplay: replay !== null, takenUp: true };
+    return this.#context(callId, request, outcomeKey ?? null, permit);
   }
 
   #context(
@@ -371,10 +378,6 @@ export class Bridge {
 function isParked(state: CallState): boolean {
   // A stream that is being resumed changes nothing for the client, who is away.
   return PARKED.has(state.name === 'broken' ? state.interrupted.name : state.name);
-}
-
-function ended({ callId }: Pointer): InvalidRequestState {
-  return new InvalidRequestState('ended', callId);
 }
 
 /** The tool's or prompt's name, or the resource's URI. */

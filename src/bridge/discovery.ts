@@ -11,6 +11,7 @@ import type { Session } from '../upstream/session.ts';
 import type { InitializeResult } from '../upstream/session-handshake.ts';
 import type { SessionPool } from '../upstream/session-pool.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/upstream-failure.ts';
+import { callerKey } from './caller-key.ts';
 import { failureOfUpstream } from './failures.ts';
 import type { CallAnswer, EdgeRequest } from './leg.ts';
 import { RecentMap } from './recent-map.ts';
@@ -52,7 +53,7 @@ export class Discovery {
 
   /** The server's capabilities as this caller saw them not too long ago; `null` when they are not known. */
   capabilitiesFor(request: EdgeRequest): JsonObject | null {
-    const key = keyOf(request);
+    const key = callerKey(request);
     const known = this.#known.get(key);
     if (known === undefined) return null;
     this.#refreshIfOld(known, key, request);
@@ -63,7 +64,7 @@ export class Discovery {
 
   /** Answers `server/discover`; never throws, and waits at most `firstWaitMs`. */
   async discover(request: EdgeRequest): Promise<CallAnswer> {
-    const key = keyOf(request);
+    const key = callerKey(request);
     const { clock, firstWaitMs } = this.#options;
     const known = this.#known.get(key);
     if (known !== undefined) {
@@ -141,8 +142,4 @@ function claimsNotifications({ capabilities }: InitializeResult): boolean {
     const capability = objectMember(capabilities, name) ?? {};
     return capability['listChanged'] === true || capability['subscribe'] === true;
   });
-}
-
-function keyOf({ caller }: EdgeRequest): string {
-  return JSON.stringify([caller.principalKey, caller.credentialsKey]);
 }

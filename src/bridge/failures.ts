@@ -8,47 +8,40 @@ import type { JsonObject } from '../protocol/json.ts';
 import { INVALID_REQUEST_STATE } from '../seal/invalid-request-state.ts';
 import type { UpstreamFailure } from '../upstream/upstream-failure.ts';
 import type { RefusalReason } from './call-state.ts';
+import { internalFailure } from './internal-failure.ts';
 import type { Failure } from './outcome.ts';
 
 export const INVALID_STATE: Failure = { error: INVALID_REQUEST_STATE, httpStatus: 200 };
 
-/** An internal error with a reason that a program can read. */
-function internal(message: string, reason: string, more: JsonObject = {}): Failure {
-  return {
-    error: { code: ErrorCode.internalError, message, data: { reason, ...more } },
-    httpStatus: 200,
-  };
-}
-
-export const CALL_LOST: Failure = internal(
+export const CALL_LOST: Failure = internalFailure(
   'The call was interrupted and cannot be continued; it may have had effects. Check before calling again.',
   'call_lost',
 );
 
-export const OVERLOADED: Failure = internal(
+export const OVERLOADED: Failure = internalFailure(
   'The gateway carries as many calls as it may; try again later',
   'overloaded',
 );
 
 /** A new call comes to a process that stops. */
-export const STOPPING: Failure = internal(
+export const STOPPING: Failure = internalFailure(
   'The gateway is stopping and takes no new calls; try again',
   'stopping',
 );
 
-export const CALL_CANCELLED: Failure = internal('The call was cancelled', 'cancelled');
+export const CALL_CANCELLED: Failure = internalFailure('The call was cancelled', 'cancelled');
 
 const REFUSALS: Readonly<Record<RefusalReason, Failure>> = {
-  lot_full: internal(
+  lot_full: internalFailure(
     'Too many calls wait for input already; answer or abandon some and try again',
     'too_many_parked_calls',
   ),
-  too_many_rounds: internal(
+  too_many_rounds: internalFailure(
     'The server asked for input more often than this gateway allows in one call',
     'too_many_rounds',
   ),
-  timeout: internal('The server took longer than a call may take', 'upstream_timeout'),
-  draining: internal('The gateway is stopping; the call was cancelled', 'draining'),
+  timeout: internalFailure('The server took longer than a call may take', 'upstream_timeout'),
+  draining: internalFailure('The gateway is stopping; the call was cancelled', 'draining'),
 };
 
 export function refusal(reason: RefusalReason): Failure {
@@ -56,20 +49,20 @@ export function refusal(reason: RefusalReason): Failure {
 }
 
 /** The answers did not reach the server; the pointer is not used up and may be tried again. */
-export const ANSWERS_NOT_TAKEN: Failure = internal(
+export const ANSWERS_NOT_TAKEN: Failure = internalFailure(
   'The answers could not be handed to the server; retry with the same requestState',
   'upstream_unavailable',
   { retryable: true },
 );
 
 /** The call may be taken up, by one replica only, and which one cannot be settled now. */
-export const COORDINATION_UNAVAILABLE: Failure = internal(
+export const COORDINATION_UNAVAILABLE: Failure = internalFailure(
   'The call cannot be taken up at this moment; retry with the same requestState',
   'coordination_unavailable',
   { retryable: true },
 );
 
-export const ELICITATION_DECLINED: Failure = internal(
+export const ELICITATION_DECLINED: Failure = internalFailure(
   'The user declined to visit a URL that the server requires',
   'elicitation_declined',
 );
@@ -107,25 +100,25 @@ export function failureOfUpstream(failure: UpstreamFailure): Failure {
   switch (failure.code) {
     case 'unauthorized':
       return {
-        ...internal('The server refused the credentials of this request', 'unauthorized'),
+        ...internalFailure('The server refused the credentials of this request', 'unauthorized'),
         httpStatus: httpStatus === 403 ? 403 : 401,
         ...(wwwAuthenticate === undefined
           ? {}
           : { headers: { 'www-authenticate': wwwAuthenticate } }),
       };
     case 'upstream_busy':
-      return internal(
+      return internalFailure(
         'The server is busy; try again later',
         failure.code,
         retryAfterMs === undefined ? {} : { retryAfterMs },
       );
     case 'upstream_unavailable':
-      return internal('The server cannot be reached', failure.code);
+      return internalFailure('The server cannot be reached', failure.code);
     case 'upstream_timeout':
-      return internal('The server did not answer in time', failure.code);
+      return internalFailure('The server did not answer in time', failure.code);
     case 'upstream_protocol_error':
-      return internal('The server sent something that is not MCP', failure.code);
+      return internalFailure('The server sent something that is not MCP', failure.code);
     case 'session_gone':
-      return internal('The server ended the session', 'upstream_session_lost');
+      return internalFailure('The server ended the session', 'upstream_session_lost');
   }
 }

@@ -5,6 +5,7 @@
  */
 import type { Clock } from '../clock.ts';
 import type { JsonObject } from '../protocol/json.ts';
+import { clientKey } from './caller-key.ts';
 import type { CallAnswer, EdgeRequest } from './leg.ts';
 import { RecentMap } from './recent-map.ts';
 
@@ -49,7 +50,7 @@ export class Lists {
     if (kept === undefined || keepMs === 0 || request.params['cursor'] !== undefined) {
       return forward(request, closed);
     }
-    const key = keyOf(request);
+    const key = JSON.stringify([clientKey(request), request.params]);
     const last = kept.get(key);
     const ageMs = last === undefined ? Infinity : clock.now() - last.atMs;
     if (last !== undefined && ageMs < keepMs) return aged(last.result, ageMs);
@@ -75,9 +76,4 @@ function aged(result: JsonObject, ageMs: number): CallAnswer {
   const { ttlMs } = result;
   if (typeof ttlMs !== 'number') return { kind: 'result', result };
   return { kind: 'result', result: { ...result, ttlMs: Math.max(0, Math.floor(ttlMs - ageMs)) } };
-}
-
-/** Who asks, with what credentials, as what kind of client, and for what. */
-function keyOf({ caller, profile, params }: EdgeRequest): string {
-  return JSON.stringify([caller.principalKey, caller.credentialsKey, profile, params]);
 }

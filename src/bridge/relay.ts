@@ -17,6 +17,20 @@ export type Relayed =
       readonly problem: string;
     };
 
+export const CLIENT_LEFT: Relayed = { type: 'left', problem: 'the client has gone' };
+
+/** A retry that is served here; its answer may take as long as the call does. */
+export interface Served {
+  readonly answer: Promise<CallAnswer>;
+}
+
+/** Serves a retry that landed on another replica; `null` when the route or the call is not here. */
+export type RelayedRetry = (
+  route: string,
+  request: EdgeRequest,
+  leg: Leg,
+) => Promise<Served | null>;
+
 export interface Relay {
   /** Never throws. When the leg closes, the owner is left as the client left us. */
   relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<Relayed>;

@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../clock.ts';
 import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts';
+import { clientKey } from './caller-key.ts';
 import type { CallAnswer, EdgeRequest } from './leg.ts';
 import { RecentMap } from './recent-map.ts';
 
@@ -46,8 +47,7 @@ export class ToolCatalogue {
 
   #toolsFor(request: EdgeRequest): Promise<Tools> {
     const { clock, ttlMs } = this.#options;
-    const { caller, profile } = request;
-    const key = JSON.stringify([caller.principalKey, caller.credentialsKey, profile]);
+    const key = clientKey(request);
     const looked = this.#looked.get(key);
     if (looked !== undefined && clock.now() - looked.atMs < ttlMs) return looked.tools;
     const tools = this.#look(request).catch(() => new Map<string, JsonObject>());

@@ -6,8 +6,10 @@ import type { Writable } from 'node:stream';
 import pino from 'pino';
 import pretty from 'pino-pretty';
 
+/** The ways in which a retry can be served. */
+export const RUNGS = ['here', 'relay', 'outcome', 'reattach', 'replay'] as const;
 /** How a retry was served. */
-export type Rung = 'here' | 'relay' | 'outcome' | 'reattach' | 'replay';
+export type Rung = (typeof RUNGS)[number];
 
 /** Everything this gateway ever logs. */
 export interface LogEvents {
@@ -143,9 +145,6 @@ export function createLog(options: LogOptions): Log {
     },
   };
 }
-
-/** A log that says nothing. */
-export const silentLog: Log = { event: () => {} };
 
 function safe(value: unknown): unknown {
   if (typeof value !== 'string') return value;

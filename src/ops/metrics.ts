@@ -2,19 +2,10 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { VERSION } from '../version.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
-import type { Rung } from './log.ts';
+import { RUNGS, type Rung } from './log.ts';
 
 /** Second boundaries that the OpenTelemetry conventions for MCP name. */
 const BUCKETS_SECONDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
-
-const RUNGS: readonly (Rung | 'lost')[] = [
-  'here',
-  'relay',
-  'outcome',
-  'reattach',
-  'replay',
-  'lost',
-];
 
 export interface Gauges {
   /** Calls that wait for their client, by route. */
@@ -100,7 +91,7 @@ export class Metrics {
     for (const reason of INVALID_REQUEST_STATE_REASONS) this.#refusals.inc({ reason }, 0);
     for (const route of routes) {
       this.#rounds.inc({ route }, 0);
-      for (const rung of RUNGS) this.#resumes.inc({ route, rung }, 0);
+      for (const rung of [...RUNGS, 'lost'] as const) this.#resumes.inc({ route, rung }, 0);
     }
   }
 

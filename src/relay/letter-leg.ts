@@ -3,9 +3,7 @@ import type { CallAnswer, Leg } from '../bridge/leg.ts';
 import type { Clock, Timer } from '../clock.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import { writeRelayLine } from './relay-message.ts';
-
-/** The other side takes a longer silence for death. */
-const SIGN_OF_LIFE_MS = 500;
+import { SIGN_OF_LIFE_MS } from './signs-of-life.ts';
 
 export class LetterLeg implements Leg {
   readonly #post: (line: string) => Promise<boolean>;

@@ -2,9 +2,9 @@
  * The relay for replicas that cannot reach each other: retries and answers go through mailboxes in the
  * store that they share. Slower than HTTP, and with the same signs of life.
  */
-import type { CallAnswer, EdgeRequest, Leg } from '../bridge/leg.ts';
-import type { Relay, Relayed } from '../bridge/relay.ts';
-import type { Clock, Timer } from '../clock.ts';
+import type { EdgeRequest, Leg } from '../bridge/leg.ts';
+import { CLIENT_LEFT, type Relay, type Relayed, type RelayedRetry } from '../bridge/relay.ts';
+import type { Clock } from '../clock.ts';
 import type { OpenAnswers } from '../open-answers.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import { randomId } from '../random-id.ts';
@@ -13,6 +13,7 @@ import { LetterLeg } from './letter-leg.ts';
 import { openLetter, sealLetter, type Letter, type LetterKind } from './letter.ts';
 import type { Mailbox } from './mailbox.ts';
 import { readRelayLine, readRelayRequest, writeRelayRequest } from './relay-message.ts';
+import { watchForSilence } from './signs-of-life.ts';
 
 export interface RedisRelayOptions {
   readonly ring: KeyRing<'relay'>;
@@ -23,17 +24,8 @@ export interface RedisRelayOptions {
   readonly maxBytes: number;
   readonly openAnswers: OpenAnswers;
   readonly clock: Clock;
-  /** Serves a retry of the route, or gives `null` when its call is not here. */
-  readonly retry: (
-    route: string,
-    request: EdgeRequest,
-    leg: Leg,
-  ) => Promise<{ answer: Promise<CallAnswer> } | null>;
+  readonly retry: RelayedRetry;
 }
-
-const LEFT: Relayed = { type: 'left', problem: 'the client has gone' };
-/** Four missed signs of life; the first one counts as well. */
-const SILENCE_MS = 2_000;
 
 /** A retry of ours that another replica is asked to serve. */
 interface Asked {
@@ -77,11 +69,11 @@ export class RedisRelay {
   ): Promise<Relayed> {
     const id = randomId();
     const text = writeRelayRequest({ route, request }).toString('utf8');
-    if (leg.closed.aborted) return LEFT;
+    if (leg.closed.aborted) return CLIENT_LEFT;
     const relayed = this.#ask(id, leg);
     const posted = this.#post(owner.boot, 'retry', id, text);
     const onClosed = () => {
-      this.#asked.get(id)?.settle(LEFT);
+      this.#asked.get(id)?.settle(CLIENT_LEFT);
       // Letters to one mailbox are read in the order of their posting.
       void posted.then(() => this.#post(owner.boot, 'closed', id, ''));
     };
@@ -100,19 +92,14 @@ export class RedisRelay {
   #ask(id: string, leg: Leg): Promise<Relayed> {
     const { clock } = this.#options;
     return new Promise((resolve) => {
-      const watch = (): Timer =>
-        clock.setTimer(SILENCE_MS, () => {
-          asked.settle({ type: 'silent', problem: 'no sign of life' });
-        });
-      let timer = watch();
+      const watch = watchForSilence(clock, () => {
+        asked.settle({ type: 'silent', problem: 'no sign of life' });
+      });
       const asked: Asked = {
         leg,
-        seen: () => {
-          timer.cancel();
-          timer = watch();
-        },
+        seen: watch.seen,
         settle: (relayed) => {
-          timer.cancel();
+          watch.stop();
           this.#asked.delete(id);
           resolve(relayed);
         },

@@ -5,14 +5,15 @@
 import type { Readable } from 'node:stream';
 import { Agent, request } from 'undici';
 import type { EdgeRequest, Leg } from '../bridge/leg.ts';
-import type { Relay, Relayed } from '../bridge/relay.ts';
-import type { Clock, Timer } from '../clock.ts';
+import { CLIENT_LEFT, type Relay, type Relayed } from '../bridge/relay.ts';
+import type { Clock } from '../clock.ts';
 import { randomId } from '../random-id.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { openLetter, sealedBytes, sealLetter } from './letter.ts';
 import { readRelayLine, writeRelayRequest, type RelayLine } from './relay-message.ts';
 import { RELAY_PATH } from './relay-server.ts';
+import { watchForSilence } from './signs-of-life.ts';
 
 export interface RelayClientOptions {
   readonly ring: KeyRing<'relay'>;
@@ -23,11 +24,8 @@ export interface RelayClientOptions {
   readonly clock: Clock;
 }
 
-const LEFT: Relayed = { type: 'left', problem: 'the client has gone' };
 const CONNECT_MS = 1_000;
 const HEAD_MS = 1_000;
-/** Four missed signs of life. */
-const SILENCE_MS = 2_000;
 
 export class RelayClient implements Relay {
   readonly #options: RelayClientOptions;
@@ -46,7 +44,7 @@ export class RelayClient implements Relay {
   async relay(owner: PointerOwner, edgeRequest: EdgeRequest, leg: Leg): Promise<Relayed> {
     const { ring, boot, route, clock } = this.#options;
     if (owner.address === undefined) return { type: 'gone', problem: 'it has no address' };
-    if (leg.closed.aborted) return LEFT;
+    if (leg.closed.aborted) return CLIENT_LEFT;
     const id = randomId();
     const text = writeRelayRequest({ route, request: edgeRequest }).toString('utf8');
     const onClosed = () => void this.#tellLeft(owner, id);
@@ -61,9 +59,9 @@ export class RelayClient implements Relay {
         return { type: answer.statusCode === 404 ? 'unknown' : 'gone', problem };
       }
       const followed = await this.#follow(answer.body, id, leg);
-      return leg.closed.aborted ? LEFT : followed;
+      return leg.closed.aborted ? CLIENT_LEFT : followed;
     } catch (error) {
-      if (leg.closed.aborted) return LEFT;
+      if (leg.closed.aborted) return CLIENT_LEFT;
       const problem = error instanceof Error ? error.message : String(error);
       const code = error instanceof Error && 'code' in error ? error.code : '';
       return { type: code === 'UND_ERR_HEADERS_TIMEOUT' ? 'silent' : 'gone', problem };
@@ -100,8 +98,8 @@ export class RelayClient implements Relay {
   }
 
   async #follow(body: Readable, id: string, leg: Leg): Promise<Relayed> {
-    const { maxAnswerBytes } = this.#options;
-    const watch = this.#watch(() => body.destroy(new Error('no sign of life')));
+    const { maxAnswerBytes, clock } = this.#options;
+    const watch = watchForSilence(clock, () => body.destroy(new Error('no sign of life')));
     try {
       for await (const sealed of lines(body, sealedBytes(maxAnswerBytes), watch.seen)) {
         const line = await this.#open(sealed, id);
@@ -123,18 +121,6 @@ export class RelayClient implements Relay {
     const line = letter?.kind === 'line' && letter.id === id ? readRelayLine(letter.text) : null;
     if (line === null) throw new Error('a line of its answer is not understood');
     return line;
-  }
-
-  #watch(onSilence: () => void): { seen: () => void; stop: () => void } {
-    const { clock } = this.#options;
-    let timer: Timer = clock.setTimer(SILENCE_MS, onSilence);
-    return {
-      seen: () => {
-        timer.cancel();
-        timer = clock.setTimer(SILENCE_MS, onSilence);
-      },
-      stop: () => timer.cancel(),
-    };
   }
 }
 

@@ -3,7 +3,7 @@
  * what another replica has checked; the bridge opens the pointer again.
  */
 import fastify, { type FastifyInstance } from 'fastify';
-import type { CallAnswer, EdgeRequest, Leg } from '../bridge/leg.ts';
+import type { RelayedRetry } from '../bridge/relay.ts';
 import type { Clock } from '../clock.ts';
 import type { OpenAnswers } from '../open-answers.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
@@ -18,12 +18,7 @@ export interface RelayServerOptions {
   readonly maxBodyBytes: number;
   readonly openAnswers: OpenAnswers;
   readonly clock: Clock;
-  /** Serves a retry of the route, or gives `null` when its call is not here. */
-  readonly retry: (
-    route: string,
-    request: EdgeRequest,
-    leg: Leg,
-  ) => Promise<{ answer: Promise<CallAnswer> } | null>;
+  readonly retry: RelayedRetry;
 }
 
 export const RELAY_PATH = '/relay';

@@ -4,13 +4,13 @@
  */
 import type { Clock } from '../clock.ts';
 import { failureOfUpstream } from '../bridge/failures.ts';
+import { internalFailure } from '../bridge/internal-failure.ts';
 import type { CallAnswer, EdgeRequest, Leg } from '../bridge/leg.ts';
 import { sessionOwnerOf } from '../bridge/session-owner.ts';
 import type { Log } from '../ops/log.ts';
 import { metaMember } from '../protocol/edge-result.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json.ts';
-import { ErrorCode } from '../protocol/json-rpc.ts';
 import { Meta } from '../protocol/meta.ts';
 import type { SessionPool } from '../upstream/session-pool.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../upstream/upstream-failure.ts';
@@ -124,18 +124,12 @@ function ended(id: ClientRequestId, serverInfo: JsonObject | null): CallAnswer {
   return { kind: 'result', result: { resultType: 'complete', ...meta } };
 }
 
-const TOO_MANY = internal(
+const TOO_MANY = failed(
   'There are as many listeners as this gateway serves; close one and try again',
   'too_many_listeners',
 );
-const STOPPING = internal('The gateway is stopping; listen again', 'draining');
+const STOPPING = failed('The gateway is stopping; listen again', 'draining');
 
-function internal(message: string, reason: string): CallAnswer {
-  return {
-    kind: 'failed',
-    failure: {
-      error: { code: ErrorCode.internalError, message, data: { reason } },
-      httpStatus: 200,
-    },
-  };
+function failed(message: string, reason: string): CallAnswer {
+  return { kind: 'failed', failure: internalFailure(message, reason) };
 }

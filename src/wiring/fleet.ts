@@ -2,9 +2,8 @@
  * This process among the others of its fleet: its name, the listener on which it takes retries from
  * them, its way to them, and the store that they share.
  */
-import type { CallAnswer, EdgeRequest, Leg } from '../bridge/leg.ts';
+import type { Relay, RelayedRetry } from '../bridge/relay.ts';
 import type { Clock } from '../clock.ts';
-import type { Relay } from '../bridge/relay.ts';
 import type { Config, RelayConfig } from '../config/config.ts';
 import { listen } from './listen.ts';
 import { DirectoryUnavailable, type Directory } from '../lot/directory.ts';
@@ -27,13 +26,6 @@ export interface Replica {
   relayOf(route: string): Relay | null;
   close(): Promise<void>;
 }
-
-/** Serves a retry that landed on another replica; `null` when the route or the call is not here. */
-export type RelayedRetry = (
-  route: string,
-  request: EdgeRequest,
-  leg: Leg,
-) => Promise<{ answer: Promise<CallAnswer> } | null>;
 
 interface Surroundings {
   readonly openAnswers: OpenAnswers;

@@ -12,8 +12,21 @@ import {
   stateOf,
   text,
 } from '../fixtures/fault-ground.ts';
-import { callTool } from '../fixtures/modern-client.ts';
+import type { GatewayProcess } from '../fixtures/gateway-process.ts';
+import type { LegacyServer } from '../fixtures/legacy-server.ts';
+import { callTool, type Exchanged } from '../fixtures/modern-client.ts';
 import { connectModernClient } from '../fixtures/official-client.ts';
+
+/** A call that the server has the answer of, and works on. */
+async function atWork(
+  gateway: GatewayProcess,
+  legacy: LegacyServer,
+): Promise<{ readonly answer: Promise<Exchanged> }> {
+  const asked = await callTool(gateway.url, 'greet');
+  const answer = callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
+  await legacy.saw('response');
+  return { answer };
+}
 
 describe('a call that another replica can take up', () => {
   test('is let go while it is parked, and goes on there', async () => {
@@ -33,12 +46,9 @@ describe('a call that another replica can take up', () => {
     const { effects, tools, finish } = slowGreeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const [one, other] = await replicas(legacy, 2);
-    const asked = await callTool(one.url, 'greet');
-    const answers = answersOf(asked, 'Ada');
-    const working = callTool(one.url, 'greet', answers);
-    await legacy.saw('response');
+    const working = await atWork(one, legacy);
     expect(await one.drain()).toBe(0);
-    const told = await working;
+    const told = await working.answer;
     expect(told.response.result).toMatchObject({ resultType: 'input_required', inputRequests: {} });
     const retried = callTool(other.url, 'greet', { requestState: stateOf(told) });
     finish();
@@ -53,13 +63,11 @@ describe('a call that nobody else can take up', () => {
     const legacy = await legacyServer({ tools });
     const config = { drain: { delay: '0s', timeout: '20s' } };
     const [one] = await replicas(legacy, 1, { config });
-    const asked = await callTool(one.url, 'greet');
-    const working = callTool(one.url, 'greet', answersOf(asked, 'Ada'));
-    await legacy.saw('response');
+    const working = await atWork(one, legacy);
     const gone = one.drain();
     await one.saw('gateway.draining');
     finish();
-    expect(text(await working)).toBe('Hello Ada');
+    expect(text(await working.answer)).toBe('Hello Ada');
     expect(await gone).toBe(0);
   });
 
@@ -68,11 +76,9 @@ describe('a call that nobody else can take up', () => {
     const legacy = await legacyServer({ tools });
     const config = { drain: { delay: '0s', timeout: '100ms' } };
     const [one] = await replicas(legacy, 1, { config });
-    const asked = await callTool(one.url, 'greet');
-    const working = callTool(one.url, 'greet', answersOf(asked, 'Ada'));
-    await legacy.saw('response');
+    const working = await atWork(one, legacy);
     expect(await one.drain()).toBe(0);
-    expect(reasonOf(await working)).toBe('draining');
+    expect(reasonOf(await working.answer)).toBe('draining');
     await legacy.saw('notifications/cancelled');
   });
 
@@ -81,11 +87,9 @@ describe('a call that nobody else can take up', () => {
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const config = { seal: {}, drain: { delay: '0s', timeout: '100ms' } };
     const [one] = await replicas(legacy, 1, { relay: false, config });
-    const asked = await callTool(one.url, 'greet');
-    const working = callTool(one.url, 'greet', answersOf(asked, 'Ada'));
-    await legacy.saw('response');
+    const working = await atWork(one, legacy);
     expect(await one.drain()).toBe(0);
-    expect(reasonOf(await working)).toBe('draining');
+    expect(reasonOf(await working.answer)).toBe('draining');
     await legacy.saw('notifications/cancelled');
   });
 
@@ -107,9 +111,7 @@ test('new calls are refused while a replica drains, and readiness says so', asyn
   const legacy = await legacyServer({ tools });
   const config = { drain: { delay: '0s', timeout: '20s' } };
   const [one] = await replicas(legacy, 1, { config });
-  const asked = await callTool(one.url, 'greet');
-  const working = callTool(one.url, 'greet', answersOf(asked, 'Ada'));
-  await legacy.saw('response');
+  const working = await atWork(one, legacy);
   const gone = one.drain();
   await one.saw('gateway.draining');
   const readiness = await fetch(`${one.adminUrl}/readyz`);
@@ -118,7 +120,7 @@ test('new calls are refused while a replica drains, and readiness says so', asyn
   const refused = await callTool(one.url, 'greet');
   expect(reasonOf(refused)).toBe('stopping');
   finish();
-  await working;
+  await working.answer;
   await gone;
 });
 
