@@ -20,8 +20,8 @@ export interface PassThroughOptions {
   readonly upstream: URL;
   /** The public path that stands for that endpoint, such as `/mcp`. */
   readonly path: string;
-  /** Whether every other path goes to the upstream's origin too, under the same name. */
-  readonly others: boolean;
+  /** Further paths that go to the upstream's origin under the same name, such as `/*` for every other. */
+  readonly others: readonly string[];
   /** Headers that the operator sets on every request upstream; they win over the client's. */
   readonly headers: Readonly<Record<string, string>>;
   /** What becomes of the client's `Authorization` header. */
@@ -89,10 +89,10 @@ export async function registerPassThrough(
     httpMethods: METHODS_OF_PATH,
     handler: endpoint,
   });
-  if (options.others) {
+  if (options.others.length > 0) {
     await scope.register(httpProxy, {
       ...proxy,
-      routes: ['/*'],
+      routes: [...options.others],
       httpMethods: [...METHODS_OF_PATH, 'POST'],
       // The scope streams its bodies already.
       proxyPayloads: false,

@@ -67,14 +67,13 @@ export async function createPublicApp(
     refused: (header, value) => shared.log.event('edge.refused', { header, value }),
   });
   continueAfterChecks(app);
-  // With several upstreams nobody could say whose a path beside the routes is.
-  const origins = new Set(routes.map((route) => route.config.upstream.url.origin));
+  const others = otherPaths(routes, legacyClients);
   for (const [index, route] of routes.entries()) {
     await app.register(async (scope) => {
       const passThrough = await registerPassThrough(scope, {
         upstream: route.config.upstream.url,
         path: route.config.path,
-        others: index === 0 && origins.size === 1 && legacyClients === 'pass-through',
+        others: index === 0 ? others : [],
         headers: route.config.upstream.headers,
         authorization: route.config.upstream.authorization,
         connectTimeoutMs: route.config.upstream.connectTimeoutMs,
@@ -90,6 +89,19 @@ export async function createPublicApp(
     });
   }
   return app;
+}
+
+/** The paths beside the routes that are handed on unread. */
+function otherPaths(
+  routes: readonly Route[],
+  legacyClients: 'pass-through' | 'reject',
+): readonly string[] {
+  // With several upstreams nobody could say whose such a path is.
+  const origins = new Set(routes.map((route) => route.config.upstream.url.origin));
+  if (origins.size > 1) return [];
+  // How to authorize is there for modern clients as well (authorization server discovery, "Protected
+  // Resource Metadata Discovery Requirements").
+  return legacyClients === 'pass-through' ? ['/*'] : ['/.well-known/*'];
 }
 
 function serveMcp(

@@ -25,7 +25,7 @@ async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
   const passThrough = await registerPassThrough(app, {
     upstream: new URL(path, server.origin),
     path,
-    others: true,
+    others: ['/*'],
     headers: {},
     authorization: 'forward',
     connectTimeoutMs: 5_000,

@@ -75,7 +75,7 @@ function portOf(server: Server): number {
 
 const DEFAULTS = {
   path: '/mcp',
-  others: false,
+  others: [],
   headers: {},
   authorization: 'forward',
   connectTimeoutMs: 5_000,
@@ -97,7 +97,7 @@ async function gatewayTo(upstream: string, setup: GatewaySetup = {}) {
   const passThrough = await registerPassThrough(app, {
     ...DEFAULTS,
     upstream: new URL(upstream),
-    others: true,
+    others: ['/*'],
     onFailure: (failure) => failures.push(failure),
     ...options,
   });
@@ -352,7 +352,7 @@ describe('what passes untouched', () => {
 
   test('other paths are not served where only the MCP endpoint is passed on', async () => {
     const upstream = await upstreamOf();
-    const { port } = await gatewayTo(upstream.url, { others: false });
+    const { port } = await gatewayTo(upstream.url, { others: [] });
     expect((await send(port, { path: '/admin' })).status).toBe(404);
     expect((await send(port)).status).toBe(200);
     expect(upstream.seen.map(({ url }) => url)).toEqual(['/mcp']);
