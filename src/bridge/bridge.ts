@@ -6,7 +6,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Clock } from '../clock.ts';
 import type { Directory } from '../lot/directory.ts';
 import type { MemoryLot } from '../lot/memory-lot.ts';
-import { sealOutcome } from '../lot/sealed-outcome.ts';
+import { sealOutcome, type OutcomeRecord } from '../lot/sealed-outcome.ts';
 import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { CacheFields } from '../protocol/edge-result.ts';
@@ -19,7 +19,7 @@ import { UnsealablePointer, type ExpectedRequest, type Sealer } from '../seal/se
 import type { SessionPool } from '../upstream/session-pool.ts';
 import type { CallContext, Pointed } from './call/context.ts';
 import { Call } from './call.ts';
-import type { CallLimits, CallState, ConsumedRetry } from './call-state.ts';
+import type { CallLimits, CallState } from './call-state.ts';
 import { INVALID_STATE, OVERLOADED, STOPPING } from './failures.ts';
 import { ForgetfulSet } from './forgetful-set.ts';
 import { Ladder, type Resumable } from './ladder.ts';
@@ -296,7 +296,8 @@ export class Bridge {
       },
       point: (round, expiresAtMs, continuation) =>
         this.#point(id, round, expiresAtMs, request, continuation, outcomeKey),
-      keep: (retry, answer) => this.#keep(id, retry, answer, outcomeKey),
+      keepsOutcomes: outcomeKey !== null,
+      keep: (outcome) => this.#keep(id, outcome, outcomeKey),
       isOurs: () => this.#isOurs(id),
     };
   }
@@ -331,13 +332,15 @@ export class Bridge {
     return { requestState: await sealer.seal(pointer), continues: false };
   }
 
-  /** Leaves an outcome in the shared store; without it the client can still ask this replica again. */
-  #keep(call: CallId, retry: ConsumedRetry, answer: CallAnswer, outcomeKey: string | null): void {
+  /** Leaves an outcome in the shared store; without it the client can still ask this replica. */
+  #keep(call: CallId, outcome: OutcomeRecord, outcomeKey: string | null): void {
     const { directory, limits } = this.#options;
     if (directory === null || outcomeKey === null) return;
-    const key = Buffer.from(outcomeKey, 'base64url');
-    const sealed = sealOutcome(key, call, { ...retry, answer });
-    directory.keepOutcome(call, sealed, limits.redeliverMs).catch(() => {});
+    const sealed = sealOutcome(Buffer.from(outcomeKey, 'base64url'), call, outcome);
+    // One that nobody has had yet may be asked for until its pointer expires.
+    const isWaiting = outcome.answersDigest === null;
+    const ttlMs = isWaiting ? limits.parkTtlMs : limits.redeliverMs;
+    directory.keepOutcome(call, sealed, ttlMs).catch(() => {});
   }
 
   /** A store that cannot be asked says nothing against it. */

@@ -176,8 +176,19 @@ export class Call {
    * @param hasHeirs whether there will be another process that can take it up
    */
   drain(hasHeirs: boolean): void {
-    const resumable = hasHeirs && this.#exchange.resumePoint !== null;
-    this.#machine.feed({ type: 'drain', resumable });
+    this.#machine.feed({ type: 'drain', resumable: hasHeirs && this.#isKeptElsewhere });
+  }
+
+  /** What another process would need to go on with the call, the client or a store or the server has. */
+  get #isKeptElsewhere(): boolean {
+    switch (this.state.name) {
+      case 'settled':
+        return this.#context.keepsOutcomes;
+      case 'suspended':
+        return true;
+      default:
+        return this.#exchange.resumePoint !== null;
+    }
   }
 
   #begin({ state, effects }: Step): void {
@@ -193,13 +204,22 @@ export class Call {
     this.#exchange.session?.keepAlive(WAITS_FOR_CLIENT.has(to.name));
     this.#context.moved(to);
     this.#carryOut(move.effects);
+    this.#keepOutcome(to);
     if (to.name !== 'done') return;
-    const { end, consumed } = to;
-    if (end.type === 'outcome' && consumed !== null) {
-      this.#context.keep(consumed, this.#replies.answerOf(end));
-    }
     // Without a pointer in the client's hands nobody can come back for it.
-    if (!this.#rounds.pointed || end.type === 'left') this.#forget();
+    if (!this.#rounds.pointed || to.end.type === 'left') this.#forget();
+  }
+
+  #keepOutcome(state: CallState): void {
+    if (state.name === 'done' && state.end.type === 'outcome' && state.consumed !== null) {
+      this.#context.keep({ ...state.consumed, answer: this.#replies.answerOf(state.end) });
+    }
+    // A server that gave up waiting is better asked anew, where that is allowed.
+    if (state.name === 'settled' && !(isLost(state) && this.#context.mayReplay)) {
+      const { round, outcome } = state;
+      const answer = this.#replies.answerOf({ type: 'outcome', outcome });
+      this.#context.keep({ round, answersDigest: null, answer });
+    }
   }
 
   #carryOut(effects: readonly Effect[]): void {

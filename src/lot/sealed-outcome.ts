@@ -11,8 +11,11 @@ import type { CallId } from '../protocol/ids.ts';
 export interface OutcomeRecord {
   /** The round whose retry brought the outcome about. */
   readonly round: number;
-  /** See `answersDigest`: only the identical retry may have the outcome again. */
-  readonly answersDigest: string;
+  /**
+   * See `answersDigest`: only the identical retry may have the outcome again. `null` when the server
+   * ended the call by itself, so that no answer counted.
+   */
+  readonly answersDigest: string | null;
   readonly answer: CallAnswer;
 }
 
@@ -24,7 +27,7 @@ const HEADER_BYTES = 1 + NONCE_BYTES + TAG_BYTES;
 
 const outcomeRecord = z.strictObject({
   round: z.int().min(1),
-  answersDigest: z.string().min(1),
+  answersDigest: z.string().min(1).nullable(),
   answer: callAnswer,
 });
 

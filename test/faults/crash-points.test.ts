@@ -144,7 +144,9 @@ describe.for([
   const skipped = redis && !redisAvailable;
 
   test.skipIf(skipped)(
-    'tells of one that the server ended by itself: only its owner knew how',
+    redis
+      ? 'has kept the outcome of one that the server ended by itself'
+      : 'tells of one that the server ended by itself: only its owner knew how',
     async () => {
       const { legacy, rescuer, script } = stage();
       const owner = await stage().owner();
@@ -154,7 +156,9 @@ describe.for([
       await owner.gateway.saw('call.settled');
       await legacy.isLeft();
       await owner.crash();
-      expect(reasonOf(await callTool(rescuer.url, 'impatient', answers))).toBe('call_lost');
+      const found = await callTool(rescuer.url, 'impatient', answers);
+      if (redis) expect([text(found), rescuer.rungs()]).toEqual(['went on', ['outcome']]);
+      else expect(reasonOf(found)).toBe('call_lost');
       expect(script.effects).toEqual(['went on']);
     },
   );
@@ -171,7 +175,7 @@ describe.for([
     const before = callsOf(legacy);
     const done = await callTool(rescuer.url, 'pay', answers);
     expect([text(done), script.effects]).toEqual(['paid', ['paid']]);
-    expect(rescuer.rungs()).toEqual(['replay']);
+    expect(rescuer.rungs().at(-1)).toBe('replay');
     expect(callsOf(legacy) - before).toBe(1);
   });
 

@@ -5,6 +5,7 @@ import {
   greeter,
   legacyServer,
   reasonOf,
+  redisServer,
   replica,
   replicas,
   roundRobin,
@@ -13,9 +14,10 @@ import {
   text,
 } from '../fixtures/fault-ground.ts';
 import type { GatewayProcess } from '../fixtures/gateway-process.ts';
-import type { LegacyServer } from '../fixtures/legacy-server.ts';
+import { askName, type LegacyServer, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
 import { callTool, type Exchanged } from '../fixtures/modern-client.ts';
 import { connectModernClient } from '../fixtures/official-client.ts';
+import { redisAvailable } from '../fixtures/redis.ts';
 
 /** A call that the server has the answer of, and works on. */
 async function atWork(
@@ -105,6 +107,27 @@ describe('a call that nobody else can take up', () => {
     expect(effects).toEqual(['cancel']);
   });
 });
+
+test.skipIf(!redisAvailable)(
+  'a call that the server ended by itself while nobody waited leaves its outcome for other replicas',
+  async () => {
+    const patience = new AbortController();
+    const tools: LegacyServerOptions['tools'] = {
+      greet: async (call) => {
+        await askName(call, 'Your name?', 'name', patience.signal).catch(() => 'nobody');
+        return 'Hello whoever';
+      },
+    };
+    const redis = await redisServer();
+    const [one, other] = await replicas(await legacyServer({ tools }), 2, { redis: redis.url });
+    const answers = answersOf(await callTool(one.url, 'greet'), 'Ada');
+    patience.abort();
+    await one.saw('call.settled');
+    expect(await one.drain()).toBe(0);
+    expect(text(await callTool(other.url, 'greet', answers))).toBe('Hello whoever');
+    expect(other.rungs()).toEqual(['outcome']);
+  },
+);
 
 test('new calls are refused while a replica drains, and readiness says so', async () => {
   const { tools, finish } = slowGreeter();

@@ -5,8 +5,8 @@ import type { CacheFields } from '../../protocol/edge-result.ts';
 import type { CallId } from '../../protocol/ids.ts';
 import type { Continuation } from '../../seal/pointer.ts';
 import type { SessionPool } from '../../upstream/session-pool.ts';
-import type { CallLimits, CallState, ConsumedRetry } from '../call-state.ts';
-import type { CallAnswer } from '../leg.ts';
+import type { OutcomeRecord } from '../../lot/sealed-outcome.ts';
+import type { CallLimits, CallState } from '../call-state.ts';
 
 export interface CallContext {
   readonly id: CallId;
@@ -38,8 +38,10 @@ export interface CallContext {
    * @param continuation what another replica needs to go on with the call, when one could
    */
   point(round: number, expiresAtMs: number, continuation: Continuation | null): Promise<Pointed>;
-  /** Keeps what the accepted retry came to, for a client that lost the answer and asks elsewhere. */
-  keep(retry: ConsumedRetry, answer: CallAnswer): void;
+  /** Whether what is kept can be found by other replicas, too. */
+  readonly keepsOutcomes: boolean;
+  /** Keeps an outcome for a client that asks elsewhere, because it lost the answer or has not had it yet. */
+  keep(outcome: OutcomeRecord): void;
   /** False when another replica has taken the call up meanwhile: then it is not ours to end. */
   isOurs(): Promise<boolean>;
 }

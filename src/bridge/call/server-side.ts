@@ -34,6 +34,12 @@ const TOO_MANY_QUESTIONS = {
   message: 'The client is asked too many things at once',
 };
 
+/** What the server is told whose session has no id: it was greeted by a client that declares nothing. */
+const CANNOT_ASK = {
+  code: ErrorCode.methodNotFound,
+  message: 'The client did not declare that it can be asked',
+};
+
 export interface ServerSideParts {
   readonly context: CallContext;
   readonly machine: Machine;
@@ -148,6 +154,12 @@ export class ServerSide {
     const { context, machine, exchange, questions, given, log } = this.#parts;
     const { session } = exchange;
     if (session === null) return;
+    if (!session.interactive) {
+      // An answer would reach an instance that never asked, and the call would wait for ever.
+      log.questionRefused(method, 'the server gave no session id');
+      void exchange.respond(id, { error: CANNOT_ASK });
+      return;
+    }
     const { profile } = exchange.request;
     const revision = session.initializeResult.protocolVersion;
     const asked = questions.ask(id, method, params, profile, revision);

@@ -53,6 +53,15 @@ export const LEAVING: readonly Row[] = [
       cancelBroken(state, { type: 'refused', reason: 'draining' }, limits),
   }),
   row({
+    rule: '38d',
+    from: ['settled', 'suspended'],
+    on: 'drain',
+    to: ['done'],
+    why: 'the process stops; the store has the outcome, or the pointer the URLs, for the replica that is next',
+    when: (_state, event) => event.resumable,
+    then: (state, _event, limits) => abandon(state, { type: 'left' }, limits),
+  }),
+  row({
     rule: '38c',
     from: ['settled', 'suspended'],
     on: 'drain',

@@ -1243,6 +1243,22 @@ const LETTING_GO: readonly Case[] = [
     state: done(left),
     effects: [leave, armRedeliver],
   },
+  {
+    rule: '38d',
+    title: 'an outcome that another replica can find is left to it',
+    from: settled(),
+    on: drain(true),
+    state: done(left),
+    effects: [armRedeliver],
+  },
+  {
+    rule: '38d',
+    title: 'URLs that another replica can have visited are left to it, and the session is freed',
+    from: suspended(),
+    on: drain(true),
+    state: done(left),
+    effects: [release(true), armRedeliver],
+  },
 ];
 
 /** In each state in which the server may still be at work. */
