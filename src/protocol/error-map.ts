@@ -5,6 +5,7 @@
  */
 import { isJsonObject, type JsonObject } from './json.ts';
 import { ErrorCode, LegacyErrorCode, type JsonRpcErrorObject } from './json-rpc.ts';
+import { isWebUrl } from './web-url.ts';
 
 export interface EdgeError {
   readonly error: JsonRpcErrorObject;
@@ -19,7 +20,10 @@ export interface UrlElicitation {
   readonly elicitationId: string;
 }
 
-/** Methods whose own name is known to the server, so that only what they name can be unknown. */
+/**
+ * Methods whose own name is known to the server, so that only what they name can be unknown; and the
+ * only ones that may ask for input (MRTR, "Supported Requests").
+ */
 const NAMING: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
 
 /** The error that the client gets for an error of the upstream. */
@@ -30,9 +34,10 @@ export function edgeError(method: string, error: JsonRpcErrorObject): EdgeError 
         ? inBand({ ...error, code: ErrorCode.invalidParams })
         : replaced(error, ErrorCode.internalError);
     case LegacyErrorCode.urlElicitationRequired:
-      return readUrlElicitations(error) === null
-        ? replaced(error, ErrorCode.internalError)
-        : URL_MODE_REQUIRED;
+      // In other methods nobody can be asked, whatever the client declares.
+      return NAMING.has(method) && readUrlElicitations(error) !== null
+        ? URL_MODE_REQUIRED
+        : replaced(error, ErrorCode.internalError);
     case ErrorCode.methodNotFound:
       // A 404 would say that the method is unknown, and it is the tool, prompt or resource that is.
       return NAMING.has(method)
@@ -46,7 +51,7 @@ export function edgeError(method: string, error: JsonRpcErrorObject): EdgeError 
   }
 }
 
-/** The elicitations of an error -32042, or `null` when it is none or names none. */
+/** The elicitations of an error -32042, or `null` when it is none, or one of them cannot be shown. */
 export function readUrlElicitations(error: JsonRpcErrorObject): UrlElicitation[] | null {
   if (error.code !== LegacyErrorCode.urlElicitationRequired || !isJsonObject(error.data)) {
     return null;
@@ -60,7 +65,7 @@ export function readUrlElicitations(error: JsonRpcErrorObject): UrlElicitation[]
 function readUrlElicitation(value: unknown): UrlElicitation | null {
   if (!isJsonObject(value)) return null;
   const { message, url, elicitationId } = value;
-  if (typeof message !== 'string' || typeof url !== 'string') return null;
+  if (typeof message !== 'string' || !isWebUrl(url)) return null;
   return { message, url, elicitationId: typeof elicitationId === 'string' ? elicitationId : '' };
 }
 

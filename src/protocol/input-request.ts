@@ -13,6 +13,7 @@ import { isJsonObject, objectMember, without, type JsonObject, type JsonValue } 
 import { ErrorCode, type JsonRpcErrorObject, type JsonRpcReply } from './json-rpc.ts';
 import { withoutReservedMeta } from './reserved-meta.ts';
 import { isAtLeast, type LegacyRevision } from './revisions.ts';
+import { isWebUrl } from './web-url.ts';
 
 export type InputRequestKind = 'elicitation-form' | 'elicitation-url' | 'sampling' | 'roots';
 
@@ -144,8 +145,7 @@ function formElicitation(params: JsonObject): ServerRequestTranslation {
 
 /** The URL is shown as it is: never fetched, never rewritten (elicitation, "Safe URL Handling"). */
 function urlElicitation(params: JsonObject): ServerRequestTranslation {
-  const { url } = params;
-  if (typeof url !== 'string' || !/^https?:$/.test(protocolOf(url))) {
+  if (!isWebUrl(params['url'])) {
     return refuse(ErrorCode.invalidParams, '"url" must be an http or https URL', 'unsafe_url');
   }
   return {
@@ -157,10 +157,6 @@ function urlElicitation(params: JsonObject): ServerRequestTranslation {
     },
     back: { kind: 'elicitation-url' },
   };
-}
-
-function protocolOf(url: string): string {
-  return URL.canParse(url) ? new URL(url).protocol : '';
 }
 
 function sampling(

@@ -113,10 +113,21 @@ describe('-32042, a URL to visit first', () => {
     { elicitations: [entry, { message: 'm' }] },
     { elicitations: [{ url: 'https://a.example' }] },
     { elicitations: [null] },
+    { elicitations: [entry, { ...entry, url: 'javascript:alert(1)' }] },
+    { elicitations: [{ ...entry, url: '/relative' }] },
   ])('that does not say what to visit is an internal error: %j', (data) => {
     expect(readUrlElicitations(withData(data))).toBeNull();
     expect(edgeError('tools/call', withData(data)).error.code).toBe(-32603);
   });
+
+  test.each(['tools/list', 'completion/complete', 'resources/list'])(
+    'is an internal error of %s, which cannot ask for input, whatever the client declares',
+    (method) => {
+      const { error, httpStatus } = edgeError(method, withData({ elicitations: [entry] }));
+      expect([error.code, httpStatus]).toEqual([-32603, 200]);
+      expect(error.data).toMatchObject({ upstream: { code: -32042 } });
+    },
+  );
 
   test('is not read out of other errors', () => {
     const error = { ...withData({ elicitations: [entry] }), code: -32603 };
