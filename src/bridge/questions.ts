@@ -4,6 +4,7 @@
  */
 import type { InputKey, ServerRequestId } from '../protocol/ids.ts';
 import {
+  letsUseTools,
   translateInputResponse,
   translateServerRequest,
   type AnswerTranslation,
@@ -133,23 +134,12 @@ export class Questions {
 
   /** Keys among these that this profile no longer allows to be asked. */
   uncovered(keys: readonly InputKey[], profile: ClientProfile): InputKey[] {
-    return keys.filter((key) => {
-      switch (this.#get(key).kind) {
-        case 'elicitation-form':
-          return !profile.elicitationForm;
-        case 'elicitation-url':
-          return !profile.elicitationUrl;
-        case 'sampling':
-          return !profile.sampling;
-        case 'roots':
-          return !profile.roots;
-      }
-    });
+    return keys.filter((key) => !covers(profile, this.#get(key)));
   }
 
   /** The capabilities that asking for these keys takes. */
   requiredFor(keys: readonly InputKey[]): JsonObject {
-    return keys.map((key) => CAPABILITY_OF[this.#get(key).kind]).reduce<JsonObject>(merge, {});
+    return keys.map((key) => capabilityFor(this.#get(key))).reduce<JsonObject>(merge, {});
   }
 
   /**
@@ -188,6 +178,25 @@ const CAPABILITY_OF: Readonly<Record<InputRequestKind, JsonObject>> = {
   sampling: { sampling: {} },
   roots: { roots: {} },
 };
+
+function capabilityFor({ kind, request }: Question): JsonObject {
+  return kind === 'sampling' && letsUseTools(request.params)
+    ? { sampling: { tools: {} } }
+    : CAPABILITY_OF[kind];
+}
+
+function covers(profile: ClientProfile, { kind, request }: Question): boolean {
+  switch (kind) {
+    case 'elicitation-form':
+      return profile.elicitationForm;
+    case 'elicitation-url':
+      return profile.elicitationUrl;
+    case 'sampling':
+      return profile.sampling && (profile.samplingTools || !letsUseTools(request.params));
+    case 'roots':
+      return profile.roots;
+  }
+}
 
 function accepts(reply: JsonRpcReply): boolean {
   return 'result' in reply && reply.result['action'] === 'accept';

@@ -165,7 +165,7 @@ function sampling(
   revision: LegacyRevision,
 ): ServerRequestTranslation {
   if (!profile.sampling) return undeclared({ sampling: {} }, ErrorCode.methodNotFound);
-  const withTools = params['tools'] !== undefined || params['toolChoice'] !== undefined;
+  const withTools = letsUseTools(params);
   if (withTools && !profile.samplingTools) {
     return undeclared({ sampling: { tools: {} } }, ErrorCode.invalidParams);
   }
@@ -188,6 +188,11 @@ function sampling(
     request: { method: 'sampling/createMessage', params: shown },
     back: { kind: 'sampling', blocks: many ? 'many' : one },
   };
+}
+
+/** True for a sampling request that only a client with `sampling.tools` may get (sampling, "Capabilities"). */
+export function letsUseTools({ tools, toolChoice }: JsonObject): boolean {
+  return tools !== undefined || toolChoice !== undefined;
 }
 
 /** `params` is always there: some clients cannot read a request without. */

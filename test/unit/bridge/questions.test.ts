@@ -217,6 +217,18 @@ describe('a retry that declares less than the first request did', () => {
     expect(questions.uncovered(keys, EMPTY_PROFILE)).toEqual(keys);
   });
 
+  test('does not cover sampling with tools when it declares sampling alone (sampling, "Capabilities")', () => {
+    const questions = new Questions(OPTIONS);
+    const { key: plain } = open(questions, 1, 'sampling/createMessage', SAMPLING);
+    const withTools = { ...SAMPLING, tools: [] };
+    const { key } = open(questions, 2, 'sampling/createMessage', withTools);
+    expect(questions.uncovered([plain, key], { ...ALL, samplingTools: false })).toEqual([key]);
+    expect(questions.requiredFor([plain, key])).toEqual({ sampling: { tools: {} } });
+    const other = new Questions(OPTIONS);
+    other.restore(questions.sealed([key]));
+    expect(other.uncovered([key], { ...ALL, samplingTools: false })).toEqual([key]);
+  });
+
   test('is told what all of them together take', () => {
     const { questions, keys } = three();
     const url = open(questions, 9, 'elicitation/create', URL_MODE).key;
