@@ -116,6 +116,48 @@ describe('a pointer', () => {
   });
 });
 
+describe('an outcome', () => {
+  test('is given again to the retry that brought it for as long as it is kept, and to no other', async () => {
+    const clock = new ManualClock();
+    const [onCall, options] = inTurn('one');
+    const { url, server } = await start(
+      onCall,
+      { clock, parking: { redeliverMs: 5_000 } },
+      options,
+    );
+    const asked = await advancing(clock, callTool(url, 'ask'));
+    const retry = answered(asked, 'one');
+    expect(textOf(await callTool(url, 'ask', retry))).toBe('done');
+    expect(textOf(await callTool(url, 'ask', retry))).toBe('done');
+    const other = await callTool(url, 'ask', answered(asked, 'one', 'two'));
+    expect(other.response.error.data).toEqual(INVALID_STATE);
+    clock.advance(5_000);
+    expect((await callTool(url, 'ask', retry)).response.error.data).toEqual(INVALID_STATE);
+    const calls = server.methods().filter((method) => method === 'tools/call');
+    expect(calls, 'nobody calls again').toHaveLength(1);
+  });
+
+  test('that nobody came for is forgotten when its round is over', async () => {
+    const clock = new ManualClock();
+    let finish = () => {};
+    const { url, gateway } = await start(
+      ({ body }, response) => {
+        const stream = eventStream(response);
+        stream.send(question('one'));
+        finish = () => stream.send(done(body.id));
+      },
+      { clock, parking: { ttlMs: 60_000 }, upstream: { pingIntervalMs: 3_600_000 } },
+    );
+    const asked = await advancing(clock, callTool(url, 'ask'));
+    finish();
+    await gateway.log.saw('call.settled');
+    clock.advance(60_000);
+    expect(gateway.log.named('call.ended')).toMatchObject([{ end: 'expired' }]);
+    const late = await callTool(url, 'ask', answered(asked, 'one'));
+    expect(late.response.error.data).toEqual(INVALID_STATE);
+  });
+});
+
 describe('a client that goes away', () => {
   test('while another one waits for the same outcome ends nothing', async () => {
     let finish = () => {};

@@ -150,6 +150,20 @@ describe('a listener', () => {
     await server.until(() => server.sessions.size === 0);
   });
 
+  test('is asked nothing: a question of the server in its session is refused', async () => {
+    const { server, url } = await start();
+    const client = await ListeningClient.open(url, EVERY_LIST);
+    const [session] = [...server.sessions.values()].slice(-1);
+    const requestedSchema = { type: 'object', properties: {} } as const;
+    const asked = session?.server.elicitInput({ message: 'Name?', requestedSchema });
+    await expect(asked).rejects.toMatchObject({ code: -32602 });
+    await expect(session?.server.listRoots()).resolves.toEqual({ roots: [] });
+    await server.changed('tools');
+    await client.until(2);
+    expect(client.heard).toEqual(['tools/list_changed']);
+    await client.leave();
+  });
+
   test('is answered with an error while the server cannot be reached', async () => {
     const { server, url } = await start();
     server.down = true;
