@@ -1,90 +1,11 @@
 /** Sessions that are kept: who gets them, when they go, and that nobody who uses one is cut off. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import type { Clock } from '../../src/clock.ts';
-import { SessionPool, type SessionOwner } from '../../src/upstream/session-pool.ts';
-import { ManualClock } from '../fixtures/manual-clock.ts';
-import {
-  eventStream,
-  INITIALIZE_RESULT,
-  json,
-  ScriptedServer,
-  type Answer,
-} from '../fixtures/scripted-server.ts';
-import { ASKING, call, closeAfterTest, reply, upstreamOf } from '../fixtures/upstream-ground.ts';
-
-const IDLE_MS = 300_000;
-
-const ADA: SessionOwner = {
-  profile: ASKING,
-  clientInfo: null,
-  headers: {},
-  principalKey: 'ada',
-  credentialsKey: '',
-  anonymous: false,
-};
-
-interface Stage {
-  readonly clock: ManualClock;
-  readonly pool: SessionPool;
-  readonly server: ScriptedServer;
-  /** The ids of the sessions that were opened, and of those that were ended. */
-  opened(): string[];
-  ended(): string[];
-}
-
-/** A server whose sessions are numbered; what it does with GETs and other requests is the test's. */
-async function stage(answers: { get?: Answer; request?: Answer } = {}): Promise<Stage> {
-  const sessions: string[] = [];
-  const server = await ScriptedServer.start((received, response, request) => {
-    const { method, body } = received;
-    if (method === 'DELETE') return void response.writeHead(200).end();
-    if (method === 'GET') {
-      if (answers.get !== undefined) return answers.get(received, response, request);
-      return void response.writeHead(405).end();
-    }
-    if (body.method === 'initialize') {
-      sessions.push(`session-${sessions.length + 1}`);
-      const headers = { 'mcp-session-id': String(sessions.at(-1)) };
-      return json(response, 200, reply(body.id, INITIALIZE_RESULT), headers);
-    }
-    if (body.id === undefined) return void response.writeHead(202).end();
-    if (answers.request !== undefined) return answers.request(received, response, request);
-    json(response, 200, reply(body.id));
-  });
-  const clock = new ManualClock();
-  const pool = poolOf(server, clock);
-  return {
-    clock,
-    pool,
-    server,
-    opened: () => sessions,
-    ended: () =>
-      server.received.flatMap(({ method, headers }) =>
-        method === 'DELETE' ? [String(headers['mcp-session-id'])] : [],
-      ),
-  };
-}
-
-function poolOf(server: ScriptedServer, clock: Clock): SessionPool {
-  const upstream = upstreamOf(server, { transport: 'streamable-http' }, clock);
-  const pool = new SessionPool(
-    upstream,
-    { scope: null, idleTimeoutMs: IDLE_MS, maxIdle: 8 },
-    clock,
-  );
-  closeAfterTest(() => pool.close());
-  return pool;
-}
+import { ADA, IDLE_MS, poolStage, usedByACall } from '../fixtures/pool-ground.ts';
+import { eventStream, json, type Answer } from '../fixtures/scripted-server.ts';
+import { call } from '../fixtures/upstream-ground.ts';
 
 const isDelete = ({ method }: { readonly method: string }) => method === 'DELETE';
-
-/** A session that a call has used and given back. */
-async function usedByACall({ pool }: Stage): Promise<void> {
-  const lease = await pool.lease(ADA);
-  await call(lease.session).heard.until('replied');
-  lease.release(true);
-}
 
 describe('a session that requests use', () => {
   test.each([
@@ -93,7 +14,7 @@ describe('a session that requests use', () => {
   ])(
     '%s stays for as long as they take, and is closed when it was idle for long',
     async (_name, before) => {
-      const ground = await stage();
+      const ground = await poolStage();
       await before(ground);
       const { clock, pool, server, ended } = ground;
       const loan = await pool.borrow(ADA);
@@ -108,7 +29,7 @@ describe('a session that requests use', () => {
   );
 
   test('is not given to a call, which may end it at any time', async () => {
-    const ground = await stage();
+    const ground = await poolStage();
     await usedByACall(ground);
     const { pool, ended } = ground;
     const loan = await pool.borrow(ADA);
@@ -122,7 +43,7 @@ describe('a session that requests use', () => {
   });
 
   test('ends their waiting with a failure when it is closed', async () => {
-    const { pool, server } = await stage({ request: () => {} });
+    const { pool, server } = await poolStage({ request: () => {} });
     const { session } = await pool.borrow(ADA);
     const waiting = expect(session.request('tools/list', {}, {})).rejects.toMatchObject({
       code: 'session_gone',
@@ -135,7 +56,7 @@ describe('a session that requests use', () => {
 
 describe('sessions that requests share', () => {
   test('are opened once for all who find the one before dead', async () => {
-    const { clock, pool, opened } = await stage();
+    const { clock, pool, opened } = await poolStage();
     const first = await pool.borrow(ADA);
     first.release();
     await first.session.close();
@@ -148,7 +69,7 @@ describe('sessions that requests share', () => {
   });
 
   test('are as many as are kept, and those go first that were used longest ago and by nobody now', async () => {
-    const { pool, server, ended } = await stage();
+    const { pool, server, ended } = await poolStage();
     const borrowAs = (credentialsKey: number) =>
       pool.borrow({ ...ADA, credentialsKey: String(credentialsKey) });
     const held = await borrowAs(1);
@@ -160,7 +81,7 @@ describe('sessions that requests share', () => {
   });
 
   test('are one for all callers without a name, whatever their clients are called', async () => {
-    const { pool, server, opened } = await stage();
+    const { pool, server, opened } = await poolStage();
     const nobody = { ...ADA, principalKey: '', anonymous: true };
     const one = await pool.borrow({ ...nobody, clientInfo: { name: 'one', version: '1' } });
     const other = await pool.borrow({ ...nobody, clientInfo: { name: 'other', version: '1' } });
@@ -175,7 +96,7 @@ describe('a session whose standalone stream was lost', () => {
   async function lost(refusal: number) {
     let stream: ReturnType<typeof eventStream> | undefined;
     let refuse = false;
-    const ground = await stage({
+    const ground = await poolStage({
       get: (_received, response) => {
         if (refuse) json(response, refusal, {});
         else stream = eventStream(response);
@@ -218,7 +139,7 @@ describe('a session whose standalone stream was lost', () => {
 describe('a standalone stream that is long in coming', () => {
   test('is asked for once, and counts when it comes', async () => {
     const waiting: Parameters<Answer>[1][] = [];
-    const { clock, pool, server } = await stage({
+    const { clock, pool, server } = await poolStage({
       get: (_received, response) => void waiting.push(response),
     });
     const leasing = pool.lease(ADA);
@@ -235,7 +156,7 @@ describe('a standalone stream that is long in coming', () => {
 
   test('is not waited for any more when the session is closed', async () => {
     const closed = Promise.withResolvers<void>();
-    const { clock, pool, server } = await stage({
+    const { clock, pool, server } = await poolStage({
       get: (_received, response) => void response.once('close', () => closed.resolve()),
     });
     const leasing = pool.lease(ADA);
