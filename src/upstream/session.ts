@@ -229,11 +229,12 @@ export class Session {
     const { headers, clientInfo } = this.#options;
     const ask = (params: JsonObject) => this.request('initialize', params, headers);
     this.#initialized = await initialize(ask, capabilities, clientInfo);
-    this.#wire.transport.useRevision(this.#initialized.protocolVersion);
   }
 
   async #ready(): Promise<void> {
     const { headers, standaloneStream } = this.#options;
+    // Only now: no `initialize` names a revision in a header, the second of two neither.
+    this.#wire.transport.useRevision(this.initializeResult.protocolVersion);
     await this.#wire.transport.notify('notifications/initialized', {}, headers);
     if (standaloneStream && this.interactive) {
       await this.#wire.transport.openStandaloneStream(headers);

@@ -31,7 +31,7 @@ export interface UpstreamOptions {
   readonly statefulWithoutSessionId: boolean;
   /** What the gateway calls itself towards the server when the client gave no name. */
   readonly gatewayInfo: { readonly name: string; readonly version: string };
-  /** Called with the method of each notification of any session that a list or a resource changed. */
+  /** Called like `SessionWireOptions.onChange`, for every session. */
   readonly onChange?: (method: string) => void;
   /** Called with each session that was opened for a caller. */
   readonly onSession?: (session: Session, transport: LegacyTransport) => void;
@@ -47,6 +47,8 @@ export interface SessionRequest {
 /** A probe for the modern era must not hold up a client that waits for its first answer. */
 const PROBE_WAIT_MS = 3_000;
 const FALL_BACK_STATUSES = new Set([400, 404, 405]);
+/** They say that somebody may not ask, or not now, and nothing of what the server speaks. */
+const UNDECIDED_STATUSES = new Set([401, 403, 429]);
 
 export class Upstream {
   readonly #options: UpstreamOptions;
@@ -222,7 +224,7 @@ export class Upstream {
       headersTimeoutMs: PROBE_WAIT_MS,
       signal: AbortSignal.timeout(PROBE_WAIT_MS),
     });
-    if (answer.status === 401 || answer.status === 403 || answer.status >= 500) {
+    if (UNDECIDED_STATUSES.has(answer.status) || answer.status >= 500) {
       throw await this.#http.failureOf(answer, false);
     }
     try {
