@@ -89,6 +89,21 @@ describe('a question that no client can be asked', () => {
     expect((await answerTo('sample')).body.error.code).toBe(-1);
   });
 
+  test('because its server could not be answered, having no session id, is refused to the server', async () => {
+    const { url, answerTo } = await start(
+      async ({ body }, response) => {
+        const stream = eventStream(response);
+        stream.send(question('lost'));
+        await answerTo('lost');
+        stream.send(done(body.id, 'went on'));
+      },
+      {},
+      { sessionId: null },
+    );
+    expect(textOf(await callTool(url, 'ask'))).toBe('went on');
+    expect((await answerTo('lost')).body.error.code).toBe(-32601);
+  });
+
   test('because no form can show it is refused to the server, and the tool decides', async () => {
     const { url, gateway, answerTo } = await start(async ({ body }, response) => {
       const stream = eventStream(response);
@@ -111,6 +126,65 @@ describe('a question that no client can be asked', () => {
     });
     expect(textOf(await callTool(url, 'ask'))).toBe('changed my mind');
     expect((await answerTo('late')).body.result).toEqual({ action: 'cancel' });
+  });
+});
+
+describe('questions that come one after the other', () => {
+  /** A server that asks when it is told to, and a clock that stands still meanwhile. */
+  async function paced() {
+    const clock = new ManualClock();
+    const called = Promise.withResolvers<ReturnType<typeof eventStream>>();
+    const { url, gateway } = await start(
+      (_received, response) => called.resolve(eventStream(response)),
+      { clock },
+    );
+    const asked = callTool(url, 'ask');
+    const stream = await called.promise;
+    let count = 0;
+    return {
+      asked,
+      clock,
+      parked: () => gateway.log.named('call.parked').length === 1,
+      /** Resolves when the gateway has the question. */
+      ask: async () => {
+        count += 1;
+        stream.send(question(`q${count}`));
+        await gateway.log.saw('call.moved', count);
+      },
+    };
+  }
+
+  test('within 30 ms of each other are shown together', async () => {
+    const { asked, ask, clock, parked } = await paced();
+    await ask();
+    clock.advance(29);
+    await ask();
+    clock.advance(29);
+    expect(parked()).toBe(false);
+    clock.advance(1);
+    expect(keysOf(await asked)).toEqual(['q1', 'q2']);
+  });
+
+  test('for longer than 150 ms are not waited for', async () => {
+    const { asked, ask, clock, parked } = await paced();
+    await ask();
+    for (let time = 1; time <= 5; time += 1) {
+      clock.advance(29);
+      await ask();
+    }
+    expect(parked()).toBe(false);
+    clock.advance(5);
+    expect(keysOf(await asked)).toHaveLength(6);
+  });
+
+  test('are shown at once when there are as many as a client is shown together', async () => {
+    const { asked, ask, clock, parked } = await paced();
+    for (let time = 1; time <= 16; time += 1) {
+      expect(parked()).toBe(false);
+      await ask();
+    }
+    clock.advance(0);
+    expect(keysOf(await asked)).toHaveLength(16);
   });
 });
 
