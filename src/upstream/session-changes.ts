@@ -12,11 +12,16 @@ export interface ChangeListener {
   lost(failure: UpstreamFailure): void;
 }
 
-const LIST_CHANGED = /^notifications\/(tools|prompts|resources)\/list_changed$/;
+/** The notifications by which a server says that a list changed. */
+export const LIST_CHANGES: readonly string[] = [
+  'notifications/tools/list_changed',
+  'notifications/prompts/list_changed',
+  'notifications/resources/list_changed',
+];
 
 /** True for a notification that a list or a resource changed. */
 export function isChange(method: string): boolean {
-  return LIST_CHANGED.test(method) || method === 'notifications/resources/updated';
+  return LIST_CHANGES.includes(method) || method === 'notifications/resources/updated';
 }
 
 export class SessionChanges {

@@ -12,7 +12,7 @@ import type { JsonObject } from '../protocol/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../protocol/json-rpc.ts';
 import { Patience } from './patience.ts';
 import { SessionCall } from './session-call.ts';
-import { SessionChanges } from './session-changes.ts';
+import { LIST_CHANGES, SessionChanges } from './session-changes.ts';
 import { isSessionError } from './session-gone.ts';
 import { SessionInbox } from './session-inbox.ts';
 import { KeepAlive } from './session-keep-alive.ts';
@@ -22,7 +22,7 @@ import type { CallerHeaders, MessageSource, Transport, TransportListener } from 
 import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
 
 export interface SessionWireOptions {
-  /** Called with the method of each notification that a list or a resource changed. */
+  /** Called with the method of each change of a list or a resource that was told, or may have been missed. */
   readonly onChange?: (method: string) => void;
   readonly headers: CallerHeaders;
   readonly requestTimeoutMs: number;
@@ -41,6 +41,7 @@ export class SessionWire implements TransportListener {
   readonly #patience: Patience;
   readonly #inbox: SessionInbox;
   readonly #closing = new AbortController();
+  readonly #onChange: (method: string) => void;
   #nextId: number;
   #failure: UpstreamFailure | null = null;
   /** A request was answered after the handshake, so the server knew the session once. */
@@ -56,6 +57,7 @@ export class SessionWire implements TransportListener {
     const transport = connect(this);
     this.transport = transport;
     this.#headers = options.headers;
+    this.#onChange = options.onChange ?? (() => {});
     this.#nextId = firstId;
     this.#requests = new SessionRequests(transport, options.requestTimeoutMs, clock);
     this.#patience = new Patience(clock, (params) => {
@@ -69,7 +71,7 @@ export class SessionWire implements TransportListener {
       replied: (id, reply) => this.#onReply(id, reply),
       answer: (id, reply) => void transport.respond(id, reply, this.headers).catch(() => {}),
       changed: (method, params) => {
-        options.onChange?.(method);
+        this.#onChange(method);
         this.changes.changed(method, params);
       },
       visited: (elicitationId) => this.visits.completed(elicitationId),
@@ -210,11 +212,14 @@ export class SessionWire implements TransportListener {
   }
 
   standaloneOpened(): void {
+    if (this.#standalone === 'lost') this.#haveMissed();
     this.#standalone = 'open';
   }
 
   standaloneResumed(gapless: boolean): void {
-    if (!gapless) this.changes.missed();
+    if (gapless) return;
+    this.#haveMissed();
+    this.changes.missed();
   }
 
   standaloneLost(failure: UpstreamFailure): void {
@@ -233,6 +238,11 @@ export class SessionWire implements TransportListener {
     } else {
       listener.replied(reply);
     }
+  }
+
+  /** Lists may have changed while nobody heard of it. */
+  #haveMissed(): void {
+    for (const method of LIST_CHANGES) this.#onChange(method);
   }
 
   #assertAlive(): void {

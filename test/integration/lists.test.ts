@@ -33,11 +33,13 @@ async function server(
   beforeList: () => Promise<void> = async () => {},
 ) {
   let changed = () => {};
+  let cut = () => {};
   const scripted = await ScriptedServer.start((received, response) => {
     const { body } = received;
     if (received.method === 'GET') {
       const stream = eventStream(response);
       changed = () => stream.send({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
+      cut = () => void stream.end();
       return;
     }
     if (received.method === 'DELETE' || body.id === undefined) {
@@ -68,7 +70,7 @@ async function server(
   });
   stops.push(() => scripted.stop());
   const listed = () => scripted.methods().filter((method) => method === 'tools/list').length;
-  return { scripted, listed, change: () => changed() };
+  return { scripted, listed, change: () => changed(), cut: () => cut() };
 }
 
 async function gateway(
@@ -135,6 +137,15 @@ describe('a gateway that serves lists itself', () => {
     const { url } = await gateway(scripted, { caching });
     await list(url);
     change();
+    while (listed() < 2) await list(url);
+    expect(listed()).toBe(2);
+  });
+
+  test('asks anew when the stream was cut on which the server would have said so', async () => {
+    const { scripted, listed, cut } = await server();
+    const { url } = await gateway(scripted, { caching });
+    await list(url);
+    cut();
     while (listed() < 2) await list(url);
     expect(listed()).toBe(2);
   });
