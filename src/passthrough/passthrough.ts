@@ -9,6 +9,7 @@ import fastifyPlugin from 'fastify-plugin';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 import { sendJson } from '../edge/answer.ts';
 import { rejectionBody } from '../edge/rejection.ts';
+import type { OpenAnswers } from '../open-answers.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import { boundedBody, BodyTooLarge } from './bounded-body.ts';
 import { downstreamHeaders, removesEndToEndHeaders, upstreamHeaders } from './forwarded-headers.ts';
@@ -31,6 +32,8 @@ export interface PassThroughOptions {
   readonly headersTimeoutMs: number;
   /** For bodies that are streamed; one that was read before was measured by who read it. */
   readonly maxBodyBytes: number;
+  /** Where answers are counted that the process must not leave before. */
+  readonly openAnswers: OpenAnswers;
   /** Told of every request that the upstream did not answer. */
   readonly onFailure?: (failure: PassThroughFailure) => void;
 }
@@ -153,6 +156,7 @@ class Forwarder {
         resolve();
       };
       if (reply.raw.destroyed) return leave();
+      if (!isListening(request)) this.#options.openAnswers.add(reply.raw);
       reply.raw.once('close', leave);
       const hooks = this.#hooks(request, reply, requestTarget, resolve);
       try {
@@ -225,6 +229,11 @@ const MESSAGES = {
 function statusOf(error: Error, cause: Error): 413 | 502 | 504 {
   if (cause instanceof BodyTooLarge) return 413;
   return 'statusCode' in error && error.statusCode === 504 ? 504 : 502;
+}
+
+/** A client that listens for what may come waits for no answer; its stream would never end by itself. */
+function isListening({ method, headers }: FastifyRequest): boolean {
+  return method === 'GET' && (headers.accept ?? '').includes('text/event-stream');
 }
 
 function hasBody({ body }: FastifyRequest): boolean {

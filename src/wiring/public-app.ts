@@ -79,6 +79,7 @@ export async function createPublicApp(
         connectTimeoutMs: route.config.upstream.connectTimeoutMs,
         headersTimeoutMs: route.config.upstream.headersTimeoutMs,
         maxBodyBytes: config.limits.maxBodyBytes,
+        openAnswers: shared.openAnswers,
         onFailure: ({ httpStatus: status, problem }) =>
           shared.log.event('passthrough.failed', { route: route.config.id, status, problem }),
       });

@@ -1,4 +1,6 @@
 /** A replica is told to stop: what it holds goes on elsewhere, is finished, or is told. */
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { describe, expect, test } from 'vitest';
 import {
   answersOf,
@@ -11,6 +13,7 @@ import {
   roundRobin,
   slowGreeter,
   stateOf,
+  stopAfterTest,
   text,
 } from '../fixtures/fault-ground.ts';
 import type { GatewayProcess } from '../fixtures/gateway-process.ts';
@@ -128,6 +131,32 @@ test.skipIf(!redisAvailable)(
     expect(other.rungs()).toEqual(['outcome']);
   },
 );
+
+test('a call of a legacy client is finished, and that it listens as well keeps nobody waiting', async () => {
+  const [listening, finishing] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+  const legacy = await legacyServer({ tools: { work: () => finishing.promise } });
+  const config = { drain: { delay: '0s', timeout: '1h' } };
+  const [one] = await replicas(legacy, 1, { config });
+  const client = new Client({ name: 'legacy', version: '1.0.0' });
+  stopAfterTest(() => client.close());
+  const transport = new StreamableHTTPClientTransport(new URL(one.url), {
+    fetch: async (url, init) => {
+      const answer = await fetch(url, init);
+      if (init?.method === 'GET' && answer.ok) listening.resolve();
+      return answer;
+    },
+  });
+  // The SDK's own types disagree under exactOptionalPropertyTypes.
+  await client.connect(transport as Parameters<Client['connect']>[0]);
+  await listening.promise;
+  const answer = client.callTool({ name: 'work', arguments: {} });
+  await legacy.saw('tools/call');
+  const gone = one.drain();
+  await one.saw('gateway.draining');
+  finishing.resolve('worked');
+  expect(await answer).toMatchObject({ content: [{ text: 'worked' }] });
+  expect(await gone).toBe(0);
+});
 
 test('new calls are refused while a replica drains, and readiness says so', async () => {
   const { tools, finish } = slowGreeter();

@@ -10,6 +10,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import fastify from 'fastify';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { OpenAnswers } from '../../src/open-answers.ts';
 import { registerPassThrough } from '../../src/passthrough/passthrough.ts';
 import { startEverything, type ServerProcess } from '../fixtures/processes.ts';
 
@@ -31,6 +32,7 @@ async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
     connectTimeoutMs: 5_000,
     headersTimeoutMs: 20_000,
     maxBodyBytes: 1024 * 1024,
+    openAnswers: new OpenAnswers(),
   });
   await app.register(async (edge) => {
     edge.removeAllContentTypeParsers();

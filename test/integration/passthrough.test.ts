@@ -12,6 +12,7 @@ import { connect, createServer as createTcpServer, type AddressInfo, type Server
 import { gzipSync } from 'node:zlib';
 import fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { OpenAnswers } from '../../src/open-answers.ts';
 import {
   registerPassThrough,
   type PassThroughFailure,
@@ -81,6 +82,7 @@ const DEFAULTS = {
   connectTimeoutMs: 5_000,
   headersTimeoutMs: 20_000,
   maxBodyBytes: 512 * 1024,
+  openAnswers: new OpenAnswers(),
 } as const;
 
 interface GatewaySetup extends Partial<PassThroughOptions> {
