@@ -32,6 +32,7 @@ export class SessionRequests {
     });
     const abort = () => {
       this.settle(id, timedOut(method, this.#timeoutMs));
+      this.#cancel(request, headers);
     };
     const timer = this.#clock.setTimer(this.#timeoutMs, abort);
     signal?.addEventListener('abort', abort, { once: true });
@@ -45,6 +46,13 @@ export class SessionRequests {
       signal?.removeEventListener('abort', abort);
       this.#transport.abandon(id);
     }
+  }
+
+  /** Tells the server that nobody waits any more (lifecycle, "Timeouts"); never of an `initialize`. */
+  #cancel({ id, method }: OutgoingRequest, headers: CallerHeaders): void {
+    if (method === 'initialize') return;
+    const cancelled = { requestId: id, reason: 'nobody waits for the answer any more' };
+    this.#transport.notify('notifications/cancelled', cancelled, headers).catch(() => {});
   }
 
   /** Gives a request what it waits for. */

@@ -1,0 +1,195 @@
+/** Requests of every method on their way to a legacy server and back, where more happens than translation. */
+import { describe, expect, test } from 'vitest';
+import { afterTest, answering, countOf, QUESTION, replies } from '../fixtures/answering-stage.ts';
+import { startTestGateway } from '../fixtures/gateway.ts';
+import { accept, callTool, modernBody, modernHeaders, send } from '../fixtures/modern-client.ts';
+import { eventStream, json, ScriptedServer } from '../fixtures/scripted-server.ts';
+
+const TOOLS = [{ name: 'one', inputSchema: { type: 'object' } }];
+
+describe('a request to a server that is modern itself', () => {
+  test('reaches it as it came, without a session, and its answer comes back as it is', async () => {
+    const bodies: string[] = [];
+    const server = await ScriptedServer.start(({ body, headers }, response) => {
+      if (body.method === 'server/discover') {
+        const result = { supportedVersions: ['2026-07-28'] };
+        return json(response, 200, { jsonrpc: '2.0', id: body.id, result });
+      }
+      bodies.push(JSON.stringify([body, headers['mcp-name']]));
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ jsonrpc: '2.0', id: body.id, result: { odd: 'as it is' } }));
+    });
+    afterTest(() => server.stop());
+    const gateway = await startTestGateway(server.url);
+    afterTest(() => gateway.close());
+    const params = { name: 'any', arguments: { a: 1 }, requestState: 'of the server' };
+    const sent = modernBody('tools/call', params, { id: 'mine' });
+    const response = await fetch(gateway.url, {
+      method: 'POST',
+      headers: modernHeaders('tools/call', params),
+      body: JSON.stringify(sent),
+    });
+    expect(await response.json()).toEqual({
+      jsonrpc: '2.0',
+      id: 'mine',
+      result: { odd: 'as it is' },
+    });
+    expect(bodies).toEqual([JSON.stringify([sent, 'any'])]);
+    expect(server.methods()).not.toContain('initialize');
+  });
+});
+
+describe('a call', () => {
+  test.each<[string, object]>([
+    ['who asked for progress', { progressToken: 'theirs' }],
+    ['who did not', {}],
+  ])('asks its server for progress under our own token, for a client %s', async (_title, meta) => {
+    const { server, url } = await answering({ 'tools/call': replies({ content: [] }) });
+    await callTool(url, 'any', {}, { meta });
+    const { body } = await server.saw((received) => received.body?.method === 'tools/call');
+    expect(body.params._meta).toEqual({ progressToken: body.id });
+  });
+
+  test('goes to the server when the level of its log messages is set, and not before', async () => {
+    const order: string[] = [];
+    const { url } = await answering({
+      'logging/setLevel': async ({ body }, response) => {
+        // Long enough for the gateway to send whatever does not wait for the answer.
+        await send(url, 'prompts/list');
+        order.push('level set');
+        json(response, 200, { jsonrpc: '2.0', id: body.id, result: {} });
+      },
+      'tools/call': ({ body }, response) => {
+        order.push('called');
+        json(response, 200, { jsonrpc: '2.0', id: body.id, result: { content: [] } });
+      },
+    });
+    await callTool(url, 'any', {}, { meta: { 'io.modelcontextprotocol/logLevel': 'info' } });
+    expect(order).toEqual(['level set', 'called']);
+  });
+
+  test('of a server without sessions is asked nothing, since no answer would reach who asked', async () => {
+    let finish = () => {};
+    const { server, gateway, url } = await answering(
+      {
+        'tools/call': ({ body }, response) => {
+          const stream = eventStream(response);
+          stream.send({ ...QUESTION, id: 'q' });
+          finish = () => {
+            const result = { content: [{ type: 'text', text: 'went on' }] };
+            stream.send({ jsonrpc: '2.0', id: body.id, result });
+            stream.end();
+          };
+        },
+      },
+      {
+        sessionId: null,
+        onResponse: (_received, response) => {
+          response.writeHead(202).end();
+          finish();
+        },
+      },
+    );
+    const { response } = await callTool(url, 'any');
+    expect(response.result.content[0].text).toBe('went on');
+    const { body } = await server.saw((received) => received.body?.id === 'q');
+    expect(body.error.code).toBe(-32601);
+    expect(gateway.log.named('call.question_refused')).toHaveLength(1);
+  });
+});
+
+describe('a request that may not ask anything', () => {
+  test('is not asked anything: the gateway answers the server', async () => {
+    let stream: ReturnType<typeof eventStream> | undefined;
+    let id: unknown;
+    const { server, url } = await answering(
+      {
+        'tools/list': ({ body }, response) => {
+          ({ id } = body);
+          stream = eventStream(response);
+          stream.send({ ...QUESTION, id: 'q' });
+          stream.send({ jsonrpc: '2.0', id: 'r', method: 'roots/list' });
+        },
+      },
+      {
+        onResponse: (_received, response) => {
+          response.writeHead(202).end();
+          if (countOf(server, 'response') < 2) return;
+          stream?.send({ jsonrpc: '2.0', id, result: { tools: TOOLS } });
+          stream?.end();
+        },
+      },
+    );
+    const { response, notifications } = await send(url, 'tools/list');
+    expect(response.result).toMatchObject({ resultType: 'complete', tools: TOOLS });
+    expect(notifications).toEqual([]);
+    const told = server.received.filter(({ body }) => body?.method === undefined && body?.id);
+    const byId = new Map(told.map(({ body }) => [body.id, body]));
+    expect(byId.get('q').error.code).toBe(-32602);
+    expect(byId.get('r').result).toEqual({ roots: [] });
+  });
+
+  test('is cancelled at the server when its client leaves', async () => {
+    const { server, url } = await answering({ 'completion/complete': () => {} });
+    const leaving = new AbortController();
+    const params = { ref: { type: 'ref/prompt', name: 'p' }, argument: { name: 'a', value: '' } };
+    const asked = send(url, 'completion/complete', params, { signal: leaving.signal });
+    const sent = await server.saw(({ body }) => body?.method === 'completion/complete');
+    leaving.abort();
+    await expect(asked).rejects.toThrow();
+    const told = await server.saw(({ body }) => body?.method === 'notifications/cancelled');
+    expect(told.body.params.requestId).toBe(sent.body.id);
+  });
+
+  test('is cancelled at the server when its time is up', async () => {
+    const { server, url } = await answering(
+      { 'tools/list': () => {} },
+      { overrides: { transport: 'streamable-http', upstream: { headersTimeoutMs: 200 } } },
+    );
+    const { status, response } = await send(url, 'tools/list');
+    expect(status).toBe(200);
+    expect(response.error).toMatchObject({ code: -32603, data: { reason: 'upstream_timeout' } });
+    const sent = await server.saw(({ body }) => body?.method === 'tools/list');
+    const told = await server.saw(({ body }) => body?.method === 'notifications/cancelled');
+    expect(told.body.params.requestId).toBe(sent.body.id);
+  });
+});
+
+describe('a resource', () => {
+  test('that answers made may be kept by nobody, whatever operator and server say', async () => {
+    let stream: ReturnType<typeof eventStream> | undefined;
+    let id: unknown;
+    const { url } = await answering(
+      {
+        'resources/read': ({ body }, response) => {
+          ({ id } = body);
+          stream = eventStream(response);
+          stream.send({ ...QUESTION, id: 'q' });
+        },
+      },
+      {
+        onResponse: (_received, response) => {
+          response.writeHead(202).end();
+          const contents = [{ uri: 'test://a', text: 'a' }];
+          const result = { contents, ttlMs: 60_000, cacheScope: 'public' };
+          stream?.send({ jsonrpc: '2.0', id, result });
+          stream?.end();
+        },
+        overrides: {
+          transport: 'streamable-http',
+          caching: { resourceTtlMs: 60_000, scope: 'public' },
+        },
+      },
+    );
+    const asked = await send(url, 'resources/read', { uri: 'test://a' });
+    const { inputRequests, requestState } = asked.response.result;
+    expect(asked.response.result).not.toHaveProperty('ttlMs');
+    const [key = ''] = Object.keys(inputRequests);
+    const read = await send(url, 'resources/read', {
+      uri: 'test://a',
+      requestState,
+      inputResponses: { [key]: accept({ name: 'Ada' }) },
+    });
+    expect(read.response.result).toMatchObject({ ttlMs: 0, cacheScope: 'private' });
+  });
+});
