@@ -1,7 +1,7 @@
 /** A gateway from a configuration: started, drained, closed. What it consists of is in `wiring/`. */
 import type { Call } from './bridge/call.ts';
 import type { RelayedRetry } from './bridge/relay.ts';
-import { systemClock, type Clock } from './clock.ts';
+import { sleep, systemClock, type Clock } from './clock.ts';
 import type { Config } from './config/config.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from './edge/client-timeouts.ts';
 import { isAllowedHost, isLoopbackHost } from './edge/origin.ts';
@@ -102,7 +102,9 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     for (const { availability } of routes) availability.close();
     await Promise.all([app.close(), admin?.close()]);
     await shared.replica.close();
-    await Promise.all(routes.map(({ pool }) => pool.close()));
+    // Ending sessions is a courtesy; a server that does not answer keeps nobody from leaving.
+    const ended = Promise.all(routes.map(({ pool }) => pool.close()));
+    await Promise.race([ended, sleep(clock, CANCEL_GRACE_MS)]);
     await Promise.all(routes.map(({ upstream }) => upstream.close()));
   };
   try {
