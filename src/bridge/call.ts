@@ -93,7 +93,7 @@ export class Call {
     leg: Leg,
   ): Begun {
     const call = new Call(context, request);
-    const open = call.#questions.restore(continuation.questions);
+    const open = call.#questions.restore(continuation.questions, continuation.keys);
     call.#given.add(...(continuation.replay ?? []));
     call.#log.reattached();
     call.#rounds.pointed = true;
@@ -116,7 +116,11 @@ export class Call {
     leg: Leg,
   ): Begun<Call | null> {
     const call = new Call(context, request);
-    const open = call.#questions.restore(continuation.questions);
+    const open = call.#questions.restore(continuation.questions, {
+      // The server asks from the beginning again.
+      asked: 0,
+      counts: continuation.keys.counts,
+    });
     const read = call.#questions.read(open, request.inputResponses);
     if (read.type === 'ill-formed') {
       const failure = illFormedAnswer(read.key, read.problem);

@@ -5,6 +5,7 @@
  */
 import { inputKey, type InputKey, type ServerRequestId } from '../protocol/ids.ts';
 import type { InputRequestKind } from '../protocol/input-request.ts';
+import type { KeysGiven } from '../seal/pointer.ts';
 
 const PLAIN_NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/;
 const KIND_NAMES: Readonly<Record<InputRequestKind, string>> = {
@@ -24,8 +25,19 @@ export interface InputKeyOptions {
 
 export class InputKeys {
   readonly #given = new Set<string>();
-  readonly #counts = new Map<string, number>();
+  #counts = new Map<string, number>();
   #asked = 0;
+
+  /** How far the keys have come, for another replica that goes on with the call. */
+  get progress(): KeysGiven {
+    return { asked: this.#asked, counts: Object.fromEntries(this.#counts) };
+  }
+
+  /** Goes on where another replica stopped; none of the numbers that it gave is given again. */
+  goOnFrom({ asked, counts }: KeysGiven): void {
+    this.#asked = asked;
+    this.#counts = new Map(Object.entries(counts));
+  }
 
   /** A key that no other input request of this call has had. */
   next(kind: InputRequestKind, id: ServerRequestId | null, options: InputKeyOptions): InputKey {

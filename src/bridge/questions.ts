@@ -15,7 +15,7 @@ import type { ClientProfile } from '../protocol/client-profile.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { JsonRpcErrorObject, JsonRpcReply } from '../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../protocol/revisions.ts';
-import type { SealedQuestion } from '../seal/pointer.ts';
+import type { KeysGiven, SealedQuestion } from '../seal/pointer.ts';
 import { questionDigest } from '../seal/question-digest.ts';
 import type { OpenRequest } from './call-state.ts';
 import { InputKeys, type InputKeyOptions } from './input-keys.ts';
@@ -98,8 +98,17 @@ export class Questions {
     return open;
   }
 
-  /** Takes in questions that another replica had shown to the client. */
-  restore(questions: readonly SealedQuestion[]): OpenRequest[] {
+  /** How far the keys have come, as another replica would need it. */
+  get keysGiven(): KeysGiven {
+    return this.#keys.progress;
+  }
+
+  /**
+   * Takes in questions that another replica had shown to the client.
+   * @param keys how far it had come with its keys
+   */
+  restore(questions: readonly SealedQuestion[], keys: KeysGiven): OpenRequest[] {
+    this.#keys.goOnFrom(keys);
     return questions.map(({ key, id, request, back }) => {
       this.#keys.take(key);
       this.#questions.set(key, { id, kind: back.kind, request, back, elicitationId: null });

@@ -55,10 +55,19 @@ export interface ParkPointer {
 /** What the owner's memory holds of a call, as far as another replica needs it. */
 export interface Continuation {
   readonly questions: readonly SealedQuestion[];
+  readonly keys: KeysGiven;
   /** Where the upstream keeps the call for whoever reads on, when it does. */
   readonly resume: ResumePoint | null;
   /** What was answered so far, where the call may be made anew. */
   readonly replay: readonly AnsweredQuestion[] | null;
+}
+
+/** How far the keys had come under which the questions of the call are shown. */
+export interface KeysGiven {
+  /** How many questions there were so far. */
+  readonly asked: number;
+  /** The last number that was given for each kind of question. */
+  readonly counts: Readonly<Record<string, number>>;
 }
 
 export interface ResumePoint {
@@ -137,6 +146,7 @@ const continuationClaims = z.strictObject({
       b: answerTranslation,
     }),
   ),
+  n: z.strictObject({ a: z.int().min(0), c: z.record(z.string(), z.int().min(0)) }),
   s: z
     .strictObject({ id: text, v: z.enum(LEGACY_REVISIONS), i: z.number(), e: z.string() })
     .nullable(),
@@ -218,7 +228,7 @@ export function readPointer(value: unknown): Pointer | null {
 }
 
 function writeContinuation(continuation: Continuation): z.infer<typeof continuationClaims> {
-  const { questions, resume, replay } = continuation;
+  const { questions, keys, resume, replay } = continuation;
   return {
     q: questions.map(({ key, id, request, back }) => ({
       k: key,
@@ -229,6 +239,7 @@ function writeContinuation(continuation: Continuation): z.infer<typeof continuat
           ? { kind: back.kind, inverse: [...back.inverse].map(([name, one]) => [name, copy(one)]) }
           : back,
     })),
+    n: { a: keys.asked, c: { ...keys.counts } },
     s:
       resume === null
         ? null
@@ -252,7 +263,7 @@ function copy(inverse: PropertyInverse): z.infer<typeof propertyInverse> {
 }
 
 function readContinuation(claims: z.infer<typeof continuationClaims>): Continuation {
-  const { q: questions, s: resume, a: replay } = claims;
+  const { q: questions, n: keys, s: resume, a: replay } = claims;
   return {
     questions: questions.map(({ k, i, r, b }) => ({
       key: inputKey(k),
@@ -260,6 +271,7 @@ function readContinuation(claims: z.infer<typeof continuationClaims>): Continuat
       request: r,
       back: b.kind === 'elicitation-form' ? { kind: b.kind, inverse: new Map(b.inverse) } : b,
     })),
+    keys: { asked: keys.a, counts: keys.c },
     resume:
       resume === null
         ? null

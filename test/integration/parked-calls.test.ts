@@ -308,6 +308,47 @@ describe('a call that is read on from where it stopped', () => {
     }
   });
 
+  test.each([
+    ['counted', {}, ['elicitation-1', 'elicitation-2', 'elicitation-3']],
+    ['the operator’s', { keyNames: { ask: ['who', 'why', 'when'] } }, ['who', 'why', 'when']],
+  ])('goes on with its keys where they stopped: %s', async (_whose, questions, keys) => {
+    let callId: unknown;
+    let stream: ReturnType<typeof eventStream> | undefined;
+    let asked = 0;
+    const next = () => {
+      asked += 1;
+      const ask = { ...question('name'), id: 100 + asked };
+      stream?.send(asked > 3 ? done(callId) : ask, `event-${asked}`);
+    };
+    const { url, gateway } = await start(
+      ({ body }, response) => {
+        callId = body.id;
+        stream = eventStream(response);
+        next();
+      },
+      { ...RELEASED, questions },
+      {
+        onGet: ({ headers }, response) => {
+          const opened = eventStream(response);
+          if (headers['last-event-id'] !== undefined) stream = opened;
+        },
+        onResponse: (_received, response) => (response.writeHead(202).end(), next()),
+      },
+    );
+    let answer = await callTool(url, 'ask', {}, as('Bearer ada'));
+    const shown: string[] = [];
+    while (answer.response.result.resultType === 'input_required') {
+      const now = Object.keys(answer.response.result.inputRequests);
+      shown.push(...now);
+      await gateway.log.saw('call.ended', shown.length);
+      answer = await callTool(url, 'ask', answered(answer, ...now), as('Bearer ada'));
+    }
+    expect(textOf(answer)).toBe('done');
+    expect(shown).toEqual(keys);
+    const rungs = gateway.log.named('call.resumed').map(({ rung }) => rung);
+    expect(rungs).toEqual(['reattach', 'reattach', 'reattach']);
+  });
+
   test('is lost where the stream cannot be had, and its answers stay here', async () => {
     const { url, server, gateway } = await start(
       (_received, response) => eventStream(response).send(question('one'), 'event-1'),

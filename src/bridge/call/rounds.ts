@@ -64,6 +64,7 @@ export class Rounds {
     const goesOn = resume !== null || context.mayReplay || machine.state.name === 'suspended';
     if (!goesOn) return null;
     const replay = context.mayReplay ? given.all : null;
-    return { questions: questions.sealed(keys), resume, replay };
+    const shown = questions.sealed(keys);
+    return { questions: shown, keys: questions.keysGiven, resume, replay };
   }
 }

@@ -225,7 +225,7 @@ describe('a retry that declares less than the first request did', () => {
     expect(questions.uncovered([plain, key], { ...ALL, samplingTools: false })).toEqual([key]);
     expect(questions.requiredFor([plain, key])).toEqual({ sampling: { tools: {} } });
     const other = new Questions(OPTIONS);
-    other.restore(questions.sealed([key]));
+    other.restore(questions.sealed([key]), questions.keysGiven);
     expect(other.uncovered([key], { ...ALL, samplingTools: false })).toEqual([key]);
   });
 
@@ -245,7 +245,7 @@ describe('another replica', () => {
   test('shows the same questions and sends back the same answers', () => {
     const { questions, requests, keys } = three();
     const other = new Questions(OPTIONS);
-    const restored = other.restore(questions.sealed(keys));
+    const restored = other.restore(questions.sealed(keys), questions.keysGiven);
     expect(restored).toEqual(requests);
     expect(other.inputRequests(keys)).toEqual(questions.inputRequests(keys));
     for (const key of keys) {
@@ -263,8 +263,27 @@ describe('another replica', () => {
   test('gives no key again that the first one gave', () => {
     const { questions, keys } = three();
     const other = new Questions(OPTIONS);
-    other.restore(questions.sealed(keys));
+    other.restore(questions.sealed(keys), questions.keysGiven);
     expect(open(other, 1, 'roots/list').key).toBe('roots-2');
+  });
+
+  test('gives no key again that was answered in an earlier round, nor a name of the operator’s out of turn', () => {
+    const named = { ...OPTIONS, names: ['who', 'why', 'when'] };
+    for (const [options, expected] of [
+      [OPTIONS, ['roots-3', 'sampling-1']],
+      [named, ['when', 'sampling-1']],
+    ] as const) {
+      const questions = new Questions(options);
+      open(questions, 1, 'roots/list');
+      const { key } = open(questions, 2, 'roots/list');
+      const other = new Questions(options);
+      other.restore(questions.sealed([key]), questions.keysGiven);
+      const next = [
+        open(other, 3, 'roots/list'),
+        open(other, 4, 'sampling/createMessage', SAMPLING),
+      ];
+      expect(next.map((request) => request.key)).toEqual(expected);
+    }
   });
 });
 
