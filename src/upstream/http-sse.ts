@@ -141,20 +141,28 @@ export class HttpSseTransport implements Transport {
 
   async #post(message: JsonObject, headers: CallerHeaders): Promise<void> {
     if (this.#endpoint === null) throw notThisTransport('the transport is not open');
-    const answer = await this.#http.send({
-      method: 'POST',
-      url: this.#endpoint,
-      headers: {
-        ...headers,
-        'content-type': 'application/json',
-        accept: 'application/json',
-        ...(this.#revision === null ? {} : { 'mcp-protocol-version': this.#revision }),
-      },
-      body: JSON.stringify(message),
-      signal: AbortSignal.any([this.#abort.signal, AbortSignal.timeout(POST_WAIT_MS)]),
-    });
-    if (answer.status >= 400) throw await this.#http.failureOf(answer, true);
-    answer.body.on('error', () => {}).resume();
+    const late = new AbortController();
+    const timer = this.#clock.setTimer(POST_WAIT_MS, () =>
+      late.abort(new DOMException('the POST was not answered', 'TimeoutError')),
+    );
+    try {
+      const answer = await this.#http.send({
+        method: 'POST',
+        url: this.#endpoint,
+        headers: {
+          ...headers,
+          'content-type': 'application/json',
+          accept: 'application/json',
+          ...(this.#revision === null ? {} : { 'mcp-protocol-version': this.#revision }),
+        },
+        body: JSON.stringify(message),
+        signal: AbortSignal.any([this.#abort.signal, late.signal]),
+      });
+      if (answer.status >= 400) throw await this.#http.failureOf(answer, true);
+      this.#http.discard(answer);
+    } finally {
+      timer.cancel();
+    }
   }
 }
 

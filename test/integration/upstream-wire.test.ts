@@ -210,4 +210,28 @@ describe('a server of the oldest transport', () => {
     expect(new Set(paths)).toEqual(new Set(['/one?sessionId=abc']));
     expect(server.received.filter(({ method }) => method === 'GET')).toHaveLength(1);
   });
+
+  test('that does not take a message within ten seconds has not taken it', async () => {
+    let stream: ReturnType<typeof eventStream> | undefined;
+    const server = await ScriptedServer.start(({ method, body }, response) => {
+      if (method === 'GET') {
+        stream = eventStream(response);
+        return void stream.raw('event: endpoint\ndata: /message\n\n');
+      }
+      if (body.method === 'tools/call') return;
+      response.writeHead(202).end();
+      if (body.id === undefined) return;
+      stream?.send(reply(body.id, { ...INITIALIZE_RESULT, protocolVersion: '2024-11-05' }));
+    });
+    const clock = new ManualClock();
+    const options = { transport: 'http-sse', headersTimeoutMs: 60_000 } as const;
+    const session = await open(upstreamOf(server, options, clock));
+    const { exchange } = call(session);
+    await server.saw(({ body }) => body?.method === 'tools/call');
+    clock.advance(10_000);
+    await expect(exchange.accepted).rejects.toMatchObject({
+      code: 'upstream_timeout',
+      details: { mayHaveActed: true },
+    });
+  });
 });
