@@ -1,43 +1,8 @@
 /** Requests of every method on their way to a legacy server and back, where more happens than translation. */
 import { describe, expect, test } from 'vitest';
-import { afterTest, answering, countOf, QUESTION, replies } from '../fixtures/answering-stage.ts';
-import { startTestGateway } from '../fixtures/gateway.ts';
-import { accept, callTool, modernBody, modernHeaders, send } from '../fixtures/modern-client.ts';
-import { eventStream, json, ScriptedServer } from '../fixtures/scripted-server.ts';
-
-const TOOLS = [{ name: 'one', inputSchema: { type: 'object' } }];
-
-describe('a request to a server that is modern itself', () => {
-  test('reaches it as it came, without a session, and its answer comes back as it is', async () => {
-    const bodies: string[] = [];
-    const server = await ScriptedServer.start(({ body, headers }, response) => {
-      if (body.method === 'server/discover') {
-        const result = { supportedVersions: ['2026-07-28'] };
-        return json(response, 200, { jsonrpc: '2.0', id: body.id, result });
-      }
-      bodies.push(JSON.stringify([body, headers['mcp-name']]));
-      response.writeHead(200, { 'content-type': 'application/json' });
-      response.end(JSON.stringify({ jsonrpc: '2.0', id: body.id, result: { odd: 'as it is' } }));
-    });
-    afterTest(() => server.stop());
-    const gateway = await startTestGateway(server.url);
-    afterTest(() => gateway.close());
-    const params = { name: 'any', arguments: { a: 1 }, requestState: 'of the server' };
-    const sent = modernBody('tools/call', params, { id: 'mine' });
-    const response = await fetch(gateway.url, {
-      method: 'POST',
-      headers: modernHeaders('tools/call', params),
-      body: JSON.stringify(sent),
-    });
-    expect(await response.json()).toEqual({
-      jsonrpc: '2.0',
-      id: 'mine',
-      result: { odd: 'as it is' },
-    });
-    expect(bodies).toEqual([JSON.stringify([sent, 'any'])]);
-    expect(server.methods()).not.toContain('initialize');
-  });
-});
+import { answering, QUESTION, replies } from '../fixtures/answering-stage.ts';
+import { accept, callTool, send } from '../fixtures/modern-client.ts';
+import { eventStream, json } from '../fixtures/scripted-server.ts';
 
 describe('a call', () => {
   test.each<[string, object]>([
@@ -67,68 +32,9 @@ describe('a call', () => {
     await callTool(url, 'any', {}, { meta: { 'io.modelcontextprotocol/logLevel': 'info' } });
     expect(order).toEqual(['level set', 'called']);
   });
-
-  test('of a server without sessions is asked nothing, since no answer would reach who asked', async () => {
-    let finish = () => {};
-    const { server, gateway, url } = await answering(
-      {
-        'tools/call': ({ body }, response) => {
-          const stream = eventStream(response);
-          stream.send({ ...QUESTION, id: 'q' });
-          finish = () => {
-            const result = { content: [{ type: 'text', text: 'went on' }] };
-            stream.send({ jsonrpc: '2.0', id: body.id, result });
-            stream.end();
-          };
-        },
-      },
-      {
-        sessionId: null,
-        onResponse: (_received, response) => {
-          response.writeHead(202).end();
-          finish();
-        },
-      },
-    );
-    const { response } = await callTool(url, 'any');
-    expect(response.result.content[0].text).toBe('went on');
-    const { body } = await server.saw((received) => received.body?.id === 'q');
-    expect(body.error.code).toBe(-32601);
-    expect(gateway.log.named('call.question_refused')).toHaveLength(1);
-  });
 });
 
-describe('a request that may not ask anything', () => {
-  test('is not asked anything: the gateway answers the server', async () => {
-    let stream: ReturnType<typeof eventStream> | undefined;
-    let id: unknown;
-    const { server, url } = await answering(
-      {
-        'tools/list': ({ body }, response) => {
-          ({ id } = body);
-          stream = eventStream(response);
-          stream.send({ ...QUESTION, id: 'q' });
-          stream.send({ jsonrpc: '2.0', id: 'r', method: 'roots/list' });
-        },
-      },
-      {
-        onResponse: (_received, response) => {
-          response.writeHead(202).end();
-          if (countOf(server, 'response') < 2) return;
-          stream?.send({ jsonrpc: '2.0', id, result: { tools: TOOLS } });
-          stream?.end();
-        },
-      },
-    );
-    const { response, notifications } = await send(url, 'tools/list');
-    expect(response.result).toMatchObject({ resultType: 'complete', tools: TOOLS });
-    expect(notifications).toEqual([]);
-    const told = server.received.filter(({ body }) => body?.method === undefined && body?.id);
-    const byId = new Map(told.map(({ body }) => [body.id, body]));
-    expect(byId.get('q').error.code).toBe(-32602);
-    expect(byId.get('r').result).toEqual({ roots: [] });
-  });
-
+describe('a request that asks nothing', () => {
   test('is cancelled at the server when its client leaves', async () => {
     const { server, url } = await answering({ 'completion/complete': () => {} });
     const leaving = new AbortController();
