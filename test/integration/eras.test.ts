@@ -8,6 +8,7 @@ import {
   type IncomingMessage,
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import { startGateway } from '../../src/gateway.ts';
 import {
@@ -16,7 +17,9 @@ import {
   testConfig,
   type GatewayOverrides,
 } from '../fixtures/gateway.ts';
+import { ManualClock } from '../fixtures/manual-clock.ts';
 import { callTool, modernBody, modernHeaders, send } from '../fixtures/modern-client.ts';
+import { json, ScriptedServer } from '../fixtures/scripted-server.ts';
 import { callsOf, ground, type Ground } from '../fixtures/unharmed.ts';
 
 const stops: (() => Promise<unknown>)[] = [];
@@ -237,6 +240,46 @@ describe('a modern notification', () => {
     },
   );
 });
+
+describe('a method without its capability', () => {
+  test('does not exist once the server is known, and the server is not asked', async () => {
+    const field = await ground();
+    await send(field.url, 'server/discover');
+    const { status, response } = await send(field.url, 'prompts/get', { name: 'p' }, { id: 7 });
+    expect([status, response.id, response.error.code]).toEqual([404, 7, -32601]);
+    expect(field.upstream.methods()).not.toContain('prompts/get');
+  });
+});
+
+describe('while it is not known what the server speaks', () => {
+  test('a request waits three seconds at most, and goes on as to a legacy server', async () => {
+    const silent = await ScriptedServer.start(({ body }, response) => {
+      if (body?.method === 'ping') json(response, 200, { jsonrpc: '2.0', id: body.id, result: {} });
+    });
+    stops.push(() => silent.stop());
+    const clock = new ManualClock();
+    const asking = startTestGateway(silent.url, { clock });
+    const gateway = await whileTimePasses(clock, asking);
+    stops.push(() => gateway.close());
+    const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
+    const answer = await whileTimePasses(clock, post(gateway.url, ping));
+    expect(answer.body).toEqual({ jsonrpc: '2.0', id: 1, result: {} });
+    expect(silent.methods()).toEqual(['server/discover', 'ping']);
+  });
+});
+
+/** Lets time pass until something has come about. */
+async function whileTimePasses<Value>(clock: ManualClock, coming: Promise<Value>): Promise<Value> {
+  let came = false;
+  const waiting = coming.finally(() => {
+    came = true;
+  });
+  while (!came) {
+    clock.advance(100);
+    await nextTurn();
+  }
+  return waiting;
+}
 
 interface Seen {
   readonly url: string;

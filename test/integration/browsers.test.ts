@@ -1,0 +1,69 @@
+/** What a web page may do, as its browser sees it. */
+import { describe, expect, test } from 'vitest';
+import { startTestGateway } from '../fixtures/gateway.ts';
+import { callTool } from '../fixtures/modern-client.ts';
+import { ScriptedServer } from '../fixtures/scripted-server.ts';
+import { callsOf, expectUnharmed, ground } from '../fixtures/unharmed.ts';
+
+const PAGE = 'https://app.example';
+const WITH_PAGE = { edge: { allowedOrigins: [PAGE] } };
+
+function preflight(url: string, origin: string, headers = 'mcp-method, mcp-param-region') {
+  return fetch(url, {
+    method: 'OPTIONS',
+    headers: {
+      origin,
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': headers,
+    },
+  });
+}
+
+/** OPTIONS requests that reached the server. */
+const passedOptions = (field: Awaited<ReturnType<typeof ground>>) =>
+  field.upstream.received.filter(({ method }) => method === 'OPTIONS');
+
+describe('a preflight', () => {
+  test('of a page that may call is answered here, and says what the call may carry', async () => {
+    const field = await ground(WITH_PAGE);
+    const answer = await preflight(field.url, PAGE);
+    expect(answer.status).toBe(204);
+    expect(answer.headers.get('access-control-allow-origin')).toBe(PAGE);
+    const allowed = (answer.headers.get('access-control-allow-headers') ?? '').split(', ');
+    expect(allowed).toEqual(
+      expect.arrayContaining(['authorization', 'mcp-method', 'mcp-name', 'mcp-param-region']),
+    );
+    expect(passedOptions(field)).toEqual([]);
+    await expectUnharmed(field);
+  });
+
+  test('of any other page is refused', async () => {
+    const field = await ground(WITH_PAGE);
+    const answer = await preflight(field.url, 'https://evil.example');
+    expect(answer.status).toBe(403);
+    expect(answer.headers.get('access-control-allow-origin')).toBeNull();
+    expect(passedOptions(field)).toEqual([]);
+  });
+
+  test('to a path beside the routes is the server’s to answer', async () => {
+    const server = await ScriptedServer.start(({ method }, response) => {
+      response.writeHead(method === 'OPTIONS' ? 204 : 400, { 'x-of': 'server' }).end();
+    });
+    const gateway = await startTestGateway(server.url, WITH_PAGE);
+    const url = new URL('/.well-known/oauth-protected-resource', gateway.url).href;
+    const answer = await preflight(url, PAGE);
+    expect([answer.status, answer.headers.get('x-of')]).toEqual([204, 'server']);
+    await gateway.close();
+    await server.stop();
+  });
+});
+
+test('a page that may call can read its answer, and how to authorize', async () => {
+  const field = await ground(WITH_PAGE);
+  const { status, headers } = await callTool(field.url, 'echo', {}, { headers: { origin: PAGE } });
+  expect(status).toBe(200);
+  expect(headers.get('access-control-allow-origin')).toBe(PAGE);
+  expect(headers.get('access-control-expose-headers')).toContain('www-authenticate');
+  expect(headers.get('vary')).toBe('origin');
+  expect(callsOf(field)).toBe(1);
+});

@@ -1,0 +1,91 @@
+/** The handler of a route where what stands behind it fails in a way that nobody foresaw. */
+import fastify from 'fastify';
+import { afterEach, describe, expect, test } from 'vitest';
+import { serveRoute, type EdgeRoute } from '../../../src/edge/edge.ts';
+import { OpenAnswers } from '../../../src/open-answers.ts';
+import { RecordedLog } from '../../fixtures/gateway.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { modernBody, modernHeaders } from '../../fixtures/modern-client.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+const DONE = { kind: 'result', result: { resultType: 'complete' } } as const;
+
+async function served(changes: Partial<EdgeRoute>) {
+  const app = fastify();
+  const log = new RecordedLog();
+  const openAnswers = new OpenAnswers();
+  const route: EdgeRoute = {
+    id: 'mcp',
+    path: '/mcp',
+    isModern: async () => false,
+    identify: () => ({ principal: null, principalKey: '', credentialsKey: '', headers: {} }),
+    capabilities: () => null,
+    parameterHeaders: async () => null,
+    discover: async () => DONE,
+    forward: async () => DONE,
+    call: async () => DONE,
+    listen: async () => DONE,
+    passThrough: async () => {},
+    ...changes,
+  };
+  serveRoute(app, route, {
+    policy: {
+      allowedOrigins: [],
+      allowedHosts: [],
+      allowLoopback: true,
+      legacyClients: 'reject',
+      supportedVersions: () => ['2026-07-28'],
+      maxJsonDepth: 16,
+    },
+    commitAfterMs: 5_000,
+    keepAliveMs: 15_000,
+    maxBufferedBytes: 1_000_000,
+    maxListenerBufferedBytes: 1_000_000,
+    openAnswers,
+    clock: new ManualClock(),
+    log,
+    observe: () => {},
+  });
+  const origin = await app.listen({ host: '127.0.0.1', port: 0 });
+  stops.push(() => app.close());
+  const post = async (method: string, params: object = {}) => {
+    const answer = await fetch(`${origin}/mcp`, {
+      method: 'POST',
+      headers: modernHeaders(method, params),
+      body: JSON.stringify(modernBody(method, params, { id: 7 })),
+    });
+    return { status: answer.status, body: await answer.json() };
+  };
+  return { post, log, openAnswers };
+}
+
+const broken = async () => {
+  throw new TypeError('the detail');
+};
+
+describe('a defect of ours', () => {
+  test.each<[string, object, Partial<EdgeRoute>]>([
+    ['server/discover', {}, { discover: broken }],
+    ['tools/call', { name: 'n' }, { call: broken }],
+    ['tools/list', {}, { forward: broken }],
+    ['subscriptions/listen', { notifications: {} }, { listen: broken }],
+  ])(
+    'in %s is answered in-band without its detail, and told in the log',
+    async (method, params, changes) => {
+      const { post, log, openAnswers } = await served(changes);
+      const { status, body } = await post(method, params);
+      expect({ status, body }).toEqual({
+        status: 200,
+        body: { jsonrpc: '2.0', id: 7, error: { code: -32603, message: 'Internal error' } },
+      });
+      expect(log.named('edge.failed')).toEqual([
+        { route: 'mcp', problem: 'TypeError: the detail' },
+      ]);
+      expect(openAnswers.count).toBe(0);
+    },
+  );
+});
