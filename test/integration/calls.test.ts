@@ -275,7 +275,10 @@ describe('capabilities that the client did not declare', () => {
     expect(failed.status).toBe(400);
     expect(failed.response.error).toMatchObject({
       code: -32021,
-      data: { requiredCapabilities: { elicitation: { form: {} } } },
+      data: {
+        requiredCapabilities: { elicitation: { form: {} } },
+        upstream: { code: -32601 },
+      },
     });
   });
 

@@ -220,6 +220,8 @@ describe('a call that nobody comes back for', () => {
       },
     ];
     let callId: unknown;
+    let told = 0;
+    const [allTold, mayHear] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const { url, server, gateway } = await start(
       ({ body }, response) => {
         if (body.method === 'ping') return json(response, 200, done(body.id, {}));
@@ -229,13 +231,24 @@ describe('a call that nobody comes back for', () => {
         gone.resolve(once(response, 'close'));
       },
       { clock, parking: { ttlMs: 60_000 } },
+      {
+        onResponse: async (_received, response) => {
+          told += 1;
+          if (told === 3) allTold.resolve();
+          await mayHear.promise;
+          response.writeHead(202).end();
+        },
+      },
     );
     await advancing(clock, callTool(url, 'ask'));
     clock.advance(60_000);
+    await allTold.promise;
+    expect(server.methods()).not.toContain('notifications/cancelled');
+    mayHear.resolve();
     const { body } = await server.saw((one) => one.body?.method === 'notifications/cancelled');
     expect(body.params.requestId).toBe(callId);
-    const told = server.received.map((one) => one.body).filter((one) => one?.method !== 'ping');
-    expect(told.slice(-4, -1)).toEqual(
+    const sent = server.received.map((one) => one.body).filter((one) => one?.method !== 'ping');
+    expect(sent.slice(-4, -1)).toEqual(
       expect.arrayContaining([
         expect.objectContaining({ id: 'form', result: { action: 'cancel' } }),
         expect.objectContaining({ id: 'roots', error: expect.objectContaining({ code: -32603 }) }),
@@ -246,6 +259,48 @@ describe('a call that nobody comes back for', () => {
     clock.advance(2_000);
     await gone.promise;
     expect(gateway.log.named('call.ended')).toMatchObject([{ end: 'expired' }]);
+  });
+});
+
+describe('the session of a call that was cancelled', () => {
+  const sessionsOf = (server: { methods(): string[] }) =>
+    server.methods().filter((method) => method === 'initialize').length;
+
+  async function cancelled(onCancel: (response: Parameters<Answer>[1], id: unknown) => void) {
+    const clock = new ManualClock();
+    let cancel = () => {};
+    const { url, server, gateway } = await start(
+      ({ body }, response) => {
+        if (body.params.name === 'plain') return json(response, 200, done(body.id));
+        cancel = () => onCancel(response, body.id);
+      },
+      { clock, sessions: { scope: 'shared' } },
+    );
+    const leaving = new AbortController();
+    const left = callTool(url, 'hang', {}, { signal: leaving.signal }).catch(() => 'left');
+    await server.saw(({ body }) => body?.params?.name === 'hang');
+    leaving.abort();
+    await left;
+    await server.saw(({ body }) => body?.method === 'notifications/cancelled');
+    return { clock, url, server, gateway, cancel: () => cancel() };
+  }
+
+  test('is not used again when the server says nothing more', async () => {
+    const { clock, url, server, gateway } = await cancelled(() => {});
+    clock.advance(2_000);
+    await gateway.log.saw('call.ended');
+    expect(textOf(await callTool(url, 'plain'))).toBe('done');
+    expect(sessionsOf(server)).toBe(2);
+  });
+
+  test('is used again when the server has ended the call', async () => {
+    const { url, server, gateway, cancel } = await cancelled((response, id) => {
+      json(response, 200, { jsonrpc: '2.0', id, error: { code: -32000, message: 'cancelled' } });
+    });
+    cancel();
+    await gateway.log.saw('call.ended');
+    expect(textOf(await callTool(url, 'plain'))).toBe('done');
+    expect(sessionsOf(server)).toBe(1);
   });
 });
 
@@ -265,6 +320,67 @@ describe('a call that is lost', () => {
     expect(lost.status).toBe(200);
     expect(lost.response.error).toMatchObject({ code: -32603, data: { reason: 'call_lost' } });
   });
+});
+
+test('a retry that comes while the stream is being taken up waits for it, and its answers are not risked', async () => {
+  let callId: unknown;
+  let cut = () => {};
+  const resuming = Promise.withResolvers<ReturnType<typeof eventStream>>();
+  const mayResume = Promise.withResolvers<void>();
+  const asksAgain = Promise.withResolvers<void>();
+  const { url, server, gateway } = await start(
+    ({ body }, response) => {
+      callId = body.id;
+      const stream = eventStream(response);
+      stream.raw('retry: 100\n\n');
+      stream.send(question('one'), 'event-1');
+      cut = () => stream.end();
+    },
+    {},
+    {
+      onGet: async ({ headers }, response) => {
+        if (headers['last-event-id'] === undefined) return void eventStream(response);
+        asksAgain.resolve();
+        await mayResume.promise;
+        resuming.resolve(eventStream(response));
+      },
+      onResponse: async (_received, response) => {
+        response.writeHead(202).end();
+        (await resuming.promise).send(done(callId), 'event-2');
+      },
+    },
+  );
+  const asked = await callTool(url, 'ask');
+  cut();
+  await asksAgain.promise;
+  const moves = gateway.log.named('call.moved').length;
+  const retried = callTool(url, 'ask', answered(asked, 'one'));
+  await gateway.log.saw('call.moved', moves + 1);
+  expect(server.methods()).not.toContain('response');
+  mayResume.resolve();
+  expect(textOf(await retried)).toBe('done');
+  expect(server.methods().filter((method) => method === 'response')).toHaveLength(1);
+});
+
+test('what a resource came to after a question may not be kept, whatever the operator says of others', async () => {
+  const contents = [{ uri: 'test://one', text: 'for Ada' }];
+  let finish = () => {};
+  const { url } = await start(
+    ({ body }, response) => {
+      const stream = eventStream(response);
+      if (body.params.uri === 'test://plain') return stream.send(done(body.id, { contents }));
+      stream.send(question('one'));
+      finish = () => stream.send(done(body.id, { contents }));
+    },
+    { caching: { resourceTtlMs: 60_000, scope: 'public' } },
+    { onResponse: (_received, response) => (finish(), void response.writeHead(202).end()) },
+  );
+  const plain = await send(url, 'resources/read', { uri: 'test://plain' });
+  expect(plain.response.result).toMatchObject({ ttlMs: 60_000, cacheScope: 'public' });
+  const params = { uri: 'test://one' };
+  const asked = await send(url, 'resources/read', params);
+  const read = await send(url, 'resources/read', { ...params, ...answered(asked, 'one') });
+  expect(read.response.result).toMatchObject({ ttlMs: 0, cacheScope: 'private', contents });
 });
 
 describe('a call that is read on from where it stopped', () => {

@@ -41,7 +41,7 @@ describe('a filter', () => {
     expect(filterObject(NOTHING)).toEqual({});
   });
 
-  test('is read member by member; `false` is as good as absent, and unknown members are not honoured', () => {
+  test('is read member by member; false is as good as absent, and unknown members are not honoured', () => {
     const notifications = {
       toolsListChanged: true,
       promptsListChanged: false,
