@@ -35,6 +35,13 @@ describe('a call', () => {
 });
 
 describe('a request that asks nothing', () => {
+  test('asks for no progress, whatever its client wants', async () => {
+    const { server, url } = await answering({ 'tools/list': replies({ tools: [] }) });
+    await send(url, 'tools/list', {}, { meta: { progressToken: 'theirs' } });
+    const { body } = await server.saw((received) => received.body?.method === 'tools/list');
+    expect(body.params ?? {}).not.toHaveProperty('_meta');
+  });
+
   test('is cancelled at the server when its client leaves', async () => {
     const { server, url } = await answering({ 'completion/complete': () => {} });
     const leaving = new AbortController();

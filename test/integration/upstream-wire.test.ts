@@ -72,6 +72,14 @@ describe('ids', () => {
     for (const id of ids) expect(Number.isSafeInteger(id)).toBe(true);
   });
 
+  test('of our requests begin far beyond in a session that another replica used', async () => {
+    const server = await legacyServer(done);
+    const owner = { profile: EMPTY_PROFILE, clientInfo: null, headers: {} };
+    const session = await upstreamOf(server, HTTP).adoptSession(owner, '2025-11-25');
+    await session.request('ping', {}, {});
+    expect(server.received.map(({ body }) => body?.id)).toEqual([1_000_000]);
+  });
+
   test.each([0, -1, '0', 'q', ''])('of the server come back with their type: %j', async (id) => {
     const server = await legacyServer((_received, response) =>
       eventStream(response).send({ jsonrpc: '2.0', id, method: 'roots/list' }),
@@ -98,6 +106,17 @@ test('no initialize names a session or a revision in a header, the second one ne
     '2025-11-25',
     '2025-11-25',
   ]);
+});
+
+test('a client that declares nothing has the standalone stream, too, so that whoever asks there is answered', async () => {
+  let standalone: ReturnType<typeof eventStream> | undefined;
+  const server = await legacyServer(done, {
+    onGet: (_received, response) => void (standalone = eventStream(response)),
+  });
+  await open(upstreamOf(server, HTTP), EMPTY_PROFILE);
+  standalone?.send({ jsonrpc: '2.0', id: 'q', method: 'roots/list' });
+  const { body } = await server.saw((received) => received.body?.id === 'q');
+  expect(body.result).toEqual({ roots: [] });
 });
 
 test('a client without a name is introduced as the gateway', async () => {
