@@ -49,7 +49,10 @@ describe('a preflight', () => {
     const server = await ScriptedServer.start(({ method }, response) => {
       response.writeHead(method === 'OPTIONS' ? 204 : 400, { 'x-of': 'server' }).end();
     });
-    const gateway = await startTestGateway(server.url, WITH_PAGE);
+    const gateway = await startTestGateway(server.url, {
+      ...WITH_PAGE,
+      transport: 'streamable-http',
+    });
     const url = new URL('/.well-known/oauth-protected-resource', gateway.url).href;
     const answer = await preflight(url, PAGE);
     expect([answer.status, answer.headers.get('x-of')]).toEqual([204, 'server']);
@@ -57,6 +60,21 @@ describe('a preflight', () => {
     await server.stop();
   });
 });
+
+test.each(['/mcp', '/health', '/.well-known/oauth-protected-resource'])(
+  'a page that may not call gets nothing of %s',
+  async (path) => {
+    const field = await ground(WITH_PAGE);
+    const headers = { origin: 'https://evil.example', 'x-from': 'client' };
+    const answer = await fetch(new URL(path, field.url), { headers });
+    expect(answer.status).toBe(403);
+    expect(await answer.json()).toEqual({
+      jsonrpc: '2.0',
+      error: { code: -32600, message: expect.any(String) },
+    });
+    expect(field.upstream.received.filter((seen) => seen.headers['x-from'])).toEqual([]);
+  },
+);
 
 test('a page that may call can read its answer, and how to authorize', async () => {
   const field = await ground(WITH_PAGE);

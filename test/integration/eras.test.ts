@@ -262,8 +262,14 @@ describe('while it is not known what the server speaks', () => {
     const gateway = await whileTimePasses(clock, asking);
     stops.push(() => gateway.close());
     const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
-    const answer = await whileTimePasses(clock, post(gateway.url, ping));
-    expect(answer.body).toEqual({ jsonrpc: '2.0', id: 1, result: {} });
+    const waiting = clock.pending;
+    const answer = post(gateway.url, ping);
+    while (clock.pending === waiting) await nextTurn();
+    clock.advance(2_999);
+    await nextTurn();
+    expect(silent.methods()).toEqual(['server/discover']);
+    clock.advance(1);
+    expect((await answer).body).toEqual({ jsonrpc: '2.0', id: 1, result: {} });
     expect(silent.methods()).toEqual(['server/discover', 'ping']);
   });
 });
