@@ -108,6 +108,20 @@ test('no initialize names a session or a revision in a header, the second one ne
   ]);
 });
 
+test('an initialize that is not answered in time is given up, and never cancelled', async () => {
+  let answers = false;
+  const server = await ScriptedServer.start(({ method, body }, response) => {
+    if (method !== 'POST') return void response.writeHead(405).end();
+    if (body.method !== 'initialize') return void response.writeHead(202).end();
+    if (answers) json(response, 200, reply(body.id, INITIALIZE_RESULT));
+  });
+  const upstream = upstreamOf(server, { ...HTTP, headersTimeoutMs: 100 });
+  await expect(open(upstream)).rejects.toMatchObject({ code: 'upstream_timeout' });
+  answers = true;
+  await open(upstream, EMPTY_PROFILE);
+  expect(server.methods()).toEqual(['initialize', 'initialize', 'notifications/initialized']);
+});
+
 test('a client that declares nothing has the standalone stream, too, so that whoever asks there is answered', async () => {
   let standalone: ReturnType<typeof eventStream> | undefined;
   const server = await legacyServer(done, {
