@@ -1,11 +1,7 @@
 /** The form of an answer that comes from another process or from a store. */
 import { z } from 'zod';
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { jsonObject, jsonValue } from '../protocol/json-form.ts';
 import type { CallAnswer } from './leg.ts';
-
-// Passed on as they are: a result's unknown members survive.
-const jsonObject = z.custom<JsonObject>(isJsonObject);
-const jsonValue = z.custom<JsonValue>((value) => value !== undefined);
 
 export const callAnswer = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('result'), result: jsonObject }),

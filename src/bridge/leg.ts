@@ -1,6 +1,7 @@
 /** What the bridge needs to know of a client request, and what it answers. No HTTP in here. */
 import type { ClientProfile } from '../protocol/client-profile.ts';
 import type { JsonObject } from '../protocol/json.ts';
+import type { ProgressToken } from '../protocol/progress-token.ts';
 import type { Failure } from './outcome.ts';
 
 /** Who is calling, as the identity source found out. */
@@ -23,7 +24,7 @@ export interface EdgeRequest {
   readonly profile: ClientProfile;
   readonly clientInfo: JsonObject | null;
   readonly logLevel: string | null;
-  readonly progressToken: string | number | null;
+  readonly progressToken: ProgressToken | null;
   readonly inputResponses: JsonObject | null;
   readonly requestState: string | null;
   readonly caller: Caller;

@@ -2,15 +2,16 @@
  * What a server says while it works, on its way to the client that waits: progress under the client's
  * own token, and log messages from the level on that the client asked for.
  */
-import type { JsonObject } from '../protocol/json.ts';
+import { numberOf, type JsonObject } from '../protocol/json.ts';
 import { LOG_LEVELS } from '../protocol/log-levels.ts';
+import type { ProgressToken } from '../protocol/progress-token.ts';
 import { withoutReservedMeta } from '../protocol/reserved-meta.ts';
 import type { Leg } from './leg.ts';
 
 /** What a leg wants to hear. */
 export interface Listener {
   readonly leg: Leg;
-  readonly progressToken: string | number | null;
+  readonly progressToken: ProgressToken | null;
   readonly logLevel: string | null;
 }
 
@@ -44,10 +45,9 @@ export class Notifications {
 
   /** Progress must increase with each notification (progress, "Behavior Requirements"). */
   #increases(params: JsonObject): boolean {
-    const { progress } = params;
-    if (typeof progress !== 'number') return false;
-    const last = this.#lastProgress?.['progress'];
-    return typeof last !== 'number' || progress > last;
+    const progress = numberOf(params['progress']);
+    const last = numberOf(this.#lastProgress?.['progress']);
+    return progress !== null && (last === null || progress > last);
   }
 }
 

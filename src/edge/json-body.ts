@@ -2,9 +2,9 @@
  * Request bodies as JSON, from peers that may be hostile: valid UTF-8, a bounded depth, and no member
  * twice, since two parsers that pick different ones could be played off against each other (RFC 7493).
  */
-import secureJson from 'secure-json-parse';
 import type { JsonValue } from '../protocol/json.ts';
 import { endOfString } from '../protocol/json-depth.ts';
+import { parseJson } from '../protocol/parse-json.ts';
 
 export type JsonBody =
   | { readonly type: 'json'; readonly value: JsonValue }
@@ -25,7 +25,7 @@ export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {
   const problem = structuralProblem(text, maxDepth);
   if (problem !== null) return { type: 'refused', problem };
   try {
-    return { type: 'json', value: secureJson.parse(text) as JsonValue };
+    return { type: 'json', value: parseJson(text) };
   } catch {
     return isJson(text)
       ? { type: 'refused', problem: 'a member would reach the prototype of an object' }

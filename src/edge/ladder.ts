@@ -4,7 +4,13 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { clientRequestId, type ClientRequestId } from '../protocol/ids.ts';
-import { isJsonObject, objectMember, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import {
+  isJsonInteger,
+  isJsonObject,
+  objectMember,
+  type JsonObject,
+  type JsonValue,
+} from '../protocol/json.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import { LOG_LEVELS } from '../protocol/log-levels.ts';
 import { Meta } from '../protocol/meta.ts';
@@ -119,9 +125,7 @@ function parsed(bytes: Uint8Array, maxDepth: number): JsonValue {
 /** The id, when there is one to repeat in an error. */
 function readId(body: JsonValue): ClientRequestId | null {
   const id = isJsonObject(body) ? body['id'] : undefined;
-  // A number beyond those would come back as another one, which no client waits for.
-  const readable = typeof id === 'string' || (typeof id === 'number' && Number.isSafeInteger(id));
-  return readable ? clientRequestId(id) : null;
+  return typeof id === 'string' || isJsonInteger(id) ? clientRequestId(id) : null;
 }
 
 function readMessage(

@@ -2,6 +2,7 @@
 import { readProfile, type ClientProfile } from '../protocol/client-profile.ts';
 import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts';
 import { Meta } from '../protocol/meta.ts';
+import { isProgressToken, type ProgressToken } from '../protocol/progress-token.ts';
 import { isReserved } from '../protocol/reserved-meta.ts';
 
 export interface RequestMeta {
@@ -9,7 +10,7 @@ export interface RequestMeta {
   /** For display upstream and in logs; never a ground for decisions. */
   readonly clientInfo: { readonly name: string; readonly version: string } | null;
   readonly logLevel: string | null;
-  readonly progressToken: string | number | null;
+  readonly progressToken: ProgressToken | null;
   /** What goes upstream with the request: trace context and vendor keys. */
   readonly forwarded: JsonObject;
 }
@@ -28,7 +29,7 @@ export function readRequestMeta(meta: JsonObject): ReadMeta {
     return wrong(`"${Meta.clientInfo}" must have a "name" and a "version" that are strings`);
   }
   const { progressToken } = meta;
-  if (progressToken !== undefined && !isToken(progressToken)) {
+  if (progressToken !== undefined && !isProgressToken(progressToken)) {
     return wrong('"progressToken" must be a string or an integer');
   }
   const logLevel = meta[Meta.logLevel];
@@ -53,10 +54,6 @@ function readClientInfo(info: unknown): { name: string; version: string } | null
   const { name, version, title } = info;
   if (typeof name !== 'string' || typeof version !== 'string') return null;
   return typeof title === 'string' ? { name, version, ...{ title } } : { name, version };
-}
-
-function isToken(value: unknown): value is string | number {
-  return typeof value === 'string' || (typeof value === 'number' && Number.isSafeInteger(value));
 }
 
 function wrong(problem: string): ReadMeta {

@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { callAnswer } from '../bridge/answer-schema.ts';
 import type { CallAnswer } from '../bridge/leg.ts';
 import type { CallId } from '../protocol/ids.ts';
+import { parseJson } from '../protocol/parse-json.ts';
 
 export interface OutcomeRecord {
   /** The round whose retry brought the outcome about. */
@@ -52,7 +53,7 @@ export function openOutcome(
       .setAAD(associatedData(call))
       .setAuthTag(bytes.subarray(1 + NONCE_BYTES, HEADER_BYTES));
     const opened = [decipher.update(bytes.subarray(HEADER_BYTES)), decipher.final()];
-    const parsed = outcomeRecord.safeParse(JSON.parse(Buffer.concat(opened).toString('utf8')));
+    const parsed = outcomeRecord.safeParse(parseJson(Buffer.concat(opened).toString('utf8')));
     return parsed.success ? parsed.data : null;
   } catch {
     return null;

@@ -2,9 +2,10 @@
 import type { JsonObject, JsonValue } from '../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import { readEventStream } from '../upstream/event-stream.ts';
-import { parseJson, type HttpAnswer, type HttpClient } from '../upstream/http-client.ts';
+import type { HttpAnswer, HttpClient } from '../upstream/http-client.ts';
 import type { Deadline } from './deadline.ts';
 import { handedOut } from './watched-http.ts';
+import { upstreamJson } from '../upstream/upstream-json.ts';
 
 export interface Question {
   readonly id: number;
@@ -83,7 +84,7 @@ async function readUntilReply(
         if (found.reply !== null) return;
         if (event.id !== undefined) eventIds.push(event.id);
         if (event.event !== 'message' || event.data === '') return;
-        found.reply = replyIn(parseJson(event.data), id);
+        found.reply = replyIn(upstreamJson(event.data), id);
         if (found.reply === null) return;
         linger.timer = deadline.setTimer(LINGER_MS, () => answer.body.destroy());
       },

@@ -1,11 +1,12 @@
 /** Whether a stream that was cut could be read on (transports, "Resumability and Redelivery"). */
 import { sleep } from '../clock.ts';
 import { readEventStream } from '../upstream/event-stream.ts';
-import { parseJson, type HttpAnswer, type HttpClient } from '../upstream/http-client.ts';
+import type { HttpAnswer, HttpClient } from '../upstream/http-client.ts';
 import { asUpstreamFailure } from '../upstream/upstream-failure.ts';
 import { ask, replyIn } from './ask.ts';
 import type { Deadline } from './deadline.ts';
 import type { ResumptionReport } from './report.ts';
+import { upstreamJson } from '../upstream/upstream-json.ts';
 
 /** Far from the ids that the session counts up. */
 const PING_ID = 900_001;
@@ -104,7 +105,7 @@ async function repeatsTheReply(http: HttpClient, answer: HttpAnswer): Promise<bo
     retry: () => {},
     event: ({ data }) => {
       if (data === '' || repeated) return;
-      repeated = replyIn(parseJson(data), PING_ID) !== null;
+      repeated = replyIn(upstreamJson(data), PING_ID) !== null;
       if (repeated) answer.body.destroy();
     },
   }).catch(() => {});

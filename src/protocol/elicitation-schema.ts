@@ -3,7 +3,14 @@
  * The modern schema is flat: strings, numbers, booleans, and choices (elicitation, "Requested Schema").
  * Whatever is rewritten here is undone on the answer, so that the server sees what it asked for.
  */
-import { isJsonObject, objectMember, type JsonObject, type JsonValue } from './json.ts';
+import {
+  isJsonNumber,
+  isJsonObject,
+  objectMember,
+  type ExactNumber,
+  type JsonObject,
+  type JsonValue,
+} from './json.ts';
 
 /** How one property of the answer goes back to what the server's own schema says. */
 export interface PropertyInverse {
@@ -14,7 +21,7 @@ export interface PropertyInverse {
     /** Not asked at all: the schema allows this one value. */
     | { readonly type: 'constant'; readonly value: JsonValue }
     /** Asked as text; these are the numbers that the texts stand for. */
-    | { readonly type: 'number'; readonly choices: readonly number[] }
+    | { readonly type: 'number'; readonly choices: readonly (number | ExactNumber)[] }
     /** Asked as one line; the server wants a list of texts. */
     | { readonly type: 'list' };
 }
@@ -88,7 +95,7 @@ export function restoreContent(content: JsonObject, inverse: SchemaInverse): Jso
 function restoreText(given: string, value: PropertyInverse['value']): JsonValue {
   switch (value.type) {
     case 'number':
-      return value.choices.find((choice) => String(choice) === given) ?? given;
+      return value.choices.find((choice) => JSON.stringify(choice) === given) ?? given;
     case 'list':
       return given
         .split(',')
@@ -175,7 +182,7 @@ function excludesNull(schema: JsonObject): boolean {
 function primitive(schema: JsonObject): Property {
   if (Object.hasOwn(schema, 'const')) return constant(schema);
   const choices = schema['enum'];
-  if (Array.isArray(choices) && choices.length > 0 && choices.every(isNumber)) {
+  if (Array.isArray(choices) && choices.length > 0 && choices.every(isJsonNumber)) {
     return numberChoice(schema, choices);
   }
   const type = schema['type'] ?? (isTextList(choices) || isTitled(schema['oneOf']) ? 'string' : '');
@@ -223,10 +230,10 @@ function text(schema: JsonObject): Property {
   return asked('string', schema, known ? [...keywords, 'format'] : keywords);
 }
 
-function numberChoice(schema: JsonObject, choices: readonly number[]): Property {
-  const shown: JsonObject = { ...schema, enum: choices.map(String) };
+function numberChoice(schema: JsonObject, choices: readonly (number | ExactNumber)[]): Property {
+  const shown: JsonObject = { ...schema, enum: choices.map((choice) => JSON.stringify(choice)) };
   const { default: preset } = schema;
-  if (typeof preset === 'number') shown['default'] = String(preset);
+  if (isJsonNumber(preset)) shown['default'] = JSON.stringify(preset);
   const property = asked('string', shown, [...ANNOTATIONS, 'enum', 'enumNames']);
   return { ...property, inverse: { nullWhenMissing: false, value: { type: 'number', choices } } };
 }
@@ -275,7 +282,7 @@ function fits(keyword: string, type: string, value: JsonValue): boolean {
     case 'maximum':
     case 'default number':
     case 'default integer':
-      return isNumber(value);
+      return isJsonNumber(value);
     case 'minLength':
     case 'maxLength':
     case 'minItems':
@@ -316,8 +323,4 @@ function isTextList(value: JsonValue | undefined): value is string[] {
   return (
     Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === 'string')
   );
-}
-
-function isNumber(value: JsonValue): value is number {
-  return typeof value === 'number';
 }

@@ -2,6 +2,7 @@
  * Identifiers of the two sides, as types that do not mix: a client's request id can never be sent
  * upstream, nor an upstream id to a client, without the compiler objecting.
  */
+import type { ExactNumber } from './json.ts';
 
 declare const brand: unique symbol;
 type Branded<Base, Name extends string> = Base & { readonly [brand]: Name };
@@ -9,7 +10,7 @@ type Branded<Base, Name extends string> = Base & { readonly [brand]: Name };
 /** Our own id of one logical call over all its rounds: 128 random bits, base64url. */
 export type CallId = Branded<string, 'CallId'>;
 /** The JSON-RPC id of a request that a modern client sent us. */
-export type ClientRequestId = Branded<string | number, 'ClientRequestId'>;
+export type ClientRequestId = Branded<string | number | ExactNumber, 'ClientRequestId'>;
 /** The JSON-RPC id of a request that we sent to a legacy server. */
 export type UpstreamRequestId = Branded<number, 'UpstreamRequestId'>;
 /** The JSON-RPC id of a request that a legacy server sent to us; `0` and strings are normal. */
@@ -20,7 +21,7 @@ export type SessionId = Branded<string, 'SessionId'>;
 export type InputKey = Branded<string, 'InputKey'>;
 
 export const callId = (value: string): CallId => value as CallId;
-export const clientRequestId = (value: string | number): ClientRequestId =>
+export const clientRequestId = (value: string | number | ExactNumber): ClientRequestId =>
   value as ClientRequestId;
 export const upstreamRequestId = (value: number): UpstreamRequestId => value as UpstreamRequestId;
 export const serverRequestId = (value: string | number): ServerRequestId =>

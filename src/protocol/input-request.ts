@@ -9,7 +9,14 @@ import {
   restoreContent,
   type SchemaInverse,
 } from './elicitation-schema.ts';
-import { isJsonObject, objectMember, without, type JsonObject, type JsonValue } from './json.ts';
+import {
+  isJsonNumber,
+  isJsonObject,
+  objectMember,
+  without,
+  type JsonObject,
+  type JsonValue,
+} from './json.ts';
 import { ErrorCode, type JsonRpcErrorObject, type JsonRpcReply } from './json-rpc.ts';
 import { withoutReservedMeta } from './reserved-meta.ts';
 import { isAtLeast, type LegacyRevision } from './revisions.ts';
@@ -247,7 +254,7 @@ function elicited(
 
 function isFormValue(value: JsonValue): boolean {
   if (Array.isArray(value)) return value.every((item) => typeof item === 'string');
-  return ['string', 'number', 'boolean'].includes(typeof value);
+  return ['string', 'boolean'].includes(typeof value) || isJsonNumber(value);
 }
 
 function sampled(value: JsonObject, blocks: SamplingBlocks): AnswerReading {

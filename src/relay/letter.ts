@@ -3,9 +3,9 @@
  * own purpose, since it holds a client's credentials and answers; it is good for one process and for a
  * moment, and nobody outside the fleet can write one, whatever address a pointer or a claim names.
  */
-import secureJson from 'secure-json-parse';
 import { z } from 'zod';
 import type { Clock } from '../clock.ts';
+import { parseJson } from '../protocol/parse-json.ts';
 import { openBytes, sealBytes } from '../seal/envelope.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import { MAX_CLOCK_SKEW_MS } from '../seal/seal.ts';
@@ -65,7 +65,7 @@ export async function openLetter(
 ): Promise<Letter | null> {
   try {
     const bytes = await openBytes(ring, sealed, sealedBytes(maxBytes));
-    const read = content.parse(secureJson.parse(Buffer.from(bytes).toString('utf8')));
+    const read = content.parse(parseJson(Buffer.from(bytes).toString('utf8')));
     const leftMs = read.exp - clock.now();
     const isOfNow =
       leftMs >= -MAX_CLOCK_SKEW_MS && leftMs <= LETTER_LIFETIME_MS + MAX_CLOCK_SKEW_MS;

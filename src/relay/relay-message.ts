@@ -2,11 +2,13 @@
  * What replicas say to each other: a client's retry as the edge read it, and back, line by line, what
  * the client is to be told. An empty line is a sign of life.
  */
-import secureJson from 'secure-json-parse';
 import { z } from 'zod';
 import { callAnswer } from '../bridge/answer-schema.ts';
 import type { CallAnswer, EdgeRequest } from '../bridge/leg.ts';
 import type { JsonObject } from '../protocol/json.ts';
+import { jsonObject } from '../protocol/json-form.ts';
+import { parseJson } from '../protocol/parse-json.ts';
+import { isProgressToken, type ProgressToken } from '../protocol/progress-token.ts';
 
 export interface RelayRequest {
   readonly route: string;
@@ -17,15 +19,14 @@ export type RelayLine =
   | { readonly type: 'notification'; readonly method: string; readonly params: JsonObject }
   | { readonly type: 'answer'; readonly answer: CallAnswer };
 
-const json = z.record(z.string(), z.json());
-const token = z.union([z.string(), z.number()]);
+const progressToken = z.custom<ProgressToken>(isProgressToken);
 
 const relayRequest = z.strictObject({
   route: z.string(),
   request: z.strictObject({
     method: z.string(),
-    params: json,
-    forwardedMeta: json,
+    params: jsonObject,
+    forwardedMeta: jsonObject,
     profile: z.strictObject({
       elicitationForm: z.boolean(),
       elicitationUrl: z.boolean(),
@@ -34,10 +35,10 @@ const relayRequest = z.strictObject({
       samplingContext: z.boolean(),
       roots: z.boolean(),
     }),
-    clientInfo: json.nullable(),
+    clientInfo: jsonObject.nullable(),
     logLevel: z.string().nullable(),
-    progressToken: token.nullable(),
-    inputResponses: json.nullable(),
+    progressToken: progressToken.nullable(),
+    inputResponses: jsonObject.nullable(),
     requestState: z.string().nullable(),
     caller: z.strictObject({
       principalKey: z.string(),
@@ -49,7 +50,7 @@ const relayRequest = z.strictObject({
 });
 
 const relayLine = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('notification'), method: z.string(), params: json }),
+  z.strictObject({ type: z.literal('notification'), method: z.string(), params: jsonObject }),
   z.strictObject({
     type: z.literal('answer'),
     answer: callAnswer,
@@ -76,7 +77,7 @@ export function readRelayLine(text: string): RelayLine | null {
 
 function read<Message>(schema: z.ZodType<Message>, text: string): Message | null {
   try {
-    const parsed = schema.safeParse(secureJson.parse(text));
+    const parsed = schema.safeParse(parseJson(text));
     return parsed.success ? parsed.data : null;
   } catch {
     return null;

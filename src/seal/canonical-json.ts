@@ -1,8 +1,8 @@
 /**
  * The one text of a JSON value (RFC 8785): what is equal as JSON is equal as text, whatever order its
  * members came in. Two values that RFC 8785 refuses get a text here too, because a digest of what a
- * client sent must never fail: unpaired surrogates stay escaped, and a number beyond the double range
- * (`1e999`) is spelled out. Neither text can arise from any other value.
+ * client sent must never fail: unpaired surrogates stay escaped, and a number that JavaScript cannot
+ * hold stays as it was written. Neither text can arise from any other value.
  */
 import { isJsonObject, type JsonValue } from '../protocol/json.ts';
 
@@ -18,7 +18,6 @@ export function canonicalJson(value: JsonValue): string {
       .map(([member, content]) => `${JSON.stringify(member)}:${canonicalJson(content)}`);
     return `{${members.join(',')}}`;
   }
-  if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
   return JSON.stringify(value);
 }
 

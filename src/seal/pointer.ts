@@ -19,6 +19,7 @@ import {
 import type { PropertyInverse } from '../protocol/elicitation-schema.ts';
 import type { AnswerTranslation, InputRequest } from '../protocol/input-request.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
+import { jsonNumber, jsonObject, jsonValue } from '../protocol/json-form.ts';
 import { LEGACY_REVISIONS, type LegacyRevision } from '../protocol/revisions.ts';
 
 export type Pointer = ParkPointer;
@@ -107,8 +108,8 @@ const propertyInverse = z.strictObject({
   nullWhenMissing: z.boolean(),
   value: z.discriminatedUnion('type', [
     z.strictObject({ type: z.literal('same') }),
-    z.strictObject({ type: z.literal('constant'), value: z.json() }),
-    z.strictObject({ type: z.literal('number'), choices: z.array(z.number()) }),
+    z.strictObject({ type: z.literal('constant'), value: jsonValue }),
+    z.strictObject({ type: z.literal('number'), choices: z.array(jsonNumber) }),
     z.strictObject({ type: z.literal('list') }),
   ]),
 });
@@ -127,12 +128,12 @@ const answerTranslation = z.discriminatedUnion('kind', [
 ]);
 
 const reply = z.union([
-  z.strictObject({ result: z.record(z.string(), z.json()) }),
+  z.strictObject({ result: jsonObject }),
   z.strictObject({
     error: z.strictObject({
       code: z.number(),
       message: z.string(),
-      data: z.exactOptional(z.json()),
+      data: z.exactOptional(jsonValue),
     }),
   }),
 ]);
@@ -142,7 +143,7 @@ const continuationClaims = z.strictObject({
     z.strictObject({
       k: text,
       i: z.union([z.string(), z.number()]).nullable(),
-      r: z.strictObject({ method: text, params: z.record(z.string(), z.json()) }),
+      r: z.strictObject({ method: text, params: jsonObject }),
       b: answerTranslation,
     }),
   ),

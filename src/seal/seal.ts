@@ -5,8 +5,8 @@
  * that is known to the owner of the call.
  */
 import { timingSafeEqual } from 'node:crypto';
-import secureJson from 'secure-json-parse';
 import type { Clock } from '../clock.ts';
+import { parseJson } from '../protocol/parse-json.ts';
 import { openBytes, sealBytes } from './envelope.ts';
 import { InvalidRequestState, type InvalidRequestStateReason } from './invalid-request-state.ts';
 import type { KeyRing } from './key-ring.ts';
@@ -89,7 +89,7 @@ export function createSealer(options: SealerOptions): Sealer {
 
 function parse(content: Uint8Array): unknown {
   try {
-    return secureJson.parse(new TextDecoder('utf-8', { fatal: true }).decode(content));
+    return parseJson(new TextDecoder('utf-8', { fatal: true }).decode(content));
   } catch {
     return undefined;
   }

@@ -5,14 +5,13 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
-import { parse } from 'secure-json-parse';
 import { request } from 'undici';
 import type { JsonValue } from '../protocol/json.ts';
-import { isNestedDeeper } from '../protocol/json-depth.ts';
 import { readMessage, type JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 import { Connections } from './connections.ts';
 import { saysSessionGone } from './session-gone.ts';
 import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
+import { upstreamJson } from './upstream-json.ts';
 
 export interface HttpClientOptions {
   readonly url: URL;
@@ -43,8 +42,6 @@ export interface HttpAnswer {
 /** Bodies that say little more than the status did: read within these bounds or not at all. */
 const SMALL_BODY_BYTES = 64 * 1024;
 const SMALL_BODY_WAIT_MS = 5_000;
-/** Far beyond real results, and far from where writing them again would exhaust the stack. */
-const MAX_JSON_DEPTH = 500;
 
 export class HttpClient {
   readonly #options: HttpClientOptions;
@@ -109,7 +106,7 @@ export class HttpClient {
   /** Reads a JSON body within the configured limit. Throws UpstreamFailure. */
   async readJson(answer: HttpAnswer): Promise<JsonValue> {
     const text = await readText(answer.body, this.#options.maxBodyBytes);
-    return parseJson(text);
+    return upstreamJson(text);
   }
 
   /** Takes an answer that says all with its status; the body is dropped, a long or slow one cut. */
@@ -174,25 +171,6 @@ function refuseForeignForms(answer: HttpAnswer): void {
   });
 }
 
-/** Parses JSON from the upstream; members that would reach a prototype, and abysses, are an error. */
-export function parseJson(text: string): JsonValue {
-  if (isNestedDeeper(text, MAX_JSON_DEPTH)) {
-    throw new UpstreamFailure(
-      'upstream_protocol_error',
-      `it sent JSON nested deeper than ${MAX_JSON_DEPTH} levels`,
-      { mayHaveActed: true },
-    );
-  }
-  try {
-    return parse(text, { protoAction: 'error', constructorAction: 'error' }) as JsonValue;
-  } catch (cause) {
-    throw new UpstreamFailure('upstream_protocol_error', 'it sent a body that is not JSON', {
-      mayHaveActed: true,
-      cause,
-    });
-  }
-}
-
 async function readText(body: Readable, maxBytes: number): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
@@ -228,7 +206,7 @@ async function readErrorBody(answer: HttpAnswer): Promise<JsonRpcErrorObject | n
   try {
     const text = await readSmallText(answer.body);
     if (answer.mediaType !== 'application/json') return null;
-    const message = readMessage(parseJson(text));
+    const message = readMessage(upstreamJson(text));
     return message.type === 'response' && 'error' in message.reply ? message.reply.error : null;
   } catch {
     return null;

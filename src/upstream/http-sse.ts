@@ -9,9 +9,10 @@ import type { JsonObject } from '../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../protocol/revisions.ts';
 import { readEventStream } from './event-stream.ts';
-import { parseJson, type HttpAnswer, type HttpClient } from './http-client.ts';
+import type { HttpAnswer, HttpClient } from './http-client.ts';
 import type { CallerHeaders, OutgoingRequest, Transport, TransportListener } from './transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
+import { upstreamJson } from './upstream-json.ts';
 
 const ENDPOINT_WAIT_MS = 5_000;
 /** A server whose stream is gone may never answer a POST, so a POST has its own bound. */
@@ -133,7 +134,7 @@ export class HttpSseTransport implements Transport {
   }
 
   #dispatch(data: string): void {
-    const value = parseJson(data);
+    const value = upstreamJson(data);
     for (const element of Array.isArray(value) ? value : [value]) {
       this.#listener.message(readMessage(element), { stream: 'standalone' });
     }

@@ -6,12 +6,13 @@
 import type { Clock, Timer } from '../clock.ts';
 import type { ServerRequestId } from '../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
+import { isProgressToken, type ProgressToken } from '../protocol/progress-token.ts';
 
 /** A quarter of the time that the official SDKs give a request. */
 const PROGRESS_EVERY_MS = 15_000;
 
 interface Waiting {
-  readonly progressToken: string | number;
+  readonly progressToken: ProgressToken;
   progress: number;
 }
 
@@ -30,7 +31,7 @@ export class Patience {
   /** The server waits for an answer from here on. */
   asked(id: ServerRequestId, params: JsonObject): void {
     const progressToken = objectMember(params, '_meta')?.['progressToken'];
-    if (typeof progressToken !== 'string' && typeof progressToken !== 'number') return;
+    if (!isProgressToken(progressToken)) return;
     this.#waiting.set(id, { progressToken, progress: 0 });
     this.#timer ??= this.#clock.setTimer(PROGRESS_EVERY_MS, () => this.#report());
   }

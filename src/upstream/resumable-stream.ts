@@ -5,10 +5,11 @@
 import { sleep, type Clock } from '../clock.ts';
 import type { JsonValue } from '../protocol/json.ts';
 import { readEventStream } from './event-stream.ts';
-import { parseJson, type HttpAnswer, type HttpClient } from './http-client.ts';
+import type { HttpAnswer, HttpClient } from './http-client.ts';
 import { Silence } from './silence.ts';
 import type { CallerHeaders, MessageSource } from './transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
+import { upstreamJson } from './upstream-json.ts';
 
 const MAX_RESUME_ATTEMPTS = 5;
 const FIRST_BACKOFF_MS = 500;
@@ -93,7 +94,7 @@ export class ResumableStream {
           }
           if (event.event !== 'message' || event.data === '') return;
           this.#silence?.broken();
-          heard(this, parseJson(event.data));
+          heard(this, upstreamJson(event.data));
           if (this.finished) {
             // A server that has answered ends the stream; one that does not is not waited for.
             linger.timer ??= clock.setTimer(LINGER_MS, () => answer.body.destroy());

@@ -8,13 +8,14 @@ import { ErrorCode, readMessage } from '../protocol/json-rpc.ts';
 import { Meta } from '../protocol/meta.ts';
 import { MODERN_REVISION, type LegacyRevision } from '../protocol/revisions.ts';
 import { readEventStream } from './event-stream.ts';
-import { HttpClient, parseJson, type HttpAnswer } from './http-client.ts';
+import { HttpClient, type HttpAnswer } from './http-client.ts';
 import { HttpSseTransport } from './http-sse.ts';
 import { Session, type SessionOptions } from './session.ts';
 import type { InitializeResult } from './session-handshake.ts';
 import { StreamableHttpTransport } from './streamable-http.ts';
 import type { CallerHeaders, Transport, TransportListener } from './transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
+import { upstreamJson } from './upstream-json.ts';
 
 export type LegacyTransport = Transport['kind'];
 export type UpstreamKind = LegacyTransport | 'modern';
@@ -242,7 +243,7 @@ export class Upstream {
       await readEventStream(answer.body, this.#http.maxEventBytes, {
         retry: () => {},
         event: ({ event, data }) => {
-          if (event === 'message' && data !== '') first ??= parseJson(data);
+          if (event === 'message' && data !== '') first ??= upstreamJson(data);
         },
       });
     } else {
