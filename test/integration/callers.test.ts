@@ -1,7 +1,9 @@
 /** Who calls, and what of the caller's request goes along to the server with a translated one. */
 import { describe, expect, test } from 'vitest';
+import { startTestGateway } from '../fixtures/gateway.ts';
 import { callTool, send } from '../fixtures/modern-client.ts';
 import { rawRequest, sendRaw, valuesOf } from '../fixtures/raw-http.ts';
+import { INITIALIZE_RESULT, json, ScriptedServer } from '../fixtures/scripted-server.ts';
 import { ground, rawCall, type Ground } from '../fixtures/unharmed.ts';
 
 const IDENTITY = { identity: { source: 'header', header: 'x-user' } } as const;
@@ -108,4 +110,29 @@ test('a server that refuses the caller’s credentials says so to the caller, wo
   expect(valuesOf(answer, 'www-authenticate')).toEqual([challenge]);
   expect(JSON.parse(answer.body).error).toMatchObject({ data: { reason: 'unauthorized' } });
   expect((await send(field.url, 'server/discover')).status, 'others go on').toBe(200);
+});
+
+test('a server that wants credentials for everything is found out with those of the first who has some', async () => {
+  const challenge = 'Bearer resource_metadata="https://mcp.example/.well-known/x"';
+  const server = await ScriptedServer.start(({ method, headers, body }, response) => {
+    if (headers.authorization !== 'Bearer good') {
+      return json(response, 401, {}, { 'www-authenticate': challenge });
+    }
+    if (body?.method !== 'initialize')
+      return void response.writeHead(method === 'GET' ? 405 : 202).end();
+    const message = { jsonrpc: '2.0', id: body.id, result: INITIALIZE_RESULT };
+    return json(response, 200, message, { 'mcp-session-id': 's' });
+  });
+  const gateway = await startTestGateway(server.url);
+  const discover = (headers: Record<string, string>) =>
+    send(gateway.url, 'server/discover', {}, { headers });
+  for (const headers of [{}, { authorization: 'Bearer bad' }]) {
+    const refused = await discover(headers);
+    expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, challenge]);
+  }
+  const known = await discover({ authorization: 'Bearer good' });
+  expect(known.response.result).toMatchObject({ capabilities: INITIALIZE_RESULT.capabilities });
+  expect((await discover({ authorization: 'Bearer bad' })).status, 'nor told afterwards').toBe(401);
+  await gateway.close();
+  await server.stop();
 });
