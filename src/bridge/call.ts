@@ -17,7 +17,14 @@ import { Replies } from './call/replies.ts';
 import { Rounds } from './call/rounds.ts';
 import { ServerSide } from './call/server-side.ts';
 import { CallTimers } from './call/timers.ts';
-import { TIMERS, type CallState, type Effect, type Step, type TimerName } from './call-state.ts';
+import {
+  TIMERS,
+  type CallLimits,
+  type CallState,
+  type Effect,
+  type Step,
+  type TimerName,
+} from './call-state.ts';
 import { failedCallAnswer } from './failed-call-answer.ts';
 import { ELICITATION_DECLINED, illFormedAnswer } from './failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from './leg.ts';
@@ -43,9 +50,8 @@ export class Call {
   readonly #replies: Replies;
   readonly #client: ClientSide;
 
-  private constructor(context: CallContext, request: EdgeRequest) {
+  private constructor(context: CallContext, request: EdgeRequest, startedAtMs: number) {
     const { clock, limits } = context;
-    const startedAtMs = clock.now();
     const log = new CallLog(context, request.method, startedAtMs);
     const machine = new Machine(begin(0, limits).state, limits, (move) => this.#onMoved(move));
     const exchange = new CallExchange(context, request, () => machine.isOver);
@@ -74,7 +80,7 @@ export class Call {
 
   /** Starts a call for its first leg; the promise is that leg's answer. */
   static start(context: CallContext, request: EdgeRequest, leg: Leg): Begun {
-    const call = new Call(context, request);
+    const call = new Call(context, request, context.clock.now());
     const { id, answer } = call.#client.first(request, leg);
     call.#begin(begin(id, context.limits));
     call.#server.launch(false);
@@ -92,12 +98,12 @@ export class Call {
     request: EdgeRequest,
     leg: Leg,
   ): Begun {
-    const call = new Call(context, request);
+    const call = new Call(context, request, continuation.startedAtMs);
     const open = call.#questions.restore(continuation.questions, continuation.keys);
     call.#given.add(...(continuation.replay ?? []));
     call.#log.reattached();
     call.#rounds.pointed = true;
-    call.#begin(adopt(round, open, context.limits));
+    call.#begin(adopt(round, open, limitsLeft(context, continuation)));
     const answer = call.retry(round, request, leg);
     call.#server.takeUp(continuation.resume, open);
     return { call, answer };
@@ -115,7 +121,7 @@ export class Call {
     request: EdgeRequest,
     leg: Leg,
   ): Begun<Call | null> {
-    const call = new Call(context, request);
+    const call = new Call(context, request, continuation.startedAtMs);
     const open = call.#questions.restore(continuation.questions, {
       // The server asks from the beginning again.
       asked: 0,
@@ -137,7 +143,8 @@ export class Call {
     call.#given.repeatAll();
     call.#rounds.pointed = true;
     const { id, answer } = call.#client.first(request, leg);
-    call.#begin(begin(id, context.limits, { round, answersDigest: digestOf(request) }));
+    const limits = limitsLeft(context, continuation);
+    call.#begin(begin(id, limits, { round, answersDigest: digestOf(request) }));
     call.#server.launch(true);
     return { call, answer };
   }
@@ -286,6 +293,11 @@ const WAITS_FOR_CLIENT: ReadonlySet<CallState['name']> = new Set([
   'suspended',
   'broken',
 ]);
+
+/** The limits of a call that is taken up, a part of whose time is over. */
+function limitsLeft({ limits, clock }: CallContext, { startedAtMs }: Continuation): CallLimits {
+  return { ...limits, callTtlMs: Math.max(0, startedAtMs + limits.callTtlMs - clock.now()) };
+}
 
 function digestOf(request: EdgeRequest): string {
   return answersDigest(request.inputResponses ?? {});

@@ -55,6 +55,8 @@ export interface ParkPointer {
 
 /** What the owner's memory holds of a call, as far as another replica needs it. */
 export interface Continuation {
+  /** When the call began, in ms since the epoch: its time runs on wherever it is taken up. */
+  readonly startedAtMs: number;
   readonly questions: readonly SealedQuestion[];
   readonly keys: KeysGiven;
   /** Where the upstream keeps the call for whoever reads on, when it does. */
@@ -139,6 +141,7 @@ const reply = z.union([
 ]);
 
 const continuationClaims = z.strictObject({
+  b: z.number(),
   q: z.array(
     z.strictObject({
       k: text,
@@ -229,8 +232,9 @@ export function readPointer(value: unknown): Pointer | null {
 }
 
 function writeContinuation(continuation: Continuation): z.infer<typeof continuationClaims> {
-  const { questions, keys, resume, replay } = continuation;
+  const { startedAtMs, questions, keys, resume, replay } = continuation;
   return {
+    b: startedAtMs,
     q: questions.map(({ key, id, request, back }) => ({
       k: key,
       i: id,
@@ -264,8 +268,9 @@ function copy(inverse: PropertyInverse): z.infer<typeof propertyInverse> {
 }
 
 function readContinuation(claims: z.infer<typeof continuationClaims>): Continuation {
-  const { q: questions, n: keys, s: resume, a: replay } = claims;
+  const { b: startedAtMs, q: questions, n: keys, s: resume, a: replay } = claims;
   return {
+    startedAtMs,
     questions: questions.map(({ k, i, r, b }) => ({
       key: inputKey(k),
       id: i === null ? null : serverRequestId(i),

@@ -220,11 +220,12 @@ describe('a call that nobody comes back for', () => {
       },
     ];
     let callId: unknown;
-    let told = 0;
+    let count = 0;
     const [allTold, mayHear] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const { url, server, gateway } = await start(
       ({ body }, response) => {
         if (body.method === 'ping') return json(response, 200, done(body.id, {}));
+        if (body.method === 'tools/list') return json(response, 200, done(body.id, { tools: [] }));
         callId = body.id;
         const stream = eventStream(response);
         for (const ask of asks) stream.send(ask);
@@ -233,8 +234,8 @@ describe('a call that nobody comes back for', () => {
       { clock, parking: { ttlMs: 60_000 } },
       {
         onResponse: async (_received, response) => {
-          told += 1;
-          if (told === 3) allTold.resolve();
+          count += 1;
+          if (count === 3) allTold.resolve();
           await mayHear.promise;
           response.writeHead(202).end();
         },
@@ -243,12 +244,14 @@ describe('a call that nobody comes back for', () => {
     await advancing(clock, callTool(url, 'ask'));
     clock.advance(60_000);
     await allTold.promise;
+    // Time enough for a cancellation that waits for nothing: it is said over the same way.
+    await send(url, 'tools/list');
     expect(server.methods()).not.toContain('notifications/cancelled');
     mayHear.resolve();
     const { body } = await server.saw((one) => one.body?.method === 'notifications/cancelled');
     expect(body.params.requestId).toBe(callId);
-    const sent = server.received.map((one) => one.body).filter((one) => one?.method !== 'ping');
-    expect(sent.slice(-4, -1)).toEqual(
+    const told = server.received.filter((one) => one.body?.id !== undefined && !one.body.method);
+    expect(told.map((one) => one.body)).toEqual(
       expect.arrayContaining([
         expect.objectContaining({ id: 'form', result: { action: 'cancel' } }),
         expect.objectContaining({ id: 'roots', error: expect.objectContaining({ code: -32603 }) }),
@@ -422,6 +425,32 @@ describe('a call that is read on from where it stopped', () => {
       expect(headers.authorization).toBe('Bearer later');
       expect(headers['mcp-session-id']).toBe('session-1');
     }
+  });
+
+  test('goes on with the time of the call, which is not counted anew', async () => {
+    const clock = new ManualClock();
+    const { url, server, gateway } = await start(
+      ({ body }, response) => {
+        if (body.method === 'ping') return json(response, 200, done(body.id, {}));
+        eventStream(response).send(question('one'), 'event-1');
+      },
+      {
+        ...HEADERS,
+        clock,
+        parking: { release: 'when-resumable', ttlMs: 60_000, callTtlMs: 100_000 },
+      },
+      { onGet: (_received, response) => void eventStream(response) },
+    );
+    const first = await advancing(clock, callTool(url, 'ask', {}, as('Bearer ada')));
+    await gateway.log.saw('call.ended');
+    clock.advance(50_000);
+    const second = await callTool(url, 'ask', answered(first), as('Bearer ada'));
+    expect(second.response.result.resultType).toBe('input_required');
+    await gateway.log.saw('call.ended', 2);
+    clock.advance(50_000);
+    const late = await callTool(url, 'ask', answered(second, 'one'), as('Bearer ada'));
+    expect(late.response.error?.data, '100 of 100 seconds are over').toEqual(INVALID_STATE);
+    expect(server.methods()).not.toContain('response');
   });
 
   test.each([

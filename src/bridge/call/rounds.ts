@@ -58,13 +58,13 @@ export class Rounds {
 
   /** What another replica would need to go on with the call, when it could. */
   #continuation(keys: readonly InputKey[]): Continuation | null {
-    const { context, machine, exchange, questions, given } = this.#parts;
+    const { context, machine, exchange, questions, given, startedAtMs } = this.#parts;
     const resume = exchange.resumePoint;
     // A call that the server ended with URLs to visit (-32042) is to be made again by whoever goes on.
     const goesOn = resume !== null || context.mayReplay || machine.state.name === 'suspended';
     if (!goesOn) return null;
     const replay = context.mayReplay ? given.all : null;
     const shown = questions.sealed(keys);
-    return { questions: shown, keys: questions.keysGiven, resume, replay };
+    return { startedAtMs, questions: shown, keys: questions.keysGiven, resume, replay };
   }
 }
