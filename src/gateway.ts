@@ -1,6 +1,7 @@
 /** A gateway from a configuration: started, drained, closed. What it consists of is in `wiring/`. */
 import type { Call } from './bridge/call.ts';
 import type { RelayedRetry } from './bridge/relay.ts';
+import { RunningCalls } from './bridge/running-calls.ts';
 import { sleep, systemClock, type Clock } from './clock.ts';
 import type { Config } from './config/config.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from './edge/client-timeouts.ts';
@@ -79,6 +80,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
       maxParked: config.limits.maxParkedCalls,
       maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
     }),
+    runningCalls: new RunningCalls(config.limits.maxRunningCalls),
     sealer: await sealerOf(config, clock, log),
   };
   routes.push(...config.routes.map((route) => createRoute(route, shared)));
@@ -124,6 +126,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
       draining = true;
       await drainCalls({
         bridges: routes.map(({ bridge }) => bridge),
+        runningCalls: shared.runningCalls,
         subscriptions: routes.map(({ subscriptions }) => subscriptions),
         openAnswers,
         drain: config.drain,

@@ -24,7 +24,9 @@ import { INVALID_STATE, OVERLOADED, STOPPING } from './failures.ts';
 import { ForgetfulSet } from './forgetful-set.ts';
 import { Ladder, type Resumable } from './ladder.ts';
 import type { CallAnswer, EdgeRequest, Leg } from './leg.ts';
+import { loggedTarget } from './logged-target.ts';
 import type { Relay, Served } from './relay.ts';
+import type { RunningCalls } from './running-calls.ts';
 
 export interface BridgeOptions {
   readonly route: string;
@@ -36,7 +38,8 @@ export interface BridgeOptions {
   /** A text that all replicas of the fleet share; principals are hashed with it. */
   readonly fleet: string;
   readonly limits: CallLimits;
-  readonly maxRunning: number;
+  /** Counts the calls of all routes. */
+  readonly running: RunningCalls;
   /** Whether another process can open our pointers, now or after a restart. */
   readonly hasHeirs: boolean;
   readonly keyNames: Readonly<Record<string, readonly string[]>>;
@@ -70,7 +73,6 @@ export class Bridge {
   readonly #ended: ForgetfulSet<CallId>;
   /** The epochs of calls that were taken up here, for as long as they are. */
   readonly #claims = new Map<CallId, number>();
-  #running = 0;
   #parked = 0;
   #draining = false;
 
@@ -97,11 +99,6 @@ export class Bridge {
       reattach,
       log,
     });
-  }
-
-  /** Calls that are at work for a client. */
-  get running(): number {
-    return this.#running;
   }
 
   /** Calls that wait for their client. */
@@ -141,7 +138,6 @@ export class Bridge {
     if (refused !== null) return refused;
     const { lot, randomCallId, log, route } = this.#options;
     const id = randomCallId();
-    const target = targetOf(request.params);
     const mayReplay = await this.#options.mayReplay(request);
     // It may have taken a while, and others may have come in the meantime.
     const refusedNow = this.#refusalOfNew();
@@ -150,7 +146,8 @@ export class Bridge {
     const context = this.#context(id, request, this.#newOutcomeKey(), permit);
     const { call, answer } = Call.start(context, request, leg);
     lot.put(id, call, request.caller.principalKey);
-    log.event('call.started', { route, call: id, method: request.method, target });
+    const { method, params } = request;
+    log.event('call.started', { route, call: id, method, target: loggedTarget(method, params) });
     return answer;
   }
 
@@ -204,8 +201,7 @@ export class Bridge {
   /** What a call is told that may not begin here now; `null` when it may. */
   #refusalOfNew(): CallAnswer | null {
     if (this.#draining) return { kind: 'failed', failure: STOPPING };
-    const isFull = this.#running >= this.#options.maxRunning;
-    return isFull ? { kind: 'failed', failure: OVERLOADED } : null;
+    return this.#options.running.isFull ? { kind: 'failed', failure: OVERLOADED } : null;
   }
 
   #refused(why: InvalidRequestState): Served {
@@ -264,7 +260,8 @@ export class Bridge {
       const [wasRunning, wasParked] = [running, parked];
       parked = now !== null && isParked(now);
       running = now !== null && !parked && now.name !== 'done';
-      this.#running += Number(running) - Number(wasRunning);
+      if (running && !wasRunning) this.#options.running.began();
+      if (!running && wasRunning) this.#options.running.ended();
       this.#parked += Number(parked) - Number(wasParked);
     };
     return {
@@ -281,7 +278,7 @@ export class Bridge {
       caching,
       leaveWhenParked,
       mayReplay,
-      target,
+      loggedTarget: loggedTarget(request.method, request.params),
       hasRoom: () => lot.hasRoomFor(id),
       moved: (state) => {
         if (state?.name === 'done' && state.end.type === 'left') this.#leave(id);

@@ -1,5 +1,6 @@
 /** The phases of leaving: unready, no new calls, calls finished or handed over, answers delivered. */
 import type { Bridge } from '../bridge/bridge.ts';
+import type { RunningCalls } from '../bridge/running-calls.ts';
 import { sleep, type Clock } from '../clock.ts';
 import type { DrainConfig } from '../config/config.ts';
 import type { OpenAnswers } from '../open-answers.ts';
@@ -8,6 +9,7 @@ import type { Subscriptions } from '../subscriptions/subscriptions.ts';
 
 export interface Draining {
   readonly bridges: readonly Bridge[];
+  readonly runningCalls: RunningCalls;
   readonly subscriptions: readonly Pick<Subscriptions, 'endAll'>[];
   readonly openAnswers: OpenAnswers;
   readonly drain: DrainConfig;
@@ -21,18 +23,18 @@ const LOOK_EVERY_MS = 50;
 
 /** Resolves when nothing is left to do for any client, or when the time for it is over. */
 export async function drainCalls(draining: Draining): Promise<void> {
-  const { bridges, subscriptions, openAnswers, drain, graceMs, clock, log } = draining;
-  const sum = (count: (bridge: Bridge) => number) =>
-    bridges.reduce((total, bridge) => total + count(bridge), 0);
-  const running = () => sum((bridge) => bridge.running);
-  log.event('gateway.draining', { running: running(), parked: sum((bridge) => bridge.parked) });
+  const { bridges, runningCalls, subscriptions, openAnswers, drain, graceMs, clock, log } =
+    draining;
+  const parked = bridges.reduce((total, bridge) => total + bridge.parked, 0);
+  log.event('gateway.draining', { running: runningCalls.count, parked });
   await sleep(clock, drain.delayMs);
   for (const bridge of bridges) bridge.stopTaking();
   // Listeners would wait for ever; ended now, they are elsewhere while calls are finished here.
   for (const route of subscriptions) route.endAll();
-  await until(() => running() + openAnswers.count === 0, drain.timeoutMs, clock);
+  const isIdle = () => runningCalls.count + openAnswers.count === 0;
+  await until(isIdle, drain.timeoutMs, clock);
   for (const bridge of bridges) bridge.endAll();
-  await until(() => running() + openAnswers.count === 0, graceMs, clock);
+  await until(isIdle, graceMs, clock);
 }
 
 async function until(isOver: () => boolean, atMostMs: number, clock: Clock): Promise<void> {

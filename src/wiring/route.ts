@@ -101,7 +101,7 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
     directory: shared.replica.directory,
     fleet: shared.config.seal.audience,
     limits: limitsOf(config),
-    maxRunning: shared.config.limits.maxRunningCalls,
+    running: shared.runningCalls,
     hasHeirs: shared.config.seal.keys.length > 0,
     clock,
     log,

@@ -1,5 +1,6 @@
 /** What all routes of a gateway share. */
 import type { Call } from '../bridge/call.ts';
+import type { RunningCalls } from '../bridge/running-calls.ts';
 import type { Clock } from '../clock.ts';
 import type { Config } from '../config/config.ts';
 import type { MemoryLot } from '../lot/memory-lot.ts';
@@ -14,6 +15,7 @@ export interface Shared {
   readonly clock: Clock;
   readonly log: Log;
   readonly lot: MemoryLot<Call>;
+  readonly runningCalls: RunningCalls;
   readonly sealer: Sealer;
   readonly replica: Replica;
   readonly openAnswers: OpenAnswers;

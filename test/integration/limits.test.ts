@@ -1,6 +1,12 @@
 /** Limits that must hold when calls come together, when streams break, and when a server asks without end. */
 import { afterEach, expect, test } from 'vitest';
-import { startTestGateway, type GatewayOverrides } from '../fixtures/gateway.ts';
+import { startGateway } from '../../src/gateway.ts';
+import {
+  RecordedLog,
+  startTestGateway,
+  testConfig,
+  type GatewayOverrides,
+} from '../fixtures/gateway.ts';
 import { callTool, send } from '../fixtures/modern-client.ts';
 import { eventStream, json, legacyServer, type Answer } from '../fixtures/scripted-server.ts';
 
@@ -97,4 +103,29 @@ test('a server that asks without end is answered that it asks too much, and the 
   expect(refused.body.error.message).toMatch(/too many/);
   const { requestState } = asked.response.result;
   await send(url, 'tools/call', { name: 'flood', arguments: {}, requestState });
+});
+
+test('no more calls run at once in a process than may, whichever of its routes they take', async () => {
+  const finish = Promise.withResolvers<void>();
+  const server = await legacyServer(async ({ body }, response) => {
+    if (body.params.name === 'slow') await finish.promise;
+    json(response, 200, done(body.id));
+  });
+  stops.push(() => server.stop());
+  const config = testConfig(server.url, { limits: { maxRunningCalls: 1 } });
+  const routes = config.routes.flatMap((route) => [
+    { ...route, id: 'one', path: '/one' },
+    { ...route, id: 'two', path: '/two' },
+  ]);
+  const gateway = await startGateway({ ...config, routes }, { log: new RecordedLog() });
+  stops.push(() => gateway.close());
+  const { origin } = new URL(gateway.url);
+  const slow = callTool(`${origin}/one`, 'slow');
+  await server.saw(({ body }) => body?.method === 'tools/call');
+  const refused = await callTool(`${origin}/two`, 'quick');
+  finish.resolve();
+  expect((await slow).response.result.content[0].text).toBe('done');
+  expect(refused.response.error?.data.reason).toBe('overloaded');
+  const taken = await callTool(`${origin}/two`, 'quick');
+  expect(taken.response.result.content[0].text).toBe('done');
 });

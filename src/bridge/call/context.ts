@@ -29,8 +29,8 @@ export interface CallContext {
   moved(state: CallState | null): void;
   /** Whether the operator allows this call to be made anew when it is lost. */
   readonly mayReplay: boolean;
-  /** The name of the tool or prompt, or the URI of the resource; for the log. */
-  readonly target: string;
+  /** What the call is for, as far as it may be logged. */
+  readonly loggedTarget: string;
   /** Whether a parked call is let go at once when the server keeps it. */
   readonly leaveWhenParked: boolean;
   /**

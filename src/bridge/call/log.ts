@@ -22,7 +22,7 @@ export class CallLog {
     this.#clock = context.clock;
     this.#of = { route: context.route, call: context.id };
     this.#method = method;
-    this.#target = context.target;
+    this.#target = context.loggedTarget;
     this.#startedAtMs = startedAtMs;
   }
 
