@@ -36,7 +36,7 @@ export class Availability {
 
   /** One word or line for whoever asks about readiness. */
   get status(): string {
-    return this.#problem ?? this.#options.upstream.knownKind ?? 'needs credentials';
+    return this.#problem ?? this.#options.upstream.greetedKind ?? 'needs credentials';
   }
 
   /**
@@ -60,7 +60,7 @@ export class Availability {
   async #look(): Promise<UpstreamFailure | null> {
     const { upstream, log, route, url } = this.#options;
     try {
-      const kind = await upstream.detect({});
+      const kind = await upstream.greet({});
       this.#problem = null;
       log.event('upstream.detected', { route, kind });
       return null;

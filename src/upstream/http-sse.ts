@@ -24,14 +24,22 @@ export class HttpSseTransport implements Transport {
   readonly #http: HttpClient;
   readonly #listener: TransportListener;
   readonly #clock: Clock;
+  readonly #onEndpoint: (endpoint: URL) => void;
   readonly #abort = new AbortController();
   #endpoint: URL | null = null;
   #revision: LegacyRevision | null = null;
 
-  constructor(http: HttpClient, listener: TransportListener, clock: Clock) {
+  /** @param onEndpoint told where the server wants messages posted */
+  constructor(
+    http: HttpClient,
+    listener: TransportListener,
+    clock: Clock,
+    onEndpoint: (endpoint: URL) => void = () => {},
+  ) {
     this.#http = http;
     this.#listener = listener;
     this.#clock = clock;
+    this.#onEndpoint = onEndpoint;
   }
 
   reveals(text: string): boolean {
@@ -51,6 +59,7 @@ export class HttpSseTransport implements Transport {
       throw notThisTransport('a GET did not open an event stream');
     }
     this.#endpoint = await this.#awaitEndpoint(answer);
+    this.#onEndpoint(this.#endpoint);
   }
 
   useRevision(revision: LegacyRevision): void {

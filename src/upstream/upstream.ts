@@ -55,15 +55,19 @@ export class Upstream {
   readonly #options: UpstreamOptions;
   readonly #http: HttpClient;
   readonly #clock: Clock;
-  #kind: UpstreamKind | null;
-  #detecting: { readonly headers: string; readonly kind: Promise<UpstreamKind> } | null = null;
+  /** What the operator says that the server speaks. */
+  readonly #configured: LegacyTransport | null;
+  /** What the server was found to speak by an answer of its own. */
+  #greeted: UpstreamKind | null = null;
+  #greeting: { readonly headers: string; readonly kind: Promise<UpstreamKind> } | null = null;
   #initialized: InitializeResult | null = null;
+  #messagePath: string | null = null;
 
   constructor(options: UpstreamOptions, clock: Clock) {
     this.#options = options;
     this.#http = new HttpClient(options);
     this.#clock = clock;
-    this.#kind = options.transport === 'auto' ? null : options.transport;
+    this.#configured = options.transport === 'auto' ? null : options.transport;
   }
 
   /** The revision that the server chose last, when it is known already. */
@@ -71,33 +75,52 @@ export class Upstream {
     return this.#initialized?.protocolVersion ?? null;
   }
 
-  /** The transport, when it is known already. */
+  /** What the server speaks, when that is known already; the operator may have said so. */
   get knownKind(): UpstreamKind | null {
-    return this.#kind;
+    return this.#greeted ?? this.#configured;
+  }
+
+  /** The same, when the server has answered so. */
+  get greetedKind(): UpstreamKind | null {
+    return this.#greeted;
+  }
+
+  /** The path to which a server of HTTP+SSE wants messages posted, as it announced it last. */
+  get messagePath(): string | null {
+    return this.#messagePath;
   }
 
   /**
-   * Finds out what the server speaks: modern when it answers `server/discover`, Streamable HTTP when
-   * it takes an `initialize`, HTTP+SSE when a GET opens a stream that names an endpoint
-   * (streamable-http, "Backward Compatibility"). Credentials that are refused decide nothing.
+   * What the server speaks; asks it where nobody has said so.
    * @throws UpstreamFailure when it cannot be told
    */
   async detect(headers: CallerHeaders): Promise<UpstreamKind> {
-    if (this.#kind !== null) return this.#kind;
+    return this.knownKind ?? this.greet(headers);
+  }
+
+  /**
+   * Has the server answer once, and finds out what it speaks: modern when it answers `server/discover`,
+   * Streamable HTTP when it takes an `initialize`, HTTP+SSE when a GET opens a stream that names an
+   * endpoint (streamable-http, "Backward Compatibility"). Where the operator says what it speaks, it
+   * has to take an `initialize` in that way. Credentials that are refused decide nothing.
+   * @throws UpstreamFailure when it does not answer, or cannot be told
+   */
+  async greet(headers: CallerHeaders): Promise<UpstreamKind> {
+    if (this.#greeted !== null) return this.#greeted;
     const ours = JSON.stringify(headers);
-    const running = this.#detecting;
+    const running = this.#greeting;
     if (running === null) {
-      const kind = this.#detect(headers).finally(() => {
-        this.#detecting = null;
+      const kind = this.#greet(headers).finally(() => {
+        this.#greeting = null;
       });
-      this.#detecting = { headers: ours, kind };
+      this.#greeting = { headers: ours, kind };
       return kind;
     }
     return running.kind.catch((error: unknown) => {
       const refused = asUpstreamFailure(error, false).code === 'unauthorized';
       if (!refused || running.headers === ours) throw error;
       // Somebody else's credentials were refused, and how is not for us to know.
-      return this.#kind ?? this.#detect(headers);
+      return this.#greeted ?? this.#greet(headers);
     });
   }
 
@@ -140,44 +163,49 @@ export class Upstream {
     await this.#http.close();
   }
 
-  async #detect(headers: CallerHeaders): Promise<UpstreamKind> {
+  async #greet(headers: CallerHeaders): Promise<UpstreamKind> {
+    if (this.#configured !== null) return this.#greetOver(this.#configured, headers);
     const modern = await this.#answersDiscover(headers).catch((error: unknown) => {
       const failure = asUpstreamFailure(error, false);
       // Some servers leave a method that they do not know unanswered.
       if (failure.code === 'upstream_timeout') return false;
       throw failure;
     });
-    const kind = modern ? 'modern' : await this.#detectLegacy(headers);
-    this.#kind = kind;
-    return kind;
+    if (!modern) return this.#detectLegacy(headers);
+    this.#greeted = 'modern';
+    return 'modern';
   }
 
   async #detectLegacy(headers: CallerHeaders): Promise<LegacyTransport> {
-    const request = { profile: EMPTY_PROFILE, clientInfo: null, headers };
     try {
-      const session = await this.#open('streamable-http', request);
-      await session.close();
-      return 'streamable-http';
+      return await this.#greetOver('streamable-http', headers);
     } catch (error) {
       const failure = asUpstreamFailure(error, false);
       if (!FALL_BACK_STATUSES.has(failure.details.httpStatus ?? 0)) throw failure;
     }
-    const session = await this.#open('http-sse', request);
+    return this.#greetOver('http-sse', headers);
+  }
+
+  async #greetOver(kind: LegacyTransport, headers: CallerHeaders): Promise<LegacyTransport> {
+    const session = await this.#open(kind, { profile: EMPTY_PROFILE, clientInfo: null, headers });
     await session.close();
-    return 'http-sse';
+    return kind;
   }
 
   async #open(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
     const options = this.#sessionOptions(request);
     const session = await Session.open(this.#connect(kind), options, this.#clock);
     this.#initialized = session.initializeResult;
+    this.#greeted = kind;
     return session;
   }
 
   #connect(kind: LegacyTransport): (listener: TransportListener) => Transport {
     return (listener) =>
       kind === 'http-sse'
-        ? new HttpSseTransport(this.#http, listener, this.#clock)
+        ? new HttpSseTransport(this.#http, listener, this.#clock, ({ pathname }) => {
+            this.#messagePath = pathname;
+          })
         : new StreamableHttpTransport(this.#http, listener, this.#clock);
   }
 

@@ -47,12 +47,9 @@ describe('a preflight', () => {
 
   test('to a path beside the routes is the server’s to answer', async () => {
     const server = await ScriptedServer.start(({ method }, response) => {
-      response.writeHead(method === 'OPTIONS' ? 204 : 400, { 'x-of': 'server' }).end();
+      response.writeHead(method === 'OPTIONS' ? 204 : 401, { 'x-of': 'server' }).end();
     });
-    const gateway = await startTestGateway(server.url, {
-      ...WITH_PAGE,
-      transport: 'streamable-http',
-    });
+    const gateway = await startTestGateway(server.url, WITH_PAGE);
     const url = new URL('/.well-known/oauth-protected-resource', gateway.url).href;
     const answer = await preflight(url, PAGE);
     expect([answer.status, answer.headers.get('x-of')]).toEqual([204, 'server']);

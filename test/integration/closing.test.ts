@@ -9,13 +9,16 @@ import { ScriptedServer } from '../fixtures/scripted-server.ts';
 test('a server that does not answer its handshake keeps no gateway from leaving', async () => {
   const hanging = await ScriptedServer.start(() => {});
   const clock = new ManualClock();
-  const gateway = await startTestGateway(hanging.url, {
+  const starting = startTestGateway(hanging.url, {
     transport: 'streamable-http',
     upstream: { headersTimeoutMs: 3_600_000 },
     clock,
   });
+  const first = await hanging.saw(({ body }) => body?.method === 'initialize');
+  clock.advance(5_000);
+  const gateway = await starting;
   const asked = send(gateway.url, 'server/discover');
-  await hanging.saw(({ body }) => body?.method === 'initialize');
+  await hanging.saw((received) => received.body?.method === 'initialize' && received !== first);
   clock.advance(3_000);
   const { status, response } = await asked;
   expect(status).toBe(200);

@@ -79,11 +79,12 @@ describe('a list', () => {
       },
     });
     const list = (options: SendOptions) => send(url, 'tools/list', {}, options);
+    const before = server.received.length;
     await list({ capabilities: {} });
     await list({ capabilities: {} });
-    expect(countOf(server, 'initialize')).toBe(1);
     await list({ capabilities: { roots: {} } });
     const declared = server.received
+      .slice(before)
       .filter(({ body }) => body?.method === 'initialize')
       .map(({ body }) => body.params.capabilities);
     expect(declared).toEqual([{}, { roots: {} }]);

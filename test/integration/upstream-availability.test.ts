@@ -1,0 +1,102 @@
+/** When a gateway calls its server reachable: after an answer, also where the operator says how it speaks. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, test } from 'vitest';
+import { startTestGateway, type GatewayOverrides, type TestGateway } from '../fixtures/gateway.ts';
+import { LegacyServer } from '../fixtures/legacy-server.ts';
+import { freePort } from '../fixtures/processes.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+const TRANSPORTS = [
+  { transport: 'streamable-http', path: '/mcp' },
+  { transport: 'http-sse', path: '/sse' },
+] as const;
+
+async function gatewayTo(url: string, overrides: GatewayOverrides): Promise<TestGateway> {
+  const gateway = await startTestGateway(url, { admin: true, ...overrides });
+  stops.push(() => gateway.close());
+  return gateway;
+}
+
+async function legacy(options: Parameters<typeof LegacyServer.start>[0]): Promise<LegacyServer> {
+  const server = await LegacyServer.start(options);
+  stops.push(() => server.stop());
+  return server;
+}
+
+/** A server that gives this one answer to everything. */
+async function answering(status: number): Promise<string> {
+  const server: Server = createServer((_request, response) => {
+    response.writeHead(status, { 'content-type': 'text/html' }).end('<h1>hello</h1>');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  stops.push(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+}
+
+async function readiness({ adminUrl }: TestGateway) {
+  const answer = await fetch(`${adminUrl}/readyz`);
+  return { status: answer.status, body: await answer.json() };
+}
+
+describe.each(TRANSPORTS)('a server said to speak $transport', ({ transport, path }) => {
+  test('makes the gateway ready when it has answered', async () => {
+    const server = await legacy({ transport });
+    const gateway = await gatewayTo(server.url, { transport });
+    expect(await readiness(gateway)).toEqual({
+      status: 200,
+      body: { status: 'ready', routes: { mcp: transport } },
+    });
+    expect(gateway.log.named('upstream.detected')).toEqual([{ route: 'mcp', kind: transport }]);
+    expect(server.received.map(({ method }) => method)).toContain('initialize');
+  });
+
+  test('is waited for while it is down, and found when it comes', async () => {
+    const port = await freePort();
+    const gateway = await gatewayTo(`http://127.0.0.1:${port}${path}`, { transport });
+    expect(await readiness(gateway)).toMatchObject({
+      status: 503,
+      body: {
+        status: 'not ready',
+        routes: { mcp: expect.stringMatching(/^upstream_unavailable/) },
+      },
+    });
+    expect(gateway.log.named('upstream.detected')).toEqual([]);
+    expect(gateway.log.named('upstream.unavailable')).toMatchObject([{ route: 'mcp' }]);
+    await legacy({ transport, port });
+    await gateway.log.saw('upstream.detected');
+    expect((await readiness(gateway)).status).toBe(200);
+  });
+
+  test.each([200, 404])(
+    'and no MCP, with HTTP %i, keeps the gateway from starting',
+    async (status) => {
+      const starting = startTestGateway(await answering(status), { transport });
+      await expect(starting).rejects.toMatchObject({
+        code: 'upstream_not_mcp',
+        message: expect.stringContaining('speaks no MCP'),
+      });
+    },
+  );
+
+  test('that refuses the gateway keeps it from starting', async () => {
+    const starting = startTestGateway(await answering(403), { transport });
+    await expect(starting).rejects.toMatchObject({ code: 'upstream_refused' });
+  });
+
+  test('that wants the credentials of clients is ready for them', async () => {
+    const gateway = await gatewayTo(await answering(401), { transport });
+    expect(await readiness(gateway)).toEqual({
+      status: 200,
+      body: { status: 'ready', routes: { mcp: 'needs credentials' } },
+    });
+    expect(gateway.log.named('upstream.detected')).toEqual([]);
+  });
+});
