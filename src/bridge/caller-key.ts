@@ -1,6 +1,16 @@
-/** By whom what a server shows is remembered. */
+/**
+ * By whom, and by what request, is remembered what a server shows. What clients make up is digested, so
+ * that no key is longer than another.
+ */
+import { createHash } from 'node:crypto';
 import { profileKey } from '../protocol/client-profile.ts';
+import { without, type JsonValue } from '../protocol/json.ts';
+import { upstreamParams } from '../protocol/upstream-params.ts';
+import { canonicalJson } from '../seal/canonical-json.ts';
 import type { EdgeRequest } from './leg.ts';
+
+/** Members of `_meta` that go upstream, and tell where a request is from, not what it asks for. */
+const TRACE_CONTEXT = ['traceparent', 'tracestate', 'baggage'];
 
 /** A text that is equal for the same principal with the same credentials only. */
 export function callerKey({ caller }: EdgeRequest): string {
@@ -9,5 +19,16 @@ export function callerKey({ caller }: EdgeRequest): string {
 
 /** The same, for what may also differ by what a client declares. */
 export function clientKey(request: EdgeRequest): string {
-  return JSON.stringify([callerKey(request), profileKey(request.profile)]);
+  return digest([callerKey(request), profileKey(request.profile), request.clientInfo]);
+}
+
+/** The same, for answers to a list method: equal where a server is asked for the same (caching, "Cache Key"). */
+export function listKey(request: EdgeRequest): string {
+  const forwardedMeta = without(request.forwardedMeta, TRACE_CONTEXT);
+  const asked = upstreamParams(request.params, { progressToken: null, forwardedMeta });
+  return digest([clientKey(request), request.method, asked]);
+}
+
+function digest(value: JsonValue): string {
+  return createHash('sha256').update(canonicalJson(value)).digest('base64url');
 }

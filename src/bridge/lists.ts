@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../clock.ts';
 import type { JsonObject } from '../protocol/json.ts';
-import { clientKey } from './caller-key.ts';
+import { listKey } from './caller-key.ts';
 import type { CallAnswer, EdgeRequest } from './leg.ts';
 import { RecentMap } from './recent-map.ts';
 
@@ -50,7 +50,7 @@ export class Lists {
     if (kept === undefined || keepMs === 0 || request.params['cursor'] !== undefined) {
       return forward(request, closed);
     }
-    const key = JSON.stringify([clientKey(request), request.params]);
+    const key = listKey(request);
     const last = kept.get(key);
     const ageMs = last === undefined ? Infinity : clock.now() - last.atMs;
     if (last !== undefined && ageMs < keepMs) return aged(last.result, ageMs);

@@ -132,6 +132,39 @@ describe('a gateway that serves lists itself', () => {
     expect(listed()).toBe(3);
   });
 
+  test('asks once for a client whose requests differ by progress token and trace only', async () => {
+    const { scripted, listed } = await server();
+    const { url } = await gateway(scripted, { caching });
+    for (const number of [1, 2, 3]) {
+      const meta = {
+        progressToken: number,
+        traceparent: `00-${'a'.repeat(32)}-${String(number).padStart(16, '0')}-01`,
+        tracestate: `vendor=${number}`,
+        baggage: `number=${number}`,
+        'io.modelcontextprotocol/logLevel': number === 1 ? 'debug' : 'error',
+      };
+      await send(url, 'tools/list', {}, { meta });
+    }
+    expect(listed()).toBe(1);
+  });
+
+  test('asks anew for what a server may answer otherwise: other members, other vendor keys, another client', async () => {
+    const { scripted, listed } = await server();
+    const { url } = await gateway(scripted, { caching });
+    const clientInfo = { name: 'another', version: '1.0.0' };
+    const asked = [
+      () => send(url, 'tools/list'),
+      () => send(url, 'tools/list', { 'com.example/filter': 'a' }),
+      () => send(url, 'tools/list', { 'com.example/filter': 'b' }),
+      () => send(url, 'tools/list', {}, { meta: { 'com.example/tenant': 'a' } }),
+      () => send(url, 'tools/list', {}, { meta: { 'com.example/tenant': 'b' } }),
+      () =>
+        send(url, 'tools/list', {}, { meta: { 'io.modelcontextprotocol/clientInfo': clientInfo } }),
+    ];
+    for (const ask of [...asked, ...asked]) await ask();
+    expect(listed()).toBe(asked.length);
+  });
+
   test('asks anew when the server said that the list changed', async () => {
     const { scripted, listed, change } = await server();
     const { url } = await gateway(scripted, { caching });
