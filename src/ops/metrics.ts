@@ -1,11 +1,15 @@
 /** What the gateway counts, in Prometheus' form and by its naming rules. Labels never name a person or a call. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { ErrorCode } from '../protocol/json-rpc.ts';
 import { VERSION } from '../version.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
 import { RUNGS, type Rung } from './log.ts';
 
 /** Second boundaries that the OpenTelemetry conventions for MCP name. */
 const BUCKETS_SECONDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
+
+/** Those that have a series of their own. */
+const NAMED_CODES: ReadonlySet<number> = new Set(Object.values(ErrorCode));
 
 export interface Gauges {
   /** Calls that wait for their client, by route. */
@@ -102,7 +106,7 @@ export class Metrics {
   /** One answered request; `code` is the JSON-RPC error code, or `null`. Methods come from a closed list. */
   operation(route: string, method: string, code: number | null, ms: number): void {
     this.#operations.observe(
-      { mcp_method_name: method, route, error_type: code === null ? '' : String(code) },
+      { mcp_method_name: method, route, error_type: errorType(code) },
       ms / 1000,
     );
   }
@@ -122,4 +126,10 @@ export class Metrics {
   text(): Promise<string> {
     return this.#registry.metrics();
   }
+}
+
+/** A server may answer with any code it likes, and each new label value is a series for good. */
+function errorType(code: number | null): string {
+  if (code === null) return '';
+  return NAMED_CODES.has(code) ? String(code) : 'other';
 }

@@ -144,6 +144,27 @@ test('names that clients make up do not become metrics', async () => {
   expect(after.filter((line) => /unknown-\d|made\/up/.test(line))).toEqual([]);
 });
 
+test('error codes that a server makes up do not become metrics', async () => {
+  let code = 1_000;
+  const tools: LegacyServerOptions['tools'] = {
+    fail: async () => {
+      code += 1;
+      throw Object.assign(new Error('failed'), { code });
+    },
+  };
+  const [gateway] = await replicas(await legacyServer({ tools }), 1);
+  for (let index = 0; index < 10; index += 1) {
+    const failed = await callTool(gateway.url, 'fail');
+    expect(failed.response.error.code).toBe(code);
+  }
+  await callTool(gateway.url, 'fail', { requestState: 'no pointer' });
+  const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  const types = metrics.matchAll(
+    /^mcp_server_operation_duration_seconds_count.*error_type="([^"]*)"/gm,
+  );
+  expect([...types].map(([, type]) => type).toSorted()).toEqual(['-32602', 'other']);
+});
+
 test('patterns of a server are not matched here, however long that would take', async () => {
   const tools: LegacyServerOptions['tools'] = {
     ask: async ({ server }) => {
