@@ -1,7 +1,7 @@
 /** What becomes of a call between its rounds: who may come back, when it ends, and what the server hears. */
 import { once } from 'node:events';
 import { afterEach, describe, expect, test } from 'vitest';
-import { startTestGateway, type GatewayOverrides } from '../fixtures/gateway.ts';
+import { startTestGateway, type GatewayOverrides, type TestGateway } from '../fixtures/gateway.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
 import {
   accept,
@@ -266,8 +266,7 @@ describe('a call that nobody comes back for', () => {
 });
 
 describe('the session of a call that was cancelled', () => {
-  const sessionsOf = (server: { methods(): string[] }) =>
-    server.methods().filter((method) => method === 'initialize').length;
+  const sessionsOf = ({ log }: TestGateway) => log.named('session.opened').length;
 
   async function cancelled(onCancel: (response: Parameters<Answer>[1], id: unknown) => void) {
     const clock = new ManualClock();
@@ -285,25 +284,25 @@ describe('the session of a call that was cancelled', () => {
     leaving.abort();
     await left;
     await server.saw(({ body }) => body?.method === 'notifications/cancelled');
-    return { clock, url, server, gateway, cancel: () => cancel() };
+    return { clock, url, gateway, cancel: () => cancel() };
   }
 
   test('is not used again when the server says nothing more', async () => {
-    const { clock, url, server, gateway } = await cancelled(() => {});
+    const { clock, url, gateway } = await cancelled(() => {});
     clock.advance(2_000);
     await gateway.log.saw('call.ended');
     expect(textOf(await callTool(url, 'plain'))).toBe('done');
-    expect(sessionsOf(server)).toBe(2);
+    expect(sessionsOf(gateway)).toBe(2);
   });
 
   test('is used again when the server has ended the call', async () => {
-    const { url, server, gateway, cancel } = await cancelled((response, id) => {
+    const { url, gateway, cancel } = await cancelled((response, id) => {
       json(response, 200, { jsonrpc: '2.0', id, error: { code: -32000, message: 'cancelled' } });
     });
     cancel();
     await gateway.log.saw('call.ended');
     expect(textOf(await callTool(url, 'plain'))).toBe('done');
-    expect(sessionsOf(server)).toBe(1);
+    expect(sessionsOf(gateway)).toBe(1);
   });
 });
 
