@@ -10,10 +10,11 @@ import { objectMember, without, type JsonObject, type JsonValue } from '../proto
 import { ErrorCode, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import { isAtLeast } from '../protocol/revisions.ts';
 import { upstreamParams } from '../protocol/upstream-params.ts';
+import { ClientLeft } from '../upstream/client-left.ts';
 import type { Session } from '../upstream/session.ts';
 import type { SessionPool } from '../upstream/session-pool.ts';
 import { asUpstreamFailure } from '../upstream/upstream-failure.ts';
-import { failureOfUpstream } from './failures.ts';
+import { CALL_CANCELLED, failureOfUpstream } from './failures.ts';
 import type { CallAnswer, EdgeRequest } from './leg.ts';
 import { sessionOwnerOf } from './session-owner.ts';
 
@@ -57,6 +58,7 @@ export class Forwarder {
           : this.#gather(session, request, items, closed),
       );
     } catch (error) {
+      if (error instanceof ClientLeft) return { kind: 'failed', failure: CALL_CANCELLED };
       const failure = asUpstreamFailure(error, true);
       this.#options.log.event('upstream.failed', {
         route: this.#options.route,

@@ -2,16 +2,20 @@
 import type { Clock } from '../clock.ts';
 import type { UpstreamRequestId } from '../protocol/ids.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
+import { ClientLeft } from './client-left.ts';
 import type { CallerHeaders, OutgoingRequest, Transport } from './transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
 
+type Settled = JsonRpcReply | UpstreamFailure;
+type RequestTransport = Pick<Transport, 'request' | 'notify' | 'abandon'>;
+
 export class SessionRequests {
-  readonly #transport: Transport;
+  readonly #transport: RequestTransport;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
-  readonly #waiting = new Map<UpstreamRequestId, (reply: JsonRpcReply | UpstreamFailure) => void>();
+  readonly #waiting = new Map<UpstreamRequestId, (settled: Settled) => void>();
 
-  constructor(transport: Transport, timeoutMs: number, clock: Clock) {
+  constructor(transport: RequestTransport, timeoutMs: number, clock: Clock) {
     this.#transport = transport;
     this.#timeoutMs = timeoutMs;
     this.#clock = clock;
@@ -19,31 +23,36 @@ export class SessionRequests {
 
   /**
    * Sends a request and waits for what comes of it, at the longest for the time that is set.
-   * @param signal ends the waiting early
+   * @param signal aborts when nobody waits any more
+   * @throws ClientLeft when the signal aborts, or has aborted already: then nothing is sent
    */
   async send(
     request: OutgoingRequest,
     headers: CallerHeaders,
     signal?: AbortSignal,
-  ): Promise<JsonRpcReply | UpstreamFailure> {
+  ): Promise<Settled> {
     const { id, method } = request;
-    const reply = new Promise<JsonRpcReply | UpstreamFailure>((resolve) => {
-      this.#waiting.set(id, resolve);
+    if (signal?.aborted === true) throw new ClientLeft(method);
+    const { promise, resolve, reject } = Promise.withResolvers<Settled>();
+    this.#waiting.set(id, resolve);
+    const timer = this.#clock.setTimer(this.#timeoutMs, () => {
+      resolve(timedOut(method, this.#timeoutMs));
+      this.#cancel(request, headers);
     });
-    const abort = () => {
-      this.settle(id, timedOut(method, this.#timeoutMs));
+    const leave = () => {
+      reject(new ClientLeft(method));
       this.#cancel(request, headers);
     };
-    const timer = this.#clock.setTimer(this.#timeoutMs, abort);
-    signal?.addEventListener('abort', abort, { once: true });
+    signal?.addEventListener('abort', leave, { once: true });
     try {
       this.#transport.request(request, headers).catch((error: unknown) => {
-        this.settle(id, asUpstreamFailure(error, true));
+        resolve(asUpstreamFailure(error, true));
       });
-      return await reply;
+      return await promise;
     } finally {
+      this.#waiting.delete(id);
       timer.cancel();
-      signal?.removeEventListener('abort', abort);
+      signal?.removeEventListener('abort', leave);
       this.#transport.abandon(id);
     }
   }
@@ -56,14 +65,12 @@ export class SessionRequests {
   }
 
   /** Gives a request what it waits for. */
-  settle(id: UpstreamRequestId, reply: JsonRpcReply | UpstreamFailure): void {
-    const resolve = this.#waiting.get(id);
-    this.#waiting.delete(id);
-    resolve?.(reply);
+  settle(id: UpstreamRequestId, settled: Settled): void {
+    this.#waiting.get(id)?.(settled);
   }
 
   settleAll(failure: UpstreamFailure): void {
-    for (const id of [...this.#waiting.keys()]) this.settle(id, failure);
+    for (const resolve of this.#waiting.values()) resolve(failure);
   }
 }
 

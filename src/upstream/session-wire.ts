@@ -118,7 +118,9 @@ export class SessionWire implements TransportListener {
 
   /**
    * Sends a request that may not ask anything, and waits for its reply.
+   * @param signal aborts when nobody waits any more
    * @throws UpstreamFailure when no reply comes, at the latest after the configured time
+   * @throws ClientLeft when the signal aborts first
    */
   async request(
     method: string,

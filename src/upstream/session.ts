@@ -110,7 +110,9 @@ export class Session {
 
   /**
    * Sends a request that may not ask anything, and waits for its reply.
+   * @param signal aborts when nobody waits any more
    * @throws UpstreamFailure when no reply comes, at the latest after the configured time
+   * @throws ClientLeft when the signal aborts first
    */
   request(
     method: string,
