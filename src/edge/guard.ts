@@ -68,7 +68,7 @@ function passes(request: FastifyRequest, reply: FastifyReply, options: GuardOpti
     refuse(reply.hijack(), 413, TOO_LARGE);
     return false;
   }
-  const mcp = options.paths.includes(request.url.split('?')[0] ?? '');
+  const mcp = isMcp(request, options);
   if (mcp && origin !== undefined) allowOrigin(reply, origin);
   if (mcp && isPreflight(request)) {
     answerPreflight(request, reply);
@@ -82,6 +82,12 @@ function passes(request: FastifyRequest, reply: FastifyReply, options: GuardOpti
     return false;
   }
   return true;
+}
+
+/** True for what the router takes for a route's path, which it compares after decoding. */
+function isMcp({ routeOptions, url }: FastifyRequest, { paths }: GuardOptions): boolean {
+  // A method that no handler knows has no route.
+  return paths.includes(routeOptions.url ?? url.split('?')[0] ?? '');
 }
 
 function isGoneMethod(request: FastifyRequest, { legacyClients }: GuardOptions): boolean {

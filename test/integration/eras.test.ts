@@ -19,6 +19,7 @@ import {
 } from '../fixtures/gateway.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
 import { callTool, modernBody, modernHeaders, send } from '../fixtures/modern-client.ts';
+import { rawRequest, sendRaw, valuesOf } from '../fixtures/raw-http.ts';
 import { json, ScriptedServer } from '../fixtures/scripted-server.ts';
 import { callsOf, ground, type Ground } from '../fixtures/unharmed.ts';
 
@@ -225,6 +226,63 @@ describe('where legacy clients are rejected', () => {
     expect(response.result.supportedVersions).toEqual(supported);
   });
 });
+
+describe.each(['/mcp', '/mcp?x=1', '/%6dcp', '/mc%70', '/%6D%63%70?x=1'])(
+  'the path of a route, spelled %s,',
+  (target) => {
+    const page = 'https://app.example';
+    const ask = ({ url }: Ground, method: string, headers: Record<string, string> = {}) =>
+      sendRaw(
+        url,
+        rawRequest(
+          method,
+          target,
+          Object.entries({ host: 'localhost', 'x-from': 'client', ...headers }),
+        ),
+      );
+
+    test.each(['GET', 'DELETE', 'PUT', 'PATCH'])(
+      'is closed to %s where legacy clients are rejected',
+      async (method) => {
+        const field = await ground(REJECT);
+        const answer = await ask(field, method, { 'mcp-session-id': 'session-1' });
+        expect([answer.status, valuesOf(answer, 'allow')]).toEqual([405, ['POST']]);
+        expect(passedTo(field)).toEqual([]);
+      },
+    );
+
+    test.each(['GET', 'DELETE'])('is closed to %s under the modern version', async (method) => {
+      const field = await ground();
+      const answer = await ask(field, method, { 'mcp-protocol-version': '2026-07-28' });
+      expect([answer.status, valuesOf(answer, 'allow')]).toEqual([405, ['POST']]);
+      expect(passedTo(field)).toEqual([]);
+    });
+
+    test('has its preflight answered here', async () => {
+      const field = await ground({ edge: { allowedOrigins: [page] } });
+      const answer = await ask(field, 'OPTIONS', {
+        origin: page,
+        'access-control-request-method': 'POST',
+      });
+      expect(answer.status).toBe(204);
+      expect(valuesOf(answer, 'access-control-allow-origin')).toEqual([page]);
+      expect(passedTo(field)).toEqual([]);
+    });
+  },
+);
+
+test.each(['/MCP', '/mcp/', '/mcp%2F', '/%256dcp'])(
+  '%s is not the path of a route, and closed where legacy clients are rejected',
+  async (target) => {
+    const field = await ground(REJECT);
+    const answer = await sendRaw(
+      field.url,
+      rawRequest('GET', target, Object.entries({ host: 'localhost', 'x-from': 'client' })),
+    );
+    expect(answer.status).toBe(404);
+    expect(passedTo(field)).toEqual([]);
+  },
+);
 
 describe('a modern notification', () => {
   test.each(['notifications/cancelled', 'notifications/roots/list_changed', 'x/unknown'])(
