@@ -151,6 +151,8 @@ export interface EdgeConfig {
   readonly allowedOrigins: readonly string[];
   /** Names under which a gateway on loopback may be called. */
   readonly allowedHosts: readonly string[];
+  /** Proxies in front of us, as addresses and networks, whose word on who asks is believed. */
+  readonly trustedProxies: readonly string[];
   readonly legacyClients: 'pass-through' | 'reject';
   /** After this long without an outcome an answer becomes an event stream. */
   readonly commitAfterMs: number;

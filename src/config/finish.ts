@@ -24,6 +24,7 @@ export function finish(file: ParsedFile): Config {
     edge: {
       allowedOrigins: edge.allowedOrigins,
       allowedHosts: edge.allowedHosts,
+      trustedProxies: edge.trustedProxies,
       legacyClients: edge.legacyClients,
       commitAfterMs: edge.commitAfter,
       keepAliveMs: edge.keepAlive,

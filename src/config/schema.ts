@@ -2,6 +2,7 @@
  * The configuration file: every key with its form, its default and its meaning. The reference in the
  * documentation and the JSON Schema for editors are made from this.
  */
+import { isIP } from 'node:net';
 import { z } from 'zod';
 import {
   address,
@@ -434,6 +435,19 @@ const edge = z
         .describe(
           'Names under which a gateway that listens on loopback may be called, such as that of the proxy in front of it. Elsewhere every name may be used.',
         ),
+      trustedProxies: z
+        .array(
+          z
+            .string({ error: 'an IP address or a network such as 10.0.0.0/8' })
+            .refine(isNetwork, { error: 'an IP address or a network such as 10.0.0.0/8' })
+            .meta({ title: 'IP address or network' }),
+          { error: 'a list of IP addresses and networks' },
+        )
+        .meta({ title: 'list of IP addresses and networks' })
+        .prefault([])
+        .describe(
+          'Proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are told to the server. Those of everybody else are dropped.',
+        ),
       legacyClients: choice(
         ['pass-through', 'reject'],
         'pass-through',
@@ -540,6 +554,13 @@ export const fileSchema = z.strictObject(
 
 /** The file as it is after parsing: units resolved, defaults filled in. */
 export type ParsedFile = z.output<typeof fileSchema>;
+
+/** An address, or one with the length of its prefix. */
+function isNetwork(written: string): boolean {
+  const [, address = '', bits = '0'] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(written) ?? [];
+  const family = isIP(address);
+  return family !== 0 && Number(bits) <= (family === 4 ? 32 : 128);
+}
 
 function isOrigin(written: string): boolean {
   return URL.canParse(written) && new URL(written).origin === written;

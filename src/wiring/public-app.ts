@@ -33,6 +33,8 @@ export async function createPublicApp(
   const app = fastify({
     logger: false,
     bodyLimit: config.limits.maxBodyBytes,
+    // An empty list would trust nobody, but at the cost of looking at every request.
+    trustProxy: config.edge.trustedProxies.length > 0 && [...config.edge.trustedProxies],
     // The framework turns Node's own limits off; without them a slow client holds a socket for ever.
     requestTimeout: timeouts.requestMs,
     keepAliveTimeout: timeouts.idleMs,

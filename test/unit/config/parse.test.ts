@@ -49,6 +49,7 @@ describe('defaults', () => {
       edge: {
         allowedOrigins: [],
         allowedHosts: [],
+        trustedProxies: [],
         legacyClients: 'pass-through',
         commitAfterMs: 5_000,
         keepAliveMs: 15_000,

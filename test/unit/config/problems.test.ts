@@ -21,6 +21,8 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['edge: {keepAlive: 0}\n', /edge\.keepAlive: expected a duration from 1s .*, got 0$/],
     ['edge: {allowedOrigins: ["*"]}\n', /^3:25 edge\.allowedOrigins\[0\]: .*, got "\*"$/],
     ['edge: {allowedOrigins: [https://a/]}\n', /expected an origin .*, got "https:\/\/a\/"$/],
+    ['edge: {trustedProxies: [10.0.0.0/33]}\n', /trustedProxies\[0\]: expected an IP address or/],
+    ['edge: {trustedProxies: [proxy.example]}\n', /trustedProxies\[0\]: expected an IP address or/],
     ['edge: {allowedOrigins: https://a}\n', /allowedOrigins: expected a list of origins, got/],
     ['limits: {maxBody: 4MB}\n', /limits\.maxBody: expected a size from 1KiB .*, got "4MB"$/],
     ['limits: {maxJsonDepth: 1.5}\n', /limits\.maxJsonDepth: expected a whole number .*1\.5$/],
