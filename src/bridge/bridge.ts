@@ -19,7 +19,7 @@ import { UnsealablePointer, type ExpectedRequest, type Sealer } from '../seal/se
 import type { SessionPool } from '../upstream/session-pool.ts';
 import type { CallContext, Pointed } from './call/context.ts';
 import { Call } from './call.ts';
-import type { CallLimits, CallState } from './call-state.ts';
+import type { CallEnd, CallLimits, CallState } from './call-state.ts';
 import { INVALID_STATE, OVERLOADED, STOPPING } from './failures.ts';
 import { ForgetfulSet } from './forgetful-set.ts';
 import { Ladder, type Resumable } from './ladder.ts';
@@ -67,7 +67,7 @@ const PARKED: ReadonlySet<CallState['name']> = new Set(['parked', 'idle', 'settl
 export class Bridge {
   readonly #options: BridgeOptions;
   readonly #ladder: Ladder;
-  /** Calls that were let go of and that any replica may take up, this one too. */
+  /** Calls that were let go of, or lost: any replica may take them up, this one too. */
   readonly #left: ForgetfulSet<CallId>;
   /** Calls that were taken up here and have ended here. */
   readonly #ended: ForgetfulSet<CallId>;
@@ -90,8 +90,9 @@ export class Bridge {
         unclaim: (id) => this.#unclaim(id),
         adopt: (pointer, continuation, request, leg) =>
           this.#adopt(pointer, continuation, request, leg),
-        replay: (pointer, continuation, request, leg) =>
-          this.#replay(pointer, continuation, request, leg),
+        replay: (pointer, continuation, request, leg, begins) =>
+          this.#replay(pointer, continuation, request, leg, begins),
+        retry: (call, pointer, request, leg) => this.#retried(call, pointer, request, leg),
       },
       relay,
       directory,
@@ -222,17 +223,36 @@ export class Bridge {
     return adopted;
   }
 
-  async #replay(pointer: Pointer, continuation: Continuation, request: EdgeRequest, leg: Leg) {
+  async #replay(
+    pointer: Pointer,
+    continuation: Continuation,
+    request: EdgeRequest,
+    leg: Leg,
+    begins: () => void,
+  ): Promise<CallAnswer> {
     const { lot } = this.#options;
+    const { callId: id, round } = pointer;
+    const standing = lot.find(id);
+    // Several retries may have waited for the call that was lost: the first of them has made it anew.
+    if (standing !== undefined && !standing.isLost) return standing.retry(round, request, leg);
     const refused = this.#refusalOfNew();
     if (refused !== null) return refused;
-    const { callId: id, round } = pointer;
-    lot.find(id)?.drop();
-    this.#ended.delete(id);
     const context = this.#contextOfTakenUp(pointer, continuation, request);
-    const { call, answer } = Call.replay(context, round, continuation, request, leg);
+    const { call, answer } = Call.replay(context, round, continuation, request, leg, () => {
+      if (standing !== undefined) this.#replace(id, standing);
+      this.#ended.delete(id);
+      begins();
+    });
     if (call !== null) lot.put(id, call, request.caller.principalKey);
     return answer;
+  }
+
+  /** Drops a call for another one of the same name, which keeps the claim to it. */
+  #replace(id: CallId, call: Call): void {
+    const epoch = this.#claims.get(id);
+    this.#claims.delete(id);
+    call.drop();
+    if (epoch !== undefined) this.#claims.set(id, epoch);
   }
 
   #contextOfTakenUp(
@@ -256,6 +276,7 @@ export class Bridge {
       this.#options;
     const target = targetOf(request.params);
     let [running, parked] = [false, false];
+    let end: CallEnd | null = null;
     const count = (now: CallState | null) => {
       const [wasRunning, wasParked] = [running, parked];
       parked = now !== null && isParked(now);
@@ -281,14 +302,9 @@ export class Bridge {
       loggedTarget: loggedTarget(request.method, request.params),
       hasRoom: () => lot.hasRoomFor(id),
       moved: (state) => {
-        if (state?.name === 'done' && state.end.type === 'left') this.#leave(id);
-        if (state === null) {
-          lot.remove(id);
-          this.#claims.delete(id);
-          if (takenUp && !this.#left.has(id)) this.#ended.add(id);
-        } else {
-          lot.setParked(id, isParked(state));
-        }
+        if (state === null) this.#forget(id, end, takenUp);
+        else lot.setParked(id, isParked(state));
+        if (state?.name === 'done') end = state.end;
         count(state);
       },
       point: (round, expiresAtMs, continuation) =>
@@ -348,9 +364,16 @@ export class Bridge {
     );
   }
 
-  #leave(call: CallId): void {
-    this.#left.add(call);
-    this.#unclaim(call);
+  #forget(call: CallId, end: CallEnd | null, takenUp: boolean): void {
+    this.#options.lot.remove(call);
+    // Of what was left or lost, a later retry may still make something, here or elsewhere.
+    if (end?.type === 'left' || end?.type === 'lost') {
+      this.#left.add(call);
+      this.#unclaim(call);
+      return;
+    }
+    this.#claims.delete(call);
+    if (takenUp) this.#ended.add(call);
   }
 
   #unclaim(call: CallId): void {

@@ -159,6 +159,8 @@ export type CallEvent =
   | { readonly type: 'ended' }
   /** The process stops. `resumable` says that another replica could take the exchange up. */
   | { readonly type: 'drain'; readonly resumable: boolean }
+  /** The server lets nobody read on with the credentials that are here; a retry may bring others. */
+  | { readonly type: 'shutOut' }
   /** Another replica holds the call now. */
   | { readonly type: 'takenOver' }
   | { readonly type: 'evict' };

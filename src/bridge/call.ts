@@ -3,7 +3,6 @@
  * client's side is its legs and what they are told, the server's side its exchange and what is said in
  * it; they meet in the questions of the call. Nothing is decided here.
  */
-import type { JsonObject } from '../protocol/json.ts';
 import { answersDigest } from '../seal/answers-digest.ts';
 import type { Continuation, ResumePoint } from '../seal/pointer.ts';
 import { ClientSide } from './call/client-side.ts';
@@ -61,8 +60,12 @@ export class Call {
       revealsSession: (text) => exchange.session?.reveals(text) ?? false,
     });
     const parts = { context, log, machine, exchange, questions, given: this.#given, startedAtMs };
-    const notified = (method: string, params: JsonObject) => this.#client.notify(method, params);
-    const server = new ServerSide({ ...parts, notified });
+    const server = new ServerSide({
+      ...parts,
+      notified: (method, params) => this.#client.notify(method, params),
+      restarted: () => this.#client.forgetProgress(),
+      pointed: () => rounds.pointed,
+    });
     const rounds = new Rounds(parts);
     const unauthorized = () => server.unauthorized;
     const replies = new Replies({ ...parts, rounds, unauthorized });
@@ -113,6 +116,7 @@ export class Call {
    * Makes a call anew that was lost, for the retry that its client sent: what the server asks again is
    * answered from what it was answered before, and from this retry. `null` instead of a call when the
    * retry itself settles it.
+   * @param begins called when it will be made, before anything is done for it
    */
   static replay(
     context: CallContext,
@@ -120,6 +124,7 @@ export class Call {
     continuation: Continuation,
     request: EdgeRequest,
     leg: Leg,
+    begins: () => void,
   ): Begun<Call | null> {
     const call = new Call(context, request, continuation.startedAtMs);
     const open = call.#questions.restore(continuation.questions, {
@@ -136,6 +141,7 @@ export class Call {
       const answer = failedCallAnswer(request.method, ELICITATION_DECLINED, null);
       return { call: null, answer: Promise.resolve(answer) };
     }
+    begins();
     call.#given.add(...(continuation.replay ?? []));
     for (const [key, reply] of read.replies) {
       call.#given.add({ question: call.#questions.digestOf(key), reply });

@@ -30,12 +30,16 @@ export interface Calls {
     request: EdgeRequest,
     leg: Leg,
   ): { call: Call; answer: Promise<CallAnswer> };
+  /** @param begins called when the call is really made anew */
   replay(
     pointer: Pointer,
     continuation: Continuation,
     request: EdgeRequest,
     leg: Leg,
+    begins: () => void,
   ): Promise<CallAnswer>;
+  /** Serves a retry of a call that is here. */
+  retry(call: Call, pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer>;
 }
 
 export interface LadderOptions {
@@ -94,8 +98,8 @@ export class Ladder {
     request: EdgeRequest,
     leg: Leg,
   ): Promise<CallAnswer> {
-    this.#resumed(pointer, 'replay');
-    return this.#options.calls.replay(pointer, continuation, request, leg);
+    const begins = () => this.#resumed(pointer, 'replay');
+    return this.#options.calls.replay(pointer, continuation, request, leg, begins);
   }
 
   async #byOwner(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer | null> {
@@ -175,7 +179,7 @@ export class Ladder {
     if (claim !== undefined) calls.claimed(callId, claim.epoch);
     // Another retry may have taken it up here while this one waited for the claim.
     const here = calls.find(callId);
-    if (here !== undefined) return here.retry(pointer.round, request, leg);
+    if (here !== undefined) return calls.retry(here, pointer, request, leg);
     if (!leg.closed.aborted) {
       if (mayReadOn) {
         const { call, answer } = calls.adopt(pointer, continuation, request, leg);

@@ -32,6 +32,11 @@ export class Notifications {
     }
   }
 
+  /** What comes from now on is of another attempt. */
+  forgetProgress(): void {
+    this.#lastProgress = null;
+  }
+
   /** Tells a leg that joins later how far the work had come. */
   catchUp(listener: Listener): void {
     if (this.#lastProgress !== null) this.#progress(this.#lastProgress, listener);

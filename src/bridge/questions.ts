@@ -47,6 +47,8 @@ export class Questions {
   readonly #keys = new InputKeys();
   readonly #keyOptions: InputKeyOptions;
   readonly #questions = new Map<InputKey, Question>();
+  /** Those that clients have seen and may come back with. */
+  readonly #shown = new Set<InputKey>();
   #required: JsonObject = {};
 
   constructor(keyOptions: InputKeyOptions) {
@@ -98,6 +100,13 @@ export class Questions {
     return open;
   }
 
+  /** The server took the question back: nobody will speak of it any more who has not seen it. */
+  withdraw(id: ServerRequestId): void {
+    for (const [key, question] of this.#questions) {
+      if (question.id === id && !this.#shown.has(key)) this.#questions.delete(key);
+    }
+  }
+
   /** How far the keys have come, as another replica would need it. */
   get keysGiven(): KeysGiven {
     return this.#keys.progress;
@@ -111,6 +120,7 @@ export class Questions {
     this.#keys.goOnFrom(keys);
     return questions.map(({ key, id, request, back }) => {
       this.#keys.take(key);
+      this.#shown.add(key);
       this.#questions.set(key, { id, kind: back.kind, request, back, elicitationId: null });
       return { key, id };
     });
@@ -138,6 +148,7 @@ export class Questions {
 
   /** The `inputRequests` for these keys, in the order in which they were asked. */
   inputRequests(keys: readonly InputKey[]): Record<string, InputRequest> {
+    for (const key of keys) this.#shown.add(key);
     return Object.fromEntries(keys.map((key) => [key, this.#get(key).request]));
   }
 

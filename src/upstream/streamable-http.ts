@@ -118,8 +118,8 @@ export class StreamableHttpTransport implements Transport {
         void this.#pump(id, stream, answer);
       },
       (error: unknown) => {
-        this.#streams.delete(id);
         if (!stream.finished) this.#listener.lost(id, asUpstreamFailure(error, true));
+        this.#streams.delete(id);
       },
     );
   }

@@ -54,6 +54,43 @@ const visited = (asked: Exchanged, answers: Record<string, string>) => ({
   ),
 });
 
+test('a call that is made anew reports its progress from the beginning', async () => {
+  const progressOf = (token: unknown, progress: number) => ({
+    jsonrpc: '2.0',
+    method: 'notifications/progress',
+    params: { progressToken: token, progress, total: 10 },
+  });
+  let made = 0;
+  const server = await legacyServer(({ body: { id, params } }, response) => {
+    made += 1;
+    const stream = eventStream(response);
+    const steps = made === 1 ? [5] : [1, 2];
+    for (const step of steps) stream.send(progressOf(params._meta.progressToken, step));
+    stream.send(
+      made === 1 ? demand(id, [visit('one')]) : { jsonrpc: '2.0', id, result: { content: [] } },
+    );
+    stream.end();
+  });
+  stops.push(() => server.stop());
+  const gateway = await startTestGateway(server.url, { questions: { urlVisitWaitMs: 0 } });
+  stops.push(() => gateway.close());
+  const heard: unknown[] = [];
+  const listening = (progressToken: string) => ({
+    meta: { progressToken },
+    onMessage: ({ method, params }: { method?: string; params?: object }) => {
+      if (method === 'notifications/progress') heard.push(params);
+    },
+  });
+  const asked = await callTool(gateway.url, 'pay', {}, listening('first'));
+  const answers = visited(asked, { 'elicitation-1': 'accept' });
+  await callTool(gateway.url, 'pay', answers, listening('second'));
+  expect(heard).toEqual([
+    { progressToken: 'first', progress: 5, total: 10 },
+    { progressToken: 'second', progress: 1, total: 10 },
+    { progressToken: 'second', progress: 2, total: 10 },
+  ]);
+});
+
 describe('URLs that are to be visited', () => {
   test('in part lead to a question for the rest, and not to a call', async () => {
     const { url, calls } = await demanding([[visit('one'), visit('two')]]);

@@ -74,6 +74,11 @@ export class ClientSide {
     this.#notifications.deliver(method, params, this.#legs.all());
   }
 
+  /** The work begins anew, and so does its progress. */
+  forgetProgress(): void {
+    this.#notifications.forgetProgress();
+  }
+
   reply({ legs, reply }: Extract<Effect, { do: 'reply' }>): void {
     this.#legs.answer(legs, ({ request }) => this.#parts.replies.answerTo(reply, request.profile));
   }

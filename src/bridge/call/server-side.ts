@@ -49,6 +49,10 @@ export interface ServerSideParts {
   readonly log: CallLog;
   /** Called with each notification of the server that concerns the call. */
   readonly notified: (method: string, params: JsonObject) => void;
+  /** Called when the work begins anew. */
+  readonly restarted: () => void;
+  /** Whether a client holds a pointer to this call. */
+  readonly pointed: () => boolean;
 }
 
 export class ServerSide {
@@ -66,7 +70,10 @@ export class ServerSide {
     this.#parts = parts;
     this.#listener = {
       asked: (id, method, params) => this.#onAsked(id, method, params),
-      withdrawn: (id) => machine.feed({ type: 'withdrawn', id }),
+      withdrawn: (id) => {
+        machine.feed({ type: 'withdrawn', id });
+        parts.questions.withdraw(id);
+      },
       notified: parts.notified,
       replied: (reply) => this.#onReplied(reply),
       interrupted: () => {
@@ -108,6 +115,7 @@ export class ServerSide {
   async launchAgain({ request }: AttachedLeg): Promise<void> {
     const { machine, exchange, context } = this.#parts;
     exchange.request = request;
+    this.#parts.restarted();
     const { session } = exchange;
     if (session !== null && !session.dead) {
       await session.urlsVisited(this.#visiting, context.urlVisitWaitMs);
@@ -160,16 +168,16 @@ export class ServerSide {
       void exchange.respond(id, { error: CANNOT_ASK });
       return;
     }
+    if (openRequests(machine.state).length >= context.limits.maxInputRequestsPerRound) {
+      log.questionRefused(method, 'too many questions in one round');
+      void exchange.respond(id, { error: TOO_MANY_QUESTIONS });
+      return;
+    }
     const { profile } = exchange.request;
     const revision = session.initializeResult.protocolVersion;
     const asked = questions.ask(id, method, params, profile, revision);
     if (asked.type === 'open') {
       const { request } = asked;
-      if (openRequests(machine.state).length >= context.limits.maxInputRequestsPerRound) {
-        log.questionRefused(method, 'too many questions in one round');
-        void exchange.respond(id, { error: TOO_MANY_QUESTIONS });
-        return;
-      }
       const before = given.repeats ? given.repeat(questions.digestOf(request.key)) : undefined;
       if (before === undefined) {
         machine.feed({ type: 'asked', request, atMs: context.clock.now() });
@@ -212,13 +220,18 @@ export class ServerSide {
   }
 
   #onLost(failure: UpstreamFailure): void {
-    const { machine, exchange, log } = this.#parts;
+    const { machine, exchange, log, pointed } = this.#parts;
     const unacted = failure.code === 'session_gone' && !failure.details.mayHaveActed;
     if (unacted && machine.state.name === 'running') {
       this.#onNotTaken(failure);
       return;
     }
     log.upstreamFailed(failure);
+    if (failure.code === 'unauthorized' && pointed() && exchange.resumePoint !== null) {
+      this.#unauthorized = failureOfUpstream(failure);
+      machine.feed({ type: 'shutOut' });
+      return;
+    }
     this.#heldElsewhere = failure.details.httpStatus === 409;
     // Who reads it needs the session, too.
     if (this.#heldElsewhere) exchange.leave();
@@ -233,6 +246,7 @@ export class ServerSide {
     if (forgotten && !this.#madeAnew && name === 'running' && !this.#answeredOnce) {
       this.#madeAnew = true;
       exchange.release(false);
+      this.#parts.restarted();
       this.launch(true);
       return;
     }

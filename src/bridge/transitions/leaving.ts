@@ -24,6 +24,20 @@ export const LEAVING: readonly Row[] = [
     },
   }),
   row({
+    rule: 'shut-out',
+    from: [...LIVE, 'broken'],
+    on: 'shutOut',
+    to: ['done'],
+    why: 'the server keeps the call, and gives it to nobody with the credentials that are here: a retry may bring others',
+    then: (state, _event, limits) => {
+      const live = state.name === 'broken' ? state.interrupted : state;
+      return done(live, { type: 'left' }, limits, [
+        ...reply(attachedLegs(state), { type: 'unauthorized' }),
+        { do: 'leave' },
+      ]);
+    },
+  }),
+  row({
     rule: 'taken',
     from: [...LIVE, 'broken'],
     on: 'takenOver',

@@ -287,6 +287,24 @@ describe('another replica', () => {
   });
 });
 
+describe('a question that the server took back', () => {
+  test('is forgotten when no client has seen it', () => {
+    const questions = new Questions(OPTIONS);
+    const { key } = open(questions, 1, 'roots/list');
+    questions.withdraw(serverRequestId(1));
+    expect(() => questions.kindOf(key)).toThrow(key);
+    expect(open(questions, 2, 'roots/list').key, 'its key is not given again').toBe('roots-2');
+  });
+
+  test('is known as long as clients may come back with it', () => {
+    const questions = new Questions(OPTIONS);
+    const { key } = open(questions, 1, 'roots/list');
+    questions.inputRequests([key]);
+    questions.withdraw(serverRequestId(1));
+    expect(questions.kindOf(key)).toBe('roots');
+  });
+});
+
 test('a key that no question has is a defect, not an answer', () => {
   expect(() => new Questions(OPTIONS).kindOf(inputKey('none'))).toThrow(/none/);
 });

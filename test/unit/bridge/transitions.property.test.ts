@@ -526,7 +526,7 @@ const streamBreaks = fc.constantFrom('interrupted', 'resumed').map(
 );
 
 const callEnds = fc
-  .tuple(fc.constantFrom('lost', 'drain', 'evict', 'ended', 'takenOver'), fc.boolean())
+  .tuple(fc.constantFrom('lost', 'drain', 'evict', 'ended', 'takenOver', 'shutOut'), fc.boolean())
   .map(([type, resumable]): Happening => (world) => {
     // The grace of a call can only end when there is one.
     if (type === 'ended' && world.state.name !== 'cancelling') return;

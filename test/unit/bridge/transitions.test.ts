@@ -1278,6 +1278,17 @@ const TAKEN_OVER: readonly Case[] = [
   effects: [...(legs.length > 0 ? [tellEnd(legs, left)] : []), leave, armRedeliver],
 }));
 
+const SHUT_OUT: readonly Case[] = TAKEN_OVER.map(({ from, state, effects }) => ({
+  rule: 'shut-out',
+  title: 'whoever waits is told that the credentials were refused, and the server is told nothing',
+  from,
+  on: { type: 'shutOut' },
+  state,
+  effects: effects.map((effect) =>
+    effect.do === 'reply' ? { ...effect, reply: { type: 'unauthorized' } } : effect,
+  ),
+}));
+
 const HOLDING: readonly Case[] = [
   {
     rule: 'hold',
@@ -1303,6 +1314,7 @@ const GROUPS = {
   'the process stops, or needs the place': STOPPING,
   'the process stops, and the server keeps the call': LETTING_GO,
   'another replica took the call up': TAKEN_OVER,
+  'the server refuses the credentials to read on with': SHUT_OUT,
   'one answer takes long': HOLDING,
 };
 const CASES = Object.values(GROUPS).flat();
@@ -1401,6 +1413,7 @@ describe('what no row mentions changes nothing', () => {
     ended: { type: 'ended' },
     drain: drain(),
     takenOver: { type: 'takenOver' },
+    shutOut: { type: 'shutOut' },
     held: { type: 'held' },
     evict: { type: 'evict' },
   };
@@ -1418,16 +1431,17 @@ describe('what no row mentions changes nothing', () => {
     resuming: ['gathered', 'resumed', 'ended', 'evict', 'held'],
     parked: ['legClosed', 'held', ...NEVER_NEWS],
     idle: ['withdrawn', 'legClosed', 'held', ...NEVER_NEWS],
-    settled: ['takenOver', 'outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
-    suspended: ['takenOver', 'outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
+    settled: ['takenOver', 'shutOut', 'outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
+    suspended: ['takenOver', 'shutOut', 'outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
     broken: ['interrupted', 'evict', 'ended', 'held'],
     cancelling: [
-      ...(['urlsRequired', 'expired', 'drain', 'evict', 'takenOver'] as const),
+      ...(['urlsRequired', 'expired', 'drain', 'evict', 'takenOver', 'shutOut'] as const),
       ...OVER,
       ...NEVER_NEWS.filter((event) => event !== 'ended'),
     ],
     done: [
       'takenOver',
+      'shutOut',
       'outcome',
       'urlsRequired',
       'expired',

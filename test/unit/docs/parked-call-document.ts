@@ -43,6 +43,7 @@ const EVENTS: Readonly<Record<EventName, string>> = {
   ended: 'The time that a cancelled call has to end by itself is over.',
   drain: 'The process stops.',
   takenOver: 'Another replica holds the call now.',
+  shutOut: 'The server refuses the credentials with which the stream is to be read on.',
   evict: 'The place is needed for another call.',
 };
 
