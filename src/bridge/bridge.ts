@@ -277,6 +277,7 @@ export class Bridge {
     const target = targetOf(request.params);
     let [running, parked] = [false, false];
     let end: CallEnd | null = null;
+    const expected = once(request, (first) => this.#expected(first));
     const count = (now: CallState | null) => {
       const [wasRunning, wasParked] = [running, parked];
       parked = now !== null && isParked(now);
@@ -308,7 +309,7 @@ export class Bridge {
         count(state);
       },
       point: (round, expiresAtMs, continuation) =>
-        this.#point(id, round, expiresAtMs, request, continuation, outcomeKey),
+        this.#point(id, round, expiresAtMs, expected(), continuation, outcomeKey),
       keepsOutcomes: outcomeKey !== null,
       keep: (outcome) => this.#keep(id, outcome, outcomeKey),
       isOurs: () => this.#isOurs(id),
@@ -319,7 +320,7 @@ export class Bridge {
     callId: CallId,
     round: number,
     expiresAtMs: number,
-    request: EdgeRequest,
+    expected: ExpectedRequest,
     continuation: Continuation | null,
     outcomeKey: string | null,
   ): Promise<Pointed> {
@@ -330,7 +331,7 @@ export class Bridge {
       round,
       owner,
       expiresAtSeconds: expiresAtMs / 1000,
-      ...this.#expected(request),
+      ...expected,
       ...(outcomeKey === null ? {} : { outcomeKey }),
     } as const;
     if (continuation !== null) {
@@ -396,6 +397,17 @@ export class Bridge {
       principal: principalTag(this.#options.fleet, request.caller.principal),
     };
   }
+}
+
+/** What the function makes of the value, which is let go of as soon as that is done: requests may be large. */
+function once<Value, Made>(value: Value, make: (value: Value) => Made): () => Made {
+  let pending: { readonly value: Value } | null = { value };
+  let made: Made;
+  return () => {
+    if (pending !== null) made = make(pending.value);
+    pending = null;
+    return made;
+  };
 }
 
 function isParked(state: CallState): boolean {

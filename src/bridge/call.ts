@@ -219,6 +219,7 @@ export class Call {
     this.#log.moved(move);
     this.#timers.keepOnly(TIMERS[to.name]);
     this.#exchange.session?.keepAlive(WAITS_FOR_CLIENT.has(to.name));
+    if (IS_AWAY.has(to.name)) this.#exchange.forgetParams();
     this.#context.moved(to);
     this.#carryOut(move.effects);
     this.#keepOutcome(to);
@@ -292,6 +293,9 @@ export class Call {
     this.#context.moved(null);
   }
 }
+
+/** States in which nothing is sent before the client comes back. */
+const IS_AWAY: ReadonlySet<CallState['name']> = new Set(['parked', 'idle', 'suspended', 'settled']);
 
 const WAITS_FOR_CLIENT: ReadonlySet<CallState['name']> = new Set([
   'parked',

@@ -11,6 +11,7 @@ import { readMessage, type JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 import { Connections } from './connections.ts';
 import { saysSessionGone } from './session-gone.ts';
 import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
+import { upload } from './upload.ts';
 import { upstreamJson } from './upstream-json.ts';
 
 export interface HttpClientOptions {
@@ -73,6 +74,7 @@ export class HttpClient {
    */
   async send(exchange: HttpExchange): Promise<HttpAnswer> {
     const url = exchange.url ?? this.#options.url;
+    const uploaded = upload(exchange.body);
     const lane = this.#connections.take();
     let answer;
     try {
@@ -82,9 +84,10 @@ export class HttpClient {
         headers: {
           ...exchange.headers,
           'accept-encoding': 'identity',
+          ...uploaded.headers,
           ...this.#options.headers,
         },
-        body: exchange.body ?? null,
+        body: uploaded.body,
         signal: exchange.signal ?? null,
         headersTimeout: exchange.headersTimeoutMs ?? this.#options.headersTimeoutMs,
       });

@@ -56,6 +56,27 @@ describe('an answer to a request', () => {
   });
 });
 
+test.each([100, 20_000, 3_000_000])(
+  'a message of some %i bytes arrives whole, with its length, and the session goes on',
+  async (bytes) => {
+    const server = await legacyServer(done);
+    const session = await open(upstreamOf(server, HTTP));
+    const argument = 'é'.repeat(bytes / 2);
+    for (const attempt of [1, 2]) {
+      const { heard } = call(session, { arguments: { argument, attempt } });
+      await heard.until('replied');
+    }
+    const calls = server.received.filter(({ body }) => body?.method === 'tools/call');
+    expect(calls.map(({ body }) => body.params.arguments.argument === argument)).toEqual([
+      true,
+      true,
+    ]);
+    for (const { headers, text } of calls) {
+      expect(headers['content-length']).toBe(String(Buffer.byteLength(text)));
+    }
+  },
+);
+
 describe('ids', () => {
   test('of our requests are never used twice in a session, the handshake included', async () => {
     const server = await legacyServer(done);

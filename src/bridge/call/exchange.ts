@@ -43,6 +43,11 @@ export class CallExchange {
     this.#isOver = isOver;
   }
 
+  /** Lets go of what only making the request takes: whoever comes back brings it again. */
+  forgetParams(): void {
+    this.request = { ...this.request, params: {}, inputResponses: null, requestState: null };
+  }
+
   get session(): Session | null {
     return this.#lease?.session ?? null;
   }
