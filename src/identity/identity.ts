@@ -48,6 +48,16 @@ export function callerOf(headers: IncomingHttpHeaders, options: CallerOptions): 
   };
 }
 
+/** False when a configured source names nobody. */
+export function isKnownCaller(headers: IncomingHttpHeaders, identity: IdentitySource): boolean {
+  try {
+    principalOf(headers, identity, '');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function principalOf(
   headers: IncomingHttpHeaders,
   identity: IdentitySource,

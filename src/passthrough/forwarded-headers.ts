@@ -3,7 +3,7 @@ import { validateHeaderName, validateHeaderValue, type IncomingHttpHeaders } fro
 import type { FastifyRequest } from 'fastify';
 
 export interface RequestHeaderRules {
-  /** Set on every request; they win over the client's. Names in lower case. */
+  /** Set on the request; they win over the client's. Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   /** What becomes of the client's `Authorization` header. */
   readonly authorization: 'forward' | 'strip';

@@ -7,13 +7,22 @@ import httpProxy from '@fastify/http-proxy';
 import type replyFrom from '@fastify/reply-from';
 import fastifyPlugin from 'fastify-plugin';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
-import { sendJson } from '../edge/answer.ts';
-import { rejectionBody } from '../edge/rejection.ts';
 import type { OpenAnswers } from '../open-answers.ts';
-import { ErrorCode } from '../protocol/json-rpc.ts';
-import { boundedBody, BodyTooLarge } from './bounded-body.ts';
-import { downstreamHeaders, removesEndToEndHeaders, upstreamHeaders } from './forwarded-headers.ts';
-import { joinedQuery, plainPath } from './target.ts';
+import { boundedBody } from './bounded-body.ts';
+import {
+  downstreamHeaders,
+  removesEndToEndHeaders,
+  upstreamHeaders,
+  type RequestHeaderRules,
+} from './forwarded-headers.ts';
+import {
+  BODY_TOO_LARGE,
+  refuse,
+  refuseFailed,
+  refuseUnknown,
+  type FailureStatus,
+} from './refusals.ts';
+import { joinedQuery, plainPath, readsMetadata } from './target.ts';
 import { UpstreamAgent } from './upstream-agent.ts';
 
 export interface PassThroughOptions {
@@ -23,10 +32,17 @@ export interface PassThroughOptions {
   readonly path: string;
   /** Further paths that go to the upstream's origin under the same name, such as `/*` for every other. */
   readonly others: readonly string[];
-  /** Headers that the operator sets on every request upstream; they win over the client's. */
+  /** Headers that the operator sets on every request to the endpoint; they win over the client's. */
   readonly headers: Readonly<Record<string, string>>;
   /** What becomes of the client's `Authorization` header. */
   readonly authorization: 'forward' | 'strip';
+  /** What becomes of headers on the way to a path beside the endpoint; never rejects. */
+  readonly headerRulesBeside: (
+    request: FastifyRequest,
+    path: string,
+  ) => Promise<RequestHeaderRules>;
+  /** Whether it is known who asks. Strangers may read metadata, and nothing else. */
+  readonly isKnown: (request: FastifyRequest) => boolean;
   readonly connectTimeoutMs: number;
   /** How long the head of an answer may take. The body may take for ever. */
   readonly headersTimeoutMs: number;
@@ -39,14 +55,14 @@ export interface PassThroughOptions {
 }
 
 export interface PassThroughFailure {
-  readonly httpStatus: 413 | 502 | 504;
+  readonly httpStatus: FailureStatus;
   /** For the operator; it may name the upstream. */
   readonly problem: string;
 }
 
 export interface PassThrough {
   /**
-   * Passes on a request for the public path. A body that was read must be a `Buffer` and is sent as it
+   * Passes on a request for the public path, of somebody who is known. A body that was read must be a `Buffer` and is sent as it
    * is. Resolves when the answer has begun or the client has gone; never rejects.
    */
   forward(request: FastifyRequest, reply: FastifyReply): Promise<void>;
@@ -90,7 +106,8 @@ export async function registerPassThrough(
     ...proxy,
     routes: [options.path],
     httpMethods: METHODS_OF_PATH,
-    handler: endpoint,
+    handler: (request, reply) =>
+      options.isKnown(request) ? endpoint(request, reply) : refuseUnknown(reply),
   });
   if (options.others.length > 0) {
     await scope.register(httpProxy, {
@@ -99,42 +116,67 @@ export async function registerPassThrough(
       httpMethods: [...METHODS_OF_PATH, 'POST'],
       // The scope streams its bodies already.
       proxyPayloads: false,
-      handler: (request, reply) => forwarder.forward(request, reply, null),
+      handler: (request, reply) =>
+        options.isKnown(request) || readsMetadata(request.method, request.raw.url ?? '')
+          ? forwarder.forward(request, reply, null)
+          : refuseUnknown(reply),
     });
   }
   scope.addHook('onClose', () => agent.close());
   return { forward: endpoint, close: () => agent.close() };
 }
 
+/** Where a request goes upstream, and with which headers. */
+interface Target {
+  readonly path: string;
+  /** Without `?`, or `null` for the client's own. */
+  readonly query: string | null;
+  readonly rules: RequestHeaderRules;
+}
+
 class Forwarder {
   readonly #agent: UpstreamAgent;
   readonly #options: PassThroughOptions;
-  readonly #headers: Readonly<Record<string, string>>;
+  readonly #endpointRules: RequestHeaderRules;
 
   constructor(agent: UpstreamAgent, options: PassThroughOptions) {
     this.#agent = agent;
     this.#options = options;
-    this.#headers = Object.fromEntries(
+    const headers = Object.fromEntries(
       Object.entries(options.headers).map(([name, value]) => [name.toLowerCase(), value]),
     );
+    this.#endpointRules = { headers, authorization: options.authorization };
   }
 
-  /** @param fixedPath the path upstream, or `null` for the one that was asked for */
+  /** @param endpoint the path of the endpoint upstream, or `null` for the path that was asked for */
   async forward(
     request: FastifyRequest,
     reply: FastifyReply,
-    fixedPath: string | null,
+    endpoint: string | null,
   ): Promise<void> {
-    const requestTarget = request.raw.url ?? '';
-    const asked = plainPath(requestTarget);
+    const asked = plainPath(request.raw.url ?? '');
     if (asked === null) return refuse(reply, 400, 'The request target is not plain');
     if (removesEndToEndHeaders(request.headers)) {
       return refuse(reply, 400, 'The Connection header names a header that is not its to name');
     }
     if (!(request.body instanceof Buffer) && this.#declaresTooMuch(request)) {
-      return refuse(reply, 413, MESSAGES[413]);
+      return refuse(reply, 413, BODY_TOO_LARGE);
     }
-    await this.#exchange(request, reply, fixedPath ?? asked, requestTarget);
+    const target =
+      endpoint === null ? await this.#beside(request, asked) : this.#at(request, endpoint);
+    await this.#exchange(request, reply, target);
+  }
+
+  #at({ raw }: FastifyRequest, path: string): Target {
+    const { upstream } = this.#options;
+    const query = upstream.search === '' ? null : joinedQuery(upstream, raw.url ?? '');
+    return { path, query, rules: this.#endpointRules };
+  }
+
+  /** Without what the operator configured for the endpoint: the query of its URL, and the headers. */
+  async #beside(request: FastifyRequest, path: string): Promise<Target> {
+    const rules = await this.#options.headerRulesBeside(request, path);
+    return { path, query: null, rules };
   }
 
   #declaresTooMuch(request: FastifyRequest): boolean {
@@ -142,12 +184,7 @@ class Forwarder {
   }
 
   /** Resolves when the framework has nothing left to do with the reply. */
-  #exchange(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    path: string,
-    requestTarget: string,
-  ): Promise<void> {
+  #exchange(request: FastifyRequest, reply: FastifyReply, target: Target): Promise<void> {
     return new Promise((resolve) => {
       const clientGone = new AbortController();
       const leave = () => {
@@ -158,9 +195,9 @@ class Forwarder {
       if (reply.raw.destroyed) return leave();
       if (!isListening(request)) this.#options.openAnswers.add(reply.raw);
       reply.raw.once('close', leave);
-      const hooks = this.#hooks(request, reply, requestTarget, resolve);
+      const hooks = this.#hooks(request, reply, target, resolve);
       try {
-        this.#agent.during(clientGone.signal, () => void reply.from(path, hooks));
+        this.#agent.during(clientGone.signal, () => void reply.from(target.path, hooks));
       } catch {
         // The library has a rule of its own: no segment may so much as begin with two dots.
         refuse(reply, 400, 'The request target is not plain');
@@ -172,19 +209,16 @@ class Forwarder {
   #hooks(
     request: FastifyRequest,
     reply: FastifyReply,
-    requestTarget: string,
+    { query, rules }: Target,
     resolve: () => void,
   ): replyFrom.FastifyReplyFromHooks {
     const { upstream, path } = this.#options;
-    const rules = { headers: this.#headers, authorization: this.#options.authorization };
     const body = this.#bodyOf(request);
     return {
       ...body,
       // The library would repeat a GET that is answered with 503.
       retryDelay: () => null,
-      ...(upstream.search === ''
-        ? {}
-        : { queryString: () => joinedQuery(upstream, requestTarget) }),
+      ...(query === null ? {} : { queryString: () => query }),
       rewriteRequestHeaders: (_request, headers) =>
         upstreamHeaders(request, headers, rules, hasBody(request)),
       rewriteHeaders: (headers) =>
@@ -214,21 +248,9 @@ class Forwarder {
 
   #fail(reply: FastifyReply, error: Error): void {
     const cause = error.cause instanceof Error ? error.cause : error;
-    const httpStatus = statusOf(error, cause);
-    refuse(reply, httpStatus, MESSAGES[httpStatus]);
+    const httpStatus = refuseFailed(reply, error, cause);
     this.#options.onFailure?.({ httpStatus, problem: cause.message });
   }
-}
-
-const MESSAGES = {
-  413: 'The body is larger than this gateway takes',
-  502: 'The server behind this gateway cannot be reached',
-  504: 'The server behind this gateway did not answer in time',
-} as const;
-
-function statusOf(error: Error, cause: Error): 413 | 502 | 504 {
-  if (cause instanceof BodyTooLarge) return 413;
-  return 'statusCode' in error && error.statusCode === 504 ? 504 : 502;
 }
 
 /** A client that listens for what may come waits for no answer; its stream would never end by itself. */
@@ -253,16 +275,4 @@ function relay(stream: Readable, reply: FastifyReply): void {
   if (!raw.hasHeader('content-length')) raw.write(Buffer.alloc(0));
   // Each side's end ends the other; a cut one is cut there too.
   pipeline(stream, raw, () => {});
-}
-
-/** Answers in our own name. What is left of the body is read and dropped, so that the answer arrives. */
-function refuse(reply: FastifyReply, httpStatus: number, message: string): void {
-  const code = httpStatus >= 500 ? ErrorCode.internalError : ErrorCode.invalidRequest;
-  reply.hijack();
-  sendJson(
-    reply.raw,
-    httpStatus,
-    rejectionBody({ httpStatus, id: null, error: { code, message } }),
-  );
-  reply.request.raw.resume();
 }

@@ -16,6 +16,15 @@ export function plainPath(requestTarget: string): string | null {
   return hasDotSegment(path) ? null : path;
 }
 
+/** What tells how to authorize, and is read before anybody can: RFC 9728, section 3; RFC 8414, section 3. */
+const METADATA = /^\/\.well-known\/[\w.~:@/-]+$/;
+
+/** True for a look at metadata, in a spelling that nothing on the way could take for another path. */
+export function readsMetadata(method: string, requestTarget: string): boolean {
+  if (!['GET', 'HEAD', 'OPTIONS'].includes(method)) return false;
+  return METADATA.test(plainPath(requestTarget) ?? '');
+}
+
 /** Encoded slashes and backslashes count: the upstream may decode before it resolves. */
 function hasDotSegment(path: string): boolean {
   let decoded: string;

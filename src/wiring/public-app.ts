@@ -9,11 +9,12 @@ import { continueAfterChecks } from '../edge/expect-continue.ts';
 import { guard } from '../edge/guard.ts';
 import { isLoopbackHost, type OriginPolicy } from '../edge/origin.ts';
 import { parameterHeaderProblem } from '../edge/parameter-headers.ts';
-import { callerOf } from '../identity/identity.ts';
+import { callerOf, isKnownCaller } from '../identity/identity.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { registerPassThrough, type PassThrough } from '../passthrough/passthrough.ts';
 import { annotatedParameters } from '../protocol/header-annotations.ts';
 import { objectMember } from '../protocol/json.ts';
+import { headerRulesBeside, otherPaths } from './other-paths.ts';
 import { supportedVersions, type Route } from './route.ts';
 import type { Shared } from './shared.ts';
 
@@ -28,7 +29,7 @@ export async function createPublicApp(
   metrics: Metrics,
   timeouts: ClientTimeouts,
 ): Promise<FastifyInstance> {
-  const { config } = shared;
+  const { config, clock } = shared;
   const clientErrors = new ClientErrors();
   const app = fastify({
     logger: false,
@@ -78,6 +79,9 @@ export async function createPublicApp(
         others: index === 0 ? others : [],
         headers: route.config.upstream.headers,
         authorization: route.config.upstream.authorization,
+        headerRulesBeside: (request, path) =>
+          headerRulesBeside(routes, request, path, { identity: config.identity, clock }),
+        isKnown: ({ headers }) => isKnownCaller(headers, config.identity),
         connectTimeoutMs: route.config.upstream.connectTimeoutMs,
         headersTimeoutMs: route.config.upstream.headersTimeoutMs,
         maxBodyBytes: config.limits.maxBodyBytes,
@@ -92,19 +96,6 @@ export async function createPublicApp(
     });
   }
   return app;
-}
-
-/** The paths beside the routes that are handed on unread. */
-function otherPaths(
-  routes: readonly Route[],
-  legacyClients: 'pass-through' | 'reject',
-): readonly string[] {
-  // With several upstreams nobody could say whose such a path is.
-  const origins = new Set(routes.map((route) => route.config.upstream.url.origin));
-  if (origins.size > 1) return [];
-  // How to authorize is there for modern clients as well (authorization server discovery, "Protected
-  // Resource Metadata Discovery Requirements").
-  return legacyClients === 'pass-through' ? ['/*'] : ['/.well-known/*'];
 }
 
 function serveMcp(

@@ -77,25 +77,25 @@ describe('where a proxy in front names the caller', () => {
     for (const { headers } of sent) expect(headers).not.toHaveProperty('x-user');
   });
 
-  test('what is not posted to the path of a route is the server’s to judge', async () => {
+  test('all that nobody may read is how to authorize', async () => {
     const field = await ground(IDENTITY);
+    const statuses: number[] = [];
     for (const [method, path] of [
       ['GET', '/mcp'],
+      ['DELETE', '/mcp'],
+      ['GET', '/health'],
+      ['POST', '/message'],
       ['GET', '/.well-known/oauth-protected-resource'],
     ] as const) {
-      await sendRaw(
-        field.url,
-        rawRequest(method, path, [
-          ['host', 'localhost'],
-          ['x-from', 'me'],
-        ]),
-      );
+      const headers = [
+        ['host', 'localhost'],
+        ['x-from', 'me'],
+      ] as const;
+      statuses.push((await sendRaw(field.url, rawRequest(method, path, headers))).status);
     }
+    expect(statuses.slice(0, -1)).toEqual([401, 401, 401, 401]);
     const passed = field.upstream.received.filter(({ headers }) => headers['x-from'] === 'me');
-    expect(passed.map(({ path }) => path)).toEqual([
-      '/mcp',
-      '/.well-known/oauth-protected-resource',
-    ]);
+    expect(passed.map(({ path }) => path)).toEqual(['/.well-known/oauth-protected-resource']);
   });
 });
 

@@ -29,6 +29,8 @@ async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
     others: ['/*'],
     headers: {},
     authorization: 'forward',
+    headerRulesBeside: async () => ({ headers: {}, authorization: 'forward' }),
+    isKnown: () => true,
     connectTimeoutMs: 5_000,
     headersTimeoutMs: 20_000,
     maxBodyBytes: 1024 * 1024,

@@ -79,6 +79,8 @@ const DEFAULTS = {
   others: [],
   headers: {},
   authorization: 'forward',
+  headerRulesBeside: async () => ({ headers: {}, authorization: 'forward' as const }),
+  isKnown: () => true,
   connectTimeoutMs: 5_000,
   headersTimeoutMs: 20_000,
   maxBodyBytes: 512 * 1024,
