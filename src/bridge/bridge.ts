@@ -6,7 +6,6 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Clock } from '../clock.ts';
 import type { Directory } from '../lot/directory.ts';
 import type { MemoryLot } from '../lot/memory-lot.ts';
-import { sealOutcome, type OutcomeRecord } from '../lot/sealed-outcome.ts';
 import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { CacheFields } from '../protocol/edge-result.ts';
@@ -26,6 +25,7 @@ import { Ladder, type Resumable } from './ladder.ts';
 import type { CallAnswer, EdgeRequest, Leg } from './leg.ts';
 import { loggedTarget } from './logged-target.ts';
 import type { Relay, Served } from './relay.ts';
+import { sealOutcome, type OutcomeRecord } from './sealed-outcome.ts';
 import type { RunningCalls } from './running-calls.ts';
 
 export interface BridgeOptions {

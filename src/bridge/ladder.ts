@@ -8,12 +8,12 @@ import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
 import { answersDigest } from '../seal/answers-digest.ts';
 import type { Continuation, Pointer, PointerOwner, ResumePoint } from '../seal/pointer.ts';
-import { openOutcome } from '../lot/sealed-outcome.ts';
 import type { Call } from './call.ts';
 import { failedCallAnswer } from './failed-call-answer.ts';
 import { CALL_CANCELLED, CALL_LOST, COORDINATION_UNAVAILABLE } from './failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from './leg.ts';
 import type { Relay, Relayed } from './relay.ts';
+import { openOutcome } from './sealed-outcome.ts';
 
 export type Resumable = Continuation & { readonly resume: ResumePoint };
 

@@ -8,7 +8,7 @@ import type { Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
 import { createRedisDirectory } from '../../src/lot/redis-directory.ts';
-import { sealOutcome } from '../../src/lot/sealed-outcome.ts';
+import { sealOutcome } from '../../src/bridge/sealed-outcome.ts';
 import { callId } from '../../src/protocol/ids.ts';
 import {
   answersOf,

@@ -5,7 +5,7 @@ import type { CacheFields } from '../../protocol/edge-result.ts';
 import type { CallId } from '../../protocol/ids.ts';
 import type { Continuation } from '../../seal/pointer.ts';
 import type { SessionPool } from '../../upstream/session-pool.ts';
-import type { OutcomeRecord } from '../../lot/sealed-outcome.ts';
+import type { OutcomeRecord } from '../sealed-outcome.ts';
 import type { CallLimits, CallState } from '../call-state.ts';
 
 export interface CallContext {

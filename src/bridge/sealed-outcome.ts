@@ -4,8 +4,8 @@
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { callAnswer } from '../bridge/answer-schema.ts';
-import type { CallAnswer } from '../bridge/leg.ts';
+import { callAnswer } from './answer-schema.ts';
+import type { CallAnswer } from './leg.ts';
 import type { CallId } from '../protocol/ids.ts';
 import { parseJson } from '../protocol/parse-json.ts';
 
