@@ -44,7 +44,7 @@ export interface RouteConfig {
 export interface UpstreamConfig {
   readonly url: URL;
   readonly transport: 'auto' | 'streamable-http' | 'http-sse';
-  /** Headers that the operator sets on every request upstream. */
+  /** Headers that the operator sets on every request to the endpoint. */
   readonly headers: Readonly<Record<string, string>>;
   /** What becomes of the client's `Authorization` header. */
   readonly authorization: 'forward' | 'strip';

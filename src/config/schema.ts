@@ -91,7 +91,7 @@ const headers = z
   .meta({ title: 'map of header names to texts' })
   .prefault({})
   .describe(
-    'Headers set on every request upstream; they win over those of the client. Values may be `file:/path` references.',
+    'Headers set on every request to `upstream.url`, and to where an HTTP+SSE server wants messages posted; they win over those of the client. No other path gets them. Values may be `file:/path` references.',
   );
 
 const upstream = z
@@ -354,7 +354,7 @@ const identity = z
       z.strictObject({
         source: z.literal('header'),
         header: text(HEADER_NAME, 'the name of an HTTP header', 'header name').describe(
-          'The header that holds the principal. The proxy must remove it from what clients send.',
+          'The header that holds the principal. The proxy must remove it from what clients send. A request without it gets 401, also one that would be passed through, unless it reads `/.well-known/`.',
         ),
       }),
     ],
@@ -451,7 +451,7 @@ const edge = z
       legacyClients: choice(
         ['pass-through', 'reject'],
         'pass-through',
-        'What becomes of clients that speak an older revision themselves.',
+        'What becomes of clients that speak an older revision themselves, and of the other paths of a single server; `/.well-known/` stays open.',
       ),
       commitAfter: duration(
         '5s',
@@ -471,11 +471,15 @@ const limits = z
     {
       maxBody: size('4MiB', '1KiB', '256MiB', 'The largest request body.'),
       maxJsonDepth: count(64, { min: 8, max: 512 }, 'How deep JSON may nest.'),
-      maxRunningCalls: count(10_000, { min: 1, max: 1_000_000 }, 'Calls that run at once.'),
+      maxRunningCalls: count(
+        10_000,
+        { min: 1, max: 1_000_000 },
+        'Calls that run at once, over all routes.',
+      ),
       maxParkedCalls: count(
         10_000,
         { min: 1, max: 1_000_000 },
-        'Calls that wait for answers at once.',
+        'Calls that wait for answers at once, over all routes.',
       ),
       maxParkedCallsPerPrincipal: count(
         100,
