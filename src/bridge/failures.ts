@@ -23,9 +23,9 @@ export const OVERLOADED: Failure = internalFailure(
   'overloaded',
 );
 
-/** A new call comes to a process that stops. */
+/** A new call or listener comes to a process that stops. */
 export const STOPPING: Failure = internalFailure(
-  'The gateway is stopping and takes no new calls; try again',
+  'The gateway is stopping and takes nothing new; try again',
   'stopping',
 );
 

@@ -9,7 +9,7 @@ import { withoutReservedMeta } from '../protocol/reserved-meta.ts';
 import type { Leg } from './leg.ts';
 
 /** What a leg wants to hear. */
-export interface Listener {
+export interface ListeningLeg {
   readonly leg: Leg;
   readonly progressToken: ProgressToken | null;
   readonly logLevel: string | null;
@@ -19,7 +19,7 @@ export class Notifications {
   #lastProgress: JsonObject | null = null;
 
   /** Gives a notification of the server to the listeners that want it. */
-  deliver(method: string, sent: JsonObject, listeners: Iterable<Listener>): void {
+  deliver(method: string, sent: JsonObject, listeners: Iterable<ListeningLeg>): void {
     const params = withoutReservedMeta(sent);
     if (method === 'notifications/progress') {
       if (!this.#increases(params)) return;
@@ -38,12 +38,12 @@ export class Notifications {
   }
 
   /** Tells a leg that joins later how far the work had come. */
-  catchUp(listener: Listener): void {
+  catchUp(listener: ListeningLeg): void {
     if (this.#lastProgress !== null) this.#progress(this.#lastProgress, listener);
   }
 
   /** The token is the one of the request that waits now (progress: it belongs to an active request). */
-  #progress(params: JsonObject, { leg, progressToken }: Listener): void {
+  #progress(params: JsonObject, { leg, progressToken }: ListeningLeg): void {
     if (progressToken === null) return;
     leg.notify('notifications/progress', { ...params, progressToken });
   }

@@ -3,7 +3,7 @@
  * session it may share, and stays until its client leaves or the gateway ends it with a result.
  */
 import type { Clock } from '../clock.ts';
-import { failureOfUpstream } from '../bridge/failures.ts';
+import { failureOfUpstream, STOPPING } from '../bridge/failures.ts';
 import { internalFailure } from '../bridge/internal-failure.ts';
 import type { CallAnswer, EdgeRequest, Leg } from '../bridge/leg.ts';
 import { sessionOwnerOf } from '../bridge/session-owner.ts';
@@ -53,7 +53,7 @@ export class Subscriptions {
    * @returns the result that ends the stream gracefully, or why there was none
    */
   async listen(request: EdgeRequest, id: ClientRequestId, leg: ListenLeg): Promise<CallAnswer> {
-    if (this.#stopping) return STOPPING;
+    if (this.#stopping) return REFUSED;
     const { quota, maxResourcesPerListener } = this.#options;
     const giveBack = quota.take(request.caller.principalKey);
     if (giveBack === null) return TOO_MANY;
@@ -65,7 +65,7 @@ export class Subscriptions {
     try {
       const serverInfo = await joined(stream, listener);
       const { acknowledged } = listener;
-      if (acknowledged === null) return STOPPING;
+      if (acknowledged === null) return REFUSED;
       // Nothing will ever come, so nothing is kept open for it.
       if (isEmpty(acknowledged)) stream.leave(listener);
       await listener.ended;
@@ -124,12 +124,11 @@ function ended(id: ClientRequestId, serverInfo: JsonObject | null): CallAnswer {
   return { kind: 'result', result: { resultType: 'complete', ...meta } };
 }
 
-const TOO_MANY = failed(
-  'There are as many listeners as this gateway serves; close one and try again',
-  'too_many_listeners',
-);
-const STOPPING = failed('The gateway is stopping; listen again', 'draining');
-
-function failed(message: string, reason: string): CallAnswer {
-  return { kind: 'failed', failure: internalFailure(message, reason) };
-}
+const TOO_MANY: CallAnswer = {
+  kind: 'failed',
+  failure: internalFailure(
+    'There are as many listeners as this gateway serves; close one and try again',
+    'too_many_listeners',
+  ),
+};
+const REFUSED: CallAnswer = { kind: 'failed', failure: STOPPING };

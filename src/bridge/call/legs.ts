@@ -4,14 +4,14 @@ import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegId } from '../call-state.ts';
 import { CALL_CANCELLED } from '../failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from '../leg.ts';
-import type { Listener } from '../notifications.ts';
+import type { ListeningLeg } from '../notifications.ts';
 
 /** What goes upstream for each question that a retry answers. */
-export type Replies = ReadonlyMap<InputKey, JsonRpcReply>;
+export type UpstreamReplies = ReadonlyMap<InputKey, JsonRpcReply>;
 
-export interface AttachedLeg extends Listener {
+export interface AttachedLeg extends ListeningLeg {
   readonly request: EdgeRequest;
-  readonly replies: Replies;
+  readonly replies: UpstreamReplies;
 }
 
 interface WaitingLeg extends AttachedLeg {
@@ -33,7 +33,7 @@ export class Legs {
   attach(
     request: EdgeRequest,
     leg: Leg,
-    replies: Replies,
+    replies: UpstreamReplies,
   ): { readonly id: LegId; readonly answer: Promise<CallAnswer> } {
     const id = this.#nextId;
     this.#nextId += 1;

@@ -1,13 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Notifications, type Listener } from '../../../src/bridge/notifications.ts';
+import { Notifications, type ListeningLeg } from '../../../src/bridge/notifications.ts';
 import type { JsonObject } from '../../../src/protocol/json.ts';
 import { unknownMembers } from '../../fixtures/arbitrary-json.ts';
 import { schemaProblems } from '../../fixtures/official-schema.ts';
 
 type Heard = { method: string; params: JsonObject };
 
-function listener(wants: Partial<Omit<Listener, 'leg'>> = {}): { heard: Heard[]; who: Listener } {
+function listener(wants: Partial<Omit<ListeningLeg, 'leg'>> = {}): {
+  heard: Heard[];
+  who: ListeningLeg;
+} {
   const heard: Heard[] = [];
   const leg = {
     notify: (method: string, params: JsonObject) => heard.push({ method, params }),
