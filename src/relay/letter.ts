@@ -12,11 +12,12 @@ import { MAX_CLOCK_SKEW_MS } from '../seal/seal.ts';
 
 /**
  * - `retry`: a client's retry, as `relay-message.ts` writes it
- * - `line`: what its client is to be told; an empty one is a sign of life
+ * - `line`: what its client is to be told, in one line or several; an empty one is a sign of life
+ * - `waiting`: a sign of life of the one that asked
  * - `unknown`: the call is not here
  * - `closed`: the client has gone
  */
-export type LetterKind = 'retry' | 'line' | 'unknown' | 'closed';
+export type LetterKind = 'retry' | 'line' | 'waiting' | 'unknown' | 'closed';
 
 export interface Letter {
   readonly kind: LetterKind;
@@ -33,7 +34,7 @@ const content = z.strictObject({
   v: z.literal(1),
   to: z.string().min(1),
   exp: z.number(),
-  kind: z.enum(['retry', 'line', 'unknown', 'closed']),
+  kind: z.enum(['retry', 'line', 'waiting', 'unknown', 'closed']),
   id: z.string().min(1).max(64),
   from: z.string().min(1).max(64),
   text: z.string(),

@@ -22,14 +22,23 @@ export interface MailboxOptions {
 const READ_WAIT_SECONDS = 2;
 const READ_TIMEOUT_MS = 5_000;
 const RETRY_MS = 200;
+/** How long a letter waits for a connection that was lost. */
+const CONNECT_MS = 1_000;
 /** A reader that is behind by more than this is as good as gone. */
 const MAX_LETTERS = 10_000;
+/** The same, in what they take in the store; the letter that goes beyond it still finds room. */
+const MAX_BYTES = 64 * 1024 * 1024;
 
-/** Puts a letter into a mailbox that is not full; a mailbox that nobody empties goes by itself. */
+/**
+ * Puts a letter into a mailbox that is not full; a mailbox that nobody empties goes by itself. A store
+ * that does not tell how much memory a list takes bounds only its letters.
+ */
 const POST = `
 if redis.call('LLEN', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
+local bytes = redis.pcall('MEMORY', 'USAGE', KEYS[1], 'SAMPLES', 0)
+if type(bytes) == 'number' and bytes >= tonumber(ARGV[3]) then return 0 end
 redis.call('RPUSH', KEYS[1], ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return 1`;
 
 export class Mailbox {
@@ -65,17 +74,33 @@ export class Mailbox {
     }
   }
 
-  /** True when the letter is in the mailbox of `to`. Throws what the client throws. */
+  /**
+   * True when the letter is in the mailbox of `to`, false when that is full. Waits up to a second for a
+   * connection that is lost. Throws what the client throws.
+   */
   async post(to: string, sealed: string): Promise<boolean> {
-    const posted = await this.#writer.eval(
-      POST,
-      1,
-      this.#key(to),
-      sealed,
-      MAX_LETTERS,
-      LETTER_LIFETIME_MS,
-    );
-    return posted === 1;
+    try {
+      return await this.#put(to, sealed);
+    } catch (error) {
+      // Anything else may be there already, and is not to be there twice.
+      if (!wasNotSent(error)) throw error;
+      await this.#reconnected();
+      return this.#put(to, sealed);
+    }
+  }
+
+  async #put(to: string, sealed: string): Promise<boolean> {
+    const limits = [MAX_LETTERS, MAX_BYTES, LETTER_LIFETIME_MS];
+    return (await this.#writer.eval(POST, 1, this.#key(to), sealed, ...limits)) === 1;
+  }
+
+  /** Resolves when letters can be sent again, or when that takes too long. */
+  async #reconnected(): Promise<void> {
+    const ready = new AbortController();
+    const isReady = () => ready.abort();
+    this.#writer.once('ready', isReady);
+    await sleep(this.#options.clock, CONNECT_MS, ready.signal);
+    this.#writer.off('ready', isReady);
   }
 
   close(): void {
@@ -88,4 +113,9 @@ export class Mailbox {
     const { audience } = this.#options;
     return `mrtr:${encodeURIComponent(audience)}:{${encodeURIComponent(boot)}}:mail`;
   }
+}
+
+/** The client had no connection at that moment, and keeps nothing for the next one. */
+function wasNotSent(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('enableOfflineQueue');
 }

@@ -3,28 +3,32 @@
  * store that they share. Slower than HTTP, and with the same signs of life.
  */
 import type { EdgeRequest, Leg } from '../bridge/leg.ts';
-import { CLIENT_LEFT, type Relay, type Relayed, type RelayedRetry } from '../bridge/relay.ts';
+import { CLIENT_LEFT, type Relay, type Relayed } from '../bridge/relay.ts';
 import type { Clock } from '../clock.ts';
-import type { OpenAnswers } from '../open-answers.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import { randomId } from '../random-id.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { LetterLeg } from './letter-leg.ts';
 import { openLetter, sealLetter, type Letter, type LetterKind } from './letter.ts';
 import type { Mailbox } from './mailbox.ts';
-import { readRelayLine, readRelayRequest, writeRelayRequest } from './relay-message.ts';
-import { watchForSilence } from './signs-of-life.ts';
+import { readRelayLines, writeRelayRequest } from './relay-message.ts';
+import { ServedRetries, type ServedRetriesOptions } from './served-retries.ts';
+import {
+  ASKER_SILENCE_MS,
+  giveSigns,
+  OWNER_SILENCE_MS,
+  watchForSilence,
+  type SilenceWatch,
+} from './signs-of-life.ts';
 
-export interface RedisRelayOptions {
+export interface RedisRelayOptions extends ServedRetriesOptions {
   readonly ring: KeyRing<'relay'>;
-  readonly mailbox: Mailbox;
+  readonly mailbox: Pick<Mailbox, 'read' | 'post' | 'close'>;
   /** This process, as pointers name it. */
   readonly boot: string;
   /** The largest message, in bytes. */
   readonly maxBytes: number;
-  readonly openAnswers: OpenAnswers;
   readonly clock: Clock;
-  readonly retry: RelayedRetry;
 }
 
 /** A retry of ours that another replica is asked to serve. */
@@ -34,13 +38,19 @@ interface Asked {
   settle(relayed: Relayed): void;
 }
 
+/** `full`: it is not read; `lost`: the store is away, which says nothing of who reads it. */
+type Posted = 'taken' | 'full' | 'lost';
+
 export class RedisRelay {
   readonly #options: RedisRelayOptions;
   readonly #asked = new Map<string, Asked>();
-  readonly #serving = new Map<string, LetterLeg>();
+  readonly #retries: ServedRetries;
+  /** Whether those live whose retries are served, by the ids of their letters. */
+  readonly #askers = new Map<string, SilenceWatch>();
 
   constructor(options: RedisRelayOptions) {
     this.#options = options;
+    this.#retries = new ServedRetries(options);
     const { mailbox, ring, boot, maxBytes, clock } = options;
     void mailbox.read(async (sealed) => {
       const letter = await openLetter(ring, boot, sealed, { clock, maxBytes });
@@ -58,7 +68,7 @@ export class RedisRelay {
     for (const { settle } of this.#asked.values()) {
       settle({ type: 'silent', problem: 'this replica stops' });
     }
-    for (const leg of this.#serving.values()) leg.close();
+    this.#retries.close();
   }
 
   async #relay(
@@ -70,7 +80,7 @@ export class RedisRelay {
     const id = randomId();
     const text = writeRelayRequest({ route, request }).toString('utf8');
     if (leg.closed.aborted) return CLIENT_LEFT;
-    const relayed = this.#ask(id, leg);
+    const relayed = this.#ask(owner, id, leg);
     const posted = this.#post(owner.boot, 'retry', id, text);
     const onClosed = () => {
       this.#asked.get(id)?.settle(CLIENT_LEFT);
@@ -79,7 +89,7 @@ export class RedisRelay {
     };
     leg.closed.addEventListener('abort', onClosed);
     try {
-      if (!(await posted)) {
+      if ((await posted) !== 'taken') {
         const problem = 'the store took no letter for it';
         this.#asked.get(id)?.settle({ type: 'unreachable', problem });
       }
@@ -89,17 +99,19 @@ export class RedisRelay {
     }
   }
 
-  #ask(id: string, leg: Leg): Promise<Relayed> {
+  #ask(owner: PointerOwner, id: string, leg: Leg): Promise<Relayed> {
     const { clock } = this.#options;
     return new Promise((resolve) => {
-      const watch = watchForSilence(clock, () => {
+      const watch = watchForSilence(clock, OWNER_SILENCE_MS, () => {
         asked.settle({ type: 'silent', problem: 'no sign of life' });
       });
+      const stopSigns = giveSigns(clock, () => void this.#post(owner.boot, 'waiting', id, ''));
       const asked: Asked = {
         leg,
         seen: watch.seen,
         settle: (relayed) => {
           watch.stop();
+          stopSigns();
           this.#asked.delete(id);
           resolve(relayed);
         },
@@ -114,7 +126,10 @@ export class RedisRelay {
         void this.#serve(letter);
         return;
       case 'closed':
-        this.#serving.get(letter.id)?.close();
+        this.#retries.left(letter.id);
+        return;
+      case 'waiting':
+        this.#askers.get(letter.id)?.seen();
         return;
       case 'unknown':
         this.#asked
@@ -130,52 +145,39 @@ export class RedisRelay {
     const asked = this.#asked.get(id);
     if (asked === undefined) return;
     asked.seen();
-    if (text === '') return;
-    const line = readRelayLine(text);
-    if (line === null) {
+    const lines = readRelayLines(text);
+    if (lines === null) {
       asked.settle({ type: 'silent', problem: 'a line of its answer is not understood' });
-    } else if (line.type === 'answer') {
-      asked.settle({ type: 'answered', answer: line.answer });
-    } else {
-      asked.leg.notify(line.method, line.params);
+    }
+    for (const line of lines ?? []) {
+      if (line.type === 'answer') asked.settle({ type: 'answered', answer: line.answer });
+      else asked.leg.notify(line.method, line.params);
     }
   }
 
-  async #serve({ id, from, text }: Letter): Promise<void> {
-    const { retry, openAnswers, clock } = this.#options;
-    const message = readRelayRequest(Buffer.from(text, 'utf8'));
-    if (message === null) return void this.#post(from, 'unknown', id, '');
-    const answered = openAnswers.open();
-    const leg = new LetterLeg((line) => this.#post(from, 'line', id, line), clock);
-    this.#serving.set(id, leg);
-    try {
-      const served = await retry(message.route, message.request, leg);
-      if (served === null) {
-        leg.close();
-        await this.#post(from, 'unknown', id, '');
-        return;
-      }
-      leg.begin();
-      await leg.finish(await served.answer);
-    } catch {
-      // The other side notices the silence, and takes the next rung.
-      leg.close();
-    } finally {
-      this.#serving.delete(id);
-      answered();
-    }
+  async #serve(letter: Letter): Promise<void> {
+    const { id, from } = letter;
+    const leg = new LetterLeg(async (line) => {
+      const posted = await this.#post(from, 'line', id, line);
+      if (posted === 'full') throw new Error('nobody reads the mailbox');
+      // While letters are lost, none can come either.
+      if (posted === 'lost') asker.seen();
+    }, this.#options.clock);
+    const asker = watchForSilence(this.#options.clock, ASKER_SILENCE_MS, () => leg.close());
+    this.#askers.set(id, asker);
+    const isHere = await this.#retries.serve(letter, leg, () => {});
+    this.#askers.delete(id);
+    asker.stop();
+    if (!isHere) await this.#post(from, 'unknown', id, '');
   }
 
-  /** False when the letter could not be delivered, for whatever reason. */
-  async #post(to: string, kind: LetterKind, id: string, text: string): Promise<boolean> {
+  async #post(to: string, kind: LetterKind, id: string, text: string): Promise<Posted> {
     const { ring, mailbox, boot, clock } = this.#options;
     try {
-      return await mailbox.post(
-        to,
-        await sealLetter(ring, to, { kind, id, from: boot, text }, clock),
-      );
+      const sealed = await sealLetter(ring, to, { kind, id, from: boot, text }, clock);
+      return (await mailbox.post(to, sealed)) ? 'taken' : 'full';
     } catch {
-      return false;
+      return 'lost';
     }
   }
 }

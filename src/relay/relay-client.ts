@@ -11,9 +11,9 @@ import { randomId } from '../random-id.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { openLetter, sealedBytes, sealLetter } from './letter.ts';
-import { readRelayLine, writeRelayRequest, type RelayLine } from './relay-message.ts';
+import { readRelayLines, writeRelayRequest, type RelayLine } from './relay-message.ts';
 import { RELAY_PATH } from './relay-server.ts';
-import { watchForSilence } from './signs-of-life.ts';
+import { OWNER_SILENCE_MS, watchForSilence } from './signs-of-life.ts';
 
 export interface RelayClientOptions {
   readonly ring: KeyRing<'relay'>;
@@ -99,12 +99,15 @@ export class RelayClient implements Relay {
 
   async #follow(body: Readable, id: string, leg: Leg): Promise<Relayed> {
     const { maxAnswerBytes, clock } = this.#options;
-    const watch = watchForSilence(clock, () => body.destroy(new Error('no sign of life')));
+    const watch = watchForSilence(clock, OWNER_SILENCE_MS, () => {
+      body.destroy(new Error('no sign of life'));
+    });
     try {
       for await (const sealed of lines(body, sealedBytes(maxAnswerBytes), watch.seen)) {
-        const line = await this.#open(sealed, id);
-        if (line.type === 'answer') return { type: 'answered', answer: line.answer };
-        leg.notify(line.method, line.params);
+        for (const line of await this.#open(sealed, id)) {
+          if (line.type === 'answer') return { type: 'answered', answer: line.answer };
+          leg.notify(line.method, line.params);
+        }
       }
       return { type: 'silent', problem: 'its answer ended early' };
     } catch (error) {
@@ -115,12 +118,12 @@ export class RelayClient implements Relay {
     }
   }
 
-  async #open(sealed: string, id: string): Promise<RelayLine> {
+  async #open(sealed: string, id: string): Promise<readonly RelayLine[]> {
     const { ring, boot, clock, maxAnswerBytes: maxBytes } = this.#options;
     const letter = await openLetter(ring, boot, sealed, { clock, maxBytes });
-    const line = letter?.kind === 'line' && letter.id === id ? readRelayLine(letter.text) : null;
-    if (line === null) throw new Error('a line of its answer is not understood');
-    return line;
+    const read = letter?.kind === 'line' && letter.id === id ? readRelayLines(letter.text) : null;
+    if (read === null) throw new Error('a line of its answer is not understood');
+    return read;
   }
 }
 

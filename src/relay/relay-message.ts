@@ -1,6 +1,6 @@
 /**
  * What replicas say to each other: a client's retry as the edge read it, and back, line by line, what
- * the client is to be told. An empty line is a sign of life.
+ * the client is to be told.
  */
 import { z } from 'zod';
 import { callAnswer } from '../bridge/answer-schema.ts';
@@ -70,9 +70,15 @@ export function writeRelayLine(line: RelayLine): string {
   return `${JSON.stringify(line)}\n`;
 }
 
-/** The line, or `null` when it is none. */
-export function readRelayLine(text: string): RelayLine | null {
-  return read(relayLine, text);
+/** The lines, which end with a line feed each, or `null` when one is none. */
+export function readRelayLines(text: string): RelayLine[] | null {
+  const lines: RelayLine[] = [];
+  for (const written of text.split('\n').slice(0, -1)) {
+    const line = read(relayLine, written);
+    if (line === null) return null;
+    lines.push(line);
+  }
+  return lines;
 }
 
 function read<Message>(schema: z.ZodType<Message>, text: string): Message | null {

@@ -2,23 +2,23 @@
  * The owner's side of a relay: takes the retries that landed on other replicas. It believes nothing of
  * what another replica has checked; the bridge opens the pointer again.
  */
+import type { ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
-import type { RelayedRetry } from '../bridge/relay.ts';
 import type { Clock } from '../clock.ts';
-import type { OpenAnswers } from '../open-answers.ts';
+import { cutWhenStalled } from '../edge/client-timeouts.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import { LetterLeg } from './letter-leg.ts';
 import { openLetter, sealedBytes, sealLetter } from './letter.ts';
-import { readRelayRequest } from './relay-message.ts';
+import { ServedRetries, type ServedRetriesOptions } from './served-retries.ts';
 
-export interface RelayServerOptions {
+export interface RelayServerOptions extends ServedRetriesOptions {
   readonly ring: KeyRing<'relay'>;
   /** This process, as pointers name it. */
   readonly boot: string;
   readonly maxBodyBytes: number;
-  readonly openAnswers: OpenAnswers;
+  /** How long bytes may wait for a replica that takes none of them, in ms. */
+  readonly writeStallMs: number;
   readonly clock: Clock;
-  readonly retry: RelayedRetry;
 }
 
 export const RELAY_PATH = '/relay';
@@ -27,9 +27,8 @@ const TAKEOVER_MS = 1_000;
 
 /** The relay's application, for a listener that only replicas can reach. */
 export function createRelayServer(options: RelayServerOptions): FastifyInstance {
-  const { ring, boot, clock, retry } = options;
-  /** By the ids of their letters. */
-  const serving = new Map<string, LetterLeg>();
+  const { ring, boot, clock } = options;
+  const retries = new ServedRetries(options);
   const app = fastify({
     logger: false,
     bodyLimit: sealedBytes(options.maxBodyBytes),
@@ -43,43 +42,39 @@ export function createRelayServer(options: RelayServerOptions): FastifyInstance 
     const sealed = body instanceof Buffer ? body.toString('latin1') : '';
     const letter = await openLetter(ring, boot, sealed, { clock, maxBytes: options.maxBodyBytes });
     if (letter?.kind === 'closed') {
-      serving.get(letter.id)?.close();
+      retries.left(letter.id);
       return reply.code(204).send();
     }
     // Also what a replica gets that takes us for the process that had this address before.
     if (letter?.kind !== 'retry') return reply.code(421).send();
-    const message = readRelayRequest(Buffer.from(letter.text, 'utf8'));
-    if (message === null) return reply.code(400).send();
     const { raw } = reply;
-    const write = async (text: string) => {
-      const line = { kind: 'line', id: letter.id, from: boot, text } as const;
-      // A sign of life says nothing, and can be forged for as long as a call may take at most.
-      const written = text === '' ? '' : await sealLetter(ring, letter.from, line, clock);
-      return !raw.destroyed && raw.write(`${written}\n`);
-    };
     if (raw.destroyed) return reply.hijack();
-    const leg = new LetterLeg(write, clock);
-    serving.set(letter.id, leg);
-    raw.once('close', () => {
-      serving.delete(letter.id);
-      // Perhaps we were taken for dead: then the call is about to be claimed elsewhere, and not over.
-      leg.close(TAKEOVER_MS);
+    const { id, from } = letter;
+    const leg = new LetterLeg(async (text) => {
+      const line = { kind: 'line', id, from: boot, text } as const;
+      // A sign of life says nothing, and can be forged for as long as a call may take at most.
+      await write(raw, text === '' ? '' : await sealLetter(ring, from, line, clock));
+    }, clock);
+    // Perhaps we were taken for dead: then the call is about to be claimed elsewhere, and not over.
+    raw.once('close', () => leg.close(TAKEOVER_MS));
+    // Also when we are at fault: the other side notices that it ended early, and takes the next rung.
+    leg.closed.addEventListener('abort', () => raw.destroy());
+    cutWhenStalled(raw, options.writeStallMs);
+    const isHere = await retries.serve(letter, leg, () => {
+      reply.hijack();
+      raw.writeHead(200, { 'content-type': 'application/jose' });
     });
-    const served = await retry(message.route, message.request, leg);
-    if (served === null) return reply.code(404).send();
-    reply.hijack();
-    options.openAnswers.add(raw);
-    raw.writeHead(200, { 'content-type': 'application/jose' });
-    leg.begin();
-    try {
-      await leg.finish(await served.answer);
-      raw.end();
-    } catch {
-      // The other side notices that it ended early, and takes the next rung.
-      leg.close();
-      raw.destroy();
-    }
-    return reply;
+    if (!isHere) return reply.code(404).send();
+    if (!raw.destroyed) raw.end();
+    return reply.hijack();
   });
   return app;
+}
+
+/** Resolves when the line has left this process, or never will. */
+function write(response: ServerResponse, line: string): Promise<void> {
+  return new Promise((resolve) => {
+    if (response.destroyed) resolve();
+    else response.write(`${line}\n`, () => resolve());
+  });
 }

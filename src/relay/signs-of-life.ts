@@ -1,9 +1,14 @@
-/** How the replica that serves a relayed retry shows that it is there, and how the other one notices. */
+/** How the two replicas of a relayed retry show each other that they are there, and how they notice. */
 import type { Clock } from '../clock.ts';
 
 export const SIGN_OF_LIFE_MS = 500;
-/** Four missed signs of life. */
-const SILENCE_MS = 2_000;
+/** Four missed signs of life: the owner is given up, and the next rung serves. */
+export const OWNER_SILENCE_MS = 2_000;
+/**
+ * The one that asked is given up, and its client with it. Longer, since that cancels the call, and longer
+ * than a mailbox may hang unread.
+ */
+export const ASKER_SILENCE_MS = 6_000;
 
 export interface SilenceWatch {
   /** Something was heard. */
@@ -11,14 +16,24 @@ export interface SilenceWatch {
   stop(): void;
 }
 
-/** Watches from now on; `silent` is called when nothing has been heard for too long. */
-export function watchForSilence(clock: Clock, silent: () => void): SilenceWatch {
-  let timer = clock.setTimer(SILENCE_MS, silent);
+/** Watches from now on; `silent` is called when nothing has been heard for so many ms. */
+export function watchForSilence(clock: Clock, afterMs: number, silent: () => void): SilenceWatch {
+  let timer = clock.setTimer(afterMs, silent);
   return {
     seen: () => {
       timer.cancel();
-      timer = clock.setTimer(SILENCE_MS, silent);
+      timer = clock.setTimer(afterMs, silent);
     },
     stop: () => timer.cancel(),
   };
+}
+
+/** Gives a sign of life again and again until the function that it gives back is called. */
+export function giveSigns(clock: Clock, sign: () => void): () => void {
+  const give = () => {
+    sign();
+    timer = clock.setTimer(SIGN_OF_LIFE_MS, give);
+  };
+  let timer = clock.setTimer(SIGN_OF_LIFE_MS, give);
+  return () => timer.cancel();
 }

@@ -15,6 +15,7 @@ import { RelayClient } from '../relay/relay-client.ts';
 import { Mailbox } from '../relay/mailbox.ts';
 import { RedisRelay } from '../relay/redis-relay.ts';
 import { createRelayServer, type RelayServerOptions } from '../relay/relay-server.ts';
+import { ASKER_SILENCE_MS } from '../relay/signs-of-life.ts';
 import { createKeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { StartFailure } from '../start-failure.ts';
@@ -87,7 +88,8 @@ async function relayWay(
   const ring = await createKeyRing(keys, 'relay');
   const maxBodyBytes = limits.maxBodyBytes + RELAY_OVERHEAD_BYTES;
   if (relay.via === 'http') {
-    return httpWay(relay, { ring, boot, maxBodyBytes, retry }, surroundings);
+    const writeStallMs = ASKER_SILENCE_MS;
+    return httpWay(relay, { ring, boot, maxBodyBytes, writeStallMs, retry }, surroundings);
   }
   if (redis === null) return NO_WAY;
   const { openAnswers, clock } = surroundings;

@@ -1,0 +1,82 @@
+/** A mailbox in a real store: how much it holds, and what becomes of letters while the store is away. */
+import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/clock.ts';
+import { Mailbox } from '../../src/relay/mailbox.ts';
+import { redisServer, stopAfterTest } from '../fixtures/fault-ground.ts';
+import { ManualClock } from '../fixtures/manual-clock.ts';
+import { redisAvailable } from '../fixtures/redis.ts';
+
+const MIB = 1024 * 1024;
+
+function mailbox(url: URL, boot: string, clock = systemClock): Mailbox {
+  const redis = { mode: 'single', url, connectTimeoutMs: 1_000, commandTimeoutMs: 10_000 } as const;
+  const made = new Mailbox({ redis, audience: 'test', boot, clock, random: Math.random });
+  stopAfterTest(async () => made.close());
+  return made;
+}
+
+/** Posts letters until one finds no room; resolves with how many found some. */
+async function fill(from: Mailbox, letter: string): Promise<number> {
+  let posted = 0;
+  while (await from.post('reader', letter)) posted += 1;
+  return posted;
+}
+
+describe.skipIf(!redisAvailable)('a mailbox', () => {
+  test('that nobody reads holds 64 MiB', async () => {
+    const { url } = await redisServer();
+    const letters = await fill(mailbox(url, 'writer'), 'x'.repeat(4 * MIB));
+    expect(letters, 'with what they take beside their length').toBeLessThanOrEqual(16);
+    expect(letters).toBeGreaterThan(8);
+  });
+
+  test('that nobody reads holds ten thousand letters', async () => {
+    const { url } = await redisServer();
+    expect(await fill(mailbox(url, 'writer'), 'x')).toBe(10_000);
+  });
+
+  test('has room for the longest letter, and again when it was read', async () => {
+    const { url } = await redisServer();
+    const writer = mailbox(url, 'writer');
+    const longest = 'x'.repeat(70 * MIB);
+    expect(await writer.post('reader', longest)).toBe(true);
+    expect(await writer.post('reader', 'x')).toBe(false);
+    const read = Promise.withResolvers<string>();
+    void mailbox(url, 'reader').read(async (letter) => read.resolve(letter));
+    expect((await read.promise).length).toBe(longest.length);
+    expect(await writer.post('reader', 'x')).toBe(true);
+  });
+
+  test('takes a letter that came while the connection was lost, when that is back', async () => {
+    const redis = await redisServer();
+    const writer = mailbox(redis.url, 'writer', new ManualClock());
+    const first = writer.post('reader', 'before there is a connection');
+    expect(await first).toBe(true);
+    await redis.kill();
+    const posted = settled(writer);
+    await redis.restart();
+    expect(await posted).toBe(true);
+  });
+
+  test('lets a letter wait for the connection for a second, and no longer', async () => {
+    const redis = await redisServer();
+    const clock = new ManualClock();
+    const writer = mailbox(redis.url, 'writer', clock);
+    expect(await writer.post('reader', 'first')).toBe(true);
+    await redis.kill();
+    const refused = expect(settled(writer)).rejects.toThrow('enableOfflineQueue');
+    await expect.poll(() => clock.pending).toBe(1);
+    clock.advance(1_000);
+    await refused;
+  });
+});
+
+/** Posts a letter that is not under way while the connection breaks: that one is not sent again. */
+async function settled(writer: Mailbox): Promise<boolean> {
+  try {
+    return await writer.post('reader', 'letter');
+  } catch (error) {
+    if (error instanceof Error && error.message.includes('enableOfflineQueue')) throw error;
+    return settled(writer);
+  }
+}
