@@ -25,15 +25,6 @@ export class MemoryLot<Call> {
     this.#limits = limits;
   }
 
-  /** Calls known here, parked or not, including those kept for redelivery. */
-  get size(): number {
-    return this.#places.size;
-  }
-
-  get parked(): number {
-    return this.#parked;
-  }
-
   put(id: CallId, call: Call, principalKey: string): void {
     this.#places.set(id, { call, principalKey, parked: false });
   }

@@ -39,11 +39,6 @@ export function readProfile(capabilities: JsonObject): ClientProfile {
   };
 }
 
-/** True when a server may ask this client for anything at all. */
-export function isInteractive(profile: ClientProfile): boolean {
-  return profile.elicitationForm || profile.elicitationUrl || profile.sampling || profile.roots;
-}
-
 /** A canonical text of the profile, for keys of pools and caches. */
 export function profileKey(profile: ClientProfile): string {
   return [

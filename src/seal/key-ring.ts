@@ -27,8 +27,7 @@ export interface KeyRing<Purpose extends KeyPurpose> {
   readonly purpose: Purpose;
   /** The key that seals. */
   readonly sealing: RingKey;
-  /** All keys that open, in the order of the configuration. */
-  readonly kids: readonly string[];
+  /** The key of that name, of all that open. */
   find(kid: string): RingKey | undefined;
 }
 
@@ -63,7 +62,7 @@ export async function createKeyRing<Purpose extends KeyPurpose>(
     );
   }
   const byKid = new Map([sealing, ...others].map((key) => [key.kid, key]));
-  return { purpose, sealing, kids: [...byKid.keys()], find: (kid) => byKid.get(kid) };
+  return { purpose, sealing, find: (kid) => byKid.get(kid) };
 }
 
 /** Names a key by its place: an id that is not well-formed may be a secret in the wrong field. */

@@ -14,10 +14,6 @@ export class ListenerQuota {
     this.#limits = limits;
   }
 
-  get taken(): number {
-    return this.#taken;
-  }
-
   /** Takes a place and returns what gives it back, once; `null` when there is none left. */
   take(principalKey: string): (() => void) | null {
     const own = this.#perPrincipal.get(principalKey) ?? 0;

@@ -11,7 +11,7 @@ import {
   type SchemaNode,
 } from '../../../src/config/json-schema.ts';
 import { loadConfig } from '../../../src/config/load.ts';
-import { configurationReference } from '../../../src/config/reference.ts';
+import { configurationReference } from './reference.ts';
 
 const root = new URL('../../../', import.meta.url);
 const path = (name: string) => new URL(name, root).pathname;

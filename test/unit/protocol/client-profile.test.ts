@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   EMPTY_PROFILE,
-  isInteractive,
   legacyCapabilities,
   profileKey,
   readProfile,
@@ -107,11 +106,4 @@ test('two profiles have one key only when they are the same', () => {
     }),
     { numRuns: 300 },
   );
-});
-
-test('a client may be asked when it declared any of the four kinds', () => {
-  expect(isInteractive(EMPTY_PROFILE)).toBe(false);
-  for (const kind of ['elicitationForm', 'elicitationUrl', 'sampling', 'roots']) {
-    expect(isInteractive({ ...EMPTY_PROFILE, [kind]: true })).toBe(true);
-  }
 });

@@ -9,7 +9,6 @@ test('one principal takes no more than its share, and all together no more than 
   expect(quota.take('ada')).toBeNull();
   expect(quota.take('bob')).not.toBeNull();
   expect(quota.take('eve')).toBeNull();
-  expect(quota.taken).toBe(3);
 });
 
 test('a place that is given back is there again, once', () => {
@@ -18,7 +17,6 @@ test('a place that is given back is there again, once', () => {
   quota.take('bob');
   giveBack?.();
   giveBack?.();
-  expect(quota.taken).toBe(1);
   expect(quota.take('ada')).not.toBeNull();
   expect(quota.take('eve')).toBeNull();
 });
