@@ -1,6 +1,6 @@
 /**
- * The modern side over HTTP: one handler for each route's POST. It reads the request through the
- * validation ladder, hands calls to the bridge, and everything legacy to the pass-through.
+ * The modern side over HTTP: one handler for each route's POST. It checks the request
+ * and hands calls to the bridge, and everything legacy to the pass-through.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../clock.ts';
@@ -12,7 +12,7 @@ import { ErrorCode } from '../protocol/json-rpc.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { ListenLeg } from '../subscriptions/subscriptions.ts';
 import { AnswerWriter, sendJson, type Answered } from './answer.ts';
-import { readModernRequest, type LadderPolicy, type ModernRequest } from './ladder.ts';
+import { readModernRequest, type RequestPolicy, type ModernRequest } from './modern-request.ts';
 import { methodGate, serviceOf } from './methods.ts';
 import { rejectionBody, type Rejection } from './rejection.ts';
 
@@ -44,7 +44,7 @@ export interface EdgeRoute {
 }
 
 export interface EdgeOptions {
-  readonly policy: LadderPolicy;
+  readonly policy: RequestPolicy;
   readonly commitAfterMs: number;
   readonly keepAliveMs: number;
   readonly maxBufferedBytes: number;

@@ -29,7 +29,7 @@ describe('a request that names its version in its own _meta is modern', () => {
     ['tools/call', null, null],
     ['initialize', MODERN, null],
   ])(
-    '%s with the claim %j and the header %j: the ladder judges the rest',
+    '%s with the claim %j and the header %j: the checks judge the rest',
     (method, version, header) => {
       const body = claiming(method, version);
       expect(eraOf(body, header, only)).toEqual({ type: 'modern', message: body });

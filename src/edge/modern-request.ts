@@ -30,7 +30,7 @@ import { paramsProblem } from './params-shape.ts';
 import type { Rejection } from './rejection.ts';
 import { readRequestMeta, type RequestMeta } from './request-meta.ts';
 
-export interface LadderPolicy extends OriginPolicy, EraPolicy {
+export interface RequestPolicy extends OriginPolicy, EraPolicy {
   readonly maxJsonDepth: number;
 }
 
@@ -67,7 +67,7 @@ type Headers = Pick<IncomingMessage, 'headers' | 'rawHeaders'>;
 export function readModernRequest(
   http: Headers,
   bytes: Uint8Array,
-  policy: LadderPolicy,
+  policy: RequestPolicy,
 ): ReadRequest {
   let id: ClientRequestId | null = null;
   try {
@@ -92,7 +92,7 @@ export function readModernRequest(
   }
 }
 
-function checkHttp({ headers }: Headers, policy: LadderPolicy): ModernRequest['accepts'] {
+function checkHttp({ headers }: Headers, policy: RequestPolicy): ModernRequest['accepts'] {
   if (!isAllowedOrigin(headers.origin, policy)) {
     throw new Refused(403, ErrorCode.invalidRequest, 'This origin may not call');
   }
@@ -134,7 +134,7 @@ function readMessage(
   id: ClientRequestId | null,
   version: string | null,
   accepts: ModernRequest['accepts'],
-  policy: LadderPolicy,
+  policy: RequestPolicy,
 ): ReadRequest {
   const { jsonrpc, method, params = {} } = message;
   if (jsonrpc !== '2.0') throw invalidRequest('"jsonrpc" must be "2.0"');
@@ -165,7 +165,7 @@ function readMessage(
 function readEnvelope(
   params: JsonObject,
   version: string | null,
-  policy: LadderPolicy,
+  policy: RequestPolicy,
 ): RequestMeta {
   const envelope = objectMember(params, '_meta') ?? {};
   const claim = envelope[Meta.protocolVersion];

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   readModernRequest,
-  type LadderPolicy,
+  type RequestPolicy,
   type ReadRequest,
-} from '../../../src/edge/ladder.ts';
+} from '../../../src/edge/modern-request.ts';
 import { rejectionBody } from '../../../src/edge/rejection.ts';
 import type { JsonObject, JsonValue } from '../../../src/protocol/json.ts';
 import { arbitraryJson, arbitraryJsonObject, objectsOf } from '../../fixtures/arbitrary-json.ts';
@@ -16,7 +16,7 @@ const INFO = 'io.modelcontextprotocol/clientInfo';
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 const MODERN = '2026-07-28';
 
-const policy: LadderPolicy = {
+const policy: RequestPolicy = {
   allowedOrigins: ['https://app.example'],
   allowedHosts: [],
   allowLoopback: false,
@@ -43,7 +43,7 @@ interface Change {
   /** A header that stands there once more. */
   readonly again?: readonly [string, string];
   readonly body?: string;
-  readonly policy?: Partial<LadderPolicy>;
+  readonly policy?: Partial<RequestPolicy>;
 }
 
 /** A call that passes, but for what is changed. */
