@@ -1,5 +1,4 @@
 /** How long a client may take to send a request and to take its answer. */
-import type { ServerResponse } from 'node:http';
 
 export interface ClientTimeouts {
   /** From the first byte of a request to the end of its head, in ms. */
@@ -22,15 +21,3 @@ export const CLIENT_TIMEOUTS: ClientTimeouts = {
   idleMs: 65_000,
   writeStallMs: 60_000,
 };
-
-/**
- * Cuts the connection when bytes of this response wait and the client takes none of them for so long.
- * A stream on which nothing is to be sent may stay silent.
- * @param afterMs how long nothing may move, in ms
- */
-export function cutWhenStalled(response: ServerResponse, afterMs: number): void {
-  // Progress of a write counts as activity of the socket, so this comes only when there was none.
-  response.setTimeout(afterMs, () => {
-    if (response.writableLength > 0) response.destroy();
-  });
-}

@@ -5,7 +5,7 @@
 import type { ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
 import type { Clock } from '../clock.ts';
-import { cutWhenStalled } from '../edge/client-timeouts.ts';
+import { cutWhenStalled } from '../cut-when-stalled.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import { LetterLeg } from './letter-leg.ts';
 import { openLetter, sealedBytes, sealLetter } from './letter.ts';
