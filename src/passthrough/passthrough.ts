@@ -66,8 +66,6 @@ export interface PassThrough {
    * is. Resolves when the answer has begun or the client has gone; never rejects.
    */
   forward(request: FastifyRequest, reply: FastifyReply): Promise<void>;
-  /** Ends everything that is being passed on. */
-  close(): Promise<void>;
 }
 
 type LibraryRequest = Extract<
@@ -123,7 +121,7 @@ export async function registerPassThrough(
     });
   }
   scope.addHook('onClose', () => agent.close());
-  return { forward: endpoint, close: () => agent.close() };
+  return { forward: endpoint };
 }
 
 /** Where a request goes upstream, and with which headers. */

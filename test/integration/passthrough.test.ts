@@ -8,7 +8,13 @@ import {
   type OutgoingHttpHeaders,
   type ServerResponse,
 } from 'node:http';
-import { connect, createServer as createTcpServer, type AddressInfo, type Server } from 'node:net';
+import {
+  connect,
+  createServer as createTcpServer,
+  type AddressInfo,
+  type Server,
+  type Socket,
+} from 'node:net';
 import { gzipSync } from 'node:zlib';
 import fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, describe, expect, test, vi } from 'vitest';
@@ -114,7 +120,7 @@ async function gatewayTo(upstream: string, setup: GatewaySetup = {}) {
   });
   await app.listen({ host: '127.0.0.1', port: 0 });
   closers.push(() => app.close());
-  return { port: portOf(app.server), failures, passThrough };
+  return { app, port: portOf(app.server), failures };
 }
 
 interface Sent {
@@ -681,17 +687,31 @@ describe('event streams', () => {
     expect(answer.complete).toBe(false);
   });
 
-  test('closing the pass-through ends them', async () => {
+  test('closing the application ends them', async () => {
     const upstream = await streamingUpstream();
-    const { port, passThrough } = await gatewayTo(upstream.url);
+    const { app, port } = await gatewayTo(upstream.url);
     const opened = upstream.next();
     const answer = await open(port);
     const stream = await opened;
     const [client, server] = [once(answer, 'error'), once(stream, 'close')];
     answer.resume();
-    await passThrough.close();
+    await app.close();
     await Promise.all([client, server]);
     expect(answer.complete).toBe(false);
+  });
+
+  test('closing the application closes the connections that are kept for others, too', async () => {
+    const { url, server } = await upstreamOf((response) => response.end('answered'));
+    server.keepAliveTimeout = 600_000;
+    const { app, port } = await gatewayTo(url);
+    const connected = once(server, 'connection') as Promise<[Socket]>;
+    const answer = await open(port);
+    await answer.toArray();
+    const [connection] = await connected;
+    expect(connection.closed).toBe(false);
+    const closed = once(connection, 'close');
+    await app.close();
+    await closed;
   });
 });
 
