@@ -22,8 +22,8 @@ export interface EdgeRoute {
   readonly path: string;
   /** Whether the server behind it is modern itself: then nothing is translated. Never rejects. */
   readonly isModern: (caller: Caller) => Promise<boolean>;
-  /** Throws when the caller cannot be told, with a `code` that says why. */
-  readonly identify: (request: FastifyRequest) => Caller;
+  /** `null` when nobody says who calls, and somebody must. */
+  readonly identify: (request: FastifyRequest) => Caller | null;
   readonly capabilities: (request: EdgeRequest) => JsonObject | null;
   /** What the headers say against the tool's arguments, or `null`; never rejects. */
   readonly parameterHeaders: (
@@ -62,7 +62,8 @@ export function serveRoute(app: FastifyInstance, route: EdgeRoute, options: Edge
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   app.post(route.path, async (request, reply) => {
-    const caller = callerOf(request, route);
+    // Found out before the body is looked at, so that strangers learn nothing.
+    const caller = route.identify(request);
     if (caller === null) return refuseUnknown(reply);
     if (await route.isModern(caller)) return route.passThrough(request, reply);
     const bytes = request.body instanceof Buffer ? request.body : Buffer.alloc(0);
@@ -83,15 +84,6 @@ export function serveRoute(app: FastifyInstance, route: EdgeRoute, options: Edge
         return serve(reply, read.request, caller, route, options);
     }
   });
-}
-
-/** Who calls is found out before the body is looked at, so that strangers learn nothing. */
-function callerOf(request: FastifyRequest, route: EdgeRoute): Caller | null {
-  try {
-    return route.identify(request);
-  } catch {
-    return null;
-  }
 }
 
 function refuseUnknown(reply: FastifyReply): void {

@@ -17,29 +17,21 @@ export interface CallerOptions {
   readonly authorization: 'forward' | 'strip';
 }
 
-/** The principal that a configured source must name, and did not. */
-export class UnknownPrincipal extends Error {
-  readonly code = 'unknown_principal';
-
-  constructor(header: string) {
-    super(`the request has no ${header} header`);
-    this.name = 'UnknownPrincipal';
-  }
-}
-
 const ANONYMOUS = 'anonymous';
 const FORWARDED = ['traceparent', 'tracestate'];
 
 /**
- * The caller of a request.
+ * The caller of a request; `null` when a configured source names nobody.
  * Without an identity source, whoever holds the same credentials is the same principal, and callers
  * without any are anonymous.
- * @throws UnknownPrincipal when the configured header is missing
  */
-export function callerOf(headers: IncomingHttpHeaders, options: CallerOptions): Caller {
+export function callerOf(headers: IncomingHttpHeaders, options: CallerOptions): Caller | null {
+  if (!isKnownCaller(headers, options.identity)) return null;
   const authorization = headers.authorization;
   const credentialsKey = authorization === undefined ? '' : digest(authorization);
-  const principal = principalOf(headers, options.identity, credentialsKey);
+  const bearer = credentialsKey === '' ? null : `bearer:${credentialsKey}`;
+  const name = nameOf(headers, options.identity);
+  const principal = name === null ? bearer : `header:${name}`;
   return {
     principal,
     principalKey: principal ?? ANONYMOUS,
@@ -50,23 +42,14 @@ export function callerOf(headers: IncomingHttpHeaders, options: CallerOptions): 
 
 /** False when a configured source names nobody. */
 export function isKnownCaller(headers: IncomingHttpHeaders, identity: IdentitySource): boolean {
-  try {
-    principalOf(headers, identity, '');
-    return true;
-  } catch {
-    return false;
-  }
+  return identity.source === 'none' || nameOf(headers, identity) !== null;
 }
 
-function principalOf(
-  headers: IncomingHttpHeaders,
-  identity: IdentitySource,
-  credentialsKey: string,
-): string | null {
-  if (identity.source === 'none') return credentialsKey === '' ? null : `bearer:${credentialsKey}`;
+/** What the source says, if there is one. */
+function nameOf(headers: IncomingHttpHeaders, identity: IdentitySource): string | null {
+  if (identity.source === 'none') return null;
   const value = headers[identity.header.toLowerCase()];
-  if (typeof value !== 'string' || value === '') throw new UnknownPrincipal(identity.header);
-  return `header:${value}`;
+  return typeof value === 'string' && value !== '' ? value : null;
 }
 
 function forwardedHeaders(

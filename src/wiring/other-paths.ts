@@ -57,6 +57,7 @@ async function greetedFor(
   if (upstream.greetedKind !== null || upstream.knownKind === 'streamable-http') return;
   if (Object.keys(ours).length === 0) return;
   const caller = callerOf(headers, { identity, authorization });
+  if (caller === null) return;
   const greeted = upstream.greet(caller.headers).catch(() => null);
   await Promise.race([greeted, sleep(clock, GREETING_WAIT_MS)]);
 }
