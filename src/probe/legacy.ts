@@ -1,5 +1,5 @@
 /** What a legacy server can do, found out in one session that is ended at the end. */
-import type { ClientProfile } from '../protocol/client-profile.ts';
+import { EMPTY_PROFILE, type ClientProfile } from '../protocol/client-profile.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import { Session, type SessionOptions } from '../upstream/session.ts';
 import { HttpSseTransport } from '../upstream/http-sse.ts';
@@ -21,11 +21,11 @@ import type { WatchedHttp } from './watched-http.ts';
 
 /** Some servers offer more to a client that can be asked; whatever they ask of a probe is refused. */
 const ABLE_TO_BE_ASKED: ClientProfile = {
+  ...EMPTY_PROFILE,
   elicitationForm: true,
   elicitationUrl: true,
   sampling: true,
   samplingTools: true,
-  samplingContext: false,
   roots: true,
 };
 

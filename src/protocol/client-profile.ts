@@ -2,6 +2,7 @@
  * What a client declared that a server may ask it for. Modern requests declare it each time
  * (basic/index, "Per-request protocol fields"); legacy servers want it once, at `initialize`.
  */
+import { extensionsOf } from './extensions.ts';
 import { isJsonObject, objectMember, type JsonObject } from './json.ts';
 import type { LegacyRevision } from './revisions.ts';
 
@@ -12,6 +13,8 @@ export interface ClientProfile {
   readonly samplingTools: boolean;
   readonly samplingContext: boolean;
   readonly roots: boolean;
+  /** The settings of extensions, by their identifiers. */
+  readonly extensions: Readonly<Record<string, JsonObject>>;
 }
 
 export const EMPTY_PROFILE: ClientProfile = {
@@ -21,6 +24,7 @@ export const EMPTY_PROFILE: ClientProfile = {
   samplingTools: false,
   samplingContext: false,
   roots: false,
+  extensions: {},
 };
 
 /** Reads the declared capabilities; `elicitation: {}` means form mode only (elicitation, "Capabilities"). */
@@ -36,6 +40,7 @@ export function readProfile(capabilities: JsonObject): ClientProfile {
     samplingTools: sampling !== undefined && isJsonObject(sampling['tools']),
     samplingContext: sampling !== undefined && isJsonObject(sampling['context']),
     roots: objectMember(capabilities, 'roots') !== undefined,
+    extensions: extensionsOf(capabilities),
   };
 }
 
@@ -48,6 +53,7 @@ export function profileKey(profile: ClientProfile): string {
     profile.samplingTools && 'sampling.tools',
     profile.samplingContext && 'sampling.context',
     profile.roots && 'roots',
+    ...Object.entries(profile.extensions).map((extension) => JSON.stringify(extension)),
   ]
     .filter((name) => name !== false)
     .join('+');
@@ -79,5 +85,8 @@ export function legacyCapabilities(
     capabilities['sampling'] = sampling;
   }
   if (profile.roots) capabilities['roots'] = {};
+  if (Object.keys(profile.extensions).length > 0) {
+    capabilities['extensions'] = { ...profile.extensions };
+  }
   return capabilities;
 }

@@ -3,6 +3,7 @@
  * really give is advertised.
  */
 import { metaMember } from './edge-result.ts';
+import { extensionsOf } from './extensions.ts';
 import { objectMember, type JsonObject } from './json.ts';
 
 export interface DiscoverContext {
@@ -37,6 +38,7 @@ export function discoverResult(initialized: JsonObject, context: DiscoverContext
 /**
  * The capabilities of a legacy server in modern terms. `tasks` became an extension that this gateway
  * does not serve, and unknown or experimental traffic could not be honoured: neither is advertised.
+ * Extensions are, when they work through a translation.
  */
 export function modernCapabilities(
   capabilities: JsonObject,
@@ -55,5 +57,7 @@ export function modernCapabilities(
   for (const name of ['logging', 'completions']) {
     if (objectMember(capabilities, name) !== undefined) modern[name] = {};
   }
+  const extensions = extensionsOf(capabilities);
+  if (Object.keys(extensions).length > 0) modern['extensions'] = { ...extensions };
   return modern;
 }

@@ -34,6 +34,7 @@ const relayRequest = z.strictObject({
       samplingTools: z.boolean(),
       samplingContext: z.boolean(),
       roots: z.boolean(),
+      extensions: z.record(z.string(), jsonObject),
     }),
     clientInfo: jsonObject.nullable(),
     logLevel: z.string().nullable(),

@@ -22,6 +22,7 @@ const REQUEST: EdgeRequest = {
     samplingTools: false,
     samplingContext: false,
     roots: false,
+    extensions: {},
   },
   clientInfo: null,
   logLevel: null,

@@ -13,6 +13,7 @@ const ALL: ClientProfile = {
   samplingTools: true,
   samplingContext: true,
   roots: true,
+  extensions: {},
 };
 const OPTIONS = { names: [], fromStringIds: false, revealsSession: () => false };
 const FORM = {

@@ -11,6 +11,8 @@ import { LEGACY_REVISIONS } from '../../../src/protocol/revisions.ts';
 import { arbitraryJsonObject, objectsOf } from '../../fixtures/arbitrary-json.ts';
 import { schemaProblems } from '../../fixtures/official-schema.ts';
 
+const APPS = { 'io.modelcontextprotocol/ui': { mimeTypes: ['text/html;profile=mcp-app'] } };
+
 const profiles: fc.Arbitrary<ClientProfile> = fc
   .record({
     elicitationForm: fc.boolean(),
@@ -19,6 +21,7 @@ const profiles: fc.Arbitrary<ClientProfile> = fc
     samplingTools: fc.boolean(),
     samplingContext: fc.boolean(),
     roots: fc.boolean(),
+    extensions: fc.constantFrom({}, APPS, { 'io.modelcontextprotocol/ui': {} }),
   })
   .map(({ sampling, samplingTools, samplingContext, ...rest }) => ({
     ...rest,
@@ -38,6 +41,9 @@ describe('what a client declared', () => {
     [{ sampling: { tools: {} } }, { sampling: true, samplingTools: true }],
     [{ sampling: { context: {} } }, { sampling: true, samplingContext: true }],
     [{ roots: { listChanged: true } }, { roots: true }],
+    [{ extensions: APPS }, { extensions: APPS }],
+    [{ extensions: { ...APPS, 'io.modelcontextprotocol/tasks': {} } }, { extensions: APPS }],
+    [{ extensions: { 'io.modelcontextprotocol/ui': true, 'com.example/x': {} } }, {}],
     [{ elicitation: true, sampling: 'yes', roots: null }, {}],
   ])('%j (elicitation, "Capabilities": an empty object means form mode)', (declared, expected) => {
     expect(readProfile(declared)).toEqual({ ...EMPTY_PROFILE, ...expected });

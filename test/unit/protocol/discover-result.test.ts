@@ -67,6 +67,13 @@ describe('capabilities', () => {
     });
   });
 
+  test('tell of extensions that work through a translation, and of no other', () => {
+    const ui = { 'io.modelcontextprotocol/ui': { anything: [1] } };
+    const extensions = { ...ui, 'io.modelcontextprotocol/tasks': {}, 'com.example/odd': {} };
+    expect(modernCapabilities({ extensions }, true)).toEqual({ extensions: ui });
+    expect(modernCapabilities({ extensions: { 'com.example/odd': {} } }, true)).toEqual({});
+  });
+
   test('that a server did not declare are not invented', () => {
     expect(modernCapabilities({ tools: {} }, true)).toEqual({ tools: {} });
     const flags = { tools: { listChanged: false }, prompts: { listChanged: 'yes' } };

@@ -33,6 +33,7 @@ const profile: fc.Arbitrary<ClientProfile> = fc.record({
   samplingTools: fc.boolean(),
   samplingContext: fc.boolean(),
   roots: fc.boolean(),
+  extensions: fc.constant({}),
 });
 const ALL: ClientProfile = {
   elicitationForm: true,
@@ -41,6 +42,7 @@ const ALL: ClientProfile = {
   samplingTools: true,
   samplingContext: true,
   roots: true,
+  extensions: {},
 };
 
 const asked: fc.Arbitrary<Asked> = fc.oneof(

@@ -17,6 +17,7 @@ const ALL: ClientProfile = {
   samplingTools: true,
   samplingContext: true,
   roots: true,
+  extensions: {},
 };
 const FORM = { message: 'm', requestedSchema: { type: 'object', properties: {} } };
 const URL_MODE = { mode: 'url', message: 'm', url: 'https://a.example/x?y#z', elicitationId: 'e' };

@@ -21,6 +21,7 @@ const REQUEST: EdgeRequest = {
     samplingTools: false,
     samplingContext: false,
     roots: false,
+    extensions: {},
   },
   clientInfo: null,
   logLevel: null,
