@@ -1,7 +1,11 @@
 import { createCipheriv, randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { openOutcome, sealOutcome, type OutcomeRecord } from '../../../src/bridge/sealed-outcome.ts';
+import {
+  openOutcome,
+  sealOutcome,
+  type OutcomeRecord,
+} from '../../../src/bridge/sealed-outcome.ts';
 import { callId } from '../../../src/protocol/ids.ts';
 import { jsonObject } from '../seal/json-arbitrary.ts';
 
