@@ -19,7 +19,6 @@ import {
   replica,
   replicas,
   slowGreeter,
-  stopAfterTest,
   text,
 } from '../fixtures/fault-ground.ts';
 import type { GatewayProcess, GatewayProcessOptions } from '../fixtures/gateway-process.ts';
@@ -29,6 +28,7 @@ import { freePort } from '../fixtures/processes.ts';
 import { overseer, redisCluster, sentinelGroup } from '../fixtures/redis-fleet.ts';
 import { redisAvailable } from '../fixtures/redis.ts';
 import { Severable } from '../fixtures/severable.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 describe.skipIf(!redisAvailable)('a store of several servers', () => {
   test('that fails over while calls are parked loses none: here, relayed or taken up', async () => {

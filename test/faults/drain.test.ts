@@ -13,7 +13,6 @@ import {
   roundRobin,
   slowGreeter,
   stateOf,
-  stopAfterTest,
   text,
 } from '../fixtures/fault-ground.ts';
 import type { GatewayProcess } from '../fixtures/gateway-process.ts';
@@ -21,6 +20,7 @@ import { askName, type LegacyServer, type LegacyServerOptions } from '../fixture
 import { callTool, type Exchanged } from '../fixtures/modern-client.ts';
 import { connectModernClient } from '../fixtures/official-client.ts';
 import { redisAvailable } from '../fixtures/redis.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 /** A call that the server has the answer of, and works on. */
 async function atWork(

@@ -10,11 +10,11 @@ import {
   redisServer,
   replicas,
   slowGreeter,
-  stopAfterTest,
 } from '../fixtures/fault-ground.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
 import { callTool } from '../fixtures/modern-client.ts';
 import { redisAvailable } from '../fixtures/redis.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const overHttp = async () => ({});
 const throughRedis = async () => {

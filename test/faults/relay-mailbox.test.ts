@@ -2,9 +2,10 @@
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/clock.ts';
 import { Mailbox } from '../../src/relay/mailbox.ts';
-import { redisServer, stopAfterTest } from '../fixtures/fault-ground.ts';
+import { redisServer } from '../fixtures/fault-ground.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
 import { redisAvailable } from '../fixtures/redis.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const MIB = 1024 * 1024;
 

@@ -8,12 +8,12 @@ import {
   redisServer,
   replicas,
   slowGreeter,
-  stopAfterTest,
   text,
 } from '../fixtures/fault-ground.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
 import { callTool } from '../fixtures/modern-client.ts';
 import { redisAvailable } from '../fixtures/redis.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const options = (redis: URL) => ({ redis, relay: false, config: { relay: { via: 'redis' } } });
 

@@ -12,12 +12,12 @@ import {
   replicas,
   roundRobin,
   slowGreeter,
-  stopAfterTest,
   text,
 } from '../fixtures/fault-ground.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
 import { callTool } from '../fixtures/modern-client.ts';
 import { connectModernClient } from '../fixtures/official-client.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 describe('a retry that lands on another replica', () => {
   test('reaches the owner, which answers', async () => {

@@ -12,12 +12,12 @@ import {
   redisServer,
   replicas,
   slowGreeter,
-  stopAfterTest,
   text,
 } from '../fixtures/fault-ground.ts';
 import { callTool } from '../fixtures/modern-client.ts';
 import { redisAvailable, type RedisServer } from '../fixtures/redis.ts';
 import { Severable } from '../fixtures/severable.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 describe.skipIf(!redisAvailable)('with a shared store', () => {
   describe('an owner that is frozen', () => {

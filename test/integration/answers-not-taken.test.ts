@@ -1,13 +1,9 @@
 /** Answers that the server does not take at once: nothing is used up, and nothing is answered twice. */
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestGateway } from '../fixtures/gateway.ts';
 import { accept, callTool, type Exchanged } from '../fixtures/modern-client.ts';
 import { eventStream, legacyServer, type Answer } from '../fixtures/scripted-server.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const taken: Answer = (_received, response) => void response.writeHead(202).end();
 const cut: Answer = (_received, response) => void response.destroy();
@@ -39,12 +35,12 @@ async function asking(...script: Answer[]) {
       },
     },
   );
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url, {
     transport: 'streamable-http',
     identity: { source: 'header', header: 'x-user' },
   });
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   const as = (token: string) => ({
     headers: { 'x-user': 'ada', authorization: `Bearer ${token}` },
   });

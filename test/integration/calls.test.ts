@@ -4,7 +4,7 @@ import {
   CreateMessageResultSchema,
   ListRootsResultSchema,
 } from '@modelcontextprotocol/sdk/types.js';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides, type TestGateway } from '../fixtures/gateway.ts';
 import {
   askName,
@@ -15,20 +15,16 @@ import {
 } from '../fixtures/legacy-server.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
 import { accept, callTool, send, type Exchanged } from '../fixtures/modern-client.ts';
-
-const stops: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 async function start(
   server: LegacyServerOptions,
   overrides: GatewayOverrides = {},
 ): Promise<{ legacy: LegacyServer; gateway: TestGateway; url: string }> {
   const legacy = await LegacyServer.start(server);
-  stops.push(() => legacy.stop());
+  stopAfterTest(() => legacy.stop());
   const gateway = await startTestGateway(legacy.url, overrides);
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   return { legacy, gateway, url: gateway.url };
 }
 

@@ -1,20 +1,16 @@
 /** Clients that leave while a request of theirs waits that may not ask anything. */
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestGateway } from '../fixtures/gateway.ts';
 import { send } from '../fixtures/modern-client.ts';
 import { json, legacyServer, type Answer } from '../fixtures/scripted-server.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 /** @param onGet what comes of the stream without which no session is ready */
 async function ground(onList: Answer, onGet?: Answer) {
   const server = await legacyServer(onList, onGet === undefined ? {} : { onGet });
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url);
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   return { server, gateway };
 }
 

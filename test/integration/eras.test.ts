@@ -9,7 +9,7 @@ import {
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startGateway } from '../../src/gateway.ts';
 import {
   RecordedLog,
@@ -22,11 +22,7 @@ import { callTool, modernBody, modernHeaders, send } from '../fixtures/modern-cl
 import { rawRequest, sendRaw, valuesOf } from '../fixtures/raw-http.ts';
 import { json, ScriptedServer } from '../fixtures/scripted-server.ts';
 import { callsOf, ground, type Ground } from '../fixtures/unharmed.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const LEGACY = '2025-11-25';
 const REJECT: GatewayOverrides = { edge: { legacyClients: 'reject' } };
@@ -70,7 +66,7 @@ describe('where legacy clients are passed through', () => {
   test('one connection carries both eras, and each request is judged by itself', async () => {
     const field = await ground();
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    stops.push(async () => agent.destroy());
+    stopAfterTest(async () => agent.destroy());
     const exchange = async (body: object, headers: Record<string, string>) => {
       const request = httpRequest(field.url, { method: 'POST', agent, headers });
       request.end(JSON.stringify(body));
@@ -315,11 +311,11 @@ describe('while it is not known what the server speaks', () => {
       if (path === '/beside') response.end();
       if (body?.method === 'ping') json(response, 200, { jsonrpc: '2.0', id: body.id, result: {} });
     });
-    stops.push(() => silent.stop());
+    stopAfterTest(() => silent.stop());
     const clock = new ManualClock();
     const asking = startTestGateway(silent.url, { clock });
     const gateway = await whileTimePasses(clock, asking);
-    stops.push(() => gateway.close());
+    stopAfterTest(() => gateway.close());
     const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
     const waiting = clock.pending;
     const answer = post(gateway.url, ping);
@@ -369,7 +365,7 @@ async function serverWith(
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  stops.push(async () => {
+  stopAfterTest(async () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   });
@@ -384,7 +380,7 @@ describe('a server that is modern itself', () => {
         : { headers: { 'x-of': 'server' }, body: { jsonrpc: '2.0', id: 1, result: { a: 1 } } },
     );
     const gateway = await startTestGateway(url);
-    stops.push(() => gateway.close());
+    stopAfterTest(() => gateway.close());
     const body = ' {"jsonrpc":"2.0","id":1,"method":"x/y",\n"a":1,"a":2}';
     const answer = await post(gateway.url, body, { 'mcp-method': 'something else' });
     expect(answer.text).toBe('{"jsonrpc":"2.0","id":1,"result":{"a":1}}');
@@ -404,7 +400,7 @@ describe('a path beside those of the routes', () => {
   test('is the server’s own, such as its OAuth metadata, which we do not touch', async () => {
     const server = await metadata();
     const gateway = await startTestGateway(server.url);
-    stops.push(() => gateway.close());
+    stopAfterTest(() => gateway.close());
     for (const path of [METADATA, '/health?deep=1']) {
       const answer = await fetch(new URL(path, gateway.url));
       expect(answer.headers.get('x-of')).toBe('server');
@@ -415,7 +411,7 @@ describe('a path beside those of the routes', () => {
   test('is closed where legacy clients are rejected, but for what tells how to authorize', async () => {
     const server = await metadata();
     const gateway = await startTestGateway(server.url, REJECT);
-    stops.push(() => gateway.close());
+    stopAfterTest(() => gateway.close());
     const found = await fetch(new URL(METADATA, gateway.url));
     expect(await found.json()).toMatchObject({ asked: METADATA });
     const other = await fetch(new URL('/health', gateway.url));
@@ -435,7 +431,7 @@ describe('a path beside those of the routes', () => {
       { ...config, routes: [first, second] },
       { log: new RecordedLog() },
     );
-    stops.push(() => gateway.close());
+    stopAfterTest(() => gateway.close());
     for (const path of [METADATA, '/health']) {
       const answer = await fetch(new URL(path, gateway.url));
       expect(answer.status).toBe(404);

@@ -2,7 +2,7 @@
  * Credentials that expire while a person thinks. The server keeps the call; whoever brings good ones may
  * go on with it, and whoever does not is told so as HTTP tells it.
  */
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides } from '../fixtures/gateway.ts';
 import { accept, callTool, type Exchanged } from '../fixtures/modern-client.ts';
 import {
@@ -11,11 +11,7 @@ import {
   json,
   ScriptedServer,
 } from '../fixtures/scripted-server.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const CHALLENGE = 'Bearer error="invalid_token"';
 const FLEET: GatewayOverrides = {
@@ -67,7 +63,7 @@ async function guardedServer() {
     const result = { content: [{ type: 'text', text: 'done' }] };
     void live.then((stream) => stream.send({ jsonrpc: '2.0', id: callId, result }, 'event-2'));
   });
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   return { server, revoke: (token: string) => revoked.add(`Bearer ${token}`), cut: () => cut() };
 }
 
@@ -75,7 +71,7 @@ async function gateways<Count extends 1 | 2>(server: ScriptedServer, count: Coun
   const started = await Promise.all(
     Array.from({ length: count }, () => startTestGateway(server.url, FLEET)),
   );
-  stops.push(...started.map((gateway) => () => gateway.close()));
+  for (const gateway of started) stopAfterTest(() => gateway.close());
   return started as Count extends 2
     ? [(typeof started)[0], (typeof started)[0]]
     : [(typeof started)[0]];

@@ -1,13 +1,9 @@
 /** MCP Apps, an extension that adds nothing to the wire but what both sides declare, and `ui://` resources. */
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { startTestGateway } from '../fixtures/gateway.ts';
 import { send } from '../fixtures/modern-client.ts';
 import { INITIALIZE_RESULT, json, ScriptedServer } from '../fixtures/scripted-server.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const UI = 'io.modelcontextprotocol/ui';
 const CLIENT = {
@@ -46,9 +42,9 @@ async function clockServer() {
     const tool = shows ? { ...PLAIN_TOOL, _meta: { ui: { resourceUri: CLOCK } } } : PLAIN_TOOL;
     return reply(body.method === 'tools/list' ? { tools: [tool] } : { contents: [PAGE] });
   });
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url, { transport: 'streamable-http' });
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   return { server, url: gateway.url };
 }
 

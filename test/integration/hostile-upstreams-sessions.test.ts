@@ -1,5 +1,5 @@
 /** Servers that go wrong before a call begins, in the handshake, or over lists. */
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestGateway, type TestGateway } from '../fixtures/gateway.ts';
 import { callTool, send, type Exchanged } from '../fixtures/modern-client.ts';
 import {
@@ -9,13 +9,9 @@ import {
   type Answer,
 } from '../fixtures/scripted-server.ts';
 import { expectUnharmed } from '../fixtures/unharmed.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const SECRET = 'srv-internal-42';
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
-
 interface Field {
   readonly upstream: ScriptedServer;
   readonly gateway: TestGateway;
@@ -44,12 +40,12 @@ async function field(): Promise<Field> {
       response.writeHead(received.method === 'POST' && id === undefined ? 202 : 405).end();
     }
   });
-  stops.push(() => upstream.stop());
+  stopAfterTest(() => upstream.stop());
   const gateway = await startTestGateway(upstream.url, {
     upstream: { headersTimeoutMs: 500, maxBodyBytes: 20_000 },
     calls: { maxDurationMs: 5_000 },
   });
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   return { upstream, gateway, url: gateway.url, odd };
 }
 

@@ -1,5 +1,5 @@
 /** Limits that must hold when calls come together, when streams break, and when a server asks without end. */
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { startGateway } from '../../src/gateway.ts';
 import {
   RecordedLog,
@@ -9,17 +9,13 @@ import {
 } from '../fixtures/gateway.ts';
 import { callTool, send } from '../fixtures/modern-client.ts';
 import { eventStream, json, legacyServer, type Answer } from '../fixtures/scripted-server.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 async function start(onCall: Answer, overrides: GatewayOverrides, onGet?: Answer) {
   const server = await legacyServer(onCall, onGet === undefined ? {} : { onGet });
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url, overrides);
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   return { server, gateway, url: gateway.url };
 }
 
@@ -111,14 +107,14 @@ test('no more calls run at once in a process than may, whichever of its routes t
     if (body.params.name === 'slow') await finish.promise;
     json(response, 200, done(body.id));
   });
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const config = testConfig(server.url, { limits: { maxRunningCalls: 1 } });
   const routes = config.routes.flatMap((route) => [
     { ...route, id: 'one', path: '/one' },
     { ...route, id: 'two', path: '/two' },
   ]);
   const gateway = await startGateway({ ...config, routes }, { log: new RecordedLog() });
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   const { origin } = new URL(gateway.url);
   const slow = callTool(`${origin}/one`, 'slow');
   await server.saw(({ body }) => body?.method === 'tools/call');

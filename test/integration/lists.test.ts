@@ -1,5 +1,5 @@
 /** Lists and what is known of tools before they are called: how long it is kept, and for whom. */
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides, type TestGateway } from '../fixtures/gateway.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
 import { callTool, send } from '../fixtures/modern-client.ts';
@@ -9,11 +9,7 @@ import {
   ScriptedServer,
   INITIALIZE_RESULT,
 } from '../fixtures/scripted-server.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const TOOL = {
   name: 'sql',
@@ -68,7 +64,7 @@ async function server(
         });
     }
   });
-  stops.push(() => scripted.stop());
+  stopAfterTest(() => scripted.stop());
   const listed = () => scripted.methods().filter((method) => method === 'tools/list').length;
   return { scripted, listed, change: () => changed(), cut: () => cut() };
 }
@@ -78,7 +74,7 @@ async function gateway(
   overrides: GatewayOverrides,
 ): Promise<TestGateway> {
   const started = await startTestGateway(scripted.url, overrides);
-  stops.push(() => started.close());
+  stopAfterTest(() => started.close());
   return started;
 }
 

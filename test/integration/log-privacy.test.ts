@@ -1,13 +1,9 @@
 /** What a client asks for by a URI that is as good as a password is told to its server only. */
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { startTestGateway } from '../fixtures/gateway.ts';
 import { send } from '../fixtures/modern-client.ts';
 import { eventStream, json, legacyServer } from '../fixtures/scripted-server.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 test('the URI of a signed resource is in no line of the log and in no metric, however reading it ends', async () => {
   const server = await legacyServer(({ body }, response) => {
@@ -33,9 +29,9 @@ test('the URI of a signed resource is in no line of the log and in no metric, ho
       response.destroy();
     }
   });
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url, { admin: true });
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   const paths = ['found', 'missing', 'broken', 'moved', 'asking', 'cut'];
   for (const path of paths) {
     const uri = `https://user:hidden@files.example/${path}?sig=hidden#hidden`;

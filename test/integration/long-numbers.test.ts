@@ -2,11 +2,12 @@
  * Numbers that JavaScript cannot hold, such as keys of databases and times in nanoseconds: most clients and
  * servers are not written in it, and what the gateway only passes on must leave as it came.
  */
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { exactNumber } from '../../src/protocol/json.ts';
 import { startTestGateway } from '../fixtures/gateway.ts';
 import { modernBody, modernHeaders } from '../fixtures/modern-client.ts';
 import { eventStream, json, legacyServer, type Answer } from '../fixtures/scripted-server.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const KEY = '9007199254740993';
 const TIME = '1763632800123456789';
@@ -15,17 +16,12 @@ const key = exactNumber(KEY);
 const time = exactNumber(TIME);
 const huge = exactNumber(HUGE);
 
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
-
 /** A gateway in front of a server whose tool does as the test says. */
 async function gatewayTo(onCall: Answer, onResponse?: Answer) {
   const upstream = await legacyServer(onCall, onResponse === undefined ? {} : { onResponse });
-  stops.push(() => upstream.stop());
+  stopAfterTest(() => upstream.stop());
   const gateway = await startTestGateway(upstream.url);
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   return { upstream, url: gateway.url };
 }
 

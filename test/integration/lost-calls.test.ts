@@ -1,14 +1,10 @@
 /** Calls whose server forgot them while a client was away, or waited: told so, or made anew where that is allowed. */
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { reasonOf, text } from '../fixtures/fault-ground.ts';
 import { startTestGateway, type GatewayOverrides } from '../fixtures/gateway.ts';
 import { askName, LegacyServer, type Tool } from '../fixtures/legacy-server.ts';
 import { accept, callTool, type Exchanged } from '../fixtures/modern-client.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const REPLAYED: GatewayOverrides = {
   continuation: { replay: { tools: ['greet'], annotated: false } },
@@ -16,9 +12,9 @@ const REPLAYED: GatewayOverrides = {
 
 async function start(greet: Tool, overrides: GatewayOverrides) {
   const server = await LegacyServer.start({ tools: { greet } });
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url, overrides);
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   const calls = () => server.methods().filter((method) => method === 'tools/call').length;
   const forget = async () => {
     await server.forget();

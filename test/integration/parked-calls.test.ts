@@ -1,6 +1,6 @@
 /** What becomes of a call between its rounds: who may come back, when it ends, and what the server hears. */
 import { once } from 'node:events';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides, type TestGateway } from '../fixtures/gateway.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
 import {
@@ -13,11 +13,7 @@ import {
 } from '../fixtures/modern-client.ts';
 import { rawRequest, sendRaw } from '../fixtures/raw-http.ts';
 import { eventStream, json, legacyServer, type Answer } from '../fixtures/scripted-server.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 async function start(
   onCall: Answer,
@@ -25,12 +21,12 @@ async function start(
   options: Parameters<typeof legacyServer>[1] = {},
 ) {
   const server = await legacyServer(onCall, options);
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url, {
     transport: 'streamable-http',
     ...overrides,
   });
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   return { server, gateway, url: gateway.url };
 }
 

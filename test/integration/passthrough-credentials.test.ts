@@ -4,7 +4,7 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import type { AddressInfo } from 'node:net';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startGateway } from '../../src/gateway.ts';
 import {
   RecordedLog,
@@ -14,11 +14,7 @@ import {
 } from '../fixtures/gateway.ts';
 import { rawRequest, sendRaw } from '../fixtures/raw-http.ts';
 import { INITIALIZE_RESULT } from '../fixtures/scripted-server.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const OPERATOR = 'Bearer operator';
 const METADATA = '/.well-known/oauth-protected-resource/mcp';
@@ -46,7 +42,7 @@ async function serverOf(respond: Respond) {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  stops.push(async () => {
+  stopAfterTest(async () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   });
@@ -94,7 +90,7 @@ function httpSse(): Respond {
 
 async function gatewayTo(url: string, overrides: GatewayOverrides) {
   const gateway = await startTestGateway(url, overrides);
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   const ask = (method: string, target: string, headers: Record<string, string> = {}) =>
     sendRaw(
       gateway.url,
@@ -220,7 +216,7 @@ describe('a server of HTTP+SSE', () => {
 
   async function listedBy(url: string, headers: Record<string, string>): Promise<unknown> {
     const client = new Client({ name: 'legacy', version: '1.0.0' });
-    stops.push(() => client.close());
+    stopAfterTest(() => client.close());
     const requestInit = { headers: { 'x-from': 'client', ...headers } };
     await client.connect(new SSEClientTransport(new URL(url), { requestInit }));
     return (await client.listTools()).tools;
@@ -292,7 +288,7 @@ describe('a server of HTTP+SSE', () => {
       })),
     );
     const gateway = await startGateway({ ...config, routes }, { log: new RecordedLog() });
-    stops.push(() => gateway.close());
+    stopAfterTest(() => gateway.close());
     for (const id of ['a', 'b']) {
       expect(await listedBy(new URL(`/${id}`, gateway.url).href, {})).toEqual([]);
     }

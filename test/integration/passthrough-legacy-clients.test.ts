@@ -9,16 +9,11 @@ import {
   LoggingMessageNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import fastify from 'fastify';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { OpenAnswers } from '../../src/open-answers.ts';
 import { registerPassThrough } from '../../src/passthrough/passthrough.ts';
 import { startEverything, type ServerProcess } from '../fixtures/processes.ts';
-
-const closers: (() => Promise<unknown>)[] = [];
-
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 /** The pass-through to one path of a server; resolves with its own address. */
 async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
@@ -44,7 +39,7 @@ async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
     edge.post(path, (request, reply) => passThrough.forward(request, reply));
   });
   await app.listen({ host: '127.0.0.1', port: 0 });
-  closers.push(() => app.close());
+  stopAfterTest(() => app.close());
   const { port } = app.server.address() as AddressInfo;
   return new URL(path, `http://127.0.0.1:${port}`);
 }
@@ -59,7 +54,7 @@ function askableClient(): Client {
     action: 'accept',
     content: { name: 'Ada Lovelace' },
   }));
-  closers.push(() => client.close());
+  stopAfterTest(() => client.close());
   return client;
 }
 
@@ -161,7 +156,7 @@ describe('over Streamable HTTP', () => {
     const resumed = new StreamableHTTPClientTransport(await gatewayTo(server, '/mcp'), {
       sessionId: transport.sessionId ?? '',
     });
-    closers.push(() => resumed.close());
+    stopAfterTest(() => resumed.close());
     const answered = new Promise<object>((resolve) => {
       resumed.onmessage = (message) => {
         if ('result' in message) resolve(message.result);

@@ -17,7 +17,7 @@ import {
 } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import fastify, { type FastifyInstance } from 'fastify';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { OpenAnswers } from '../../src/open-answers.ts';
 import {
   registerPassThrough,
@@ -25,12 +25,7 @@ import {
   type PassThroughOptions,
 } from '../../src/passthrough/passthrough.ts';
 import { freePort } from '../fixtures/processes.ts';
-
-const closers: (() => Promise<unknown>)[] = [];
-
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 interface Seen {
   readonly method: string;
@@ -53,7 +48,7 @@ async function upstreamOf(
     answer(response, request);
   });
   await listen(server);
-  closers.push(async () => {
+  stopAfterTest(async () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   });
@@ -67,7 +62,7 @@ async function rawUpstream(bytes: string | Buffer): Promise<string> {
     socket.once('data', () => socket.end(bytes));
   });
   await listen(server);
-  closers.push(() => new Promise((resolve) => server.close(resolve)));
+  stopAfterTest(() => new Promise((resolve) => server.close(resolve)));
   return `http://127.0.0.1:${portOf(server)}/mcp`;
 }
 
@@ -119,7 +114,7 @@ async function gatewayTo(upstream: string, setup: GatewaySetup = {}) {
     edge.post('/mcp', (request, reply) => passThrough.forward(request, reply));
   });
   await app.listen({ host: '127.0.0.1', port: 0 });
-  closers.push(() => app.close());
+  stopAfterTest(() => app.close());
   return { app, port: portOf(app.server), failures };
 }
 
@@ -353,7 +348,7 @@ describe('what passes untouched', () => {
       });
     }
     await app.listen({ host: '127.0.0.1', port: 0 });
-    closers.push(() => app.close());
+    stopAfterTest(() => app.close());
     await send(portOf(app.server), { path: '/one?1' });
     await send(portOf(app.server), { path: '/other?2' });
     expect(one.seen.map(({ url }) => url)).toEqual(['/mcp?1']);
@@ -737,7 +732,7 @@ describe('a client that leaves before the answer', () => {
   test('ends an upload that it had begun', async () => {
     const server = createServer();
     await listen(server);
-    closers.push(() => new Promise((resolve) => server.close(resolve)));
+    stopAfterTest(() => new Promise((resolve) => server.close(resolve)));
     const { port } = await gatewayTo(`http://127.0.0.1:${portOf(server)}/mcp`);
     const arrival = once(server, 'request');
     const request = httpRequest({

@@ -1,14 +1,10 @@
 /** Questions on the wire: whose they are, which of them a client sees, and how its answers go back. */
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides } from '../fixtures/gateway.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
 import { accept, callTool, send, type Exchanged } from '../fixtures/modern-client.ts';
 import { eventStream, legacyServer, type Answer } from '../fixtures/scripted-server.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 async function start(
   onCall: Answer,
@@ -16,12 +12,12 @@ async function start(
   options: Parameters<typeof legacyServer>[1] = {},
 ) {
   const server = await legacyServer(onCall, options);
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url, {
     transport: 'streamable-http',
     ...overrides,
   });
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   const answerTo = (id: string) => server.saw(({ body }) => body?.id === id && !body.method);
   return { server, gateway, url: gateway.url, answerTo };
 }

@@ -1,7 +1,7 @@
 /** The port on which a replica takes retries, and replicas that ask and then do not read. */
 import { once } from 'node:events';
 import { connect, type AddressInfo, type Socket } from 'node:net';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { CallAnswer, EdgeRequest, Leg } from '../../src/bridge/leg.ts';
 import { systemClock } from '../../src/clock.ts';
 import { OpenAnswers } from '../../src/open-answers.ts';
@@ -9,21 +9,15 @@ import { sealLetter } from '../../src/relay/letter.ts';
 import { writeRelayRequest } from '../../src/relay/relay-message.ts';
 import { createRelayServer } from '../../src/relay/relay-server.ts';
 import { createKeyRing } from '../../src/seal/key-ring.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+import { EMPTY_PROFILE } from '../../src/protocol/client-profile.ts';
 
 const MIB = 1024 * 1024;
 const REQUEST: EdgeRequest = {
   method: 'tools/call',
   params: { name: 'greet' },
   forwardedMeta: {},
-  profile: {
-    elicitationForm: true,
-    elicitationUrl: false,
-    sampling: false,
-    samplingTools: false,
-    samplingContext: false,
-    roots: false,
-    extensions: {},
-  },
+  profile: { ...EMPTY_PROFILE, elicitationForm: true },
   clientInfo: null,
   logLevel: null,
   progressToken: null,
@@ -31,11 +25,6 @@ const REQUEST: EdgeRequest = {
   requestState: 'pointer',
   caller: { principalKey: 'Ada', principal: null, credentialsKey: '', headers: {} },
 };
-
-const stops: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
 
 /** A retry at its owner, asked for by a replica that reads nothing of the answer. */
 async function frozenAsker(writeStallMs: number) {
@@ -55,14 +44,14 @@ async function frozenAsker(writeStallMs: number) {
       return { answer: answer.promise };
     },
   });
-  stops.push(() => app.close());
+  stopAfterTest(() => app.close());
   await app.listen({ port: 0, host: '127.0.0.1' });
   const text = writeRelayRequest({ route: 'route', request: REQUEST }).toString();
   const letter = { kind: 'retry', id: 'id', from: 'asker', text } as const;
   const sealed = await sealLetter(ring, 'owner', letter, systemClock);
   const accepted = once(app.server, 'connection');
   const client = connect((app.server.address() as AddressInfo).port, '127.0.0.1').pause();
-  stops.push(() => client.destroy());
+  stopAfterTest(async () => client.destroy());
   client.write(
     `POST /relay HTTP/1.1\r\nhost: owner\r\ncontent-length: ${sealed.length}\r\n\r\n${sealed}`,
   );
@@ -78,7 +67,7 @@ describe('a replica that asks and does not read', () => {
     const flood = setInterval(() => {
       leg.notify('notifications/message', { level: 'info', data: 'x'.repeat(MIB) });
     }, 1);
-    stops.push(() => clearInterval(flood));
+    stopAfterTest(async () => clearInterval(flood));
     await Promise.all([closed, gone]);
   });
 

@@ -1,26 +1,22 @@
 /** `subscriptions/listen` over real sockets, in front of servers that know only subscriptions of their sessions. */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides, type TestGateway } from '../fixtures/gateway.ts';
 import { ListeningClient } from '../fixtures/listening-client.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
 import { modernBody, modernHeaders, send } from '../fixtures/modern-client.ts';
 import { rawRequest, sendRaw } from '../fixtures/raw-http.ts';
 import { SubscribingServer, type SubscribingOptions } from '../fixtures/subscribing-server.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 async function start(
   options: SubscribingOptions = {},
   overrides: GatewayOverrides = {},
 ): Promise<{ server: SubscribingServer; gateway: TestGateway; url: string }> {
   const server = await SubscribingServer.start(options);
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url, overrides);
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   return { server, gateway, url: gateway.url };
 }
 
@@ -443,7 +439,7 @@ describe('the official client', () => {
       { versionNegotiation: { mode: { pin: '2026-07-28' } } },
     );
     await client.connect(new StreamableHTTPClientTransport(new URL(url)));
-    stops.push(() => client.close());
+    stopAfterTest(() => client.close());
     return client;
   }
 

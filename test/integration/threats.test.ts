@@ -18,12 +18,12 @@ import {
   redisServer,
   replicas,
   stateOf,
-  stopAfterTest,
   text,
 } from '../fixtures/fault-ground.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
 import { callTool, send } from '../fixtures/modern-client.ts';
 import { redisAvailable } from '../fixtures/redis.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const IDENTITY = {
   identity: { source: 'header', header: 'x-user' },

@@ -1,15 +1,11 @@
 /** When a gateway calls its server reachable: after an answer, also where the operator says how it speaks. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides, type TestGateway } from '../fixtures/gateway.ts';
 import { LegacyServer } from '../fixtures/legacy-server.ts';
 import { freePort } from '../fixtures/processes.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const TRANSPORTS = [
   { transport: 'streamable-http', path: '/mcp' },
@@ -18,13 +14,13 @@ const TRANSPORTS = [
 
 async function gatewayTo(url: string, overrides: GatewayOverrides): Promise<TestGateway> {
   const gateway = await startTestGateway(url, { admin: true, ...overrides });
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   return gateway;
 }
 
 async function legacy(options: Parameters<typeof LegacyServer.start>[0]): Promise<LegacyServer> {
   const server = await LegacyServer.start(options);
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   return server;
 }
 
@@ -34,7 +30,7 @@ async function answering(status: number): Promise<string> {
     response.writeHead(status, { 'content-type': 'text/html' }).end('<h1>hello</h1>');
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  stops.push(async () => {
+  stopAfterTest(async () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   });

@@ -1,5 +1,5 @@
 /** Whether an error that reads like "unknown session" is about the session, or is the tool's own. */
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { UpstreamFailure } from '../../src/upstream/upstream-failure.ts';
 import { startTestGateway } from '../fixtures/gateway.ts';
 import { callTool } from '../fixtures/modern-client.ts';
@@ -10,11 +10,7 @@ import {
   type ScriptedServer,
 } from '../fixtures/scripted-server.ts';
 import { call, Heard, open, reply, upstreamOf } from '../fixtures/upstream-ground.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const unknown = (id: unknown) => ({
   jsonrpc: '2.0',
@@ -158,8 +154,8 @@ function progressOf(id: unknown) {
 }
 
 async function gatewayTo(server: ScriptedServer): Promise<string> {
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url, { transport: 'streamable-http' });
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   return gateway.url;
 }

@@ -1,13 +1,9 @@
 /** Error -32042: the server ends a call with URLs to visit first, and the call is made anew after that. */
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides } from '../fixtures/gateway.ts';
 import { accept, callTool, send, type Exchanged } from '../fixtures/modern-client.ts';
 import { eventStream, json, legacyServer, type Answer } from '../fixtures/scripted-server.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const visit = (name: string) => ({
   mode: 'url',
@@ -32,13 +28,13 @@ async function demanding(demands: object[][], overrides: GatewayOverrides = {}, 
     const text = JSON.stringify(params.arguments ?? {});
     json(response, 200, { jsonrpc: '2.0', id, result: { content: [{ type: 'text', text }] } });
   });
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url, {
     transport: 'streamable-http',
     questions: { urlVisitWaitMs: 0 },
     ...overrides,
   });
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   const calls = () => server.methods().filter((method) => /call|get|read/.test(method)).length;
   return { server, gateway, url: gateway.url, calls };
 }
@@ -71,9 +67,9 @@ test('a call that is made anew reports its progress from the beginning', async (
     );
     stream.end();
   });
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const gateway = await startTestGateway(server.url, { questions: { urlVisitWaitMs: 0 } });
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   const heard: unknown[] = [];
   const listening = (progressToken: string) => ({
     meta: { progressToken },

@@ -2,18 +2,14 @@
  * Batches, which 2025-03-26 had and no other revision has: a server may put several messages into one JSON
  * array, and a client must take them (2025-03-26, basic, "Batching").
  */
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestGateway } from '../fixtures/gateway.ts';
 import { callTool, type SendOptions } from '../fixtures/modern-client.ts';
 import { inputRequired, textOf } from '../fixtures/revision-stage.ts';
 import { SERVERS, TITLE } from '../fixtures/revision-table.ts';
 import { wireServer, type WireScript } from '../fixtures/revision-wire.ts';
 import type { Received } from '../fixtures/scripted-server.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const HEARS: SendOptions = {
   meta: { progressToken: 'mine', 'io.modelcontextprotocol/logLevel': 'info' },
@@ -52,9 +48,9 @@ describe.each(batching)(TITLE, (shape) => {
         say.own({ jsonrpc: '2.0', id, result: {} });
       },
     });
-    stops.push(() => server.stop());
+    stopAfterTest(() => server.stop());
     const gateway = await startTestGateway(server.url, { transport: shape.transport });
-    stops.push(() => gateway.close());
+    stopAfterTest(() => gateway.close());
     return { server, url: gateway.url };
   }
 
@@ -148,9 +144,9 @@ describe.each(SERVERS)(TITLE, (shape) => {
         say.own(response(body.id));
       },
     });
-    stops.push(() => server.stop());
+    stopAfterTest(() => server.stop());
     const gateway = await startTestGateway(server.url, { transport: shape.transport });
-    stops.push(() => gateway.close());
+    stopAfterTest(() => gateway.close());
     const done = await callTool(gateway.url, 'any', {}, HEARS);
     expect(textOf(done)).toBe('done');
     expect(done.notifications).toEqual([]);

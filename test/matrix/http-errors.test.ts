@@ -1,14 +1,10 @@
 /** Calls that a server of each revision refuses with an HTTP status, and what its client learns of that. */
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestGateway } from '../fixtures/gateway.ts';
 import { callTool } from '../fixtures/modern-client.ts';
 import { SERVERS, TITLE } from '../fixtures/revision-table.ts';
 import { wireServer, type HttpRefusal } from '../fixtures/revision-wire.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 interface Case {
   readonly refusal: HttpRefusal;
@@ -66,9 +62,9 @@ const CASES: Record<string, Case> = {
 describe.each(SERVERS)(TITLE, (shape) => {
   test.each(Object.entries(CASES))('HTTP %s', async (_title, { refusal, status, data, calls }) => {
     const server = await wireServer(shape, { refusedCall: refusal });
-    stops.push(() => server.stop());
+    stopAfterTest(() => server.stop());
     const gateway = await startTestGateway(server.url, { transport: shape.transport });
-    stops.push(() => gateway.close());
+    stopAfterTest(() => gateway.close());
     const refused = await callTool(gateway.url, 'any');
     expect(refused.status).toBe(status);
     expect(refused.response.error).toMatchObject({ code: -32603, data });

@@ -1,15 +1,11 @@
 /** Which revision a server and the gateway agree on (lifecycle, "Version Negotiation"), and when on none. */
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { startTestGateway } from '../fixtures/gateway.ts';
 import { callTool, send } from '../fixtures/modern-client.ts';
 import { textOf } from '../fixtures/revision-stage.ts';
 import { before, SERVERS, TITLE, type RevisionShape } from '../fixtures/revision-table.ts';
 import { agreed, wireServer, type WireScript } from '../fixtures/revision-wire.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const OFFER = '2025-11-25';
 
@@ -23,11 +19,11 @@ async function start(shape: RevisionShape, script: WireScript) {
     },
     initialize: (params) => (started && script.initialize?.(params)) || agreed(shape),
   });
-  stops.push(() => server.stop());
+  stopAfterTest(() => server.stop());
   const { transport } = shape;
   const url = transport === 'http-sse' ? server.url.replace('/mcp', '/sse') : server.url;
   const gateway = await startTestGateway(url, { transport });
-  stops.push(() => gateway.close());
+  stopAfterTest(() => gateway.close());
   started = true;
   const first = server.received.length;
   const received = () => server.received.slice(first);

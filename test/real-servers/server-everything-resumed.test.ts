@@ -1,10 +1,11 @@
 /** The reference server takes the resumption of a stream and is mute on it: parked calls complete all the same. */
 import { expect, test } from 'vitest';
-import { answersOf, stopAfterTest, text } from '../fixtures/fault-ground.ts';
+import { answersOf, text } from '../fixtures/fault-ground.ts';
 import { GatewayProcess } from '../fixtures/gateway-process.ts';
 import { callTool } from '../fixtures/modern-client.ts';
 import { startEverything } from '../fixtures/processes.ts';
 import { Severable } from '../fixtures/severable.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const TOOL = 'trigger-elicitation-request';
 /** Not roots, which the server would ask for by itself. */

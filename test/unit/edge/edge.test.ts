@@ -1,16 +1,12 @@
 /** The handler of a route where what stands behind it fails in a way that nobody foresaw. */
 import fastify from 'fastify';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { serveRoute, type EdgeRoute } from '../../../src/edge/edge.ts';
 import { OpenAnswers } from '../../../src/open-answers.ts';
 import { RecordedLog } from '../../fixtures/gateway.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { modernBody, modernHeaders } from '../../fixtures/modern-client.ts';
-
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0).reverse()) await stop();
-});
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const DONE = { kind: 'result', result: { resultType: 'complete' } } as const;
 
@@ -51,7 +47,7 @@ async function served(changes: Partial<EdgeRoute>) {
     observe: () => {},
   });
   const origin = await app.listen({ host: '127.0.0.1', port: 0 });
-  stops.push(() => app.close());
+  stopAfterTest(() => app.close());
   const post = async (method: string, params: object = {}) => {
     const answer = await fetch(`${origin}/mcp`, {
       method: 'POST',

@@ -6,6 +6,7 @@ import type { Mailbox } from '../../../src/relay/mailbox.ts';
 import { RedisRelay, type RedisRelayOptions } from '../../../src/relay/redis-relay.ts';
 import { createKeyRing } from '../../../src/seal/key-ring.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { EMPTY_PROFILE } from '../../../src/protocol/client-profile.ts';
 
 const ANSWER: CallAnswer = { kind: 'result', result: { content: [] } };
 const OWNER = { id: 'owner', boot: 'owner' };
@@ -14,15 +15,7 @@ const REQUEST: EdgeRequest = {
   method: 'tools/call',
   params: { name: 'greet' },
   forwardedMeta: {},
-  profile: {
-    elicitationForm: true,
-    elicitationUrl: false,
-    sampling: false,
-    samplingTools: false,
-    samplingContext: false,
-    roots: false,
-    extensions: {},
-  },
+  profile: { ...EMPTY_PROFILE, elicitationForm: true },
   clientInfo: null,
   logLevel: null,
   progressToken: null,
