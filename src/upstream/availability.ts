@@ -15,6 +15,8 @@ export interface AvailabilityOptions {
   readonly route: string;
   readonly url: URL;
   readonly upstream: Upstream;
+  /** Whether the server gets to see the credentials of clients. */
+  readonly takesCredentials: boolean;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -66,8 +68,8 @@ export class Availability {
       return null;
     } catch (error) {
       const failure = asUpstreamFailure(error, false);
-      // It answers, and whoever brings credentials will be served.
-      if (failure.details.httpStatus === 401) {
+      // It answers, and whoever brings credentials may be served.
+      if (failure.code === 'unauthorized' && this.#options.takesCredentials) {
         this.#problem = null;
         return null;
       }
@@ -91,11 +93,12 @@ export class Availability {
 
   #refuse(failure: UpstreamFailure): void {
     const { url, route } = this.#options;
-    const where = `the upstream of route "${route}", ${url.href},`;
+    // Without the query, which may hold a key.
+    const where = `the upstream of route "${route}", ${url.origin}${url.pathname},`;
     if (failure.code === 'unauthorized') {
       throw new StartFailure(
         'upstream_refused',
-        `${where} refuses us (HTTP ${failure.details.httpStatus}); set the headers it wants in upstream.headers`,
+        `${where} refuses the gateway (HTTP ${failure.details.httpStatus}), and credentials of clients do not get there: correct upstream.headers, or let clients bring theirs with upstream.authorization: forward`,
       );
     }
     if (failure.code === 'upstream_protocol_error') {

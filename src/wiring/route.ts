@@ -135,8 +135,20 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
       clock,
       log,
     }),
-    availability: new Availability({ route, url: config.upstream.url, upstream, clock, log }),
+    availability: new Availability({
+      route,
+      url: config.upstream.url,
+      upstream,
+      takesCredentials: takesCredentials(config),
+      clock,
+      log,
+    }),
   };
+}
+
+/** The operator's own `Authorization` would take the place of the client's. */
+function takesCredentials({ upstream: { authorization, headers } }: RouteConfig): boolean {
+  return authorization === 'forward' && headers['authorization'] === undefined;
 }
 
 async function mayReplay(

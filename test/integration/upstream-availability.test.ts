@@ -4,7 +4,9 @@ import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides, type TestGateway } from '../fixtures/gateway.ts';
 import { LegacyServer } from '../fixtures/legacy-server.ts';
+import { callTool } from '../fixtures/modern-client.ts';
 import { freePort } from '../fixtures/processes.ts';
+import { INITIALIZE_RESULT, json, ScriptedServer } from '../fixtures/scripted-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const TRANSPORTS = [
@@ -81,18 +83,63 @@ describe.each(TRANSPORTS)('a server said to speak $transport', ({ transport, pat
       });
     },
   );
+});
 
-  test('that refuses the gateway keeps it from starting', async () => {
-    const starting = startTestGateway(await answering(403), { transport });
-    await expect(starting).rejects.toMatchObject({ code: 'upstream_refused' });
-  });
+const REFUSALS = [401, 403].flatMap((status) =>
+  (['auto', 'streamable-http', 'http-sse'] as const).map((transport) => ({ status, transport })),
+);
 
-  test('that wants the credentials of clients is ready for them', async () => {
-    const gateway = await gatewayTo(await answering(401), { transport });
+describe.each(REFUSALS)('a server refusing with $status, transport $transport', (refusal) => {
+  const { status, transport } = refusal;
+
+  test('is ready for clients who bring what it wants', async () => {
+    const gateway = await gatewayTo(await answering(status), { transport });
     expect(await readiness(gateway)).toEqual({
       status: 200,
       body: { status: 'ready', routes: { mcp: 'needs credentials' } },
     });
     expect(gateway.log.named('upstream.detected')).toEqual([]);
+    expect(gateway.log.named('upstream.unavailable')).toEqual([]);
+  });
+
+  const authorization = 'Bearer operator';
+  test.each([
+    ['are stripped', { authorization: 'strip' }],
+    [
+      'are stripped, the operator’s being there',
+      { authorization: 'strip', headers: { authorization } },
+    ],
+    ['give way to the operator’s', { headers: { authorization } }],
+  ] as const)('keeps the gateway from starting where theirs %s', async (_title, upstream) => {
+    const url = await answering(status);
+    const starting = startTestGateway(`${url}?key=operator`, { transport, upstream });
+    const where = `the upstream of route "mcp", ${url}`;
+    await expect(starting).rejects.toMatchObject({
+      code: 'upstream_refused',
+      message: `${where}, refuses the gateway (HTTP ${status}), and credentials of clients do not get there: correct upstream.headers, or let clients bring theirs with upstream.authorization: forward`,
+    });
   });
 });
+
+test.each(['auto', 'streamable-http'] as const)(
+  'a server that answers nobody but 403 serves who brings credentials, transport %s',
+  async (transport) => {
+    const server = await ScriptedServer.start(({ method, headers, body }, response) => {
+      if (method !== 'POST') return void response.writeHead(405).end();
+      if (headers.authorization !== 'Bearer ada') return void response.writeHead(403).end();
+      const { id } = body;
+      if (body.method === 'initialize') {
+        return json(response, 200, { jsonrpc: '2.0', id, result: INITIALIZE_RESULT });
+      }
+      if (id === undefined) return void response.writeHead(202).end();
+      const result = { content: [{ type: 'text', text: 'done' }] };
+      if (body.method === 'tools/call') return json(response, 200, { jsonrpc: '2.0', id, result });
+      json(response, 400, { jsonrpc: '2.0', id, error: { code: -32601, message: 'no' } });
+    });
+    stopAfterTest(() => server.stop());
+    const gateway = await gatewayTo(server.url, { transport });
+    const headers = { authorization: 'Bearer ada' };
+    const { response } = await callTool(gateway.url, 'x', {}, { headers });
+    expect(response.result.content).toEqual([{ type: 'text', text: 'done' }]);
+  },
+);
