@@ -1,5 +1,5 @@
 /** How the two replicas of a relayed retry show each other that they are there, and how they notice. */
-import type { Clock } from '../clock.ts';
+import type { Clock, Timer } from '../clock.ts';
 
 export const SIGN_OF_LIFE_MS = 500;
 /** Four missed signs of life: the owner is given up, and the next rung serves. */
@@ -16,13 +16,27 @@ export interface SilenceWatch {
   stop(): void;
 }
 
-/** Watches from now on; `silent` is called when nothing has been heard for so many ms. */
+/**
+ * Watches from now on; `silent` is called when nothing has been heard for so many ms, which are counted in
+ * missed signs of life. A process that stalls finds its timers due before what came meanwhile is read: then
+ * a single sign counts as missed, and what came is read before the next one can be.
+ */
 export function watchForSilence(clock: Clock, afterMs: number, silent: () => void): SilenceWatch {
-  let timer = clock.setTimer(afterMs, silent);
+  let leftMs = afterMs;
+  const wait = (): Timer => {
+    const waitMs = Math.min(leftMs, SIGN_OF_LIFE_MS);
+    return clock.setTimer(waitMs, () => {
+      leftMs -= waitMs;
+      if (leftMs > 0) timer = wait();
+      else silent();
+    });
+  };
+  let timer = wait();
   return {
     seen: () => {
       timer.cancel();
-      timer = clock.setTimer(afterMs, silent);
+      leftMs = afterMs;
+      timer = wait();
     },
     stop: () => timer.cancel(),
   };

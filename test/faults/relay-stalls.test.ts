@@ -1,0 +1,65 @@
+/** A replica that relays a retry and stalls, while its owner goes on giving signs of life. */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { expect, test } from 'vitest';
+import type { EdgeRequest } from '../../src/bridge/leg.ts';
+import { systemClock } from '../../src/clock.ts';
+import { EMPTY_PROFILE } from '../../src/protocol/client-profile.ts';
+import { RelayClient } from '../../src/relay/relay-client.ts';
+import { OWNER_SILENCE_MS } from '../../src/relay/signs-of-life.ts';
+import { createKeyRing } from '../../src/seal/key-ring.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+
+const REQUEST: EdgeRequest = {
+  method: 'tools/call',
+  params: { name: 'greet' },
+  forwardedMeta: {},
+  profile: { ...EMPTY_PROFILE, elicitationForm: true },
+  clientInfo: null,
+  logLevel: null,
+  progressToken: 'token',
+  inputResponses: {},
+  requestState: 'pointer',
+  caller: { principalKey: 'Ada', principal: null, credentialsKey: '', headers: {} },
+};
+
+/** An owner in another process, which does not stall with this one. */
+async function ownerElsewhere() {
+  const child = fork(new URL('../fixtures/relay-owner-process.ts', import.meta.url));
+  stopAfterTest(async () => void child.kill());
+  const [address] = (await once(child, 'message')) as [string];
+  const said: unknown[] = [];
+  child.on('message', (message) => said.push(message));
+  return { owner: { id: 'owner', boot: 'owner', address }, child, said };
+}
+
+/** Nothing runs in this process for so long. */
+function stall(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+test('a replica that stalled reads what came meanwhile before it takes an owner for dead', async () => {
+  const { owner, child, said } = await ownerElsewhere();
+  const ring = await createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
+  const client = new RelayClient({
+    ring,
+    boot: 'asker',
+    route: 'route',
+    maxAnswerBytes: 1024 * 1024,
+    clock: systemClock,
+  });
+  stopAfterTest(() => client.close());
+  const notified = Promise.withResolvers<void>();
+  const relayed = client.relay(owner, REQUEST, {
+    closed: new AbortController().signal,
+    // Here what came from the owner is being read: the next that the process does is look at its timers.
+    notify: () => {
+      stall(OWNER_SILENCE_MS + 500);
+      notified.resolve();
+    },
+  });
+  await notified.promise;
+  child.send('answer');
+  expect(await relayed).toMatchObject({ type: 'answered' });
+  expect(said).toEqual([]);
+});
