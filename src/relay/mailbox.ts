@@ -46,6 +46,8 @@ export class Mailbox {
   readonly #writer: RedisClient;
   /** Reading blocks its connection. */
   readonly #reader: RedisClient;
+  /** Letters that wait for a connection. */
+  readonly #waiting = new Set<AbortController>();
   #closed = false;
 
   constructor(options: MailboxOptions) {
@@ -59,6 +61,9 @@ export class Mailbox {
       neverGiveUp(client, options.clock, () => !this.#closed);
       client.connect().catch(() => {});
     }
+    this.#writer.on('ready', () => {
+      for (const connected of this.#waiting) connected.abort();
+    });
   }
 
   /** Gives every letter to the reader, in the order of their coming, until `close`. */
@@ -96,11 +101,10 @@ export class Mailbox {
 
   /** Resolves when letters can be sent again, or when that takes too long. */
   async #reconnected(): Promise<void> {
-    const ready = new AbortController();
-    const isReady = () => ready.abort();
-    this.#writer.once('ready', isReady);
-    await sleep(this.#options.clock, CONNECT_MS, ready.signal);
-    this.#writer.off('ready', isReady);
+    const connected = new AbortController();
+    this.#waiting.add(connected);
+    await sleep(this.#options.clock, CONNECT_MS, connected.signal);
+    this.#waiting.delete(connected);
   }
 
   close(): void {

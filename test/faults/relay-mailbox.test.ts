@@ -70,6 +70,23 @@ describe.skipIf(!redisAvailable)('a mailbox', () => {
     clock.advance(1_000);
     await refused;
   });
+
+  test('lets many letters wait for the connection as it lets one', async () => {
+    const redis = await redisServer();
+    const clock = new ManualClock();
+    const writer = mailbox(redis.url, 'writer', clock);
+    expect(await writer.post('reader', 'first')).toBe(true);
+    const warnings: string[] = [];
+    const onWarning = ({ message }: Error) => warnings.push(message);
+    process.on('warning', onWarning);
+    stopAfterTest(async () => void process.off('warning', onWarning));
+    await redis.kill();
+    const posted = Promise.all(Array.from({ length: 50 }, () => settled(writer)));
+    await expect.poll(() => clock.pending).toBe(50);
+    await redis.restart();
+    expect(new Set(await posted)).toEqual(new Set([true]));
+    expect(warnings).toEqual([]);
+  });
 });
 
 /** Posts a letter that is not under way while the connection breaks: that one is not sent again. */
