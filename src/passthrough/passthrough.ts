@@ -15,6 +15,7 @@ import {
   upstreamHeaders,
   type RequestHeaderRules,
 } from './forwarded-headers.ts';
+import { isListening, OpenAnswer } from './open-answer.ts';
 import {
   BODY_TOO_LARGE,
   refuse,
@@ -191,9 +192,12 @@ class Forwarder {
         resolve();
       };
       if (reply.raw.destroyed) return leave();
-      if (!isListening(request)) this.#options.openAnswers.add(reply.raw);
+      const open = new OpenAnswer(this.#options.openAnswers, request, reply);
       reply.raw.once('close', leave);
-      const hooks = this.#hooks(request, reply, target, resolve);
+      const hooks = this.#hooks(request, reply, target, () => {
+        open.begun({ listens: isListening(request, reply) });
+        resolve();
+      });
       try {
         this.#agent.during(clientGone.signal, () => void reply.from(target.path, hooks));
       } catch {
@@ -208,7 +212,7 @@ class Forwarder {
     request: FastifyRequest,
     reply: FastifyReply,
     { query, rules }: Target,
-    resolve: () => void,
+    begun: () => void,
   ): replyFrom.FastifyReplyFromHooks {
     const { upstream, path } = this.#options;
     const body = this.#bodyOf(request);
@@ -223,11 +227,11 @@ class Forwarder {
         downstreamHeaders(headers, { upstream, path, set: reply.raw.getHeaders() }),
       onResponse: (_request, _reply, answer) => {
         relay(answer.stream, reply);
-        resolve();
+        begun();
       },
       onError: (_reply, { error }) => {
         this.#fail(reply, error);
-        resolve();
+        begun();
       },
     };
   }
@@ -249,11 +253,6 @@ class Forwarder {
     const httpStatus = refuseFailed(reply, error, cause);
     this.#options.onFailure?.({ httpStatus, problem: cause.message });
   }
-}
-
-/** A client that listens for what may come waits for no answer; its stream would never end by itself. */
-function isListening({ method, headers }: FastifyRequest): boolean {
-  return method === 'GET' && (headers.accept ?? '').includes('text/event-stream');
 }
 
 function hasBody({ body }: FastifyRequest): boolean {

@@ -159,6 +159,20 @@ test('a call of a legacy client is finished, and that it listens as well keeps n
   expect(await gone).toBe(0);
 });
 
+test.each(['*/*', 'text/event-stream'])(
+  'a legacy client that listens over HTTP+SSE with Accept: %s keeps nobody waiting',
+  async (accept) => {
+    const legacy = await legacyServer({ transport: 'http-sse' });
+    const config = { drain: { delay: '0s', timeout: '1h' } };
+    const [one] = await replicas(legacy, 1, { config });
+    const leaving = new AbortController();
+    stopAfterTest(async () => leaving.abort());
+    const stream = await fetch(one.url, { headers: { accept }, signal: leaving.signal });
+    expect(stream.headers.get('content-type')).toBe('text/event-stream');
+    expect(await one.drain()).toBe(0);
+  },
+);
+
 test('new calls are refused while a replica drains, and readiness says so', async () => {
   const { tools, finish } = slowGreeter();
   const legacy = await legacyServer({ tools });

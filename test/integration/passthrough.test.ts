@@ -710,6 +710,66 @@ describe('event streams', () => {
   });
 });
 
+describe('the answers that the process must not leave before', () => {
+  /** How many there are when the head of the answer has come, and when it is over. */
+  async function counted(sent: Sent, contentType: string) {
+    const openAnswers = new OpenAnswers();
+    const answers: ServerResponse[] = [];
+    const upstream = await upstreamOf((response) => {
+      answers.push(response);
+      response.writeHead(200, { 'content-type': contentType }).flushHeaders();
+    });
+    const { port } = await gatewayTo(upstream.url, { openAnswers });
+    const answer = await open(port, sent);
+    const underWay = openAnswers.count;
+    answers[0]?.end('data: 1\n\n');
+    await answer.toArray();
+    await expect.poll(() => openAnswers.count).toBe(0);
+    return underWay;
+  }
+
+  test.each([undefined, '*/*', 'text/event-stream', 'application/json, text/event-stream'])(
+    'are not the event streams of a GET, whatever it accepts: %s',
+    async (accept) => {
+      const headers = accept === undefined ? {} : { accept };
+      expect(await counted({ headers }, 'text/event-stream')).toBe(0);
+      expect(await counted({ headers, path: '/sse' }, 'Text/Event-Stream; charset=utf-8')).toBe(0);
+    },
+  );
+
+  test.each(['*/*', 'text/event-stream'])(
+    'are any other answers to a GET, whatever it accepts: %s',
+    async (accept) => {
+      expect(await counted({ headers: { accept } }, 'application/json')).toBe(1);
+    },
+  );
+
+  test.each(['text/event-stream', 'application/json'])(
+    'are all answers to a POST: %s',
+    async (contentType) => {
+      const headers = { accept: 'application/json, text/event-stream' };
+      expect(await counted({ method: 'POST', body: '{}', headers }, contentType)).toBe(1);
+    },
+  );
+
+  test('are those that have not begun, unless a stream was asked for', async () => {
+    const arrived: (() => void)[] = [];
+    const upstream = await upstreamOf(() => arrived.shift()?.());
+    for (const [accept, underWay] of [
+      ['text/event-stream', 0],
+      ['application/json', 1],
+    ] as const) {
+      const openAnswers = new OpenAnswers();
+      const { port } = await gatewayTo(upstream.url, { openAnswers });
+      const arrival = new Promise<void>((resolve) => arrived.push(resolve));
+      const leaving = open(port, { headers: { accept } }).catch(() => {});
+      await arrival;
+      expect(openAnswers.count).toBe(underWay);
+      void leaving;
+    }
+  });
+});
+
 describe('a client that leaves before the answer', () => {
   test.each([
     ['a GET', 'GET', '/mcp'],
