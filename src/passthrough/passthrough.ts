@@ -8,6 +8,7 @@ import type replyFrom from '@fastify/reply-from';
 import fastifyPlugin from 'fastify-plugin';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 import type { OpenAnswers } from '../open-answers.ts';
+import { watchEndpoint } from './announced-endpoint.ts';
 import { boundedBody } from './bounded-body.ts';
 import {
   downstreamHeaders,
@@ -42,6 +43,11 @@ export interface PassThroughOptions {
     request: FastifyRequest,
     path: string,
   ) => Promise<RequestHeaderRules>;
+  /**
+   * Told where messages are to be posted, when a stream that a GET opened at the endpoint begins with
+   * that; what it gives back is called when the stream is over.
+   */
+  readonly endpointTold?: (endpoint: string) => () => void;
   /** Whether it is known who asks. Strangers may read metadata, and nothing else. */
   readonly isKnown: (request: FastifyRequest) => boolean;
   readonly connectTimeoutMs: number;
@@ -127,6 +133,7 @@ export async function registerPassThrough(
 
 /** Where a request goes upstream, and with which headers. */
 interface Target {
+  readonly isEndpoint: boolean;
   readonly path: string;
   /** Without `?`, or `null` for the client's own. */
   readonly query: string | null;
@@ -169,13 +176,13 @@ class Forwarder {
   #at({ raw }: FastifyRequest, path: string): Target {
     const { upstream } = this.#options;
     const query = upstream.search === '' ? null : joinedQuery(upstream, raw.url ?? '');
-    return { path, query, rules: this.#endpointRules };
+    return { isEndpoint: true, path, query, rules: this.#endpointRules };
   }
 
   /** Without what the operator configured for the endpoint: the query of its URL, and the headers. */
   async #beside(request: FastifyRequest, path: string): Promise<Target> {
     const rules = await this.#options.headerRulesBeside(request, path);
-    return { path, query: null, rules };
+    return { isEndpoint: false, path, query: null, rules };
   }
 
   #declaresTooMuch(request: FastifyRequest): boolean {
@@ -211,7 +218,7 @@ class Forwarder {
   #hooks(
     request: FastifyRequest,
     reply: FastifyReply,
-    { query, rules }: Target,
+    { isEndpoint, query, rules }: Target,
     begun: () => void,
   ): replyFrom.FastifyReplyFromHooks {
     const { upstream, path } = this.#options;
@@ -226,6 +233,7 @@ class Forwarder {
       rewriteHeaders: (headers) =>
         downstreamHeaders(headers, { upstream, path, set: reply.raw.getHeaders() }),
       onResponse: (_request, _reply, answer) => {
+        if (isEndpoint && isListening(request, reply)) this.#watch(answer.stream, reply);
         relay(answer.stream, reply);
         begun();
       },
@@ -234,6 +242,13 @@ class Forwarder {
         begun();
       },
     };
+  }
+
+  #watch(stream: Readable, reply: FastifyReply): void {
+    const { endpointTold } = this.#options;
+    // Compressed streams are for the client alone to read.
+    const isPlain = (reply.getHeader('content-encoding') ?? 'identity') === 'identity';
+    if (endpointTold !== undefined && isPlain) watchEndpoint(stream, endpointTold);
   }
 
   #bodyOf(request: FastifyRequest): replyFrom.FastifyReplyFromHooks {

@@ -10,6 +10,7 @@ import { MODERN_REVISION, type LegacyRevision } from '../protocol/revisions.ts';
 import { readEventStream } from './event-stream.ts';
 import { HttpClient, type HttpAnswer } from './http-client.ts';
 import { HttpSseTransport } from './http-sse.ts';
+import { MessagePaths } from './message-paths.ts';
 import { Session, type SessionOptions } from './session.ts';
 import type { InitializeResult } from './session-handshake.ts';
 import { StreamableHttpTransport } from './streamable-http.ts';
@@ -52,6 +53,8 @@ const FALL_BACK_STATUSES = new Set([400, 404, 405]);
 const UNDECIDED_STATUSES = new Set([401, 403, 429]);
 
 export class Upstream {
+  /** Where a server of HTTP+SSE wants messages posted. */
+  readonly messagePaths: MessagePaths;
   readonly #options: UpstreamOptions;
   readonly #http: HttpClient;
   readonly #clock: Clock;
@@ -61,9 +64,9 @@ export class Upstream {
   #greeted: UpstreamKind | null = null;
   #greeting: { readonly headers: string; readonly kind: Promise<UpstreamKind> } | null = null;
   #initialized: InitializeResult | null = null;
-  #messagePath: string | null = null;
 
   constructor(options: UpstreamOptions, clock: Clock) {
+    this.messagePaths = new MessagePaths(options.url);
     this.#options = options;
     this.#http = new HttpClient(options);
     this.#clock = clock;
@@ -83,11 +86,6 @@ export class Upstream {
   /** The same, when the server has answered so. */
   get greetedKind(): UpstreamKind | null {
     return this.#greeted;
-  }
-
-  /** The path to which a server of HTTP+SSE wants messages posted, as it announced it last. */
-  get messagePath(): string | null {
-    return this.#messagePath;
   }
 
   /**
@@ -203,9 +201,9 @@ export class Upstream {
   #connect(kind: LegacyTransport): (listener: TransportListener) => Transport {
     return (listener) =>
       kind === 'http-sse'
-        ? new HttpSseTransport(this.#http, listener, this.#clock, ({ pathname }) => {
-            this.#messagePath = pathname;
-          })
+        ? new HttpSseTransport(this.#http, listener, this.#clock, (endpoint) =>
+            this.messagePaths.toldUs(endpoint),
+          )
         : new StreamableHttpTransport(this.#http, listener, this.#clock);
   }
 

@@ -23,7 +23,7 @@ export function otherPaths(
 
 /**
  * What becomes of the headers of a request for a path beside the routes. The operator's are credentials
- * for MCP and go to no other path than the one to which the server itself wants messages posted
+ * for MCP and go to no other paths than those to which the server itself wants messages posted
  * (2024-11-05 transports, "HTTP with SSE").
  */
 export async function headerRulesBeside(
@@ -34,12 +34,13 @@ export async function headerRulesBeside(
 ): Promise<RequestHeaderRules> {
   const posted = request.method === 'POST' ? routes : [];
   await Promise.all(posted.map((route) => greetedFor(request, route, identity, clock)));
-  const [rules, ...others] = posted
-    .filter(({ upstream }) => upstream.messagePath === path)
-    .map(({ config: { upstream } }) => ({
-      headers: upstream.headers,
-      authorization: upstream.authorization,
-    }));
+  const told = posted.filter(({ upstream }) => upstream.messagePaths.has(path));
+  const takers =
+    told.length > 0 ? told : posted.filter(({ upstream }) => upstream.messagePaths.resembles(path));
+  const [rules, ...others] = takers.map(({ config: { upstream } }) => ({
+    headers: upstream.headers,
+    authorization: upstream.authorization,
+  }));
   // Whose messages they are is open when routes with the same path differ.
   if (rules !== undefined && others.every((other) => isDeepStrictEqual(other, rules))) return rules;
   const strips = routes.some(({ config }) => config.upstream.authorization === 'strip');

@@ -82,6 +82,7 @@ export async function createPublicApp(
         authorization: route.config.upstream.authorization,
         headerRulesBeside: (request, path) =>
           headerRulesBeside(routes, request, path, { identity: config.identity, clock }),
+        endpointTold: (endpoint) => route.upstream.messagePaths.toldClient(endpoint),
         isKnown: ({ headers }) => isKnownCaller(headers, config.identity),
         connectTimeoutMs: route.config.upstream.connectTimeoutMs,
         headersTimeoutMs: route.config.upstream.headersTimeoutMs,

@@ -1,4 +1,5 @@
 /** Who may have something passed through, and where the operator's own headers go. */
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -296,5 +297,103 @@ describe('a server of HTTP+SSE', () => {
     expect(
       new Set(posted.map(({ url, headers }) => `${url.slice(1, 2)} ${headers['x-api-key']}`)),
     ).toEqual(new Set(['a a', 'b b']));
+  });
+
+  describe('whose sessions have paths of their own', () => {
+    /** Lets in who comes with the operator's key. `id` makes the path of each session. */
+    const server = (id: (count: number) => string) => serverOf(keyed(id));
+    const keyed = (id: (count: number) => string): Respond => {
+      const streams = new Map<string, ServerResponse>();
+      return ({ method, url, headers }, body, response) => {
+        if (headers['x-api-key'] !== 'operator') return void response.writeHead(401).end();
+        if (method === 'GET' && url === '/sse') {
+          const endpoint = `/messages/${id(streams.size + 1)}`;
+          streams.set(endpoint, response);
+          response.writeHead(200, { 'content-type': 'text/event-stream' });
+          return void response.write(`event: endpoint\ndata: ${endpoint}\n\n`);
+        }
+        const stream = streams.get(url);
+        if (method !== 'POST' || stream === undefined) return void response.writeHead(405).end();
+        response.writeHead(202).end();
+        const answer = answerTo(body);
+        if (answer !== null) stream.write(`event: message\ndata: ${JSON.stringify(answer)}\n\n`);
+      };
+    };
+    const overrides = {
+      transport: 'http-sse',
+      upstream: { headers: { 'x-api-key': 'operator' } },
+    } as const;
+    /** The path that is told on a stream, which stays open until the test is over. */
+    async function openedAt(url: string) {
+      const leaving = new AbortController();
+      stopAfterTest(async () => leaving.abort());
+      const headers = { accept: 'text/event-stream' };
+      const { body } = await fetch(url, { headers, signal: leaving.signal });
+      const first = await body?.getReader().read();
+      const path = /data: (\S+)/.exec(new TextDecoder().decode(first?.value))?.[1] ?? '';
+      return { path, leave: () => leaving.abort() };
+    }
+    async function posted(path: string, gatewayUrl: string): Promise<number> {
+      const { status } = await fetch(new URL(path, gatewayUrl), {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
+      });
+      return status;
+    }
+    const inWords = (count: number) => ['none', 'one', 'two', 'three'][count] ?? 'many';
+
+    test.each([
+      ['numbers', String],
+      ['words', inWords],
+    ])('gets the operator’s headers for each session that is open: %s', async (_title, id) => {
+      const { origin } = await server(id);
+      const { url } = await gatewayTo(`${origin}/sse`, overrides);
+      const sessions = [await openedAt(url), await openedAt(url)];
+      expect(new Set(sessions.map(({ path }) => path)).size).toBe(2);
+      for (const { path } of sessions) expect(await posted(path, url)).toBe(202);
+      expect(await listedBy(url, {})).toEqual([]);
+    });
+
+    test('gets them no longer when the stream of the session is over', async () => {
+      const { origin } = await server(inWords);
+      const { url } = await gatewayTo(`${origin}/sse`, overrides);
+      const { path, leave } = await openedAt(url);
+      expect(await posted(path, url)).toBe(202);
+      leave();
+      await expect.poll(() => posted(path, url)).toBe(401);
+    });
+
+    test.each([
+      ['numbers', String, 202],
+      ['UUIDs', () => randomUUID(), 202],
+      ['words', inWords, 401],
+    ])(
+      'gets them through a replica that has not seen the stream where ids can be told: %s',
+      async (_title, id, status) => {
+        const { origin } = await server(id);
+        const one = await gatewayTo(`${origin}/sse`, overrides);
+        const other = await gatewayTo(`${origin}/sse`, overrides);
+        const { path } = await openedAt(one.url);
+        expect(await posted(path, other.url)).toBe(status);
+      },
+    );
+
+    test('gets them on no other path', async () => {
+      const { origin, ofClient } = await server(String);
+      const { url, ask } = await gatewayTo(`${origin}/sse`, overrides);
+      await openedAt(url);
+      for (const [method, target] of [
+        ['POST', '/messages/reset'],
+        ['POST', '/messages/1/2'],
+        ['POST', '/messages'],
+        ['POST', '/admin/1'],
+        ['GET', '/messages/1'],
+        ['DELETE', '/messages/1'],
+      ] as const) {
+        expect((await ask(method, target)).status).toBe(401);
+        expect(ofClient().at(-1)?.headers).not.toHaveProperty('x-api-key');
+      }
+    });
   });
 });

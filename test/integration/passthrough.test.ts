@@ -710,6 +710,83 @@ describe('event streams', () => {
   });
 });
 
+describe('the endpoint that the stream of a GET names first', () => {
+  /** Passes a stream of these pieces on; resolves with what was noted, and what the client got. */
+  async function passed(pieces: readonly string[], headers = {}, sent: Sent = {}) {
+    const noted: string[] = [];
+    const over = Promise.withResolvers<void>();
+    const upstream = await upstreamOf(async (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream', ...headers });
+      for (const piece of pieces) {
+        await new Promise((written) => response.write(piece, written));
+      }
+      response.end();
+    });
+    const { port } = await gatewayTo(upstream.url, {
+      endpointTold: (endpoint) => {
+        noted.push(endpoint);
+        return () => over.resolve();
+      },
+    });
+    const { text } = await send(port, sent);
+    expect(text).toBe(pieces.join(''));
+    return { noted, over: over.promise };
+  }
+
+  const NAMED = 'event: endpoint\ndata: /m/1\n\n';
+  const MESSAGE = 'data: {}\n\n';
+
+  test.each([
+    ['at once', [NAMED]],
+    ['letter by letter', [...NAMED]],
+    ['after comments, with more', [': hello\n\n', `: again\n\n${NAMED}${MESSAGE}`, MESSAGE]],
+    ['with other line ends', [NAMED.replaceAll('\n', '\r\n')]],
+    ['in front of much else', [NAMED + `data: ${'x'.repeat(100_000)}\n\n`, MESSAGE]],
+    ['and names once only', [NAMED, NAMED.replace('1', '2')]],
+  ])('is noted until the stream is over: %s', async (_title, pieces) => {
+    const { noted, over } = await passed(pieces);
+    expect(noted).toEqual(['/m/1']);
+    await over;
+  });
+
+  test('is forgotten when the client leaves', async () => {
+    const [told, over] = [Promise.withResolvers<string>(), Promise.withResolvers<void>()];
+    const upstream = await upstreamOf((response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write(NAMED);
+    });
+    const { port } = await gatewayTo(upstream.url, {
+      endpointTold: (endpoint) => {
+        told.resolve(endpoint);
+        return () => over.resolve();
+      },
+    });
+    const answer = await open(port);
+    expect(await told.promise).toBe('/m/1');
+    answer.on('error', () => {}).destroy();
+    await over.promise;
+  });
+
+  test.each<[string, string[], object, Sent]>([
+    ['after a message', [MESSAGE, NAMED], {}, {}],
+    ['after more than an event takes', [`: ${'x'.repeat(20_000)}\n`, NAMED], {}, {}],
+    ['when it does not come whole', ['event: endpoint\ndata: /m/1\n'], {}, {}],
+    ['in what is no event stream', [NAMED], { 'content-type': 'text/plain' }, {}],
+    ['in what is compressed', [NAMED], { 'content-encoding': 'x-own' }, {}],
+    ['in the answer to a POST', [NAMED], {}, { method: 'POST', body: '{}' }],
+    ['on another path', [NAMED], {}, { path: '/sse' }],
+  ])('is not noted %s', async (_title, pieces, headers, sent) => {
+    expect((await passed(pieces, headers, sent)).noted).toEqual([]);
+  });
+
+  test('is noted of a long stream, which loses no byte', async () => {
+    const pieces = [
+      NAMED,
+      ...Array.from({ length: 200 }, (_, at) => `data: ${at}${'y'.repeat(65_536)}\n\n`),
+    ];
+    expect((await passed(pieces)).noted).toEqual(['/m/1']);
+  });
+});
+
 describe('the answers that the process must not leave before', () => {
   /** How many there are when the head of the answer has come, and when it is over. */
   async function counted(sent: Sent, contentType: string) {
