@@ -272,8 +272,9 @@ export class Bridge {
     { mayReplay, takenUp }: { readonly mayReplay: boolean; readonly takenUp: boolean },
   ): CallContext {
     const { route, pool, limits, clock, log, lot, keyNames } = this.#options;
-    const { keysFromStringIds, strictCapabilities, urlVisitWaitMs, leaveWhenParked, caching } =
+    const { keysFromStringIds, strictCapabilities, urlVisitWaitMs, leaveWhenParked, reattach } =
       this.#options;
+    const { caching } = this.#options;
     const target = targetOf(request.params);
     let [running, parked] = [false, false];
     let end: CallEnd | null = null;
@@ -299,6 +300,7 @@ export class Bridge {
       urlVisitWaitMs,
       caching,
       leaveWhenParked,
+      reattach,
       mayReplay,
       loggedTarget: loggedTarget(request.method, request.params),
       hasRoom: () => lot.hasRoomFor(id),

@@ -64,11 +64,15 @@ export class Call {
       ...parts,
       notified: (method, params) => this.#client.notify(method, params),
       restarted: () => this.#client.forgetProgress(),
-      pointed: () => rounds.pointed,
+      resumable: () => rounds.resumable,
     });
     const rounds = new Rounds(parts);
-    const unauthorized = () => server.unauthorized;
-    const replies = new Replies({ ...parts, rounds, unauthorized });
+    const replies = new Replies({
+      ...parts,
+      rounds,
+      unauthorized: () => server.unauthorized,
+      heldElsewhere: () => server.heldElsewhere,
+    });
     this.#context = context;
     this.#log = log;
     this.#machine = machine;
@@ -106,6 +110,7 @@ export class Call {
     call.#given.add(...(continuation.replay ?? []));
     call.#log.reattached();
     call.#rounds.pointed = true;
+    call.#rounds.resumable = context.reattach;
     call.#begin(adopt(round, open, limitsLeft(context, continuation)));
     const answer = call.retry(round, request, leg);
     call.#server.takeUp(continuation.resume, open);
@@ -175,7 +180,7 @@ export class Call {
 
   /** The exchange is gone, or the server gave up waiting for the client: only a new call could help. */
   get isLost(): boolean {
-    return isLost(this.state);
+    return isLost(this.state) && !this.isHeldElsewhere;
   }
 
   /** The call could not be taken up only because its owner, frozen or cut off, still reads its stream. */

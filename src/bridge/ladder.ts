@@ -57,8 +57,16 @@ export interface LadderOptions {
   readonly log: Log;
 }
 
+/** A call that was taken up, or `null` where it is made anew, and what comes of that. */
+interface Taken {
+  readonly call: Call | null;
+  readonly answer: Promise<CallAnswer>;
+}
+
 export class Ladder {
   readonly #options: LadderOptions;
+  /** Calls that are being taken up just now. */
+  readonly #takingUp = new Map<CallId, Promise<void>>();
 
   constructor(options: LadderOptions) {
     this.#options = options;
@@ -174,30 +182,39 @@ export class Ladder {
     const mayReadOn = reattach && isResumable(continuation);
     const mayCallAgain = continuation.replay !== null || wantsUrlsVisited(continuation);
     if (!mayReadOn && !mayCallAgain) return null;
-    const claim = await directory?.claim(callId, claimMs);
-    if (claim?.type === 'held') return this.#byHolder(pointer, claim.by, request, leg);
-    if (claim !== undefined) calls.claimed(callId, claim.epoch);
-    // Another retry may have taken it up here while this one waited for the claim.
+    // One after the other, so that none gives a claim back that another one has just been granted.
+    while (this.#takingUp.has(callId)) await this.#takingUp.get(callId);
     const here = calls.find(callId);
     if (here !== undefined) return calls.retry(here, pointer, request, leg);
-    if (!leg.closed.aborted) {
-      if (mayReadOn) {
-        const { call, answer } = calls.adopt(pointer, continuation, request, leg);
-        const answered = await answer;
-        if (call.isHeldElsewhere) {
-          call.drop();
-          calls.unclaim(callId);
-          return this.#unavailable(pointer, 'the server has another reader for it still');
-        }
-        if (!call.isLost || continuation.replay === null) return answered;
+    const turn = Promise.withResolvers<void>();
+    this.#takingUp.set(callId, turn.promise);
+    let taken: Taken;
+    try {
+      const claim = await directory?.claim(callId, claimMs);
+      if (claim?.type === 'held') return this.#byHolder(pointer, claim.by, request, leg);
+      if (claim !== undefined) calls.claimed(callId, claim.epoch);
+      if (leg.closed.aborted) {
+        calls.unclaim(callId);
+        return null;
       }
-      const answer = await this.#callAgain(pointer, continuation, request, leg);
-      if (calls.find(callId) !== undefined) return answer;
-      calls.unclaim(callId);
-      return answer;
+      taken = mayReadOn
+        ? calls.adopt(pointer, continuation, request, leg)
+        : { call: null, answer: this.#callAgain(pointer, continuation, request, leg) };
+      // The retry itself settled it.
+      if (calls.find(callId) === undefined) calls.unclaim(callId);
+    } finally {
+      this.#takingUp.delete(callId);
+      turn.resolve();
     }
-    calls.unclaim(callId);
-    return null;
+    const { call, answer } = taken;
+    const answered = await answer;
+    if (call === null) return answered;
+    if (call.isHeldElsewhere) {
+      call.drop();
+      return this.#unavailable(pointer, 'the server has another reader for it still');
+    }
+    if (!call.isLost || continuation.replay === null) return answered;
+    return this.#callAgain(pointer, continuation, request, leg);
   }
 
   #lost(pointer: Pointer, request: EdgeRequest): CallAnswer {

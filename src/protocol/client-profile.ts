@@ -2,7 +2,7 @@
  * What a client declared that a server may ask it for. Modern requests declare it each time
  * (basic/index, "Per-request protocol fields"); legacy servers want it once, at `initialize`.
  */
-import { extensionsOf } from './extensions.ts';
+import { clientExtensions, type Extensions } from './extensions.ts';
 import { isJsonObject, objectMember, type JsonObject } from './json.ts';
 import type { LegacyRevision } from './revisions.ts';
 
@@ -14,7 +14,7 @@ export interface ClientProfile {
   readonly samplingContext: boolean;
   readonly roots: boolean;
   /** The settings of extensions, by their identifiers. */
-  readonly extensions: Readonly<Record<string, JsonObject>>;
+  readonly extensions: Extensions;
 }
 
 export const EMPTY_PROFILE: ClientProfile = {
@@ -40,7 +40,7 @@ export function readProfile(capabilities: JsonObject): ClientProfile {
     samplingTools: sampling !== undefined && isJsonObject(sampling['tools']),
     samplingContext: sampling !== undefined && isJsonObject(sampling['context']),
     roots: objectMember(capabilities, 'roots') !== undefined,
-    extensions: extensionsOf(capabilities),
+    extensions: clientExtensions(capabilities),
   };
 }
 

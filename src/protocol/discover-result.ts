@@ -3,7 +3,7 @@
  * really give is advertised.
  */
 import { metaMember } from './edge-result.ts';
-import { extensionsOf } from './extensions.ts';
+import { serverExtensions } from './extensions.ts';
 import { objectMember, type JsonObject } from './json.ts';
 
 export interface DiscoverContext {
@@ -57,7 +57,7 @@ export function modernCapabilities(
   for (const name of ['logging', 'completions']) {
     if (objectMember(capabilities, name) !== undefined) modern[name] = {};
   }
-  const extensions = extensionsOf(capabilities);
+  const extensions = serverExtensions(capabilities);
   if (Object.keys(extensions).length > 0) modern['extensions'] = { ...extensions };
   return modern;
 }

@@ -6,15 +6,30 @@
 import { objectMember, type JsonObject } from './json.ts';
 
 /** MCP Apps: `ui://` resources, and `_meta.ui` of tools that show them. */
-const PASSED_ON = ['io.modelcontextprotocol/ui'];
+const APPS = 'io.modelcontextprotocol/ui';
+/** What its views may be, as the extension has it. */
+const VIEWS = ['text/html;profile=mcp-app'];
 
-/** In: the capabilities of a client or a server. Out: those of its extensions that the other side is told of. */
-export function extensionsOf(capabilities: JsonObject): Readonly<Record<string, JsonObject>> {
-  const declared = objectMember(capabilities, 'extensions') ?? {};
-  return Object.fromEntries(
-    PASSED_ON.flatMap((name) => {
-      const settings = objectMember(declared, name);
-      return settings === undefined ? [] : [[name, settings] as const];
-    }),
-  );
+export type Extensions = Readonly<Record<string, JsonObject>>;
+
+/**
+ * In: the capabilities of a client. Out: those of its extensions that the server is told of, with the
+ * settings that they define: sessions are kept apart by them, so a client must not make them up.
+ */
+export function clientExtensions(capabilities: JsonObject): Extensions {
+  const settings = declared(capabilities);
+  if (settings === undefined) return {};
+  const { mimeTypes } = settings;
+  if (!Array.isArray(mimeTypes)) return { [APPS]: {} };
+  return { [APPS]: { mimeTypes: VIEWS.filter((view) => mimeTypes.includes(view)) } };
+}
+
+/** In: the capabilities of a server. Out: those of its extensions that clients are told of. */
+export function serverExtensions(capabilities: JsonObject): Extensions {
+  const settings = declared(capabilities);
+  return settings === undefined ? {} : { [APPS]: settings };
+}
+
+function declared(capabilities: JsonObject): JsonObject | undefined {
+  return objectMember(objectMember(capabilities, 'extensions') ?? {}, APPS);
 }

@@ -1,5 +1,11 @@
 /** JSON-RPC 2.0 messages: their shapes, and the one place that tells them apart. */
-import { isJsonObject, type JsonObject, type JsonValue } from './json.ts';
+import {
+  isExactNumber,
+  isJsonObject,
+  type ExactNumber,
+  type JsonObject,
+  type JsonValue,
+} from './json.ts';
 
 export interface JsonRpcErrorObject {
   readonly code: number;
@@ -19,7 +25,14 @@ export type JsonRpcMessage =
     }
   | { readonly type: 'notification'; readonly method: string; readonly params: JsonObject }
   | { readonly type: 'response'; readonly id: string | number | null; readonly reply: JsonRpcReply }
-  | { readonly type: 'malformed'; readonly problem: string };
+  | Malformed;
+
+interface Malformed {
+  readonly type: 'malformed';
+  readonly problem: string;
+  /** Of a request that can be told what is wrong with it. */
+  readonly id?: ExactNumber;
+}
 
 /** JSON-RPC error codes of the base protocol and of MCP (basic/index, "Error Codes"). */
 export const ErrorCode = {
@@ -56,7 +69,10 @@ export function readMessage(value: unknown): JsonRpcMessage {
     if (typeof id === 'string' || typeof id === 'number') {
       return { type: 'request', id, method: value['method'], params };
     }
-    return malformed('"id" must be a string or a number');
+    const problem = '"id" must be a string or a number';
+    return isExactNumber(id)
+      ? { ...malformed(`${problem} of up to 53 bits`), id }
+      : malformed(problem);
   }
   if (id !== undefined && id !== null && typeof id !== 'string' && typeof id !== 'number') {
     return malformed('"id" must be a string or a number');
@@ -79,6 +95,6 @@ function readError(error: JsonObject): JsonRpcErrorObject {
   return error['data'] === undefined ? { code, message } : { code, message, data: error['data'] };
 }
 
-function malformed(problem: string): JsonRpcMessage {
+function malformed(problem: string): Malformed {
   return { type: 'malformed', problem };
 }

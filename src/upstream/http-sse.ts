@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../protocol/ids.ts';
-import type { JsonObject } from '../protocol/json.ts';
+import type { ExactNumber, JsonObject } from '../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../protocol/revisions.ts';
 import { readEventStream } from './event-stream.ts';
@@ -75,7 +75,11 @@ export class HttpSseTransport implements Transport {
     await this.#post({ jsonrpc: '2.0', method, params }, headers);
   }
 
-  async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
+  async respond(
+    id: ServerRequestId | ExactNumber,
+    reply: JsonRpcReply,
+    headers: CallerHeaders,
+  ): Promise<void> {
     await this.#post({ jsonrpc: '2.0', id, ...reply } as JsonObject, headers);
   }
 

@@ -8,8 +8,8 @@ import {
   type ServerRequestId,
   type UpstreamRequestId,
 } from '../protocol/ids.ts';
-import type { JsonObject } from '../protocol/json.ts';
-import type { JsonRpcMessage, JsonRpcReply } from '../protocol/json-rpc.ts';
+import type { ExactNumber, JsonObject } from '../protocol/json.ts';
+import { ErrorCode, type JsonRpcMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import type { SessionCall } from './session-call.ts';
 import { isChange } from './session-changes.ts';
 import { isQuestion, unsolicited } from './session-questions.ts';
@@ -21,7 +21,7 @@ export interface SessionInboxParts {
   /** Called with the reply to a request of ours. */
   readonly replied: (id: UpstreamRequestId, reply: JsonRpcReply) => void;
   /** Answers a request of the server that is for nobody. */
-  readonly answer: (id: ServerRequestId, reply: JsonRpcReply) => void;
+  readonly answer: (id: ServerRequestId | ExactNumber, reply: JsonRpcReply) => void;
   /** Called with each notification that a list or a resource changed. */
   readonly changed: (method: string, params: JsonObject) => void;
   /** Called with each URL elicitation that the server says is complete. */
@@ -49,6 +49,11 @@ export class SessionInbox {
         this.#onNotification(message.method, message.params, source);
         return;
       case 'malformed':
+        // Whoever asks under an id that we cannot keep is not left to wait.
+        if (message.id !== undefined) {
+          const error = { code: ErrorCode.invalidRequest, message: message.problem };
+          this.#parts.answer(message.id, { error });
+        }
         return;
     }
   }

@@ -10,7 +10,12 @@ import {
   type SessionId,
   type UpstreamRequestId,
 } from '../protocol/ids.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import {
+  isJsonObject,
+  type ExactNumber,
+  type JsonObject,
+  type JsonValue,
+} from '../protocol/json.ts';
 import { readMessage, type JsonRpcErrorObject, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../protocol/revisions.ts';
 import type { HttpAnswer, HttpClient } from './http-client.ts';
@@ -92,7 +97,11 @@ export class StreamableHttpTransport implements Transport {
     await this.#postAndDiscard({ jsonrpc: '2.0', method, params }, headers);
   }
 
-  async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
+  async respond(
+    id: ServerRequestId | ExactNumber,
+    reply: JsonRpcReply,
+    headers: CallerHeaders,
+  ): Promise<void> {
     await this.#postAndDiscard({ jsonrpc: '2.0', id, ...reply } as JsonObject, headers);
     for (const stream of this.#streams.values()) {
       // A stream that breaks after hours is not to be taken up with the credentials of the first leg.

@@ -2,7 +2,7 @@
  * What a legacy session needs of a transport: to send messages, and to hear on which stream the
  * server's messages came. Streamable HTTP and HTTP+SSE each implement it.
  */
-import type { JsonObject } from '../protocol/json.ts';
+import type { ExactNumber, JsonObject } from '../protocol/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../protocol/json-rpc.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../protocol/ids.ts';
 import type { LegacyRevision } from '../protocol/revisions.ts';
@@ -64,7 +64,11 @@ export interface Transport {
   /** Sends a notification; resolves when the server has taken it. Throws UpstreamFailure. */
   notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void>;
   /** Answers a request of the server; resolves when the server has taken it. Throws UpstreamFailure. */
-  respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void>;
+  respond(
+    id: ServerRequestId | ExactNumber,
+    reply: JsonRpcReply,
+    headers: CallerHeaders,
+  ): Promise<void>;
   /**
    * Takes up the stream of a request that another connection had, from behind its last event; what
    * comes of it is told to the listener. Only where `resumable` gave a point to take it up from.

@@ -3,6 +3,7 @@
  * go on with it, and whoever does not is told so as HTTP tells it.
  */
 import { expect, test } from 'vitest';
+import { reasonOf } from '../fixtures/fault-ground.ts';
 import { startTestGateway, type GatewayOverrides } from '../fixtures/gateway.ts';
 import { accept, callTool, type Exchanged } from '../fixtures/modern-client.ts';
 import {
@@ -67,9 +68,13 @@ async function guardedServer() {
   return { server, revoke: (token: string) => revoked.add(`Bearer ${token}`), cut: () => cut() };
 }
 
-async function gateways<Count extends 1 | 2>(server: ScriptedServer, count: Count) {
+async function gateways<Count extends 1 | 2>(
+  server: ScriptedServer,
+  count: Count,
+  overrides: GatewayOverrides = {},
+) {
   const started = await Promise.all(
-    Array.from({ length: count }, () => startTestGateway(server.url, FLEET)),
+    Array.from({ length: count }, () => startTestGateway(server.url, { ...FLEET, ...overrides })),
   );
   for (const gateway of started) stopAfterTest(() => gateway.close());
   return started as Count extends 2
@@ -104,4 +109,21 @@ test('a call whose stream breaks after its credentials expired waits for better 
   await gateway.log.saw('call.ended');
   expect(gateway.log.named('call.ended')).toMatchObject([{ end: 'left' }]);
   expect(text(await callTool(gateway.url, 'act', answered(asked), by('new')))).toBe('done');
+});
+
+test('a call that nobody may take up is lost then, and its session is ended', async () => {
+  const { server, revoke, cut } = await guardedServer();
+  const replay = { tools: [], annotated: false };
+  const [gateway] = await gateways(server, 1, { continuation: { reattach: false, replay } });
+  const asked = await callTool(gateway.url, 'act', {}, by('old'));
+  const { headers } = await server.saw(({ body }) => body?.method === 'tools/call');
+  revoke('old');
+  cut();
+  await server.saw(
+    (seen) =>
+      seen.method === 'DELETE' && seen.headers['mcp-session-id'] === headers['mcp-session-id'],
+  );
+  expect(reasonOf(await callTool(gateway.url, 'act', answered(asked), by('new')))).toBe(
+    'call_lost',
+  );
 });

@@ -65,6 +65,18 @@ test('what the client declares reaches the server, and what the server declares 
   expect(response.result.capabilities.extensions).toEqual({ [UI]: {} });
 });
 
+test('what a client makes up in its settings opens no sessions of its own', async () => {
+  const { server, url } = await clockServer();
+  const list = (settings: object) =>
+    send(url, 'tools/list', {}, { capabilities: { extensions: { [UI]: settings } } });
+  const views = ['text/html;profile=mcp-app'];
+  await list({ mimeTypes: views });
+  const sessions = () => server.methods().filter((method) => method === 'initialize').length;
+  const before = sessions();
+  for (const made of ['a', 'b', 'c']) await list({ mimeTypes: [...views, made], [made]: made });
+  expect(sessions()).toBe(before);
+});
+
 test('a view is read as the server has it', async () => {
   const { url } = await clockServer();
   const { response } = await send(url, 'resources/read', { uri: CLOCK }, { capabilities: CLIENT });

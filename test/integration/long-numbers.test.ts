@@ -96,3 +96,18 @@ test('are asked for, and answered, in questions', async () => {
   const heard = JSON.parse(done).result.content[0].text;
   expect(heard).toContain(`"content":{"key":${KEY},"more":${TIME}}`);
 });
+
+test('as the id of a question are refused to the server, which would not know the answer', async () => {
+  const { upstream, url } = await gatewayTo(({ body }, response) => {
+    const stream = eventStream(response);
+    stream.send({ jsonrpc: '2.0', id: key, method: 'roots/list' });
+    void upstream
+      .saw(({ text }) => text.includes(`"id":${KEY}`))
+      .then(({ body: { error } }) => {
+        const content = [{ type: 'text', text: String(error.code) }];
+        stream.send({ jsonrpc: '2.0', id: body.id, result: { content } });
+        stream.end();
+      });
+  });
+  expect(JSON.parse(await call(url, {})).result.content[0].text).toBe('-32600');
+});

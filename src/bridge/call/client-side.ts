@@ -85,8 +85,12 @@ export class ClientSide {
 
   /** Looks at retries again whose legs wait still. */
   retryAgain(retries: readonly RetryEvent[]): void {
+    const { machine, exchange } = this.#parts;
     for (const retry of retries) {
-      if (this.#legs.get(retry.leg) !== undefined) this.#parts.machine.feed(retry);
+      const leg = this.#legs.get(retry.leg);
+      if (leg === undefined) continue;
+      machine.feed(retry);
+      if (this.#legs.get(retry.leg) !== undefined) exchange.request = leg.request;
     }
   }
 }

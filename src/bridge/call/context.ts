@@ -33,6 +33,8 @@ export interface CallContext {
   readonly loggedTarget: string;
   /** Whether a parked call is let go at once when the server keeps it. */
   readonly leaveWhenParked: boolean;
+  /** Whether a call whose stream nobody reads is taken up from where it stopped. */
+  readonly reattach: boolean;
   /**
    * Seals a pointer to the given round of this call.
    * @param continuation what another replica needs to go on with the call, when one could

@@ -2,7 +2,13 @@
 import type { ClientProfile } from '../../protocol/client-profile.ts';
 import type { InputKey } from '../../protocol/ids.ts';
 import type { CallEnd, LegReply } from '../call-state.ts';
-import { ANSWERS_NOT_TAKEN, CALL_LOST, INVALID_STATE, missingCapability } from '../failures.ts';
+import {
+  ANSWERS_NOT_TAKEN,
+  CALL_LOST,
+  COORDINATION_UNAVAILABLE,
+  INVALID_STATE,
+  missingCapability,
+} from '../failures.ts';
 import type { CallAnswer } from '../leg.ts';
 import type { Failure } from '../outcome.ts';
 import type { Questions } from '../questions.ts';
@@ -17,6 +23,8 @@ export interface RepliesParts {
   readonly exchange: CallExchange;
   /** How the server refused the credentials of the last answers, if it did. */
   readonly unauthorized: () => Failure | null;
+  /** Whether somebody else reads the stream of the call still. */
+  readonly heldElsewhere: () => boolean;
   readonly questions: Questions;
   readonly rounds: Rounds;
   readonly log: CallLog;
@@ -68,7 +76,10 @@ export class Replies {
   }
 
   answerOf(end: CallEnd): CallAnswer {
-    const { context, exchange, rounds } = this.#parts;
+    const { context, exchange, rounds, heldElsewhere } = this.#parts;
+    if (end.type === 'lost' && heldElsewhere()) {
+      return { kind: 'failed', failure: COORDINATION_UNAVAILABLE };
+    }
     return endAnswer(exchange.request.method, end, {
       serverInfo: exchange.serverInfo,
       // Once the client had a pointer, the outcome belongs to what it sent with it.

@@ -21,6 +21,8 @@ export interface RoundsParts {
 export class Rounds {
   /** A client holds a pointer to this call and may come back with it. */
   pointed = false;
+  /** And the last one holds what another reader of the stream would need. */
+  resumable = false;
   readonly #parts: RoundsParts;
   #last: { readonly keys: readonly InputKey[]; readonly answer: Promise<CallAnswer> } | null = null;
 
@@ -48,6 +50,8 @@ export class Rounds {
     this.pointed = true;
     const continuation = this.#continuation(keys);
     const { requestState, continues } = await context.point(round, expiresAtMs, continuation);
+    this.resumable =
+      continues && context.reattach && continuation !== null && continuation.resume !== null;
     const leaves = leaveWhenParked && continues && continuation?.resume;
     if (leaves && machine.state.name === 'parked') machine.feed({ type: 'drain', resumable: true });
     return {

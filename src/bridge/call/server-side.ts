@@ -51,8 +51,8 @@ export interface ServerSideParts {
   readonly notified: (method: string, params: JsonObject) => void;
   /** Called when the work begins anew. */
   readonly restarted: () => void;
-  /** Whether a client holds a pointer to this call. */
-  readonly pointed: () => boolean;
+  /** Whether a client holds a pointer with which the call can be taken up. */
+  readonly resumable: () => boolean;
 }
 
 export class ServerSide {
@@ -168,21 +168,21 @@ export class ServerSide {
       void exchange.respond(id, { error: CANNOT_ASK });
       return;
     }
-    if (openRequests(machine.state).length >= context.limits.maxInputRequestsPerRound) {
-      log.questionRefused(method, 'too many questions in one round');
-      void exchange.respond(id, { error: TOO_MANY_QUESTIONS });
-      return;
-    }
     const { profile } = exchange.request;
     const revision = session.initializeResult.protocolVersion;
     const asked = questions.ask(id, method, params, profile, revision);
     if (asked.type === 'open') {
       const { request } = asked;
       const before = given.repeats ? given.repeat(questions.digestOf(request.key)) : undefined;
-      if (before === undefined) {
-        machine.feed({ type: 'asked', request, atMs: context.clock.now() });
-      } else {
+      if (before !== undefined) {
+        questions.withdraw(id);
         void exchange.respond(id, before);
+      } else if (this.#isRoundFull()) {
+        questions.withdraw(id);
+        log.questionRefused(method, 'too many questions in one round');
+        void exchange.respond(id, { error: TOO_MANY_QUESTIONS });
+      } else {
+        machine.feed({ type: 'asked', request, atMs: context.clock.now() });
       }
       return;
     }
@@ -193,6 +193,11 @@ export class ServerSide {
       exchange.stop('the client lacks a required capability');
       this.#fail(missingCapability(required));
     }
+  }
+
+  #isRoundFull(): boolean {
+    const { context, machine } = this.#parts;
+    return openRequests(machine.state).length >= context.limits.maxInputRequestsPerRound;
   }
 
   #onReplied(reply: JsonRpcReply): void {
@@ -220,14 +225,14 @@ export class ServerSide {
   }
 
   #onLost(failure: UpstreamFailure): void {
-    const { machine, exchange, log, pointed } = this.#parts;
+    const { machine, exchange, log, resumable } = this.#parts;
     const unacted = failure.code === 'session_gone' && !failure.details.mayHaveActed;
     if (unacted && machine.state.name === 'running') {
       this.#onNotTaken(failure);
       return;
     }
     log.upstreamFailed(failure);
-    if (failure.code === 'unauthorized' && pointed() && exchange.resumePoint !== null) {
+    if (failure.code === 'unauthorized' && resumable()) {
       this.#unauthorized = failureOfUpstream(failure);
       machine.feed({ type: 'shutOut' });
       return;

@@ -11,7 +11,9 @@ import { LEGACY_REVISIONS } from '../../../src/protocol/revisions.ts';
 import { arbitraryJsonObject, objectsOf } from '../../fixtures/arbitrary-json.ts';
 import { schemaProblems } from '../../fixtures/official-schema.ts';
 
-const APPS = { 'io.modelcontextprotocol/ui': { mimeTypes: ['text/html;profile=mcp-app'] } };
+const APPS_VIEW = 'text/html;profile=mcp-app';
+const APPS = { 'io.modelcontextprotocol/ui': { mimeTypes: [APPS_VIEW] } };
+const NO_VIEWS = { 'io.modelcontextprotocol/ui': {} };
 
 const profiles: fc.Arbitrary<ClientProfile> = fc
   .record({
@@ -21,7 +23,7 @@ const profiles: fc.Arbitrary<ClientProfile> = fc
     samplingTools: fc.boolean(),
     samplingContext: fc.boolean(),
     roots: fc.boolean(),
-    extensions: fc.constantFrom({}, APPS, { 'io.modelcontextprotocol/ui': {} }),
+    extensions: fc.constantFrom({}, APPS, NO_VIEWS),
   })
   .map(({ sampling, samplingTools, samplingContext, ...rest }) => ({
     ...rest,
@@ -43,6 +45,11 @@ describe('what a client declared', () => {
     [{ roots: { listChanged: true } }, { roots: true }],
     [{ extensions: APPS }, { extensions: APPS }],
     [{ extensions: { ...APPS, 'io.modelcontextprotocol/tasks': {} } }, { extensions: APPS }],
+    [
+      { extensions: { 'io.modelcontextprotocol/ui': { mimeTypes: ['x/y', APPS_VIEW], more: 1 } } },
+      { extensions: APPS },
+    ],
+    [{ extensions: { 'io.modelcontextprotocol/ui': { more: 1 } } }, { extensions: NO_VIEWS }],
     [{ extensions: { 'io.modelcontextprotocol/ui': true, 'com.example/x': {} } }, {}],
     [{ elicitation: true, sampling: 'yes', roots: null }, {}],
   ])('%j (elicitation, "Capabilities": an empty object means form mode)', (declared, expected) => {
