@@ -119,7 +119,7 @@ export class Mailbox {
   }
 }
 
-/** The client had no connection at that moment, and keeps nothing for the next one. */
-function wasNotSent(error: unknown): boolean {
+/** True for a letter that is not there: its client had no connection, and keeps nothing for the next one. */
+export function wasNotSent(error: unknown): boolean {
   return error instanceof Error && error.message.includes('enableOfflineQueue');
 }

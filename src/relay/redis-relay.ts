@@ -8,18 +8,13 @@ import type { Clock } from '../clock.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import { randomId } from '../random-id.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
+import { AskedRetry } from './asked-retry.ts';
 import { LetterLeg } from './letter-leg.ts';
 import { openLetter, sealLetter, type Letter, type LetterKind } from './letter.ts';
-import type { Mailbox } from './mailbox.ts';
-import { readRelayLines, writeRelayRequest } from './relay-message.ts';
+import { wasNotSent, type Mailbox } from './mailbox.ts';
+import { writeRelayRequest } from './relay-message.ts';
 import { ServedRetries, type ServedRetriesOptions } from './served-retries.ts';
-import {
-  ASKER_SILENCE_MS,
-  giveSigns,
-  OWNER_SILENCE_MS,
-  watchForSilence,
-  type SilenceWatch,
-} from './signs-of-life.ts';
+import { ASKER_SILENCE_MS, watchForSilence, type SilenceWatch } from './signs-of-life.ts';
 
 export interface RedisRelayOptions extends ServedRetriesOptions {
   readonly ring: KeyRing<'relay'>;
@@ -31,19 +26,17 @@ export interface RedisRelayOptions extends ServedRetriesOptions {
   readonly clock: Clock;
 }
 
-/** A retry of ours that another replica is asked to serve. */
-interface Asked {
-  readonly leg: Leg;
-  seen(): void;
-  settle(relayed: Relayed): void;
-}
-
-/** `full`: it is not read; `lost`: the store is away, which says nothing of who reads it. */
-type Posted = 'taken' | 'full' | 'lost';
+/**
+ * - `taken`: it is in the mailbox
+ * - `full`: it is not; nobody reads that mailbox
+ * - `unsent`: it is not; the store is away, which says nothing of who reads it
+ * - `lost`: the store is away, and may have taken it before
+ */
+type Posted = 'taken' | 'full' | 'unsent' | 'lost';
 
 export class RedisRelay {
   readonly #options: RedisRelayOptions;
-  readonly #asked = new Map<string, Asked>();
+  readonly #asked = new Map<string, AskedRetry>();
   readonly #retries: ServedRetries;
   /** Whether those live whose retries are served, by the ids of their letters. */
   readonly #askers = new Map<string, SilenceWatch>();
@@ -65,8 +58,8 @@ export class RedisRelay {
 
   close(): void {
     this.#options.mailbox.close();
-    for (const { settle } of this.#asked.values()) {
-      settle({ type: 'silent', problem: 'this replica stops' });
+    for (const asked of this.#asked.values()) {
+      asked.end({ type: 'silent', problem: 'this replica stops' });
     }
     this.#retries.close();
   }
@@ -77,47 +70,33 @@ export class RedisRelay {
     request: EdgeRequest,
     leg: Leg,
   ): Promise<Relayed> {
-    const id = randomId();
-    const text = writeRelayRequest({ route, request }).toString('utf8');
     if (leg.closed.aborted) return CLIENT_LEFT;
-    const relayed = this.#ask(owner, id, leg);
-    const posted = this.#post(owner.boot, 'retry', id, text);
+    const id = randomId();
+    const post = (kind: LetterKind, text = '') => this.#post(owner.boot, kind, id, text);
+    const asked = new AskedRetry(leg, {
+      clock: this.#options.clock,
+      sign: async () => !isAway(await post('waiting')),
+      over: () => {
+        this.#asked.delete(id);
+        leg.closed.removeEventListener('abort', onClosed);
+      },
+    });
+    this.#asked.set(id, asked);
+    const posted = post('retry', writeRelayRequest({ route, request }).toString('utf8'));
     const onClosed = () => {
-      this.#asked.get(id)?.settle(CLIENT_LEFT);
+      asked.end(CLIENT_LEFT);
       // Letters to one mailbox are read in the order of their posting.
-      void posted.then(() => this.#post(owner.boot, 'closed', id, ''));
+      void posted.then(() => post('closed'));
     };
     leg.closed.addEventListener('abort', onClosed);
-    try {
-      if ((await posted) !== 'taken') {
-        const problem = 'the store took no letter for it';
-        this.#asked.get(id)?.settle({ type: 'unreachable', problem });
-      }
-      return await relayed;
-    } finally {
-      leg.closed.removeEventListener('abort', onClosed);
-    }
-  }
-
-  #ask(owner: PointerOwner, id: string, leg: Leg): Promise<Relayed> {
-    const { clock } = this.#options;
-    return new Promise((resolve) => {
-      const watch = watchForSilence(clock, OWNER_SILENCE_MS, () => {
-        asked.settle({ type: 'silent', problem: 'no sign of life' });
-      });
-      const stopSigns = giveSigns(clock, () => void this.#post(owner.boot, 'waiting', id, ''));
-      const asked: Asked = {
-        leg,
-        seen: watch.seen,
-        settle: (relayed) => {
-          watch.stop();
-          stopSigns();
-          this.#asked.delete(id);
-          resolve(relayed);
-        },
-      };
-      this.#asked.set(id, asked);
-    });
+    const unreachable = {
+      type: 'unreachable',
+      problem: 'the store took no letter for it',
+    } as const;
+    const fate = await posted;
+    if (fate === 'lost') asked.giveUp(unreachable);
+    else if (fate !== 'taken') asked.end(unreachable);
+    return asked.relayed;
   }
 
   #take(letter: Letter): void {
@@ -132,26 +111,10 @@ export class RedisRelay {
         this.#askers.get(letter.id)?.seen();
         return;
       case 'unknown':
-        this.#asked
-          .get(letter.id)
-          ?.settle({ type: 'unknown', problem: 'it does not have the call' });
+        this.#asked.get(letter.id)?.end({ type: 'unknown', problem: 'it does not have the call' });
         return;
       case 'line':
-        this.#hear(letter);
-    }
-  }
-
-  #hear({ id, text }: Letter): void {
-    const asked = this.#asked.get(id);
-    if (asked === undefined) return;
-    asked.seen();
-    const lines = readRelayLines(text);
-    if (lines === null) {
-      asked.settle({ type: 'silent', problem: 'a line of its answer is not understood' });
-    }
-    for (const line of lines ?? []) {
-      if (line.type === 'answer') asked.settle({ type: 'answered', answer: line.answer });
-      else asked.leg.notify(line.method, line.params);
+        this.#asked.get(letter.id)?.hear(letter.text);
     }
   }
 
@@ -161,7 +124,7 @@ export class RedisRelay {
       const posted = await this.#post(from, 'line', id, line);
       if (posted === 'full') throw new Error('nobody reads the mailbox');
       // While letters are lost, none can come either.
-      if (posted === 'lost') asker.seen();
+      if (isAway(posted)) asker.seen();
     }, this.#options.clock);
     const asker = watchForSilence(this.#options.clock, ASKER_SILENCE_MS, () => leg.close());
     this.#askers.set(id, asker);
@@ -176,8 +139,12 @@ export class RedisRelay {
     try {
       const sealed = await sealLetter(ring, to, { kind, id, from: boot, text }, clock);
       return (await mailbox.post(to, sealed)) ? 'taken' : 'full';
-    } catch {
-      return 'lost';
+    } catch (error) {
+      return wasNotSent(error) ? 'unsent' : 'lost';
     }
   }
+}
+
+function isAway(posted: Posted): boolean {
+  return posted === 'unsent' || posted === 'lost';
 }

@@ -106,4 +106,31 @@ describe.skipIf(!redisAvailable)('a retry that lands on another replica', () => 
     }
     expect(text(done)).toBe('Hello Ada');
   });
+
+  test('and that the client is to repeat, since the store was away, finds its call when it comes again', async () => {
+    const { effects, tools, finish } = slowGreeter();
+    const legacy = await legacyServer({ tools });
+    const store = await redisServer();
+    const [one, other] = await replicas(legacy, 2, options(store.url));
+    const asked = await callTool(one.url, 'greet');
+    const refused = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+    await legacy.saw('response');
+    await store.kill();
+    expect((await refused).response.error?.data).toMatchObject({ retryable: true });
+    await store.restart();
+    const redis = new Redis(store.url.href);
+    const monitor = await redis.monitor();
+    stopAfterTest(async () => [redis, monitor].forEach((client) => client.disconnect()));
+    const signs = new Map<string, number>();
+    monitor.on('monitor', (_time: string, [command, key = '']: string[]) => {
+      if (command?.toLowerCase() === 'rpush') signs.set(key, (signs.get(key) ?? 0) + 1);
+    });
+    // Both replicas give signs of life, and for longer than a client may be silent.
+    const fewest = () => (signs.size < 2 ? 0 : Math.min(...signs.values()));
+    await expect.poll(fewest, { timeout: 15_000 }).toBeGreaterThan(14);
+    const done = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+    finish();
+    expect(text(await done)).toBe('Hello Ada');
+    expect(effects).toEqual(['Ada']);
+  });
 });

@@ -6,6 +6,7 @@ import type { Mailbox } from '../../../src/relay/mailbox.ts';
 import { RedisRelay, type RedisRelayOptions } from '../../../src/relay/redis-relay.ts';
 import { createKeyRing } from '../../../src/seal/key-ring.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { EMPTY_PROFILE } from '../../../src/protocol/client-profile.ts';
 
 const ANSWER: CallAnswer = { kind: 'result', result: { content: [] } };
@@ -24,6 +25,9 @@ const REQUEST: EdgeRequest = {
   caller: { principalKey: 'Ada', principal: null, credentialsKey: '', headers: {} },
 };
 
+/** What the client of the store throws when it has no connection. */
+const NOT_SENT = "Stream isn't writeable and enableOfflineQueue options is false";
+
 /** The store: letters reach their reader at once, unless something is wrong. */
 class Mail {
   readonly #readers = new Map<string, (sealed: string) => Promise<void>>();
@@ -32,17 +36,22 @@ class Mail {
   readonly dead = new Set<string>();
   readonly full = new Set<string>();
   isAway = false;
+  /** The store takes what comes, and its replies do not arrive. */
+  repliesAreLost = false;
   count = 0;
+  /** The test has ended, and nobody waits for letters any more. */
+  isOver = false;
 
   boxOf(boot: string): Pick<Mailbox, 'read' | 'post' | 'close'> {
     return {
       read: async (letter) => void this.#readers.set(boot, letter),
       post: async (to, sealed) => {
         this.count += 1;
-        if (this.isAway) throw new Error('no connection');
+        if (this.isAway) throw new Error(NOT_SENT);
         if (this.full.has(to)) return false;
         const read = this.#readers.get(to);
         if (read !== undefined && !this.dead.has(to)) this.#underWay.push(read(sealed));
+        if (this.repliesAreLost) throw new Error('Command timed out');
         return true;
       },
       close: () => {},
@@ -55,17 +64,26 @@ class Mail {
     await this.until(() => this.count >= until);
   }
 
+  /** Lets half a second pass so many times, with the letters that each of them brings. */
+  async passHalves(clock: ManualClock, halves: number, letters: number): Promise<void> {
+    for (let passed = 0; passed < halves; passed += 1) {
+      clock.advance(500);
+      await this.saw(letters);
+    }
+  }
+
   async until(isSo: () => boolean): Promise<void> {
-    while (!isSo()) await new Promise(setImmediate);
+    while (!isSo() && !this.isOver) await new Promise(setImmediate);
     await Promise.all(this.#underWay.splice(0));
     await new Promise(setImmediate);
   }
 }
 
-/** A retry that was relayed and is at work at its owner. */
-async function relayed() {
+/** Two replicas, and a client whose retry came to the one that does not have its call. */
+async function twoReplicas() {
   const clock = new ManualClock();
   const mail = new Mail();
+  stopAfterTest(async () => void (mail.isOver = true));
   const ring = await createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
   const openAnswers = new OpenAnswers();
   const answer = Promise.withResolvers<CallAnswer>();
@@ -82,20 +100,45 @@ async function relayed() {
     mailbox: mail.boxOf('asker'),
     retry: async () => null,
   });
-  const client: Leg = { closed: new AbortController().signal, notify: () => {} };
-  const heard = asking.for('route').relay(OWNER, REQUEST, client);
-  const leg = await taken.promise;
-  await mail.until(() => mail.count === 2);
-  return { clock, mail, leg, heard, answer: answer.resolve, openAnswers };
+  const leaving = new AbortController();
+  const told: string[] = [];
+  const client: Leg = { closed: leaving.signal, notify: (method) => told.push(method) };
+  return {
+    clock,
+    mail,
+    openAnswers,
+    told,
+    relay: () => asking.for('route').relay(OWNER, REQUEST, client),
+    /** The client's side at the owner. */
+    taken: taken.promise,
+    answer: answer.resolve,
+    leave: () => leaving.abort(),
+  };
+}
+
+/** A retry that was relayed and is at work at its owner. */
+async function relayed() {
+  const replicas = await twoReplicas();
+  const heard = replicas.relay();
+  const leg = await replicas.taken;
+  await replicas.mail.until(() => replicas.mail.count === 2);
+  return { ...replicas, heard, leg };
+}
+
+/** The same, but the store was away for so long that the owner was given up, and is back. */
+async function givenUp() {
+  const retry = await relayed();
+  retry.mail.isAway = true;
+  await retry.mail.passHalves(retry.clock, 5, 2);
+  expect(await retry.heard).toMatchObject({ type: 'silent' });
+  retry.mail.isAway = false;
+  return retry;
 }
 
 describe('a retry that is relayed by letters', () => {
   test('may take as long as it takes, while both sides give signs of life', async () => {
     const { clock, mail, leg, heard, answer, openAnswers } = await relayed();
-    for (let halves = 0; halves < 60; halves += 1) {
-      clock.advance(500);
-      await mail.saw(2);
-    }
+    await mail.passHalves(clock, 60, 2);
     expect(leg.closed.aborted).toBe(false);
     answer(ANSWER);
     expect(await heard).toEqual({ type: 'answered', answer: ANSWER });
@@ -112,21 +155,14 @@ describe('a retry that is relayed by letters', () => {
     expect(leg.closed.aborted).toBe(true);
   });
 
-  test('has not lost its client while the store is away, but when nothing is heard afterwards', async () => {
+  test('has not lost its client while the store is away', async () => {
     const { clock, mail, leg, heard } = await relayed();
     mail.isAway = true;
-    for (let halves = 0; halves < 60; halves += 1) {
-      clock.advance(500);
-      await mail.saw(1);
-    }
-    expect(leg.closed.aborted).toBe(false);
+    await mail.passHalves(clock, 120, 2);
     expect(await heard).toMatchObject({ type: 'silent' });
     mail.isAway = false;
-    for (let halves = 0; halves < 13; halves += 1) {
-      clock.advance(500);
-      await new Promise(setImmediate);
-    }
-    expect(leg.closed.aborted).toBe(true);
+    await mail.passHalves(clock, 13, 2);
+    expect(leg.closed.aborted).toBe(false);
   });
 
   test('has lost its client when the mailbox of the replica that asked is full', async () => {
@@ -135,4 +171,62 @@ describe('a retry that is relayed by letters', () => {
     clock.advance(500);
     await mail.until(() => leg.closed.aborted);
   });
+});
+
+describe('a retry whose owner was given up, and whose client may come again,', () => {
+  test('keeps its call for half a minute, and is told nothing more', async () => {
+    const { clock, mail, leg, told } = await givenUp();
+    leg.notify('notifications/progress', { progressToken: 'token', progress: 1 });
+    await mail.passHalves(clock, 59, 2);
+    clock.advance(500);
+    await mail.until(() => true);
+    expect(leg.closed.aborted).toBe(false);
+    clock.advance(6_000);
+    expect(leg.closed.aborted).toBe(true);
+    expect(told).toEqual([]);
+    expect(clock.pending).toBe(0);
+  });
+
+  test('keeps its call also when the store lost no more than its reply', async () => {
+    const { clock, mail, relay, taken, answer } = await twoReplicas();
+    mail.repliesAreLost = true;
+    const heard = relay();
+    const leg = await taken;
+    expect(await heard).toMatchObject({ type: 'unreachable' });
+    await mail.until(() => mail.count === 2);
+    mail.repliesAreLost = false;
+    await mail.passHalves(clock, 26, 2);
+    expect(leg.closed.aborted).toBe(false);
+    answer(ANSWER);
+    await mail.saw(1);
+    expect(clock.pending).toBe(0);
+  });
+
+  test('is over when the owner answers', async () => {
+    const { clock, mail, answer, openAnswers, told } = await givenUp();
+    answer(ANSWER);
+    await mail.saw(1);
+    expect([openAnswers.count, clock.pending, told]).toEqual([0, 0, []]);
+  });
+
+  test('is over when its client leaves instead, and cancels its call', async () => {
+    const { clock, mail, leg, leave, answer, openAnswers } = await givenUp();
+    leave();
+    await mail.until(() => leg.closed.aborted);
+    // What the call ends with, which nobody reads.
+    answer(ANSWER);
+    await mail.until(() => openAnswers.count === 0);
+    expect(clock.pending).toBe(0);
+  });
+
+  test.each(['isAway', 'full'] as const)(
+    'is over at once when it was not sent: %s',
+    async (why) => {
+      const { clock, mail, relay } = await twoReplicas();
+      if (why === 'full') mail.full.add('owner');
+      else mail.isAway = true;
+      expect(await relay()).toMatchObject({ type: 'unreachable' });
+      expect(clock.pending).toBe(0);
+    },
+  );
 });
