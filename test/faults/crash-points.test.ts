@@ -3,12 +3,12 @@
  * gets the outcome from another replica or is told that the call is lost, and never waits in vain; the
  * tool has had its effect at most once; and nothing is left where the call was taken up.
  */
-import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { CRASH_POINTS, type CrashPoint } from '../fixtures/crash-points.ts';
 import { CrashStage, type Doomed, type StageOptions } from '../fixtures/crash-stage.ts';
 import { answersOf, reasonOf, text } from '../fixtures/fault-ground.ts';
 import { callTool } from '../fixtures/modern-client.ts';
+import { overseer } from '../fixtures/redis-fleet.ts';
 import { redisAvailable } from '../fixtures/redis.ts';
 
 function stageFor(options: StageOptions): () => CrashStage {
@@ -233,9 +233,8 @@ describe.for([
 
 /** As the time does it that a replica is not heard of. */
 async function endLeases(url: URL): Promise<void> {
-  const redis = new Redis(url.href);
+  const redis = overseer(url);
   await redis.del(...(await redis.keys('mrtr:*:lease')));
-  redis.disconnect();
 }
 
 function callsOf(legacy: CrashStage['legacy']): number {

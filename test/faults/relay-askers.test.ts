@@ -3,7 +3,6 @@
  * as far as the owner can tell: it ends the call, and keeps nothing for a replica that does not read.
  */
 import { describe, expect, test } from 'vitest';
-import { Redis } from 'ioredis';
 import {
   answersOf,
   legacyServer,
@@ -13,8 +12,8 @@ import {
 } from '../fixtures/fault-ground.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
 import { callTool } from '../fixtures/modern-client.ts';
+import { monitored, overseer } from '../fixtures/redis-fleet.ts';
 import { redisAvailable } from '../fixtures/redis.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const overHttp = async () => ({});
 const throughRedis = async () => {
@@ -85,16 +84,13 @@ test.skipIf(!redisAvailable)('nobody writes for long to the mailbox of the dead'
   await other.kill();
   await lost;
   await one.saw('call.ended');
-  const redis = new Redis(url.href);
-  stopAfterTest(async () => redis.disconnect());
+  const redis = overseer(url);
   const [mailbox = ''] = await redis.keys('*:mail');
   const letters = await redis.llen(mailbox);
   expect(letters).toBeGreaterThan(0);
   // It was the last to be written to: from here on its time runs out.
   const written: string[] = [];
-  const monitor = await redis.monitor();
-  stopAfterTest(async () => monitor.disconnect());
-  monitor.on('monitor', (_time: string, words: string[]) => written.push(words.join(' ')));
+  await monitored(redis, (words) => written.push(words.join(' ')));
   // The lease is renewed every one and a half seconds; letters came twice a second.
   const renewals = () => written.filter((command) => /:lease/.test(command)).length;
   await expect.poll(renewals, { timeout: 10_000 }).toBeGreaterThan(1);

@@ -1,5 +1,4 @@
 /** Replicas that cannot reach each other: the relay goes through the store that they share. */
-import { Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
 import {
   answersOf,
@@ -9,11 +8,12 @@ import {
   replicas,
   slowGreeter,
   text,
+  whileRetryable,
 } from '../fixtures/fault-ground.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
 import { callTool } from '../fixtures/modern-client.ts';
+import { monitored, overseer } from '../fixtures/redis-fleet.ts';
 import { redisAvailable } from '../fixtures/redis.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const options = (redis: URL) => ({ redis, relay: false, config: { relay: { via: 'redis' } } });
 
@@ -75,10 +75,7 @@ describe.skipIf(!redisAvailable)('a retry that lands on another replica', () => 
     const { tools } = greeter();
     const { url } = await redisServer();
     const written: string[] = [];
-    const redis = new Redis(url.href);
-    const monitor = await redis.monitor();
-    stopAfterTest(async () => [redis, monitor].forEach((client) => client.disconnect()));
-    monitor.on('monitor', (_time: string, words: string[]) => written.push(words.join(' ')));
+    await monitored(overseer(url), (words) => written.push(words.join(' ')));
     const [one, other] = await replicas(await legacyServer({ tools }), 2, options(url));
     const asked = await callTool(one.url, 'greet');
     await callTool(other.url, 'greet', answersOf(asked, 'Augusta'));
@@ -100,10 +97,8 @@ describe.skipIf(!redisAvailable)('a retry that lands on another replica', () => 
     await Promise.all([one.saw('directory.up', 2), other.saw('directory.up', 2)]);
     // The mailbox has connections of its own, which may be back a moment later: until then the answer
     // says that the retry may be repeated.
-    let done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-    while (done.response.error?.data.retryable === true) {
-      done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-    }
+    const answers = answersOf(asked, 'Ada');
+    const done = await whileRetryable(() => callTool(other.url, 'greet', answers));
     expect(text(done)).toBe('Hello Ada');
   });
 
@@ -118,11 +113,8 @@ describe.skipIf(!redisAvailable)('a retry that lands on another replica', () => 
     await store.kill();
     expect((await refused).response.error?.data).toMatchObject({ retryable: true });
     await store.restart();
-    const redis = new Redis(store.url.href);
-    const monitor = await redis.monitor();
-    stopAfterTest(async () => [redis, monitor].forEach((client) => client.disconnect()));
     const signs = new Map<string, number>();
-    monitor.on('monitor', (_time: string, [command, key = '']: string[]) => {
+    await monitored(overseer(store), ([command, key = '']) => {
       if (command?.toLowerCase() === 'rpush') signs.set(key, (signs.get(key) ?? 0) + 1);
     });
     // Both replicas give signs of life, and for longer than a client may be silent.

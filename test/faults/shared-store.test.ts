@@ -2,7 +2,6 @@
  * Replicas that share a store: owners that freeze, clients that race, and the store itself failing. A
  * call has its effect once, whatever happens, and what cannot be settled is told as retryable.
  */
-import { Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
 import {
   answersOf,
@@ -16,6 +15,7 @@ import {
 } from '../fixtures/fault-ground.ts';
 import { callTool } from '../fixtures/modern-client.ts';
 import { redisAvailable, type RedisServer } from '../fixtures/redis.ts';
+import { overseer } from '../fixtures/redis-fleet.ts';
 import { Severable } from '../fixtures/severable.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
@@ -146,7 +146,7 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
     await legacy.saw('notifications/cancelled');
     expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
     await other.saw('relay.failed');
-    expect(await client(url).keys('*:claim')).toEqual([]);
+    expect(await overseer(url).keys('*:claim')).toEqual([]);
     expect(await Promise.all([one.drain(), other.drain()])).toEqual([0, 0]);
     expect(other.rungs()).toEqual([]);
   });
@@ -208,7 +208,7 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
       const asked = await callTool(one.url, 'greet');
       await callTool(one.url, 'greet', answersOf(asked, 'Augusta'));
       const key = await keptIn(url, 'outcome');
-      const redis = client(url);
+      const redis = overseer(url);
       expect((await redis.getBuffer(key))?.toString('latin1')).not.toMatch(/Hello|Augusta/);
     });
   });
@@ -223,7 +223,7 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
     await one.kill();
     await callTool(other.url, 'greet', answersOf(parked, 'Eve'));
     await keptIn(url, 'claim');
-    const redis = client(url);
+    const redis = overseer(url);
     const keys = await redis.keys('*');
     const lives = await Promise.all(keys.map((key) => redis.pttl(key)));
     expect(keys.length).toBeGreaterThanOrEqual(4);
@@ -282,7 +282,7 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
       const { url } = await redisServer();
       const [one, other] = await replicas(legacy, 2, { redis: url });
       const asked = await callTool(one.url, 'greet');
-      await client(url).flushall();
+      await overseer(url).flushall();
       await one.kill();
       expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
       expect(effects).toEqual(['Ada']);
@@ -315,15 +315,9 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
   });
 });
 
-function client(url: URL): Redis {
-  const redis = new Redis(url.href);
-  stopAfterTest(async () => redis.disconnect());
-  return redis;
-}
-
 /** Resolves with the first key of a kind as soon as there is one. */
 async function keptIn(url: URL, kind: 'outcome' | 'claim'): Promise<string> {
-  const redis = client(url);
+  const redis = overseer(url);
   for (;;) {
     const key = (await redis.keys(`*:${kind}`))[0];
     if (key !== undefined) return key;
