@@ -82,7 +82,9 @@ function eraOfRequestWithoutClaim(
 /** Modern clients never send responses, nor several messages at once (streamable-http, "Sending Messages"). */
 function eraOfResponse(body: JsonObject, policy: EraPolicy): Era {
   const response = Object.hasOwn(body, 'result') || Object.hasOwn(body, 'error');
-  if (response && policy.legacyClients === 'pass-through') return { type: 'legacy' };
+  if (response && policy.legacyClients === 'pass-through' && !hasClaim(body)) {
+    return { type: 'legacy' };
+  }
   return invalid(
     response ? 'responses are not taken here' : 'expected a "method" that is a string',
   );

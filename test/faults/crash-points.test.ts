@@ -157,7 +157,7 @@ describe.for([
       await legacy.isLeft();
       await owner.crash();
       const found = await callTool(rescuer.url, 'impatient', answers);
-      if (redis) expect([text(found), rescuer.rungs()]).toEqual(['went on', ['outcome']]);
+      if (redis) expect([text(found), await rescuer.rungs()]).toEqual(['went on', ['outcome']]);
       else expect(reasonOf(found)).toBe('call_lost');
       expect(script.effects).toEqual(['went on']);
     },
@@ -175,7 +175,7 @@ describe.for([
     const before = callsOf(legacy);
     const done = await callTool(rescuer.url, 'pay', answers);
     expect([text(done), script.effects]).toEqual(['paid', ['paid']]);
-    expect(rescuer.rungs().at(-1)).toBe('replay');
+    expect((await rescuer.rungs()).at(-1)).toBe('replay');
     expect(callsOf(legacy) - before).toBe(1);
   });
 

@@ -43,7 +43,7 @@ describe('a call that another replica can take up', () => {
     expect(legacy.methods()).not.toContain('notifications/cancelled');
     const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     expect(text(done)).toBe('Hello Ada');
-    expect(other.rungs()).toEqual(['reattach']);
+    expect(await other.rungs()).toEqual(['reattach']);
     expect(effects).toEqual(['Ada']);
   });
 
@@ -129,7 +129,7 @@ test.skipIf(!redisAvailable)(
     await one.saw('call.settled');
     expect(await one.drain()).toBe(0);
     expect(text(await callTool(other.url, 'greet', answers))).toBe('Hello whoever');
-    expect(other.rungs()).toEqual(['outcome']);
+    expect(await other.rungs()).toEqual(['outcome']);
   },
 );
 

@@ -68,7 +68,7 @@ describe('a parked call that is released', () => {
     const here = await callTool(one.url, 'greet', answersOf(first, 'Ada'));
     const elsewhere = await callTool(other.url, 'greet', answersOf(second, 'Eve'));
     expect([here, elsewhere].map(text)).toEqual(['Hello Ada', 'Hello Eve']);
-    expect([one.rungs(), other.rungs()]).toEqual([['reattach'], ['reattach']]);
+    expect([await one.rungs(), await other.rungs()]).toEqual([['reattach'], ['reattach']]);
     expect(effects).toEqual(['Ada', 'Eve']);
   });
 
@@ -78,7 +78,7 @@ describe('a parked call that is released', () => {
     const asked = await callTool(one.url, 'greet');
     expect(await one.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(1);
     expect(text(await callTool(one.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
-    expect(one.rungs()).toEqual(['here']);
+    expect(await one.rungs()).toEqual(['here']);
   });
 });
 

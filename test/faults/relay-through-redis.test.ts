@@ -39,7 +39,7 @@ describe.skipIf(!redisAvailable)('a retry that lands on another replica', () => 
     const done = await callTool(other.url, 'work', answersOf(asked, 'Ada'), { meta });
     expect(text(done)).toBe('Hello Ada');
     expect(done.notifications.map(({ params }) => params.progress)).toEqual([1, 2, 3]);
-    expect(other.rungs()).toEqual(['relay']);
+    expect(await other.rungs()).toEqual(['relay']);
   });
 
   test('and that leaves, cancels the call at its owner', async () => {
@@ -67,7 +67,7 @@ describe.skipIf(!redisAvailable)('a retry that lands on another replica', () => 
     one.freeze();
     const done = await callTool(other.url, 'greet', answersOf(asked, 'Augusta'));
     expect(text(done)).toBe('Hello Augusta');
-    expect(other.rungs()).toEqual(['reattach']);
+    expect(await other.rungs()).toEqual(['reattach']);
     expect(effects).toEqual(['Augusta']);
   });
 

@@ -26,7 +26,7 @@ describe('a retry that lands on another replica', () => {
     const asked = await callTool(one.url, 'greet');
     const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     expect(text(done)).toBe('Hello Ada');
-    expect(other.rungs()).toEqual(['relay']);
+    expect(await other.rungs()).toEqual(['relay']);
     expect(effects).toEqual(['Ada']);
   });
 
@@ -65,7 +65,7 @@ describe('a retry that lands on another replica', () => {
     const second = await callTool(other.url, 'two', answersOf(first, 'a'));
     const done = await callTool(third.url, 'two', answersOf(second, 'b'));
     expect(text(done)).toBe('a b');
-    expect([...other.rungs(), ...third.rungs()]).toEqual(['relay', 'relay']);
+    expect([...(await other.rungs()), ...(await third.rungs())]).toEqual(['relay', 'relay']);
   });
 
   test('that leaves cancels the call at its owner', async () => {
@@ -117,7 +117,7 @@ describe('an owner that is killed while the call is parked', () => {
     await one.kill();
     const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     expect(text(done)).toBe('Hello Ada');
-    expect(other.rungs()).toEqual(['reattach']);
+    expect(await other.rungs()).toEqual(['reattach']);
     expect(effects).toEqual(['Ada']);
     expect(legacy.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
   });
@@ -166,7 +166,7 @@ describe('an owner that is killed while the call is parked', () => {
     await one.kill();
     const done = await callTool(other.url, 'two', answersOf(second, 'b'));
     expect(text(done), 'no question was asked twice').toBe('a b');
-    expect(other.rungs()).toEqual(['replay']);
+    expect(await other.rungs()).toEqual(['replay']);
     expect(started).toHaveLength(2);
   });
 

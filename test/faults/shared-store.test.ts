@@ -32,7 +32,7 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
       const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
       one.thaw();
       expect(text(done)).toBe('Hello Ada');
-      expect(other.rungs()).toEqual(['reattach']);
+      expect(await other.rungs()).toEqual(['reattach']);
       await one.saw('call.ended');
       expect(legacy.methods()).not.toContain('notifications/cancelled');
       expect(effects).toEqual(['Ada']);
@@ -106,7 +106,7 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
       );
       expect(done.map(text)).toEqual(['Hello Ada', 'Hello Ada']);
       expect(effects).toEqual(['Ada']);
-      const rungs = [...other.rungs(), ...third.rungs()];
+      const rungs = [...(await other.rungs()), ...(await third.rungs())];
       expect(rungs.filter((rung) => rung === 'reattach')).toHaveLength(1);
     });
 
@@ -148,7 +148,7 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
     await other.saw('relay.failed');
     expect(await overseer(url).keys('*:claim')).toEqual([]);
     expect(await Promise.all([one.drain(), other.drain()])).toEqual([0, 0]);
-    expect(other.rungs()).toEqual([]);
+    expect(await other.rungs()).toEqual([]);
   });
 
   test('a call that is taken up in vain stays free for the next one', async () => {
@@ -194,7 +194,7 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
       await one.kill();
       const again = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
       expect(again.response.result).toEqual(first.response.result);
-      expect(other.rungs()).toEqual(['outcome']);
+      expect(await other.rungs()).toEqual(['outcome']);
       const different = await callTool(other.url, 'greet', answersOf(asked, 'Eve'));
       expect(reasonOf(different)).toBe('call_lost');
       expect(effects).toEqual(['Ada']);

@@ -48,7 +48,7 @@ describe('a stream that breaks while its call is parked', () => {
     legacy.cut();
     const done = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
     expect(text(done)).toBe('Hello Ada');
-    expect(gateway.rungs()).toEqual(['replay']);
+    expect(await gateway.rungs()).toEqual(['replay']);
     expect(effects).toEqual(['Ada']);
   });
 });
@@ -142,5 +142,5 @@ test('a server that lost patience is called anew, where the tool may be, and the
   await gateway.saw('call.settled');
   const done = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
   expect(text(done)).toBe('Hello Ada');
-  expect(gateway.rungs()).toEqual(['replay']);
+  expect(await gateway.rungs()).toEqual(['replay']);
 });

@@ -33,7 +33,7 @@ test('a call whose owner is killed while it is parked completes at another repli
   await one.kill();
   const done = await callTool(other.url, TOOL, answersOf(asked, 'Ada'), FORMS);
   expect(text(done)).toBe(THANKS);
-  expect(other.rungs()).toEqual(['reattach']);
+  expect(await other.rungs()).toEqual(['reattach']);
 });
 
 test('a call completes although every connection to the server was cut while it was parked', async () => {
@@ -43,5 +43,5 @@ test('a call completes although every connection to the server was cut while it 
   way.mend();
   const done = await callTool(one.url, TOOL, answersOf(asked, 'Ada'), FORMS);
   expect(text(done)).toBe(THANKS);
-  expect(one.rungs()).toEqual(['here']);
+  expect(await one.rungs()).toEqual(['here']);
 });

@@ -126,6 +126,14 @@ describe('a response', () => {
   );
 });
 
+test('a response with a claim is nobody’s: modern clients send none, and legacy ones have no claim', () => {
+  const body = { ...claiming('tools/list'), method: undefined, result: {} };
+  expect(eraOf(JSON.parse(JSON.stringify(body)), null, both)).toMatchObject({
+    httpStatus: 400,
+    error: { code: -32600 },
+  });
+});
+
 describe('a list of messages', () => {
   test('may come from legacy clients only', () => {
     const batch = [request('ping'), notification];
