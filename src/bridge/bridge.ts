@@ -2,7 +2,7 @@
  * Where the modern edge and the legacy upstream of one route meet: starts calls, finds the call that a
  * retry belongs to, and passes on requests that may not ask anything.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { Clock } from '../clock.ts';
 import type { Directory } from '../lot/directory.ts';
 import type { MemoryLot } from '../lot/memory-lot.ts';
@@ -25,8 +25,10 @@ import { Ladder, type Resumable } from './ladder.ts';
 import type { CallAnswer, EdgeRequest, Leg } from './leg.ts';
 import { loggedTarget } from './logged-target.ts';
 import type { Relay, Served } from './relay.ts';
-import { sealOutcome, type OutcomeRecord } from './sealed-outcome.ts';
 import type { RunningCalls } from './running-calls.ts';
+import { sealOutcome, type OutcomeRecord } from './sealed-outcome.ts';
+import { isDetached, unbroken } from './transitions/state-groups.ts';
+import { sha256 } from '../sha256.ts';
 
 export interface BridgeOptions {
   readonly route: string;
@@ -60,9 +62,6 @@ export interface BridgeOptions {
   readonly relay: Relay | null;
   readonly directory: Directory | null;
 }
-
-/** States in which a call holds a place of the lot: no client is connected, and something waits. */
-const PARKED: ReadonlySet<CallState['name']> = new Set(['parked', 'idle', 'settled', 'suspended']);
 
 export class Bridge {
   readonly #options: BridgeOptions;
@@ -147,8 +146,8 @@ export class Bridge {
     const context = this.#context(id, request, this.#newOutcomeKey(), permit);
     const { call, answer } = Call.start(context, request, leg);
     lot.put(id, call, request.caller.principalKey);
-    const { method, params } = request;
-    log.event('call.started', { route, call: id, method, target: loggedTarget(method, params) });
+    const { loggedTarget: target } = context;
+    log.event('call.started', { route, call: id, method: request.method, target });
     return answer;
   }
 
@@ -272,9 +271,8 @@ export class Bridge {
     { mayReplay, takenUp }: { readonly mayReplay: boolean; readonly takenUp: boolean },
   ): CallContext {
     const { route, pool, limits, clock, log, lot, keyNames } = this.#options;
-    const { keysFromStringIds, strictCapabilities, urlVisitWaitMs, leaveWhenParked, reattach } =
-      this.#options;
-    const { caching } = this.#options;
+    const { keysFromStringIds, strictCapabilities, urlVisitWaitMs } = this.#options;
+    const { leaveWhenParked, reattach, caching } = this.#options;
     const target = targetOf(request.params);
     let [running, parked] = [false, false];
     let end: CallEnd | null = null;
@@ -412,9 +410,10 @@ function once<Value, Made>(value: Value, make: (value: Value) => Made): () => Ma
   };
 }
 
+/** True while a call holds a place of the lot: no client is connected, and something waits. */
 function isParked(state: CallState): boolean {
   // A stream that is being resumed changes nothing for the client, who is away.
-  return PARKED.has(state.name === 'broken' ? state.interrupted.name : state.name);
+  return isDetached(unbroken(state));
 }
 
 /** The tool's or prompt's name, or the resource's URI. */
@@ -428,5 +427,5 @@ const MAX_SEALED_TARGET = 200;
 /** A long URI would swell the pointer; the request's digest covers it anyway. */
 function sealedTarget(target: string): string {
   if (target.length <= MAX_SEALED_TARGET) return target;
-  return `sha256:${createHash('sha256').update(target).digest('base64url')}`;
+  return `sha256:${sha256(target)}`;
 }

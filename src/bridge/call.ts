@@ -29,6 +29,7 @@ import { ELICITATION_DECLINED, illFormedAnswer } from './failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from './leg.ts';
 import { Questions } from './questions.ts';
 import { adopt, begin } from './transitions/beginning.ts';
+import { isDetached } from './transitions/state-groups.ts';
 
 /** A call, and the answer to the request that brought it here. */
 export interface Begun<Made = Call> {
@@ -224,7 +225,8 @@ export class Call {
     this.#log.moved(move);
     this.#timers.keepOnly(TIMERS[to.name]);
     this.#exchange.session?.keepAlive(WAITS_FOR_CLIENT.has(to.name));
-    if (IS_AWAY.has(to.name)) this.#exchange.forgetParams();
+    // Nothing is sent before the client comes back.
+    if (isDetached(to)) this.#exchange.forgetParams();
     this.#context.moved(to);
     this.#carryOut(move.effects);
     this.#keepOutcome(to);
@@ -298,9 +300,6 @@ export class Call {
     this.#context.moved(null);
   }
 }
-
-/** States in which nothing is sent before the client comes back. */
-const IS_AWAY: ReadonlySet<CallState['name']> = new Set(['parked', 'idle', 'suspended', 'settled']);
 
 const WAITS_FOR_CLIENT: ReadonlySet<CallState['name']> = new Set([
   'parked',

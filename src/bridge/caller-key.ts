@@ -2,12 +2,12 @@
  * By whom, and by what request, is remembered what a server shows. What clients make up is digested, so
  * that no key is longer than another.
  */
-import { createHash } from 'node:crypto';
 import { profileKey } from '../protocol/client-profile.ts';
 import { without, type JsonValue } from '../protocol/json.ts';
 import { upstreamParams } from '../protocol/upstream-params.ts';
 import { canonicalJson } from '../seal/canonical-json.ts';
 import type { EdgeRequest } from './leg.ts';
+import { sha256 } from '../sha256.ts';
 
 /** Members of `_meta` that go upstream, and tell where a request is from, not what it asks for. */
 const TRACE_CONTEXT = ['traceparent', 'tracestate', 'baggage'];
@@ -30,5 +30,5 @@ export function listKey(request: EdgeRequest): string {
 }
 
 function digest(value: JsonValue): string {
-  return createHash('sha256').update(canonicalJson(value)).digest('base64url');
+  return sha256(canonicalJson(value));
 }

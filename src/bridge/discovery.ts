@@ -14,7 +14,7 @@ import { asUpstreamFailure, UpstreamFailure } from '../upstream/upstream-failure
 import { callerKey } from './caller-key.ts';
 import { failureOfUpstream } from './failures.ts';
 import type { CallAnswer, EdgeRequest } from './leg.ts';
-import { RecentMap } from './recent-map.ts';
+import { RecentMap } from '../recent-map.ts';
 import { sessionOwnerOf } from './session-owner.ts';
 
 export interface DiscoveryOptions {

@@ -7,7 +7,7 @@ import type { Clock } from '../clock.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import { listKey } from './caller-key.ts';
 import type { CallAnswer, EdgeRequest } from './leg.ts';
-import { RecentMap } from './recent-map.ts';
+import { RecentMap } from '../recent-map.ts';
 
 export interface ListsOptions {
   /** Asks the server; never rejects. */

@@ -6,7 +6,7 @@ import type { Clock } from '../clock.ts';
 import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts';
 import { clientKey } from './caller-key.ts';
 import type { CallAnswer, EdgeRequest } from './leg.ts';
-import { RecentMap } from './recent-map.ts';
+import { RecentMap } from '../recent-map.ts';
 
 export interface ToolCatalogueOptions {
   /** Answers `tools/list` as for a client; never rejects. */

@@ -1,6 +1,6 @@
 /**
- * The modern side over HTTP: one handler for each route's POST. It checks the request
- * and hands calls to the bridge, and everything legacy to the pass-through.
+ * The modern side over HTTP: one handler for each route's POST. It checks the request and hands calls to
+ * the bridge, and everything legacy to the pass-through.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../clock.ts';
@@ -14,6 +14,7 @@ import type { ListenLeg } from '../subscriptions/subscriptions.ts';
 import { AnswerWriter, sendJson, type Answered } from './answer.ts';
 import { readModernRequest, type RequestPolicy, type ModernRequest } from './modern-request.ts';
 import { methodGate, serviceOf } from './methods.ts';
+import { refuse, UNKNOWN_CALLER } from './refuse.ts';
 import { rejectionBody, type Rejection } from './rejection.ts';
 
 /** What the edge asks of the rest of the gateway, for one route. */
@@ -64,7 +65,7 @@ export function serveRoute(app: FastifyInstance, route: EdgeRoute, options: Edge
   app.post(route.path, async (request, reply) => {
     // Found out before the body is looked at, so that strangers learn nothing.
     const caller = route.identify(request);
-    if (caller === null) return refuseUnknown(reply);
+    if (caller === null) return refuse(reply, 401, UNKNOWN_CALLER);
     if (await route.isModern(caller)) return route.passThrough(request, reply);
     const bytes = request.body instanceof Buffer ? request.body : Buffer.alloc(0);
     const read = readModernRequest(request.raw, bytes, options.policy);
@@ -83,15 +84,6 @@ export function serveRoute(app: FastifyInstance, route: EdgeRoute, options: Edge
         reply.hijack();
         return serve(reply, read.request, caller, route, options);
     }
-  });
-}
-
-function refuseUnknown(reply: FastifyReply): void {
-  reply.hijack();
-  reject(reply, {
-    httpStatus: 401,
-    id: null,
-    error: { code: ErrorCode.invalidRequest, message: 'The caller is not known' },
   });
 }
 

@@ -3,13 +3,11 @@
  * and no legacy methods from a modern client. The handlers behind it see only what passed.
  */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { ErrorCode } from '../protocol/json-rpc.ts';
 import { MODERN_REVISION } from '../protocol/revisions.ts';
-import { sendJson } from './answer.ts';
 import { allowOrigin, answerPreflight, isPreflight } from './cors.ts';
 import { httpProblem } from './http-guard.ts';
 import { isAllowedHost, isAllowedOrigin, type OriginPolicy } from './origin.ts';
-import { rejectionBody } from './rejection.ts';
+import { BODY_TOO_LARGE, refuse } from './refuse.ts';
 
 export interface GuardOptions {
   readonly policy: OriginPolicy;
@@ -31,18 +29,15 @@ export function guard(app: FastifyInstance, options: GuardOptions): void {
   app.setErrorHandler((error: FastifyError, _request, reply) => {
     const status = error.statusCode ?? 500;
     const message = MESSAGES[error.code] ?? 'The request could not be read';
-    reply.hijack();
     refuse(reply, status, status >= 500 ? 'Internal error' : message);
   });
   app.setNotFoundHandler((_request, reply) => {
-    reply.hijack();
     refuse(reply, 404, 'There is nothing at this path');
   });
 }
 
-const TOO_LARGE = 'The body is larger than this gateway takes';
 const MESSAGES: Readonly<Record<string, string>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: TOO_LARGE,
+  FST_ERR_CTP_BODY_TOO_LARGE: BODY_TOO_LARGE,
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The body is not as long as its Content-Length says',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'Content-Type must be application/json',
 };
@@ -50,22 +45,22 @@ const MESSAGES: Readonly<Record<string, string>> = {
 function passes(request: FastifyRequest, reply: FastifyReply, options: GuardOptions): boolean {
   const problem = httpProblem(request.raw);
   if (problem !== null) {
-    refuse(reply.hijack(), problem.httpStatus, problem.message, { connection: 'close' });
+    refuse(reply, problem.httpStatus, problem.message, { connection: 'close' });
     return false;
   }
   const { origin, host = '' } = request.headers;
   if (!isAllowedHost(host, options.policy)) {
     options.refused('Host', host);
-    refuse(reply.hijack(), 403, 'This gateway is not known under that Host');
+    refuse(reply, 403, 'This gateway is not known under that Host');
     return false;
   }
   if (!isAllowedOrigin(origin, options.policy)) {
     options.refused('Origin', origin ?? '');
-    refuse(reply.hijack(), 403, 'This origin may not call');
+    refuse(reply, 403, 'This origin may not call');
     return false;
   }
   if (Number(request.headers['content-length'] ?? 0) > options.maxBodyBytes) {
-    refuse(reply.hijack(), 413, TOO_LARGE);
+    refuse(reply, 413, BODY_TOO_LARGE);
     return false;
   }
   const mcp = isMcp(request, options);
@@ -76,7 +71,7 @@ function passes(request: FastifyRequest, reply: FastifyReply, options: GuardOpti
   }
   if (mcp && isGoneMethod(request, options)) {
     // streamable-http, "Earlier Streamable HTTP Revisions"
-    refuse(reply.hijack(), 405, `${request.method} is not part of this protocol revision`, {
+    refuse(reply, 405, `${request.method} is not part of this protocol revision`, {
       allow: 'POST',
     });
     return false;
@@ -93,15 +88,4 @@ function isMcp({ routeOptions, url }: FastifyRequest, { paths }: GuardOptions): 
 function isGoneMethod(request: FastifyRequest, { legacyClients }: GuardOptions): boolean {
   if (request.method === 'POST' || request.method === 'OPTIONS') return false;
   return legacyClients === 'reject' || request.headers['mcp-protocol-version'] === MODERN_REVISION;
-}
-
-function refuse(
-  reply: FastifyReply,
-  httpStatus: number,
-  message: string,
-  headers: Readonly<Record<string, string>> = {},
-): void {
-  const code = httpStatus >= 500 ? ErrorCode.internalError : ErrorCode.invalidRequest;
-  const rejection = { httpStatus, id: null, error: { code, message } };
-  sendJson(reply.raw, httpStatus, rejectionBody(rejection), headers);
 }

@@ -2,9 +2,9 @@
  * Who is calling. Only a verified source counts: a header that a trusted proxy in front of us sets. The
  * credentials themselves tell callers apart as well, since no two of them may share a session.
  */
-import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Caller } from '../bridge/leg.ts';
+import { sha256 } from '../sha256.ts';
 
 export type IdentitySource =
   | { readonly source: 'none' }
@@ -26,11 +26,11 @@ const FORWARDED = ['traceparent', 'tracestate'];
  * without any are anonymous.
  */
 export function callerOf(headers: IncomingHttpHeaders, options: CallerOptions): Caller | null {
-  if (!isKnownCaller(headers, options.identity)) return null;
-  const authorization = headers.authorization;
-  const credentialsKey = authorization === undefined ? '' : digest(authorization);
-  const bearer = credentialsKey === '' ? null : `bearer:${credentialsKey}`;
   const name = nameOf(headers, options.identity);
+  if (name === null && options.identity.source !== 'none') return null;
+  const authorization = headers.authorization;
+  const credentialsKey = authorization === undefined ? '' : sha256(authorization);
+  const bearer = credentialsKey === '' ? null : `bearer:${credentialsKey}`;
   const principal = name === null ? bearer : `header:${name}`;
   return {
     principal,
@@ -65,8 +65,4 @@ function forwardedHeaders(
     if (wanted && typeof value === 'string') forwarded[name] = value;
   }
   return forwarded;
-}
-
-function digest(text: string): string {
-  return createHash('sha256').update(text).digest('base64url');
 }

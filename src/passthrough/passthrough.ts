@@ -17,13 +17,8 @@ import {
   type RequestHeaderRules,
 } from './forwarded-headers.ts';
 import { isListening, OpenAnswer } from './open-answer.ts';
-import {
-  BODY_TOO_LARGE,
-  refuse,
-  refuseFailed,
-  refuseUnknown,
-  type FailureStatus,
-} from './refusals.ts';
+import { BODY_TOO_LARGE } from '../edge/refuse.ts';
+import { refuse, refuseFailed, refuseUnknown, type FailureStatus } from './refusals.ts';
 import { joinedQuery, plainPath, readsMetadata } from './target.ts';
 import { UpstreamAgent } from './upstream-agent.ts';
 
@@ -69,8 +64,8 @@ export interface PassThroughFailure {
 
 export interface PassThrough {
   /**
-   * Passes on a request for the public path, of somebody who is known. A body that was read must be a `Buffer` and is sent as it
-   * is. Resolves when the answer has begun or the client has gone; never rejects.
+   * Passes on a request for the public path, of somebody who is known. A body that was read must be a
+   * `Buffer` and is sent as it is. Resolves when the answer has begun or the client has gone; never rejects.
    */
   forward(request: FastifyRequest, reply: FastifyReply): Promise<void>;
 }

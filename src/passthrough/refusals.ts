@@ -1,13 +1,9 @@
 /** What is answered in our own name to a request that is not passed on, or whose answer does not come. */
 import type { FastifyReply } from 'fastify';
-import { sendJson } from '../edge/answer.ts';
-import { rejectionBody } from '../edge/rejection.ts';
-import { ErrorCode } from '../protocol/json-rpc.ts';
+import { BODY_TOO_LARGE, refuse as answerRefusal, UNKNOWN_CALLER } from '../edge/refuse.ts';
 import { BodyTooLarge } from './bounded-body.ts';
 
 export type FailureStatus = 413 | 502 | 504;
-
-export const BODY_TOO_LARGE = 'The body is larger than this gateway takes';
 
 const MESSAGES: Readonly<Record<FailureStatus, string>> = {
   413: BODY_TOO_LARGE,
@@ -17,19 +13,13 @@ const MESSAGES: Readonly<Record<FailureStatus, string>> = {
 
 /** Answers with the given status. What is left of the body is read and dropped, so that the answer arrives. */
 export function refuse(reply: FastifyReply, httpStatus: number, message: string): void {
-  const code = httpStatus >= 500 ? ErrorCode.internalError : ErrorCode.invalidRequest;
-  reply.hijack();
-  sendJson(
-    reply.raw,
-    httpStatus,
-    rejectionBody({ httpStatus, id: null, error: { code, message } }),
-  );
+  answerRefusal(reply, httpStatus, message);
   reply.request.raw.resume();
 }
 
 /** Answers somebody whom the configured identity source does not name. */
 export async function refuseUnknown(reply: FastifyReply): Promise<void> {
-  refuse(reply, 401, 'The caller is not known');
+  refuse(reply, 401, UNKNOWN_CALLER);
 }
 
 /**

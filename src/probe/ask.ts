@@ -3,9 +3,9 @@ import type { JsonObject, JsonValue } from '../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import { readEventStream } from '../upstream/event-stream.ts';
 import type { HttpAnswer, HttpClient } from '../upstream/http-client.ts';
+import { upstreamJson } from '../upstream/upstream-json.ts';
 import type { Deadline } from './deadline.ts';
 import { handedOut } from './watched-http.ts';
-import { upstreamJson } from '../upstream/upstream-json.ts';
 
 export interface Question {
   readonly id: number;

@@ -3,10 +3,10 @@ import { sleep } from '../clock.ts';
 import { readEventStream } from '../upstream/event-stream.ts';
 import type { HttpAnswer, HttpClient } from '../upstream/http-client.ts';
 import { asUpstreamFailure } from '../upstream/upstream-failure.ts';
+import { upstreamJson } from '../upstream/upstream-json.ts';
 import { ask, replyIn } from './ask.ts';
 import type { Deadline } from './deadline.ts';
 import type { ResumptionReport } from './report.ts';
-import { upstreamJson } from '../upstream/upstream-json.ts';
 
 /** Far from the ids that the session counts up. */
 const PING_ID = 900_001;

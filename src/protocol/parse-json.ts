@@ -40,7 +40,8 @@ function parse(text: string): JsonValue {
 
 function replaceOutsideStrings(text: string, replace: (part: string) => string): string {
   const parts: string[] = [];
-  for (let at = 0; at < text.length;) {
+  let at = 0;
+  while (at < text.length) {
     const quote = text.indexOf('"', at);
     const end = quote < 0 ? text.length : quote;
     const part = text.slice(at, end);

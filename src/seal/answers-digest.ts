@@ -2,16 +2,14 @@
  * How the exact repetition of a retry is recognised: a client that lost our response sends the same
  * answers again and must get the same outcome, while other answers to a used round are refused.
  */
-import { createHash } from 'node:crypto';
 import type { JsonObject } from '../protocol/json.ts';
 import { canonicalJson } from './canonical-json.ts';
+import { sha256 } from '../sha256.ts';
 
 /**
  * In: the `inputResponses` of a retry; a retry without them equals one with none. Out: SHA-256 as
  * base64url, whatever order the members came in. Kept beside the round; the answers themselves are not.
  */
 export function answersDigest(inputResponses: JsonObject | undefined): string {
-  return createHash('sha256')
-    .update(canonicalJson(inputResponses ?? {}))
-    .digest('base64url');
+  return sha256(canonicalJson(inputResponses ?? {}));
 }

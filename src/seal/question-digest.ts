@@ -1,8 +1,8 @@
 /** By what a question is known again when a call is made anew: all that the client would see of it. */
-import { createHash } from 'node:crypto';
 import type { InputRequest } from '../protocol/input-request.ts';
 import { without } from '../protocol/json.ts';
 import { canonicalJson } from './canonical-json.ts';
+import { sha256 } from '../sha256.ts';
 
 /**
  * In: a question as it is shown to the client. Out: SHA-256 as base64url, which does not depend on its
@@ -10,5 +10,5 @@ import { canonicalJson } from './canonical-json.ts';
  */
 export function questionDigest({ method, params }: InputRequest): string {
   const text = canonicalJson({ method, params: without(params, ['_meta']) });
-  return createHash('sha256').update(text).digest('base64url');
+  return sha256(text);
 }

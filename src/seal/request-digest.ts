@@ -1,7 +1,7 @@
 /** What a pointer is bound to besides its target: a digest of everything in the request that counts. */
-import { createHash } from 'node:crypto';
 import type { JsonObject } from '../protocol/json.ts';
 import { canonicalJson } from './canonical-json.ts';
+import { sha256 } from '../sha256.ts';
 
 /** Members that a retry must or may change: they are no part of what was asked for. */
 const CHANGES_BETWEEN_ROUNDS: readonly string[] = ['_meta', 'inputResponses', 'requestState'];
@@ -16,5 +16,5 @@ export function requestDigest(method: string, params: JsonObject): string {
     ([member]) => !CHANGES_BETWEEN_ROUNDS.includes(member),
   );
   const text = canonicalJson({ method, params: Object.fromEntries(salient) });
-  return createHash('sha256').update(text).digest('base64url');
+  return sha256(text);
 }

@@ -2,26 +2,14 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import type { EdgeRequest } from '../../src/bridge/leg.ts';
 import { systemClock } from '../../src/clock.ts';
-import { EMPTY_PROFILE } from '../../src/protocol/client-profile.ts';
 import { RelayClient } from '../../src/relay/relay-client.ts';
 import { OWNER_SILENCE_MS } from '../../src/relay/signs-of-life.ts';
 import { createKeyRing } from '../../src/seal/key-ring.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+import { RETRY } from '../fixtures/edge-request.ts';
 
-const REQUEST: EdgeRequest = {
-  method: 'tools/call',
-  params: { name: 'greet' },
-  forwardedMeta: {},
-  profile: { ...EMPTY_PROFILE, elicitationForm: true },
-  clientInfo: null,
-  logLevel: null,
-  progressToken: 'token',
-  inputResponses: {},
-  requestState: 'pointer',
-  caller: { principalKey: 'Ada', principal: null, credentialsKey: '', headers: {} },
-};
+const REQUEST = { ...RETRY, progressToken: 'token' };
 
 /** An owner in another process, which does not stall with this one. */
 async function ownerElsewhere() {

@@ -1,7 +1,7 @@
 /** What becomes of a call between its rounds: who may come back, when it ends, and what the server hears. */
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { startTestGateway, type GatewayOverrides, type TestGateway } from '../fixtures/gateway.ts';
+import type { TestGateway } from '../fixtures/gateway.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
 import {
   accept,
@@ -12,23 +12,8 @@ import {
   type Exchanged,
 } from '../fixtures/modern-client.ts';
 import { rawRequest, sendRaw } from '../fixtures/raw-http.ts';
-import { eventStream, json, legacyServer, type Answer } from '../fixtures/scripted-server.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
-
-async function start(
-  onCall: Answer,
-  overrides: GatewayOverrides = {},
-  options: Parameters<typeof legacyServer>[1] = {},
-) {
-  const server = await legacyServer(onCall, options);
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, {
-    transport: 'streamable-http',
-    ...overrides,
-  });
-  stopAfterTest(() => gateway.close());
-  return { server, gateway, url: gateway.url };
-}
+import { eventStream, json, type Answer } from '../fixtures/scripted-server.ts';
+import { scriptedGateway } from '../fixtures/scripted-gateway.ts';
 
 const question = (id: string, message = `${id}?`) => ({
   jsonrpc: '2.0',
@@ -81,7 +66,7 @@ async function advancing<Value>(clock: ManualClock, promise: Promise<Value>): Pr
 describe('a pointer', () => {
   test('of a round before the last is refused, with whatever answers', async () => {
     const [onCall, options] = inTurn('one', 'two', 'three');
-    const { url, gateway } = await start(onCall, {}, options);
+    const { url, gateway } = await scriptedGateway(onCall, {}, options);
     const first = await callTool(url, 'ask');
     const second = await callTool(url, 'ask', answered(first, 'one'));
     const third = await callTool(url, 'ask', answered(second, 'two'));
@@ -97,7 +82,7 @@ describe('a pointer', () => {
     const clock = new ManualClock();
     const parking = { ttlMs: 60_000, callTtlMs: 100_000 };
     const [onCall, options] = inTurn('one');
-    const { url, server } = await start(onCall, { clock, parking }, options);
+    const { url, server } = await scriptedGateway(onCall, { clock, parking }, options);
     let asked = await advancing(clock, callTool(url, 'ask'));
     clock.advance(50_000);
     asked = await callTool(url, 'ask', answered(asked));
@@ -116,7 +101,7 @@ describe('an outcome', () => {
   test('is given again to the retry that brought it for as long as it is kept, and to no other', async () => {
     const clock = new ManualClock();
     const [onCall, options] = inTurn('one');
-    const { url, server } = await start(
+    const { url, server } = await scriptedGateway(
       onCall,
       { clock, parking: { redeliverMs: 5_000 } },
       options,
@@ -136,7 +121,7 @@ describe('an outcome', () => {
   test('that nobody came for is forgotten when its round is over', async () => {
     const clock = new ManualClock();
     let finish = () => {};
-    const { url, gateway } = await start(
+    const { url, gateway } = await scriptedGateway(
       ({ body }, response) => {
         const stream = eventStream(response);
         stream.send(question('one'));
@@ -157,7 +142,7 @@ describe('an outcome', () => {
 describe('a client that goes away', () => {
   test('while another one waits for the same outcome ends nothing', async () => {
     let finish = () => {};
-    const { url, server, gateway } = await start(
+    const { url, server, gateway } = await scriptedGateway(
       ({ body }, response) => {
         const stream = eventStream(response);
         stream.send(question('one'));
@@ -183,7 +168,7 @@ describe('a client that goes away', () => {
 
   test('with its question has cancelled nothing: that request was answered', async () => {
     const [onCall, options] = inTurn('one');
-    const { url, server } = await start(onCall, {}, options);
+    const { url, server } = await scriptedGateway(onCall, {}, options);
     const params = { name: 'ask', arguments: {} };
     const body = JSON.stringify(modernBody('tools/call', params));
     const headers = [
@@ -218,7 +203,7 @@ describe('a call that nobody comes back for', () => {
     let callId: unknown;
     let count = 0;
     const [allTold, mayHear] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const { url, server, gateway } = await start(
+    const { url, server, gateway } = await scriptedGateway(
       ({ body }, response) => {
         if (body.method === 'ping') return json(response, 200, done(body.id, {}));
         if (body.method === 'tools/list') return json(response, 200, done(body.id, { tools: [] }));
@@ -267,7 +252,7 @@ describe('the session of a call that was cancelled', () => {
   async function cancelled(onCancel: (response: Parameters<Answer>[1], id: unknown) => void) {
     const clock = new ManualClock();
     let cancel = () => {};
-    const { url, server, gateway } = await start(
+    const { url, server, gateway } = await scriptedGateway(
       ({ body }, response) => {
         if (body.params.name === 'plain') return json(response, 200, done(body.id));
         cancel = () => onCancel(response, body.id);
@@ -308,7 +293,7 @@ describe('a call that is lost', () => {
     { method: 'resources/read', params: { uri: 'test://one' } },
   ])('is an internal error to $method, which has no other way to say it', async (request) => {
     const { method, params } = request;
-    const { url, server, gateway } = await start((_received, response) => {
+    const { url, server, gateway } = await scriptedGateway((_received, response) => {
       eventStream(response).send(question('one'));
     });
     const asked = await send(url, method, params);
@@ -326,7 +311,7 @@ test('a retry that comes while the stream is being taken up waits for it, and it
   const resuming = Promise.withResolvers<ReturnType<typeof eventStream>>();
   const mayResume = Promise.withResolvers<void>();
   const asksAgain = Promise.withResolvers<void>();
-  const { url, server, gateway } = await start(
+  const { url, server, gateway } = await scriptedGateway(
     ({ body }, response) => {
       callId = body.id;
       const stream = eventStream(response);
@@ -363,7 +348,7 @@ test('a retry that comes while the stream is being taken up waits for it, and it
 test('what a resource came to after a question may not be kept, whatever the operator says of others', async () => {
   const contents = [{ uri: 'test://one', text: 'for Ada' }];
   let finish = () => {};
-  const { url } = await start(
+  const { url } = await scriptedGateway(
     ({ body }, response) => {
       const stream = eventStream(response);
       if (body.params.uri === 'test://plain') return stream.send(done(body.id, { contents }));
@@ -389,7 +374,7 @@ describe('a call that is read on from where it stopped', () => {
   test('has its stream back before its answers go out, both with the credentials of the retry', async () => {
     let callId: unknown;
     let resumed: ReturnType<typeof eventStream> | undefined;
-    const { url, server, gateway } = await start(
+    const { url, server, gateway } = await scriptedGateway(
       ({ body }, response) => {
         callId = body.id;
         eventStream(response).send(question('one'), 'event-1');
@@ -424,7 +409,7 @@ describe('a call that is read on from where it stopped', () => {
 
   test('goes on with the time of the call, which is not counted anew', async () => {
     const clock = new ManualClock();
-    const { url, server, gateway } = await start(
+    const { url, server, gateway } = await scriptedGateway(
       ({ body }, response) => {
         if (body.method === 'ping') return json(response, 200, done(body.id, {}));
         eventStream(response).send(question('one'), 'event-1');
@@ -460,7 +445,7 @@ describe('a call that is read on from where it stopped', () => {
       const ask = { ...question('name'), id: 100 + asked };
       stream?.send(asked > 3 ? done(callId) : ask, `event-${asked}`);
     };
-    const { url, gateway } = await start(
+    const { url, gateway } = await scriptedGateway(
       ({ body }, response) => {
         callId = body.id;
         stream = eventStream(response);
@@ -490,7 +475,7 @@ describe('a call that is read on from where it stopped', () => {
   });
 
   test('is lost where the stream cannot be had, and its answers stay here', async () => {
-    const { url, server, gateway } = await start(
+    const { url, server, gateway } = await scriptedGateway(
       (_received, response) => eventStream(response).send(question('one'), 'event-1'),
       RELEASED,
       {
@@ -512,7 +497,7 @@ describe('a call that is read on from where it stopped', () => {
 
   test('is none whose question finds no room in the pointer: it stays with its owner', async () => {
     let finish = () => {};
-    const { url, gateway } = await start(
+    const { url, gateway } = await scriptedGateway(
       ({ body }, response) => {
         const stream = eventStream(response);
         stream.send(question('one', 'x'.repeat(40_000)), 'event-1');
@@ -545,7 +530,7 @@ describe('a lost call of a tool', () => {
   async function lostCall(name: string, annotated: boolean) {
     const calls: string[] = [];
     let finish = () => {};
-    const { url, server, gateway } = await start(
+    const { url, server, gateway } = await scriptedGateway(
       ({ body }, response) => {
         if (body.method === 'tools/list') return json(response, 200, done(body.id, { tools }));
         calls.push(body.params.name);

@@ -1,25 +1,14 @@
 /** Questions on the wire: whose they are, which of them a client sees, and how its answers go back. */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway, type GatewayOverrides } from '../fixtures/gateway.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
 import { accept, callTool, send, type Exchanged } from '../fixtures/modern-client.ts';
-import { eventStream, legacyServer, type Answer } from '../fixtures/scripted-server.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+import { eventStream } from '../fixtures/scripted-server.ts';
+import { scriptedGateway } from '../fixtures/scripted-gateway.ts';
 
-async function start(
-  onCall: Answer,
-  overrides: GatewayOverrides = {},
-  options: Parameters<typeof legacyServer>[1] = {},
-) {
-  const server = await legacyServer(onCall, options);
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, {
-    transport: 'streamable-http',
-    ...overrides,
-  });
-  stopAfterTest(() => gateway.close());
+async function start(...ground: Parameters<typeof scriptedGateway>) {
+  const { server, ...rest } = await scriptedGateway(...ground);
   const answerTo = (id: string) => server.saw(({ body }) => body?.id === id && !body.method);
-  return { server, gateway, url: gateway.url, answerTo };
+  return { server, ...rest, answerTo };
 }
 
 const FORM = { type: 'object', properties: { name: { type: 'string' } } };

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import type { CallAnswer, EdgeRequest, Leg } from '../../src/bridge/leg.ts';
+import type { CallAnswer, Leg } from '../../src/bridge/leg.ts';
 import { systemClock } from '../../src/clock.ts';
 import { OpenAnswers } from '../../src/open-answers.ts';
 import { sealLetter } from '../../src/relay/letter.ts';
@@ -10,21 +10,9 @@ import { writeRelayRequest } from '../../src/relay/relay-message.ts';
 import { createRelayServer } from '../../src/relay/relay-server.ts';
 import { createKeyRing } from '../../src/seal/key-ring.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
-import { EMPTY_PROFILE } from '../../src/protocol/client-profile.ts';
+import { RETRY } from '../fixtures/edge-request.ts';
 
 const MIB = 1024 * 1024;
-const REQUEST: EdgeRequest = {
-  method: 'tools/call',
-  params: { name: 'greet' },
-  forwardedMeta: {},
-  profile: { ...EMPTY_PROFILE, elicitationForm: true },
-  clientInfo: null,
-  logLevel: null,
-  progressToken: null,
-  inputResponses: {},
-  requestState: 'pointer',
-  caller: { principalKey: 'Ada', principal: null, credentialsKey: '', headers: {} },
-};
 
 /** A retry at its owner, asked for by a replica that reads nothing of the answer. */
 async function frozenAsker(writeStallMs: number) {
@@ -46,7 +34,7 @@ async function frozenAsker(writeStallMs: number) {
   });
   stopAfterTest(() => app.close());
   await app.listen({ port: 0, host: '127.0.0.1' });
-  const text = writeRelayRequest({ route: 'route', request: REQUEST }).toString();
+  const text = writeRelayRequest({ route: 'route', request: RETRY }).toString();
   const letter = { kind: 'retry', id: 'id', from: 'asker', text } as const;
   const sealed = await sealLetter(ring, 'owner', letter, systemClock);
   const accepted = once(app.server, 'connection');

@@ -12,6 +12,18 @@ import {
 import { call, Heard, open, reply, upstreamOf } from '../fixtures/upstream-ground.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
+/** A server that ends the streams of its calls early, and knows nothing of the session then. */
+function breakingServer() {
+  return legacyServer(
+    (_received, response) => {
+      const stream = eventStream(response);
+      stream.raw('id: e1\nretry: 100\ndata:\n\n');
+      stream.end();
+    },
+    { onGet: (_received, response) => json(response, 404, {}) },
+  );
+}
+
 const unknown = (id: unknown) => ({
   jsonrpc: '2.0',
   id,
@@ -67,14 +79,7 @@ describe('the answer to a call', () => {
 });
 
 test('a call that was taken may have had effects, whatever becomes of its session', async () => {
-  const server = await legacyServer(
-    (_received, response) => {
-      const stream = eventStream(response);
-      stream.raw('id: e1\nretry: 100\ndata:\n\n');
-      stream.end();
-    },
-    { onGet: (_received, response) => json(response, 404, {}) },
-  );
+  const server = await breakingServer();
   const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
   const heard = new Heard();
   const lost = new Promise<UpstreamFailure>((resolve) => (heard.lost = resolve));
@@ -128,14 +133,7 @@ describe('a gateway calls a tool once', () => {
   });
 
   test('whose stream broke, when the server does not know the session any more', async () => {
-    const server = await legacyServer(
-      (_received, response) => {
-        const stream = eventStream(response);
-        stream.raw('id: e1\nretry: 100\ndata:\n\n');
-        stream.end();
-      },
-      { onGet: (_received, response) => json(response, 404, {}) },
-    );
+    const server = await breakingServer();
     const url = await gatewayTo(server);
     const { response } = await callTool(url, 'work');
     expect(response.result?._meta?.['mrtr-gateway/reason'] ?? response.error?.data?.reason).toBe(

@@ -37,14 +37,14 @@ export class ClientSide {
 
   /** Lets a retry have what the call has for it; the promise is its answer. */
   retry(round: number, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
-    const { machine, questions, exchange } = this.#parts;
+    const { machine, questions } = this.#parts;
     const open = round === openRound(machine.state) ? openRequests(machine.state) : [];
     const read = questions.read(open, request.inputResponses);
     if (read.type === 'ill-formed') {
       return Promise.resolve({ kind: 'failed', failure: illFormedAnswer(read.key, read.problem) });
     }
     const { id, answer } = this.#legs.attach(request, leg, read.replies);
-    machine.feed({
+    const attached = this.#feed({
       type: 'retry',
       leg: id,
       round,
@@ -56,11 +56,7 @@ export class ClientSide {
       ),
       declined: read.declined,
     });
-    const attached = this.#legs.get(id);
-    if (attached === undefined) return answer;
-    // What the server asks from here on is for this client, and goes with its credentials.
-    exchange.request = request;
-    this.#notifications.catchUp(attached);
+    if (attached !== undefined) this.#notifications.catchUp(attached);
     return answer;
   }
 
@@ -85,12 +81,18 @@ export class ClientSide {
 
   /** Looks at retries again whose legs wait still. */
   retryAgain(retries: readonly RetryEvent[]): void {
-    const { machine, exchange } = this.#parts;
     for (const retry of retries) {
-      const leg = this.#legs.get(retry.leg);
-      if (leg === undefined) continue;
-      machine.feed(retry);
-      if (this.#legs.get(retry.leg) !== undefined) exchange.request = leg.request;
+      if (this.#legs.get(retry.leg) !== undefined) this.#feed(retry);
     }
+  }
+
+  /** Lets the table decide on a retry; its leg is given back if it waits still. */
+  #feed(retry: RetryEvent): AttachedLeg | undefined {
+    const { machine, exchange } = this.#parts;
+    machine.feed(retry);
+    const attached = this.#legs.get(retry.leg);
+    // What the server asks from here on is for this client, and goes with its credentials.
+    if (attached !== undefined) exchange.request = attached.request;
+    return attached;
   }
 }

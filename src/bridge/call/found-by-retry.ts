@@ -1,9 +1,10 @@
 /** What a retry finds when it comes to a call in some state. */
 import type { CallState } from '../call-state.ts';
+import { unbroken } from '../transitions/state-groups.ts';
 
 /** The round that a pointer must name to be answered now, or 0. */
 export function openRound(state: CallState): number {
-  const live = state.name === 'broken' ? state.interrupted : state;
+  const live = unbroken(state);
   return live.name === 'parked' || live.name === 'suspended' ? live.round : 0;
 }
 

@@ -6,6 +6,7 @@ import type { UpstreamFailure } from '../../upstream/upstream-failure.ts';
 import type { CallState, EventNamed, LegReply } from '../call-state.ts';
 import type { CallContext } from './context.ts';
 import type { Moved } from './machine.ts';
+import { unbroken } from '../transitions/state-groups.ts';
 
 export class CallLog {
   readonly #log: Log;
@@ -72,5 +73,5 @@ export class CallLog {
 }
 
 function roundOf(state: CallState): number {
-  return state.name === 'broken' ? state.interrupted.round : state.round;
+  return unbroken(state).round;
 }

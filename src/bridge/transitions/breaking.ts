@@ -3,7 +3,7 @@ import { attachedLegs } from './attached-legs.ts';
 import { holdTimer, RELEASE_TAINTED, replyEnd, retryWaiting } from './effects.ts';
 import { done } from './end-steps.ts';
 import { row, type Row } from './row.ts';
-import { LIVE } from './state-groups.ts';
+import { LIVE, unbroken } from './state-groups.ts';
 
 export const BREAKING: readonly Row[] = [
   row({
@@ -35,8 +35,7 @@ export const BREAKING: readonly Row[] = [
     to: ['done'],
     why: 'the stream is gone for good, and the call with it',
     then: (state, _event, limits) => {
-      const live = state.name === 'broken' ? state.interrupted : state;
-      return done(live, { type: 'lost' }, limits, [
+      return done(unbroken(state), { type: 'lost' }, limits, [
         RELEASE_TAINTED,
         ...replyEnd(attachedLegs(state), { type: 'lost' }),
       ]);

@@ -1,11 +1,21 @@
 /** The call is no longer for this process: it stops, or another replica has taken the call up. */
-import type { CallEnd } from '../call-state.ts';
+import type { CallEnd, CallLimits, LegReply, Live, StateNamed, Step } from '../call-state.ts';
 import { attachedLegs } from './attached-legs.ts';
-import { reply, replyEnd } from './effects.ts';
+import { reply } from './effects.ts';
 import { abandon, cancel, cancelBroken, done } from './end-steps.ts';
 import { keysOf, openRequests } from './open-requests.ts';
 import { row, type Row } from './row.ts';
-import { LIVE } from './state-groups.ts';
+import { LIVE, unbroken } from './state-groups.ts';
+
+const LEFT: CallEnd = { type: 'left' };
+
+/** Lets go of the exchange, which goes on at the server, and tells this to whoever waits. */
+function leave(state: Live | StateNamed<'broken'>, told: LegReply, limits: CallLimits): Step {
+  return done(unbroken(state), LEFT, limits, [
+    ...reply(attachedLegs(state), told),
+    { do: 'leave' },
+  ]);
+}
 
 export const LEAVING: readonly Row[] = [
   row({
@@ -17,10 +27,7 @@ export const LEAVING: readonly Row[] = [
     when: (_state, event) => event.resumable,
     then: (state, _event, limits) => {
       const keys = keysOf(openRequests(state));
-      return done(state, { type: 'left' }, limits, [
-        ...reply(attachedLegs(state), { type: 'inputRequired', round: state.round, keys }),
-        { do: 'leave' },
-      ]);
+      return leave(state, { type: 'inputRequired', round: state.round, keys }, limits);
     },
   }),
   row({
@@ -29,13 +36,7 @@ export const LEAVING: readonly Row[] = [
     on: 'shutOut',
     to: ['done'],
     why: 'the server keeps the call, and gives it to nobody with the credentials that are here: a retry may bring others',
-    then: (state, _event, limits) => {
-      const live = state.name === 'broken' ? state.interrupted : state;
-      return done(live, { type: 'left' }, limits, [
-        ...reply(attachedLegs(state), { type: 'unauthorized' }),
-        { do: 'leave' },
-      ]);
-    },
+    then: (state, _event, limits) => leave(state, { type: 'unauthorized' }, limits),
   }),
   row({
     rule: 'taken',
@@ -43,11 +44,7 @@ export const LEAVING: readonly Row[] = [
     on: 'takenOver',
     to: ['done'],
     why: 'this process was silent for so long that another replica took the call up: it is not ours to end',
-    then: (state, _event, limits) => {
-      const live = state.name === 'broken' ? state.interrupted : state;
-      const end: CallEnd = { type: 'left' };
-      return done(live, end, limits, [...replyEnd(attachedLegs(state), end), { do: 'leave' }]);
-    },
+    then: (state, _event, limits) => leave(state, { type: 'end', end: LEFT }, limits),
   }),
   row({
     rule: '38',
@@ -73,7 +70,7 @@ export const LEAVING: readonly Row[] = [
     to: ['done'],
     why: 'the process stops; the store has the outcome, or the pointer the URLs, for the replica that is next',
     when: (_state, event) => event.resumable,
-    then: (state, _event, limits) => abandon(state, { type: 'left' }, limits),
+    then: (state, _event, limits) => abandon(state, LEFT, limits),
   }),
   row({
     rule: '38c',

@@ -9,6 +9,15 @@ export function isAttached(state: CallState): state is StateNamed<(typeof ATTACH
   return (ATTACHED as readonly string[]).includes(state.name);
 }
 
+export function isDetached(state: CallState): state is StateNamed<(typeof DETACHED)[number]> {
+  return (DETACHED as readonly string[]).includes(state.name);
+}
+
 export function isLive(state: CallState): state is StateNamed<(typeof LIVE)[number]> {
   return (LIVE as readonly string[]).includes(state.name);
+}
+
+/** What goes on as soon as the stream is back, for a call whose stream is being resumed. */
+export function unbroken(state: CallState): Exclude<CallState, StateNamed<'broken'>> {
+  return state.name === 'broken' ? state.interrupted : state;
 }

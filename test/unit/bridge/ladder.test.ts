@@ -2,11 +2,11 @@
 import { expect, test } from 'vitest';
 import type { Call } from '../../../src/bridge/call.ts';
 import { Ladder, type Calls } from '../../../src/bridge/ladder.ts';
-import type { CallAnswer, EdgeRequest, Leg } from '../../../src/bridge/leg.ts';
+import type { CallAnswer, Leg } from '../../../src/bridge/leg.ts';
 import type { Directory } from '../../../src/lot/directory.ts';
-import { EMPTY_PROFILE } from '../../../src/protocol/client-profile.ts';
 import { callId, sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
 import type { Pointer } from '../../../src/seal/pointer.ts';
+import { RETRY } from '../../fixtures/edge-request.ts';
 
 const ID = callId('call');
 const POINTER: Pointer = {
@@ -35,18 +35,6 @@ const POINTER: Pointer = {
     },
     replay: null,
   },
-};
-const REQUEST: EdgeRequest = {
-  method: 'tools/call',
-  params: { name: 'greet' },
-  forwardedMeta: {},
-  profile: EMPTY_PROFILE,
-  clientInfo: null,
-  logLevel: null,
-  progressToken: null,
-  inputResponses: {},
-  requestState: 'pointer',
-  caller: { principalKey: 'Ada', principal: null, credentialsKey: '', headers: {} },
 };
 const DONE: CallAnswer = { kind: 'result', result: { content: [] } };
 
@@ -97,7 +85,7 @@ function stage() {
   const come = () => {
     const leaving = new AbortController();
     const leg: Leg = { closed: leaving.signal, notify: () => {} };
-    return { answer: ladder.climb(POINTER, REQUEST, leg), leave: () => leaving.abort() };
+    return { answer: ladder.climb(POINTER, RETRY, leg), leave: () => leaving.abort() };
   };
   /** Resolves when the store is asked for a claim. */
   const isAsked = () => new Promise<void>((resolve) => asked.push(resolve));

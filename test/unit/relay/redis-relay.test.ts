@@ -1,29 +1,16 @@
 /** Two replicas that write to each other through mailboxes: how each learns that the other is gone. */
 import { describe, expect, test } from 'vitest';
-import type { CallAnswer, EdgeRequest, Leg } from '../../../src/bridge/leg.ts';
+import type { CallAnswer, Leg } from '../../../src/bridge/leg.ts';
 import { OpenAnswers } from '../../../src/open-answers.ts';
 import type { Mailbox } from '../../../src/relay/mailbox.ts';
 import { RedisRelay, type RedisRelayOptions } from '../../../src/relay/redis-relay.ts';
 import { createKeyRing } from '../../../src/seal/key-ring.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
-import { EMPTY_PROFILE } from '../../../src/protocol/client-profile.ts';
+import { RETRY } from '../../fixtures/edge-request.ts';
 
 const ANSWER: CallAnswer = { kind: 'result', result: { content: [] } };
 const OWNER = { id: 'owner', boot: 'owner' };
-
-const REQUEST: EdgeRequest = {
-  method: 'tools/call',
-  params: { name: 'greet' },
-  forwardedMeta: {},
-  profile: { ...EMPTY_PROFILE, elicitationForm: true },
-  clientInfo: null,
-  logLevel: null,
-  progressToken: null,
-  inputResponses: {},
-  requestState: 'pointer',
-  caller: { principalKey: 'Ada', principal: null, credentialsKey: '', headers: {} },
-};
 
 /** What the client of the store throws when it has no connection. */
 const NOT_SENT = "Stream isn't writeable and enableOfflineQueue options is false";
@@ -108,7 +95,7 @@ async function twoReplicas() {
     mail,
     openAnswers,
     told,
-    relay: () => asking.for('route').relay(OWNER, REQUEST, client),
+    relay: () => asking.for('route').relay(OWNER, RETRY, client),
     /** The client's side at the owner. */
     taken: taken.promise,
     answer: answer.resolve,

@@ -8,6 +8,11 @@ export class RecentMap<Key, Value> {
     this.#max = max;
   }
 
+  /** Whether there is such an entry, which is not used by that. */
+  has(key: Key): boolean {
+    return this.#entries.has(key);
+  }
+
   get(key: Key): Value | undefined {
     const value = this.#entries.get(key);
     if (value === undefined) return undefined;
