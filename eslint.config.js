@@ -32,32 +32,32 @@ export default tseslint.config(
   },
   mayNotImport(
     ['src/protocol/**'],
-    [...IO, '../*/**', '../clock.ts'],
+    [...IO, '**/lib/**', '**/seal/**', '**/ops/**', '**/upstream/**', '**/model/**', '**/calls/**'],
     'protocol is pure: it imports nothing but its own room',
   ),
   mayNotImport(
-    [
-      'src/bridge/transitions.ts',
-      'src/bridge/transitions/**',
-      'src/bridge/call-state.ts',
-      'src/bridge/outcome.ts',
-    ],
-    [...IO, '**/upstream/**', '**/edge/**', '**/seal/**', '**/ops/**', '**/clock.ts'],
+    ['src/calls/machine/**', 'src/model/outcome.ts'],
+    [...IO, '**/upstream/**', '**/edge/**', '**/seal/**', '**/ops/**', '**/lib/**', '../call/**'],
     'the parked-call machine is pure: no I/O, no clock, no randomness',
   ),
   mayNotImport(
     ['src/edge/**'],
-    ['../upstream/**', '../seal/**', '../lot/**'],
-    'the edge does not know the upstream; they meet in bridge',
+    ['**/upstream/**', '**/seal/**', '**/replicas/**', '**/calls/**', '**/catalogue/**'],
+    'the edge does not know the upstream; they meet in app',
+  ),
+  mayNotImport(
+    ['src/calls/**', 'src/catalogue/**', 'src/subscriptions/**'],
+    ['**/replicas/**', '**/edge/**', '**/config/**', '**/app/**'],
+    'calls know neither the edge nor the replicas; they meet in app',
   ),
   mayNotImport(
     ['src/upstream/**'],
-    ['../edge/**', '../bridge/**', '../seal/**', '../lot/**'],
+    ['**/edge/**', '**/model/**', '**/calls/**', '**/seal/**', '**/replicas/**', '**/app/**'],
     'the upstream does not know who uses it',
   ),
   mayNotImport(
-    ['src/seal/**', 'src/lot/**', 'src/identity/**', 'src/ops/**', 'src/config/**'],
-    ['../edge/**', '../upstream/**', '../wiring/**', '../gateway.ts'],
-    'only the wiring sees all rooms',
+    ['src/seal/**', 'src/replicas/**', 'src/identity/**', 'src/ops/**', 'src/config/**'],
+    ['**/edge/**', '**/upstream/**', '**/app/**'],
+    'only the composition root sees all rooms',
   ),
 );

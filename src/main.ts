@@ -5,7 +5,7 @@ import type { Start } from './cli/serve.ts';
 
 /** Loaded only to serve, so that the other commands answer at once. */
 const start: Start = async (config, options) => {
-  const { startGateway } = await import('./gateway.ts');
+  const { startGateway } = await import('./app/gateway.ts');
   return startGateway(config, options);
 };
 

@@ -1,8 +1,8 @@
 /** From the words of the command line to the command that they mean. Pure: reads nothing, prints nothing. */
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import type { FlagValues } from '../config/from-flags.ts';
-import { parseDuration } from '../config/duration.ts';
-import { nearest } from '../config/nearest.ts';
+import type { FlagValues } from '../config/load/from-flags.ts';
+import { parseDuration } from '../config/units/duration.ts';
+import { nearest } from '../config/load/nearest.ts';
 import { COMMANDS, FLAGS, type CommandName, type Flag } from './flags.ts';
 
 /** Values of the flags that may stand beside `--config`; they win over the file. */

@@ -1,6 +1,6 @@
 /** `mrtr-gateway check FILE`: is a configuration file good? */
-import { ConfigError } from '../config/config-error.ts';
-import { loadConfig } from '../config/load.ts';
+import { ConfigError } from '../config/load/config-error.ts';
+import { loadConfig } from '../config/load/load.ts';
 import type { Environment } from './arguments.ts';
 
 export interface CheckResult {

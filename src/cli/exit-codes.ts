@@ -1,5 +1,5 @@
 /** What the exit status of the command says; the numbers are those of sysexits.h where one fits. */
-import type { StartFailureCode } from '../start-failure.ts';
+import type { StartFailureCode } from '../lib/start-failure.ts';
 
 export const EXIT = {
   ok: 0,

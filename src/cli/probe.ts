@@ -1,8 +1,8 @@
 /** `mrtr-gateway probe URL`: what does an upstream speak, and how is the gateway put in front of it? */
-import { systemClock } from '../clock.ts';
-import { formatPath } from '../config/field-path.ts';
+import { systemClock } from '../lib/clock.ts';
+import { formatPath } from '../config/load/field-path.ts';
 import type { UpstreamConfig } from '../config/config.ts';
-import { validate } from '../config/validate.ts';
+import { validate } from '../config/load/validate.ts';
 import { jsonText, reportText } from '../probe/print.ts';
 import { ProbeFailure } from '../probe/probe-failure.ts';
 import { probe } from '../probe/probe.ts';

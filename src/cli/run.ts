@@ -1,10 +1,10 @@
 /** Runs the command that the words of a command line mean. */
 import type { Config } from '../config/config.ts';
-import { ConfigError } from '../config/config-error.ts';
-import { configFromFlags, overrideConfig } from '../config/from-flags.ts';
-import { writtenSchemaText } from '../config/json-schema.ts';
-import { loadConfig } from '../config/load.ts';
-import { VERSION } from '../version.ts';
+import { ConfigError } from '../config/load/config-error.ts';
+import { configFromFlags, overrideConfig } from '../config/load/from-flags.ts';
+import { writtenSchemaText } from '../config/schema/json-schema.ts';
+import { loadConfig } from '../config/load/load.ts';
+import { VERSION } from '../lib/version.ts';
 import { nameOfValue, parseArguments, UsageError, type Command } from './arguments.ts';
 import { check } from './check.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';

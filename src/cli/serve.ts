@@ -1,9 +1,9 @@
 /** `mrtr-gateway [serve]`: runs a gateway until a signal or a failure ends it. */
-import { systemClock, type Clock } from '../clock.ts';
+import { systemClock, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
-import type { Gateway } from '../gateway.ts';
+import type { Gateway } from '../app/gateway.ts';
 import { createLog, type Log } from '../ops/log.ts';
-import { StartFailure } from '../start-failure.ts';
+import { StartFailure } from '../lib/start-failure.ts';
 import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';
 import type { Host } from './host.ts';
 

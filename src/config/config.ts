@@ -1,6 +1,6 @@
 /** What a configuration comes to: every value present, every unit in its name. */
 import type { IdentitySource } from '../identity/identity.ts';
-import type { RedisOptions } from '../lot/redis-options.ts';
+import type { RedisOptions } from '../replicas/redis/options.ts';
 import type { LogLevel } from '../ops/log.ts';
 
 export interface ListenAddress {

@@ -3,19 +3,23 @@
  * the bridge, and everything legacy to the pass-through.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Clock } from '../clock.ts';
-import type { CallAnswer, Caller, EdgeRequest, Leg } from '../bridge/leg.ts';
-import type { OpenAnswers } from '../open-answers.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { CallAnswer, Caller, EdgeRequest, Leg } from '../model/request.ts';
+import type { OpenAnswers } from '../lib/open-responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
-import type { JsonObject } from '../protocol/json.ts';
+import type { JsonObject } from '../protocol/json/json.ts';
 import type { ListenLeg } from '../subscriptions/subscriptions.ts';
-import { AnswerWriter, sendJson, type Answered } from './answer.ts';
-import { readModernRequest, type RequestPolicy, type ModernRequest } from './modern-request.ts';
-import { methodGate, serviceOf } from './methods.ts';
-import { refuse, UNKNOWN_CALLER } from './refuse.ts';
-import { rejectionBody, type Rejection } from './rejection.ts';
+import { AnswerWriter, sendJson, type Answered } from './response-writer.ts';
+import {
+  readModernRequest,
+  type RequestPolicy,
+  type ModernRequest,
+} from './request/modern-request.ts';
+import { methodGate, serviceOf } from './request/methods.ts';
+import { refuse, UNKNOWN_CALLER } from './http/refuse.ts';
+import { rejectionBody, type Rejection } from './http/rejection.ts';
 
 /** What the edge asks of the rest of the gateway, for one route. */
 export interface EdgeRoute {

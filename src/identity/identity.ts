@@ -3,8 +3,8 @@
  * credentials themselves tell callers apart as well, since no two of them may share a session.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Caller } from '../bridge/leg.ts';
-import { sha256 } from '../sha256.ts';
+import type { Caller } from '../model/request.ts';
+import { sha256 } from '../lib/sha256.ts';
 
 export type IdentitySource =
   | { readonly source: 'none' }

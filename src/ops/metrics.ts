@@ -1,7 +1,7 @@
 /** What the gateway counts, in Prometheus' form and by its naming rules. Labels never name a person or a call. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { ErrorCode } from '../protocol/json-rpc.ts';
-import { VERSION } from '../version.ts';
+import { VERSION } from '../lib/version.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
 import { RUNGS, type Rung } from './log.ts';
 

@@ -3,7 +3,7 @@
  * streams on which clients listen for what may come: these would never end by themselves.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { OpenAnswers } from '../open-answers.ts';
+import type { OpenAnswers } from '../lib/open-responses.ts';
 
 /** One answer, counted in `OpenAnswers` for as long as the process has to wait for it. */
 export class OpenAnswer {

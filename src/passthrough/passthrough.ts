@@ -7,7 +7,7 @@ import httpProxy from '@fastify/http-proxy';
 import type replyFrom from '@fastify/reply-from';
 import fastifyPlugin from 'fastify-plugin';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
-import type { OpenAnswers } from '../open-answers.ts';
+import type { OpenAnswers } from '../lib/open-responses.ts';
 import { watchEndpoint } from './announced-endpoint.ts';
 import { boundedBody } from './bounded-body.ts';
 import {
@@ -17,7 +17,7 @@ import {
   type RequestHeaderRules,
 } from './forwarded-headers.ts';
 import { isListening, OpenAnswer } from './open-answer.ts';
-import { BODY_TOO_LARGE } from '../edge/refuse.ts';
+import { BODY_TOO_LARGE } from '../edge/http/refuse.ts';
 import { refuse, refuseFailed, refuseUnknown, type FailureStatus } from './refusals.ts';
 import { joinedQuery, plainPath, readsMetadata } from './target.ts';
 import { UpstreamAgent } from './upstream-agent.ts';

@@ -1,6 +1,6 @@
 /** What is answered in our own name to a request that is not passed on, or whose answer does not come. */
 import type { FastifyReply } from 'fastify';
-import { BODY_TOO_LARGE, refuse as answerRefusal, UNKNOWN_CALLER } from '../edge/refuse.ts';
+import { BODY_TOO_LARGE, refuse as answerRefusal, UNKNOWN_CALLER } from '../edge/http/refuse.ts';
 import { BodyTooLarge } from './bounded-body.ts';
 
 export type FailureStatus = 413 | 502 | 504;

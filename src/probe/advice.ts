@@ -1,5 +1,5 @@
 /** What somebody who has read the findings would put into a configuration file, and why. */
-import type { JsonObject } from '../protocol/json.ts';
+import type { JsonObject } from '../protocol/json/json.ts';
 import type { Findings, ToolEntry } from './report.ts';
 
 export interface Advice {

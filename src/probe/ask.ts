@@ -1,9 +1,9 @@
 /** One JSON-RPC request over one POST, and everything about how it was answered. */
-import type { JsonObject, JsonValue } from '../protocol/json.ts';
+import type { JsonObject, JsonValue } from '../protocol/json/json.ts';
 import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
-import { readEventStream } from '../upstream/event-stream.ts';
-import type { HttpAnswer, HttpClient } from '../upstream/http-client.ts';
-import { upstreamJson } from '../upstream/upstream-json.ts';
+import { readEventStream } from '../upstream/transport/event-stream.ts';
+import type { HttpAnswer, HttpClient } from '../upstream/http/client.ts';
+import { upstreamJson } from '../upstream/http/json.ts';
 import type { Deadline } from './deadline.ts';
 import { handedOut } from './watched-http.ts';
 

@@ -1,5 +1,5 @@
 /** A moment by which everything has to be over: a clock whose timers fire at the latest then. */
-import type { Clock, Timer } from '../clock.ts';
+import type { Clock, Timer } from '../lib/clock.ts';
 
 export class Deadline implements Clock {
   readonly #clock: Clock;

@@ -1,10 +1,10 @@
 /** What a legacy server can do, found out in one session that is ended at the end. */
-import { EMPTY_PROFILE, type ClientProfile } from '../protocol/client-profile.ts';
-import { objectMember, type JsonObject } from '../protocol/json.ts';
-import { Session, type SessionOptions } from '../upstream/session.ts';
-import { HttpSseTransport } from '../upstream/http-sse.ts';
-import { StreamableHttpTransport } from '../upstream/streamable-http.ts';
-import type { TransportListener } from '../upstream/transport.ts';
+import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
+import { objectMember, type JsonObject } from '../protocol/json/json.ts';
+import { Session, type SessionOptions } from '../upstream/session/session.ts';
+import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
+import { StreamableHttpTransport } from '../upstream/transport/streamable-http.ts';
+import type { TransportListener } from '../upstream/transport/transport.ts';
 import type { LegacyTransport } from '../upstream/upstream.ts';
 import { ask } from './ask.ts';
 import type { Deadline } from './deadline.ts';

@@ -1,7 +1,7 @@
 /** The lists of what a server offers, page by page and within bounds. */
-import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts';
+import { isJsonObject, objectMember, type JsonObject } from '../protocol/json/json.ts';
 import { ErrorCode, type JsonRpcReply } from '../protocol/json-rpc.ts';
-import { asUpstreamFailure } from '../upstream/upstream-failure.ts';
+import { asUpstreamFailure } from '../upstream/failure.ts';
 import type { Entry, Findings, Listing, ResourceEntry, ToolEntry } from './report.ts';
 
 /** Sends one request of a list and waits for its reply. */

@@ -1,10 +1,10 @@
 /** What a server offers that speaks 2026-07-28 itself: no session, each request stands for itself. */
-import { objectMember, type JsonObject } from '../protocol/json.ts';
+import { objectMember, type JsonObject } from '../protocol/json/json.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { Meta } from '../protocol/meta.ts';
 import { MODERN_REVISION } from '../protocol/revisions.ts';
-import type { HttpClient } from '../upstream/http-client.ts';
-import { UpstreamFailure } from '../upstream/upstream-failure.ts';
+import type { HttpClient } from '../upstream/http/client.ts';
+import { UpstreamFailure } from '../upstream/failure.ts';
 import { ask } from './ask.ts';
 import type { Deadline } from './deadline.ts';
 import { serverName } from './legacy.ts';

@@ -1,6 +1,6 @@
 /** A report for people, and for programs. */
 import { stringify } from 'yaml';
-import { isJsonObject, type JsonObject } from '../protocol/json.ts';
+import { isJsonObject, type JsonObject } from '../protocol/json/json.ts';
 import { clean, escapeJson } from './clean-text.ts';
 import type { Entry, Listing, ProbeReport, ResourceEntry, ToolEntry } from './report.ts';
 

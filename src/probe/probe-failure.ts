@@ -1,6 +1,6 @@
 /** Why nothing could be found out, as one line with the cause and the way out. */
 import { clean } from './clean-text.ts';
-import type { UpstreamFailure } from '../upstream/upstream-failure.ts';
+import type { UpstreamFailure } from '../upstream/failure.ts';
 
 export type ProbeFailureCode =
   | 'connection_failed'

@@ -2,11 +2,11 @@
  * Finds out what an upstream speaks and what the gateway can make of it, without side effects: it
  * greets, pings, lists, and ends its session.
  */
-import { sleep, type Clock } from '../clock.ts';
+import { sleep, type Clock } from '../lib/clock.ts';
 import type { UpstreamConfig } from '../config/config.ts';
-import { asUpstreamFailure } from '../upstream/upstream-failure.ts';
+import { asUpstreamFailure } from '../upstream/failure.ts';
 import { Upstream } from '../upstream/upstream.ts';
-import { VERSION } from '../version.ts';
+import { VERSION } from '../lib/version.ts';
 import { advise } from './advice.ts';
 import { Deadline } from './deadline.ts';
 import { probeLegacy } from './legacy.ts';

@@ -1,5 +1,5 @@
 /** What a probe found out. These members are what `--json` prints: they may grow, and keep their names. */
-import type { JsonObject } from '../protocol/json.ts';
+import type { JsonObject } from '../protocol/json/json.ts';
 import type { Advice } from './advice.ts';
 
 export interface ProbeReport {

@@ -1,9 +1,9 @@
 /** Whether a stream that was cut could be read on (transports, "Resumability and Redelivery"). */
-import { sleep } from '../clock.ts';
-import { readEventStream } from '../upstream/event-stream.ts';
-import type { HttpAnswer, HttpClient } from '../upstream/http-client.ts';
-import { asUpstreamFailure } from '../upstream/upstream-failure.ts';
-import { upstreamJson } from '../upstream/upstream-json.ts';
+import { sleep } from '../lib/clock.ts';
+import { readEventStream } from '../upstream/transport/event-stream.ts';
+import type { HttpAnswer, HttpClient } from '../upstream/http/client.ts';
+import { asUpstreamFailure } from '../upstream/failure.ts';
+import { upstreamJson } from '../upstream/http/json.ts';
 import { ask, replyIn } from './ask.ts';
 import type { Deadline } from './deadline.ts';
 import type { ResumptionReport } from './report.ts';

@@ -1,5 +1,5 @@
 /** The HTTP client of the gateway, with a note of how each request was answered. */
-import { HttpClient, type HttpAnswer, type HttpExchange } from '../upstream/http-client.ts';
+import { HttpClient, type HttpAnswer, type HttpExchange } from '../upstream/http/client.ts';
 
 export interface Seen {
   readonly method: HttpExchange['method'];

@@ -2,7 +2,7 @@
  * Identifiers of the two sides, as types that do not mix: a client's request id can never be sent
  * upstream, nor an upstream id to a client, without the compiler objecting.
  */
-import type { ExactNumber } from './json.ts';
+import type { ExactNumber } from './json/json.ts';
 
 declare const brand: unique symbol;
 type Branded<Base, Name extends string> = Base & { readonly [brand]: Name };

@@ -1,5 +1,5 @@
 /** What ties progress to a request: the requester chooses it, and everybody else repeats it (progress). */
-import { isJsonInteger, type ExactNumber } from './json.ts';
+import { isJsonInteger, type ExactNumber } from './json/json.ts';
 
 export type ProgressToken = string | number | ExactNumber;
 

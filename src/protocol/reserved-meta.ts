@@ -1,5 +1,5 @@
 /** `_meta` of messages that cross from one side to the other (basic/index, "`_meta`"). */
-import { isJsonObject, type JsonObject } from './json.ts';
+import { isJsonObject, type JsonObject } from './json/json.ts';
 import { META_PREFIX } from './meta.ts';
 
 /**

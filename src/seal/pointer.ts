@@ -16,10 +16,10 @@ import {
   type SessionId,
   type UpstreamRequestId,
 } from '../protocol/ids.ts';
-import type { PropertyInverse } from '../protocol/elicitation-schema.ts';
-import type { AnswerTranslation, InputRequest } from '../protocol/input-request.ts';
+import type { PropertyInverse } from '../protocol/translate/elicitation-schema.ts';
+import type { AnswerTranslation, InputRequest } from '../protocol/translate/input-request.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
-import { jsonNumber, jsonObject, jsonValue } from '../protocol/json-form.ts';
+import { jsonNumber, jsonObject, jsonValue } from '../protocol/json/form.ts';
 import { LEGACY_REVISIONS, type LegacyRevision } from '../protocol/revisions.ts';
 
 export type Pointer = ParkPointer;

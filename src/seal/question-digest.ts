@@ -1,8 +1,8 @@
 /** By what a question is known again when a call is made anew: all that the client would see of it. */
-import type { InputRequest } from '../protocol/input-request.ts';
-import { without } from '../protocol/json.ts';
-import { canonicalJson } from './canonical-json.ts';
-import { sha256 } from '../sha256.ts';
+import type { InputRequest } from '../protocol/translate/input-request.ts';
+import { without } from '../protocol/json/json.ts';
+import { canonicalJson } from '../protocol/json/canonical.ts';
+import { sha256 } from '../lib/sha256.ts';
 
 /**
  * In: a question as it is shown to the client. Out: SHA-256 as base64url, which does not depend on its

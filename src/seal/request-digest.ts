@@ -1,7 +1,7 @@
 /** What a pointer is bound to besides its target: a digest of everything in the request that counts. */
-import type { JsonObject } from '../protocol/json.ts';
-import { canonicalJson } from './canonical-json.ts';
-import { sha256 } from '../sha256.ts';
+import type { JsonObject } from '../protocol/json/json.ts';
+import { canonicalJson } from '../protocol/json/canonical.ts';
+import { sha256 } from '../lib/sha256.ts';
 
 /** Members that a retry must or may change: they are no part of what was asked for. */
 const CHANGES_BETWEEN_ROUNDS: readonly string[] = ['_meta', 'inputResponses', 'requestState'];

@@ -5,8 +5,8 @@
  * that is known to the owner of the call.
  */
 import { timingSafeEqual } from 'node:crypto';
-import type { Clock } from '../clock.ts';
-import { parseJson } from '../protocol/parse-json.ts';
+import type { Clock } from '../lib/clock.ts';
+import { parseJson } from '../protocol/json/parse.ts';
 import { openBytes, sealBytes } from './envelope.ts';
 import { InvalidRequestState, type InvalidRequestStateReason } from './invalid-request-state.ts';
 import type { KeyRing } from './key-ring.ts';

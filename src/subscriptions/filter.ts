@@ -2,7 +2,7 @@
  * Which notifications a listener asked for, which of them its server can give, and whether one that
  * arrived is among them (subscriptions, "Notification Filter").
  */
-import { objectMember, type JsonObject } from '../protocol/json.ts';
+import { objectMember, type JsonObject } from '../protocol/json/json.ts';
 import { concerns } from './resource-uri.ts';
 
 export interface NotificationFilter {

@@ -2,9 +2,9 @@
  * One `subscriptions/listen` request while it is served: it hears nothing before its acknowledgement,
  * nothing that it did not ask for, and everything under its own subscription id.
  */
-import type { Leg } from '../bridge/leg.ts';
+import type { Leg } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
-import { isJsonObject, type JsonObject } from '../protocol/json.ts';
+import { isJsonObject, type JsonObject } from '../protocol/json/json.ts';
 import { Meta } from '../protocol/meta.ts';
 import { withoutReservedMeta } from '../protocol/reserved-meta.ts';
 import { admits, everythingIn, filterObject, type NotificationFilter } from './filter.ts';

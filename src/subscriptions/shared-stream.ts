@@ -2,12 +2,12 @@
  * One session with a legacy server whose stream of notifications feeds many listeners. It is opened
  * for the first of them, replaced when it is lost while somebody listens, and closed after the last.
  */
-import { sleep, type Clock, type Timer } from '../clock.ts';
-import { objectMember, type JsonObject } from '../protocol/json.ts';
-import type { Session } from '../upstream/session.ts';
-import type { ChangeListener } from '../upstream/session-changes.ts';
-import type { CallerHeaders } from '../upstream/transport.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../upstream/upstream-failure.ts';
+import { sleep, type Clock, type Timer } from '../lib/clock.ts';
+import { objectMember, type JsonObject } from '../protocol/json/json.ts';
+import type { Session } from '../upstream/session/session.ts';
+import type { ChangeListener } from '../upstream/session/changes.ts';
+import type { CallerHeaders } from '../upstream/transport/transport.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
 import { honoured, isHonoured, offerOf, type NotificationOffer } from './filter.ts';
 import type { Listener } from './listener.ts';
 import { WatchedResources, type Epoch } from './watched-resources.ts';

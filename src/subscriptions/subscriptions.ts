@@ -2,18 +2,18 @@
  * `subscriptions/listen` in front of a legacy server: each listener joins the stream of those whose
  * session it may share, and stays until its client leaves or the gateway ends it with a result.
  */
-import type { Clock } from '../clock.ts';
-import { failureOfUpstream, STOPPING } from '../bridge/failures.ts';
-import { internalFailure } from '../bridge/internal-failure.ts';
-import type { CallAnswer, EdgeRequest, Leg } from '../bridge/leg.ts';
-import { sessionOwnerOf } from '../bridge/session-owner.ts';
+import type { Clock } from '../lib/clock.ts';
+import { failureOfUpstream, STOPPING } from '../model/failures.ts';
+import { internalFailure } from '../model/internal-failure.ts';
+import type { CallAnswer, EdgeRequest, Leg } from '../model/request.ts';
+import { sessionOwnerOf } from '../model/session-owner.ts';
 import type { Log } from '../ops/log.ts';
-import { metaMember } from '../protocol/edge-result.ts';
+import { metaMember } from '../protocol/translate/edge-result.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
-import type { JsonObject } from '../protocol/json.ts';
+import type { JsonObject } from '../protocol/json/json.ts';
 import { Meta } from '../protocol/meta.ts';
-import type { SessionPool } from '../upstream/session-pool.ts';
-import { asUpstreamFailure, type UpstreamFailure } from '../upstream/upstream-failure.ts';
+import type { SessionPool } from '../upstream/pool/session-pool.ts';
+import { asUpstreamFailure, type UpstreamFailure } from '../upstream/failure.ts';
 import { isEmpty, readFilter } from './filter.ts';
 import type { ListenerQuota } from './listener-quota.ts';
 import { Listener } from './listener.ts';

@@ -2,11 +2,11 @@
  * Whether an upstream can be used: looked at before the gateway listens, and again and again until it
  * answers. An upstream that is down is waited for; one that is no MCP server never will be one.
  */
-import { sleep, type Clock, type Timer } from '../clock.ts';
+import { sleep, type Clock, type Timer } from '../lib/clock.ts';
 import type { Log } from '../ops/log.ts';
-import { StartFailure } from '../start-failure.ts';
+import { StartFailure } from '../lib/start-failure.ts';
 import type { Upstream } from './upstream.ts';
-import { asUpstreamFailure, type UpstreamFailure } from './upstream-failure.ts';
+import { asUpstreamFailure, type UpstreamFailure } from './failure.ts';
 
 const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;

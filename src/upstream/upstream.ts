@@ -1,22 +1,22 @@
 /**
  * One legacy server behind a route: finds out which transport it speaks, and opens sessions with it.
  */
-import type { Clock } from '../clock.ts';
-import { EMPTY_PROFILE, type ClientProfile } from '../protocol/client-profile.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import type { Clock } from '../lib/clock.ts';
+import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json/json.ts';
 import { ErrorCode, readMessage } from '../protocol/json-rpc.ts';
 import { Meta } from '../protocol/meta.ts';
 import { MODERN_REVISION, type LegacyRevision } from '../protocol/revisions.ts';
-import { readEventStream } from './event-stream.ts';
-import { HttpClient, type HttpAnswer } from './http-client.ts';
-import { HttpSseTransport } from './http-sse.ts';
-import { MessagePaths } from './message-paths.ts';
-import { Session, type SessionOptions } from './session.ts';
-import type { InitializeResult } from './session-handshake.ts';
-import { StreamableHttpTransport } from './streamable-http.ts';
-import type { CallerHeaders, Transport, TransportListener } from './transport.ts';
-import { asUpstreamFailure, UpstreamFailure } from './upstream-failure.ts';
-import { upstreamJson } from './upstream-json.ts';
+import { readEventStream } from './transport/event-stream.ts';
+import { HttpClient, type HttpAnswer } from './http/client.ts';
+import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
+import { MessagePaths } from './transport/http-sse/message-paths.ts';
+import { Session, type SessionOptions } from './session/session.ts';
+import type { InitializeResult } from './session/handshake.ts';
+import { StreamableHttpTransport } from './transport/streamable-http.ts';
+import type { CallerHeaders, Transport, TransportListener } from './transport/transport.ts';
+import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
+import { upstreamJson } from './http/json.ts';
 
 export type LegacyTransport = Transport['kind'];
 export type UpstreamKind = LegacyTransport | 'modern';

@@ -3,8 +3,8 @@
  * talks to the gateway talks to a server of the modern revision.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { GatewayProcess } from '../fixtures/gateway-process.ts';
-import { startLegacyConformance } from '../fixtures/legacy-conformance-process.ts';
+import { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
+import { startLegacyConformance } from '../fixtures/conformance/process.ts';
 import { LEGACY_SERVERS } from './legacy-servers.ts';
 import {
   readExpectedFailures,

@@ -2,7 +2,7 @@
  * What the asking tools of the legacy conformance server are to ask, what they are told, and what they
  * must make of it.
  */
-import { accept } from '../fixtures/modern-client.ts';
+import { accept } from '../fixtures/clients/modern-client.ts';
 
 export interface Question {
   /** What the server calls it; its key when the server's ids are names. */

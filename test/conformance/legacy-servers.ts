@@ -1,5 +1,5 @@
 /** The kinds of legacy server that conformance is shown for. */
-import type { LegacyConformanceOptions } from '../fixtures/legacy-conformance-process.ts';
+import type { LegacyConformanceOptions } from '../fixtures/conformance/process.ts';
 
 /**
  * Over HTTP+SSE there is one stream for everything a server says, so asking beside the call and asking on

@@ -3,10 +3,15 @@
  * told what the client answered, and that the result which it makes of the answers comes back.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestGateway } from '../fixtures/gateway.ts';
-import { ASKING_TOOLS } from '../fixtures/legacy-conformance-asking-tools.ts';
-import { startLegacyConformance } from '../fixtures/legacy-conformance-process.ts';
-import { accept, send, type Exchanged, type SendOptions } from '../fixtures/modern-client.ts';
+import { startTestGateway } from '../fixtures/gateways/gateway.ts';
+import { ASKING_TOOLS } from '../fixtures/conformance/asking-tools.ts';
+import { startLegacyConformance } from '../fixtures/conformance/process.ts';
+import {
+  accept,
+  send,
+  type Exchanged,
+  type SendOptions,
+} from '../fixtures/clients/modern-client.ts';
 import {
   askedForName,
   CONVERSATIONS,

@@ -6,9 +6,9 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
-import { systemClock } from '../../src/clock.ts';
-import { createRedisDirectory } from '../../src/lot/redis-directory.ts';
-import { sealOutcome } from '../../src/bridge/sealed-outcome.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { createRedisDirectory } from '../../src/replicas/directory/redis-directory.ts';
+import { sealOutcome } from '../../src/calls/sealed-outcome.ts';
 import { callId } from '../../src/protocol/ids.ts';
 import {
   answersOf,
@@ -21,14 +21,17 @@ import {
   slowGreeter,
   text,
   whileRetryable,
-} from '../fixtures/fault-ground.ts';
-import type { GatewayProcess, GatewayProcessOptions } from '../fixtures/gateway-process.ts';
-import type { LegacyServer } from '../fixtures/legacy-server.ts';
-import { callTool } from '../fixtures/modern-client.ts';
+} from '../fixtures/gateways/replica-testbed.ts';
+import type {
+  GatewayProcess,
+  GatewayProcessOptions,
+} from '../fixtures/gateways/gateway-process.ts';
+import type { LegacyServer } from '../fixtures/servers/legacy-server.ts';
+import { callTool } from '../fixtures/clients/modern-client.ts';
 import { freePort } from '../fixtures/processes.ts';
-import { overseer, redisCluster, sentinelGroup } from '../fixtures/redis-fleet.ts';
-import { redisAvailable } from '../fixtures/redis.ts';
-import { Severable } from '../fixtures/severable.ts';
+import { overseer, redisCluster, sentinelGroup } from '../fixtures/redis/redis-topologies.ts';
+import { redisAvailable } from '../fixtures/redis/redis-server.ts';
+import { Severable } from '../fixtures/network/flaky-proxy.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 describe.skipIf(!redisAvailable)('a store of several servers', () => {

@@ -4,12 +4,12 @@
  * tool has had its effect at most once; and nothing is left where the call was taken up.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { CRASH_POINTS, type CrashPoint } from '../fixtures/crash-points.ts';
-import { CrashStage, type Doomed, type StageOptions } from '../fixtures/crash-stage.ts';
-import { answersOf, reasonOf, text } from '../fixtures/fault-ground.ts';
-import { callTool } from '../fixtures/modern-client.ts';
-import { overseer } from '../fixtures/redis-fleet.ts';
-import { redisAvailable } from '../fixtures/redis.ts';
+import { CRASH_POINTS, type CrashPoint } from '../fixtures/gateways/crash-points.ts';
+import { CrashStage, type Doomed, type StageOptions } from '../fixtures/gateways/crash-testbed.ts';
+import { answersOf, reasonOf, text } from '../fixtures/gateways/replica-testbed.ts';
+import { callTool } from '../fixtures/clients/modern-client.ts';
+import { overseer } from '../fixtures/redis/redis-topologies.ts';
+import { redisAvailable } from '../fixtures/redis/redis-server.ts';
 
 function stageFor(options: StageOptions): () => CrashStage {
   let stage: CrashStage;

@@ -14,12 +14,16 @@ import {
   slowGreeter,
   stateOf,
   text,
-} from '../fixtures/fault-ground.ts';
-import type { GatewayProcess } from '../fixtures/gateway-process.ts';
-import { askName, type LegacyServer, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
-import { callTool, type Exchanged } from '../fixtures/modern-client.ts';
-import { connectModernClient } from '../fixtures/official-client.ts';
-import { redisAvailable } from '../fixtures/redis.ts';
+} from '../fixtures/gateways/replica-testbed.ts';
+import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
+import {
+  askName,
+  type LegacyServer,
+  type LegacyServerOptions,
+} from '../fixtures/servers/legacy-server.ts';
+import { callTool, type Exchanged } from '../fixtures/clients/modern-client.ts';
+import { connectModernClient } from '../fixtures/clients/official-client.ts';
+import { redisAvailable } from '../fixtures/redis/redis-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 /** A call that the server has the answer of, and works on. */

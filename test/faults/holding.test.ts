@@ -7,10 +7,10 @@ import {
   replicas,
   stateOf,
   text,
-} from '../fixtures/fault-ground.ts';
-import type { LegacyServerOptions } from '../fixtures/legacy-server.ts';
-import { callTool } from '../fixtures/modern-client.ts';
-import { connectModernClient } from '../fixtures/official-client.ts';
+} from '../fixtures/gateways/replica-testbed.ts';
+import type { LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
+import { callTool } from '../fixtures/clients/modern-client.ts';
+import { connectModernClient } from '../fixtures/clients/official-client.ts';
 
 describe('a call that takes longer than a connection may be held', () => {
   const route = { calls: { maxHold: '1s' } };

@@ -2,18 +2,18 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import { systemClock } from '../../src/clock.ts';
-import { RelayClient } from '../../src/relay/relay-client.ts';
-import { OWNER_SILENCE_MS } from '../../src/relay/signs-of-life.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { RelayClient } from '../../src/replicas/relay/http-relay.ts';
+import { OWNER_SILENCE_MS } from '../../src/replicas/relay/heartbeat.ts';
 import { createKeyRing } from '../../src/seal/key-ring.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
-import { RETRY } from '../fixtures/edge-request.ts';
+import { RETRY } from '../fixtures/clients/edge-request.ts';
 
 const REQUEST = { ...RETRY, progressToken: 'token' };
 
 /** An owner in another process, which does not stall with this one. */
 async function ownerElsewhere() {
-  const child = fork(new URL('../fixtures/relay-owner-process.ts', import.meta.url));
+  const child = fork(new URL('../fixtures/gateways/relay-owner-process.ts', import.meta.url));
   stopAfterTest(async () => void child.kill());
   const [address] = (await once(child, 'message')) as [string];
   const said: unknown[] = [];

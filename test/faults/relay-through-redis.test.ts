@@ -9,11 +9,11 @@ import {
   slowGreeter,
   text,
   whileRetryable,
-} from '../fixtures/fault-ground.ts';
-import { askName, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
-import { callTool } from '../fixtures/modern-client.ts';
-import { monitored, overseer } from '../fixtures/redis-fleet.ts';
-import { redisAvailable } from '../fixtures/redis.ts';
+} from '../fixtures/gateways/replica-testbed.ts';
+import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
+import { callTool } from '../fixtures/clients/modern-client.ts';
+import { monitored, overseer } from '../fixtures/redis/redis-topologies.ts';
+import { redisAvailable } from '../fixtures/redis/redis-server.ts';
 
 const options = (redis: URL) => ({ redis, relay: false, config: { relay: { via: 'redis' } } });
 

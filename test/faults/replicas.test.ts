@@ -13,10 +13,10 @@ import {
   roundRobin,
   slowGreeter,
   text,
-} from '../fixtures/fault-ground.ts';
-import { askName, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
-import { callTool } from '../fixtures/modern-client.ts';
-import { connectModernClient } from '../fixtures/official-client.ts';
+} from '../fixtures/gateways/replica-testbed.ts';
+import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
+import { callTool } from '../fixtures/clients/modern-client.ts';
+import { connectModernClient } from '../fixtures/clients/official-client.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 describe('a retry that lands on another replica', () => {

@@ -12,11 +12,11 @@ import {
   replicas,
   slowGreeter,
   text,
-} from '../fixtures/fault-ground.ts';
-import { callTool } from '../fixtures/modern-client.ts';
-import { redisAvailable, type RedisServer } from '../fixtures/redis.ts';
-import { overseer } from '../fixtures/redis-fleet.ts';
-import { Severable } from '../fixtures/severable.ts';
+} from '../fixtures/gateways/replica-testbed.ts';
+import { callTool } from '../fixtures/clients/modern-client.ts';
+import { redisAvailable, type RedisServer } from '../fixtures/redis/redis-server.ts';
+import { overseer } from '../fixtures/redis/redis-topologies.ts';
+import { Severable } from '../fixtures/network/flaky-proxy.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 describe.skipIf(!redisAvailable)('with a shared store', () => {

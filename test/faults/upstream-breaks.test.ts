@@ -8,9 +8,13 @@ import {
   replicas,
   slowGreeter,
   text,
-} from '../fixtures/fault-ground.ts';
-import { askName, LegacyServer, type LegacyServerOptions } from '../fixtures/legacy-server.ts';
-import { callTool } from '../fixtures/modern-client.ts';
+} from '../fixtures/gateways/replica-testbed.ts';
+import {
+  askName,
+  LegacyServer,
+  type LegacyServerOptions,
+} from '../fixtures/servers/legacy-server.ts';
+import { callTool } from '../fixtures/clients/modern-client.ts';
 
 const callsOf = (legacy: LegacyServer) =>
   legacy.methods().filter((method) => method === 'tools/call').length;

@@ -7,9 +7,9 @@ import {
   replicas,
   stateOf,
   text,
-} from '../fixtures/fault-ground.ts';
-import { askName, type Tool } from '../fixtures/legacy-server.ts';
-import { callTool, type Exchanged } from '../fixtures/modern-client.ts';
+} from '../fixtures/gateways/replica-testbed.ts';
+import { askName, type Tool } from '../fixtures/servers/legacy-server.ts';
+import { callTool, type Exchanged } from '../fixtures/clients/modern-client.ts';
 
 const URLS = Object.assign(new Error('visit first'), {
   code: -32042,

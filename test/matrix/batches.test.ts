@@ -3,12 +3,12 @@
  * array, and a client must take them (2025-03-26, basic, "Batching").
  */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../fixtures/gateway.ts';
-import { callTool, type SendOptions } from '../fixtures/modern-client.ts';
-import { inputRequired, textOf } from '../fixtures/revision-stage.ts';
-import { SERVERS, TITLE } from '../fixtures/revision-table.ts';
-import { wireServer, type WireScript } from '../fixtures/revision-wire.ts';
-import type { Received } from '../fixtures/scripted-server.ts';
+import { startTestGateway } from '../fixtures/gateways/gateway.ts';
+import { callTool, type SendOptions } from '../fixtures/clients/modern-client.ts';
+import { inputRequired, textOf } from '../fixtures/revisions/testbed.ts';
+import { SERVERS, TITLE } from '../fixtures/revisions/table.ts';
+import { wireServer, type WireScript } from '../fixtures/revisions/wire.ts';
+import type { Received } from '../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const HEARS: SendOptions = {

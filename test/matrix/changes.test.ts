@@ -1,8 +1,8 @@
 /** `subscriptions/listen` in front of servers of every revision, which know subscriptions one by one. */
 import { afterEach, describe, expect, test } from 'vitest';
-import { ListeningClient } from '../fixtures/listening-client.ts';
-import { revisionStage } from '../fixtures/revision-stage.ts';
-import { SERVERS, TITLE } from '../fixtures/revision-table.ts';
+import { ListeningClient } from '../fixtures/clients/listening-client.ts';
+import { revisionStage } from '../fixtures/revisions/testbed.ts';
+import { SERVERS, TITLE } from '../fixtures/revisions/table.ts';
 
 const EVERYTHING = {
   toolsListChanged: true,

@@ -1,11 +1,16 @@
 /** `elicitation/create` as 2025-06-18 introduced it and as 2025-11-25 extended it, and URLs by error. */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../fixtures/gateway.ts';
-import { accept, callTool } from '../fixtures/modern-client.ts';
-import { askedAndTold, inputRequired, revisionStage, textOf } from '../fixtures/revision-stage.ts';
-import { before, since, streamsOf, TITLE } from '../fixtures/revision-table.ts';
-import { wireServer } from '../fixtures/revision-wire.ts';
-import { takeViolations } from '../fixtures/wire-check.ts';
+import { startTestGateway } from '../fixtures/gateways/gateway.ts';
+import { accept, callTool } from '../fixtures/clients/modern-client.ts';
+import {
+  askedAndTold,
+  inputRequired,
+  revisionStage,
+  textOf,
+} from '../fixtures/revisions/testbed.ts';
+import { before, since, streamsOf, TITLE } from '../fixtures/revisions/table.ts';
+import { wireServer } from '../fixtures/revisions/wire.ts';
+import { takeViolations } from '../fixtures/wire/schema-check.ts';
 
 const form = (properties: object, more: object = {}, required?: string[]) => ({
   method: 'elicitation/create',

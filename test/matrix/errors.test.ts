@@ -1,8 +1,8 @@
 /** Errors of servers of every revision, in the terms of the modern one (basic/index, "Error Codes"). */
 import { describe, expect, test } from 'vitest';
-import { callTool, send } from '../fixtures/modern-client.ts';
-import { revisionStage } from '../fixtures/revision-stage.ts';
-import { before, SERVERS, since, TITLE } from '../fixtures/revision-table.ts';
+import { callTool, send } from '../fixtures/clients/modern-client.ts';
+import { revisionStage } from '../fixtures/revisions/testbed.ts';
+import { before, SERVERS, since, TITLE } from '../fixtures/revisions/table.ts';
 
 /** The v1 SDK puts the code before the message. */
 const message = (code: number, text: string) => `MCP error ${code}: ${text}`;

@@ -1,9 +1,9 @@
 /** Calls that a server of each revision refuses with an HTTP status, and what its client learns of that. */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../fixtures/gateway.ts';
-import { callTool } from '../fixtures/modern-client.ts';
-import { SERVERS, TITLE } from '../fixtures/revision-table.ts';
-import { wireServer, type HttpRefusal } from '../fixtures/revision-wire.ts';
+import { startTestGateway } from '../fixtures/gateways/gateway.ts';
+import { callTool } from '../fixtures/clients/modern-client.ts';
+import { SERVERS, TITLE } from '../fixtures/revisions/table.ts';
+import { wireServer, type HttpRefusal } from '../fixtures/revisions/wire.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 interface Case {

@@ -1,9 +1,9 @@
 /** How a session with a server of each revision begins, what each of its messages carries, and how it ends. */
 import { describe, expect, test } from 'vitest';
-import { callTool, send } from '../fixtures/modern-client.ts';
-import { selfOf } from '../fixtures/revision-content.ts';
-import { revisionStage, textOf } from '../fixtures/revision-stage.ts';
-import { SERVERS, since, TITLE } from '../fixtures/revision-table.ts';
+import { callTool, send } from '../fixtures/clients/modern-client.ts';
+import { selfOf } from '../fixtures/revisions/content.ts';
+import { revisionStage, textOf } from '../fixtures/revisions/testbed.ts';
+import { SERVERS, since, TITLE } from '../fixtures/revisions/table.ts';
 
 describe.each(SERVERS)(TITLE, (shape) => {
   const { revision, transport } = shape;

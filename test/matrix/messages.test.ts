@@ -1,9 +1,9 @@
 /** What servers of every revision say beside their answers: progress, log messages, pings and noise. */
 import { describe, expect, test } from 'vitest';
-import { callTool, type SendOptions } from '../fixtures/modern-client.ts';
-import { revisionStage, textOf, type RevisionStage } from '../fixtures/revision-stage.ts';
-import { SERVERS, streamsOf, TITLE } from '../fixtures/revision-table.ts';
-import type { On, Said } from '../fixtures/revision-tools.ts';
+import { callTool, type SendOptions } from '../fixtures/clients/modern-client.ts';
+import { revisionStage, textOf, type RevisionStage } from '../fixtures/revisions/testbed.ts';
+import { SERVERS, streamsOf, TITLE } from '../fixtures/revisions/table.ts';
+import type { On, Said } from '../fixtures/revisions/tools.ts';
 
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 const LOGS: Said[] = LEVELS.map((level) => ({

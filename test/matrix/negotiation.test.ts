@@ -1,10 +1,10 @@
 /** Which revision a server and the gateway agree on (lifecycle, "Version Negotiation"), and when on none. */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../fixtures/gateway.ts';
-import { callTool, send } from '../fixtures/modern-client.ts';
-import { textOf } from '../fixtures/revision-stage.ts';
-import { before, SERVERS, TITLE, type RevisionShape } from '../fixtures/revision-table.ts';
-import { agreed, wireServer, type WireScript } from '../fixtures/revision-wire.ts';
+import { startTestGateway } from '../fixtures/gateways/gateway.ts';
+import { callTool, send } from '../fixtures/clients/modern-client.ts';
+import { textOf } from '../fixtures/revisions/testbed.ts';
+import { before, SERVERS, TITLE, type RevisionShape } from '../fixtures/revisions/table.ts';
+import { agreed, wireServer, type WireScript } from '../fixtures/revisions/wire.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const OFFER = '2025-11-25';

@@ -1,6 +1,6 @@
 /** What servers of every revision list and return, and what of it reaches a modern client. */
 import { describe, expect, test } from 'vitest';
-import { callTool, send } from '../fixtures/modern-client.ts';
+import { callTool, send } from '../fixtures/clients/modern-client.ts';
 import {
   blocksOf,
   promptOf,
@@ -9,10 +9,10 @@ import {
   selfOf,
   templateOf,
   toolOf,
-} from '../fixtures/revision-content.ts';
-import { ITEM_NAMES, TOOL_NAMES } from '../fixtures/revision-sdk.ts';
-import { revisionStage, textOf } from '../fixtures/revision-stage.ts';
-import { SERVERS, TITLE } from '../fixtures/revision-table.ts';
+} from '../fixtures/revisions/content.ts';
+import { ITEM_NAMES, TOOL_NAMES } from '../fixtures/revisions/sdk.ts';
+import { revisionStage, textOf } from '../fixtures/revisions/testbed.ts';
+import { SERVERS, TITLE } from '../fixtures/revisions/table.ts';
 
 describe.each(SERVERS)(TITLE, (shape) => {
   const { revision } = shape;

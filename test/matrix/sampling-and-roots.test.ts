@@ -1,9 +1,14 @@
 /** `sampling/createMessage` and `roots/list` of every revision, on every stream on which it can ask. */
 import { describe, expect, test } from 'vitest';
-import { callTool, send } from '../fixtures/modern-client.ts';
-import { ASKS } from '../fixtures/revision-sdk.ts';
-import { askedAndTold, inputRequired, revisionStage, textOf } from '../fixtures/revision-stage.ts';
-import { before, SERVERS, since, streamsOf, TITLE } from '../fixtures/revision-table.ts';
+import { callTool, send } from '../fixtures/clients/modern-client.ts';
+import { ASKS } from '../fixtures/revisions/sdk.ts';
+import {
+  askedAndTold,
+  inputRequired,
+  revisionStage,
+  textOf,
+} from '../fixtures/revisions/testbed.ts';
+import { before, SERVERS, since, streamsOf, TITLE } from '../fixtures/revisions/table.ts';
 
 const TEXT = { type: 'text', text: 'What is this?' };
 const IMAGE = { type: 'image', data: 'iVBORw0KGgo=', mimeType: 'image/png' };

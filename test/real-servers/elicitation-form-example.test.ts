@@ -1,6 +1,6 @@
 /** The published form example of the first SDK behind the gateway: forms on the standalone stream, and two rounds in one call. */
 import { describe, expect, test } from 'vitest';
-import { askedStage } from '../fixtures/real-servers/asked-stage.ts';
+import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
 import { startFormExample } from '../fixtures/real-servers/node-server.ts';
 import { onlyText } from '../fixtures/real-servers/tool-text.ts';
 

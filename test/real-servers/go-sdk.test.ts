@@ -4,7 +4,7 @@
  */
 import { describe } from 'vitest';
 import { startServer } from '../fixtures/processes.ts';
-import { askedStage } from '../fixtures/real-servers/asked-stage.ts';
+import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
 import { travelPromises } from '../fixtures/real-servers/travel-promises.ts';
 
 const GO_SERVER = process.env['MCP_GO_SERVER'] ?? '';

@@ -3,7 +3,7 @@
  * would run the tool unasked if the gateway hid from it that the client can be asked.
  */
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
-import { askedStage } from '../fixtures/real-servers/asked-stage.ts';
+import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
 import { startKnowledgeApi, type KnowledgeApi } from '../fixtures/real-servers/knowledge-api.ts';
 import { startMongodb } from '../fixtures/real-servers/node-server.ts';
 import { allText, onlyText } from '../fixtures/real-servers/tool-text.ts';

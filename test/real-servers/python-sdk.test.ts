@@ -3,7 +3,7 @@
  * Python that has it: `python3 -m venv venv && venv/bin/pip install 'mcp<2'`.
  */
 import { describe } from 'vitest';
-import { askedStage } from '../fixtures/real-servers/asked-stage.ts';
+import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
 import { PYTHON, startPythonServer } from '../fixtures/real-servers/python-server.ts';
 import { travelPromises } from '../fixtures/real-servers/travel-promises.ts';
 

@@ -2,7 +2,7 @@
 import type { CallToolResult } from '@modelcontextprotocol/client';
 import { describe, expect, test } from 'vitest';
 import { startEverything } from '../fixtures/processes.ts';
-import { askedStage } from '../fixtures/real-servers/asked-stage.ts';
+import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
 import { Barrier } from '../fixtures/real-servers/barrier.ts';
 import { sampled } from '../fixtures/real-servers/sampled.ts';
 import { allText, onlyText } from '../fixtures/real-servers/tool-text.ts';

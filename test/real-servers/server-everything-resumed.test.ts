@@ -1,10 +1,10 @@
 /** The reference server takes the resumption of a stream and is mute on it: parked calls complete all the same. */
 import { expect, test } from 'vitest';
-import { answersOf, text } from '../fixtures/fault-ground.ts';
-import { GatewayProcess } from '../fixtures/gateway-process.ts';
-import { callTool } from '../fixtures/modern-client.ts';
+import { answersOf, text } from '../fixtures/gateways/replica-testbed.ts';
+import { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
+import { callTool } from '../fixtures/clients/modern-client.ts';
 import { startEverything } from '../fixtures/processes.ts';
-import { Severable } from '../fixtures/severable.ts';
+import { Severable } from '../fixtures/network/flaky-proxy.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const TOOL = 'trigger-elicitation-request';

@@ -3,7 +3,7 @@ import { parseArguments, UsageError } from '../../../src/cli/arguments.ts';
 import { EXIT, EXIT_MEANINGS, exitCodeOfStart } from '../../../src/cli/exit-codes.ts';
 import { COMMANDS, FLAGS } from '../../../src/cli/flags.ts';
 import { helpFor } from '../../../src/cli/help.ts';
-import { configFromFlags } from '../../../src/config/from-flags.ts';
+import { configFromFlags } from '../../../src/config/load/from-flags.ts';
 
 test.each(COMMANDS)('the help of %s names each of its flags', (command) => {
   const names = [...helpFor(command).matchAll(/^ {2}.*?--([a-z-]+)(?: [A-Z:]+)? {2,}/gm)];

@@ -1,9 +1,9 @@
 import { describe, expect, test, vi } from 'vitest';
 import { EXIT } from '../../../src/cli/exit-codes.ts';
 import { serve, type Start } from '../../../src/cli/serve.ts';
-import { configFromFlags } from '../../../src/config/from-flags.ts';
-import type { Gateway } from '../../../src/gateway.ts';
-import { StartFailure, type StartFailureCode } from '../../../src/start-failure.ts';
+import { configFromFlags } from '../../../src/config/load/from-flags.ts';
+import type { Gateway } from '../../../src/app/gateway.ts';
+import { StartFailure, type StartFailureCode } from '../../../src/lib/start-failure.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { testHost } from './test-host.ts';
 

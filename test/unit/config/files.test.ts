@@ -3,14 +3,14 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from 'vitest';
 import { format, resolveConfig } from 'prettier';
 import { parse } from 'yaml';
-import { ConfigError } from '../../../src/config/config-error.ts';
+import { ConfigError } from '../../../src/config/load/config-error.ts';
 import {
   resolvedSchema,
   writtenSchema,
   writtenSchemaText,
   type SchemaNode,
-} from '../../../src/config/json-schema.ts';
-import { loadConfig } from '../../../src/config/load.ts';
+} from '../../../src/config/schema/json-schema.ts';
+import { loadConfig } from '../../../src/config/load/load.ts';
 import { configurationReference } from './reference.ts';
 
 const root = new URL('../../../', import.meta.url);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { configFromFlags, overrideConfig } from '../../../src/config/from-flags.ts';
+import { configFromFlags, overrideConfig } from '../../../src/config/load/from-flags.ts';
 import { configOf, withRoute } from './problems-of.ts';
 
 const upstream = 'http://127.0.0.1:3001/mcp';

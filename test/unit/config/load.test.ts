@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { ConfigError } from '../../../src/config/config-error.ts';
-import { loadConfig } from '../../../src/config/load.ts';
+import { ConfigError } from '../../../src/config/load/config-error.ts';
+import { loadConfig } from '../../../src/config/load/load.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'mrtr-gateway-config-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,5 +1,5 @@
 /** The page of documentation that lists every key of the configuration file, made from its schema. */
-import { resolvedSchema, type SchemaNode } from '../../../src/config/json-schema.ts';
+import { resolvedSchema, type SchemaNode } from '../../../src/config/schema/json-schema.ts';
 
 interface Row {
   readonly key: string;

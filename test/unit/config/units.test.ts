@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { formatAddress, isLoopback, parseAddress } from '../../../src/config/address.ts';
-import { formatByteSize, parseByteSize } from '../../../src/config/byte-size.ts';
-import { formatDuration, parseDuration } from '../../../src/config/duration.ts';
+import { formatAddress, isLoopback, parseAddress } from '../../../src/config/units/address.ts';
+import { formatByteSize, parseByteSize } from '../../../src/config/units/byte-size.ts';
+import { formatDuration, parseDuration } from '../../../src/config/units/duration.ts';
 
 describe('durations', () => {
   test.each([

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import type { RefusalReason } from '../../../src/bridge/call-state.ts';
+import type { RefusalReason } from '../../../src/model/outcome.ts';
 import {
   ANSWERS_NOT_TAKEN,
   CALL_CANCELLED,
@@ -14,16 +14,13 @@ import {
   missingCapability,
   OVERLOADED,
   refusal,
-} from '../../../src/bridge/failures.ts';
-import * as failures from '../../../src/bridge/failures.ts';
-import type { Failure } from '../../../src/bridge/outcome.ts';
+} from '../../../src/model/failures.ts';
+import * as failures from '../../../src/model/failures.ts';
+import type { Failure } from '../../../src/model/outcome.ts';
 import { createLog, type LogEvent } from '../../../src/ops/log.ts';
 import { Metrics } from '../../../src/ops/metrics.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../../../src/seal/invalid-request-state.ts';
-import {
-  UpstreamFailure,
-  type UpstreamFailureCode,
-} from '../../../src/upstream/upstream-failure.ts';
+import { UpstreamFailure, type UpstreamFailureCode } from '../../../src/upstream/failure.ts';
 import { codesIn, pathOf, tableWith, textOf } from './markdown-tables.ts';
 
 const DOCUMENT = textOf('docs/operations.md');

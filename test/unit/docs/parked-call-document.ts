@@ -4,8 +4,8 @@ import {
   type EventName,
   type StateName,
   type TimerName,
-} from '../../../src/bridge/call-state.ts';
-import { TRANSITIONS } from '../../../src/bridge/transitions.ts';
+} from '../../../src/calls/machine/states.ts';
+import { TRANSITIONS } from '../../../src/calls/machine/table.ts';
 
 type Row = (typeof TRANSITIONS)[number];
 
@@ -65,7 +65,7 @@ export function parkedCallDocument(): string {
   const isRough = ({ from, to }: Edge) => ROUGH.has(from) || ROUGH.has(to);
   return `# The life of a parked call
 
-<!-- Made from src/bridge/transitions.ts by test/unit/docs/parked-call.test.ts; "npx vitest run test/unit/docs --update" makes it anew. -->
+<!-- Made from src/calls/machine/table.ts by test/unit/docs/parked-call.test.ts; "npx vitest run test/unit/docs --update" makes it anew. -->
 
 A legacy server asks in the middle of a call and keeps a stream open for the answer. The client gets the question as
 the result of its request, and comes back with the answer in another request. In between the call is **parked**. It is

@@ -1,7 +1,7 @@
 import { format, resolveConfig } from 'prettier';
 import { describe, expect, test } from 'vitest';
-import { TIMERS } from '../../../src/bridge/call-state.ts';
-import { TRANSITIONS } from '../../../src/bridge/transitions.ts';
+import { TIMERS } from '../../../src/calls/machine/states.ts';
+import { TRANSITIONS } from '../../../src/calls/machine/table.ts';
 import { codesIn, pathOf, tableWith, textOf } from './markdown-tables.ts';
 import { parkedCallDocument } from './parked-call-document.ts';
 

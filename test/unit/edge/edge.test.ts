@@ -2,10 +2,10 @@
 import fastify from 'fastify';
 import { describe, expect, test } from 'vitest';
 import { serveRoute, type EdgeRoute } from '../../../src/edge/edge.ts';
-import { OpenAnswers } from '../../../src/open-answers.ts';
-import { RecordedLog } from '../../fixtures/gateway.ts';
+import { OpenAnswers } from '../../../src/lib/open-responses.ts';
+import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
-import { modernBody, modernHeaders } from '../../fixtures/modern-client.ts';
+import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const DONE = { kind: 'result', result: { resultType: 'complete' } } as const;

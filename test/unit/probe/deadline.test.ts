@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { sleep } from '../../../src/clock.ts';
+import { sleep } from '../../../src/lib/clock.ts';
 import { Deadline } from '../../../src/probe/deadline.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 

@@ -5,7 +5,7 @@ import {
   UpstreamFailure,
   type UpstreamFailureCode,
   type UpstreamFailureDetails,
-} from '../../../src/upstream/upstream-failure.ts';
+} from '../../../src/upstream/failure.ts';
 
 const attempt: Attempt = {
   url: 'https://a/mcp',

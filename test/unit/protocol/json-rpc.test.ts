@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { readMessage } from '../../../src/protocol/json-rpc.ts';
-import { arbitraryJson, arbitraryJsonObject, objectsOf } from '../../fixtures/arbitrary-json.ts';
+import { arbitraryJson, arbitraryJsonObject, objectsOf } from '../../fixtures/arbitrary/json.ts';
 
 const V = { jsonrpc: '2.0' };
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { isReserved, withoutReservedMeta } from '../../../src/protocol/reserved-meta.ts';
-import { arbitraryJsonObject, unknownMeta } from '../../fixtures/arbitrary-json.ts';
+import { arbitraryJsonObject, unknownMeta } from '../../fixtures/arbitrary/json.ts';
 
 test.each([
   'progressToken',

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../../src/protocol/json.ts';
-import { parseJson } from '../../../src/protocol/parse-json.ts';
+import type { JsonObject } from '../../../src/protocol/json/json.ts';
+import { parseJson } from '../../../src/protocol/json/parse.ts';
 import { requestDigest } from '../../../src/seal/request-digest.ts';
 import { jsonObject, reordered } from './json-arbitrary.ts';
 

@@ -1,7 +1,7 @@
 /** One listener: order, tags, and silence after the end. */
 import { expect, test } from 'vitest';
 import { clientRequestId } from '../../../src/protocol/ids.ts';
-import type { JsonObject } from '../../../src/protocol/json.ts';
+import type { JsonObject } from '../../../src/protocol/json/json.ts';
 import { readFilter } from '../../../src/subscriptions/filter.ts';
 import { Listener } from '../../../src/subscriptions/listener.ts';
 

@@ -1,7 +1,7 @@
 /** One upstream stream for many listeners: what happens to them when it breaks, and to it when they go. */
 import { describe, expect, test } from 'vitest';
 import { clientRequestId } from '../../../src/protocol/ids.ts';
-import type { JsonObject } from '../../../src/protocol/json.ts';
+import type { JsonObject } from '../../../src/protocol/json/json.ts';
 import { readFilter } from '../../../src/subscriptions/filter.ts';
 import { Listener } from '../../../src/subscriptions/listener.ts';
 import {
@@ -9,11 +9,8 @@ import {
   type NotifyingLease,
   type NotifyingSession,
 } from '../../../src/subscriptions/shared-stream.ts';
-import type { ChangeListener } from '../../../src/upstream/session-changes.ts';
-import {
-  UpstreamFailure,
-  type UpstreamFailureCode,
-} from '../../../src/upstream/upstream-failure.ts';
+import type { ChangeListener } from '../../../src/upstream/session/changes.ts';
+import { UpstreamFailure, type UpstreamFailureCode } from '../../../src/upstream/failure.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 const EVERYTHING = {

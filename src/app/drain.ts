@@ -1,0 +1,43 @@
+/** The phases of leaving: unready, no new calls, calls finished or handed over, answers delivered. */
+import type { Bridge } from '../calls/calls.ts';
+import type { RunningCalls } from '../calls/running-calls.ts';
+import { sleep, type Clock } from '../lib/clock.ts';
+import type { DrainConfig } from '../config/config.ts';
+import type { OpenAnswers } from '../lib/open-responses.ts';
+import type { Log } from '../ops/log.ts';
+import type { Subscriptions } from '../subscriptions/subscriptions.ts';
+
+export interface Draining {
+  readonly bridges: readonly Bridge[];
+  readonly runningCalls: RunningCalls;
+  readonly subscriptions: readonly Pick<Subscriptions, 'endAll'>[];
+  readonly openAnswers: OpenAnswers;
+  readonly drain: DrainConfig;
+  /** How long what was ended may take to tell its server and its client, in ms. */
+  readonly graceMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+const LOOK_EVERY_MS = 50;
+
+/** Resolves when nothing is left to do for any client, or when the time for it is over. */
+export async function drainCalls(draining: Draining): Promise<void> {
+  const { bridges, runningCalls, subscriptions, openAnswers, drain, graceMs, clock, log } =
+    draining;
+  const parked = bridges.reduce((total, bridge) => total + bridge.parked, 0);
+  log.event('gateway.draining', { running: runningCalls.count, parked });
+  await sleep(clock, drain.delayMs);
+  for (const bridge of bridges) bridge.stopTaking();
+  // Listeners would wait for ever; ended now, they are elsewhere while calls are finished here.
+  for (const route of subscriptions) route.endAll();
+  const isIdle = () => runningCalls.count + openAnswers.count === 0;
+  await until(isIdle, drain.timeoutMs, clock);
+  for (const bridge of bridges) bridge.endAll();
+  await until(isIdle, graceMs, clock);
+}
+
+async function until(isOver: () => boolean, atMostMs: number, clock: Clock): Promise<void> {
+  const deadlineMs = clock.now() + atMostMs;
+  while (!isOver() && clock.now() < deadlineMs) await sleep(clock, LOOK_EVERY_MS);
+}

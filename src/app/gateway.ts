@@ -1,0 +1,165 @@
+/** A gateway from a configuration: started, drained, closed. What it consists of is in `wiring/`. */
+import type { Call } from '../calls/call/call.ts';
+import type { RelayedRetry } from '../model/relay.ts';
+import { RunningCalls } from '../calls/running-calls.ts';
+import { sleep, systemClock, type Clock } from '../lib/clock.ts';
+import type { Config } from '../config/config.ts';
+import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/client-timeouts.ts';
+import { isAllowedHost, isLoopbackHost } from '../edge/http/origin.ts';
+import { MemoryLot } from '../calls/memory-lot.ts';
+import { OpenAnswers } from '../lib/open-responses.ts';
+import { createAdmin, type Readiness } from '../ops/admin.ts';
+import { countedLog } from '../ops/counted-log.ts';
+import type { Log } from '../ops/log.ts';
+import { Metrics } from '../ops/metrics.ts';
+import { generateKey } from '../seal/generate-key.ts';
+import { createKeyRing } from '../seal/key-ring.ts';
+import { createSealer, type Sealer } from '../seal/seal.ts';
+import { ListenerQuota } from '../subscriptions/listener-quota.ts';
+import { drainCalls } from './drain.ts';
+import { joinFleet, type Replica } from './replica.ts';
+import { listen } from './listen.ts';
+import { createPublicApp } from './public-server.ts';
+import { CANCEL_GRACE_MS, createRoute, type Route } from './route.ts';
+import type { Shared } from './shared.ts';
+
+export interface Gateway {
+  /** Where modern clients call, with the path of the first route. */
+  readonly url: string;
+  readonly adminUrl: string | null;
+  /** Stops in phases: unready, no new calls, calls in flight finished or ended, everything closed. */
+  drain(): Promise<void>;
+  /** Stops at once. */
+  close(): Promise<void>;
+}
+
+export interface GatewayOptions {
+  readonly log: Log;
+  readonly clock?: Clock;
+  /** What differs from the ordinary patience with clients. */
+  readonly timeouts?: Partial<ClientTimeouts>;
+}
+
+/** An upstream that has not answered by then is waited for in the background. */
+const START_WAIT_MS = 5_000;
+const MAX_REQUEST_STATE_BYTES = 32 * 1024;
+const MAX_LISTENERS = 1_000;
+const MAX_LISTENERS_PER_PRINCIPAL = 100;
+
+/**
+ * Starts a gateway; resolves when it listens.
+ * @throws StartFailure when it cannot listen, or when an upstream answers and will not do
+ */
+export async function startGateway(config: Config, options: GatewayOptions): Promise<Gateway> {
+  const clock = options.clock ?? systemClock;
+  const routes: Route[] = [];
+  let replica: Replica | null = null;
+  const metrics = new Metrics({
+    parked: () => gauge(routes, (route) => route.bridge.parked),
+    sessions: () => gauge(routes, (route) => route.pool.size),
+    redisUp: () => replica?.directory?.up ?? null,
+  });
+  const log = countedLog(options.log, metrics);
+  const retry: RelayedRetry = async (id, request, leg) => {
+    const route = routes.find(({ config: { id: own } }) => own === id);
+    return route === undefined ? null : route.bridge.relayed(request, leg);
+  };
+  const openAnswers = new OpenAnswers();
+  replica = await joinFleet(config, retry, { openAnswers, clock, log });
+  const shared: Shared = {
+    config,
+    clock,
+    log,
+    replica,
+    openAnswers,
+    listenerQuota: new ListenerQuota({
+      maxListeners: MAX_LISTENERS,
+      maxListenersPerPrincipal: MAX_LISTENERS_PER_PRINCIPAL,
+    }),
+    lot: new MemoryLot<Call>({
+      maxParked: config.limits.maxParkedCalls,
+      maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
+    }),
+    runningCalls: new RunningCalls(config.limits.maxRunningCalls),
+    sealer: await sealerOf(config, clock, log),
+  };
+  routes.push(...config.routes.map((route) => createRoute(route, shared)));
+  metrics.begin(config.routes.map(({ id }) => id));
+
+  let draining = false;
+  const readiness = (): Readiness => ({
+    status: draining
+      ? 'draining'
+      : routes.every((route) => route.availability.ready)
+        ? 'ready'
+        : 'not ready',
+    routes: Object.fromEntries(routes.map((route) => [route.config.id, route.availability.status])),
+  });
+  const timeouts = { ...CLIENT_TIMEOUTS, ...options.timeouts };
+  const app = await createPublicApp(routes, shared, metrics, timeouts);
+  const admin =
+    config.admin === null ? null : createAdmin(metrics, readiness, knownHosts(config.admin));
+
+  const close = async () => {
+    for (const { availability } of routes) availability.close();
+    await Promise.all([app.close(), admin?.close()]);
+    await shared.replica.close();
+    // Ending sessions is a courtesy; a server that does not answer keeps nobody from leaving.
+    const ended = Promise.all(routes.map(({ pool }) => pool.close()));
+    await Promise.race([ended, sleep(clock, CANCEL_GRACE_MS)]);
+    await Promise.all(routes.map(({ upstream }) => upstream.close()));
+  };
+  try {
+    await Promise.all(routes.map(({ availability }) => availability.start(START_WAIT_MS)));
+    const origin = await listen(app, config.listen, '--listen HOST:PORT');
+    const adminUrl =
+      admin === null || config.admin === null
+        ? null
+        : await listen(admin, config.admin, '--admin HOST:PORT');
+    const url = `${origin}${config.routes[0]?.path ?? ''}`;
+    const upstreams = config.routes
+      .map(({ upstream: { url } }) => `${url.origin}${url.pathname}`)
+      .join(', ');
+    log.event('gateway.listening', { url, admin: adminUrl, upstreams });
+    const drain = async () => {
+      if (draining) return;
+      draining = true;
+      await drainCalls({
+        bridges: routes.map(({ bridge }) => bridge),
+        runningCalls: shared.runningCalls,
+        subscriptions: routes.map(({ subscriptions }) => subscriptions),
+        openAnswers,
+        drain: config.drain,
+        graceMs: CANCEL_GRACE_MS,
+        clock,
+        log,
+      });
+      await close();
+    };
+    return { url, adminUrl, drain, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function sealerOf(config: Config, clock: Clock, log: Log): Promise<Sealer> {
+  const configured = config.seal.keys.map(({ kid, key }) => ({
+    kid,
+    secret: Buffer.from(key, 'base64url'),
+  }));
+  if (configured.length === 0) log.event('gateway.key_ephemeral', {});
+  const ring = await createKeyRing(configured.length > 0 ? configured : [generateKey()], 'seal');
+  const { audience } = config.seal;
+  return createSealer({ ring, audience, clock, maxTokenBytes: MAX_REQUEST_STATE_BYTES });
+}
+
+/** The names under which the operator's listener may be asked. */
+function knownHosts({ host }: { readonly host: string }): (asked: string) => boolean {
+  const policy = { allowedOrigins: [], allowedHosts: [], allowLoopback: isLoopbackHost(host) };
+  return (asked) => isAllowedHost(asked, policy);
+}
+
+function gauge(routes: readonly Route[], value: (route: Route) => number): Map<string, number> {
+  return new Map(routes.map((route) => [route.config.id, value(route)]));
+}

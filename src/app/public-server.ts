@@ -1,0 +1,163 @@
+/** The application behind the public listener: the guard, the modern edge and the pass-through of each route. */
+import fastify, { type FastifyInstance } from 'fastify';
+import type { EdgeRequest } from '../model/request.ts';
+import { sleep } from '../lib/clock.ts';
+import { ClientErrors } from '../edge/http/client-error.ts';
+import { cutWhenStalled } from '../lib/stalled-response.ts';
+import type { ClientTimeouts } from '../edge/http/client-timeouts.ts';
+import { serveRoute, type EdgeRoute } from '../edge/edge.ts';
+import { continueAfterChecks } from '../edge/http/expect-continue.ts';
+import { guard } from '../edge/http/guard.ts';
+import { isLoopbackHost, type OriginPolicy } from '../edge/http/origin.ts';
+import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
+import { callerOf, isKnownCaller } from '../identity/identity.ts';
+import type { Metrics } from '../ops/metrics.ts';
+import { registerPassThrough, type PassThrough } from '../passthrough/passthrough.ts';
+import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
+import { objectMember } from '../protocol/json/json.ts';
+import { headerRulesBeside, otherPaths } from './other-paths.ts';
+import { supportedVersions, type Route } from './route.ts';
+import type { Shared } from './shared.ts';
+
+const ERA_WAIT_MS = 3_000;
+const MAX_BUFFERED_BYTES = 8 * 1024 * 1024;
+const MAX_LISTENER_BUFFERED_BYTES = 256 * 1024;
+
+/** Everything that clients reach, before it listens. */
+export async function createPublicApp(
+  routes: readonly Route[],
+  shared: Shared,
+  metrics: Metrics,
+  timeouts: ClientTimeouts,
+): Promise<FastifyInstance> {
+  const { config, clock } = shared;
+  const clientErrors = new ClientErrors();
+  const app = fastify({
+    logger: false,
+    bodyLimit: config.limits.maxBodyBytes,
+    // An empty list would trust nobody, but at the cost of looking at every request.
+    trustProxy: config.edge.trustedProxies.length > 0 && [...config.edge.trustedProxies],
+    // The framework turns Node's own limits off; without them a slow client holds a socket for ever.
+    requestTimeout: timeouts.requestMs,
+    keepAliveTimeout: timeouts.idleMs,
+    http: {
+      headersTimeout: timeouts.headMs,
+      // The guard asks for it, and answers in our own form.
+      requireHostHeader: false,
+      connectionsCheckingInterval: timeouts.checkEveryMs,
+    },
+    clientErrorHandler: (error, socket) => clientErrors.refuse(error, socket),
+    forceCloseConnections: true,
+    return503OnClosing: false,
+    exposeHeadRoutes: false,
+  });
+  app.server.maxConnections = config.limits.maxConnections;
+  clientErrors.watch(app.server);
+  app.addHook('onRequest', (_request, { raw }, next) => {
+    cutWhenStalled(raw, timeouts.writeStallMs);
+    next();
+  });
+  const policy = {
+    allowedOrigins: config.edge.allowedOrigins,
+    allowedHosts: config.edge.allowedHosts,
+    allowLoopback: isLoopbackHost(config.listen.host),
+  };
+  const { legacyClients } = config.edge;
+  guard(app, {
+    policy,
+    legacyClients,
+    paths: routes.map((route) => route.config.path),
+    maxBodyBytes: config.limits.maxBodyBytes,
+    refused: (header, value) => shared.log.event('edge.refused', { header, value }),
+  });
+  continueAfterChecks(app);
+  const others = otherPaths(routes, legacyClients);
+  for (const [index, route] of routes.entries()) {
+    await app.register(async (scope) => {
+      const passThrough = await registerPassThrough(scope, {
+        upstream: route.config.upstream.url,
+        path: route.config.path,
+        others: index === 0 ? others : [],
+        headers: route.config.upstream.headers,
+        authorization: route.config.upstream.authorization,
+        headerRulesBeside: (request, path) =>
+          headerRulesBeside(routes, request, path, { identity: config.identity, clock }),
+        endpointTold: (endpoint) => route.upstream.messagePaths.toldClient(endpoint),
+        isKnown: ({ headers }) => isKnownCaller(headers, config.identity),
+        connectTimeoutMs: route.config.upstream.connectTimeoutMs,
+        headersTimeoutMs: route.config.upstream.headersTimeoutMs,
+        maxBodyBytes: config.limits.maxBodyBytes,
+        openAnswers: shared.openAnswers,
+        onFailure: ({ httpStatus: status, problem }) =>
+          shared.log.event('passthrough.failed', { route: route.config.id, status, problem }),
+      });
+      // A scope within, since the edge reads bodies and the pass-through streams them.
+      await scope.register(async (edge) => {
+        serveMcp(edge, route, shared, metrics, policy, passThrough);
+      });
+    });
+  }
+  return app;
+}
+
+function serveMcp(
+  scope: FastifyInstance,
+  route: Route,
+  shared: Shared,
+  metrics: Metrics,
+  origins: OriginPolicy,
+  passThrough: PassThrough,
+): void {
+  const { config, clock, log } = shared;
+  const { id, path, upstream } = route.config;
+  const edge: EdgeRoute = {
+    id,
+    path,
+    isModern: async ({ headers }) => {
+      const known = route.upstream.knownKind;
+      if (known !== null) return known === 'modern';
+      const kind = route.upstream.detect(headers).catch(() => null);
+      return (await Promise.race([kind, sleep(clock, ERA_WAIT_MS)])) === 'modern';
+    },
+    identify: ({ headers }) =>
+      callerOf(headers, { identity: config.identity, authorization: upstream.authorization }),
+    capabilities: (request) => route.discovery.capabilitiesFor(request),
+    discover: (request) => route.discovery.discover(request),
+    forward: (request, closed) => route.lists.list(request, closed),
+    parameterHeaders: (request, rawHeaders) => parameterHeaders(route, request, rawHeaders),
+    call: (request, leg) => route.bridge.call(request, leg),
+    listen: (request, id, leg) => route.subscriptions.listen(request, id, leg),
+    passThrough: (request, reply) => passThrough.forward(request, reply),
+  };
+  serveRoute(scope, edge, {
+    policy: {
+      ...origins,
+      legacyClients: config.edge.legacyClients,
+      supportedVersions: () => supportedVersions(config, route.upstream),
+      maxJsonDepth: config.limits.maxJsonDepth,
+    },
+    commitAfterMs: config.edge.commitAfterMs,
+    keepAliveMs: config.edge.keepAliveMs,
+    maxBufferedBytes: MAX_BUFFERED_BYTES,
+    maxListenerBufferedBytes: MAX_LISTENER_BUFFERED_BYTES,
+    openAnswers: shared.openAnswers,
+    clock,
+    log,
+    observe: (name, method, { status, code }, ms) => {
+      metrics.operation(name, method, code, ms);
+      log.event('edge.request', { route: name, method, status, code, ms });
+    },
+  });
+}
+
+/** What is wrong with the headers that repeat a tool's parameters, where they are looked at. */
+async function parameterHeaders(
+  { config, catalogue }: Route,
+  request: EdgeRequest,
+  rawHeaders: readonly string[],
+): Promise<string | null> {
+  if (config.tools.parameterHeaders === 'strip') return null;
+  const schema = objectMember((await catalogue.toolOf(request)) ?? {}, 'inputSchema') ?? {};
+  const args = objectMember(request.params, 'arguments') ?? {};
+  return parameterHeaderProblem(annotatedParameters(schema) ?? [], args, rawHeaders);
+}

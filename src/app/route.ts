@@ -1,0 +1,184 @@
+/** One route: its upstream, its bridge, and what is known of its server. */
+import { Bridge } from '../calls/calls.ts';
+import type { CallLimits } from '../calls/machine/states.ts';
+import { Discovery } from '../catalogue/discovery.ts';
+import { Forwarder } from '../catalogue/forward.ts';
+import type { EdgeRequest } from '../model/request.ts';
+import { Lists } from '../catalogue/list-cache.ts';
+import { isRepeatable, ToolCatalogue } from '../catalogue/tools.ts';
+import type { Config, ReplayConfig, RouteConfig } from '../config/config.ts';
+import { callId } from '../protocol/ids.ts';
+import { MODERN_REVISION } from '../protocol/revisions.ts';
+import { randomId } from '../lib/random-id.ts';
+import { Subscriptions } from '../subscriptions/subscriptions.ts';
+import { Availability } from '../upstream/availability.ts';
+import { SessionPool } from '../upstream/pool/session-pool.ts';
+import { Upstream } from '../upstream/upstream.ts';
+import { VERSION } from '../lib/version.ts';
+import type { Shared } from './shared.ts';
+
+/** One route with everything that serves it. */
+export interface Route {
+  readonly config: RouteConfig;
+  readonly upstream: Upstream;
+  readonly pool: SessionPool;
+  readonly bridge: Bridge;
+  readonly lists: Lists;
+  readonly catalogue: ToolCatalogue;
+  readonly discovery: Discovery;
+  readonly subscriptions: Subscriptions;
+  readonly availability: Availability;
+}
+
+const CATALOGUE_TTL_MS = 60_000;
+/** Of how many callers what they are shown is remembered. */
+const MAX_KNOWN_CALLERS = 1_000;
+const DISCOVER_TTL_MS = 60_000;
+const DISCOVER_FIRST_WAIT_MS = 3_000;
+const GATHER_WINDOW_MS = 30;
+const GATHER_LIMIT_MS = 150;
+/** How long what was cancelled may take to tell its server, in ms. */
+export const CANCEL_GRACE_MS = 2_000;
+const MAX_INPUT_REQUESTS_PER_ROUND = 16;
+const MAX_RESOURCES_PER_LISTENER = 100;
+const MAX_LIST_PAGES = 50;
+const MAX_LIST_ITEMS = 5_000;
+
+/** In: what the operator says of a route. Out: the route, with nothing sent to its server yet. */
+export function createRoute(config: RouteConfig, shared: Shared): Route {
+  const { clock, log } = shared;
+  const route = config.id;
+  let toldOfNoStream = false;
+  const upstream = new Upstream(
+    {
+      ...config.upstream,
+      gatewayInfo: { name: 'mrtr-gateway', version: VERSION },
+      onChange: (method) => {
+        lists.changed(method);
+        catalogue.forget();
+      },
+      onSession: (session, transport) => {
+        const { protocolVersion: revision } = session.initializeResult;
+        const standalone = session.standaloneStreamOpen;
+        log.event('session.opened', { route, revision, transport, standalone });
+        // Once for a server that has none: callers without a name get a session for each call.
+        if (standalone || toldOfNoStream || !session.interactive) return;
+        if (transport === 'streamable-http') log.event('session.no_standalone_stream', { route });
+        toldOfNoStream = true;
+      },
+    },
+    clock,
+  );
+  const pool = new SessionPool(upstream, config.sessions, clock);
+  const forwarder = new Forwarder({
+    route,
+    pool,
+    log,
+    maxPages: MAX_LIST_PAGES,
+    maxItems: MAX_LIST_ITEMS,
+    caching: { ttlMs: config.caching.listTtlMs, cacheScope: config.caching.scope },
+    parameterHeaders: config.tools.parameterHeaders,
+  });
+  const lists = new Lists({
+    forward: (request, closed) => forwarder.forward(request, closed),
+    keepMs: config.caching.serveLists ? config.caching.listTtlMs : 0,
+    maxKept: MAX_KNOWN_CALLERS,
+    clock,
+  });
+  const catalogue = new ToolCatalogue({
+    list: (request, closed) => lists.list(request, closed),
+    ttlMs: CATALOGUE_TTL_MS,
+    maxCallers: MAX_KNOWN_CALLERS,
+    clock,
+  });
+  const bridge = new Bridge({
+    route,
+    pool,
+    lot: shared.lot,
+    sealer: shared.sealer,
+    replica: shared.replica.owner,
+    relay: shared.replica.relayOf(route),
+    directory: shared.replica.directory,
+    fleet: shared.config.seal.audience,
+    limits: limitsOf(config),
+    running: shared.runningCalls,
+    hasHeirs: shared.config.seal.keys.length > 0,
+    clock,
+    log,
+    randomCallId: () => callId(randomId()),
+    ...config.questions,
+    caching: { ttlMs: config.caching.resourceTtlMs, cacheScope: config.caching.scope },
+    mayReplay: (request) => mayReplay(request, config.continuation.replay, catalogue),
+    leaveWhenParked: config.parking.release === 'when-resumable',
+    reattach: config.continuation.reattach,
+  });
+  return {
+    config,
+    upstream,
+    pool,
+    bridge,
+    lists,
+    catalogue,
+    discovery: new Discovery({
+      pool,
+      clock,
+      supportedVersions: () => supportedVersions(shared.config, upstream),
+      ttlMs: DISCOVER_TTL_MS,
+      firstWaitMs: DISCOVER_FIRST_WAIT_MS,
+      maxCallers: MAX_KNOWN_CALLERS,
+    }),
+    subscriptions: new Subscriptions({
+      route,
+      pool,
+      quota: shared.listenerQuota,
+      maxResourcesPerListener: MAX_RESOURCES_PER_LISTENER,
+      clock,
+      log,
+    }),
+    availability: new Availability({
+      route,
+      url: config.upstream.url,
+      upstream,
+      takesCredentials: takesCredentials(config),
+      clock,
+      log,
+    }),
+  };
+}
+
+/** The operator's own `Authorization` would take the place of the client's. */
+function takesCredentials({ upstream: { authorization, headers } }: RouteConfig): boolean {
+  return authorization === 'forward' && headers['authorization'] === undefined;
+}
+
+async function mayReplay(
+  request: EdgeRequest,
+  { tools, annotated }: ReplayConfig,
+  catalogue: ToolCatalogue,
+): Promise<boolean> {
+  if (request.method !== 'tools/call') return false;
+  if (tools.includes(String(request.params['name']))) return true;
+  return annotated && isRepeatable(await catalogue.toolOf(request));
+}
+
+function limitsOf({ calls, parking }: RouteConfig): CallLimits {
+  return {
+    gatherWindowMs: GATHER_WINDOW_MS,
+    gatherLimitMs: GATHER_LIMIT_MS,
+    maxDurationMs: calls.maxDurationMs,
+    maxHoldMs: calls.maxHoldMs,
+    parkTtlMs: parking.ttlMs,
+    callTtlMs: parking.callTtlMs,
+    cancelGraceMs: CANCEL_GRACE_MS,
+    redeliverMs: parking.redeliverMs,
+    maxRounds: parking.maxRounds,
+    maxInputRequestsPerRound: MAX_INPUT_REQUESTS_PER_ROUND,
+  };
+}
+
+/** Ours, and the one that legacy clients get who are passed through (versioning, dual-era servers). */
+export function supportedVersions(config: Config, upstream: Upstream): string[] {
+  const { revision } = upstream;
+  const passed = config.edge.legacyClients === 'pass-through' && revision !== null;
+  return passed ? [MODERN_REVISION, revision] : [MODERN_REVISION];
+}

@@ -1,0 +1,23 @@
+/** What all routes of a gateway share. */
+import type { Call } from '../calls/call/call.ts';
+import type { RunningCalls } from '../calls/running-calls.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Config } from '../config/config.ts';
+import type { MemoryLot } from '../calls/memory-lot.ts';
+import type { OpenAnswers } from '../lib/open-responses.ts';
+import type { Log } from '../ops/log.ts';
+import type { Sealer } from '../seal/seal.ts';
+import type { ListenerQuota } from '../subscriptions/listener-quota.ts';
+import type { Replica } from './replica.ts';
+
+export interface Shared {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly lot: MemoryLot<Call>;
+  readonly runningCalls: RunningCalls;
+  readonly sealer: Sealer;
+  readonly replica: Replica;
+  readonly openAnswers: OpenAnswers;
+  readonly listenerQuota: ListenerQuota;
+}

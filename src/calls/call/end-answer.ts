@@ -1,0 +1,35 @@
+/** What a client is answered at the end of its call. */
+import { completeResult, type ResultContext } from '../../protocol/translate/edge-result.ts';
+import type { CallEnd } from '../machine/states.ts';
+import { failedCallAnswer } from '../../model/failed-call.ts';
+import {
+  CALL_CANCELLED,
+  CALL_LOST,
+  COORDINATION_UNAVAILABLE,
+  ELICITATION_DECLINED,
+  INVALID_STATE,
+  refusal,
+} from '../../model/failures.ts';
+import type { CallAnswer } from '../../model/request.ts';
+
+/** @param context what belongs to a result of the server, where the end is one */
+export function endAnswer(method: string, end: CallEnd, context: ResultContext): CallAnswer {
+  switch (end.type) {
+    case 'outcome':
+      return end.outcome.kind === 'failed'
+        ? { kind: 'failed', failure: end.outcome.failure }
+        : { kind: 'result', result: completeResult(method, end.outcome.result, context) };
+    case 'declined':
+      return failedCallAnswer(method, ELICITATION_DECLINED, context.serverInfo);
+    case 'lost':
+      return failedCallAnswer(method, CALL_LOST, context.serverInfo);
+    case 'cancelled':
+      return { kind: 'failed', failure: CALL_CANCELLED };
+    case 'left':
+      return { kind: 'failed', failure: COORDINATION_UNAVAILABLE };
+    case 'expired':
+      return { kind: 'failed', failure: INVALID_STATE };
+    case 'refused':
+      return { kind: 'failed', failure: refusal(end.reason) };
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * The keys under which a call's input requests are shown. They speak and are stable: the upstream's own
+ * request id where that is a plain name, the operator's names for the tool, else kind and number,
+ * counted over the whole call.
+ */
+import { inputKey, type InputKey, type ServerRequestId } from '../../protocol/ids.ts';
+import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
+import type { KeysGiven } from '../../seal/pointer.ts';
+
+const PLAIN_NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/;
+const KIND_NAMES: Readonly<Record<InputRequestKind, string>> = {
+  'elicitation-form': 'elicitation',
+  'elicitation-url': 'elicitation',
+  sampling: 'sampling',
+  roots: 'roots',
+};
+
+export interface InputKeyOptions {
+  /** Names for this tool's questions, in the order in which it asks. */
+  readonly names: readonly string[];
+  readonly fromStringIds: boolean;
+  /** True when a text holds the upstream's session id, which some servers build their ids from. */
+  readonly revealsSession: (text: string) => boolean;
+}
+
+export class InputKeys {
+  readonly #given = new Set<string>();
+  #counts = new Map<string, number>();
+  #asked = 0;
+
+  /** How far the keys have come, for another replica that goes on with the call. */
+  get progress(): KeysGiven {
+    return { asked: this.#asked, counts: Object.fromEntries(this.#counts) };
+  }
+
+  /** Goes on where another replica stopped; none of the numbers that it gave is given again. */
+  goOnFrom({ asked, counts }: KeysGiven): void {
+    this.#asked = asked;
+    this.#counts = new Map(Object.entries(counts));
+  }
+
+  /** A key that no other input request of this call has had. */
+  next(kind: InputRequestKind, id: ServerRequestId | null, options: InputKeyOptions): InputKey {
+    const named: string | null = options.names[this.#asked] ?? nameFromId(id, options);
+    this.#asked += 1;
+    const key = named !== null && !this.#given.has(named) ? named : this.#counted(kind);
+    this.#given.add(key);
+    return inputKey(key);
+  }
+
+  /** Marks a key as given, so that no other question gets it. */
+  take(key: InputKey): void {
+    this.#given.add(key);
+  }
+
+  #counted(kind: InputRequestKind): string {
+    const name = KIND_NAMES[kind];
+    for (;;) {
+      const count = (this.#counts.get(name) ?? 0) + 1;
+      this.#counts.set(name, count);
+      const key = `${name}-${count}`;
+      if (!this.#given.has(key)) return key;
+    }
+  }
+}
+
+function nameFromId(id: ServerRequestId | null, options: InputKeyOptions): string | null {
+  if (!options.fromStringIds || typeof id !== 'string') return null;
+  return PLAIN_NAME.test(id) && !options.revealsSession(id) ? id : null;
+}

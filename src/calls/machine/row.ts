@@ -1,0 +1,41 @@
+/** One row of the parked-call table, and how it is written down with its types checked. */
+import type {
+  CallEvent,
+  CallLimits,
+  CallState,
+  EventName,
+  EventNamed,
+  StateName,
+  StateNamed,
+  Step,
+} from './states.ts';
+
+export interface Row {
+  readonly rule: string;
+  readonly from: readonly StateName[];
+  readonly on: EventName;
+  /** The states this row can lead to, for the diagram; if they are those of `from`, each one stays. */
+  readonly to: readonly StateName[];
+  readonly why: string;
+  readonly when: (state: CallState, event: CallEvent, limits: CallLimits) => boolean;
+  readonly then: (state: CallState, event: CallEvent, limits: CallLimits) => Step;
+}
+
+interface TypedRow<From extends StateName, On extends EventName> {
+  readonly rule: string;
+  readonly from: readonly From[];
+  readonly on: On;
+  readonly to: readonly StateName[];
+  readonly why: string;
+  readonly when?: (state: StateNamed<From>, event: EventNamed<On>, limits: CallLimits) => boolean;
+  readonly then: (state: StateNamed<From>, event: EventNamed<On>, limits: CallLimits) => Step;
+}
+
+/** Checks a row's types where it is written; the table itself is read without them. */
+export function row<From extends StateName, On extends EventName>(typed: TypedRow<From, On>): Row {
+  return {
+    ...typed,
+    when: (typed.when ?? (() => true)) as Row['when'],
+    then: typed.then as Row['then'],
+  };
+}

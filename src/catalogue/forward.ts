@@ -1,0 +1,153 @@
+/**
+ * Requests that may not ask anything: the list methods and completion. They share a session of the
+ * caller, and pages are gathered here, since a legacy cursor does not outlive its session and modern
+ * clients have none.
+ */
+import type { Log } from '../ops/log.ts';
+import { completeResult, type CacheFields } from '../protocol/translate/edge-result.ts';
+import { edgeError } from '../protocol/translate/error-map.ts';
+import { objectMember, without, type JsonObject, type JsonValue } from '../protocol/json/json.ts';
+import { ErrorCode, type JsonRpcReply } from '../protocol/json-rpc.ts';
+import { isAtLeast } from '../protocol/revisions.ts';
+import { upstreamParams } from '../protocol/translate/upstream-params.ts';
+import { ClientLeft } from '../upstream/client-left.ts';
+import type { Session } from '../upstream/session/session.ts';
+import type { SessionPool } from '../upstream/pool/session-pool.ts';
+import { asUpstreamFailure } from '../upstream/failure.ts';
+import { CALL_CANCELLED, failureOfUpstream } from '../model/failures.ts';
+import type { CallAnswer, EdgeRequest } from '../model/request.ts';
+import { sessionOwnerOf } from '../model/session-owner.ts';
+
+export interface ForwarderOptions {
+  readonly route: string;
+  readonly pool: SessionPool;
+  readonly log: Log;
+  readonly maxPages: number;
+  readonly maxItems: number;
+  /** How long who may keep a list. */
+  readonly caching: CacheFields;
+  readonly parameterHeaders: 'strip' | 'validate';
+}
+
+/** The member of each list result that holds its items. */
+const ITEMS: Readonly<Record<string, string>> = {
+  'tools/list': 'tools',
+  'prompts/list': 'prompts',
+  'resources/list': 'resources',
+  'resources/templates/list': 'resourceTemplates',
+};
+
+export class Forwarder {
+  readonly #options: ForwarderOptions;
+
+  constructor(options: ForwarderOptions) {
+    this.#options = options;
+  }
+
+  /** Sends the request upstream and gives back its answer; never throws for what the upstream does. */
+  async forward(request: EdgeRequest, closed: AbortSignal): Promise<CallAnswer> {
+    const items = ITEMS[request.method];
+    if (items !== undefined && request.params['cursor'] !== undefined) {
+      // Every list is answered whole, so no cursor was ever given out.
+      return failed(ErrorCode.invalidParams, 'Unknown cursor', 'unknown_cursor');
+    }
+    try {
+      return await this.#onceMoreIfForgotten(request, (session) =>
+        items === undefined
+          ? this.#single(session, request, closed)
+          : this.#gather(session, request, items, closed),
+      );
+    } catch (error) {
+      if (error instanceof ClientLeft) return { kind: 'failed', failure: CALL_CANCELLED };
+      const failure = asUpstreamFailure(error, true);
+      this.#options.log.event('upstream.failed', {
+        route: this.#options.route,
+        call: null,
+        method: request.method,
+        code: failure.code,
+        problem: failure.message,
+      });
+      return { kind: 'failed', failure: failureOfUpstream(failure) };
+    }
+  }
+
+  /** A forgotten session is made anew: nothing that is sent here has effects, so it may be repeated. */
+  async #onceMoreIfForgotten(
+    request: EdgeRequest,
+    send: (session: Session) => Promise<CallAnswer>,
+  ): Promise<CallAnswer> {
+    const owner = sessionOwnerOf(request);
+    const sendOnce = async () => {
+      const { session, release } = await this.#options.pool.borrow(owner);
+      return send(session).finally(release);
+    };
+    return sendOnce().catch((error: unknown) => {
+      if (asUpstreamFailure(error, true).code !== 'session_gone') throw error;
+      return sendOnce();
+    });
+  }
+
+  async #single(session: Session, request: EdgeRequest, closed: AbortSignal): Promise<CallAnswer> {
+    return this.#answer(request.method, await this.#send(session, request, {}, closed), session);
+  }
+
+  /** All pages of a list as one. An empty cursor is a cursor; `null` is none (pagination). */
+  async #gather(
+    session: Session,
+    request: EdgeRequest,
+    member: string,
+    closed: AbortSignal,
+  ): Promise<CallAnswer> {
+    const { maxPages, maxItems } = this.#options;
+    const items: JsonValue[] = [];
+    let cursor: JsonValue | undefined;
+    for (let page = 0; page < maxPages; page += 1) {
+      const more: JsonObject = cursor === undefined ? {} : { cursor };
+      const reply = await this.#send(session, request, more, closed);
+      if ('error' in reply) return this.#answer(request.method, reply, session);
+      const found = reply.result[member];
+      if (Array.isArray(found)) items.push(...found);
+      cursor = reply.result['nextCursor'];
+      if (items.length > maxItems) break;
+      if (typeof cursor !== 'string') {
+        const { nextCursor: _last, ...rest } = reply.result;
+        return this.#answer(request.method, { result: { ...rest, [member]: items } }, session);
+      }
+    }
+    return failed(
+      ErrorCode.internalError,
+      `The server lists more than ${maxItems} items or ${maxPages} pages`,
+      'list_too_long',
+    );
+  }
+
+  #answer(method: string, reply: JsonRpcReply, session: Session): CallAnswer {
+    if ('error' in reply) return { kind: 'failed', failure: edgeError(method, reply.error) };
+    const { caching, parameterHeaders } = this.#options;
+    const serverInfo = objectMember(session.initializeResult.raw, 'serverInfo') ?? null;
+    const context = { serverInfo, caching, parameterHeaders };
+    return { kind: 'result', result: completeResult(method, reply.result, context) };
+  }
+
+  #send(
+    session: Session,
+    request: EdgeRequest,
+    more: JsonObject,
+    closed: AbortSignal,
+  ): Promise<JsonRpcReply> {
+    const { method, params, forwardedMeta, caller } = request;
+    const all = upstreamParams(params, { progressToken: null, forwardedMeta });
+    const { protocolVersion } = session.initializeResult;
+    // Completion has a context since 2025-06-18; nobody knows what an older server makes of one.
+    const knows = method !== 'completion/complete' || isAtLeast(protocolVersion, '2025-06-18');
+    const sent = knows ? all : without(all, ['context']);
+    return session.request(method, { ...sent, ...more }, caller.headers, closed);
+  }
+}
+
+function failed(code: number, message: string, reason: string): CallAnswer {
+  return {
+    kind: 'failed',
+    failure: { error: { code, message, data: { reason } }, httpStatus: 200 },
+  };
+}

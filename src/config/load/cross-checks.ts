@@ -1,0 +1,172 @@
+/** What no field can tell by itself: rules between the fields of a configuration. */
+import { formatAddress, isLoopback } from '../units/address.ts';
+import type { Config, ListenAddress, RelayConfig, RouteConfig, SealKeyConfig } from '../config.ts';
+import { formatDuration } from '../units/duration.ts';
+import { checkRedisUrl, RedisUrlInvalid, type RedisOptions } from '../../replicas/redis/options.ts';
+import type { Problem } from './problem.ts';
+
+/** Orchestrators and scrapers look for these, and must not find an MCP endpoint. */
+const RESERVED_PATHS = new Set(['/healthz', '/livez', '/readyz', '/metrics']);
+/** Headers that say something else already, or that clients control by themselves. */
+const NO_IDENTITY = /^(?:authorization|cookie|host|connection|origin|accept|content-.*|mcp-.*)$/i;
+
+/** In: a configuration whose fields are well-formed. Out: what does not go together in it. */
+export function crossCheck(config: Config): Problem[] {
+  return [
+    ...checkListeners(config),
+    ...config.routes.flatMap((route, index) => [
+      ...checkRoute(route, index, config.routes.slice(0, index)),
+      ...checkLoop(route, index, config.listen),
+    ]),
+    ...config.seal.keys.flatMap((key, index) =>
+      checkKey(key, index, config.seal.keys.slice(0, index)),
+    ),
+    ...checkFleet(config),
+    ...checkIdentity(config),
+    ...checkLimits(config),
+  ];
+}
+
+function checkListeners({ listen, admin, relay }: Config): Problem[] {
+  const listeners = [
+    { name: 'listen', path: ['listen'], address: listen },
+    { name: 'admin', path: ['admin'], address: admin },
+    { name: 'relay.listen', path: ['relay', 'listen'], address: relay?.listen ?? null },
+  ];
+  return listeners.flatMap(({ path, address }, index) => {
+    const other = listeners.slice(0, index).find((one) => collide(one.address, address));
+    if (address === null || other?.address === undefined || other.address === null) return [];
+    const text = `expected another port than that of ${other.name} (${formatAddress(other.address)}), got ${formatAddress(address)}`;
+    return [{ path, text }];
+  });
+}
+
+function collide(one: ListenAddress | null, other: ListenAddress | null): boolean {
+  if (one === null || other === null || one.port === 0 || one.port !== other.port) return false;
+  return one.host === other.host || isWildcard(one.host) || isWildcard(other.host);
+}
+
+/** Replicas know each other, and each other's pointers, by keys that all of them were given. */
+function checkFleet({ relay, redis, seal }: Config): Problem[] {
+  const problems: Problem[] = [];
+  const shares = relay !== null ? 'relay' : redis !== null ? 'redis' : null;
+  if (shares !== null && seal.keys.length === 0) {
+    const text = `expected a key that all replicas share, as ${shares} needs one ("mrtr-gateway keygen" prints one), got none`;
+    problems.push({ path: ['seal', 'keys'], text });
+  }
+  if (relay !== null) problems.push(...checkRelay(relay, redis !== null));
+  if (redis === null) return problems;
+  if (redis.mode === 'sentinel' && redis.name === '') {
+    const text = 'expected the name of the group that the Sentinels watch, got nothing';
+    problems.push({ path: ['redis', 'sentinel', 'name'], text });
+  }
+  const problem = redisUrlProblem(redis);
+  if (problem !== null) problems.push({ path: ['redis', 'url'], text: problem });
+  return problems;
+}
+
+function checkRelay({ via, listen, advertise }: RelayConfig, hasRedis: boolean): Problem[] {
+  if (via === 'redis') {
+    if (hasRedis) return [];
+    return [{ path: ['relay', 'via'], text: 'expected http, as there is no redis, got "redis"' }];
+  }
+  if (listen === null) {
+    const text = 'expected an address such as 127.0.0.1:8081, as relay.via is http, got nothing';
+    return [{ path: ['relay', 'listen'], text }];
+  }
+  if (advertise !== null || !isWildcard(listen.host)) return [];
+  const text = `expected the URL at which other replicas reach ${formatAddress(listen)}, such as http://\${POD_IP}:${listen.port}, got nothing`;
+  return [{ path: ['relay', 'advertise'], text }];
+}
+
+function redisUrlProblem(redis: RedisOptions): string | null {
+  try {
+    checkRedisUrl(redis);
+    return null;
+  } catch (error) {
+    if (error instanceof RedisUrlInvalid) return error.message;
+    throw error;
+  }
+}
+
+function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteConfig[]): Problem[] {
+  const problems: Problem[] = [];
+  const samePath = earlier.findIndex((other) => other.path === route.path);
+  const sameId = earlier.findIndex((other) => other.id === route.id);
+  if (RESERVED_PATHS.has(route.path) || route.path.startsWith('/.well-known')) {
+    problems.push({
+      path: ['routes', index, 'path'],
+      text: `expected a path that health checks and discovery do not use, got ${JSON.stringify(route.path)}`,
+    });
+  }
+  if (samePath !== -1) {
+    problems.push({
+      path: ['routes', index, 'path'],
+      text: `expected a path of its own, got ${JSON.stringify(route.path)}, which is that of routes[${samePath}]`,
+    });
+  } else if (sameId !== -1) {
+    problems.push({
+      path: ['routes', index, 'id'],
+      text: `expected an id of its own, got ${JSON.stringify(route.id)}, which is that of routes[${sameId}]`,
+    });
+  }
+  const { ttlMs, callTtlMs } = route.parking;
+  if (ttlMs > callTtlMs) {
+    problems.push({
+      path: ['routes', index, 'parking', 'ttl'],
+      text: `expected at most parking.callTtl (${formatDuration(callTtlMs)}), got ${formatDuration(ttlMs)}`,
+    });
+  }
+  if (route.parking.release === 'when-resumable' && !route.continuation.reattach) {
+    problems.push({
+      path: ['routes', index, 'parking', 'release'],
+      text: 'expected never, as continuation.reattach is false, got when-resumable',
+    });
+  }
+  return problems;
+}
+
+function checkLoop(route: RouteConfig, index: number, listen: ListenAddress): Problem[] {
+  const { url } = route.upstream;
+  const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
+  const here = isLoopback(listen.host) || isWildcard(listen.host);
+  if (!here || !isLoopback(url.hostname) || port !== listen.port) return [];
+  const text = `expected the address of the legacy server, got that of the gateway itself (${formatAddress(listen)})`;
+  return [{ path: ['routes', index, 'upstream', 'url'], text }];
+}
+
+function checkKey(
+  { kid, key }: SealKeyConfig,
+  index: number,
+  earlier: readonly SealKeyConfig[],
+): Problem[] {
+  const problems: Problem[] = [];
+  if (earlier.some((other) => other.kid === kid)) {
+    const text = 'expected a kid of its own, got one that an earlier key has';
+    problems.push({ path: ['seal', 'keys', index, 'kid'], text });
+  }
+  const bytes = Buffer.from(key, 'base64url');
+  if (earlier.some((other) => Buffer.from(other.key, 'base64url').equals(bytes))) {
+    const text =
+      'expected a new key ("mrtr-gateway keygen" prints one), got the bytes of an earlier one';
+    problems.push({ path: ['seal', 'keys', index, 'key'], text });
+  }
+  return problems;
+}
+
+function checkIdentity({ identity }: Config): Problem[] {
+  if (identity.source !== 'header' || !NO_IDENTITY.test(identity.header)) return [];
+  const text = `expected a header that only a trusted proxy sets, got ${JSON.stringify(identity.header)}`;
+  return [{ path: ['identity', 'header'], text }];
+}
+
+function checkLimits({ limits }: Config): Problem[] {
+  const { maxParkedCalls, maxParkedCallsPerPrincipal } = limits;
+  if (maxParkedCallsPerPrincipal <= maxParkedCalls) return [];
+  const text = `expected at most limits.maxParkedCalls (${maxParkedCalls}), got ${maxParkedCallsPerPrincipal}`;
+  return [{ path: ['limits', 'maxParkedCallsPerPrincipal'], text }];
+}
+
+function isWildcard(host: string): boolean {
+  return host === '0.0.0.0' || host === '::';
+}

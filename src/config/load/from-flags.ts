@@ -1,0 +1,88 @@
+/** A configuration without a file: one route, from the flags of the command line. */
+import type { Config } from '../config.ts';
+import { ConfigError } from './config-error.ts';
+import { crossCheck } from './cross-checks.ts';
+import { type FieldPath, formatPath } from './field-path.ts';
+import type { Problem } from './problem.ts';
+import { validate } from './validate.ts';
+
+/** The values as written; what is left out has its default. */
+export interface FlagValues {
+  readonly upstream: string;
+  readonly listen?: string;
+  readonly admin?: string;
+  readonly path?: string;
+  readonly transport?: string;
+  readonly logLevel?: string;
+  readonly logFormat?: string;
+}
+
+const FLAG_OF_FIELD: ReadonlyMap<string, string> = new Map([
+  ['routes[0].upstream.url', 'upstream'],
+  ['listen', 'listen'],
+  ['admin', 'admin'],
+  ['routes[0].path', 'path'],
+  ['routes[0].upstream.transport', 'transport'],
+  ['log.level', 'log-level'],
+  ['log.format', 'log-format'],
+]);
+
+/**
+ * In: the values of flags, and how to name a flag such as `log-level` in a message (its value may come
+ * from the environment). Out: the finished configuration.
+ * @throws ConfigError with one line per problem, such as `--listen: expected an address ...`
+ */
+export function configFromFlags(
+  values: FlagValues,
+  nameOf: (flag: string) => string = withDashes,
+): Config {
+  const { upstream, listen, admin, path, transport, logLevel, logFormat } = values;
+  const { config, problems } = validate({
+    listen,
+    admin,
+    routes: [{ path, upstream: { url: upstream, transport } }],
+    log: { level: logLevel, format: logFormat },
+  });
+  if (problems !== null) throw invalid(problems, nameOf);
+  return config;
+}
+
+/**
+ * In: the configuration of a file, and the flags that win over it. Out: the configuration to use.
+ * @throws ConfigError as above
+ */
+export function overrideConfig(
+  config: Config,
+  values: Omit<FlagValues, 'upstream' | 'path' | 'transport'>,
+  nameOf: (flag: string) => string = withDashes,
+): Config {
+  const { listen, admin, logLevel, logFormat } = values;
+  const placeholder = { ...values, admin: admin ?? 'off', upstream: 'http://upstream.invalid' };
+  const flags = configFromFlags(placeholder, nameOf);
+  const overridden: Config = {
+    ...config,
+    listen: listen === undefined ? config.listen : flags.listen,
+    admin: admin === undefined ? config.admin : flags.admin,
+    log: {
+      level: logLevel === undefined ? config.log.level : flags.log.level,
+      format: logFormat === undefined ? config.log.format : flags.log.format,
+    },
+  };
+  const problems = crossCheck(overridden);
+  if (problems.length > 0) throw invalid(problems, nameOf);
+  return overridden;
+}
+
+function invalid(problems: readonly Problem[], nameOf: (flag: string) => string): ConfigError {
+  const lines = problems.map(({ path, text }) => `${nameOfField(path, nameOf)}: ${text}`);
+  return new ConfigError('config_invalid', lines);
+}
+
+function nameOfField(path: FieldPath, nameOf: (flag: string) => string): string {
+  const field = formatPath(path);
+  return FLAG_OF_FIELD.has(field) ? nameOf(FLAG_OF_FIELD.get(field) ?? field) : field;
+}
+
+function withDashes(flag: string): string {
+  return `--${flag}`;
+}

@@ -1,0 +1,110 @@
+/** Checks plain data against the schema, and says in one line for each problem what is wrong. */
+import type { z } from 'zod';
+import type { Config } from '../config.ts';
+import { crossCheck } from './cross-checks.ts';
+import { type FieldPath, isSecretField } from './field-path.ts';
+import { finish } from '../schema/finish.ts';
+import { resolvedSchema, type SchemaNode } from '../schema/json-schema.ts';
+import { nearest } from './nearest.ts';
+import type { Problem } from './problem.ts';
+import { fileSchema } from '../schema/schema.ts';
+
+export type Validation =
+  | { readonly config: Config; readonly problems: null }
+  | { readonly config: null; readonly problems: readonly Problem[] };
+
+const MAX_SHOWN_CHARACTERS = 80;
+
+/**
+ * In: data as parsed, references resolved, and what to show for a value in place of the value itself
+ * (`null`: show the value). Out: the finished configuration, or everything that is wrong with the data.
+ */
+export function validate(
+  data: unknown,
+  shownInstead: (path: FieldPath) => string | null = () => null,
+): Validation {
+  const parsed = fileSchema.safeParse(data);
+  if (!parsed.success) {
+    const problems = parsed.error.issues.flatMap((issue) => describe(issue, data, shownInstead));
+    return { config: null, problems };
+  }
+  const config = finish(parsed.data);
+  const problems = crossCheck(config);
+  return problems.length === 0 ? { config, problems: null } : { config: null, problems };
+}
+
+function describe(
+  issue: z.core.$ZodIssue,
+  data: unknown,
+  shownInstead: (path: FieldPath) => string | null,
+): Problem[] {
+  const path = issue.path.map((step) => (typeof step === 'number' ? step : String(step)));
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => unknownKey(path, key, data));
+  }
+  const value = lookUp(data, path);
+  const got = isSecretField(path)
+    ? value === undefined || value === null
+      ? 'nothing'
+      : 'something else (not shown)'
+    : (shownInstead(path) ?? show(value));
+  return [{ path, text: `expected ${issue.message}, got ${got}` }];
+}
+
+function unknownKey(path: FieldPath, key: string, data: unknown): Problem {
+  const known = keysAt(path, data);
+  const meant = nearest(key, known);
+  const hint =
+    meant !== null ? `did you mean "${meant}"?` : `known here are ${known.join(', ') || 'none'}`;
+  // A secret can stand where a key was expected, so there only what resembles a key is shown.
+  if (isSecretField(path) && meant === null) {
+    return { path, text: `unknown key (not shown); ${hint}` };
+  }
+  return { path: [...path, key], atKey: true, text: `unknown key; ${hint}` };
+}
+
+/** The keys that the schema knows at a path. */
+function keysAt(path: FieldPath, data: unknown): readonly string[] {
+  let node: SchemaNode | undefined = resolvedSchema();
+  let value = data;
+  for (const step of path) {
+    node = child(node, step);
+    value = lookUp(value, [step]);
+  }
+  const source = lookUp(value, ['source']);
+  const variant = node?.oneOf?.find((each) => each.properties?.['source']?.const === source);
+  return Object.keys((variant ?? node)?.properties ?? {});
+}
+
+function child(node: SchemaNode | undefined, step: string | number): SchemaNode | undefined {
+  if (typeof step === 'number') return node?.items;
+  const named = node?.properties?.[step];
+  if (named !== undefined) return named;
+  return typeof node?.additionalProperties === 'object' ? node.additionalProperties : undefined;
+}
+
+/** The value at a path, or `undefined`; own members only. */
+export function lookUp(data: unknown, path: FieldPath): unknown {
+  let value = data;
+  for (const step of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step))
+      return undefined;
+    value = (value as Record<string | number, unknown>)[step];
+  }
+  return value;
+}
+
+/** A value for a message: one short line, without what a URL may carry of credentials. */
+export function show(value: unknown): string {
+  if (value === undefined || value === null) return 'nothing';
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
+  if (typeof value === 'object') return 'a map';
+  if (typeof value !== 'string') return String(value);
+  const harmless = value.replace(/^.*@/s, '***@').replace(/\?.*$/s, '?***');
+  const short =
+    harmless.length > MAX_SHOWN_CHARACTERS
+      ? `${harmless.slice(0, MAX_SHOWN_CHARACTERS)}...`
+      : harmless;
+  // Terminals act on these, and JSON leaves them as they are.
+  return JSON.stringify(short).replace(/[\u007f-\u009f\u2028\u2029]/g, '?');
+}

@@ -1,0 +1,151 @@
+/**
+ * The kinds of values that a configuration file holds. Each says in its error what it expects, and
+ * carries the text by which the reference and the JSON Schema name its type (`title`).
+ */
+import { z } from 'zod';
+import { ADDRESS, parseAddress } from '../units/address.ts';
+import { BYTE_SIZE, formatByteSize, parseByteSize } from '../units/byte-size.ts';
+import type { ListenAddress } from '../config.ts';
+import { DURATION, formatDuration, parseDuration } from '../units/duration.ts';
+
+export interface Bounds {
+  readonly min: number;
+  readonly max: number;
+}
+
+/** A quantity as an integer in its smallest unit, or as text. Yields the number of the smallest unit. */
+interface Quantity {
+  readonly name: string;
+  readonly pattern: RegExp;
+  readonly parse: (text: string) => number | null;
+  readonly format: (value: number) => string;
+}
+
+const DURATION_QUANTITY: Quantity = {
+  name: 'duration',
+  pattern: DURATION,
+  parse: parseDuration,
+  format: formatDuration,
+};
+const SIZE_QUANTITY: Quantity = {
+  name: 'size',
+  pattern: BYTE_SIZE,
+  parse: parseByteSize,
+  format: formatByteSize,
+};
+const COUNT_QUANTITY: Quantity = {
+  name: 'whole number',
+  pattern: /^\d{1,15}$/,
+  parse: (text) => (/^\d{1,15}$/.test(text) ? Number(text) : null),
+  format: String,
+};
+
+export function duration(fallback: string, from: string, to: string, meaning: string) {
+  const bounds = { min: parseDuration(from) ?? 0, max: parseDuration(to) ?? 0 };
+  return quantity(DURATION_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning);
+}
+
+/** A duration, or `off`, which yields `null`. */
+export function durationOrOff(fallback: string, from: string, to: string, meaning: string) {
+  const bounds = { min: parseDuration(from) ?? 0, max: parseDuration(to) ?? 0 };
+  const duration = quantity(DURATION_QUANTITY, bounds, from);
+  const expected = `a duration from ${from} to ${to}, or off`;
+  return z
+    .union([z.literal('off').transform(() => null), duration], { error: expected })
+    .meta({ title: `duration, ${from} to ${to}, or \`off\`` })
+    .prefault(fallback)
+    .describe(meaning);
+}
+
+export function size(fallback: string, from: string, to: string, meaning: string) {
+  const bounds = { min: parseByteSize(from) ?? 0, max: parseByteSize(to) ?? 0 };
+  return quantity(SIZE_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning);
+}
+
+export function count(fallback: number, bounds: Bounds, meaning: string) {
+  return quantity(COUNT_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning);
+}
+
+function quantity(
+  { name, pattern, parse, format }: Quantity,
+  { min, max }: Bounds,
+  example: string | number,
+) {
+  const expected = `a ${name} from ${format(min)} to ${format(max)}, such as ${example}`;
+  return z
+    .union(
+      [
+        z.int().min(min, { error: expected }).max(max, { error: expected }),
+        z.string().regex(pattern, { error: expected }),
+      ],
+      { error: expected },
+    )
+    .transform((written, context) => {
+      const value = typeof written === 'number' ? written : parse(written);
+      if (value !== null && value >= min && value <= max) return value;
+      context.addIssue({ code: 'custom', message: expected });
+      return z.NEVER;
+    })
+    .meta({ title: `${name}, ${format(min)} to ${format(max)}` });
+}
+
+/** Text from the environment is text, so `"true"` counts as well. */
+export function flag(fallback: boolean, meaning: string) {
+  return z
+    .union([z.boolean(), z.enum(['true', 'false'])], { error: 'true or false' })
+    .transform((value) => value === true || value === 'true')
+    .meta({ title: '`true` or `false`' })
+    .prefault(fallback)
+    .describe(meaning);
+}
+
+export function choice<const Words extends readonly string[]>(
+  words: Words,
+  fallback: Words[number],
+  meaning: string,
+) {
+  return z
+    .enum(words, { error: `one of ${words.join(', ')}` })
+    .meta({ title: words.map((word) => `\`${word}\``).join(', ') })
+    .default(fallback as z.output<z.ZodEnum<z.core.util.ToEnum<Words[number]>>>)
+    .describe(meaning);
+}
+
+/** Text of a form; `expected` completes "expected ...". */
+export function text(pattern: RegExp, expected: string, title: string) {
+  return z
+    .string({ error: (issue) => (issue.input === undefined ? expected : `${expected}, in quotes`) })
+    .regex(pattern, { error: expected })
+    .meta({ title });
+}
+
+const ADDRESS_EXPECTED = 'an address such as 127.0.0.1:8080, :8080 or "[::1]:8080"';
+
+export function address() {
+  return z
+    .string({ error: ADDRESS_EXPECTED })
+    .regex(ADDRESS, { error: ADDRESS_EXPECTED })
+    .transform((written, context): ListenAddress => {
+      const parsed = parseAddress(written);
+      if (parsed !== null) return parsed;
+      context.addIssue({ code: 'custom', message: ADDRESS_EXPECTED });
+      return z.NEVER;
+    })
+    .meta({ title: 'address' });
+}
+
+/** An address, or `off` for no listener at all, which yields `null`. */
+export function addressOrOff() {
+  const expected = `${ADDRESS_EXPECTED}, or off`;
+  return z
+    .string({ error: expected })
+    .regex(new RegExp(`^off$|${ADDRESS.source}`), { error: expected })
+    .transform((written, context): ListenAddress | null => {
+      if (written === 'off') return null;
+      const parsed = parseAddress(written);
+      if (parsed !== null) return parsed;
+      context.addIssue({ code: 'custom', message: expected });
+      return z.NEVER;
+    })
+    .meta({ title: 'address or `off`' });
+}

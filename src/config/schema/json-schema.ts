@@ -1,0 +1,78 @@
+/** The JSON Schema of the configuration file, for editors. */
+import { z } from 'zod';
+import { type FieldPath, isSecretField } from '../load/field-path.ts';
+import { fileSchema } from './schema.ts';
+
+/** A node of a JSON Schema, as far as we look into it. */
+export interface SchemaNode {
+  readonly title?: string;
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly type?: string;
+  readonly pattern?: string;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly properties?: Readonly<Record<string, SchemaNode>>;
+  readonly required?: readonly string[];
+  readonly items?: SchemaNode;
+  readonly additionalProperties?: SchemaNode | boolean;
+  readonly anyOf?: readonly SchemaNode[];
+  readonly oneOf?: readonly SchemaNode[];
+}
+
+/** The schema of the file after its references are resolved: the same as what is checked. */
+export function resolvedSchema(): SchemaNode {
+  resolved ??= z.toJSONSchema(fileSchema, { io: 'input' }) as SchemaNode;
+  return resolved;
+}
+
+let resolved: SchemaNode | undefined;
+
+/** The schema of the file as it is written: wherever a scalar stands, a `${NAME}` may stand too. */
+export function writtenSchema(): SchemaNode {
+  return {
+    ...allowReferences(resolvedSchema()),
+    title: 'mrtr-gateway configuration',
+  };
+}
+
+/** The text of `config/schema.json`. */
+export function writtenSchemaText(): string {
+  return `${JSON.stringify(writtenSchema(), null, 2)}\n`;
+}
+
+const VARIABLE: SchemaNode = { type: 'string', pattern: '\\$\\{' };
+const VARIABLE_OR_FILE: SchemaNode = { type: 'string', pattern: '\\$\\{|^file:' };
+
+function allowReferences(node: SchemaNode, path: FieldPath = []): SchemaNode {
+  const { properties, items, additionalProperties, oneOf } = node;
+  if (oneOf !== undefined)
+    return { ...node, oneOf: oneOf.map((each) => allowReferences(each, path)) };
+  if (properties !== undefined || items !== undefined || typeof additionalProperties === 'object') {
+    return {
+      ...node,
+      ...(properties === undefined ? {} : { properties: allowInMembers(properties, path) }),
+      ...(items === undefined ? {} : { items: allowReferences(items, [...path, 0]) }),
+      ...(typeof additionalProperties === 'object'
+        ? { additionalProperties: allowReferences(additionalProperties, [...path, '*']) }
+        : {}),
+    };
+  }
+  if (node.const !== undefined) return node;
+  const { title, description, default: fallback, ...rest } = node;
+  return {
+    ...(title === undefined ? {} : { title }),
+    ...(description === undefined ? {} : { description }),
+    ...(fallback === undefined ? {} : { default: fallback }),
+    anyOf: [...(rest.anyOf ?? [rest]), isSecretField(path) ? VARIABLE_OR_FILE : VARIABLE],
+  };
+}
+
+function allowInMembers(
+  members: Readonly<Record<string, SchemaNode>>,
+  path: FieldPath,
+): Record<string, SchemaNode> {
+  return Object.fromEntries(
+    Object.entries(members).map(([name, node]) => [name, allowReferences(node, [...path, name])]),
+  );
+}

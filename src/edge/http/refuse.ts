@@ -1,0 +1,21 @@
+/** Refusals that know nothing of the JSON-RPC message in the request, if there is one. */
+import type { FastifyReply } from 'fastify';
+import { ErrorCode } from '../../protocol/json-rpc.ts';
+import { sendJson } from '../response-writer.ts';
+import { rejectionBody } from './rejection.ts';
+
+export const BODY_TOO_LARGE = 'The body is larger than this gateway takes';
+/** Of somebody whom the configured identity source does not name. */
+export const UNKNOWN_CALLER = 'The caller is not known';
+
+/** Answers with a JSON-RPC error without an id. What is left of the body is nobody's concern here. */
+export function refuse(
+  reply: FastifyReply,
+  httpStatus: number,
+  message: string,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const code = httpStatus >= 500 ? ErrorCode.internalError : ErrorCode.invalidRequest;
+  const rejection = { httpStatus, id: null, error: { code, message } };
+  sendJson(reply.hijack().raw, httpStatus, rejectionBody(rejection), headers);
+}

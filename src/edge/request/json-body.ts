@@ -1,0 +1,95 @@
+/**
+ * Request bodies as JSON, from peers that may be hostile: valid UTF-8, a bounded depth, and no member
+ * twice, since two parsers that pick different ones could be played off against each other (RFC 7493).
+ */
+import type { JsonValue } from '../../protocol/json/json.ts';
+import { endOfString } from '../../protocol/json/depth.ts';
+import { parseJson } from '../../protocol/json/parse.ts';
+
+export type JsonBody =
+  | { readonly type: 'json'; readonly value: JsonValue }
+  | { readonly type: 'unparsable'; readonly problem: string }
+  /** JSON, and nothing that is taken here. */
+  | { readonly type: 'refused'; readonly problem: string };
+
+const QUOTE = 0x22;
+
+/** Reads a body; never throws. The depth is checked before anything recursive touches the text. */
+export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    return { type: 'unparsable', problem: 'the body is not UTF-8' };
+  }
+  const problem = structuralProblem(text, maxDepth);
+  if (problem !== null) return { type: 'refused', problem };
+  try {
+    return { type: 'json', value: parseJson(text) };
+  } catch {
+    return isJson(text)
+      ? { type: 'refused', problem: 'a member would reach the prototype of an object' }
+      : { type: 'unparsable', problem: 'the body is not JSON' };
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** One pass over the text. Text that is not JSON may pass; the parser says so afterwards. */
+function structuralProblem(text: string, maxDepth: number): string | null {
+  /** For each open bracket: the names seen so far, or `null` for an array. */
+  const open: (Set<string> | null)[] = [];
+  for (let at = 0; at < text.length; at += 1) {
+    switch (text.charCodeAt(at)) {
+      case 0x7b: // {
+        open.push(new Set());
+        break;
+      case 0x5b: // [
+        open.push(null);
+        break;
+      case 0x7d: // }
+      case 0x5d: // ]
+        open.pop();
+        break;
+      case QUOTE: {
+        const end = endOfString(text, at);
+        const names = open.at(-1);
+        if (names instanceof Set && isName(text, end)) {
+          const name = nameOf(text.slice(at, end + 1));
+          if (names.has(name)) return `the member "${shortened(name)}" stands there twice`;
+          names.add(name);
+        }
+        at = end;
+        break;
+      }
+    }
+    if (open.length > maxDepth) return `the body is nested deeper than ${maxDepth} levels`;
+  }
+  return null;
+}
+
+function isName(text: string, closingQuote: number): boolean {
+  let at = closingQuote + 1;
+  while (' \t\n\r'.includes(text.charAt(at)) && at < text.length) at += 1;
+  return text.charAt(at) === ':';
+}
+
+/** Two spellings of one name are one name. */
+function nameOf(literal: string): string {
+  try {
+    return String(JSON.parse(literal));
+  } catch {
+    return literal;
+  }
+}
+
+function shortened(name: string): string {
+  return name.length > 40 ? `${name.slice(0, 40)}…` : name;
+}

@@ -1,0 +1,32 @@
+/** A set whose members go by themselves, so that it cannot grow for ever. */
+import type { Clock } from './clock.ts';
+
+export class ForgetfulSet<Member> {
+  readonly #clock: Clock;
+  readonly #lifetimeMs: number;
+  /** Each member and when it goes, oldest first. */
+  readonly #members = new Map<Member, number>();
+
+  constructor(clock: Clock, lifetimeMs: number) {
+    this.#clock = clock;
+    this.#lifetimeMs = lifetimeMs;
+  }
+
+  add(member: Member): void {
+    const nowMs = this.#clock.now();
+    for (const [oldest, goesAtMs] of this.#members) {
+      if (goesAtMs > nowMs) break;
+      this.#members.delete(oldest);
+    }
+    this.#members.delete(member);
+    this.#members.set(member, nowMs + this.#lifetimeMs);
+  }
+
+  delete(member: Member): void {
+    this.#members.delete(member);
+  }
+
+  has(member: Member): boolean {
+    return (this.#members.get(member) ?? 0) > this.#clock.now();
+  }
+}

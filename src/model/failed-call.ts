@@ -1,0 +1,25 @@
+/** How a call that failed after it had begun is reported to the client. */
+import { completeResult } from '../protocol/translate/edge-result.ts';
+import type { JsonObject } from '../protocol/json/json.ts';
+import type { CallAnswer } from './request.ts';
+import type { Failure } from './outcome.ts';
+
+/**
+ * A tool that was interrupted is for the model to see, hence a result with `isError` (tools, "Error
+ * Handling"); prompts and resources know no such thing and get the JSON-RPC error.
+ */
+export function failedCallAnswer(
+  method: string,
+  failure: Failure,
+  serverInfo: JsonObject | null,
+): CallAnswer {
+  if (method !== 'tools/call') return { kind: 'failed', failure };
+  const { message, data } = failure.error;
+  const reason = typeof data === 'object' && data !== null && 'reason' in data ? data.reason : null;
+  const result = {
+    content: [{ type: 'text', text: message }],
+    isError: true,
+    _meta: { 'mrtr-gateway/reason': reason ?? null },
+  };
+  return { kind: 'result', result: completeResult(method, result, { serverInfo }) };
+}

@@ -1,0 +1,92 @@
+/**
+ * What a client declared that a server may ask it for. Modern requests declare it each time
+ * (basic/index, "Per-request protocol fields"); legacy servers want it once, at `initialize`.
+ */
+import { clientExtensions, type Extensions } from './extensions.ts';
+import { isJsonObject, objectMember, type JsonObject } from '../json/json.ts';
+import type { LegacyRevision } from '../revisions.ts';
+
+export interface ClientProfile {
+  readonly elicitationForm: boolean;
+  readonly elicitationUrl: boolean;
+  readonly sampling: boolean;
+  readonly samplingTools: boolean;
+  readonly samplingContext: boolean;
+  readonly roots: boolean;
+  /** The settings of extensions, by their identifiers. */
+  readonly extensions: Extensions;
+}
+
+export const EMPTY_PROFILE: ClientProfile = {
+  elicitationForm: false,
+  elicitationUrl: false,
+  sampling: false,
+  samplingTools: false,
+  samplingContext: false,
+  roots: false,
+  extensions: {},
+};
+
+/** Reads the declared capabilities; `elicitation: {}` means form mode only (elicitation, "Capabilities"). */
+export function readProfile(capabilities: JsonObject): ClientProfile {
+  const elicitation = objectMember(capabilities, 'elicitation');
+  const sampling = objectMember(capabilities, 'sampling');
+  return {
+    elicitationForm:
+      elicitation !== undefined &&
+      (isJsonObject(elicitation['form']) || Object.keys(elicitation).length === 0),
+    elicitationUrl: elicitation !== undefined && isJsonObject(elicitation['url']),
+    sampling: sampling !== undefined,
+    samplingTools: sampling !== undefined && isJsonObject(sampling['tools']),
+    samplingContext: sampling !== undefined && isJsonObject(sampling['context']),
+    roots: objectMember(capabilities, 'roots') !== undefined,
+    extensions: clientExtensions(capabilities),
+  };
+}
+
+/** A canonical text of the profile, for keys of pools and caches. */
+export function profileKey(profile: ClientProfile): string {
+  return [
+    profile.elicitationForm && 'form',
+    profile.elicitationUrl && 'url',
+    profile.sampling && 'sampling',
+    profile.samplingTools && 'sampling.tools',
+    profile.samplingContext && 'sampling.context',
+    profile.roots && 'roots',
+    ...Object.entries(profile.extensions).map((extension) => JSON.stringify(extension)),
+  ]
+    .filter((name) => name !== false)
+    .join('+');
+}
+
+/**
+ * The `capabilities` of a legacy `initialize` for this profile.
+ * Under-declaring is as wrong as over-declaring: servers skip a confirmation that they cannot ask for.
+ * `roots.listChanged` and `tasks` are never declared: the gateway cannot observe the one and does not
+ * host the other. Up to 2025-06-18 the mere presence of `elicitation` means form mode, so a client that
+ * takes only URLs must not declare it to a server known to be that old.
+ */
+export function legacyCapabilities(
+  profile: ClientProfile,
+  revision: LegacyRevision | null,
+): JsonObject {
+  const capabilities: JsonObject = {};
+  const elicitation: JsonObject = {};
+  if (profile.elicitationForm) elicitation['form'] = {};
+  if (profile.elicitationUrl) elicitation['url'] = {};
+  const presenceMeansForm = revision !== null && revision < '2025-11-25';
+  if (profile.elicitationForm || (profile.elicitationUrl && !presenceMeansForm)) {
+    capabilities['elicitation'] = elicitation;
+  }
+  if (profile.sampling) {
+    const sampling: JsonObject = {};
+    if (profile.samplingTools) sampling['tools'] = {};
+    if (profile.samplingContext) sampling['context'] = {};
+    capabilities['sampling'] = sampling;
+  }
+  if (profile.roots) capabilities['roots'] = {};
+  if (Object.keys(profile.extensions).length > 0) {
+    capabilities['extensions'] = { ...profile.extensions };
+  }
+  return capabilities;
+}

@@ -1,0 +1,63 @@
+/**
+ * `server/discover` out of a legacy `initialize` result (server/discover). Only what the gateway can
+ * really give is advertised.
+ */
+import { metaMember } from './edge-result.ts';
+import { serverExtensions } from './extensions.ts';
+import { objectMember, type JsonObject } from '../json/json.ts';
+
+export interface DiscoverContext {
+  readonly supportedVersions: readonly string[];
+  /** How long the client may keep the answer, in ms. */
+  readonly ttlMs: number;
+  /** Whether `subscriptions/listen` is served, and the upstream has a stream for its own messages. */
+  readonly canReceiveNotifications: boolean;
+}
+
+/** The modern counterpart of the upstream's `initialize` result. */
+export function discoverResult(initialized: JsonObject, context: DiscoverContext): JsonObject {
+  const { instructions } = initialized;
+  return {
+    resultType: 'complete',
+    supportedVersions: [...context.supportedVersions],
+    capabilities: modernCapabilities(
+      objectMember(initialized, 'capabilities') ?? {},
+      context.canReceiveNotifications,
+    ),
+    ...(typeof instructions === 'string' ? { instructions } : {}),
+    ttlMs: context.ttlMs,
+    // What a server offers may differ by caller, so no shared cache may hold it.
+    cacheScope: 'private',
+    ...metaMember(
+      objectMember(initialized, '_meta') ?? {},
+      objectMember(initialized, 'serverInfo') ?? null,
+    ),
+  };
+}
+
+/**
+ * The capabilities of a legacy server in modern terms. `tasks` became an extension that this gateway
+ * does not serve, and unknown or experimental traffic could not be honoured: neither is advertised.
+ * Extensions are, when they work through a translation.
+ */
+export function modernCapabilities(
+  capabilities: JsonObject,
+  canReceiveNotifications: boolean,
+): JsonObject {
+  const modern: JsonObject = {};
+  for (const name of ['tools', 'prompts', 'resources']) {
+    const capability = objectMember(capabilities, name);
+    if (capability === undefined) continue;
+    const kept: JsonObject = {};
+    for (const flag of name === 'resources' ? ['subscribe', 'listChanged'] : ['listChanged']) {
+      if (canReceiveNotifications && capability[flag] === true) kept[flag] = true;
+    }
+    modern[name] = kept;
+  }
+  for (const name of ['logging', 'completions']) {
+    if (objectMember(capabilities, name) !== undefined) modern[name] = {};
+  }
+  const extensions = serverExtensions(capabilities);
+  if (Object.keys(extensions).length > 0) modern['extensions'] = { ...extensions };
+  return modern;
+}

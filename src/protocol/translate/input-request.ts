@@ -1,0 +1,314 @@
+/**
+ * A legacy server's question as a modern input request, and the client's answer back. The envelope
+ * changes and little else: each side gets what its revision allows, and what the client did not
+ * declare is never shown to it (MRTR, server requirement 7).
+ */
+import type { ClientProfile } from './client-profile.ts';
+import {
+  normaliseElicitationSchema,
+  restoreContent,
+  type SchemaInverse,
+} from './elicitation-schema.ts';
+import {
+  isJsonNumber,
+  isJsonObject,
+  objectMember,
+  without,
+  type JsonObject,
+  type JsonValue,
+} from '../json/json.ts';
+import { ErrorCode, type JsonRpcErrorObject, type JsonRpcReply } from '../json-rpc.ts';
+import { withoutReservedMeta } from '../reserved-meta.ts';
+import { isAtLeast, type LegacyRevision } from '../revisions.ts';
+import { isWebUrl } from '../web-url.ts';
+
+export type InputRequestKind = 'elicitation-form' | 'elicitation-url' | 'sampling' | 'roots';
+
+/** What the client sees under a key of `inputRequests`: no `jsonrpc`, no `id`. */
+// A type, not an interface, so that it is a JSON object to the compiler.
+
+export type InputRequest = { method: string; params: JsonObject };
+
+/** How the answer to an input request goes back upstream. */
+export type AnswerTranslation =
+  | { readonly kind: 'elicitation-form'; readonly inverse: SchemaInverse }
+  | { readonly kind: 'elicitation-url' }
+  | { readonly kind: 'sampling'; readonly blocks: SamplingBlocks }
+  | { readonly kind: 'roots' };
+
+/** A list of content blocks (2025-11-25, when the server sent tools), or one; audio since 2025-03-26. */
+export type SamplingBlocks = 'many' | 'one' | 'oneWithoutAudio';
+
+export type ServerRequestTranslation =
+  | {
+      readonly type: 'surface';
+      readonly kind: InputRequestKind;
+      readonly request: InputRequest;
+      readonly back: AnswerTranslation;
+    }
+  | {
+      readonly type: 'refuse';
+      /** What the server is told, by the rules of its own revision. */
+      readonly error: JsonRpcErrorObject;
+      /** What the client would have had to declare, when that was the reason. */
+      readonly requiredCapabilities: JsonObject | null;
+      readonly reason: string;
+    };
+
+export type AnswerReading =
+  | { readonly type: 'respond'; readonly reply: JsonRpcReply }
+  | { readonly type: 'ill-formed'; readonly problem: string };
+
+/** Translates a request that a legacy server sent in the middle of a call. */
+export function translateServerRequest(
+  method: string,
+  params: JsonObject,
+  profile: ClientProfile,
+  revision: LegacyRevision,
+): ServerRequestTranslation {
+  switch (method) {
+    case 'elicitation/create':
+      return elicitation(params, profile);
+    case 'sampling/createMessage':
+      return sampling(params, profile, revision);
+    case 'roots/list':
+      return roots(params, profile);
+    default:
+      return refuse(ErrorCode.methodNotFound, 'Method not found', 'unknown_method');
+  }
+}
+
+/** Translates the client's answer; one that cannot be an answer is named and goes nowhere. */
+export function translateInputResponse(back: AnswerTranslation, value: JsonValue): AnswerReading {
+  if (!isJsonObject(value)) return illFormed('expected an object');
+  switch (back.kind) {
+    case 'elicitation-form':
+      return elicited(value, (content) => restoreContent(content, back.inverse));
+    case 'elicitation-url':
+      return elicited(value, null);
+    case 'sampling':
+      return sampled(value, back.blocks);
+    case 'roots':
+      return listed(value);
+  }
+}
+
+/** What a server hears whose question nobody will answer any more. */
+export function closeOutReply(kind: InputRequestKind): JsonRpcReply {
+  switch (kind) {
+    case 'elicitation-form':
+    case 'elicitation-url':
+      return { result: { action: 'cancel' } };
+    case 'sampling':
+      return { error: { code: USER_REJECTED, message: 'The request was not answered' } };
+    case 'roots':
+      return { error: { code: ErrorCode.internalError, message: 'The request was not answered' } };
+  }
+}
+
+/** The code that the sampling specification shows for a user who refuses. */
+const USER_REJECTED = -1;
+
+// From the server.
+
+function elicitation(params: JsonObject, profile: ClientProfile): ServerRequestTranslation {
+  const { mode = 'form', message } = params;
+  if (mode !== 'form' && mode !== 'url') {
+    return refuse(ErrorCode.invalidParams, 'Unknown elicitation mode', 'unknown_mode');
+  }
+  if (mode === 'form' ? !profile.elicitationForm : !profile.elicitationUrl) {
+    const declared = profile.elicitationForm || profile.elicitationUrl;
+    return undeclared(
+      { elicitation: { [mode]: {} } },
+      declared ? ErrorCode.invalidParams : ErrorCode.methodNotFound,
+    );
+  }
+  if (typeof message !== 'string') {
+    return refuse(ErrorCode.invalidParams, '"message" must be a text', 'malformed');
+  }
+  return mode === 'form' ? formElicitation(params) : urlElicitation(params);
+}
+
+function formElicitation(params: JsonObject): ServerRequestTranslation {
+  const requested = objectMember(params, 'requestedSchema');
+  if (requested === undefined) {
+    return refuse(ErrorCode.invalidParams, '"requestedSchema" must be an object', 'malformed');
+  }
+  const normalised = normaliseElicitationSchema(requested);
+  if (!normalised.representable) {
+    const message = `The client cannot show this elicitation: ${normalised.problem}`;
+    return refuse(ErrorCode.internalError, message, 'schema_not_representable');
+  }
+  return {
+    type: 'surface',
+    kind: 'elicitation-form',
+    request: {
+      method: 'elicitation/create',
+      params: { ...common(params), mode: 'form', requestedSchema: normalised.schema },
+    },
+    back: { kind: 'elicitation-form', inverse: normalised.inverse },
+  };
+}
+
+/** The URL is shown as it is: never fetched, never rewritten (elicitation, "Safe URL Handling"). */
+function urlElicitation(params: JsonObject): ServerRequestTranslation {
+  if (!isWebUrl(params['url'])) {
+    return refuse(ErrorCode.invalidParams, '"url" must be an http or https URL', 'unsafe_url');
+  }
+  return {
+    type: 'surface',
+    kind: 'elicitation-url',
+    request: {
+      method: 'elicitation/create',
+      params: without(common(params), ['elicitationId', 'requestedSchema']),
+    },
+    back: { kind: 'elicitation-url' },
+  };
+}
+
+function sampling(
+  params: JsonObject,
+  profile: ClientProfile,
+  revision: LegacyRevision,
+): ServerRequestTranslation {
+  if (!profile.sampling) return undeclared({ sampling: {} }, ErrorCode.methodNotFound);
+  const withTools = letsUseTools(params);
+  if (withTools && !profile.samplingTools) {
+    return undeclared({ sampling: { tools: {} } }, ErrorCode.invalidParams);
+  }
+  if (!Array.isArray(params['messages'])) {
+    return refuse(ErrorCode.invalidParams, '"messages" must be a list', 'malformed');
+  }
+  const shown = common(params);
+  const { includeContext, tools } = shown;
+  if (!profile.samplingContext && includeContext !== 'none') delete shown['includeContext'];
+  if (Array.isArray(tools)) {
+    shown['tools'] = tools.map((tool) =>
+      isJsonObject(tool) ? without(tool, ['execution']) : tool,
+    );
+  }
+  const one = isAtLeast(revision, '2025-03-26') ? 'one' : 'oneWithoutAudio';
+  const many = withTools && isAtLeast(revision, '2025-11-25');
+  return {
+    type: 'surface',
+    kind: 'sampling',
+    request: { method: 'sampling/createMessage', params: shown },
+    back: { kind: 'sampling', blocks: many ? 'many' : one },
+  };
+}
+
+/** True for a sampling request that only a client with `sampling.tools` may get (sampling, "Capabilities"). */
+export function letsUseTools({ tools, toolChoice }: JsonObject): boolean {
+  return tools !== undefined || toolChoice !== undefined;
+}
+
+/** `params` is always there: some clients cannot read a request without. */
+function roots(params: JsonObject, profile: ClientProfile): ServerRequestTranslation {
+  if (!profile.roots) return undeclared({ roots: {} }, ErrorCode.methodNotFound);
+  return {
+    type: 'surface',
+    kind: 'roots',
+    request: { method: 'roots/list', params: common(params) },
+    back: { kind: 'roots' },
+  };
+}
+
+/** Everything but what asks the client to run a task, which it never declared to the server. */
+function common(params: JsonObject): JsonObject {
+  return without(withoutReservedMeta(params), ['task']);
+}
+
+function undeclared(required: JsonObject, code: number): ServerRequestTranslation {
+  return {
+    type: 'refuse',
+    error: { code, message: 'The client does not support this request' },
+    requiredCapabilities: required,
+    reason: 'capability_not_declared',
+  };
+}
+
+function refuse(code: number, message: string, reason: string): ServerRequestTranslation {
+  return { type: 'refuse', error: { code, message }, requiredCapabilities: null, reason };
+}
+
+// From the client.
+
+function elicited(
+  value: JsonObject,
+  restore: ((content: JsonObject) => JsonObject) | null,
+): AnswerReading {
+  const { action, content = {} } = value;
+  if (action === 'decline' || action === 'cancel') return respond({ action });
+  if (action !== 'accept') {
+    return illFormed('"action" must be "accept", "decline" or "cancel"');
+  }
+  if (restore === null) return respond({ action });
+  if (!isJsonObject(content)) return illFormed('"content" must be an object');
+  for (const [name, entry] of Object.entries(content)) {
+    if (!isFormValue(entry)) {
+      return illFormed(`content["${name}"] must be a text, number, boolean or list of texts`);
+    }
+  }
+  return respond({ ...plainResult(value), action, content: restore(content) });
+}
+
+function isFormValue(value: JsonValue): boolean {
+  if (Array.isArray(value)) return value.every((item) => typeof item === 'string');
+  return ['string', 'boolean'].includes(typeof value) || isJsonNumber(value);
+}
+
+function sampled(value: JsonObject, blocks: SamplingBlocks): AnswerReading {
+  const { role, content, model } = value;
+  if (role !== 'user' && role !== 'assistant') {
+    return illFormed('"role" must be "user" or "assistant"');
+  }
+  if (typeof model !== 'string') return illFormed('"model" must be a text');
+  const list = Array.isArray(content) ? content : [content];
+  if (!list.every(isContentBlock)) {
+    return illFormed('"content" must be a content block or a list of them');
+  }
+  if (blocks === 'many') return respond(plainResult(value));
+  const single = asOneBlock(list);
+  const types: JsonValue[] = blocks === 'one' ? ['text', 'image', 'audio'] : ['text', 'image'];
+  if (single !== null && types.includes(single['type'] ?? null)) {
+    return respond({ ...plainResult(value), content: single });
+  }
+  const message = `The answer's content is not one block of ${types.join(', ')}: this server takes no other`;
+  return { type: 'respond', reply: { error: { code: ErrorCode.internalError, message } } };
+}
+
+function isContentBlock(value: JsonValue | undefined): value is JsonObject {
+  return isJsonObject(value) && typeof value['type'] === 'string';
+}
+
+/** Until 2025-11-25 an answer has one block; several texts are one text over several lines. */
+function asOneBlock(blocks: readonly JsonObject[]): JsonObject | null {
+  const [only] = blocks;
+  if (blocks.length === 1 && only !== undefined) return only;
+  const texts = blocks.map((block) => (block['type'] === 'text' ? block['text'] : null));
+  if (texts.length === 0 || !texts.every((text) => typeof text === 'string')) return null;
+  return { type: 'text', text: texts.join('\n') };
+}
+
+function listed(value: JsonObject): AnswerReading {
+  const { roots: given } = value;
+  if (!Array.isArray(given)) return illFormed('"roots" must be a list');
+  const wrong = given.findIndex(
+    (root) =>
+      !isJsonObject(root) || typeof root['uri'] !== 'string' || !root['uri'].startsWith('file://'),
+  );
+  if (wrong >= 0) return illFormed(`roots[${wrong}].uri must be a file:// URI`);
+  return respond(plainResult(value));
+}
+
+function plainResult(value: JsonObject): JsonObject {
+  return without(withoutReservedMeta(value), ['resultType']);
+}
+
+function respond(result: JsonObject): AnswerReading {
+  return { type: 'respond', reply: { result } };
+}
+
+function illFormed(problem: string): AnswerReading {
+  return { type: 'ill-formed', problem };
+}

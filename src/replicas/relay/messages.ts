@@ -1,0 +1,92 @@
+/**
+ * What replicas say to each other: a client's retry as the edge read it, and back, line by line, what
+ * the client is to be told.
+ */
+import { z } from 'zod';
+import { callAnswer } from '../../model/response-schema.ts';
+import type { CallAnswer, EdgeRequest } from '../../model/request.ts';
+import type { JsonObject } from '../../protocol/json/json.ts';
+import { jsonObject } from '../../protocol/json/form.ts';
+import { parseJson } from '../../protocol/json/parse.ts';
+import { isProgressToken, type ProgressToken } from '../../protocol/progress-token.ts';
+
+export interface RelayRequest {
+  readonly route: string;
+  readonly request: EdgeRequest;
+}
+
+export type RelayLine =
+  | { readonly type: 'notification'; readonly method: string; readonly params: JsonObject }
+  | { readonly type: 'answer'; readonly answer: CallAnswer };
+
+const progressToken = z.custom<ProgressToken>(isProgressToken);
+
+const relayRequest = z.strictObject({
+  route: z.string(),
+  request: z.strictObject({
+    method: z.string(),
+    params: jsonObject,
+    forwardedMeta: jsonObject,
+    profile: z.strictObject({
+      elicitationForm: z.boolean(),
+      elicitationUrl: z.boolean(),
+      sampling: z.boolean(),
+      samplingTools: z.boolean(),
+      samplingContext: z.boolean(),
+      roots: z.boolean(),
+      extensions: z.record(z.string(), jsonObject),
+    }),
+    clientInfo: jsonObject.nullable(),
+    logLevel: z.string().nullable(),
+    progressToken: progressToken.nullable(),
+    inputResponses: jsonObject.nullable(),
+    requestState: z.string().nullable(),
+    caller: z.strictObject({
+      principalKey: z.string(),
+      principal: z.string().nullable(),
+      credentialsKey: z.string(),
+      headers: z.record(z.string(), z.string()),
+    }),
+  }),
+});
+
+const relayLine = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('notification'), method: z.string(), params: jsonObject }),
+  z.strictObject({
+    type: z.literal('answer'),
+    answer: callAnswer,
+  }),
+]);
+
+export function writeRelayRequest(message: RelayRequest): Buffer {
+  return Buffer.from(JSON.stringify(message));
+}
+
+/** The message, or `null` when it is none (a replica of another version). */
+export function readRelayRequest(body: Uint8Array): RelayRequest | null {
+  return read(relayRequest, Buffer.from(body).toString('utf8'));
+}
+
+export function writeRelayLine(line: RelayLine): string {
+  return `${JSON.stringify(line)}\n`;
+}
+
+/** The lines, which end with a line feed each, or `null` when one is none. */
+export function readRelayLines(text: string): RelayLine[] | null {
+  const lines: RelayLine[] = [];
+  for (const written of text.split('\n').slice(0, -1)) {
+    const line = read(relayLine, written);
+    if (line === null) return null;
+    lines.push(line);
+  }
+  return lines;
+}
+
+function read<Message>(schema: z.ZodType<Message>, text: string): Message | null {
+  try {
+    const parsed = schema.safeParse(parseJson(text));
+    return parsed.success ? parsed.data : null;
+  } catch {
+    return null;
+  }
+}

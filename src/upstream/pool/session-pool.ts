@@ -1,0 +1,215 @@
+/**
+ * Sessions of one route, kept for those whom they belong to. A session is never shared between
+ * principals or between different declared capabilities, and while a call has it, nobody else does.
+ */
+import type { Clock } from '../../lib/clock.ts';
+import { profileKey } from '../../protocol/translate/client-profile.ts';
+import type { LegacyRevision } from '../../protocol/revisions.ts';
+import type { Session } from '../session/session.ts';
+import { SharedSessions, type Loan } from './shared-sessions.ts';
+import type { SessionRequest, Upstream } from '../upstream.ts';
+import { UseCount } from './use-count.ts';
+
+/**
+ * - `principal`: a principal's calls reuse its sessions, one call at a time on each
+ * - `call`: a fresh session for each call, so that callers without a name never meet in one
+ * - `shared`: sessions are reused by everybody; only for servers that keep nothing in a session
+ */
+export type SessionScope = 'principal' | 'call' | 'shared';
+
+export interface SessionOwner extends SessionRequest {
+  /** Who is calling, as text that is equal for the same principal only. */
+  readonly principalKey: string;
+  /** A digest of the credentials that go upstream; other credentials never share a session. */
+  readonly credentialsKey: string;
+  /** Callers without a name look all alike, and must not find each other's traces in a session. */
+  readonly anonymous: boolean;
+}
+
+export interface SessionPoolOptions {
+  /** `null`: `call` for anonymous owners, `principal` for others. */
+  readonly scope: SessionScope | null;
+  readonly idleTimeoutMs: number;
+  /** The most idle sessions kept for one owner. */
+  readonly maxIdle: number;
+}
+
+/** A session, reserved for one call. */
+export interface Lease {
+  readonly session: Session;
+  /** Gives the session back. `clean` says that the server had finished with the call. */
+  release(clean: boolean): void;
+  /** Lets go of the session without ending it, for another replica to take up. */
+  leave(): void;
+}
+
+/** A session between two calls. Requests that may not ask anything may use it. */
+interface Idle {
+  readonly session: Session;
+  readonly uses: UseCount;
+}
+
+/** Of those that are kept for requests that may not ask anything. */
+const MAX_SHARED = 256;
+
+export class SessionPool {
+  readonly #upstream: Upstream;
+  readonly #options: SessionPoolOptions;
+  readonly #clock: Clock;
+  /** Most recently used last. */
+  readonly #idle = new Map<string, Idle[]>();
+  readonly #shared: SharedSessions;
+  readonly #leased = new Set<Session>();
+  #closed = false;
+
+  constructor(upstream: Upstream, options: SessionPoolOptions, clock: Clock) {
+    this.#upstream = upstream;
+    this.#options = options;
+    this.#clock = clock;
+    const { idleTimeoutMs } = options;
+    this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);
+  }
+
+  /** Sessions that are open now. */
+  get size(): number {
+    let idle = 0;
+    for (const sessions of this.#idle.values()) idle += sessions.length;
+    return idle + this.#leased.size + this.#shared.size;
+  }
+
+  /**
+   * Reserves a session for an interactive call: the one used last, so that whatever the server keeps
+   * in it stays warm, or a new one.
+   * @param fresh never an idle one (the server has just forgotten such a session)
+   * @throws UpstreamFailure when a session is needed and cannot be opened
+   */
+  async lease(owner: SessionOwner, fresh = false): Promise<Lease> {
+    const reused = fresh ? null : await this.#reuse(owner);
+    return this.#lend(owner, reused ?? (await this.#upstream.openSession(owner)));
+  }
+
+  /** Reserves a session that another replica had, for one of its calls. Throws UpstreamFailure. */
+  async adopt(owner: SessionOwner, revision: LegacyRevision): Promise<Lease> {
+    return this.#lend(owner, await this.#upstream.adoptSession(owner, revision));
+  }
+
+  #lend(owner: SessionOwner, session: Session): Lease {
+    this.#leased.add(session);
+    let released = false;
+    const once = (then: () => void) => () => {
+      if (released) return;
+      released = true;
+      this.#leased.delete(session);
+      session.keepAlive(false);
+      then();
+    };
+    return {
+      session,
+      release: (clean) =>
+        once(() =>
+          this.#giveBack(this.#key(owner), session, clean && this.#scope(owner) !== 'call'),
+        )(),
+      leave: once(() => session.leave()),
+    };
+  }
+
+  /**
+   * A session for requests that may not ask anything; they may share one, also with each other.
+   * It is kept apart from the sessions of calls where those belong to one call each.
+   * @throws UpstreamFailure when a session is needed and cannot be opened
+   */
+  async borrow(owner: SessionOwner): Promise<Loan> {
+    return (await this.#borrowIdle(owner)) ?? this.#borrowShared(owner);
+  }
+
+  /**
+   * A text that is equal for owners who may be served by one session, or `null` when this owner may
+   * share with nobody.
+   */
+  sharingKey(owner: SessionOwner): string | null {
+    return this.#scope(owner) === 'call' ? null : this.#key(owner);
+  }
+
+  /** Closes every session. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const idle = [...this.#idle.values()].flat();
+    this.#idle.clear();
+    for (const { uses } of idle) uses.stop();
+    const sessions = [...this.#leased, ...idle.map(({ session }) => session)];
+    await Promise.all([this.#shared.close(), ...sessions.map((session) => session.close())]);
+  }
+
+  #scope(owner: SessionOwner): SessionScope {
+    return this.#options.scope ?? (owner.anonymous ? 'call' : 'principal');
+  }
+
+  #key(owner: SessionOwner): string {
+    const principal = this.#scope(owner) === 'shared' ? '' : owner.principalKey;
+    const client = owner.clientInfo === null ? '' : JSON.stringify(owner.clientInfo);
+    return JSON.stringify([principal, profileKey(owner.profile), client, owner.credentialsKey]);
+  }
+
+  /** The idle session of calls that was used last, if it can be used again. */
+  async #reuse(owner: SessionOwner): Promise<Session | null> {
+    const session = this.#takeIdle(this.#key(owner));
+    if (session === null) return null;
+    this.#leased.add(session);
+    if (await session.ready(owner.headers)) return session;
+    this.#leased.delete(session);
+    void session.close();
+    return null;
+  }
+
+  /** What requests are using is left to them: a call may end its session at any time. */
+  #takeIdle(key: string): Session | null {
+    for (const idle of (this.#idle.get(key) ?? []).toReversed()) {
+      if (idle.uses.inUse) continue;
+      this.#removeIdle(key, idle);
+      idle.uses.stop();
+      if (!idle.session.dead) return idle.session;
+      void idle.session.close();
+    }
+    return null;
+  }
+
+  #removeIdle(key: string, gone: Idle): void {
+    const left = (this.#idle.get(key) ?? []).filter((idle) => idle !== gone);
+    if (left.length > 0) this.#idle.set(key, left);
+    else this.#idle.delete(key);
+  }
+
+  async #borrowIdle(owner: SessionOwner): Promise<Loan | null> {
+    if (this.#scope(owner) === 'call') return null;
+    const idle = this.#idle.get(this.#key(owner))?.findLast(({ session }) => !session.dead);
+    if (idle === undefined) return null;
+    const { session, uses } = idle;
+    const release = uses.use();
+    if (await session.ready(owner.headers)) return { session, release };
+    release();
+    return null;
+  }
+
+  #borrowShared(owner: SessionOwner): Promise<Loan> {
+    // Callers without a name are alike here, whatever their clients are called.
+    const { headers } = owner;
+    const asked = owner.anonymous ? { ...owner, clientInfo: null } : owner;
+    return this.#shared.borrow(this.#key(asked), headers, () => this.#upstream.openSession(asked));
+  }
+
+  #giveBack(key: string, session: Session, reusable: boolean): void {
+    const sessions = this.#idle.get(key) ?? [];
+    const keep =
+      reusable && !session.dead && !this.#closed && sessions.length < this.#options.maxIdle;
+    if (!keep) {
+      void session.close();
+      return;
+    }
+    const uses = new UseCount(this.#clock, this.#options.idleTimeoutMs, () => {
+      this.#removeIdle(key, idle);
+      void session.close();
+    });
+    const idle: Idle = { session, uses };
+    this.#idle.set(key, [...sessions, idle]);
+  }
+}

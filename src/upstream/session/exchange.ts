@@ -1,0 +1,51 @@
+/** An exchange: the upstream's side of one call, which is a legacy request in flight. */
+import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
+import type { JsonObject } from '../../protocol/json/json.ts';
+import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
+import type { CallerHeaders, StreamPoint, Transport } from '../transport/transport.ts';
+import type { UpstreamFailure } from '../failure.ts';
+
+/** What an interactive call hears of its exchange. Nothing comes after `replied` or `lost`. */
+export interface ExchangeListener {
+  asked(id: ServerRequestId, method: string, params: JsonObject): void;
+  withdrawn(id: ServerRequestId): void;
+  notified(method: string, params: JsonObject): void;
+  replied(reply: JsonRpcReply): void;
+  interrupted(): void;
+  resumed(): void;
+  lost(failure: UpstreamFailure): void;
+}
+
+export interface Exchange {
+  readonly id: UpstreamRequestId;
+  /** Resolves when the server has taken the request; rejects with UpstreamFailure when it has not. */
+  readonly accepted: Promise<void>;
+  /** Tells the server that nobody waits any more. Never throws; resolves when it was told. */
+  cancel(reason: string, headers: CallerHeaders): Promise<void>;
+  /** Where somebody else could take the exchange up, or `null` when nobody could. */
+  resumable(): StreamPoint | null;
+  /** Closes the stream; nothing more is heard. */
+  abandon(): void;
+}
+
+/** @param abandoned called when nobody listens to the exchange any more */
+export function exchangeOver(
+  transport: Transport,
+  id: UpstreamRequestId,
+  accepted: Promise<void>,
+  abandoned: () => void,
+): Exchange {
+  return {
+    id,
+    accepted,
+    resumable: () => transport.resumable(id),
+    cancel: async (reason, headers) => {
+      const cancelled = { requestId: id, reason };
+      await transport.notify('notifications/cancelled', cancelled, headers).catch(() => {});
+    },
+    abandon: () => {
+      abandoned();
+      transport.abandon(id);
+    },
+  };
+}

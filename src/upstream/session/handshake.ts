@@ -1,0 +1,64 @@
+/** The `initialize` handshake: which revision the two sides speak, and what the server says of itself. */
+import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
+import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
+import {
+  isLegacyRevision,
+  LEGACY_REVISIONS,
+  type LegacyRevision,
+} from '../../protocol/revisions.ts';
+import { UpstreamFailure } from '../failure.ts';
+
+export interface InitializeResult {
+  readonly protocolVersion: LegacyRevision;
+  readonly capabilities: JsonObject;
+  /** The whole result as the server sent it. */
+  readonly raw: JsonObject;
+}
+
+/**
+ * Offers the newest legacy revision, and after a refusal that names others the newest of those.
+ * @param ask sends `initialize` with these params
+ * @throws UpstreamFailure when the server refuses, or chooses a revision that is not known
+ */
+export async function initialize(
+  ask: (params: JsonObject) => Promise<JsonRpcReply>,
+  capabilities: JsonObject,
+  clientInfo: JsonObject,
+): Promise<InitializeResult> {
+  let offer: LegacyRevision = LEGACY_REVISIONS[0];
+  for (let attempt = 0; ; attempt += 1) {
+    const reply = await ask({ protocolVersion: offer, capabilities, clientInfo });
+    if ('result' in reply) return readInitializeResult(reply.result);
+    const other = attempt === 0 ? bestSupported(reply.error.data) : null;
+    if (other === null) throw refusedInitialize(reply.error.code);
+    offer = other;
+  }
+}
+
+function readInitializeResult(result: JsonObject): InitializeResult {
+  const { protocolVersion } = result;
+  if (!isLegacyRevision(protocolVersion)) {
+    throw new UpstreamFailure(
+      'upstream_protocol_error',
+      `it answered initialize with the protocol version ${JSON.stringify(protocolVersion ?? null).slice(0, 40)}, which this gateway does not know`,
+      { mayHaveActed: false },
+    );
+  }
+  return { protocolVersion, capabilities: objectMember(result, 'capabilities') ?? {}, raw: result };
+}
+
+/** The newest revision we know among those that an `initialize` error lists in `data.supported`. */
+function bestSupported(data: unknown): LegacyRevision | null {
+  const supported =
+    typeof data === 'object' && data !== null && 'supported' in data ? data.supported : null;
+  if (!Array.isArray(supported)) return null;
+  return LEGACY_REVISIONS.find((revision) => supported.includes(revision)) ?? null;
+}
+
+function refusedInitialize(code: number): UpstreamFailure {
+  return new UpstreamFailure(
+    'upstream_protocol_error',
+    `it refused initialize with the JSON-RPC error ${code}`,
+    { mayHaveActed: false },
+  );
+}

@@ -1,0 +1,62 @@
+/**
+ * Pings that keep a server from expiring a session which waits for its client. Whoever answers them at
+ * all is there: only a server that cannot be reached, or says nothing, is taken for gone.
+ */
+import type { Clock, Timer } from '../../lib/clock.ts';
+import { asUpstreamFailure, type UpstreamFailure, type UpstreamFailureCode } from '../failure.ts';
+
+const MAX_MISSED_PINGS = 2;
+const MISSED: readonly UpstreamFailureCode[] = ['upstream_unavailable', 'upstream_timeout'];
+
+export interface KeepAliveOptions {
+  readonly clock: Clock;
+  readonly intervalMs: number;
+  /** Sends a ping; rejects with UpstreamFailure when it is not answered. */
+  readonly ping: () => Promise<unknown>;
+  readonly isDead: () => boolean;
+  /** Called when the server must be taken for gone. */
+  readonly gone: (failure: UpstreamFailure) => void;
+}
+
+export class KeepAlive {
+  readonly #options: KeepAliveOptions;
+  #timer: Timer | null = null;
+  #missed = 0;
+  /** How often other credentials came. */
+  #renewals = 0;
+  /** The renewal whose credentials are refused: pinging with them on and on could lock a user out. */
+  #refused = -1;
+
+  constructor(options: KeepAliveOptions) {
+    this.#options = options;
+  }
+
+  /** Starts the pings, anew if they go on already, or stops them. */
+  set(on: boolean): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+    const { clock, intervalMs, isDead } = this.#options;
+    if (!on || isDead() || this.#refused === this.#renewals) return;
+    this.#timer = clock.setTimer(intervalMs, () => void this.#ping());
+  }
+
+  /** Other credentials have come, with which pings may be sent again. */
+  renewed(): void {
+    this.#renewals += 1;
+  }
+
+  async #ping(): Promise<void> {
+    const { ping, gone } = this.#options;
+    const renewals = this.#renewals;
+    try {
+      await ping();
+      this.#missed = 0;
+    } catch (error) {
+      const failure = asUpstreamFailure(error, true);
+      this.#missed = MISSED.includes(failure.code) ? this.#missed + 1 : 0;
+      if (failure.code === 'unauthorized') this.#refused = renewals;
+      if (failure.code === 'session_gone' || this.#missed >= MAX_MISSED_PINGS) gone(failure);
+    }
+    this.set(this.#timer !== null);
+  }
+}

@@ -1,0 +1,272 @@
+/**
+ * What goes out over the transport of one session and comes in from it, until the session is dead:
+ * request ids, replies, the messages of the server, and the news of the session's end.
+ */
+import type { Clock } from '../../lib/clock.ts';
+import {
+  upstreamRequestId,
+  type ServerRequestId,
+  type UpstreamRequestId,
+} from '../../protocol/ids.ts';
+import type { JsonObject } from '../../protocol/json/json.ts';
+import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
+import { Patience } from './progress-heartbeat.ts';
+import { SessionCall } from './call-slot.ts';
+import { LIST_CHANGES, SessionChanges } from './changes.ts';
+import { isSessionError } from './session-gone.ts';
+import { SessionInbox } from './inbox.ts';
+import { KeepAlive } from './keep-alive.ts';
+import { SessionRequests } from './requests.ts';
+import { UrlVisits } from './url-visits.ts';
+import type {
+  CallerHeaders,
+  MessageSource,
+  Transport,
+  TransportListener,
+} from '../transport/transport.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+
+export interface SessionWireOptions {
+  /** Called with the method of each change of a list or a resource that was told, or may have been missed. */
+  readonly onChange?: (method: string) => void;
+  readonly headers: CallerHeaders;
+  readonly requestTimeoutMs: number;
+  readonly pingIntervalMs: number;
+}
+
+export class SessionWire implements TransportListener {
+  readonly transport: Transport;
+  readonly call: SessionCall;
+  readonly keepAlive: KeepAlive;
+  readonly changes = new SessionChanges();
+  readonly visits = new UrlVisits();
+  #standalone: 'never' | 'open' | 'lost' = 'never';
+  #headers: CallerHeaders;
+  readonly #requests: SessionRequests;
+  readonly #patience: Patience;
+  readonly #inbox: SessionInbox;
+  readonly #closing = new AbortController();
+  readonly #onChange: (method: string) => void;
+  #nextId: number;
+  #failure: UpstreamFailure | null = null;
+  /** A request was answered after the handshake, so the server knew the session once. */
+  #answered = false;
+
+  /** @param firstId the id of the first request; ids are never used twice in a session */
+  constructor(
+    connect: (listener: TransportListener) => Transport,
+    options: SessionWireOptions,
+    clock: Clock,
+    firstId: number,
+  ) {
+    const transport = connect(this);
+    this.transport = transport;
+    this.#headers = options.headers;
+    this.#onChange = options.onChange ?? (() => {});
+    this.#nextId = firstId;
+    this.#requests = new SessionRequests(transport, options.requestTimeoutMs, clock);
+    this.#patience = new Patience(clock, (params) => {
+      if (this.failure !== null) return this.#patience.stop();
+      transport.notify('notifications/progress', params, this.headers).catch(() => {});
+    });
+    this.call = new SessionCall(this.#patience);
+    this.#inbox = new SessionInbox({
+      transport: transport.kind,
+      call: this.call,
+      replied: (id, reply) => this.#onReply(id, reply),
+      answer: (id, reply) => void transport.respond(id, reply, this.headers).catch(() => {}),
+      changed: (method, params) => {
+        this.#onChange(method);
+        this.changes.changed(method, params);
+      },
+      visited: (elicitationId) => this.visits.completed(elicitationId),
+    });
+    this.keepAlive = new KeepAlive({
+      clock,
+      intervalMs: options.pingIntervalMs,
+      ping: () => this.request('ping', {}, this.headers),
+      isDead: () => this.failure !== null,
+      gone: (failure) => this.closed(failure),
+    });
+  }
+
+  /** The credentials for what goes out on nobody's behalf: those of the caller who came last. */
+  get headers(): CallerHeaders {
+    return this.#headers;
+  }
+
+  set headers(headers: CallerHeaders) {
+    this.#headers = headers;
+    this.keepAlive.renewed();
+  }
+
+  /** Whether the stream for messages that belong to no request is open, or was once. */
+  get standalone(): 'never' | 'open' | 'lost' {
+    return this.#standalone;
+  }
+
+  /** What the session died of; `null` while it lives. */
+  get failure(): UpstreamFailure | null {
+    return this.#failure;
+  }
+
+  /** Aborts when the session is ended here. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  takeId(): UpstreamRequestId {
+    const id = upstreamRequestId(this.#nextId);
+    this.#nextId += 1;
+    return id;
+  }
+
+  /**
+   * Sends a request that may not ask anything, and waits for its reply.
+   * @param signal aborts when nobody waits any more
+   * @throws UpstreamFailure when no reply comes, at the latest after the configured time
+   * @throws ClientLeft when the signal aborts first
+   */
+  async request(
+    method: string,
+    params: JsonObject,
+    headers: CallerHeaders,
+    signal?: AbortSignal,
+  ): Promise<JsonRpcReply> {
+    this.#assertAlive();
+    // No tool answers a ping, so what it says is about the session.
+    const mayBeUnknown = this.#answered || this.call.carriedOne || method === 'ping';
+    const settled = await this.#requests.send(
+      { id: this.takeId(), method, params },
+      headers,
+      signal,
+    );
+    if (settled instanceof UpstreamFailure) throw this.#noteDeath(settled);
+    if ('error' in settled && mayBeUnknown && isSessionError(settled.error)) {
+      throw this.#noteDeath(forgotten());
+    }
+    this.#answered ||= method !== 'initialize';
+    return settled;
+  }
+
+  /** Sends the request of the call. Throws UpstreamFailure when the server did not take it. */
+  async begin(
+    id: UpstreamRequestId,
+    method: string,
+    params: JsonObject,
+    headers: CallerHeaders,
+  ): Promise<void> {
+    try {
+      this.#assertAlive();
+      await this.transport.request({ id, method, params }, headers);
+    } catch (error) {
+      this.call.end(id);
+      throw this.#noteDeath(asUpstreamFailure(error, true));
+    }
+  }
+
+  /** Answers a question of the server. Throws UpstreamFailure when the server did not take it. */
+  async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
+    try {
+      await this.transport.respond(id, reply, headers);
+      this.call.answered(id);
+      this.headers = headers;
+    } catch (error) {
+      throw this.#noteDeath(asUpstreamFailure(error, true));
+    }
+  }
+
+  /** Stops everything that the session does by itself. */
+  end(reason: string): void {
+    this.changes.stop();
+    this.keepAlive.set(false);
+    this.#patience.stop();
+    this.#closing.abort();
+    this.#failure ??= new UpstreamFailure('session_gone', reason, { mayHaveActed: false });
+    this.#requests.settleAll(this.#failure);
+  }
+
+  message(message: JsonRpcMessage, source: MessageSource): void {
+    this.#inbox.take(message, source);
+  }
+
+  interrupted(id: UpstreamRequestId): void {
+    this.call.listenerOf(id)?.interrupted();
+  }
+
+  resumed(id: UpstreamRequestId): void {
+    this.call.listenerOf(id)?.resumed();
+  }
+
+  lost(id: UpstreamRequestId, failure: UpstreamFailure): void {
+    const { code, message, details } = failure;
+    const listener = this.call.end(id);
+    if (listener === null) {
+      this.#requests.settle(id, failure);
+      return;
+    }
+    this.#noteDeath(failure);
+    // The server had taken the call, and may have been at work on it.
+    listener.lost(new UpstreamFailure(code, message, { ...details, mayHaveActed: true }));
+  }
+
+  closed(failure: UpstreamFailure): void {
+    this.#failure ??= failure;
+    this.keepAlive.set(false);
+    this.#requests.settleAll(failure);
+    if (this.call.id !== null) this.lost(this.call.id, failure);
+    this.changes.lose(failure);
+  }
+
+  standaloneOpened(): void {
+    if (this.#standalone === 'lost') this.#haveMissed();
+    this.#standalone = 'open';
+  }
+
+  standaloneResumed(gapless: boolean): void {
+    if (gapless) return;
+    this.#haveMissed();
+    this.changes.missed();
+  }
+
+  standaloneLost(failure: UpstreamFailure): void {
+    this.#standalone = 'lost';
+    this.#noteDeath(failure);
+    this.changes.lose(failure);
+  }
+
+  #onReply(id: UpstreamRequestId, reply: JsonRpcReply): void {
+    const { mayBeUnknown } = this.call;
+    const listener = this.call.end(id);
+    if (listener === null) {
+      this.#requests.settle(id, reply);
+    } else if ('error' in reply && mayBeUnknown && isSessionError(reply.error)) {
+      listener.lost(this.#noteDeath(forgotten()));
+    } else {
+      listener.replied(reply);
+    }
+  }
+
+  /** Lists may have changed while nobody heard of it. */
+  #haveMissed(): void {
+    for (const method of LIST_CHANGES) this.#onChange(method);
+  }
+
+  #assertAlive(): void {
+    if (this.#failure !== null) throw this.#failure;
+  }
+
+  #noteDeath(failure: UpstreamFailure): UpstreamFailure {
+    if (failure.code === 'session_gone') {
+      this.#failure ??= failure;
+      this.changes.lose(failure);
+    }
+    return failure;
+  }
+}
+
+function forgotten(): UpstreamFailure {
+  return new UpstreamFailure('session_gone', 'the upstream forgot the session', {
+    mayHaveActed: false,
+  });
+}

@@ -1,0 +1,169 @@
+/**
+ * One event stream of Streamable HTTP, over as many connections as the server makes of it: reads it, and
+ * gets it back by `Last-Event-ID` when it breaks (transports, "Resumability and Redelivery").
+ */
+import { sleep, type Clock } from '../../lib/clock.ts';
+import type { JsonValue } from '../../protocol/json/json.ts';
+import { readEventStream } from './event-stream.ts';
+import type { HttpAnswer, HttpClient } from '../http/client.ts';
+import { Silence } from './idle-watch.ts';
+import type { CallerHeaders, MessageSource } from './transport.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import { upstreamJson } from '../http/json.ts';
+
+const MAX_RESUME_ATTEMPTS = 5;
+const FIRST_BACKOFF_MS = 500;
+const MAX_BACKOFF_MS = 30_000;
+const LINGER_MS = 1_000;
+const HEADER_TEXT = /^[\x20-\x7e\x80-\xff]*$/;
+
+/** What a stream needs of the transport that it belongs to. */
+export interface StreamParts {
+  readonly http: HttpClient;
+  readonly clock: Clock;
+  /** True when messages carry the id of a session. */
+  readonly hasSession: () => boolean;
+  /** The headers of a message that serves this caller. */
+  readonly headersFor: (caller: CallerHeaders) => Record<string, string>;
+  /** Called with the data of each event. */
+  readonly heard: (stream: ResumableStream, value: JsonValue) => void;
+}
+
+/** What ended a connection: a failure, or its ordinary end, or we did, as nothing was said on it. */
+export interface StreamEnd {
+  readonly failure: UpstreamFailure | null;
+  readonly silent: boolean;
+}
+
+export class ResumableStream {
+  readonly source: MessageSource;
+  /** Those of the caller who came last. */
+  headers: CallerHeaders;
+  lastEventId: string | undefined;
+  /** The response has come; whatever the stream still does is of no interest. */
+  finished = false;
+  readonly #parts: StreamParts;
+  readonly #abort = new AbortController();
+  #retryMs: number | undefined;
+  #silence: Silence | null = null;
+
+  constructor(source: MessageSource, headers: CallerHeaders, parts: StreamParts) {
+    this.source = source;
+    this.headers = headers;
+    this.#parts = parts;
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** Cuts the connection; nothing is got back any more. */
+  abort(): void {
+    this.finished = true;
+    this.#abort.abort();
+  }
+
+  /** From here on the server may be mute: it is asked again when it stays silent. */
+  mayBeMute(): void {
+    this.#silence ??= new Silence(this.#parts.clock);
+  }
+
+  /** The server was told something, so that there will soon be something to hear. */
+  expect(): void {
+    this.#silence?.broken();
+  }
+
+  /** Reads one connection to its end, or until the silence on it has lasted too long. */
+  async read(answer: HttpAnswer): Promise<StreamEnd> {
+    const { http, clock, heard } = this.#parts;
+    let silent = false;
+    this.#silence?.listen(() => {
+      silent = true;
+      answer.body.destroy();
+    });
+    const linger = { timer: null as ReturnType<Clock['setTimer']> | null };
+    try {
+      await readEventStream(answer.body, http.maxEventBytes, {
+        retry: (afterMs) => {
+          this.#retryMs = afterMs;
+        },
+        event: (event) => {
+          // An id that no header can carry is as good as none: the stream cannot be taken up there.
+          if (event.id !== undefined) {
+            this.lastEventId = HEADER_TEXT.test(event.id) ? event.id : undefined;
+          }
+          if (event.event !== 'message' || event.data === '') return;
+          this.#silence?.broken();
+          heard(this, upstreamJson(event.data));
+          if (this.finished) {
+            // A server that has answered ends the stream; one that does not is not waited for.
+            linger.timer ??= clock.setTimer(LINGER_MS, () => answer.body.destroy());
+          }
+        },
+      });
+      return { failure: null, silent };
+    } catch (error) {
+      answer.body.on('error', () => {}).destroy();
+      return { failure: silent ? null : asUpstreamFailure(error, true), silent };
+    } finally {
+      linger.timer?.cancel();
+      this.#silence?.stop();
+    }
+  }
+
+  /**
+   * Opens the stream, behind the last event that was heard, with several tries where that may help.
+   * @param firstWaitMs how long to wait before the first try
+   * @param onRefusal called after each try that failed, when there will be another one
+   * @throws UpstreamFailure when it cannot be had
+   */
+  async resume(
+    firstWaitMs = this.#retryMs ?? FIRST_BACKOFF_MS,
+    onRefusal = () => {},
+  ): Promise<HttpAnswer> {
+    let waitMs = firstWaitMs;
+    for (let attempt = 1; ; attempt += 1) {
+      if (waitMs > 0) await sleep(this.#parts.clock, waitMs, this.signal);
+      try {
+        return await this.#get();
+      } catch (error) {
+        const failure = asUpstreamFailure(error, true);
+        if (this.signal.aborted || !isPassing(failure) || attempt >= MAX_RESUME_ATTEMPTS) {
+          throw failure;
+        }
+        onRefusal();
+        waitMs = Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MAX_BACKOFF_MS);
+      }
+    }
+  }
+
+  async #get(): Promise<HttpAnswer> {
+    const { http, headersFor, hasSession } = this.#parts;
+    const answer = await http.send({
+      method: 'GET',
+      headers: {
+        ...headersFor(this.headers),
+        accept: 'text/event-stream',
+        ...(this.lastEventId === undefined ? {} : { 'last-event-id': this.lastEventId }),
+      },
+      signal: this.signal,
+    });
+    if (answer.status === 200 && answer.mediaType === 'text/event-stream') return answer;
+    if (answer.status >= 400) throw await http.failureOf(answer, hasSession());
+    answer.body.on('error', () => {}).destroy();
+    throw new UpstreamFailure('upstream_protocol_error', 'a GET did not open an event stream', {
+      mayHaveActed: false,
+      httpStatus: answer.status,
+    });
+  }
+}
+
+function isPassing({ code, details }: UpstreamFailure): boolean {
+  return (
+    code === 'upstream_unavailable' ||
+    code === 'upstream_busy' ||
+    code === 'upstream_timeout' ||
+    // The server has not noticed yet that whoever read the stream before is gone.
+    details.httpStatus === 409
+  );
+}

@@ -1,0 +1,123 @@
+/** Answers that the server does not take at once: nothing is used up, and nothing is answered twice. */
+import { describe, expect, test } from 'vitest';
+import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { accept, callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
+import { eventStream, legacyServer, type Answer } from '../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+const taken: Answer = (_received, response) => void response.writeHead(202).end();
+const cut: Answer = (_received, response) => void response.destroy();
+
+/**
+ * A tool that asks two questions and ends when it has both answers.
+ * @param script what becomes of the answers that are POSTed, one after the other; later ones are taken
+ */
+async function asking(...script: Answer[]) {
+  const waiting = new Set(['one', 'two']);
+  let end = () => {};
+  const server = await legacyServer(
+    ({ body }, response) => {
+      const stream = eventStream(response);
+      for (const id of waiting) {
+        const requestedSchema = { type: 'object', properties: {} };
+        const params = { message: `${id}?`, requestedSchema };
+        stream.send({ jsonrpc: '2.0', id, method: 'elicitation/create', params });
+      }
+      const content = [{ type: 'text', text: 'done' }];
+      end = () => stream.send({ jsonrpc: '2.0', id: body.id, result: { content } });
+    },
+    {
+      onResponse: (received, response, request) => {
+        const answer = script.shift() ?? taken;
+        if (answer === taken) waiting.delete(received.body.id);
+        void answer(received, response, request);
+        if (waiting.size === 0) end();
+      },
+    },
+  );
+  stopAfterTest(() => server.stop());
+  const gateway = await startTestGateway(server.url, {
+    transport: 'streamable-http',
+    identity: { source: 'header', header: 'x-user' },
+  });
+  stopAfterTest(() => gateway.close());
+  const as = (token: string) => ({
+    headers: { 'x-user': 'ada', authorization: `Bearer ${token}` },
+  });
+  const asked = await callTool(gateway.url, 'ask', {}, as('first'));
+  const { requestState } = asked.response.result;
+  const inputResponses = { one: accept(), two: accept() };
+  return {
+    retry: (token = 'first', answers: object = inputResponses): Promise<Exchanged> =>
+      callTool(gateway.url, 'ask', { requestState, inputResponses: answers }, as(token)),
+    /** The answers as they came, with the tokens that they carried. */
+    answers: () =>
+      server.received
+        .filter(({ body }) => body?.result !== undefined)
+        .map(({ body, headers }) => [body.id, headers.authorization?.replace('Bearer ', '')]),
+    calls: () => server.methods().filter((method) => method === 'tools/call').length,
+  };
+}
+
+const refused =
+  (status: number): Answer =>
+  (_received, response) =>
+    void response.writeHead(status, { 'www-authenticate': 'Bearer scope="more"' }).end();
+const textOf = ({ response }: Exchanged): unknown => response.result?.content?.[0].text;
+
+describe('credentials that the server refuses', () => {
+  test.each([401, 403])(
+    'with %i are told of, and the same pointer serves with better ones',
+    async (status) => {
+      const { retry, answers, calls } = await asking(refused(status));
+      const told = await retry('expired');
+      expect(told.status).toBe(status);
+      expect(told.headers.get('www-authenticate')).toBe('Bearer scope="more"');
+      expect(told.response.error).toMatchObject({ code: -32603, data: { reason: 'unauthorized' } });
+      expect(textOf(await retry('renewed'))).toBe('done');
+      expect(answers()).toEqual([
+        ['one', 'expired'],
+        ['one', 'renewed'],
+        ['two', 'renewed'],
+      ]);
+      expect(calls()).toBe(1);
+    },
+  );
+});
+
+describe('a connection that breaks under an answer', () => {
+  test('is made again at once for the same answer', async () => {
+    const { retry, answers, calls } = await asking(cut);
+    expect(textOf(await retry())).toBe('done');
+    expect(answers().map(([id]) => id)).toEqual(['one', 'one', 'two']);
+    expect(calls()).toBe(1);
+  });
+
+  test('twice is told as retryable, and the same pointer serves later', async () => {
+    const { retry, answers, calls } = await asking(cut, cut);
+    const told = await retry();
+    expect(told.status).toBe(200);
+    expect(told.response.error).toMatchObject({
+      code: -32603,
+      data: { reason: 'upstream_unavailable', retryable: true },
+    });
+    expect(textOf(await retry())).toBe('done');
+    expect(answers().map(([id]) => id)).toEqual(['one', 'one', 'one', 'two']);
+    expect(calls()).toBe(1);
+  });
+
+  test('does not make an answer count twice that the server has had before', async () => {
+    const { retry, answers } = await asking(taken, cut, cut);
+    expect((await retry()).response.error.data.retryable).toBe(true);
+    expect(textOf(await retry())).toBe('done');
+    expect(answers().map(([id]) => id)).toEqual(['one', 'two', 'two', 'two']);
+  });
+
+  test('leaves the round open for other answers than those that did not get through', async () => {
+    const { retry, answers } = await asking(cut, cut);
+    await retry();
+    const changed = { one: { action: 'decline' }, two: { action: 'decline' } };
+    expect(textOf(await retry('first', changed))).toBe('done');
+    expect(answers()).toHaveLength(4);
+  });
+});

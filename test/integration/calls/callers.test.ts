@@ -1,0 +1,138 @@
+/** Who calls, and what of the caller's request goes along to the server with a translated one. */
+import { describe, expect, test } from 'vitest';
+import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { callTool, send } from '../../fixtures/clients/modern-client.ts';
+import { rawRequest, sendRaw, valuesOf } from '../../fixtures/clients/raw-http.ts';
+import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
+import { ground, rawCall, type Ground } from '../../fixtures/gateways/survival-testbed.ts';
+
+const IDENTITY = { identity: { source: 'header', header: 'x-user' } } as const;
+const TRACE = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+
+/** The headers of everything that the server got after the first call of a caller. */
+async function sentFor(field: Ground, headers: Record<string, string>) {
+  // What the gateway asks at its start carries no caller's headers.
+  await field.upstream.saw(({ method }) => method === 'DELETE');
+  const before = field.upstream.received.length;
+  expect((await callTool(field.url, 'echo', {}, { headers })).status).toBe(200);
+  return field.upstream.received.slice(before);
+}
+
+describe('headers of the caller', () => {
+  test('that are the call’s own go with every message that it causes', async () => {
+    const field = await ground();
+    const own = {
+      authorization: 'Bearer ada',
+      traceparent: TRACE,
+      tracestate: 'vendor=1',
+      'mcp-param-region': 'us-west1',
+      'mcp-param-text': '=?base64?SGVsbG8sIOS4lueVjA==?=',
+    };
+    const sent = await sentFor(field, { ...own, 'x-other': 'stays', 'user-agent': 'stays' });
+    expect(sent.map(({ body }) => body?.method)).toContain('tools/call');
+    for (const { headers } of sent) {
+      expect(headers).toMatchObject(own);
+      expect(headers).not.toHaveProperty('x-other');
+      expect(headers['user-agent']).not.toBe('stays');
+    }
+  });
+
+  test('that are credentials stay here where the operator strips them', async () => {
+    const field = await ground({ upstream: { authorization: 'strip' } });
+    const sent = await sentFor(field, { authorization: 'Bearer ada' });
+    expect(sent.map(({ body }) => body?.method)).toContain('tools/call');
+    for (const { headers } of sent) expect(headers).not.toHaveProperty('authorization');
+  });
+
+  test('give way to the headers that the operator sets', async () => {
+    const ours = { authorization: 'Bearer gateway', 'x-tenant': 'a' };
+    const field = await ground({ upstream: { headers: ours } });
+    const sent = await sentFor(field, { authorization: 'Bearer ada', 'x-tenant': 'b' });
+    expect(sent.map(({ body }) => body?.method)).toContain('tools/call');
+    for (const { headers } of sent) expect(headers).toMatchObject(ours);
+  });
+});
+
+describe('where a proxy in front names the caller', () => {
+  test.each<[string, string | Buffer]>([
+    ['a sound call', rawCall()],
+    ['a body that is no JSON', rawCall({ body: '{' })],
+    ['a body of another type', rawCall({ changes: { 'content-type': 'text/plain' } })],
+    ['a legacy request', rawCall({ body: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}' })],
+  ])('%s of nobody is 401, whatever else is wrong with it', async (_what, request) => {
+    const field = await ground(IDENTITY);
+    const answer = await sendRaw(field.url, request);
+    expect(answer.status).toBe(401);
+    expect(JSON.parse(answer.body)).toEqual({
+      jsonrpc: '2.0',
+      error: { code: -32600, message: expect.any(String) },
+    });
+    expect(field.upstream.methods()).not.toContain('tools/call');
+    expect(field.upstream.methods()).not.toContain('tools/list');
+  });
+
+  test('the call of somebody is served, and the name does not go upstream', async () => {
+    const field = await ground(IDENTITY);
+    const sent = await sentFor(field, { 'x-user': 'ada' });
+    for (const { headers } of sent) expect(headers).not.toHaveProperty('x-user');
+  });
+
+  test('all that nobody may read is how to authorize', async () => {
+    const field = await ground(IDENTITY);
+    const statuses: number[] = [];
+    for (const [method, path] of [
+      ['GET', '/mcp'],
+      ['DELETE', '/mcp'],
+      ['GET', '/health'],
+      ['POST', '/message'],
+      ['GET', '/.well-known/oauth-protected-resource'],
+    ] as const) {
+      const headers = [
+        ['host', 'localhost'],
+        ['x-from', 'me'],
+      ] as const;
+      statuses.push((await sendRaw(field.url, rawRequest(method, path, headers))).status);
+    }
+    expect(statuses.slice(0, -1)).toEqual([401, 401, 401, 401]);
+    const passed = field.upstream.received.filter(({ headers }) => headers['x-from'] === 'me');
+    expect(passed.map(({ path }) => path)).toEqual(['/.well-known/oauth-protected-resource']);
+  });
+});
+
+test('a server that refuses the caller’s credentials says so to the caller, word for word', async () => {
+  const challenge =
+    'Bearer error="invalid_token", resource_metadata="https://mcp.example/.well-known/oauth-protected-resource"';
+  const field = await ground({}, (_received, response) => {
+    response.writeHead(401, { 'www-authenticate': challenge }).end();
+  });
+  const answer = await sendRaw(field.url, rawCall({ tool: 'secret' }));
+  expect(answer.status).toBe(401);
+  expect(valuesOf(answer, 'www-authenticate')).toEqual([challenge]);
+  expect(JSON.parse(answer.body).error).toMatchObject({ data: { reason: 'unauthorized' } });
+  expect((await send(field.url, 'server/discover')).status, 'others go on').toBe(200);
+});
+
+test('a server that wants credentials for everything is found out with those of the first who has some', async () => {
+  const challenge = 'Bearer resource_metadata="https://mcp.example/.well-known/x"';
+  const server = await ScriptedServer.start(({ method, headers, body }, response) => {
+    if (headers.authorization !== 'Bearer good') {
+      return json(response, 401, {}, { 'www-authenticate': challenge });
+    }
+    if (body?.method !== 'initialize')
+      return void response.writeHead(method === 'GET' ? 405 : 202).end();
+    const message = { jsonrpc: '2.0', id: body.id, result: INITIALIZE_RESULT };
+    return json(response, 200, message, { 'mcp-session-id': 's' });
+  });
+  const gateway = await startTestGateway(server.url);
+  const discover = (headers: Record<string, string>) =>
+    send(gateway.url, 'server/discover', {}, { headers });
+  for (const headers of [{}, { authorization: 'Bearer bad' }]) {
+    const refused = await discover(headers);
+    expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, challenge]);
+  }
+  const known = await discover({ authorization: 'Bearer good' });
+  expect(known.response.result).toMatchObject({ capabilities: INITIALIZE_RESULT.capabilities });
+  expect((await discover({ authorization: 'Bearer bad' })).status, 'nor told afterwards').toBe(401);
+  await gateway.close();
+  await server.stop();
+});

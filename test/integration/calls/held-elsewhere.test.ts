@@ -1,0 +1,47 @@
+/** A server that lets one reader at a time have a call's stream, and an owner that does not let go of it. */
+import { expect, test } from 'vitest';
+import { reasonOf } from '../../fixtures/gateways/replica-testbed.ts';
+import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
+import { eventStream, legacyServer } from '../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+const FLEET: GatewayOverrides = {
+  transport: 'streamable-http',
+  seal: { audience: 'fleet', keys: [{ kid: 'k', key: 'A'.repeat(43) }] },
+  continuation: { reattach: true, replay: { tools: ['act'], annotated: false } },
+};
+
+test('retries elsewhere are told to come again, and none of them has the call made anew', async () => {
+  const server = await legacyServer(
+    (_received, response) => {
+      const params = { message: 'Sure?', requestedSchema: { type: 'object', properties: {} } };
+      const question = { jsonrpc: '2.0', id: 'ask', method: 'elicitation/create', params };
+      eventStream(response).send(question, 'event-1');
+    },
+    {
+      onGet: ({ headers }, response) =>
+        void response.writeHead('last-event-id' in headers ? 409 : 405).end(),
+    },
+  );
+  stopAfterTest(() => server.stop());
+  const clock = new ManualClock();
+  const one = await startTestGateway(server.url, { ...FLEET, clock });
+  const other = await startTestGateway(server.url, { ...FLEET, clock });
+  for (const gateway of [one, other]) stopAfterTest(() => gateway.close());
+  const passing = setInterval(() => clock.advance(10), 5);
+  stopAfterTest(async () => clearInterval(passing));
+  const { response } = await callTool(one.url, 'act');
+  const { requestState } = response.result;
+  const retry = { requestState, inputResponses: { ask: accept() } };
+  const retries = [1, 2, 3].map(() => callTool(other.url, 'act', retry));
+  await server.saw(({ headers }) => 'last-event-id' in headers);
+  clearInterval(passing);
+  const hurrying = setInterval(() => clock.advance(1_000), 5);
+  stopAfterTest(async () => clearInterval(hurrying));
+  expect((await Promise.all(retries)).map(reasonOf)).toEqual(
+    Array.from({ length: 3 }, () => 'coordination_unavailable'),
+  );
+  expect(server.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
+});

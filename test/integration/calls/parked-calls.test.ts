@@ -1,0 +1,569 @@
+/** What becomes of a call between its rounds: who may come back, when it ends, and what the server hears. */
+import { once } from 'node:events';
+import { describe, expect, test } from 'vitest';
+import type { TestGateway } from '../../fixtures/gateways/gateway.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+import {
+  accept,
+  callTool,
+  modernBody,
+  modernHeaders,
+  send,
+  type Exchanged,
+} from '../../fixtures/clients/modern-client.ts';
+import { rawRequest, sendRaw } from '../../fixtures/clients/raw-http.ts';
+import { eventStream, json, type Answer } from '../../fixtures/servers/scripted-server.ts';
+import { scriptedGateway } from '../../fixtures/gateways/scripted-gateway.ts';
+
+const question = (id: string, message = `${id}?`) => ({
+  jsonrpc: '2.0',
+  id,
+  method: 'elicitation/create',
+  params: { message, requestedSchema: { type: 'object', properties: {} } },
+});
+const done = (id: unknown, result: object = { content: [{ type: 'text', text: 'done' }] }) => ({
+  jsonrpc: '2.0',
+  id,
+  result,
+});
+const textOf = ({ response }: Exchanged): unknown => response.result?.content?.[0].text;
+const answered = (asked: Exchanged, ...ids: string[]) => ({
+  requestState: asked.response.result.requestState,
+  inputResponses: Object.fromEntries(ids.map((id) => [id, accept()])),
+});
+const INVALID_STATE = { reason: 'invalid_request_state' };
+
+/** A tool that asks these questions one by one, each when the one before is answered. */
+function inTurn(...ids: string[]) {
+  let next = () => {};
+  const onCall: Answer = ({ body }, response) => {
+    const stream = eventStream(response);
+    const left = [...ids];
+    next = () => {
+      const id = left.shift();
+      stream.send(id === undefined ? done(body.id) : question(id));
+    };
+    next();
+  };
+  const onResponse: Answer = (_received, response) => {
+    response.writeHead(202).end();
+    next();
+  };
+  return [onCall, { onResponse }] as const;
+}
+
+/** Lets our own timers fire while the sockets do their work, until the promise is settled. */
+async function advancing<Value>(clock: ManualClock, promise: Promise<Value>): Promise<Value> {
+  let settled = false;
+  const watched = promise.finally(() => (settled = true));
+  while (!settled) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    clock.advance(10);
+  }
+  return watched;
+}
+
+describe('a pointer', () => {
+  test('of a round before the last is refused, with whatever answers', async () => {
+    const [onCall, options] = inTurn('one', 'two', 'three');
+    const { url, gateway } = await scriptedGateway(onCall, {}, options);
+    const first = await callTool(url, 'ask');
+    const second = await callTool(url, 'ask', answered(first, 'one'));
+    const third = await callTool(url, 'ask', answered(second, 'two'));
+    for (const old of [answered(first, 'one'), answered(first, 'two'), answered(first)]) {
+      expect((await callTool(url, 'ask', old)).response.error.data).toEqual(INVALID_STATE);
+    }
+    const refusals = gateway.log.named('pointer.refused').map(({ reason }) => reason);
+    expect(refusals).toEqual(['consumed', 'consumed', 'consumed']);
+    expect(textOf(await callTool(url, 'ask', answered(third, 'three')))).toBe('done');
+  });
+
+  test('is good for as long as a round may wait, counted anew when the round is asked again, within the time of the call', async () => {
+    const clock = new ManualClock();
+    const parking = { ttlMs: 60_000, callTtlMs: 100_000 };
+    const [onCall, options] = inTurn('one');
+    const { url, server } = await scriptedGateway(onCall, { clock, parking }, options);
+    let asked = await advancing(clock, callTool(url, 'ask'));
+    clock.advance(50_000);
+    asked = await callTool(url, 'ask', answered(asked));
+    expect(Object.keys(asked.response.result.inputRequests)).toEqual(['one']);
+    clock.advance(30_000);
+    asked = await callTool(url, 'ask', answered(asked));
+    expect(asked.response.result.resultType, '80 of 100 seconds are over').toBe('input_required');
+    clock.advance(20_000);
+    await server.saw(({ body }) => body?.method === 'notifications/cancelled');
+    const late = await callTool(url, 'ask', answered(asked, 'one'));
+    expect(late.response.error.data).toEqual(INVALID_STATE);
+  });
+});
+
+describe('an outcome', () => {
+  test('is given again to the retry that brought it for as long as it is kept, and to no other', async () => {
+    const clock = new ManualClock();
+    const [onCall, options] = inTurn('one');
+    const { url, server } = await scriptedGateway(
+      onCall,
+      { clock, parking: { redeliverMs: 5_000 } },
+      options,
+    );
+    const asked = await advancing(clock, callTool(url, 'ask'));
+    const retry = answered(asked, 'one');
+    expect(textOf(await callTool(url, 'ask', retry))).toBe('done');
+    expect(textOf(await callTool(url, 'ask', retry))).toBe('done');
+    const other = await callTool(url, 'ask', answered(asked, 'one', 'two'));
+    expect(other.response.error.data).toEqual(INVALID_STATE);
+    clock.advance(5_000);
+    expect((await callTool(url, 'ask', retry)).response.error.data).toEqual(INVALID_STATE);
+    const calls = server.methods().filter((method) => method === 'tools/call');
+    expect(calls, 'nobody calls again').toHaveLength(1);
+  });
+
+  test('that nobody came for is forgotten when its round is over', async () => {
+    const clock = new ManualClock();
+    let finish = () => {};
+    const { url, gateway } = await scriptedGateway(
+      ({ body }, response) => {
+        const stream = eventStream(response);
+        stream.send(question('one'));
+        finish = () => stream.send(done(body.id));
+      },
+      { clock, parking: { ttlMs: 60_000 }, upstream: { pingIntervalMs: 3_600_000 } },
+    );
+    const asked = await advancing(clock, callTool(url, 'ask'));
+    finish();
+    await gateway.log.saw('call.settled');
+    clock.advance(60_000);
+    expect(gateway.log.named('call.ended')).toMatchObject([{ end: 'expired' }]);
+    const late = await callTool(url, 'ask', answered(asked, 'one'));
+    expect(late.response.error.data).toEqual(INVALID_STATE);
+  });
+});
+
+describe('a client that goes away', () => {
+  test('while another one waits for the same outcome ends nothing', async () => {
+    let finish = () => {};
+    const { url, server, gateway } = await scriptedGateway(
+      ({ body }, response) => {
+        const stream = eventStream(response);
+        stream.send(question('one'));
+        finish = () => stream.send(done(body.id));
+      },
+      { edge: { commitAfterMs: 1 } },
+    );
+    const asked = await callTool(url, 'ask');
+    const retry = answered(asked, 'one');
+    const leaving = new AbortController();
+    const stays = callTool(url, 'ask', retry);
+    await server.saw(({ body }) => body?.result !== undefined);
+    const moves = gateway.log.named('call.moved').length;
+    const leaves = callTool(url, 'ask', retry, { signal: leaving.signal }).catch(() => 'left');
+    await gateway.log.saw('call.moved', moves + 1);
+    leaving.abort();
+    expect(await leaves).toBe('left');
+    await gateway.log.saw('call.moved', moves + 2);
+    finish();
+    expect(textOf(await stays)).toBe('done');
+    expect(server.methods()).not.toContain('notifications/cancelled');
+  });
+
+  test('with its question has cancelled nothing: that request was answered', async () => {
+    const [onCall, options] = inTurn('one');
+    const { url, server } = await scriptedGateway(onCall, {}, options);
+    const params = { name: 'ask', arguments: {} };
+    const body = JSON.stringify(modernBody('tools/call', params));
+    const headers = [
+      ['host', '127.0.0.1'],
+      ['connection', 'close'],
+      ...Object.entries(modernHeaders('tools/call', params)),
+      ['content-length', String(Buffer.byteLength(body))],
+    ] as [string, string][];
+    const bytes = rawRequest('POST', '/mcp', headers, body);
+    const { body: text } = await sendRaw(url, bytes, { untilClosed: true });
+    const { requestState } = JSON.parse(text).result;
+    const retry = { requestState, inputResponses: { one: accept() } };
+    expect(textOf(await callTool(url, 'ask', retry))).toBe('done');
+    expect(server.methods()).not.toContain('notifications/cancelled');
+  });
+});
+
+describe('a call that nobody comes back for', () => {
+  test('is told to the server: its questions are answered first, then it is cancelled, then its stream is cut', async () => {
+    const clock = new ManualClock();
+    const gone = Promise.withResolvers<unknown>();
+    const asks = [
+      question('form'),
+      { jsonrpc: '2.0', id: 'roots', method: 'roots/list' },
+      {
+        jsonrpc: '2.0',
+        id: 'sample',
+        method: 'sampling/createMessage',
+        params: { messages: [], maxTokens: 1 },
+      },
+    ];
+    let callId: unknown;
+    let count = 0;
+    const [allTold, mayHear] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const { url, server, gateway } = await scriptedGateway(
+      ({ body }, response) => {
+        if (body.method === 'ping') return json(response, 200, done(body.id, {}));
+        if (body.method === 'tools/list') return json(response, 200, done(body.id, { tools: [] }));
+        callId = body.id;
+        const stream = eventStream(response);
+        for (const ask of asks) stream.send(ask);
+        gone.resolve(once(response, 'close'));
+      },
+      { clock, parking: { ttlMs: 60_000 } },
+      {
+        onResponse: async (_received, response) => {
+          count += 1;
+          if (count === 3) allTold.resolve();
+          await mayHear.promise;
+          response.writeHead(202).end();
+        },
+      },
+    );
+    await advancing(clock, callTool(url, 'ask'));
+    clock.advance(60_000);
+    await allTold.promise;
+    // Time enough for a cancellation that waits for nothing: it is said over the same way.
+    await send(url, 'tools/list');
+    expect(server.methods()).not.toContain('notifications/cancelled');
+    mayHear.resolve();
+    const { body } = await server.saw((one) => one.body?.method === 'notifications/cancelled');
+    expect(body.params.requestId).toBe(callId);
+    const told = server.received.filter((one) => one.body?.id !== undefined && !one.body.method);
+    expect(told.map((one) => one.body)).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ id: 'form', result: { action: 'cancel' } }),
+        expect.objectContaining({ id: 'roots', error: expect.objectContaining({ code: -32603 }) }),
+        expect.objectContaining({ id: 'sample', error: expect.objectContaining({ code: -1 }) }),
+      ]),
+    );
+    expect(gateway.log.named('call.ended')).toEqual([]);
+    clock.advance(2_000);
+    await gone.promise;
+    expect(gateway.log.named('call.ended')).toMatchObject([{ end: 'expired' }]);
+  });
+});
+
+describe('the session of a call that was cancelled', () => {
+  const sessionsOf = ({ log }: TestGateway) => log.named('session.opened').length;
+
+  async function cancelled(onCancel: (response: Parameters<Answer>[1], id: unknown) => void) {
+    const clock = new ManualClock();
+    let cancel = () => {};
+    const { url, server, gateway } = await scriptedGateway(
+      ({ body }, response) => {
+        if (body.params.name === 'plain') return json(response, 200, done(body.id));
+        cancel = () => onCancel(response, body.id);
+      },
+      { clock, sessions: { scope: 'shared' } },
+    );
+    const leaving = new AbortController();
+    const left = callTool(url, 'hang', {}, { signal: leaving.signal }).catch(() => 'left');
+    await server.saw(({ body }) => body?.params?.name === 'hang');
+    leaving.abort();
+    await left;
+    await server.saw(({ body }) => body?.method === 'notifications/cancelled');
+    return { clock, url, gateway, cancel: () => cancel() };
+  }
+
+  test('is not used again when the server says nothing more', async () => {
+    const { clock, url, gateway } = await cancelled(() => {});
+    clock.advance(2_000);
+    await gateway.log.saw('call.ended');
+    expect(textOf(await callTool(url, 'plain'))).toBe('done');
+    expect(sessionsOf(gateway)).toBe(2);
+  });
+
+  test('is used again when the server has ended the call', async () => {
+    const { url, gateway, cancel } = await cancelled((response, id) => {
+      json(response, 200, { jsonrpc: '2.0', id, error: { code: -32000, message: 'cancelled' } });
+    });
+    cancel();
+    await gateway.log.saw('call.ended');
+    expect(textOf(await callTool(url, 'plain'))).toBe('done');
+    expect(sessionsOf(gateway)).toBe(1);
+  });
+});
+
+describe('a call that is lost', () => {
+  test.each([
+    { method: 'prompts/get', params: { name: 'hello' } },
+    { method: 'resources/read', params: { uri: 'test://one' } },
+  ])('is an internal error to $method, which has no other way to say it', async (request) => {
+    const { method, params } = request;
+    const { url, server, gateway } = await scriptedGateway((_received, response) => {
+      eventStream(response).send(question('one'));
+    });
+    const asked = await send(url, method, params);
+    server.cut();
+    await gateway.log.saw('call.ended');
+    const lost = await send(url, method, { ...params, ...answered(asked, 'one') });
+    expect(lost.status).toBe(200);
+    expect(lost.response.error).toMatchObject({ code: -32603, data: { reason: 'call_lost' } });
+  });
+});
+
+test('a retry that comes while the stream is being taken up waits for it, and its answers are not risked', async () => {
+  let callId: unknown;
+  let cut = () => {};
+  const resuming = Promise.withResolvers<ReturnType<typeof eventStream>>();
+  const mayResume = Promise.withResolvers<void>();
+  const asksAgain = Promise.withResolvers<void>();
+  const { url, server, gateway } = await scriptedGateway(
+    ({ body }, response) => {
+      callId = body.id;
+      const stream = eventStream(response);
+      stream.raw('retry: 100\n\n');
+      stream.send(question('one'), 'event-1');
+      cut = () => stream.end();
+    },
+    {},
+    {
+      onGet: async ({ headers }, response) => {
+        if (headers['last-event-id'] === undefined) return void eventStream(response);
+        asksAgain.resolve();
+        await mayResume.promise;
+        resuming.resolve(eventStream(response));
+      },
+      onResponse: async (_received, response) => {
+        response.writeHead(202).end();
+        (await resuming.promise).send(done(callId), 'event-2');
+      },
+    },
+  );
+  const asked = await callTool(url, 'ask');
+  cut();
+  await asksAgain.promise;
+  const moves = gateway.log.named('call.moved').length;
+  const retried = callTool(url, 'ask', answered(asked, 'one'));
+  await gateway.log.saw('call.moved', moves + 1);
+  expect(server.methods()).not.toContain('response');
+  mayResume.resolve();
+  expect(textOf(await retried)).toBe('done');
+  expect(server.methods().filter((method) => method === 'response')).toHaveLength(1);
+});
+
+test('what a resource came to after a question may not be kept, whatever the operator says of others', async () => {
+  const contents = [{ uri: 'test://one', text: 'for Ada' }];
+  let finish = () => {};
+  const { url } = await scriptedGateway(
+    ({ body }, response) => {
+      const stream = eventStream(response);
+      if (body.params.uri === 'test://plain') return stream.send(done(body.id, { contents }));
+      stream.send(question('one'));
+      finish = () => stream.send(done(body.id, { contents }));
+    },
+    { caching: { resourceTtlMs: 60_000, scope: 'public' } },
+    { onResponse: (_received, response) => (finish(), void response.writeHead(202).end()) },
+  );
+  const plain = await send(url, 'resources/read', { uri: 'test://plain' });
+  expect(plain.response.result).toMatchObject({ ttlMs: 60_000, cacheScope: 'public' });
+  const params = { uri: 'test://one' };
+  const asked = await send(url, 'resources/read', params);
+  const read = await send(url, 'resources/read', { ...params, ...answered(asked, 'one') });
+  expect(read.response.result).toMatchObject({ ttlMs: 0, cacheScope: 'private', contents });
+});
+
+describe('a call that is read on from where it stopped', () => {
+  const HEADERS = { identity: { source: 'header', header: 'x-user' } } as const;
+  const RELEASED = { ...HEADERS, parking: { release: 'when-resumable' } } as const;
+  const as = (token: string) => ({ headers: { 'x-user': 'ada', authorization: token } });
+
+  test('has its stream back before its answers go out, both with the credentials of the retry', async () => {
+    let callId: unknown;
+    let resumed: ReturnType<typeof eventStream> | undefined;
+    const { url, server, gateway } = await scriptedGateway(
+      ({ body }, response) => {
+        callId = body.id;
+        eventStream(response).send(question('one'), 'event-1');
+      },
+      RELEASED,
+      {
+        onGet: ({ headers }, response) => {
+          const stream = eventStream(response);
+          if (headers['last-event-id'] === 'event-1') resumed = stream;
+        },
+        onResponse: (_received, response) => {
+          response.writeHead(202).end();
+          resumed?.send(done(callId), 'event-2');
+        },
+      },
+    );
+    const asked = await callTool(url, 'ask', {}, as('Bearer first'));
+    await gateway.log.saw('call.ended');
+    const before = server.received.length;
+    const retried = await callTool(url, 'ask', answered(asked, 'one'), as('Bearer later'));
+    expect(textOf(retried)).toBe('done');
+    const since = server.received.slice(before);
+    const taking = since.findIndex(({ headers }) => headers['last-event-id'] === 'event-1');
+    const answering = since.findIndex(({ body }) => body?.id === 'one');
+    expect(taking).toBeGreaterThanOrEqual(0);
+    expect(answering).toBeGreaterThan(taking);
+    for (const { headers } of [since[taking]!, since[answering]!]) {
+      expect(headers.authorization).toBe('Bearer later');
+      expect(headers['mcp-session-id']).toBe('session-1');
+    }
+  });
+
+  test('goes on with the time of the call, which is not counted anew', async () => {
+    const clock = new ManualClock();
+    const { url, server, gateway } = await scriptedGateway(
+      ({ body }, response) => {
+        if (body.method === 'ping') return json(response, 200, done(body.id, {}));
+        eventStream(response).send(question('one'), 'event-1');
+      },
+      {
+        ...HEADERS,
+        clock,
+        parking: { release: 'when-resumable', ttlMs: 60_000, callTtlMs: 100_000 },
+      },
+      { onGet: (_received, response) => void eventStream(response) },
+    );
+    const first = await advancing(clock, callTool(url, 'ask', {}, as('Bearer ada')));
+    await gateway.log.saw('call.ended');
+    clock.advance(50_000);
+    const second = await callTool(url, 'ask', answered(first), as('Bearer ada'));
+    expect(second.response.result.resultType).toBe('input_required');
+    await gateway.log.saw('call.ended', 2);
+    clock.advance(50_000);
+    const late = await callTool(url, 'ask', answered(second, 'one'), as('Bearer ada'));
+    expect(late.response.error?.data, '100 of 100 seconds are over').toEqual(INVALID_STATE);
+    expect(server.methods()).not.toContain('response');
+  });
+
+  test.each([
+    ['counted', {}, ['elicitation-1', 'elicitation-2', 'elicitation-3']],
+    ['the operator’s', { keyNames: { ask: ['who', 'why', 'when'] } }, ['who', 'why', 'when']],
+  ])('goes on with its keys where they stopped: %s', async (_whose, questions, keys) => {
+    let callId: unknown;
+    let stream: ReturnType<typeof eventStream> | undefined;
+    let asked = 0;
+    const next = () => {
+      asked += 1;
+      const ask = { ...question('name'), id: 100 + asked };
+      stream?.send(asked > 3 ? done(callId) : ask, `event-${asked}`);
+    };
+    const { url, gateway } = await scriptedGateway(
+      ({ body }, response) => {
+        callId = body.id;
+        stream = eventStream(response);
+        next();
+      },
+      { ...RELEASED, questions },
+      {
+        onGet: ({ headers }, response) => {
+          const opened = eventStream(response);
+          if (headers['last-event-id'] !== undefined) stream = opened;
+        },
+        onResponse: (_received, response) => (response.writeHead(202).end(), next()),
+      },
+    );
+    let answer = await callTool(url, 'ask', {}, as('Bearer ada'));
+    const shown: string[] = [];
+    while (answer.response.result.resultType === 'input_required') {
+      const now = Object.keys(answer.response.result.inputRequests);
+      shown.push(...now);
+      await gateway.log.saw('call.ended', shown.length);
+      answer = await callTool(url, 'ask', answered(answer, ...now), as('Bearer ada'));
+    }
+    expect(textOf(answer)).toBe('done');
+    expect(shown).toEqual(keys);
+    const rungs = gateway.log.named('call.resumed').map(({ rung }) => rung);
+    expect(rungs).toEqual(['reattach', 'reattach', 'reattach']);
+  });
+
+  test('is lost where the stream cannot be had, and its answers stay here', async () => {
+    const { url, server, gateway } = await scriptedGateway(
+      (_received, response) => eventStream(response).send(question('one'), 'event-1'),
+      RELEASED,
+      {
+        onGet: ({ headers }, response) => {
+          if (headers['last-event-id'] === undefined) return void eventStream(response);
+          json(response, 404, {});
+        },
+      },
+    );
+    const asked = await callTool(url, 'ask', {}, as('Bearer first'));
+    await gateway.log.saw('call.ended');
+    const lost = await callTool(url, 'ask', answered(asked, 'one'), as('Bearer later'));
+    expect(lost.response.result).toMatchObject({
+      isError: true,
+      _meta: { 'mrtr-gateway/reason': 'call_lost' },
+    });
+    expect(server.methods()).not.toContain('response');
+  });
+
+  test('is none whose question finds no room in the pointer: it stays with its owner', async () => {
+    let finish = () => {};
+    const { url, gateway } = await scriptedGateway(
+      ({ body }, response) => {
+        const stream = eventStream(response);
+        stream.send(question('one', 'x'.repeat(40_000)), 'event-1');
+        finish = () => stream.send(done(body.id));
+      },
+      { parking: { release: 'when-resumable' } },
+      { onResponse: (_received, response) => (finish(), void response.writeHead(202).end()) },
+    );
+    const asked = await callTool(url, 'ask');
+    expect(gateway.log.named('pointer.continuation_dropped')).toHaveLength(1);
+    expect(asked.response.result.requestState.length).toBeLessThan(1_024);
+    expect(gateway.log.named('call.ended')).toEqual([]);
+    expect(textOf(await callTool(url, 'ask', answered(asked, 'one')))).toBe('done');
+  });
+});
+
+describe('a lost call of a tool', () => {
+  const tool = (name: string, annotations?: object) => ({
+    name,
+    inputSchema: { type: 'object' },
+    ...(annotations === undefined ? {} : { annotations }),
+  });
+  const tools = [
+    tool('reads', { readOnlyHint: true }),
+    tool('repeats', { idempotentHint: true, destructiveHint: true }),
+    tool('acts', { readOnlyHint: false }),
+    tool('silent'),
+  ];
+
+  async function lostCall(name: string, annotated: boolean) {
+    const calls: string[] = [];
+    let finish = () => {};
+    const { url, server, gateway } = await scriptedGateway(
+      ({ body }, response) => {
+        if (body.method === 'tools/list') return json(response, 200, done(body.id, { tools }));
+        calls.push(body.params.name);
+        const stream = eventStream(response);
+        stream.send(question('one'));
+        finish = () => stream.send(done(body.id));
+      },
+      { continuation: { replay: { tools: [], annotated } } },
+      { onResponse: (_received, response) => (finish(), void response.writeHead(202).end()) },
+    );
+    const asked = await callTool(url, name);
+    server.cut();
+    await gateway.log.saw('call.ended');
+    const retried = await callTool(url, name, answered(asked, 'one'));
+    return { calls, retried };
+  }
+
+  test.each(['reads', 'repeats'])(
+    'that says of itself that it %s is made anew, where the operator trusts that',
+    async (name) => {
+      const { calls, retried } = await lostCall(name, true);
+      expect(textOf(retried)).toBe('done');
+      expect(calls).toEqual([name, name]);
+    },
+  );
+
+  test.each([
+    ['reads', false],
+    ['acts', true],
+    ['silent', true],
+  ])('is not made anew otherwise: %s, trusted: %s', async (name, annotated) => {
+    const { calls, retried } = await lostCall(name, annotated);
+    expect(retried.response.result._meta['mrtr-gateway/reason']).toBe('call_lost');
+    expect(calls).toEqual([name]);
+  });
+});

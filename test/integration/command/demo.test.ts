@@ -1,0 +1,78 @@
+/** The demo is the first thing that people run: it must work, and show what it promises. */
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+
+const DEMO = fileURLToPath(new URL('../../../demo/demo.ts', import.meta.url));
+
+interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function runDemo(args: readonly string[]): Promise<Ended> {
+  const env = { ...process.env, FORCE_COLOR: '1' };
+  return new Promise((resolve) => {
+    const child = execFile(process.execPath, [DEMO, ...args], { env }, (_, stdout, stderr) =>
+      resolve({ code: child.exitCode, stdout, stderr }),
+    );
+  });
+}
+
+test('the demo shows a question, its answer and the result on the wire, and ends with 0', async () => {
+  const { code, stdout, stderr } = await runDemo([]);
+
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  for (const tool of ['trigger-elicitation-request', 'trigger-sampling-request']) {
+    expect(stdout.split(`"${tool}"`)).toHaveLength(3);
+  }
+  const steps = [
+    'client ──▶ gateway    tools/call',
+    '"input_required"',
+    'elicitation-1  elicitation/create',
+    'requestState',
+    'the user answers',
+    'client ──▶ gateway    tools/call',
+    'inputResponses',
+    '{"action":"accept","content":{"name":"Ada Lovelace","check":true}}',
+    '"complete"',
+    '- Name: Ada Lovelace',
+    '"input_required"',
+    'sampling-1  sampling/createMessage',
+    'the model answers',
+    '"complete"',
+    'LLM sampling result',
+    'Both calls were asked, answered and completed.',
+  ];
+  expect(inOrder(steps, stdout)).toEqual(steps);
+});
+
+test('without a terminal the demo writes no colours, and never a whole requestState', async () => {
+  const { stdout } = await runDemo([]);
+
+  expect(stdout).not.toContain('\u001b');
+  expect(stdout).toMatch(/requestState +"[\w-]{16}…" {2}\(\d+ characters\)/);
+  expect(stdout).not.toMatch(/[\w-]{40}/);
+});
+
+test('an option that the demo does not know ends it with 1 and a line that says so', async () => {
+  const { code, stderr } = await runDemo(['--sreve']);
+
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^demo: Unknown option '--sreve'/);
+});
+
+/** The steps that are found one after the other; it ends where one is missing. */
+function inOrder(steps: readonly string[], text: string): string[] {
+  const found: string[] = [];
+  let from = 0;
+  for (const step of steps) {
+    const at = text.indexOf(step, from);
+    if (at === -1) break;
+    found.push(step);
+    from = at + step.length;
+  }
+  return found;
+}

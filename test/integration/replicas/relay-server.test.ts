@@ -1,0 +1,68 @@
+/** The port on which a replica takes retries, and replicas that ask and then do not read. */
+import { once } from 'node:events';
+import { connect, type AddressInfo, type Socket } from 'node:net';
+import { describe, expect, test } from 'vitest';
+import type { CallAnswer, Leg } from '../../../src/model/request.ts';
+import { systemClock } from '../../../src/lib/clock.ts';
+import { OpenAnswers } from '../../../src/lib/open-responses.ts';
+import { sealLetter } from '../../../src/replicas/relay/sealed-message.ts';
+import { writeRelayRequest } from '../../../src/replicas/relay/messages.ts';
+import { createRelayServer } from '../../../src/replicas/relay/server.ts';
+import { createKeyRing } from '../../../src/seal/key-ring.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+import { RETRY } from '../../fixtures/clients/edge-request.ts';
+
+const MIB = 1024 * 1024;
+
+/** A retry at its owner, asked for by a replica that reads nothing of the answer. */
+async function frozenAsker(writeStallMs: number) {
+  const ring = await createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
+  const openAnswers = new OpenAnswers();
+  const answer = Promise.withResolvers<CallAnswer>();
+  const taken = Promise.withResolvers<Leg>();
+  const app = createRelayServer({
+    ring,
+    boot: 'owner',
+    maxBodyBytes: MIB,
+    writeStallMs,
+    openAnswers,
+    clock: systemClock,
+    retry: async (_route, _request, leg) => {
+      taken.resolve(leg);
+      return { answer: answer.promise };
+    },
+  });
+  stopAfterTest(() => app.close());
+  await app.listen({ port: 0, host: '127.0.0.1' });
+  const text = writeRelayRequest({ route: 'route', request: RETRY }).toString();
+  const letter = { kind: 'retry', id: 'id', from: 'asker', text } as const;
+  const sealed = await sealLetter(ring, 'owner', letter, systemClock);
+  const accepted = once(app.server, 'connection');
+  const client = connect((app.server.address() as AddressInfo).port, '127.0.0.1').pause();
+  stopAfterTest(async () => client.destroy());
+  client.write(
+    `POST /relay HTTP/1.1\r\nhost: owner\r\ncontent-length: ${sealed.length}\r\n\r\n${sealed}`,
+  );
+  const [connection] = (await accepted) as [Socket];
+  const gone = once(connection, 'close');
+  return { leg: await taken.promise, answer: answer.resolve, openAnswers, gone };
+}
+
+describe('a replica that asks and does not read', () => {
+  test('is gone when nothing of what waits moves for a while, and with it its client', async () => {
+    const { leg, gone } = await frozenAsker(300);
+    const closed = once(leg.closed, 'abort');
+    const flood = setInterval(() => {
+      leg.notify('notifications/message', { level: 'info', data: 'x'.repeat(MIB) });
+    }, 1);
+    stopAfterTest(async () => clearInterval(flood));
+    await Promise.all([closed, gone]);
+  });
+
+  test('does not keep its owner from leaving: the answer is dropped after a while', async () => {
+    const { answer, gone, openAnswers } = await frozenAsker(300);
+    answer({ kind: 'result', result: { text: 'x'.repeat(16 * MIB) } });
+    await gone;
+    await expect.poll(() => openAnswers.count).toBe(0);
+  });
+});

@@ -1,0 +1,149 @@
+/** When a gateway calls its server reachable: after an answer, also where the operator says how it speaks. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, test } from 'vitest';
+import {
+  startTestGateway,
+  type GatewayOverrides,
+  type TestGateway,
+} from '../../fixtures/gateways/gateway.ts';
+import { LegacyServer } from '../../fixtures/servers/legacy-server.ts';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import { freePort } from '../../fixtures/processes.ts';
+import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+const TRANSPORTS = [
+  { transport: 'streamable-http', path: '/mcp' },
+  { transport: 'http-sse', path: '/sse' },
+] as const;
+
+async function gatewayTo(url: string, overrides: GatewayOverrides): Promise<TestGateway> {
+  const gateway = await startTestGateway(url, { admin: true, ...overrides });
+  stopAfterTest(() => gateway.close());
+  return gateway;
+}
+
+async function legacy(options: Parameters<typeof LegacyServer.start>[0]): Promise<LegacyServer> {
+  const server = await LegacyServer.start(options);
+  stopAfterTest(() => server.stop());
+  return server;
+}
+
+/** A server that gives this one answer to everything. */
+async function answering(status: number): Promise<string> {
+  const server: Server = createServer((_request, response) => {
+    response.writeHead(status, { 'content-type': 'text/html' }).end('<h1>hello</h1>');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  stopAfterTest(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+}
+
+async function readiness({ adminUrl }: TestGateway) {
+  const answer = await fetch(`${adminUrl}/readyz`);
+  return { status: answer.status, body: await answer.json() };
+}
+
+describe.each(TRANSPORTS)('a server said to speak $transport', ({ transport, path }) => {
+  test('makes the gateway ready when it has answered', async () => {
+    const server = await legacy({ transport });
+    const gateway = await gatewayTo(server.url, { transport });
+    expect(await readiness(gateway)).toEqual({
+      status: 200,
+      body: { status: 'ready', routes: { mcp: transport } },
+    });
+    expect(gateway.log.named('upstream.detected')).toEqual([{ route: 'mcp', kind: transport }]);
+    expect(server.received.map(({ method }) => method)).toContain('initialize');
+  });
+
+  test('is waited for while it is down, and found when it comes', async () => {
+    const port = await freePort();
+    const gateway = await gatewayTo(`http://127.0.0.1:${port}${path}`, { transport });
+    expect(await readiness(gateway)).toMatchObject({
+      status: 503,
+      body: {
+        status: 'not ready',
+        routes: { mcp: expect.stringMatching(/^upstream_unavailable/) },
+      },
+    });
+    expect(gateway.log.named('upstream.detected')).toEqual([]);
+    expect(gateway.log.named('upstream.unavailable')).toMatchObject([{ route: 'mcp' }]);
+    await legacy({ transport, port });
+    await gateway.log.saw('upstream.detected');
+    expect((await readiness(gateway)).status).toBe(200);
+  });
+
+  test.each([200, 404])(
+    'and no MCP, with HTTP %i, keeps the gateway from starting',
+    async (status) => {
+      const starting = startTestGateway(await answering(status), { transport });
+      await expect(starting).rejects.toMatchObject({
+        code: 'upstream_not_mcp',
+        message: expect.stringContaining('speaks no MCP'),
+      });
+    },
+  );
+});
+
+const REFUSALS = [401, 403].flatMap((status) =>
+  (['auto', 'streamable-http', 'http-sse'] as const).map((transport) => ({ status, transport })),
+);
+
+describe.each(REFUSALS)('a server refusing with $status, transport $transport', (refusal) => {
+  const { status, transport } = refusal;
+
+  test('is ready for clients who bring what it wants', async () => {
+    const gateway = await gatewayTo(await answering(status), { transport });
+    expect(await readiness(gateway)).toEqual({
+      status: 200,
+      body: { status: 'ready', routes: { mcp: 'needs credentials' } },
+    });
+    expect(gateway.log.named('upstream.detected')).toEqual([]);
+    expect(gateway.log.named('upstream.unavailable')).toEqual([]);
+  });
+
+  const authorization = 'Bearer operator';
+  test.each([
+    ['are stripped', { authorization: 'strip' }],
+    [
+      'are stripped, the operator’s being there',
+      { authorization: 'strip', headers: { authorization } },
+    ],
+    ['give way to the operator’s', { headers: { authorization } }],
+  ] as const)('keeps the gateway from starting where theirs %s', async (_title, upstream) => {
+    const url = await answering(status);
+    const starting = startTestGateway(`${url}?key=operator`, { transport, upstream });
+    const where = `the upstream of route "mcp", ${url}`;
+    await expect(starting).rejects.toMatchObject({
+      code: 'upstream_refused',
+      message: `${where}, refuses the gateway (HTTP ${status}), and credentials of clients do not get there: correct upstream.headers, or let clients bring theirs with upstream.authorization: forward`,
+    });
+  });
+});
+
+test.each(['auto', 'streamable-http'] as const)(
+  'a server that answers nobody but 403 serves who brings credentials, transport %s',
+  async (transport) => {
+    const server = await ScriptedServer.start(({ method, headers, body }, response) => {
+      if (method !== 'POST') return void response.writeHead(405).end();
+      if (headers.authorization !== 'Bearer ada') return void response.writeHead(403).end();
+      const { id } = body;
+      if (body.method === 'initialize') {
+        return json(response, 200, { jsonrpc: '2.0', id, result: INITIALIZE_RESULT });
+      }
+      if (id === undefined) return void response.writeHead(202).end();
+      const result = { content: [{ type: 'text', text: 'done' }] };
+      if (body.method === 'tools/call') return json(response, 200, { jsonrpc: '2.0', id, result });
+      json(response, 400, { jsonrpc: '2.0', id, error: { code: -32601, message: 'no' } });
+    });
+    stopAfterTest(() => server.stop());
+    const gateway = await gatewayTo(server.url, { transport });
+    const headers = { authorization: 'Bearer ada' };
+    const { response } = await callTool(gateway.url, 'x', {}, { headers });
+    expect(response.result.content).toEqual([{ type: 'text', text: 'done' }]);
+  },
+);

@@ -1,0 +1,146 @@
+/** What answers say which transport a server speaks, and callers who come while it is being found out. */
+import type { ServerResponse } from 'node:http';
+import { describe, expect, test } from 'vitest';
+import {
+  eventStream,
+  INITIALIZE_RESULT,
+  json,
+  ScriptedServer,
+  type Received,
+} from '../../fixtures/servers/scripted-server.ts';
+import { reply, upstreamOf } from '../../fixtures/servers/upstream-testbed.ts';
+
+const as = (name: string) => ({ authorization: `Bearer ${name}` });
+
+/** A server that lets `good` in, and keeps the first of all requests waiting until it is told. */
+async function guarded() {
+  const held = Promise.withResolvers<() => void>();
+  let first = true;
+  const answer = ({ headers, body }: Received, response: ServerResponse) => {
+    const { authorization } = headers;
+    if (authorization === 'Bearer good') {
+      json(response, 200, reply(body.id, { supportedVersions: ['2026-07-28'] }));
+    } else {
+      json(response, 401, {}, { 'www-authenticate': `Bearer realm="for ${authorization}"` });
+    }
+  };
+  const server = await ScriptedServer.start((received, response) => {
+    if (!first) return answer(received, response);
+    first = false;
+    held.resolve(() => answer(received, response));
+  });
+  return { server, upstream: upstreamOf(server), held: held.promise };
+}
+
+test('a caller is not refused for the credentials of another one', async () => {
+  const { upstream, held } = await guarded();
+  const bad = expect(upstream.detect(as('bad'))).rejects.toMatchObject({ code: 'unauthorized' });
+  const good = upstream.detect(as('good'));
+  (await held)();
+  expect(await good).toBe('modern');
+  await bad;
+});
+
+test('each caller is told what the server wants of that caller', async () => {
+  const { upstream, held } = await guarded();
+  const told = ['one', 'other'].map((name) =>
+    upstream.detect(as(name)).catch((error: unknown) => error),
+  );
+  (await held)();
+  expect(await Promise.all(told)).toMatchObject([
+    { details: { wwwAuthenticate: 'Bearer realm="for Bearer one"' } },
+    { details: { wwwAuthenticate: 'Bearer realm="for Bearer other"' } },
+  ]);
+});
+
+test('it is found out once for all who come meanwhile', async () => {
+  const { server, upstream, held } = await guarded();
+  const kinds = [as('good'), as('other'), as('good')].map((headers) => upstream.detect(headers));
+  (await held)();
+  expect(await Promise.all(kinds)).toEqual(['modern', 'modern', 'modern']);
+  expect(server.received).toHaveLength(1);
+});
+
+describe('the answer to the probe for the modern era', () => {
+  /** Answers the probe as the test says, and takes an `initialize` as legacy servers do. */
+  const probed = (answer: (received: Received, response: ServerResponse) => void) =>
+    ScriptedServer.start((received, response) => {
+      if (received.method !== 'POST') return void response.writeHead(405).end();
+      const { id, method } = received.body;
+      if (method === 'server/discover') return answer(received, response);
+      if (method === 'initialize') return json(response, 200, reply(id, INITIALIZE_RESULT));
+      response.writeHead(202).end();
+    });
+
+  test.each([-32020, -32021, -32022])('decides for it with the error %i', async (code) => {
+    const server = await probed(({ body }, response) => {
+      json(response, 400, { jsonrpc: '2.0', id: body.id, error: { code, message: 'm' } });
+    });
+    expect(await upstreamOf(server).detect({})).toBe('modern');
+    expect(server.methods()).toEqual(['server/discover']);
+  });
+
+  test.each<[string, number, object]>([
+    ['an error of a legacy server', 400, { error: { code: -32600, message: 'm' } }],
+    ['a result for everything', 200, { result: {} }],
+    ['a modern result of another revision', 200, { result: { supportedVersions: ['2099-01-01'] } }],
+  ])('decides against it with %s', async (_title, status, said) => {
+    const server = await probed(({ body }, response) => {
+      json(response, status, { jsonrpc: '2.0', id: body.id, ...said });
+    });
+    expect(await upstreamOf(server).detect({})).toBe('streamable-http');
+  });
+
+  test.each([401, 403, 429, 500, 503])('decides nothing with HTTP %i', async (status) => {
+    let refusing = true;
+    const server = await probed(({ body }, response) => {
+      if (refusing) return json(response, status, {});
+      json(response, 200, reply(body.id, { supportedVersions: ['2026-07-28'] }));
+    });
+    const upstream = upstreamOf(server);
+    await expect(upstream.detect({})).rejects.toMatchObject({ details: { httpStatus: status } });
+    expect(upstream.knownKind).toBeNull();
+    refusing = false;
+    expect(await upstream.detect({})).toBe('modern');
+  });
+});
+
+describe('the refusal of initialize', () => {
+  const refusing = (status: number) =>
+    ScriptedServer.start(({ method, path, body }, response) => {
+      if (method === 'GET') {
+        stream = eventStream(response);
+        return void stream.raw('event: endpoint\ndata: /message\n\n');
+      }
+      if (path === '/mcp') return json(response, status, {});
+      response.writeHead(202).end();
+      const result = { ...INITIALIZE_RESULT, protocolVersion: '2024-11-05' };
+      if (body.method === 'initialize') stream?.send(reply(body.id, result));
+    });
+  let stream: ReturnType<typeof eventStream> | undefined;
+
+  test.each([400, 404, 405])('with HTTP %i means the oldest transport', async (status) => {
+    expect(await upstreamOf(await refusing(status)).detect({})).toBe('http-sse');
+  });
+
+  test.each([406, 415, 422])('with HTTP %i means nothing of the kind', async (status) => {
+    const server = await refusing(status);
+    await expect(upstreamOf(server).detect({})).rejects.toMatchObject({
+      code: 'upstream_protocol_error',
+    });
+    expect(server.received.map(({ method }) => method)).not.toContain('GET');
+  });
+});
+
+test('what was found out holds for as long as the process runs', async () => {
+  let modern = true;
+  const server = await ScriptedServer.start(({ body }, response) => {
+    if (modern) json(response, 200, reply(body.id, { supportedVersions: ['2026-07-28'] }));
+    else json(response, 500, {});
+  });
+  const upstream = upstreamOf(server);
+  await upstream.detect({});
+  modern = false;
+  expect(await upstream.detect({})).toBe('modern');
+  expect(server.received).toHaveLength(1);
+});

@@ -1,0 +1,136 @@
+/** For how long the gateway goes by what it once saw of a server. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { Discovery } from '../../../src/catalogue/discovery.ts';
+import type { CallAnswer, EdgeRequest } from '../../../src/model/request.ts';
+import { SessionPool } from '../../../src/upstream/pool/session-pool.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
+import {
+  ASKING,
+  closeAfterTest,
+  reply,
+  upstreamOf,
+} from '../../fixtures/servers/upstream-testbed.ts';
+
+const TTL_MS = 60_000;
+const REQUEST: EdgeRequest = {
+  method: 'tools/list',
+  params: {},
+  forwardedMeta: {},
+  profile: ASKING,
+  clientInfo: null,
+  logLevel: null,
+  progressToken: null,
+  inputResponses: null,
+  requestState: null,
+  caller: { principalKey: 'ada', principal: 'ada', credentialsKey: '', headers: {} },
+};
+
+/** A discovery in front of a server that has other capabilities in each session, or is down. */
+async function stage() {
+  let greetings = 0;
+  let down = false;
+  const server = await ScriptedServer.start(({ method, body }, response) => {
+    if (down) return json(response, 500, {});
+    if (method !== 'POST') return void response.writeHead(405).end();
+    if (body.method !== 'initialize') return void response.writeHead(202).end();
+    greetings += 1;
+    const result = { ...INITIALIZE_RESULT, capabilities: { logging: { greetings } } };
+    json(response, 200, reply(body.id, result), { 'mcp-session-id': `session-${greetings}` });
+  });
+  const clock = new ManualClock();
+  const discovery = discoveryOf(server, clock);
+  return { clock, discovery, server, stop: () => (down = true) };
+}
+
+function discoveryOf(server: ScriptedServer, clock: ManualClock): Discovery {
+  const upstream = upstreamOf(
+    server,
+    { transport: 'streamable-http', headersTimeoutMs: TTL_MS },
+    clock,
+  );
+  const options = { scope: null, idleTimeoutMs: TTL_MS / 2, maxIdle: 8 };
+  const pool = new SessionPool(upstream, options, clock);
+  closeAfterTest(() => pool.close());
+  return new Discovery({
+    pool,
+    clock,
+    supportedVersions: () => ['2026-07-28'],
+    ttlMs: TTL_MS,
+    firstWaitMs: 3_000,
+    maxCallers: 10,
+  });
+}
+
+test('nothing is known before somebody asked', async () => {
+  const { discovery, server } = await stage();
+  expect(discovery.capabilitiesFor(REQUEST)).toBeNull();
+  expect(server.received).toEqual([]);
+});
+
+test('what is older than its time to live is used once more, and looked at again meanwhile', async () => {
+  const { clock, discovery } = await stage();
+  await discovery.discover(REQUEST);
+  expect(discovery.capabilitiesFor(REQUEST)).toEqual({ logging: { greetings: 1 } });
+  clock.advance(TTL_MS + 1);
+  const seen = () => JSON.stringify(discovery.capabilitiesFor(REQUEST));
+  expect(seen()).toContain('"greetings":1');
+  while (!seen().includes('"greetings":2')) await nextTurn();
+});
+
+test('the last good answer is given at once while the server is down', async () => {
+  const { clock, discovery, stop } = await stage();
+  const good = await discovery.discover(REQUEST);
+  expect(good).toMatchObject({ kind: 'result', result: { capabilities: { logging: {} } } });
+  stop();
+  clock.advance(TTL_MS * 100);
+  expect(await discovery.discover(REQUEST)).toEqual(good);
+});
+
+test('who has had no answer yet waits three seconds for a server, and is told so in-band', async () => {
+  const server = await ScriptedServer.start(() => {});
+  const clock = new ManualClock();
+  const discovery = discoveryOf(server, clock);
+  let answer: CallAnswer | null = null;
+  const asked = discovery.discover(REQUEST).then((given) => {
+    answer = given;
+  });
+  await server.saw(({ body }) => body?.method === 'initialize');
+  clock.advance(2_999);
+  await nextTurn();
+  expect(answer).toBeNull();
+  clock.advance(1);
+  await asked;
+  expect(answer).toMatchObject({
+    kind: 'failed',
+    failure: { httpStatus: 200, error: { code: -32603, data: { reason: 'upstream_timeout' } } },
+  });
+  server.cut();
+});
+
+test('what one caller was shown is not shown to another, nor under other credentials', async () => {
+  const { discovery } = await stage();
+  const { caller } = REQUEST;
+  const callers = [
+    caller,
+    { ...caller, principalKey: 'eve', principal: 'eve' },
+    { ...caller, credentialsKey: 'other' },
+  ];
+  for (const [index, one] of callers.entries()) {
+    const request = { ...REQUEST, caller: one };
+    expect(discovery.capabilitiesFor(request)).toBeNull();
+    await discovery.discover(request);
+    expect(discovery.capabilitiesFor(request)).toEqual({ logging: { greetings: index + 1 } });
+  }
+});
+
+test('what is far too old counts as unknown', async () => {
+  const { clock, discovery, stop } = await stage();
+  await discovery.discover(REQUEST);
+  stop();
+  clock.advance(TTL_MS * 10);
+  expect(discovery.capabilitiesFor(REQUEST)).toEqual({ logging: { greetings: 1 } });
+  clock.advance(1);
+  expect(discovery.capabilitiesFor(REQUEST)).toBeNull();
+});

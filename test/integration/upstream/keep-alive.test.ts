@@ -1,0 +1,65 @@
+/** The credentials that the gateway's own messages carry while a call waits. */
+import { expect, test } from 'vitest';
+import { serverRequestId } from '../../../src/protocol/ids.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { eventStream, json, legacyServer } from '../../fixtures/servers/scripted-server.ts';
+import {
+  ASKING,
+  call,
+  closeAfterTest,
+  open,
+  reply,
+  upstreamOf,
+} from '../../fixtures/servers/upstream-testbed.ts';
+
+test('a parked call outlives credentials that expire, and the next leg brings the ones to ping with', async () => {
+  const good = 'Bearer new';
+  const server = await legacyServer(({ body, headers }, response) => {
+    if (body.method !== 'ping') {
+      eventStream(response).send({ jsonrpc: '2.0', id: 'q', method: 'roots/list' });
+    } else if (headers.authorization === good) {
+      json(response, 200, reply(body.id, {}));
+    } else {
+      json(response, 401, {});
+    }
+  });
+  const clock = new ManualClock();
+  const upstream = upstreamOf(server, { transport: 'streamable-http' }, clock);
+  const session = await upstream.openSession({ profile: ASKING, clientInfo: null, headers: {} });
+  closeAfterTest(() => session.close());
+  const { heard } = call(session);
+  await heard.until('asked');
+  session.keepAlive(true);
+  clock.advance(60_000);
+  await server.saw(({ body }) => body?.method === 'ping');
+  await session.respond(serverRequestId('q'), { result: { roots: [] } }, { authorization: good });
+  session.keepAlive(true);
+  clock.advance(60_000);
+  await server.saw(
+    ({ body, headers }) => body?.method === 'ping' && headers.authorization === good,
+  );
+  expect(heard.events.map(([name]) => name)).toEqual(['asked']);
+  expect(session.dead).toBe(false);
+});
+
+test('a stream that breaks is taken up with the credentials of the leg that came last', async () => {
+  let finish = () => {};
+  const server = await legacyServer(
+    (_received, response) => {
+      const stream = eventStream(response);
+      stream.raw('retry: 100\n\n');
+      stream.send({ jsonrpc: '2.0', id: 'q', method: 'roots/list' }, 'e1');
+      finish = () => stream.end();
+    },
+    { onGet: (_received, response) => void eventStream(response) },
+  );
+  const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
+  const { heard } = call(session);
+  await heard.until('asked');
+  const renewed = { authorization: 'Bearer new' };
+  await session.respond(serverRequestId('q'), { result: { roots: [] } }, renewed);
+  finish();
+  await heard.until('resumed');
+  const resumption = await server.saw(({ headers }) => headers['last-event-id'] === 'e1');
+  expect(resumption.headers.authorization).toBe('Bearer new');
+});

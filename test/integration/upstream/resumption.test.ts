@@ -1,0 +1,79 @@
+/** Streams that break: when, how often and from where on they are taken up again. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { eventStream, json, legacyServer } from '../../fixtures/servers/scripted-server.ts';
+import { call, open, reply, upstreamOf } from '../../fixtures/servers/upstream-testbed.ts';
+
+const HTTP = { transport: 'streamable-http' } as const;
+
+describe('a stream that breaks behind an event with an id', () => {
+  /** A server that breaks off each call, and refuses to go on with it for as long as the test says. */
+  async function breaking(retry: string, refusals: number) {
+    let resumed = 0;
+    let callId: unknown;
+    const server = await legacyServer(
+      ({ body }, response) => {
+        callId = body.id;
+        const stream = eventStream(response);
+        stream.raw(`${retry}id: e1\ndata:\n\n`);
+        stream.end();
+      },
+      {
+        onGet: ({ headers }, response) => {
+          if (headers['last-event-id'] === undefined) return void response.writeHead(405).end();
+          resumed += 1;
+          if (resumed <= refusals) return json(response, 503, {});
+          eventStream(response).send(reply(callId));
+        },
+      },
+    );
+    const clock = new ManualClock();
+    const session = await open(upstreamOf(server, HTTP, clock));
+    const { heard } = call(session);
+    await heard.until('interrupted');
+    /** The seconds until the next try. */
+    const pause = async () => {
+      while (clock.pending === 0 && !isOver()) await nextTurn();
+      let seconds = 0;
+      for (; clock.pending > 0; seconds += 0.5) clock.advance(500);
+      return seconds;
+    };
+    const isOver = () => heard.events.some(([name]) => name === 'lost' || name === 'resumed');
+    return { heard, pause, tries: () => resumed };
+  }
+
+  test.each([
+    ['as the server wants', 'retry: 7000\n', 7],
+    ['of half a second', '', 0.5],
+  ])('is taken up after a pause %s', async (_title, retry, seconds) => {
+    const { heard, pause, tries } = await breaking(retry, 0);
+    expect(tries()).toBe(0);
+    expect(await pause()).toBe(seconds);
+    await heard.until('replied');
+    expect(tries()).toBe(1);
+  });
+
+  test('is tried five times, with growing pauses, before the call is lost', async () => {
+    const { heard, pause, tries } = await breaking('', Infinity);
+    const pauses = [await pause(), await pause(), await pause(), await pause(), await pause()];
+    expect(pauses).toEqual([0.5, 1, 2, 4, 8]);
+    expect(await heard.until('lost')).toEqual(['lost', 'upstream_busy']);
+    expect(tries()).toBe(5);
+  });
+});
+
+test('the standalone stream is taken up behind its last event, when it has an id', async () => {
+  let stream: ReturnType<typeof eventStream> | undefined;
+  const server = await legacyServer(() => {}, {
+    onGet: (_received, response) => void (stream = eventStream(response)),
+  });
+  const clock = new ManualClock();
+  await open(upstreamOf(server, HTTP, clock));
+  stream?.send({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' }, 'e1');
+  stream?.end();
+  while (clock.pending === 0) await nextTurn();
+  clock.advance(500);
+  const again = await server.saw(({ headers }) => 'last-event-id' in headers);
+  expect(again.headers['last-event-id']).toBe('e1');
+});

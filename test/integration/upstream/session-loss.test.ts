@@ -1,0 +1,159 @@
+/** Whether an error that reads like "unknown session" is about the session, or is the tool's own. */
+import { describe, expect, test } from 'vitest';
+import type { UpstreamFailure } from '../../../src/upstream/failure.ts';
+import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import {
+  eventStream,
+  json,
+  legacyServer,
+  type ScriptedServer,
+} from '../../fixtures/servers/scripted-server.ts';
+import { call, Heard, open, reply, upstreamOf } from '../../fixtures/servers/upstream-testbed.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+/** A server that ends the streams of its calls early, and knows nothing of the session then. */
+function breakingServer() {
+  return legacyServer(
+    (_received, response) => {
+      const stream = eventStream(response);
+      stream.raw('id: e1\nretry: 100\ndata:\n\n');
+      stream.end();
+    },
+    { onGet: (_received, response) => json(response, 404, {}) },
+  );
+}
+
+const unknown = (id: unknown) => ({
+  jsonrpc: '2.0',
+  id,
+  error: { code: -32001, message: 'Browser session not found' },
+});
+
+const callsOf = (server: ScriptedServer) =>
+  server.methods().filter((method) => method === 'tools/call').length;
+
+describe('the answer to a call', () => {
+  test('is the tool’s own in a session that was opened for the call', async () => {
+    const server = await legacyServer(({ body }, response) =>
+      json(response, 200, unknown(body.id)),
+    );
+    const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
+    expect(await call(session).heard.until('replied')).toEqual([
+      'replied',
+      { error: { code: -32001, message: 'Browser session not found' } },
+    ]);
+    expect(session.dead).toBe(false);
+  });
+
+  test('is about the session where that served before, and the server says nothing else', async () => {
+    let calls = 0;
+    const server = await legacyServer(({ body }, response) => {
+      calls += 1;
+      json(response, 200, calls === 1 ? reply(body.id) : unknown(body.id));
+    });
+    const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
+    await call(session).heard.until('replied');
+    expect(await call(session).heard.until('lost')).toEqual(['lost', 'session_gone']);
+    expect(session.dead).toBe(true);
+  });
+
+  test.each([
+    ['progress', (id: unknown) => progressOf(id)],
+    ['a question', () => ({ jsonrpc: '2.0', id: 'q', method: 'roots/list' })],
+  ])('is the tool’s own after %s of it, wherever it was sent', async (_name, before) => {
+    let calls = 0;
+    const server = await legacyServer(({ body }, response) => {
+      calls += 1;
+      if (calls === 1) return json(response, 200, reply(body.id));
+      const stream = eventStream(response);
+      stream.send(before(body.id));
+      stream.send(unknown(body.id));
+      stream.end();
+    });
+    const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
+    await call(session).heard.until('replied');
+    await call(session).heard.until('replied');
+    expect(session.dead).toBe(false);
+  });
+});
+
+test('a call that was taken may have had effects, whatever becomes of its session', async () => {
+  const server = await breakingServer();
+  const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
+  const heard = new Heard();
+  const lost = new Promise<UpstreamFailure>((resolve) => (heard.lost = resolve));
+  session.call('tools/call', () => ({ name: 't' }), heard, {});
+  expect(await lost).toMatchObject({ code: 'session_gone', details: { mayHaveActed: true } });
+});
+
+describe('the answer to another request', () => {
+  test('is passed on where the session has never answered one', async () => {
+    const server = await legacyServer(({ body }, response) =>
+      json(response, 200, unknown(body.id)),
+    );
+    const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
+    expect(await session.request('tools/list', {}, {})).toMatchObject({ error: { code: -32001 } });
+  });
+
+  test('means that the session is unknown where it has', async () => {
+    let asked = 0;
+    const server = await legacyServer(({ body }, response) => {
+      asked += 1;
+      json(response, 200, asked === 1 ? reply(body.id, { tools: [] }) : unknown(body.id));
+    });
+    const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
+    await session.request('tools/list', {}, {});
+    await expect(session.request('tools/list', {}, {})).rejects.toMatchObject({
+      code: 'session_gone',
+    });
+  });
+
+  test('means so at once where it is the answer to a ping, which no tool gives', async () => {
+    const server = await legacyServer(({ body }, response) =>
+      json(response, 200, unknown(body.id)),
+    );
+    const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
+    await expect(session.request('ping', {}, {})).rejects.toMatchObject({ code: 'session_gone' });
+  });
+});
+
+describe('a gateway calls a tool once', () => {
+  test('that answers with an error about a session of its own', async () => {
+    const server = await legacyServer(({ body }, response) => {
+      const stream = eventStream(response);
+      stream.send(progressOf(body.id));
+      stream.send(unknown(body.id));
+      stream.end();
+    });
+    const url = await gatewayTo(server);
+    const { response } = await callTool(url, 'browse');
+    expect(JSON.stringify(response)).toContain('Browser session not found');
+    expect(callsOf(server)).toBe(1);
+  });
+
+  test('whose stream broke, when the server does not know the session any more', async () => {
+    const server = await breakingServer();
+    const url = await gatewayTo(server);
+    const { response } = await callTool(url, 'work');
+    expect(response.result?._meta?.['mrtr-gateway/reason'] ?? response.error?.data?.reason).toBe(
+      'call_lost',
+    );
+    expect(callsOf(server)).toBe(1);
+  });
+});
+
+function progressOf(id: unknown) {
+  return {
+    jsonrpc: '2.0',
+    method: 'notifications/progress',
+    params: { progressToken: id, progress: 1 },
+  };
+}
+
+async function gatewayTo(server: ScriptedServer): Promise<string> {
+  stopAfterTest(() => server.stop());
+  const gateway = await startTestGateway(server.url, { transport: 'streamable-http' });
+  stopAfterTest(() => gateway.close());
+  return gateway.url;
+}

@@ -1,0 +1,80 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { InputKeys, type InputKeyOptions } from '../../../../src/calls/call/input-keys.ts';
+import { inputKey, serverRequestId } from '../../../../src/protocol/ids.ts';
+
+const PLAIN: InputKeyOptions = { names: [], fromStringIds: false, revealsSession: () => false };
+const FROM_IDS: InputKeyOptions = { ...PLAIN, fromStringIds: true };
+const id = serverRequestId;
+
+test('keys say the kind and count over the whole call', () => {
+  const keys = new InputKeys();
+  expect([
+    keys.next('elicitation-form', id(1), PLAIN),
+    keys.next('elicitation-url', id(2), PLAIN),
+    keys.next('sampling', id(3), PLAIN),
+    keys.next('roots', null, PLAIN),
+    keys.next('sampling', id(5), PLAIN),
+  ]).toEqual(['elicitation-1', 'elicitation-2', 'sampling-1', 'roots-1', 'sampling-2']);
+});
+
+test('the upstream’s own ids are not shown unless that was chosen', () => {
+  expect(new InputKeys().next('roots', id('secret-session-1'), PLAIN)).toBe('roots-1');
+});
+
+test('a plain name that the upstream uses as an id is the key where that was chosen', () => {
+  expect(new InputKeys().next('roots', id('user_name'), FROM_IDS)).toBe('user_name');
+});
+
+test.each([7, '7', '', 'a b', '-a', 'a/b', 'ä', 'x'.repeat(65)])(
+  'the id %j is no plain name',
+  (value) => {
+    expect(new InputKeys().next('roots', id(value), FROM_IDS)).toBe('roots-1');
+  },
+);
+
+test('an id that is built from the session id is never shown: the session id is a credential', () => {
+  const options = { ...FROM_IDS, revealsSession: (text: string) => text.includes('s3cret') };
+  expect(new InputKeys().next('roots', id('s3cret-0'), options)).toBe('roots-1');
+});
+
+test('the operator’s names are given in the order of asking, before any other', () => {
+  const options = { ...FROM_IDS, names: ['first', 'second'] };
+  const keys = new InputKeys();
+  expect([
+    keys.next('roots', id('own'), options),
+    keys.next('sampling', id('own'), options),
+    keys.next('sampling', id('own'), options),
+  ]).toEqual(['first', 'second', 'own']);
+});
+
+test('a key that another replica gave out is not given again', () => {
+  const keys = new InputKeys();
+  keys.take(inputKey('roots-1'));
+  expect(keys.next('roots', null, PLAIN)).toBe('roots-2');
+});
+
+test('no key is given twice in a call, whatever names, ids and kinds come (MRTR, "Input Requests")', () => {
+  const name = fc.constantFrom('a', 'elicitation-1', 'elicitation-2', 'roots-1', 'sampling-1');
+  const asked = fc.record({
+    kind: fc.constantFrom('elicitation-form', 'elicitation-url', 'sampling', 'roots'),
+    id: fc.oneof(name, fc.integer(), fc.constant(null)),
+    taken: fc.boolean(),
+  });
+  fc.assert(
+    fc.property(fc.array(asked), fc.array(name), fc.boolean(), (asks, names, fromStringIds) => {
+      const keys = new InputKeys();
+      const given = new Set<string>();
+      for (const ask of asks) {
+        const own = ask.id === null ? null : id(ask.id);
+        const key = keys.next(ask.kind, own, { ...PLAIN, names, fromStringIds });
+        expect(given).not.toContain(key);
+        given.add(key);
+        if (ask.taken) {
+          keys.take(inputKey('roots-2'));
+          given.add('roots-2');
+        }
+      }
+    }),
+  );
+});

@@ -1,0 +1,1483 @@
+/** What each row of the parked-call table promises: from where, on what, to where, with what effects. */
+import { describe, expect, test } from 'vitest';
+import {
+  TIMERS,
+  type CallEnd,
+  type CallEvent,
+  type CallLimits,
+  type CallState,
+  type ConsumedRetry,
+  type Effect,
+  type EventName,
+  type LegId,
+  type LegReply,
+  type Live,
+  type OpenRequest,
+  type RetryEvent,
+  type StateName,
+  type StateNamed,
+  type TimerName,
+} from '../../../../src/calls/machine/states.ts';
+import type { CallOutcome } from '../../../../src/model/outcome.ts';
+import { step, TRANSITIONS } from '../../../../src/calls/machine/table.ts';
+import { adopt, begin } from '../../../../src/calls/machine/beginning.ts';
+import { inputKey, serverRequestId } from '../../../../src/protocol/ids.ts';
+
+const LIMITS: CallLimits = {
+  gatherWindowMs: 30,
+  gatherLimitMs: 150,
+  maxDurationMs: 300_000,
+  maxHoldMs: null,
+  parkTtlMs: 600_000,
+  callTtlMs: 3_600_000,
+  cancelGraceMs: 2_000,
+  redeliverMs: 120_000,
+  maxRounds: 10,
+  maxInputRequestsPerRound: 4,
+};
+
+interface Case {
+  readonly rule: string;
+  readonly title: string;
+  readonly from: CallState;
+  readonly on: CallEvent;
+  readonly limits?: Partial<CallLimits>;
+  readonly state: CallState;
+  readonly effects: readonly Effect[];
+}
+
+// Requests of the server, and outcomes.
+
+const question = (name: string): OpenRequest => ({
+  key: inputKey(name),
+  id: serverRequestId(`${name}-id`),
+});
+const url = (name: string): OpenRequest => ({ key: inputKey(name), id: null });
+const [env, size, color] = [question('env'), question('size'), question('color')];
+const [login, terms] = [url('login'), url('terms')];
+const idOf = (request: OpenRequest) => serverRequestId(`${request.key}-id`);
+
+const outcome: CallOutcome = { kind: 'complete', result: { content: [] } };
+const finished: CallEnd = { type: 'outcome', outcome };
+const lost: CallEnd = { type: 'lost' };
+const cancelled: CallEnd = { type: 'cancelled' };
+const expired: CallEnd = { type: 'expired' };
+const declined: CallEnd = { type: 'declined' };
+const refused = (reason: Extract<CallEnd, { type: 'refused' }>['reason']): CallEnd => ({
+  type: 'refused',
+  reason,
+});
+
+// States: a call in its third round, whose second retry (round 2) was the last accepted.
+
+const CONSUMED: ConsumedRetry = { round: 2, answersDigest: 'second' };
+const CONSUMED_NOW: ConsumedRetry = { round: 3, answersDigest: 'third' };
+
+type Given<Name extends StateName> = Partial<StateNamed<Name>>;
+
+const running = (given: Given<'running'> = {}): StateNamed<'running'> => ({
+  name: 'running',
+  round: 3,
+  legs: [7],
+  consumed: CONSUMED,
+  ...given,
+});
+const gathering = (given: Given<'gathering'> = {}): StateNamed<'gathering'> => ({
+  ...running(),
+  open: [env],
+  sinceMs: 1_000,
+  ...given,
+  name: 'gathering',
+});
+/** The retry of round 3 was accepted; its answer to `env` is on its way. */
+const resuming = (given: Given<'resuming'> = {}): StateNamed<'resuming'> => ({
+  name: 'resuming',
+  round: 4,
+  legs: [9],
+  consumed: CONSUMED_NOW,
+  before: CONSUMED,
+  posting: [env],
+  missing: [],
+  arrived: [],
+  arrivedSinceMs: 0,
+  ...given,
+});
+const parked = (given: Given<'parked'> = {}): StateNamed<'parked'> => ({
+  name: 'parked',
+  round: 3,
+  consumed: CONSUMED,
+  open: [env],
+  ...given,
+});
+const idle = (given: Given<'idle'> = {}): StateNamed<'idle'> => ({
+  name: 'idle',
+  round: 3,
+  consumed: CONSUMED,
+  ...given,
+});
+const settled = (): StateNamed<'settled'> => ({ ...idle(), name: 'settled', outcome });
+const suspended = (given: Given<'suspended'> = {}): StateNamed<'suspended'> => ({
+  name: 'suspended',
+  round: 3,
+  consumed: CONSUMED,
+  open: [login],
+  ...given,
+});
+const broken = (interrupted: Live, waiting: readonly RetryEvent[] = []): CallState => ({
+  name: 'broken',
+  interrupted,
+  waiting,
+});
+const cancelling = (end: CallEnd, given: Given<'cancelling'> = {}): StateNamed<'cancelling'> => ({
+  name: 'cancelling',
+  round: 3,
+  consumed: CONSUMED,
+  end,
+  ...given,
+});
+const done = (end: CallEnd, given: Given<'done'> = {}): StateNamed<'done'> => ({
+  name: 'done',
+  round: 3,
+  consumed: CONSUMED,
+  end,
+  ...given,
+});
+
+// Events.
+
+const asked = (request: OpenRequest, atMs = 1_000): CallEvent => ({ type: 'asked', request, atMs });
+const withdrawn = (request: OpenRequest): CallEvent => ({ type: 'withdrawn', id: idOf(request) });
+const ended = { type: 'outcome', outcome } as const;
+const urlsRequired = (mayPark = true): CallEvent => ({
+  type: 'urlsRequired',
+  requests: [login, terms],
+  mayPark,
+});
+const gathered = (mayPark = true): CallEvent => ({ type: 'gathered', mayPark });
+/** A retry of the current round with leg 9 that answers the given requests. */
+const retry = (answered: readonly OpenRequest[] = [], given: Partial<RetryEvent> = {}) =>
+  ({
+    type: 'retry',
+    leg: 9,
+    round: 3,
+    answersDigest: 'third',
+    answered: answered.map((request) => request.key),
+    uncovered: [],
+    declined: false,
+    ...given,
+  }) as const;
+/** The last accepted retry once more, with leg 8. */
+const repetition = retry([], { leg: 8, ...CONSUMED });
+const repetitionWhileResuming = retry([env], { leg: 8 });
+const postRefused = (
+  cause: 'unauthorized' | 'unreachable' | 'sessionGone',
+  accepted: readonly OpenRequest[] = [],
+): CallEvent => ({ type: 'postRefused', cause, accepted: accepted.map(idOf) });
+const drain = (resumable = false): CallEvent => ({ type: 'drain', resumable });
+const legClosed = (leg: LegId): CallEvent => ({ type: 'legClosed', leg });
+const timeIsUp = (timer: 'run' | 'park' | 'call'): CallEvent => ({ type: 'expired', timer });
+
+// Effects.
+
+const tell = (legs: readonly LegId[], reply: LegReply): Effect => ({ do: 'reply', legs, reply });
+const tellEnd = (legs: readonly LegId[], end: CallEnd) => tell(legs, { type: 'end', end });
+const ask = (legs: readonly LegId[], round: number, open: readonly OpenRequest[]) =>
+  tell(legs, { type: 'inputRequired', round, keys: open.map((request) => request.key) });
+const arm = (timer: TimerName, afterMs: number): Effect => ({ do: 'arm', timer, afterMs });
+const armGather = (afterMs = 30) => arm('gather', afterMs);
+const armRun = arm('run', 300_000);
+const armPark = arm('park', 600_000);
+const armGrace = arm('grace', 2_000);
+const armRedeliver = arm('redeliver', 120_000);
+const closeOut = (...requests: OpenRequest[]): Effect => ({ do: 'closeOut', requests });
+const cancelUpstream: Effect = { do: 'cancelUpstream' };
+const release = (clean: boolean): Effect => ({ do: 'release', clean });
+const retryWaiting = (...retries: RetryEvent[]): Effect => ({ do: 'retryWaiting', retries });
+const leave: Effect = { do: 'leave' };
+const CANCEL = [cancelUpstream, armGrace];
+
+const ASKING: readonly Case[] = [
+  {
+    rule: '2',
+    title: 'the first request of the server opens the window',
+    from: running(),
+    on: asked(env, 1_000),
+    state: gathering(),
+    effects: [armGather()],
+  },
+  {
+    rule: '2',
+    title: 'there is no window if a round holds one request only',
+    from: running(),
+    on: asked(env, 1_000),
+    limits: { maxInputRequestsPerRound: 1 },
+    state: gathering(),
+    effects: [armGather(0)],
+  },
+  {
+    rule: '3',
+    title: 'a further request starts the window anew',
+    from: gathering(),
+    on: asked(size, 1_020),
+    state: gathering({ open: [env, size] }),
+    effects: [armGather(30)],
+  },
+  {
+    rule: '3',
+    title: 'the window ends with its limit, counted from the first request',
+    from: gathering(),
+    on: asked(size, 1_140),
+    state: gathering({ open: [env, size] }),
+    effects: [armGather(10)],
+  },
+  {
+    rule: '3',
+    title: 'beyond the limit the window ends at once',
+    from: gathering(),
+    on: asked(size, 1_400),
+    state: gathering({ open: [env, size] }),
+    effects: [armGather(0)],
+  },
+  {
+    rule: '3',
+    title: 'a full round ends the window at once',
+    from: gathering(),
+    on: asked(size, 1_010),
+    limits: { maxInputRequestsPerRound: 2 },
+    state: gathering({ open: [env, size] }),
+    effects: [armGather(0)],
+  },
+  {
+    rule: '3b',
+    title: 'a request that comes while answers are posted is kept for afterwards',
+    from: resuming({ missing: [size] }),
+    on: asked(color, 5_000),
+    state: resuming({ missing: [size], arrived: [color], arrivedSinceMs: 5_000 }),
+    effects: [],
+  },
+  {
+    rule: '3b',
+    title: 'the limit of the window counts from the first of those',
+    from: resuming({ arrived: [size], arrivedSinceMs: 5_000 }),
+    on: asked(color, 5_020),
+    state: resuming({ arrived: [size, color], arrivedSinceMs: 5_000 }),
+    effects: [],
+  },
+  {
+    rule: '4',
+    title: 'when the window ends, the client is asked and the call is parked',
+    from: gathering({ legs: [7, 8], open: [env, size] }),
+    on: gathered(),
+    state: parked({ open: [env, size] }),
+    effects: [ask([7, 8], 3, [env, size]), armPark],
+  },
+  {
+    rule: '4',
+    title: 'the last round that the limit allows is still asked',
+    from: gathering({ round: 10 }),
+    on: gathered(),
+    state: parked({ round: 10 }),
+    effects: [ask([7], 10, [env]), armPark],
+  },
+  {
+    rule: '40b',
+    title: 'a call for which there is no room is ended, and its requests closed out',
+    from: gathering(),
+    on: gathered(false),
+    state: cancelling(refused('lot_full')),
+    effects: [tellEnd([7], refused('lot_full')), closeOut(env), ...CANCEL],
+  },
+  {
+    rule: '41',
+    title: 'a call with too many rounds is ended, and its requests closed out',
+    from: gathering({ round: 11 }),
+    on: gathered(),
+    state: cancelling(refused('too_many_rounds'), { round: 11 }),
+    effects: [tellEnd([7], refused('too_many_rounds')), closeOut(env), ...CANCEL],
+  },
+  {
+    rule: '7',
+    title: 'a request that comes while the client is away joins those that are open',
+    from: parked(),
+    on: asked(size),
+    state: parked({ open: [env, size] }),
+    effects: [],
+  },
+  {
+    rule: '7',
+    title: 'a call that had nothing to ask any more is parked again',
+    from: idle(),
+    on: asked(size),
+    state: parked({ open: [size] }),
+    effects: [],
+  },
+];
+
+const WITHDRAWING: readonly Case[] = [
+  {
+    rule: '6',
+    title: 'a request taken back before it was shown is not shown',
+    from: gathering({ open: [env, size] }),
+    on: withdrawn(env),
+    state: gathering({ open: [size] }),
+    effects: [],
+  },
+  {
+    rule: '6',
+    title: 'the last one taken back lets the call run on',
+    from: gathering(),
+    on: withdrawn(env),
+    state: running(),
+    effects: [],
+  },
+  {
+    rule: '6b',
+    title: 'a request taken back while answers are posted is not asked again',
+    from: resuming({ missing: [size], arrived: [color] }),
+    on: withdrawn(size),
+    state: resuming({ missing: [], arrived: [color] }),
+    effects: [],
+  },
+  {
+    rule: '6b',
+    title: 'nor is one whose own answer is being posted',
+    from: resuming({ posting: [env, size] }),
+    on: withdrawn(size),
+    state: resuming({ posting: [env] }),
+    effects: [],
+  },
+  {
+    rule: '8',
+    title: 'a request taken back while the client is away is not open any more',
+    from: parked({ open: [env, size] }),
+    on: withdrawn(env),
+    state: parked({ open: [size] }),
+    effects: [],
+  },
+  {
+    rule: '8',
+    title: 'when the last is taken back, the call waits with nothing to ask',
+    from: parked(),
+    on: withdrawn(env),
+    state: idle(),
+    effects: [],
+  },
+];
+
+const FINISHING: readonly Case[] = [
+  {
+    rule: '5',
+    title: 'the outcome goes to every leg, and the exchange is freed',
+    from: running({ legs: [7, 8] }),
+    on: ended,
+    state: done(finished),
+    effects: [release(true), tellEnd([7, 8], finished), armRedeliver],
+  },
+  {
+    rule: '5',
+    title: 'requests that were gathered are closed out',
+    from: gathering({ open: [env, size] }),
+    on: ended,
+    state: done(finished),
+    effects: [closeOut(env, size), release(true), tellEnd([7], finished), armRedeliver],
+  },
+  {
+    rule: '5',
+    title: 'an outcome that overtakes the posting closes out what is not answered, and only that',
+    from: resuming({ missing: [size], arrived: [color] }),
+    on: ended,
+    state: done(finished, { round: 4, consumed: CONSUMED_NOW }),
+    effects: [closeOut(size, color), release(true), tellEnd([9], finished), armRedeliver],
+  },
+  ...[parked(), idle()].map((from) => ({
+    rule: '9',
+    title: `the outcome of a call that is ${from.name} waits for the retry; the exchange is freed`,
+    from,
+    on: ended,
+    state: settled(),
+    effects: [release(true)],
+  })),
+  {
+    rule: '15',
+    title: 'the retry is given the outcome that waited, whatever it answers',
+    from: settled(),
+    on: retry(),
+    state: done(finished, { consumed: CONSUMED_NOW }),
+    effects: [tellEnd([9], finished), armRedeliver],
+  },
+];
+
+const RETRYING: readonly Case[] = [
+  {
+    rule: '33',
+    title: 'who does not declare what has to be asked again is told so, and uses up nothing',
+    from: parked({ open: [env, size, color] }),
+    on: retry([env], { uncovered: [env.key, color.key] }),
+    state: parked({ open: [env, size, color] }),
+    effects: [tell([9], { type: 'missingCapability', keys: [color.key] })],
+  },
+  {
+    rule: '33',
+    title: 'the same for URLs that are still to be visited',
+    from: suspended({ open: [login, terms] }),
+    on: retry([login], { uncovered: [login.key, terms.key] }),
+    state: suspended({ open: [login, terms] }),
+    effects: [tell([9], { type: 'missingCapability', keys: [terms.key] })],
+  },
+  {
+    rule: '10-11-13',
+    title: 'answers are posted, and the round is used up',
+    from: parked(),
+    on: retry([env]),
+    state: resuming(),
+    effects: [armRun, { do: 'post', leg: 9, requests: [env] }],
+  },
+  {
+    rule: '10-11-13',
+    title: 'complete answers count although their capability is not declared any more',
+    from: parked(),
+    on: retry([env], { uncovered: [env.key] }),
+    state: resuming(),
+    effects: [armRun, { do: 'post', leg: 9, requests: [env] }],
+  },
+  {
+    rule: '10-11-13',
+    title: 'some of the answers are posted, and the missing ones are kept in mind',
+    from: parked({ open: [env, size, color] }),
+    on: retry([size]),
+    state: resuming({ posting: [size], missing: [env, color] }),
+    effects: [armRun, { do: 'post', leg: 9, requests: [size] }],
+  },
+  {
+    rule: '12',
+    title: 'a retry that answers nothing is asked the same, and uses up nothing',
+    from: parked({ open: [env, size] }),
+    on: retry(),
+    state: parked({ open: [env, size] }),
+    effects: [ask([9], 3, [env, size]), armPark],
+  },
+  {
+    rule: '12',
+    title: 'so is one that visited none of the URLs',
+    from: suspended({ open: [login, terms] }),
+    on: retry(),
+    state: suspended({ open: [login, terms] }),
+    effects: [ask([9], 3, [login, terms]), armPark],
+  },
+  {
+    rule: '14',
+    title: 'a retry when nothing is asked any more waits for the outcome',
+    from: idle(),
+    on: retry(),
+    state: running({ round: 4, legs: [9], consumed: CONSUMED_NOW }),
+    effects: [armRun],
+  },
+  {
+    rule: '10b',
+    title: 'once everything is answered, the client waits for the outcome',
+    from: resuming(),
+    on: { type: 'posted' },
+    state: running({ round: 4, legs: [9], consumed: CONSUMED_NOW }),
+    effects: [],
+  },
+  {
+    rule: '10b',
+    title: 'what is missing is asked at once, and with it what came since',
+    from: resuming({ missing: [size], arrived: [color] }),
+    on: { type: 'posted' },
+    state: parked({ round: 4, consumed: CONSUMED_NOW, open: [size, color] }),
+    effects: [ask([9], 4, [size, color]), armPark],
+  },
+  {
+    rule: '10b',
+    title: 'what came since has its window, which began with the first of it',
+    from: resuming({ arrived: [size, color], arrivedSinceMs: 5_000 }),
+    on: { type: 'posted' },
+    state: gathering({
+      round: 4,
+      legs: [9],
+      consumed: CONSUMED_NOW,
+      open: [size, color],
+      sinceMs: 5_000,
+    }),
+    effects: [armGather(30)],
+  },
+  {
+    rule: '10b',
+    title: 'no window if what came since fills the round',
+    from: resuming({ arrived: [size, color], arrivedSinceMs: 5_000 }),
+    on: { type: 'posted' },
+    limits: { maxInputRequestsPerRound: 2 },
+    state: gathering({
+      round: 4,
+      legs: [9],
+      consumed: CONSUMED_NOW,
+      open: [size, color],
+      sinceMs: 5_000,
+    }),
+    effects: [armGather(0)],
+  },
+  {
+    rule: '41b',
+    title: 'what is missing is not asked in a round too many',
+    from: resuming({ round: 11, missing: [size], arrived: [color] }),
+    on: { type: 'posted' },
+    state: cancelling(refused('too_many_rounds'), { round: 11, consumed: CONSUMED_NOW }),
+    effects: [tellEnd([9], refused('too_many_rounds')), closeOut(size, color), ...CANCEL],
+  },
+  {
+    rule: '30',
+    title: 'answers for a session that the server has forgotten: the call is lost',
+    from: resuming({ legs: [9, 8], missing: [size] }),
+    on: postRefused('sessionGone'),
+    state: done(lost, { round: 4, consumed: CONSUMED_NOW }),
+    effects: [release(false), tellEnd([9, 8], lost), armRedeliver],
+  },
+  {
+    rule: '31-32',
+    title: 'refused credentials leave the round as it was before the retry',
+    from: resuming({ missing: [size], arrived: [color] }),
+    on: postRefused('unauthorized'),
+    state: parked({ open: [env, size, color] }),
+    effects: [tell([9], { type: 'unauthorized' }), armPark],
+  },
+  {
+    rule: '31-32',
+    title: 'answers that the server had taken are not asked for again',
+    from: resuming({ legs: [9, 8], posting: [env, size] }),
+    on: postRefused('unreachable', [env]),
+    state: parked({ open: [size] }),
+    effects: [tell([9, 8], { type: 'unreachable' }), armPark],
+  },
+  {
+    rule: '31-32',
+    title: 'when the refused question was taken back meanwhile, nothing is open any more',
+    from: resuming({ posting: [] }),
+    on: postRefused('unreachable'),
+    state: idle(),
+    effects: [tell([9], { type: 'unreachable' }), armPark],
+  },
+];
+
+const REPEATING: readonly Case[] = [
+  {
+    rule: '16',
+    title: 'a repetition waits with the retry that it repeats',
+    from: running(),
+    on: repetition,
+    state: running({ legs: [7, 8] }),
+    effects: [],
+  },
+  {
+    rule: '16',
+    title: 'also while the window is open',
+    from: gathering(),
+    on: repetition,
+    state: gathering({ legs: [7, 8] }),
+    effects: [],
+  },
+  {
+    rule: '16',
+    title: 'its answers are not posted a second time',
+    from: resuming(),
+    on: repetitionWhileResuming,
+    state: resuming({ legs: [9, 8] }),
+    effects: [],
+  },
+  {
+    rule: '16b',
+    title: 'a repetition waits with the first although the stream is broken',
+    from: broken(running()),
+    on: repetition,
+    state: broken(running({ legs: [7, 8] })),
+    effects: [],
+  },
+  ...[parked(), idle(), settled(), suspended()].map((from) => ({
+    rule: '18',
+    title: `the retry that led to a ${from.name} call, repeated, is given the same round again`,
+    from,
+    on: repetition,
+    state: from,
+    effects: [tell([8], { type: 'sameInputRequired' })],
+  })),
+  ...[finished, lost, expired, declined, refused('timeout')].map((end) => ({
+    rule: '19',
+    title: `the last retry, repeated, is told the same end (${end.type})`,
+    from: done(end),
+    on: repetition,
+    state: done(end),
+    effects: [tellEnd([8], end)],
+  })),
+  {
+    rule: '19',
+    title: 'also while the server is being stopped',
+    from: cancelling(refused('timeout')),
+    on: repetition,
+    state: cancelling(refused('timeout')),
+    effects: [tellEnd([8], refused('timeout'))],
+  },
+  {
+    rule: '29b',
+    title: 'the first retry after the call was lost is told so',
+    from: done(lost),
+    on: retry(),
+    state: done(lost, { consumed: CONSUMED_NOW }),
+    effects: [tellEnd([9], lost)],
+  },
+  ...[running(), gathering(), parked(), idle(), settled(), suspended()].map((from) => ({
+    rule: '17-20-44',
+    title: `other answers on a used pointer are refused (${from.name})`,
+    from,
+    on: retry([], { round: 2, answersDigest: 'changed' }),
+    state: from,
+    effects: [tell([9], { type: 'invalidRequestState', reason: 'consumed' })],
+  })),
+  {
+    rule: '17-20-44',
+    title: 'other answers while the first are being posted are refused',
+    from: resuming(),
+    on: retry([], { leg: 8, answersDigest: 'changed' }),
+    state: resuming(),
+    effects: [tell([8], { type: 'invalidRequestState', reason: 'consumed' })],
+  },
+  ...[parked(), settled(), done(finished)].map((from) => ({
+    rule: '17-20-44',
+    title: `an older round than the last is refused, although its answers are the same (${from.name})`,
+    from,
+    on: retry([], { round: 1, answersDigest: 'first' }),
+    state: from,
+    effects: [
+      tell([9], {
+        type: 'invalidRequestState',
+        reason: from.name === 'done' ? 'ended' : 'consumed',
+      }),
+    ],
+  })),
+  ...[cancelling(lost), done(finished), done(cancelled), done(expired)].map((from) => ({
+    rule: '17-20-44',
+    title: `a retry of a call that is over is refused (${from.name}, ${from.end.type})`,
+    from,
+    on: retry(),
+    state: from,
+    effects: [tell([9], { type: 'invalidRequestState', reason: 'ended' })],
+  })),
+  {
+    rule: '17-20-44',
+    title: 'not even the last retry brings back a call that its client cancelled',
+    from: done(cancelled),
+    on: repetition,
+    state: done(cancelled),
+    effects: [tell([8], { type: 'invalidRequestState', reason: 'ended' })],
+  },
+  {
+    rule: '17-20-44',
+    title: 'a lost call does not tell two different retries of one round',
+    from: done(lost, { consumed: CONSUMED_NOW }),
+    on: retry([], { answersDigest: 'changed' }),
+    state: done(lost, { consumed: CONSUMED_NOW }),
+    effects: [tell([9], { type: 'invalidRequestState', reason: 'ended' })],
+  },
+];
+
+const URLS: readonly Case[] = [
+  {
+    rule: 'url-1',
+    title: 'a call that ends with URLs to visit asks for them',
+    from: running(),
+    on: urlsRequired(),
+    state: suspended({ open: [login, terms] }),
+    effects: [ask([7], 3, [login, terms]), armPark],
+  },
+  {
+    rule: 'url-1',
+    title: 'what else was gathered is closed out',
+    from: gathering({ open: [env, size] }),
+    on: urlsRequired(),
+    state: suspended({ open: [login, terms] }),
+    effects: [closeOut(env, size), ask([7], 3, [login, terms]), armPark],
+  },
+  {
+    rule: 'url-1',
+    title: 'as is what was left open while answers were posted',
+    from: resuming({ missing: [size], arrived: [color] }),
+    on: urlsRequired(),
+    state: suspended({ round: 4, consumed: CONSUMED_NOW, open: [login, terms] }),
+    effects: [closeOut(size, color), ask([9], 4, [login, terms]), armPark],
+  },
+  {
+    rule: 'url-1',
+    title: 'not in a round too many',
+    from: running({ round: 11 }),
+    on: urlsRequired(),
+    state: done(refused('too_many_rounds'), { round: 11 }),
+    effects: [release(true), tellEnd([7], refused('too_many_rounds')), armRedeliver],
+  },
+  {
+    rule: 'url-1',
+    title: 'nor when there is no room',
+    from: gathering(),
+    on: urlsRequired(false),
+    state: done(refused('lot_full')),
+    effects: [closeOut(env), release(true), tellEnd([7], refused('lot_full')), armRedeliver],
+  },
+  ...[parked(), idle()].map((from) => ({
+    rule: 'url-1b',
+    title: `the same while the client of a call that is ${from.name} is away`,
+    from,
+    on: urlsRequired(),
+    state: suspended({ open: [login, terms] }),
+    effects: [],
+  })),
+  {
+    rule: 'url-2',
+    title: 'a call whose URL was declined is over',
+    from: suspended({ open: [login, terms] }),
+    on: retry([login], { declined: true }),
+    state: done(declined, { consumed: CONSUMED_NOW }),
+    effects: [release(true), tellEnd([9], declined), armRedeliver],
+  },
+  {
+    rule: 'url-3',
+    title: 'URLs that were not visited are asked for in a further round',
+    from: suspended({ open: [login, terms] }),
+    on: retry([login]),
+    state: suspended({ round: 4, consumed: CONSUMED_NOW, open: [terms] }),
+    effects: [ask([9], 4, [terms]), armPark],
+  },
+  {
+    rule: '41c',
+    title: 'but not in a round too many',
+    from: suspended({ open: [login, terms] }),
+    on: retry([login]),
+    limits: { maxRounds: 3 },
+    state: done(refused('too_many_rounds'), { consumed: CONSUMED_NOW }),
+    effects: [release(true), tellEnd([9], refused('too_many_rounds')), armRedeliver],
+  },
+  {
+    rule: 'url-4',
+    title: 'when all were visited the call is made again',
+    from: suspended({ open: [login, terms] }),
+    on: retry([login, terms]),
+    state: running({ round: 4, legs: [9], consumed: CONSUMED_NOW }),
+    effects: [armRun, { do: 'callAgain', leg: 9 }],
+  },
+];
+
+const LEAVING: readonly Case[] = [
+  {
+    rule: '22',
+    title: 'one of two legs leaves, and the other waits on',
+    from: running({ legs: [7, 8] }),
+    on: legClosed(7),
+    state: running({ legs: [8] }),
+    effects: [],
+  },
+  {
+    rule: '22',
+    title: 'also while the window is open',
+    from: gathering({ legs: [7, 8] }),
+    on: legClosed(8),
+    state: gathering({ legs: [7] }),
+    effects: [],
+  },
+  {
+    rule: '22',
+    title: 'also while answers are posted, which go on',
+    from: resuming({ legs: [9, 8] }),
+    on: legClosed(9),
+    state: resuming({ legs: [8] }),
+    effects: [],
+  },
+  {
+    rule: '21',
+    title: 'the last leg leaves: the server is told to stop',
+    from: running(),
+    on: legClosed(7),
+    state: cancelling(cancelled),
+    effects: CANCEL,
+  },
+  {
+    rule: '21',
+    title: 'what was gathered is closed out first',
+    from: gathering({ open: [env, size] }),
+    on: legClosed(7),
+    state: cancelling(cancelled),
+    effects: [closeOut(env, size), ...CANCEL],
+  },
+  {
+    rule: '21',
+    title: 'a request whose answer is on its way is not closed out as well',
+    from: resuming({ missing: [size], arrived: [color] }),
+    on: legClosed(9),
+    state: cancelling(cancelled, { round: 4, consumed: CONSUMED_NOW }),
+    effects: [closeOut(size, color), ...CANCEL],
+  },
+  {
+    rule: '21b',
+    title: 'while the stream is broken, one of two legs leaves',
+    from: broken(running({ legs: [7, 8] })),
+    on: legClosed(8),
+    state: broken(running()),
+    effects: [],
+  },
+  {
+    rule: '21b',
+    title: 'while the stream is broken, the last leg leaves, and retries that wait are told',
+    from: broken(gathering(), [retry()]),
+    on: legClosed(7),
+    state: cancelling(cancelled),
+    effects: [tellEnd([9], cancelled), closeOut(env), ...CANCEL],
+  },
+  {
+    rule: '21b',
+    title: 'a retry that waits leaves: the call stays parked',
+    from: broken(parked(), [retry(), retry([], { leg: 10 })]),
+    on: legClosed(9),
+    state: broken(parked(), [retry([], { leg: 10 })]),
+    effects: [],
+  },
+];
+
+const DEADLINES: readonly Case[] = [
+  {
+    rule: '24',
+    title: 'nobody answered in time: what is open is closed out, the server is told to stop',
+    from: parked({ open: [env, size] }),
+    on: timeIsUp('park'),
+    state: cancelling(expired),
+    effects: [closeOut(env, size), ...CANCEL],
+  },
+  {
+    rule: '24',
+    title: 'nobody came back in time',
+    from: idle(),
+    on: timeIsUp('call'),
+    state: cancelling(expired),
+    effects: CANCEL,
+  },
+  {
+    rule: '25',
+    title: 'nobody came for the outcome; nothing is held any more',
+    from: settled(),
+    on: timeIsUp('park'),
+    state: done(expired),
+    effects: [armRedeliver],
+  },
+  {
+    rule: '25',
+    title: 'nobody came for the URLs; the session is freed',
+    from: suspended(),
+    on: timeIsUp('call'),
+    state: done(expired),
+    effects: [release(true), armRedeliver],
+  },
+  {
+    rule: '24b',
+    title: 'the server worked for too long',
+    from: running({ legs: [7, 8] }),
+    on: timeIsUp('run'),
+    state: cancelling(refused('timeout')),
+    effects: [tellEnd([7, 8], refused('timeout')), ...CANCEL],
+  },
+  {
+    rule: '24b',
+    title: 'the whole call took too long while requests were gathered',
+    from: gathering(),
+    on: timeIsUp('call'),
+    state: cancelling(refused('timeout')),
+    effects: [tellEnd([7], refused('timeout')), closeOut(env), ...CANCEL],
+  },
+  {
+    rule: '24b',
+    title: 'the server took no answers in time',
+    from: resuming({ missing: [size] }),
+    on: timeIsUp('run'),
+    state: cancelling(refused('timeout'), { round: 4, consumed: CONSUMED_NOW }),
+    effects: [tellEnd([9], refused('timeout')), closeOut(size), ...CANCEL],
+  },
+  {
+    rule: '24c',
+    title: 'the time for work is up while the stream is broken',
+    from: broken(running(), [retry()]),
+    on: timeIsUp('run'),
+    state: cancelling(refused('timeout')),
+    effects: [tellEnd([9], refused('timeout')), tellEnd([7], refused('timeout')), ...CANCEL],
+  },
+  {
+    rule: '24c',
+    title: 'the time to answer is up while the stream is broken',
+    from: broken(parked(), [retry()]),
+    on: timeIsUp('park'),
+    state: cancelling(expired),
+    effects: [tellEnd([9], expired), closeOut(env), ...CANCEL],
+  },
+  {
+    rule: '39',
+    title: 'the grace is over: the stream is closed and the session not used again',
+    from: cancelling(cancelled),
+    on: { type: 'ended' },
+    state: done(cancelled),
+    effects: [release(false), armRedeliver],
+  },
+  {
+    rule: '39b',
+    title: 'a late outcome is ignored, but shows that the session is free',
+    from: cancelling(cancelled),
+    on: ended,
+    state: done(cancelled),
+    effects: [release(true), armRedeliver],
+  },
+  {
+    rule: '39c',
+    title: 'the stream of the cancelled call is gone',
+    from: cancelling(expired),
+    on: { type: 'lost' },
+    state: done(expired),
+    effects: [release(false), armRedeliver],
+  },
+];
+
+const LIVE: readonly Live[] = [running(), gathering(), resuming(), parked(), idle()];
+
+const BREAKING: readonly Case[] = [
+  ...LIVE.map((from) => ({
+    rule: '26-27',
+    title: `a stream that broke is resumed, and what was ${from.name} is remembered`,
+    from,
+    on: { type: 'interrupted' } as const,
+    state: broken(from),
+    effects: [],
+  })),
+  ...LIVE.map((interrupted) => ({
+    rule: '28',
+    title: `the stream is back: the call is ${interrupted.name} as before`,
+    from: broken(interrupted),
+    on: { type: 'resumed' } as const,
+    state: interrupted,
+    effects: [],
+  })),
+  {
+    rule: '28',
+    title: 'retries that waited for the stream are looked at now',
+    from: broken(parked(), [retry([env])]),
+    on: { type: 'resumed' },
+    state: parked(),
+    effects: [retryWaiting(retry([env]))],
+  },
+  {
+    rule: '43',
+    title: 'a retry waits for the stream, its answers are not risked',
+    from: broken(parked()),
+    on: retry([env]),
+    state: broken(parked(), [retry([env])]),
+    effects: [],
+  },
+  {
+    rule: '43',
+    title: 'other answers on a used pointer wait as well, to be refused later',
+    from: broken(running()),
+    on: retry([], { round: 2, answersDigest: 'changed' }),
+    state: broken(running(), [retry([], { round: 2, answersDigest: 'changed' })]),
+    effects: [],
+  },
+  {
+    rule: '29-42',
+    title: 'the stream is gone: every leg is told that the call is lost',
+    from: running({ legs: [7, 8] }),
+    on: { type: 'lost' },
+    state: done(lost),
+    effects: [release(false), tellEnd([7, 8], lost), armRedeliver],
+  },
+  {
+    rule: '29-42',
+    title: 'what was gathered is lost with it',
+    from: gathering(),
+    on: { type: 'lost' },
+    state: done(lost),
+    effects: [release(false), tellEnd([7], lost), armRedeliver],
+  },
+  {
+    rule: '29-42',
+    title: 'so are answers on their way',
+    from: resuming(),
+    on: { type: 'lost' },
+    state: done(lost, { round: 4, consumed: CONSUMED_NOW }),
+    effects: [release(false), tellEnd([9], lost), armRedeliver],
+  },
+  ...[parked(), idle()].map((from) => ({
+    rule: '29-42',
+    title: `a call that is ${from.name} is lost, which the next retry is told`,
+    from,
+    on: { type: 'lost' } as const,
+    state: done(lost),
+    effects: [release(false), armRedeliver],
+  })),
+  {
+    rule: '29-42',
+    title: 'the broken stream cannot be resumed: those that wait are told',
+    from: broken(parked(), [retry()]),
+    on: { type: 'lost' },
+    state: done(lost),
+    effects: [release(false), tellEnd([9], lost), armRedeliver],
+  },
+  {
+    rule: '28b',
+    title: 'an outcome by another way ends the call for those that wait',
+    from: broken(running()),
+    on: ended,
+    state: done(finished),
+    effects: [release(true), tellEnd([7], finished), armRedeliver],
+  },
+  {
+    rule: '28b',
+    title: 'a retry that waits is given the outcome of a call that was parked',
+    from: broken(parked(), [retry()]),
+    on: ended,
+    state: settled(),
+    effects: [release(true), retryWaiting(retry())],
+  },
+  {
+    rule: '28c',
+    title: 'a request by another way opens the window',
+    from: broken(running()),
+    on: asked(env),
+    state: broken(gathering()),
+    effects: [armGather()],
+  },
+  {
+    rule: '28d',
+    title: 'a request is taken back by another way',
+    from: broken(parked()),
+    on: withdrawn(env),
+    state: broken(idle()),
+    effects: [],
+  },
+  {
+    rule: '28e',
+    title: 'answers that were taken while the stream broke stay taken',
+    from: broken(resuming()),
+    on: { type: 'posted' },
+    state: broken(running({ round: 4, legs: [9], consumed: CONSUMED_NOW })),
+    effects: [],
+  },
+  {
+    rule: '28e',
+    title: 'what is missing is not asked in a round too many, here neither',
+    from: broken(resuming({ round: 11, missing: [size] })),
+    on: { type: 'posted' },
+    state: cancelling(refused('too_many_rounds'), { round: 11, consumed: CONSUMED_NOW }),
+    effects: [tellEnd([9], refused('too_many_rounds')), closeOut(size), ...CANCEL],
+  },
+  {
+    rule: '28f',
+    title: 'answers that were refused while the stream broke may be given again',
+    from: broken(resuming()),
+    on: postRefused('unreachable'),
+    state: broken(parked()),
+    effects: [tell([9], { type: 'unreachable' }), armPark],
+  },
+  {
+    rule: '28f',
+    title: 'a session that is forgotten needs no stream',
+    from: broken(resuming()),
+    on: postRefused('sessionGone'),
+    state: done(lost, { round: 4, consumed: CONSUMED_NOW }),
+    effects: [release(false), tellEnd([9], lost), armRedeliver],
+  },
+  {
+    rule: '28g',
+    title: 'what was gathered is asked although the stream is broken',
+    from: broken(gathering()),
+    on: gathered(),
+    state: broken(parked()),
+    effects: [ask([7], 3, [env]), armPark],
+  },
+  {
+    rule: '28g',
+    title: 'if there is no room the call ends, and a retry that waits is looked at',
+    from: broken(gathering(), [retry()]),
+    on: gathered(false),
+    state: cancelling(refused('lot_full')),
+    effects: [tellEnd([7], refused('lot_full')), closeOut(env), ...CANCEL, retryWaiting(retry())],
+  },
+  {
+    rule: '28h',
+    title: 'URLs to visit that come by another way are asked for',
+    from: broken(running()),
+    on: urlsRequired(),
+    state: suspended({ open: [login, terms] }),
+    effects: [ask([7], 3, [login, terms]), armPark],
+  },
+  {
+    rule: '28h',
+    title: 'or refused, if there is no room',
+    from: broken(running()),
+    on: urlsRequired(false),
+    state: done(refused('lot_full')),
+    effects: [release(true), tellEnd([7], refused('lot_full')), armRedeliver],
+  },
+];
+
+const STOPPING: readonly Case[] = [
+  {
+    rule: '38',
+    title: 'the process stops: the leg is told, the server too',
+    from: running(),
+    on: drain(),
+    state: cancelling(refused('draining')),
+    effects: [tellEnd([7], refused('draining')), ...CANCEL],
+  },
+  {
+    rule: '38',
+    title: 'what was gathered is closed out',
+    from: gathering(),
+    on: drain(),
+    state: cancelling(refused('draining')),
+    effects: [tellEnd([7], refused('draining')), closeOut(env), ...CANCEL],
+  },
+  {
+    rule: '38',
+    title: 'answers on their way go on',
+    from: resuming({ missing: [size] }),
+    on: drain(),
+    state: cancelling(refused('draining'), { round: 4, consumed: CONSUMED_NOW }),
+    effects: [tellEnd([9], refused('draining')), closeOut(size), ...CANCEL],
+  },
+  {
+    rule: '38',
+    title: 'what is parked is closed out',
+    from: parked(),
+    on: drain(),
+    state: cancelling(refused('draining')),
+    effects: [closeOut(env), ...CANCEL],
+  },
+  {
+    rule: '38',
+    title: 'what has nothing to ask is just stopped',
+    from: idle(),
+    on: drain(),
+    state: cancelling(refused('draining')),
+    effects: CANCEL,
+  },
+  {
+    rule: '38b',
+    title: 'the process stops while the stream is broken: all that wait are told',
+    from: broken(gathering(), [retry()]),
+    on: drain(),
+    state: cancelling(refused('draining')),
+    effects: [
+      tellEnd([9], refused('draining')),
+      tellEnd([7], refused('draining')),
+      closeOut(env),
+      ...CANCEL,
+    ],
+  },
+  ...(['drain', 'evict'] as const).flatMap((type): Case[] => [
+    {
+      rule: type === 'drain' ? '38c' : '40c',
+      title: 'the outcome that waits is lost',
+      from: settled(),
+      on: type === 'drain' ? drain() : { type },
+      state: done(lost),
+      effects: [armRedeliver],
+    },
+    {
+      rule: type === 'drain' ? '38c' : '40c',
+      title: 'URLs that wait are lost, and the session is freed',
+      from: suspended(),
+      on: type === 'drain' ? drain() : { type },
+      state: done(lost),
+      effects: [release(true), armRedeliver],
+    },
+  ]),
+  {
+    rule: '40',
+    title: 'the place is needed: what is open is closed out',
+    from: parked(),
+    on: { type: 'evict' },
+    state: cancelling(lost),
+    effects: [closeOut(env), ...CANCEL],
+  },
+  {
+    rule: '40',
+    title: 'the place is needed, and nothing is open',
+    from: idle(),
+    on: { type: 'evict' },
+    state: cancelling(lost),
+    effects: CANCEL,
+  },
+];
+
+const left: CallEnd = { type: 'left' };
+
+const LETTING_GO: readonly Case[] = [
+  {
+    rule: '38-leave',
+    title: 'what another replica can take up is left to it: the client is asked',
+    from: gathering({ open: [env, size] }),
+    on: drain(true),
+    state: done(left),
+    effects: [ask([7], 3, [env, size]), leave, armRedeliver],
+  },
+  {
+    rule: '38-leave',
+    title: 'a client that waits for the outcome is sent to come again',
+    from: running(),
+    on: drain(true),
+    state: done(left),
+    effects: [ask([7], 3, []), leave, armRedeliver],
+  },
+  {
+    rule: '38-leave',
+    title: 'nobody waits for a parked call',
+    from: parked(),
+    on: drain(true),
+    state: done(left),
+    effects: [leave, armRedeliver],
+  },
+  {
+    rule: '38-leave',
+    title: 'or for one whose questions were taken back',
+    from: idle(),
+    on: drain(true),
+    state: done(left),
+    effects: [leave, armRedeliver],
+  },
+  {
+    rule: '38d',
+    title: 'an outcome that another replica can find is left to it',
+    from: settled(),
+    on: drain(true),
+    state: done(left),
+    effects: [armRedeliver],
+  },
+  {
+    rule: '38d',
+    title: 'URLs that another replica can have visited are left to it, and the session is freed',
+    from: suspended(),
+    on: drain(true),
+    state: done(left),
+    effects: [release(true), armRedeliver],
+  },
+];
+
+/** In each state in which the server may still be at work. */
+const TAKEN_OVER: readonly Case[] = [
+  [running(), [7]] as const,
+  [gathering(), [7]] as const,
+  [resuming(), [9]] as const,
+  [parked(), []] as const,
+  [idle(), []] as const,
+  [broken(running(), [retry()]), [7, 9]] as const,
+].map(([from, legs]) => ({
+  rule: 'taken',
+  title: 'whoever waits is told to come again, and the server is told nothing',
+  from,
+  on: { type: 'takenOver' },
+  state: done(left, from.name === 'resuming' ? { round: 4, consumed: CONSUMED_NOW } : {}),
+  effects: [...(legs.length > 0 ? [tellEnd(legs, left)] : []), leave, armRedeliver],
+}));
+
+const SHUT_OUT: readonly Case[] = TAKEN_OVER.map(({ from, state, effects }) => ({
+  rule: 'shut-out',
+  title: 'whoever waits is told that the credentials were refused, and the server is told nothing',
+  from,
+  on: { type: 'shutOut' },
+  state,
+  effects: effects.map((effect) =>
+    effect.do === 'reply' ? { ...effect, reply: { type: 'unauthorized' } } : effect,
+  ),
+}));
+
+const HOLDING: readonly Case[] = [
+  {
+    rule: 'hold',
+    title: 'a client that has waited for as long as one answer may take comes again',
+    from: running(),
+    on: { type: 'held' },
+    limits: { maxHoldMs: 60_000 },
+    state: idle(),
+    effects: [ask([7], 3, []), armPark],
+  },
+];
+
+const GROUPS = {
+  'the server asks': ASKING,
+  'the server takes a request back': WITHDRAWING,
+  'the server finishes': FINISHING,
+  'the client retries': RETRYING,
+  'the client repeats itself, or does not': REPEATING,
+  'the server wants URLs visited': URLS,
+  'the client leaves': LEAVING,
+  'time is up': DEADLINES,
+  'the stream breaks': BREAKING,
+  'the process stops, or needs the place': STOPPING,
+  'the process stops, and the server keeps the call': LETTING_GO,
+  'another replica took the call up': TAKEN_OVER,
+  'the server refuses the credentials to read on with': SHUT_OUT,
+  'one answer takes long': HOLDING,
+};
+const CASES = Object.values(GROUPS).flat();
+
+test('a call begins with its first leg waiting and two deadlines', () => {
+  expect(begin(7, LIMITS)).toEqual({
+    state: { name: 'running', round: 1, legs: [7], consumed: null },
+    effects: [armRun, arm('call', 3_600_000)],
+  });
+});
+
+test('a call that is made anew begins in the round behind the retry that it is made for', () => {
+  expect(begin(9, LIMITS, CONSUMED_NOW).state).toEqual(
+    running({ round: 4, legs: [9], consumed: CONSUMED_NOW }),
+  );
+});
+
+test('a call that is taken up begins with its stream broken, and its questions with the client', () => {
+  const { state, effects } = adopt(3, [env], LIMITS);
+  expect(state).toEqual(broken(parked({ consumed: null })));
+  expect(effects).toEqual([armPark, arm('call', 3_600_000)]);
+  expect(adopt(3, [], LIMITS).state).toEqual(broken(idle({ consumed: null })));
+});
+
+describe('with a limit on how long one answer may take', () => {
+  const limits = { ...LIMITS, maxHoldMs: 60_000 };
+  const armHold = arm('hold', 60_000);
+
+  test('it counts from the beginning', () => {
+    expect(begin(7, limits).effects).toContainEqual(armHold);
+  });
+
+  test.each([
+    ['the last question is taken back', gathering(), withdrawn(env)],
+    ['the answers are upstream', resuming(), { type: 'posted' } as const],
+    ['the stream is back', broken(running()), { type: 'resumed' } as const],
+    ['the client comes again', idle(), retry()],
+  ])('and anew when %s', (_when, from, on) => {
+    const moved = step(from, on, limits);
+    expect(moved.state.name).toBe('running');
+    expect(moved.effects).toContainEqual(armHold);
+  });
+
+  test('it does not count when the rounds are used up: the client waits to the end', () => {
+    expect(step(running({ round: 11 }), { type: 'held' }, limits).row).toBeNull();
+  });
+});
+
+describe.each(Object.entries(GROUPS))('%s', (_group, cases) => {
+  test.each(cases)('$rule: $title', ({ rule, from, on, limits, state, effects }) => {
+    const moved = step(from, on, { ...LIMITS, ...limits });
+    expect(moved.row?.rule).toBe(rule);
+    expect(moved.state).toEqual(state);
+    expect(moved.effects).toEqual(effects);
+  });
+});
+
+describe('the table', () => {
+  test('names each rule once', () => {
+    const rules = TRANSITIONS.map((row) => row.rule);
+    expect(rules).toEqual([...new Set(rules)]);
+  });
+
+  test.each(TRANSITIONS)('has a case here for every state that rule $rule leads from', (row) => {
+    const covered = CASES.filter((one) => one.rule === row.rule).map((one) => one.from.name);
+    expect([...new Set(covered)].sort()).toEqual([...row.from].sort());
+  });
+
+  test.each(TRANSITIONS)('has a case here for every state that rule $rule leads to', (row) => {
+    const covered = CASES.filter((one) => one.rule === row.rule);
+    expect([...new Set(covered.map((one) => one.state.name))].sort()).toEqual([...row.to].sort());
+    if (String(row.from) !== String(row.to)) return;
+    for (const one of covered) expect(one.state.name, 'each one stays').toBe(one.from.name);
+  });
+
+  test('gives every state a deadline', () => {
+    for (const timers of Object.values(TIMERS)) expect(timers).not.toEqual([]);
+  });
+});
+
+describe('what no row mentions changes nothing', () => {
+  const EVENTS: Readonly<Record<EventName, CallEvent>> = {
+    asked: asked(color),
+    withdrawn: withdrawn(env),
+    outcome: ended,
+    urlsRequired: urlsRequired(),
+    gathered: gathered(),
+    retry: retry(),
+    posted: { type: 'posted' },
+    postRefused: postRefused('unreachable'),
+    legClosed: legClosed(7),
+    expired: timeIsUp('call'),
+    interrupted: { type: 'interrupted' },
+    resumed: { type: 'resumed' },
+    lost: { type: 'lost' },
+    ended: { type: 'ended' },
+    drain: drain(),
+    takenOver: { type: 'takenOver' },
+    shutOut: { type: 'shutOut' },
+    held: { type: 'held' },
+    evict: { type: 'evict' },
+  };
+  const NEVER_NEWS: readonly EventName[] = [
+    'posted',
+    'postRefused',
+    'gathered',
+    'resumed',
+    'ended',
+  ];
+  const OVER: readonly EventName[] = ['held', 'asked', 'withdrawn', 'interrupted', 'legClosed'];
+  const IGNORED: Readonly<Record<StateName, readonly EventName[]>> = {
+    running: ['withdrawn', 'evict', ...NEVER_NEWS],
+    gathering: ['evict', 'held', ...NEVER_NEWS.filter((event) => event !== 'gathered')],
+    resuming: ['gathered', 'resumed', 'ended', 'evict', 'held'],
+    parked: ['legClosed', 'held', ...NEVER_NEWS],
+    idle: ['withdrawn', 'legClosed', 'held', ...NEVER_NEWS],
+    settled: ['takenOver', 'shutOut', 'outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
+    suspended: ['takenOver', 'shutOut', 'outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
+    broken: ['interrupted', 'evict', 'ended', 'held'],
+    cancelling: [
+      ...(['urlsRequired', 'expired', 'drain', 'evict', 'takenOver', 'shutOut'] as const),
+      ...OVER,
+      ...NEVER_NEWS.filter((event) => event !== 'ended'),
+    ],
+    done: [
+      'takenOver',
+      'shutOut',
+      'outcome',
+      'urlsRequired',
+      'expired',
+      'lost',
+      'drain',
+      'evict',
+      ...OVER,
+      ...NEVER_NEWS,
+    ],
+  };
+  const STATES: readonly CallState[] = [
+    ...LIVE.map((state) => ('legs' in state ? { ...state, legs: [7] } : state)),
+    settled(),
+    suspended(),
+    broken(running()),
+    cancelling(cancelled),
+    done(finished),
+  ];
+
+  test.each(STATES)('and in $name that is exactly what is listed here', (state) => {
+    const ignored = Object.values(EVENTS).filter((event) => {
+      const moved = step(state, event, LIMITS);
+      if (moved.row !== null) return false;
+      expect(moved).toEqual({ state, effects: [], row: null });
+      return true;
+    });
+    expect(ignored.map((event) => event.type).sort()).toEqual([...IGNORED[state.name]].sort());
+  });
+
+  test('a leg that does not wait here may close', () => {
+    for (const state of [running(), resuming(), broken(running()), broken(parked())]) {
+      expect(step(state, legClosed(99), LIMITS).row).toBeNull();
+    }
+  });
+
+  test('the time for work does not end a call that was parked while its stream broke', () => {
+    expect(step(broken(parked()), timeIsUp('run'), LIMITS).row).toBeNull();
+  });
+});

@@ -1,0 +1,11 @@
+import { expect, test } from 'vitest';
+import { CLIENT_TIMEOUTS } from '../../../../src/edge/http/client-timeouts.ts';
+
+test('how long clients may take is what we tell operators', () => {
+  expect(CLIENT_TIMEOUTS).toMatchObject({
+    headMs: 10_000,
+    requestMs: 30_000,
+    idleMs: 65_000,
+    writeStallMs: 60_000,
+  });
+});

@@ -1,0 +1,104 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  isAllowedHost,
+  isAllowedOrigin,
+  isLoopbackHost,
+  type OriginPolicy,
+} from '../../../../src/edge/http/origin.ts';
+
+const named: OriginPolicy = {
+  allowedOrigins: ['https://app.example'],
+  allowedHosts: [],
+  allowLoopback: false,
+};
+const loopback: OriginPolicy = { ...named, allowLoopback: true };
+
+describe('Origin (streamable-http, "Security & Endpoint")', () => {
+  test('may be absent: then no page is calling', () => {
+    expect(isAllowedOrigin(undefined, named)).toBe(true);
+  });
+
+  test('may be one of those named', () => {
+    expect(isAllowedOrigin('https://app.example', named)).toBe(true);
+  });
+
+  test.each([
+    ...['null', '', 'https://app.example.evil.example', 'https://evil-app.example'],
+    ...['http://app.example', 'https://app.example:8443', 'https://APP.example/', 'app.example'],
+  ])('may not be %j, which only looks like it', (origin) => {
+    expect(isAllowedOrigin(origin, named)).toBe(false);
+  });
+
+  test.each([
+    ...['http://localhost', 'http://localhost:5173', 'https://127.0.0.1:1', 'http://[::1]:80'],
+    ...['http://app.localhost', 'http://127.1.2.3'],
+  ])('may be %s where we listen on loopback only, and nowhere else', (origin) => {
+    expect(isAllowedOrigin(origin, loopback)).toBe(true);
+    expect(isAllowedOrigin(origin, named)).toBe(false);
+  });
+
+  test.each([
+    ...['http://localhost.evil.example', 'http://127.0.0.1.evil.example', 'ftp://localhost'],
+    ...['http://notlocalhost', 'file://localhost', 'http://128.0.0.1', 'null'],
+  ])('may not be %s, which only looks like this machine', (origin) => {
+    expect(isAllowedOrigin(origin, loopback)).toBe(false);
+  });
+});
+
+describe('Host behind a loopback address', () => {
+  test.each(['localhost', 'localhost:8080', '127.0.0.1:1', '[::1]:80', 'LOCALHOST', 'app.example'])(
+    'may be %s',
+    (host) => {
+      expect(isAllowedHost(host, loopback)).toBe(true);
+    },
+  );
+
+  test.each([
+    ...[
+      'evil.example',
+      'evil.example:8080',
+      '',
+      'localhost.evil.example',
+      'localhost@evil.example',
+    ],
+    ...['localhost:1:2', 'localhost/..', ' localhost', 'localhost:123456'],
+  ])('may not be %j: a page may have rebound its own name to this machine', (host) => {
+    expect(isAllowedHost(host, loopback)).toBe(false);
+  });
+
+  test('may be one of those named, as that of a proxy on this machine', () => {
+    const behindProxy = { ...loopback, allowedHosts: ['mcp.example.com'] };
+    expect(isAllowedHost('mcp.example.com', behindProxy)).toBe(true);
+    expect(isAllowedHost('MCP.example.com:443', behindProxy)).toBe(true);
+    expect(isAllowedHost('evil.mcp.example.com', behindProxy)).toBe(false);
+  });
+
+  test('is not looked at where we listen to others anyway', () => {
+    expect(isAllowedHost('anything.example', named)).toBe(true);
+  });
+});
+
+test('only this machine’s own names and addresses are loopback', () => {
+  for (const host of ['localhost', 'a.localhost', '127.0.0.1', '127.255.0.9', '::1', '[::1]']) {
+    expect(isLoopbackHost(host)).toBe(true);
+  }
+  for (const host of ['localhost.', '0.0.0.0', '::', '10.0.0.1', '127.0.0.1.', '1.127.0.0']) {
+    expect(isLoopbackHost(host)).toBe(false);
+  }
+});
+
+test('no text makes them throw, and no stranger is ever let in by name', () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), fc.webUrl(), fc.domain()), (text) => {
+      expect(isAllowedOrigin(text, named)).toBe(text === 'https://app.example');
+      expect(typeof isAllowedHost(text, loopback)).toBe('boolean');
+    }),
+    { numRuns: 300 },
+  );
+  fc.assert(
+    fc.property(fc.webUrl({ validSchemes: ['http', 'https'] }), (origin) => {
+      expect(isAllowedOrigin(origin, loopback)).toBe(false);
+    }),
+  );
+});

@@ -1,0 +1,105 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { readJsonBody } from '../../../../src/edge/request/json-body.ts';
+import { arbitraryJson } from '../../../fixtures/arbitrary/json.ts';
+
+const read = (text: string, maxDepth = 16) => readJsonBody(Buffer.from(text), maxDepth);
+
+test('any JSON is read as it was written', () => {
+  fc.assert(
+    fc.property(arbitraryJson, fc.constantFrom(undefined, 1, '\t'), (value, indent) => {
+      expect(read(JSON.stringify(value, null, indent))).toEqual({ type: 'json', value });
+    }),
+    { numRuns: 300 },
+  );
+});
+
+describe('what is not JSON is a parse error', () => {
+  test.each(['', '{', '{"a":1,}', "{'a':1}", '[1 2]', 'undefined', '{"a":NaN}', '"a', '1 1', '}'])(
+    '%s',
+    (text) => {
+      expect(read(text)).toEqual({ type: 'unparsable', problem: 'the body is not JSON' });
+    },
+  );
+
+  test('nor are bytes that are not UTF-8', () => {
+    expect(readJsonBody(Uint8Array.of(0x22, 0xff, 0x22), 9)).toEqual({
+      type: 'unparsable',
+      problem: 'the body is not UTF-8',
+    });
+  });
+});
+
+describe('a member that stands there twice is refused, since two parsers could pick different ones', () => {
+  test.each([
+    '{"a":1,"a":1}',
+    '{"a":1 , "b":2, "a" : 3}',
+    '{"x":[{"a":1,"a":2}]}',
+    String.raw`{"a":1,"\u0061":2}`,
+    '{"a":{"b":1},"a":2}',
+  ])('%s', (text) => {
+    expect(read(text)).toMatchObject({ type: 'refused', problem: expect.stringContaining('"a"') });
+  });
+
+  test('the same name in different objects is no repetition, nor is a value that looks like a name', () => {
+    for (const text of ['{"a":{"a":[{"a":1},{"a":2}]}}', '{"a":"a","b":"a"}', '["a","a"]']) {
+      expect(read(text).type).toBe('json');
+    }
+  });
+
+  test('wherever it is put', () => {
+    fc.assert(
+      fc.property(fc.string(), arbitraryJson, arbitraryJson, (name, one, other) => {
+        const member = JSON.stringify(name);
+        const text = `[{${member}:${JSON.stringify(one)},${member}:${JSON.stringify(other)}}]`;
+        expect(read(text).type).toBe('refused');
+      }),
+    );
+  });
+});
+
+describe('depth', () => {
+  test('up to the limit is read, and one more is refused', () => {
+    expect(read('[[[1]]]', 3).type).toBe('json');
+    expect(read('[[[[1]]]]', 3)).toMatchObject({ type: 'refused' });
+    expect(read('{"a":[{"b":[1]}]}', 3)).toMatchObject({ type: 'refused' });
+  });
+
+  test('of a hostile body is found before anything recurses into it', () => {
+    expect(read('['.repeat(1_000_000), 64).type).toBe('refused');
+  });
+
+  test('is not made by brackets in texts', () => {
+    expect(read(JSON.stringify(['[[[[', '"[[[']), 1).type).toBe('json');
+  });
+});
+
+test.each([
+  '{"__proto__":{"a":1}}',
+  String.raw`{"a":[{"\u005f_proto__":1}]}`,
+  '{"constructor":{"prototype":{}}}',
+])(
+  'a member that would reach a prototype is refused, and is not called a parse error: %s',
+  (text) => {
+    expect(read(text).type).toBe('refused');
+  },
+);
+
+test('no bytes make it throw', () => {
+  const pieces = fc.array(
+    fc.constantFrom('{', '}', '[', ']', '"', '\\', ':', ',', 'a', '1', ' ', 'é', '\\u00'),
+    { maxLength: 30 },
+  );
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        pieces.map((list) => Buffer.from(list.join(''))),
+        fc.uint8Array(),
+      ),
+      (bytes) => {
+        expect(['json', 'unparsable', 'refused']).toContain(readJsonBody(bytes, 5).type);
+      },
+    ),
+    { numRuns: 1000 },
+  );
+});

@@ -1,0 +1,78 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  isInteractiveMethod,
+  methodGate,
+  nameMemberOf,
+  serviceOf,
+} from '../../../../src/edge/request/methods.ts';
+
+test('three methods may be answered with a question (MRTR, "Supported Requests")', () => {
+  const asking = ['tools/call', 'prompts/get', 'resources/read'];
+  for (const method of asking) expect(isInteractiveMethod(method)).toBe(true);
+  for (const method of ['tools/list', 'completion/complete', 'server/discover', 'tasks/result']) {
+    expect(isInteractiveMethod(method)).toBe(false);
+  }
+});
+
+test('server/discover is answered here, lists and completions are passed on', () => {
+  expect(serviceOf('server/discover')).toBe('discover');
+  for (const method of [
+    ...['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'],
+    'completion/complete',
+  ]) {
+    expect(serviceOf(method)).toBe('forward');
+  }
+});
+
+test.each([
+  ['tools/call', 'name'],
+  ['prompts/get', 'name'],
+  ['resources/read', 'uri'],
+  ['tools/list', null],
+  ['unknown', null],
+])('Mcp-Name of %s repeats %s (streamable-http, "Standard Request Headers")', (method, member) => {
+  expect(nameMemberOf(method)).toBe(member);
+});
+
+describe('a method without its capability does not exist: 404 (streamable-http, "Protocol Version Header")', () => {
+  test.each([
+    ['tools/call', 'tools'],
+    ['tools/list', 'tools'],
+    ['prompts/get', 'prompts'],
+    ['prompts/list', 'prompts'],
+    ['resources/read', 'resources'],
+    ['resources/list', 'resources'],
+    ['resources/templates/list', 'resources'],
+    ['completion/complete', 'completions'],
+  ])('%s needs %s', (method, capability) => {
+    expect(methodGate(method, {})).toMatchObject({ httpStatus: 404, error: { code: -32601 } });
+    expect(methodGate(method, { [capability]: {} })).toBeNull();
+  });
+
+  test('server/discover needs none', () => {
+    expect(methodGate('server/discover', {})).toBeNull();
+  });
+
+  test('as long as the capabilities are not known, the server is asked', () => {
+    expect(methodGate('tools/call', null)).toBeNull();
+  });
+});
+
+test.each(['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'tasks/list'])(
+  '%s was removed and is unknown',
+  (method) => {
+    expect(serviceOf(method)).toBeNull();
+    expect(methodGate(method, { tools: {} })).toMatchObject({ httpStatus: 404 });
+  },
+);
+
+test('names of JavaScript’s own are no methods and no capabilities', () => {
+  const names = fc.constantFrom('constructor', 'toString', '__proto__', 'hasOwnProperty');
+  fc.assert(
+    fc.property(names, (name) => {
+      expect(serviceOf(name)).toBeNull();
+      expect(methodGate(name, null)).toMatchObject({ httpStatus: 404 });
+    }),
+  );
+});

@@ -1,0 +1,78 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  isJsonInteger,
+  isJsonNumber,
+  isJsonObject,
+  numberOf,
+} from '../../../../src/protocol/json/json.ts';
+import { parseJson } from '../../../../src/protocol/json/parse.ts';
+import { arbitraryJson } from '../../../fixtures/arbitrary/json.ts';
+
+const LONG = [
+  '9007199254740993',
+  '-12345678901234567890',
+  '1e400',
+  '-1E+999',
+  '1763632800123456789',
+];
+
+describe('a number that JavaScript cannot hold', () => {
+  test.each(LONG)('%s leaves as it came, wherever it stands', (number) => {
+    const text = `{"a":${number},"b":[${number},{"c":${number}}],"d":"${number}"}`;
+    expect(JSON.stringify(parseJson(text))).toBe(text);
+  });
+
+  test.each(LONG)('%s is a number, and neither an object nor a text', (number) => {
+    const value = parseJson(number);
+    expect([isJsonNumber(value), isJsonObject(value), typeof value]).toEqual([
+      true,
+      false,
+      'object',
+    ]);
+    expect(numberOf(value)).toBe(Number(number));
+  });
+
+  test('may be an integer, or be too large for that to be known', () => {
+    expect(
+      ['9007199254740993', '1e400', '1.5', '-7', '"7"'].map(parseJson).map(isJsonInteger),
+    ).toEqual([true, false, false, true, false]);
+  });
+
+  test('survives in copies of what holds it', () => {
+    const parsed = parseJson('{"id":9007199254740993,"old":1}');
+    const copied = isJsonObject(parsed) ? { ...parsed, old: 2 } : null;
+    expect(JSON.stringify(copied)).toBe('{"id":9007199254740993,"old":2}');
+  });
+});
+
+test.each([
+  '9007199254740992',
+  '1e21',
+  '0.1234567890123456789',
+  '123456789012345678',
+  '-0',
+  '1e-400',
+])('%s is an ordinary number where that is what it says or as near as doubles come', (number) => {
+  const value = parseJson(number);
+  const isHeld = typeof value === 'number';
+  expect(isHeld ? value : numberOf(value)).toBe(Number(number));
+  expect(isHeld).toBe(number !== '123456789012345678');
+});
+
+test('any JSON is the same afterwards, long numbers or not', () => {
+  const number = fc.bigInt({ min: -(2n ** 80n), max: 2n ** 80n }).map(String);
+  fc.assert(
+    fc.property(arbitraryJson, number, (value, long) => {
+      const text = `[${JSON.stringify(value)},${long}]`;
+      expect(JSON.stringify(parseJson(text))).toBe(text);
+    }),
+  );
+});
+
+test.each(['{"__proto__":1,"n":12345678901234567890}', '{"constructor":{"prototype":1}}'])(
+  '%s, which would reach a prototype, is refused',
+  (text) => {
+    expect(() => parseJson(text)).toThrow(SyntaxError);
+  },
+);

@@ -1,0 +1,122 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  EMPTY_PROFILE,
+  legacyCapabilities,
+  profileKey,
+  readProfile,
+  type ClientProfile,
+} from '../../../../src/protocol/translate/client-profile.ts';
+import { LEGACY_REVISIONS } from '../../../../src/protocol/revisions.ts';
+import { arbitraryJsonObject, objectsOf } from '../../../fixtures/arbitrary/json.ts';
+import { schemaProblems } from '../../../fixtures/wire/official-schema.ts';
+
+const APPS_VIEW = 'text/html;profile=mcp-app';
+const APPS = { 'io.modelcontextprotocol/ui': { mimeTypes: [APPS_VIEW] } };
+const NO_VIEWS = { 'io.modelcontextprotocol/ui': {} };
+
+const profiles: fc.Arbitrary<ClientProfile> = fc
+  .record({
+    elicitationForm: fc.boolean(),
+    elicitationUrl: fc.boolean(),
+    sampling: fc.boolean(),
+    samplingTools: fc.boolean(),
+    samplingContext: fc.boolean(),
+    roots: fc.boolean(),
+    extensions: fc.constantFrom({}, APPS, NO_VIEWS),
+  })
+  .map(({ sampling, samplingTools, samplingContext, ...rest }) => ({
+    ...rest,
+    sampling,
+    samplingTools: sampling && samplingTools,
+    samplingContext: sampling && samplingContext,
+  }));
+
+describe('what a client declared', () => {
+  test.each([
+    [{}, {}],
+    [{ elicitation: {} }, { elicitationForm: true }],
+    [{ elicitation: { form: {} } }, { elicitationForm: true }],
+    [{ elicitation: { url: {} } }, { elicitationUrl: true }],
+    [{ elicitation: { form: {}, url: {} } }, { elicitationForm: true, elicitationUrl: true }],
+    [{ sampling: {} }, { sampling: true }],
+    [{ sampling: { tools: {} } }, { sampling: true, samplingTools: true }],
+    [{ sampling: { context: {} } }, { sampling: true, samplingContext: true }],
+    [{ roots: { listChanged: true } }, { roots: true }],
+    [{ extensions: APPS }, { extensions: APPS }],
+    [{ extensions: { ...APPS, 'io.modelcontextprotocol/tasks': {} } }, { extensions: APPS }],
+    [
+      { extensions: { 'io.modelcontextprotocol/ui': { mimeTypes: ['x/y', APPS_VIEW], more: 1 } } },
+      { extensions: APPS },
+    ],
+    [{ extensions: { 'io.modelcontextprotocol/ui': { more: 1 } } }, { extensions: NO_VIEWS }],
+    [{ extensions: { 'io.modelcontextprotocol/ui': true, 'com.example/x': {} } }, {}],
+    [{ elicitation: true, sampling: 'yes', roots: null }, {}],
+  ])('%j (elicitation, "Capabilities": an empty object means form mode)', (declared, expected) => {
+    expect(readProfile(declared)).toEqual({ ...EMPTY_PROFILE, ...expected });
+  });
+
+  test('no nonsense makes reading it throw, or finds what is not there', () => {
+    const words = ['elicitation', 'form', 'url', 'sampling', 'tools', 'context', 'roots'];
+    fc.assert(
+      fc.property(fc.oneof(objectsOf(words), arbitraryJsonObject), (declared) => {
+        const profile = readProfile(declared);
+        if (!Object.hasOwn(declared, 'roots')) expect(profile.roots).toBe(false);
+        if (!Object.hasOwn(declared, 'sampling')) expect(profile.sampling).toBe(false);
+        if (!Object.hasOwn(declared, 'elicitation')) expect(profile.elicitationForm).toBe(false);
+      }),
+    );
+  });
+});
+
+describe('what a legacy server is told', () => {
+  test('is neither more nor less than what was declared (2025-11-25)', () => {
+    fc.assert(
+      fc.property(profiles, (profile) => {
+        expect(readProfile(legacyCapabilities(profile, '2025-11-25'))).toEqual(profile);
+        expect(readProfile(legacyCapabilities(profile, null))).toEqual(profile);
+      }),
+    );
+  });
+
+  test('never promises tasks, nor news of roots', () => {
+    const declared = { roots: { listChanged: true }, tasks: {}, experimental: {}, extensions: {} };
+    expect(legacyCapabilities(readProfile(declared), '2025-11-25')).toEqual({ roots: {} });
+  });
+
+  test.each(['2025-06-18', '2025-03-26', '2024-11-05'] as const)(
+    'says nothing of elicitation to a server of %s when only URLs can be asked: there it means forms',
+    (revision) => {
+      const urlOnly = { ...EMPTY_PROFILE, elicitationUrl: true };
+      expect(legacyCapabilities(urlOnly, revision)).toEqual({});
+      expect(legacyCapabilities({ ...urlOnly, elicitationForm: true }, revision)).toEqual({
+        elicitation: { form: {}, url: {} },
+      });
+    },
+  );
+
+  test('is valid by the schema of every revision', () => {
+    fc.assert(
+      fc.property(profiles, fc.constantFrom(...LEGACY_REVISIONS), (profile, revision) => {
+        const params = {
+          protocolVersion: revision,
+          capabilities: legacyCapabilities(profile, revision),
+          clientInfo: { name: 'c', version: '1' },
+        };
+        const message = { jsonrpc: '2.0', id: 1, method: 'initialize', params };
+        expect(schemaProblems(revision, 'to-server', message)).toEqual([]);
+      }),
+    );
+  });
+});
+
+test('two profiles have one key only when they are the same', () => {
+  fc.assert(
+    fc.property(profiles, profiles, (one, other) => {
+      const same =
+        JSON.stringify(Object.entries(one).sort()) === JSON.stringify(Object.entries(other).sort());
+      expect(profileKey(one) === profileKey(other)).toBe(same);
+    }),
+    { numRuns: 300 },
+  );
+});

@@ -1,0 +1,219 @@
+/** Two replicas that write to each other through mailboxes: how each learns that the other is gone. */
+import { describe, expect, test } from 'vitest';
+import type { CallAnswer, Leg } from '../../../../src/model/request.ts';
+import { OpenAnswers } from '../../../../src/lib/open-responses.ts';
+import type { Mailbox } from '../../../../src/replicas/relay/redis-channel.ts';
+import { RedisRelay, type RedisRelayOptions } from '../../../../src/replicas/relay/redis-relay.ts';
+import { createKeyRing } from '../../../../src/seal/key-ring.ts';
+import { ManualClock } from '../../../fixtures/manual-clock.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
+import { RETRY } from '../../../fixtures/clients/edge-request.ts';
+
+const ANSWER: CallAnswer = { kind: 'result', result: { content: [] } };
+const OWNER = { id: 'owner', boot: 'owner' };
+
+/** What the client of the store throws when it has no connection. */
+const NOT_SENT = "Stream isn't writeable and enableOfflineQueue options is false";
+
+/** The store: letters reach their reader at once, unless something is wrong. */
+class Mail {
+  readonly #readers = new Map<string, (sealed: string) => Promise<void>>();
+  #underWay: Promise<unknown>[] = [];
+  /** Processes whose letters nobody reads any more. */
+  readonly dead = new Set<string>();
+  readonly full = new Set<string>();
+  isAway = false;
+  /** The store takes what comes, and its replies do not arrive. */
+  repliesAreLost = false;
+  count = 0;
+  /** The test has ended, and nobody waits for letters any more. */
+  isOver = false;
+
+  boxOf(boot: string): Pick<Mailbox, 'read' | 'post' | 'close'> {
+    return {
+      read: async (letter) => void this.#readers.set(boot, letter),
+      post: async (to, sealed) => {
+        this.count += 1;
+        if (this.isAway) throw new Error(NOT_SENT);
+        if (this.full.has(to)) return false;
+        const read = this.#readers.get(to);
+        if (read !== undefined && !this.dead.has(to)) this.#underWay.push(read(sealed));
+        if (this.repliesAreLost) throw new Error('Command timed out');
+        return true;
+      },
+      close: () => {},
+    };
+  }
+
+  /** Resolves when `letters` more were posted and read. */
+  async saw(letters: number): Promise<void> {
+    const until = this.count + letters;
+    await this.until(() => this.count >= until);
+  }
+
+  /** Lets half a second pass so many times, with the letters that each of them brings. */
+  async passHalves(clock: ManualClock, halves: number, letters: number): Promise<void> {
+    for (let passed = 0; passed < halves; passed += 1) {
+      clock.advance(500);
+      await this.saw(letters);
+    }
+  }
+
+  async until(isSo: () => boolean): Promise<void> {
+    while (!isSo() && !this.isOver) await new Promise(setImmediate);
+    await Promise.all(this.#underWay.splice(0));
+    await new Promise(setImmediate);
+  }
+}
+
+/** Two replicas, and a client whose retry came to the one that does not have its call. */
+async function twoReplicas() {
+  const clock = new ManualClock();
+  const mail = new Mail();
+  stopAfterTest(async () => void (mail.isOver = true));
+  const ring = await createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
+  const openAnswers = new OpenAnswers();
+  const answer = Promise.withResolvers<CallAnswer>();
+  const taken = Promise.withResolvers<Leg>();
+  const common = { ring, maxBytes: 100_000, openAnswers, clock };
+  const retry: RedisRelayOptions['retry'] = async (_route, _request, leg) => {
+    taken.resolve(leg);
+    return { answer: answer.promise };
+  };
+  new RedisRelay({ ...common, boot: 'owner', mailbox: mail.boxOf('owner'), retry });
+  const asking = new RedisRelay({
+    ...common,
+    boot: 'asker',
+    mailbox: mail.boxOf('asker'),
+    retry: async () => null,
+  });
+  const leaving = new AbortController();
+  const told: string[] = [];
+  const client: Leg = { closed: leaving.signal, notify: (method) => told.push(method) };
+  return {
+    clock,
+    mail,
+    openAnswers,
+    told,
+    relay: () => asking.for('route').relay(OWNER, RETRY, client),
+    /** The client's side at the owner. */
+    taken: taken.promise,
+    answer: answer.resolve,
+    leave: () => leaving.abort(),
+  };
+}
+
+/** A retry that was relayed and is at work at its owner. */
+async function relayed() {
+  const replicas = await twoReplicas();
+  const heard = replicas.relay();
+  const leg = await replicas.taken;
+  await replicas.mail.until(() => replicas.mail.count === 2);
+  return { ...replicas, heard, leg };
+}
+
+/** The same, but the store was away for so long that the owner was given up, and is back. */
+async function givenUp() {
+  const retry = await relayed();
+  retry.mail.isAway = true;
+  await retry.mail.passHalves(retry.clock, 5, 2);
+  expect(await retry.heard).toMatchObject({ type: 'silent' });
+  retry.mail.isAway = false;
+  return retry;
+}
+
+describe('a retry that is relayed by letters', () => {
+  test('may take as long as it takes, while both sides give signs of life', async () => {
+    const { clock, mail, leg, heard, answer, openAnswers } = await relayed();
+    await mail.passHalves(clock, 60, 2);
+    expect(leg.closed.aborted).toBe(false);
+    answer(ANSWER);
+    expect(await heard).toEqual({ type: 'answered', answer: ANSWER });
+    expect([openAnswers.count, clock.pending]).toEqual([0, 0]);
+  });
+
+  test('has lost its client when the replica that asked says nothing for six seconds', async () => {
+    const { clock, mail, leg } = await relayed();
+    mail.dead.add('asker');
+    mail.dead.add('owner');
+    clock.advance(5_999);
+    expect(leg.closed.aborted).toBe(false);
+    clock.advance(1);
+    expect(leg.closed.aborted).toBe(true);
+  });
+
+  test('has not lost its client while the store is away', async () => {
+    const { clock, mail, leg, heard } = await relayed();
+    mail.isAway = true;
+    await mail.passHalves(clock, 120, 2);
+    expect(await heard).toMatchObject({ type: 'silent' });
+    mail.isAway = false;
+    await mail.passHalves(clock, 13, 2);
+    expect(leg.closed.aborted).toBe(false);
+  });
+
+  test('has lost its client when the mailbox of the replica that asked is full', async () => {
+    const { clock, mail, leg } = await relayed();
+    mail.full.add('asker');
+    clock.advance(500);
+    await mail.until(() => leg.closed.aborted);
+  });
+});
+
+describe('a retry whose owner was given up, and whose client may come again,', () => {
+  test('keeps its call for half a minute, and is told nothing more', async () => {
+    const { clock, mail, leg, told } = await givenUp();
+    leg.notify('notifications/progress', { progressToken: 'token', progress: 1 });
+    await mail.passHalves(clock, 59, 2);
+    clock.advance(500);
+    await mail.until(() => true);
+    expect(leg.closed.aborted).toBe(false);
+    clock.advance(6_000);
+    expect(leg.closed.aborted).toBe(true);
+    expect(told).toEqual([]);
+    expect(clock.pending).toBe(0);
+  });
+
+  test('keeps its call also when the store lost no more than its reply', async () => {
+    const { clock, mail, relay, taken, answer } = await twoReplicas();
+    mail.repliesAreLost = true;
+    const heard = relay();
+    const leg = await taken;
+    expect(await heard).toMatchObject({ type: 'unreachable' });
+    await mail.until(() => mail.count === 2);
+    mail.repliesAreLost = false;
+    await mail.passHalves(clock, 26, 2);
+    expect(leg.closed.aborted).toBe(false);
+    answer(ANSWER);
+    await mail.saw(1);
+    expect(clock.pending).toBe(0);
+  });
+
+  test('is over when the owner answers', async () => {
+    const { clock, mail, answer, openAnswers, told } = await givenUp();
+    answer(ANSWER);
+    await mail.saw(1);
+    expect([openAnswers.count, clock.pending, told]).toEqual([0, 0, []]);
+  });
+
+  test('is over when its client leaves instead, and cancels its call', async () => {
+    const { clock, mail, leg, leave, answer, openAnswers } = await givenUp();
+    leave();
+    await mail.until(() => leg.closed.aborted);
+    // What the call ends with, which nobody reads.
+    answer(ANSWER);
+    await mail.until(() => openAnswers.count === 0);
+    expect(clock.pending).toBe(0);
+  });
+
+  test.each(['isAway', 'full'] as const)(
+    'is over at once when it was not sent: %s',
+    async (why) => {
+      const { clock, mail, relay } = await twoReplicas();
+      if (why === 'full') mail.full.add('owner');
+      else mail.isAway = true;
+      expect(await relay()).toMatchObject({ type: 'unreachable' });
+      expect(clock.pending).toBe(0);
+    },
+  );
+});

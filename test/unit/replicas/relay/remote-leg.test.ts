@@ -1,0 +1,116 @@
+import { describe, expect, test } from 'vitest';
+import type { CallAnswer } from '../../../../src/model/request.ts';
+import { LetterLeg } from '../../../../src/replicas/relay/remote-leg.ts';
+import { readRelayLines } from '../../../../src/replicas/relay/messages.ts';
+import { ManualClock } from '../../../fixtures/manual-clock.ts';
+
+const ANSWER: CallAnswer = { kind: 'result', result: { content: [] } };
+const MIB = 1024 * 1024;
+
+/** The other replica: takes nothing before it is told to. */
+function reader() {
+  const clock = new ManualClock();
+  const posted: string[] = [];
+  const taking = Promise.withResolvers<void>();
+  const leg = new LetterLeg((line) => {
+    posted.push(line);
+    return taking.promise;
+  }, clock);
+  return { clock, posted, leg, take: taking.resolve, leave: taking.reject };
+}
+
+describe('a leg whose client waits elsewhere', () => {
+  test('is told one thing after the other, and the answer at last', async () => {
+    const { leg, posted, take } = reader();
+    leg.begin();
+    leg.notify('first', {});
+    leg.notify('second', {});
+    const finished = leg.finish(ANSWER);
+    expect(posted, 'nothing before what came first was taken').toEqual(['']);
+    take();
+    await finished;
+    expect(readRelayLines(posted.join(''))).toEqual([
+      { type: 'notification', method: 'first', params: {} },
+      { type: 'notification', method: 'second', params: {} },
+      { type: 'answer', answer: ANSWER },
+    ]);
+    expect(leg.closed.aborted).toBe(false);
+  });
+
+  test('gets what waits in few letters of some size', async () => {
+    const { leg, posted, take } = reader();
+    leg.begin();
+    for (let count = 0; count < 40_000; count += 1) leg.notify('log', { data: 'x'.repeat(80) });
+    take();
+    await leg.finish(ANSWER);
+    expect(readRelayLines(posted.join(''))).toHaveLength(40_001);
+    expect(posted.length).toBeLessThan(10);
+    for (const letter of posted) expect(letter.length).toBeLessThanOrEqual(MIB);
+  });
+
+  test('misses what finds no room when 8 MiB wait for it, but not the answer', async () => {
+    const { leg, posted, take } = reader();
+    leg.begin();
+    const params = { data: 'x'.repeat(MIB) };
+    for (let count = 0; count < 300; count += 1) leg.notify('log', params);
+    take();
+    await leg.finish(ANSWER);
+    const lines = readRelayLines(posted.join('')) ?? [];
+    expect(lines).toHaveLength(8 + 1);
+    expect(lines.at(-1)).toEqual({ type: 'answer', answer: ANSWER });
+    expect(leg.closed.aborted).toBe(false);
+  });
+
+  test('that has gone is told nothing more', async () => {
+    const { leg, posted, take } = reader();
+    leg.begin();
+    leg.notify('log', {});
+    leg.close();
+    take();
+    await leg.finish(ANSWER);
+    expect(posted).toEqual(['']);
+  });
+
+  test('may be told any amount that it takes', async () => {
+    const { leg, posted, take } = reader();
+    take();
+    const params = { data: 'x'.repeat(5 * MIB) };
+    for (let count = 0; count < 5; count += 1) {
+      leg.notify('log', params);
+      await new Promise(setImmediate);
+    }
+    await leg.finish(ANSWER);
+    expect(leg.closed.aborted).toBe(false);
+    expect(posted).toHaveLength(6);
+  });
+
+  test('gets an answer of any length', async () => {
+    const { leg, posted, take } = reader();
+    const finished = leg.finish({ kind: 'result', result: { text: 'x'.repeat(9 * MIB) } });
+    take();
+    await finished;
+    expect(posted[0]?.length).toBeGreaterThan(9 * MIB);
+  });
+
+  test('is gone when its replica is', async () => {
+    const { leg, leave } = reader();
+    leg.begin();
+    leave(new Error('gone'));
+    await expect.poll(() => leg.closed.aborted).toBe(true);
+    await leg.finish(ANSWER);
+  });
+
+  test('gets signs of life while nothing else waits for it', async () => {
+    const { leg, posted, clock, take } = reader();
+    leg.begin();
+    clock.advance(60_000);
+    take();
+    await new Promise(setImmediate);
+    expect(posted).toEqual(['']);
+    clock.advance(500);
+    await new Promise(setImmediate);
+    expect(posted).toEqual(['', '']);
+    await leg.finish(ANSWER);
+    expect(clock.pending).toBe(0);
+  });
+});

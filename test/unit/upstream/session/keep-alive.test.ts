@@ -1,0 +1,95 @@
+import { describe, expect, test } from 'vitest';
+import { KeepAlive } from '../../../../src/upstream/session/keep-alive.ts';
+import { UpstreamFailure, type UpstreamFailureCode } from '../../../../src/upstream/failure.ts';
+import { ManualClock } from '../../../fixtures/manual-clock.ts';
+
+const INTERVAL_MS = 60_000;
+
+/** Pings whose fates are given: answered, or failed with a code. */
+function pinging(...fates: ('answered' | UpstreamFailureCode)[]) {
+  const clock = new ManualClock();
+  const gone: UpstreamFailureCode[] = [];
+  let pings = 0;
+  const keepAlive = new KeepAlive({
+    clock,
+    intervalMs: INTERVAL_MS,
+    ping: async () => {
+      const fate = fates[pings] ?? 'answered';
+      pings += 1;
+      if (fate !== 'answered') throw new UpstreamFailure(fate, 'test', { mayHaveActed: true });
+    },
+    isDead: () => gone.length > 0,
+    gone: ({ code }) => gone.push(code),
+  });
+  keepAlive.set(true);
+  const pass = async (intervals: number) => {
+    for (let passed = 0; passed < intervals; passed += 1) {
+      clock.advance(INTERVAL_MS);
+      await new Promise(setImmediate);
+    }
+  };
+  return { clock, gone, keepAlive, pass, pings: () => pings };
+}
+
+describe('a server is taken for gone', () => {
+  test.each(['upstream_unavailable', 'upstream_timeout'] as const)(
+    'when it misses two pings in a row: %s',
+    async (code) => {
+      const { gone, pass } = pinging(code, code);
+      await pass(1);
+      expect(gone).toEqual([]);
+      await pass(1);
+      expect(gone).toEqual([code]);
+    },
+  );
+
+  test('at once when it says that it does not know the session', async () => {
+    const { gone, pass } = pinging('session_gone');
+    await pass(1);
+    expect(gone).toEqual(['session_gone']);
+  });
+});
+
+describe('a server is there', () => {
+  test.each(['upstream_busy', 'upstream_protocol_error'] as const)(
+    'when it answers in whatever way: %s',
+    async (code) => {
+      const { gone, pass, pings } = pinging(code, code, code);
+      await pass(4);
+      expect(gone).toEqual([]);
+      expect(pings()).toBe(4);
+    },
+  );
+
+  test.each(['answered', 'upstream_busy'] as const)(
+    'again when it missed one ping and not the next: %s',
+    async (fate) => {
+      const { gone, pass } = pinging('upstream_timeout', fate, 'upstream_timeout', fate);
+      await pass(4);
+      expect(gone).toEqual([]);
+    },
+  );
+});
+
+describe('credentials that are refused', () => {
+  test('are not sent again, and end nothing', async () => {
+    const { clock, gone, keepAlive, pass, pings } = pinging('unauthorized');
+    await pass(3);
+    keepAlive.set(true);
+    await pass(3);
+    expect({ gone, pings: pings(), timers: clock.pending }).toEqual({
+      gone: [],
+      pings: 1,
+      timers: 0,
+    });
+  });
+
+  test('are forgotten when others come', async () => {
+    const { keepAlive, pass, pings } = pinging('unauthorized');
+    await pass(2);
+    keepAlive.renewed();
+    keepAlive.set(true);
+    await pass(2);
+    expect(pings()).toBe(3);
+  });
+});

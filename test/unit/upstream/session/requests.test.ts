@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest';
+import { upstreamRequestId } from '../../../../src/protocol/ids.ts';
+import { ClientLeft } from '../../../../src/upstream/client-left.ts';
+import { SessionRequests } from '../../../../src/upstream/session/requests.ts';
+import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
+import { ManualClock } from '../../../fixtures/manual-clock.ts';
+
+const TIMEOUT_MS = 60_000;
+
+/** A server that takes everything and answers nothing. */
+function silentServer() {
+  const clock = new ManualClock();
+  const sent: string[] = [];
+  const transport = {
+    request: async ({ method }: { readonly method: string }) => void sent.push(method),
+    notify: async (method: string) => void sent.push(method),
+    abandon: () => {},
+  };
+  return { clock, sent, requests: new SessionRequests(transport, TIMEOUT_MS, clock) };
+}
+
+const LIST = { id: upstreamRequestId(1), method: 'tools/list', params: {} };
+
+test('a request that nobody waits for any more is not sent', async () => {
+  const { clock, sent, requests } = silentServer();
+  await expect(requests.send(LIST, {}, AbortSignal.abort())).rejects.toThrow(ClientLeft);
+  expect(sent).toEqual([]);
+  expect(clock.pending).toBe(0);
+});
+
+test('a request is cancelled at once when its client leaves, and that is not the fault of the server', async () => {
+  const { clock, sent, requests } = silentServer();
+  const leaving = new AbortController();
+  const answer = requests.send(LIST, {}, leaving.signal);
+  leaving.abort();
+  await expect(answer).rejects.toThrow(ClientLeft);
+  expect(sent).toEqual(['tools/list', 'notifications/cancelled']);
+  expect(clock.pending).toBe(0);
+});
+
+test('a request is cancelled when its time is over, and that is the fault of the server', async () => {
+  const { clock, sent, requests } = silentServer();
+  const answer = requests.send(LIST, {});
+  clock.advance(TIMEOUT_MS);
+  expect(await answer).toBeInstanceOf(UpstreamFailure);
+  expect(sent).toEqual(['tools/list', 'notifications/cancelled']);
+});
