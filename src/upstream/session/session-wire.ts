@@ -3,14 +3,11 @@
  * request ids, replies, the messages of the server, and the news of the session's end.
  */
 import type { Clock } from '../../lib/clock.ts';
-import {
-  upstreamRequestId,
-  type ServerRequestId,
-  type UpstreamRequestId,
-} from '../../protocol/ids.ts';
+import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { Patience } from './progress-heartbeat.ts';
+import { randomRequestId } from '../request-id.ts';
 import { SessionCall } from './call-slot.ts';
 import { LIST_CHANGES, SessionChanges } from './changes.ts';
 import { isSessionError } from './session-gone.ts';
@@ -47,23 +44,19 @@ export class SessionWire implements TransportListener {
   readonly #inbox: SessionInbox;
   readonly #closing = new AbortController();
   readonly #onChange: (method: string) => void;
-  #nextId: number;
   #failure: UpstreamFailure | null = null;
   /** A request was answered after the handshake, so the server knew the session once. */
   #answered = false;
 
-  /** @param firstId the id of the first request; ids are never used twice in a session */
   constructor(
     connect: (listener: TransportListener) => Transport,
     options: SessionWireOptions,
     clock: Clock,
-    firstId: number,
   ) {
     const transport = connect(this);
     this.transport = transport;
     this.#headers = options.headers;
     this.#onChange = options.onChange ?? (() => {});
-    this.#nextId = firstId;
     this.#requests = new SessionRequests(transport, options.requestTimeoutMs, clock);
     this.#patience = new Patience(clock, (params) => {
       if (this.failure !== null) return this.#patience.stop();
@@ -115,12 +108,6 @@ export class SessionWire implements TransportListener {
     return this.#closing.signal;
   }
 
-  takeId(): UpstreamRequestId {
-    const id = upstreamRequestId(this.#nextId);
-    this.#nextId += 1;
-    return id;
-  }
-
   /**
    * Sends a request that may not ask anything, and waits for its reply.
    * @param signal aborts when nobody waits any more
@@ -137,7 +124,7 @@ export class SessionWire implements TransportListener {
     // No tool answers a ping, so what it says is about the session.
     const mayBeUnknown = this.#answered || this.call.carriedOne || method === 'ping';
     const settled = await this.#requests.send(
-      { id: this.takeId(), method, params },
+      { id: randomRequestId(), method, params },
       headers,
       signal,
     );

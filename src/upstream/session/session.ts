@@ -9,6 +9,7 @@ import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { LOG_LEVELS } from '../../protocol/log-levels.ts';
 import type { LegacyRevision } from '../../protocol/revisions.ts';
+import { randomRequestId } from '../request-id.ts';
 import type { ChangeListener } from './changes.ts';
 import { exchangeOver, type Exchange, type ExchangeListener } from './exchange.ts';
 import { initialize, type InitializeResult } from './handshake.ts';
@@ -34,9 +35,6 @@ export interface SessionOptions extends SessionWireOptions {
 
 type Connect = (listener: TransportListener) => Transport;
 
-/** How far those had come who used an adopted session before is not known. */
-const ADOPTED_FIRST_ID = 1_000_000;
-
 export class Session {
   readonly #wire: SessionWire;
   readonly #options: SessionOptions;
@@ -44,8 +42,8 @@ export class Session {
   #initialized: InitializeResult | null = null;
   #logLevel: string | null = null;
 
-  private constructor(connect: Connect, options: SessionOptions, clock: Clock, firstId: number) {
-    this.#wire = new SessionWire(connect, options, clock, firstId);
+  private constructor(connect: Connect, options: SessionOptions, clock: Clock) {
+    this.#wire = new SessionWire(connect, options, clock);
     this.#options = options;
     this.#clock = clock;
   }
@@ -56,7 +54,7 @@ export class Session {
    * @throws UpstreamFailure when the server cannot be reached or does not speak a known revision
    */
   static async open(connect: Connect, options: SessionOptions, clock: Clock): Promise<Session> {
-    const session = new Session(connect, options, clock, 1);
+    const session = new Session(connect, options, clock);
     const declared = legacyCapabilities(options.profile, options.knownRevision);
     try {
       await session.#wire.transport.open(options.headers);
@@ -85,7 +83,7 @@ export class Session {
     clock: Clock,
     initialized: InitializeResult,
   ): Session {
-    const session = new Session(connect, options, clock, ADOPTED_FIRST_ID);
+    const session = new Session(connect, options, clock);
     session.#initialized = initialized;
     return session;
   }
@@ -140,7 +138,7 @@ export class Session {
     headers: CallerHeaders,
   ): Exchange {
     if (this.#wire.call.id !== null) throw new Error('the session carries a call already');
-    const id = this.#wire.takeId();
+    const id = randomRequestId();
     this.#wire.call.begin(id, listener);
     this.#wire.headers = headers;
     return this.#exchangeOf(id, this.#wire.begin(id, method, params(id), headers));

@@ -388,7 +388,7 @@ describe('odd answers end in a clear failure', () => {
     await expect(exchange.accepted).rejects.toMatchObject({ code });
   });
 
-  const bodies: [string, (response: Parameters<typeof eventStream>[0]) => void][] = [
+  const bodies: [string, (response: Parameters<typeof eventStream>[0], id: number) => void][] = [
     [
       'an event beyond the limit',
       (response) => eventStream(response).raw(`data: ${'x'.repeat(20_000)}`),
@@ -401,14 +401,14 @@ describe('odd answers end in a clear failure', () => {
     ['a body beyond the limit', (response) => json(response, 200, { a: 'x'.repeat(100_000) })],
     [
       'a member that reaches for the prototype',
-      (response) =>
+      (response, id) =>
         void response
           .writeHead(200, { 'content-type': 'application/json' })
-          .end('{"jsonrpc":"2.0","id":2,"result":{"__proto__":{"polluted":true}}}'),
+          .end(`{"jsonrpc":"2.0","id":${id},"result":{"__proto__":{"polluted":true}}}`),
     ],
   ];
   test.each(bodies)('%s', async (_name, script) => {
-    const server = await legacyServer((_received, response) => script(response));
+    const server = await legacyServer(({ body }, response) => script(response, body.id));
     const { heard } = call(await open(upstreamOf(server)));
     expect(await heard.until('lost')).toEqual(['lost', 'upstream_protocol_error']);
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();

@@ -93,12 +93,17 @@ describe('ids', () => {
     for (const id of ids) expect(Number.isSafeInteger(id)).toBe(true);
   });
 
-  test('of our requests begin far beyond in a session that another replica used', async () => {
+  test('of our requests are new ones in a session that another replica used', async () => {
     const server = await legacyServer(done);
     const owner = { profile: EMPTY_PROFILE, clientInfo: null, headers: {} };
     const session = await upstreamOf(server, HTTP).adoptSession(owner, '2025-11-25');
+    const others = await open(upstreamOf(server, HTTP));
+    await others.request('ping', {}, {});
     await session.request('ping', {}, {});
-    expect(server.received.map(({ body }) => body?.id)).toEqual([1_000_000]);
+    const pings = server.received.filter(({ body }) => body?.method === 'ping');
+    const ids = pings.map(({ body }) => body.id);
+    expect(ids).toHaveLength(2);
+    expect(new Set(ids).size).toBe(2);
   });
 
   test.each([0, -1, '0', 'q', ''])('of the server come back with their type: %j', async (id) => {
