@@ -66,6 +66,21 @@ export const ELICITATION_DECLINED: Failure = internalFailure(
   'elicitation_declined',
 );
 
+const NOT_ANSWERABLE = {
+  no_session_id:
+    'The server asks for input, but gave no session id (Mcp-Session-Id), so that no answer could reach the request that asks. The call was cancelled and may have had effects. Run the server with sessions.',
+  broadcast:
+    'The server sends what it asks to every session, and others use it at the same time, so that nobody can tell whose question it is. It was refused; the call may have had effects. Run one gateway process without relay and Redis, or a server that keeps its sessions apart.',
+} as const;
+
+/** Why a question of the server has no way to be answered. */
+export type NotAnswerableCause = keyof typeof NOT_ANSWERABLE;
+
+/** A call whose question nobody could answer. */
+export function notAnswerable(cause: NotAnswerableCause): Failure {
+  return internalFailure(NOT_ANSWERABLE[cause], 'call_not_answerable', { cause });
+}
+
 /** The client must not be asked for what it does not declare (MRTR, server requirement 7). */
 export function missingCapability(required: JsonObject, upstream?: JsonRpcErrorObject): Failure {
   return {

@@ -1,6 +1,12 @@
 /** The ids of the gateway's requests to its server, as the server gets them. */
 import { expect, test } from 'vitest';
-import { answersOf, greeter, legacyServer, replica, text } from '../fixtures/gateways/replica-testbed.ts';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  replica,
+  text,
+} from '../fixtures/gateways/replica-testbed.ts';
 import { callTool, send } from '../fixtures/clients/modern-client.ts';
 
 test('no id of a request is given again: not by another session, process or restart, nor after a reattach', async () => {

@@ -16,7 +16,7 @@ import type { ResumePoint } from '../../seal/pointer.ts';
 import type { Session } from '../../upstream/session/session.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../../upstream/failure.ts';
 import type { OpenRequest } from '../machine/states.ts';
-import { failureOfUpstream, missingCapability } from '../../model/failures.ts';
+import { failureOfUpstream, missingCapability, notAnswerable } from '../../model/failures.ts';
 import type { Failure } from '../../model/outcome.ts';
 import type { Questions } from './questions.ts';
 import { openRequests } from '../machine/open-requests.ts';
@@ -32,12 +32,6 @@ import { outcomeOfReply } from './outcome-of-reply.ts';
 const TOO_MANY_QUESTIONS = {
   code: ErrorCode.internalError,
   message: 'The client is asked too many things at once',
-};
-
-/** What the server is told whose session has no id: it was greeted by a client that declares nothing. */
-const CANNOT_ASK = {
-  code: ErrorCode.methodNotFound,
-  message: 'The client did not declare that it can be asked',
 };
 
 export interface ServerSideParts {
@@ -165,7 +159,8 @@ export class ServerSide {
     if (!session.interactive) {
       // An answer would reach an instance that never asked, and the call would wait for ever.
       log.questionRefused(method, 'the server gave no session id');
-      void exchange.respond(id, { error: CANNOT_ASK });
+      exchange.stop('the server asks, and gave no session in which it could be answered');
+      this.#fail(notAnswerable('no_session_id'));
       return;
     }
     const { profile } = exchange.request;

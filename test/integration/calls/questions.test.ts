@@ -74,19 +74,24 @@ describe('a question that no client can be asked', () => {
     expect((await answerTo('sample')).body.error.code).toBe(-1);
   });
 
-  test('because its server could not be answered, having no session id, is refused to the server', async () => {
-    const { url, answerTo } = await start(
-      async ({ body }, response) => {
-        const stream = eventStream(response);
-        stream.send(question('lost'));
-        await answerTo('lost');
-        stream.send(done(body.id, 'went on'));
-      },
+  test('because its server could not be answered, having no session id, ends the call at once with the cause', async () => {
+    const { url, gateway, server } = await start(
+      (_received, response) => eventStream(response).send(question('lost')),
       {},
       { sessionId: null },
     );
-    expect(textOf(await callTool(url, 'ask'))).toBe('went on');
-    expect((await answerTo('lost')).body.error.code).toBe(-32601);
+    const { response } = await callTool(url, 'ask');
+    expect(response.error).toMatchObject({
+      code: -32603,
+      message: expect.stringContaining('gave no session id'),
+      data: { reason: 'call_not_answerable', cause: 'no_session_id' },
+    });
+    const call = await server.saw(({ body }) => body?.method === 'tools/call');
+    const cancelled = await server.saw(({ body }) => body?.method === 'notifications/cancelled');
+    expect(cancelled.body.params.requestId).toBe(call.body.id);
+    expect(server.methods()).not.toContain('response');
+    const [refused] = gateway.log.named('call.question_refused');
+    expect(refused).toMatchObject({ reason: 'the server gave no session id' });
   });
 
   test('because no form can show it is refused to the server, and the tool decides', async () => {

@@ -12,6 +12,7 @@ import {
   illFormedAnswer,
   INVALID_STATE,
   missingCapability,
+  notAnswerable,
   OVERLOADED,
   refusal,
 } from '../../../src/model/failures.ts';
@@ -94,6 +95,7 @@ describe('the errors of docs/operations.md', () => {
       'failureOfUpstream',
       'illFormedAnswer',
       'missingCapability',
+      'notAnswerable',
       'refusal',
     ]);
   });
@@ -170,6 +172,7 @@ function everyFailure(): [string, Failure][] {
     ['a call that cannot be claimed', COORDINATION_UNAVAILABLE],
     ['a URL that was declined', ELICITATION_DECLINED],
     ['a capability that is missing', missingCapability({ roots: {} })],
+    ['a question that nobody could answer', notAnswerable('no_session_id')],
     ['an answer of the wrong form', illFormedAnswer('key', 'problem')],
     ...refusals.map((reason): [string, Failure] => [`refused: ${reason}`, refusal(reason)]),
     ...codes.map((code): [string, Failure] => [
