@@ -59,6 +59,13 @@ export function asUpstreamFailure(error: unknown, mayHaveActed: boolean): Upstre
   });
 }
 
+/** True for a connection that was there and broke before an answer had begun. */
+export function isBrokenConnection(error: unknown): boolean {
+  return error instanceof UpstreamFailure && BROKEN.has(errorCode(error.details.cause));
+}
+
+const BROKEN = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
+
 const TIMEOUTS = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
 
 /** What `AbortSignal.timeout` ends a request with. */

@@ -8,9 +8,9 @@ import type { Readable } from 'node:stream';
 import { request } from 'undici';
 import type { JsonValue } from '../../protocol/json/json.ts';
 import { readMessage, type JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
-import { Connections } from './connections.ts';
+import { Connections, type Lane } from './connections.ts';
 import { saysSessionGone } from '../session/session-gone.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure, isBrokenConnection, UpstreamFailure } from '../failure.ts';
 import { upload } from './upload.ts';
 import { upstreamJson } from './json.ts';
 
@@ -31,6 +31,11 @@ export interface HttpExchange {
   readonly body?: string;
   readonly signal?: AbortSignal;
   readonly headersTimeoutMs?: number;
+  /**
+   * Whether the request may be sent once more, on a connection of its own, when the first one breaks
+   * before an answer has begun. A server may close an idle connection in the moment in which it is used.
+   */
+  readonly repeatable?: boolean;
 }
 
 export interface HttpAnswer {
@@ -73,9 +78,17 @@ export class HttpClient {
    *   compressed body)
    */
   async send(exchange: HttpExchange): Promise<HttpAnswer> {
+    try {
+      return await this.#sendOver(this.#connections.take(), exchange);
+    } catch (error) {
+      if (exchange.repeatable !== true || !isBrokenConnection(error)) throw error;
+      return this.#sendOver(this.#connections.takeNew(), exchange);
+    }
+  }
+
+  async #sendOver(lane: Lane, exchange: HttpExchange): Promise<HttpAnswer> {
     const url = exchange.url ?? this.#options.url;
     const uploaded = upload(exchange.body);
-    const lane = this.#connections.take();
     let answer;
     try {
       answer = await request(url, {

@@ -22,6 +22,8 @@ const MAX_BUSY = 64;
 export class Connections {
   readonly #options: Agent.Options;
   readonly #groups: Group[];
+  /** Those that serve one request each. */
+  readonly #single = new Set<Agent>();
   #closed = false;
 
   constructor(options: Agent.Options) {
@@ -36,10 +38,23 @@ export class Connections {
     return { dispatcher: group.agent, release: () => (group.busy -= 1) };
   }
 
+  /** A connection that was never used, for one request. */
+  takeNew(): Lane {
+    const agent = new Agent(this.#options);
+    if (this.#closed) void agent.destroy();
+    else this.#single.add(agent);
+    const release = () => {
+      this.#single.delete(agent);
+      void agent.close();
+    };
+    return { dispatcher: agent, release };
+  }
+
   /** Closes every connection at once. */
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.all(this.#groups.map(({ agent }) => agent.destroy()));
+    const agents = [...this.#groups.map(({ agent }) => agent), ...this.#single];
+    await Promise.all(agents.map((agent) => agent.destroy()));
   }
 
   #open(): Group {

@@ -79,12 +79,13 @@ export class StreamableHttpTransport implements Transport {
     const stream = this.#openFor(request.id, headers);
     try {
       const { id, method, params } = request;
-      const answer = await this.#post(
-        { jsonrpc: '2.0', id, method, params },
-        headers,
-        stream.signal,
-      );
-      if (request.method === 'initialize') this.#takeSessionId(answer);
+      // Without a session id nobody can have used what an `initialize` has opened: it may be repeated.
+      const opens = method === 'initialize';
+      const answer = await this.#post({ jsonrpc: '2.0', id, method, params }, headers, {
+        signal: stream.signal,
+        repeatable: opens,
+      });
+      if (opens) this.#takeSessionId(answer);
       this.#receive(request.id, stream, answer);
     } catch (error) {
       this.#streams.delete(request.id);
@@ -243,7 +244,7 @@ export class StreamableHttpTransport implements Transport {
   async #post(
     message: JsonObject,
     headers: CallerHeaders,
-    signal?: AbortSignal,
+    request?: { readonly signal: AbortSignal; readonly repeatable: boolean },
   ): Promise<HttpAnswer> {
     const answer = await this.#http.send({
       method: 'POST',
@@ -254,7 +255,7 @@ export class StreamableHttpTransport implements Transport {
       },
       body: JSON.stringify(message),
       // The head of an answer to a request may come as late as its result: who sent it bounds it.
-      ...(signal === undefined ? {} : { signal, headersTimeoutMs: 0 }),
+      ...(request === undefined ? {} : { ...request, headersTimeoutMs: 0 }),
     });
     if (answer.status >= 400) throw await this.#http.failureOf(answer, this.hasSession);
     return answer;

@@ -52,6 +52,8 @@ export class HttpSseTransport implements Transport {
       method: 'GET',
       headers: { ...headers, accept: 'text/event-stream' },
       signal: this.#abort.signal,
+      // Nothing was said of a session yet.
+      repeatable: true,
     });
     if (answer.status >= 400) throw await this.#http.failureOf(answer, false);
     if (answer.mediaType !== 'text/event-stream') {
