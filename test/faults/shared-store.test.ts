@@ -19,7 +19,30 @@ import { overseer } from '../fixtures/redis/redis-topologies.ts';
 import { Severable } from '../fixtures/network/flaky-proxy.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
+/** Levels as they stand in a log line. */
+const WARN = 40;
+
 describe.skipIf(!redisAvailable)('with a shared store', () => {
+  test.each([
+    ['over HTTP', { listen: '127.0.0.1:0' }],
+    ['through the store', { via: 'redis' }],
+  ])('a clean stop of replicas that relay %s warns of nothing', async (_title, relay) => {
+    const { tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const { url } = await redisServer();
+    const options = { redis: url, relay: false, config: { relay } };
+    const [one, other] = await replicas(legacy, 2, options);
+    const asked = await callTool(one.url, 'greet');
+    expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+    await callTool(one.url, 'greet');
+    for (const replica of [one, other]) {
+      expect(await replica.drain()).toBe(0);
+      await replica.saw('gateway.stopped');
+      const loud = replica.lines().filter((line) => 'level' in line && Number(line.level) >= WARN);
+      expect(loud).toEqual([]);
+    }
+  });
+
   describe('an owner that is frozen', () => {
     test('is replaced, and when it wakes up it leaves the call alone', async () => {
       const { effects, tools } = greeter();

@@ -247,6 +247,8 @@ class RedisDirectory implements Directory {
     if (this.#up === up) return;
     this.#up = up;
     for (const look of [...this.#starting]) look();
+    // A connection that is closed on purpose says nothing about the store.
+    if (this.#closed) return;
     for (const listener of this.#listeners) listener(up);
   }
 
