@@ -1,6 +1,7 @@
 /** How a call that failed after it had begun is reported to the client. */
-import { completeResult } from '../protocol/translate/edge-result.ts';
+import { metaMember } from '../protocol/translate/edge-result.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
+import { Meta } from '../protocol/meta.ts';
 import type { CallAnswer } from './request.ts';
 import type { Failure } from './outcome.ts';
 
@@ -16,10 +17,11 @@ export function failedCallAnswer(
   if (method !== 'tools/call') return { kind: 'failed', failure };
   const { message, data } = failure.error;
   const reason = typeof data === 'object' && data !== null && 'reason' in data ? data.reason : null;
-  const result = {
+  const result: JsonObject = {
+    resultType: 'complete',
     content: [{ type: 'text', text: message }],
     isError: true,
-    _meta: { 'mrtr-gateway/reason': reason ?? null },
+    ...metaMember({ [Meta.reason]: reason ?? null }, serverInfo),
   };
-  return { kind: 'result', result: completeResult(method, result, { serverInfo }) };
+  return { kind: 'result', result };
 }

@@ -6,7 +6,7 @@ import type { Leg } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import { isJsonObject, type JsonObject } from '../protocol/json/json.ts';
 import { Meta } from '../protocol/meta.ts';
-import { withoutReservedMeta } from '../protocol/reserved-meta.ts';
+import { fromServer } from '../protocol/translate/from-server.ts';
 import { admits, everythingIn, filterObject, type NotificationFilter } from './filter.ts';
 
 export interface Notification {
@@ -91,7 +91,7 @@ export class Listener {
   }
 
   #send(method: string, params: JsonObject): void {
-    const rest = withoutReservedMeta(params);
+    const rest = fromServer(params);
     const meta = isJsonObject(rest['_meta']) ? rest['_meta'] : {};
     this.#leg.notify(method, { ...rest, _meta: { ...meta, [Meta.subscriptionId]: this.#id } });
   }

@@ -4,8 +4,8 @@
  */
 import { numberOf, type JsonObject } from '../../protocol/json/json.ts';
 import { LOG_LEVELS } from '../../protocol/log-levels.ts';
+import { fromServer } from '../../protocol/translate/from-server.ts';
 import type { ProgressToken } from '../../protocol/progress-token.ts';
-import { withoutReservedMeta } from '../../protocol/reserved-meta.ts';
 import type { Leg } from '../../model/request.ts';
 
 /** What a leg wants to hear. */
@@ -20,7 +20,7 @@ export class Notifications {
 
   /** Gives a notification of the server to the listeners that want it. */
   deliver(method: string, sent: JsonObject, listeners: Iterable<ListeningLeg>): void {
-    const params = withoutReservedMeta(sent);
+    const params = fromServer(sent);
     if (method === 'notifications/progress') {
       if (!this.#increases(params)) return;
       this.#lastProgress = params;

@@ -1,5 +1,6 @@
 /** What the upstream's reply to a call comes to. */
 import { edgeError } from '../../protocol/translate/error-map.ts';
+import { errorFromServer } from '../../protocol/translate/from-server.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { missingCapability } from '../../model/failures.ts';
@@ -22,7 +23,7 @@ export function outcomeOfReply(
     return { kind: 'complete', result: reply.result };
   }
   if (required !== null) {
-    return { kind: 'failed', failure: missingCapability(required, reply.error) };
+    return { kind: 'failed', failure: missingCapability(required, errorFromServer(reply.error)) };
   }
   return { kind: 'failed', failure: edgeError(method, reply.error) };
 }

@@ -3,6 +3,7 @@
  * really give is advertised.
  */
 import { metaMember } from './edge-result.ts';
+import { fromServer } from './from-server.ts';
 import { serverExtensions } from './extensions.ts';
 import { objectMember, type JsonObject } from '../json/json.ts';
 
@@ -29,7 +30,7 @@ export function discoverResult(initialized: JsonObject, context: DiscoverContext
     // What a server offers may differ by caller, so no shared cache may hold it.
     cacheScope: 'private',
     ...metaMember(
-      objectMember(initialized, '_meta') ?? {},
+      objectMember(fromServer(initialized), '_meta') ?? {},
       objectMember(initialized, 'serverInfo') ?? null,
     ),
   };

@@ -4,6 +4,7 @@
  * gateway does not know survives (basic/index, "ResultType"; caching, "Cacheable Results").
  */
 import { annotatedParameters, withoutHeaderAnnotations } from './header-annotations.ts';
+import { fromServer } from './from-server.ts';
 import type { InputRequest } from './input-request.ts';
 import {
   isJsonObject,
@@ -24,7 +25,7 @@ export interface ResultContext {
   readonly serverInfo: JsonObject | null;
   /** False when the request carried answers: such a result belongs to them (caching, "Cache Key"). */
   readonly cacheable?: boolean;
-  /** How long who may keep it, where the upstream does not say so itself. Left out: nobody. */
+  /** How long who may keep it, by the operator's word. Left out: nobody. */
   readonly caching?: CacheFields;
   /** What becomes of `x-mcp-header`: without a check of the headers it means nothing. */
   readonly parameterHeaders?: 'strip' | 'validate';
@@ -40,8 +41,8 @@ const CACHEABLE: ReadonlySet<string> = new Set([
 /** `completion/complete` may return this many (completion, "Completion Results"). */
 const MAX_COMPLETIONS = 100;
 
-/** What only this gateway may say to the client: a legacy server knows no rounds. */
-const OF_ROUNDS = ['inputRequests', 'requestState'];
+/** Only the operator of the gateway says what may be kept: a legacy server knows no caches between it and clients. */
+const OF_CACHES = ['ttlMs', 'cacheScope'];
 
 /** A legacy result as the complete result of a modern request. */
 export function completeResult(
@@ -49,17 +50,15 @@ export function completeResult(
   result: JsonObject,
   context: ResultContext,
 ): JsonObject {
+  const said = without(fromServer(result), OF_CACHES);
   const complete: JsonObject = {
-    ...without(shaped(method, result, context.parameterHeaders === 'validate'), [
-      '_meta',
-      ...OF_ROUNDS,
-    ]),
+    ...without(shaped(method, said, context.parameterHeaders === 'validate'), ['_meta']),
     resultType: 'complete',
-    ...metaMember(objectMember(result, '_meta') ?? {}, context.serverInfo),
+    ...metaMember(objectMember(said, '_meta') ?? {}, context.serverInfo),
   };
   if (!CACHEABLE.has(method)) return complete;
   const { cacheable = true, caching = NEVER_CACHED } = context;
-  return { ...complete, ...(cacheable ? cacheFields(result, caching) : NEVER_CACHED) };
+  return { ...complete, ...(cacheable ? caching : NEVER_CACHED) };
 }
 
 /** The interim result that asks the client for input. It is never cached and carries no cache fields. */
@@ -76,30 +75,17 @@ export function inputRequiredResult(
   };
 }
 
-/** The `_meta` member of a result: the upstream's own, and who it is (basic/index, "Per-response protocol fields"). */
+/**
+ * Builds the `_meta` member of a result (basic/index, "Per-response protocol fields").
+ * @param meta what else stands in it, without what a legacy server may not say
+ * @param serverInfo what the upstream called itself in `initialize`; `null` when it is not known
+ */
 export function metaMember(meta: JsonObject, serverInfo: JsonObject | null): JsonObject {
-  const kept = without(meta, [Meta.relatedTask]);
-  if (serverInfo !== null && !Object.hasOwn(kept, Meta.serverInfo)) {
-    kept[Meta.serverInfo] = serverInfo;
-  }
-  return Object.keys(kept).length === 0 ? {} : { _meta: kept };
+  const all = serverInfo === null ? meta : { ...meta, [Meta.serverInfo]: serverInfo };
+  return Object.keys(all).length === 0 ? {} : { _meta: all };
 }
 
 const NEVER_CACHED: CacheFields = { ttlMs: 0, cacheScope: 'private' };
-
-/** Well-formed fields of the upstream's own are kept. */
-function cacheFields(result: JsonObject, otherwise: CacheFields): CacheFields {
-  const { ttlMs, cacheScope } = result;
-  if (
-    typeof ttlMs === 'number' &&
-    Number.isSafeInteger(ttlMs) &&
-    ttlMs >= 0 &&
-    (cacheScope === 'public' || cacheScope === 'private')
-  ) {
-    return { ttlMs, cacheScope };
-  }
-  return otherwise;
-}
 
 function shaped(method: string, result: JsonObject, keepHeaders: boolean): JsonObject {
   switch (method) {

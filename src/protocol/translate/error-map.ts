@@ -6,6 +6,7 @@
 import { isJsonObject, type JsonObject } from '../json/json.ts';
 import { ErrorCode, LegacyErrorCode, type JsonRpcErrorObject } from '../json-rpc.ts';
 import { isWebUrl } from '../web-url.ts';
+import { errorFromServer, namesUnsafeUrl } from './from-server.ts';
 
 export interface EdgeError {
   readonly error: JsonRpcErrorObject;
@@ -27,13 +28,15 @@ export interface UrlElicitation {
 const NAMING: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
 
 /** The error that the client gets for an error of the upstream. */
-export function edgeError(method: string, error: JsonRpcErrorObject): EdgeError {
+export function edgeError(method: string, sent: JsonRpcErrorObject): EdgeError {
+  const error = errorFromServer(sent);
   switch (error.code) {
     case LegacyErrorCode.resourceNotFound:
       return method === 'resources/read'
         ? inBand({ ...error, code: ErrorCode.invalidParams })
         : replaced(error, ErrorCode.internalError);
     case LegacyErrorCode.urlElicitationRequired:
+      if (namesUnsafeUrl(sent)) return UNSAFE_URL;
       // In other methods nobody can be asked, whatever the client declares.
       return NAMING.has(method) && readUrlElicitations(error) !== null
         ? URL_MODE_REQUIRED
@@ -68,6 +71,13 @@ function readUrlElicitation(value: unknown): UrlElicitation | null {
   if (typeof message !== 'string' || !isWebUrl(url)) return null;
   return { message, url, elicitationId: typeof elicitationId === 'string' ? elicitationId : '' };
 }
+
+const UNSAFE_URL: EdgeError = inBand({
+  code: ErrorCode.internalError,
+  message:
+    'The server asks to visit a URL with a user name or password in it, which hides where it leads; expected one without',
+  data: { reason: 'unsafe_url', upstream: { code: LegacyErrorCode.urlElicitationRequired } },
+});
 
 const URL_MODE_REQUIRED: EdgeError = {
   error: {

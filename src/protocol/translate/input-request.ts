@@ -9,6 +9,7 @@ import {
   restoreContent,
   type SchemaInverse,
 } from './elicitation-schema.ts';
+import { fromServer } from './from-server.ts';
 import {
   isJsonNumber,
   isJsonObject,
@@ -20,7 +21,7 @@ import {
 import { ErrorCode, type JsonRpcErrorObject, type JsonRpcReply } from '../json-rpc.ts';
 import { withoutReservedMeta } from '../reserved-meta.ts';
 import { isAtLeast, type LegacyRevision } from '../revisions.ts';
-import { isWebUrl } from '../web-url.ts';
+import { urlProblem } from '../web-url.ts';
 
 export type InputRequestKind = 'elicitation-form' | 'elicitation-url' | 'sampling' | 'roots';
 
@@ -152,8 +153,9 @@ function formElicitation(params: JsonObject): ServerRequestTranslation {
 
 /** The URL is shown as it is: never fetched, never rewritten (elicitation, "Safe URL Handling"). */
 function urlElicitation(params: JsonObject): ServerRequestTranslation {
-  if (!isWebUrl(params['url'])) {
-    return refuse(ErrorCode.invalidParams, '"url" must be an http or https URL', 'unsafe_url');
+  const problem = urlProblem(params['url']);
+  if (problem !== null) {
+    return refuse(ErrorCode.invalidParams, `"url" must be ${problem}`, 'unsafe_url');
   }
   return {
     type: 'surface',
@@ -215,7 +217,7 @@ function roots(params: JsonObject, profile: ClientProfile): ServerRequestTransla
 
 /** Everything but what asks the client to run a task, which it never declared to the server. */
 function common(params: JsonObject): JsonObject {
-  return without(withoutReservedMeta(params), ['task']);
+  return without(fromServer(params), ['task']);
 }
 
 function undeclared(required: JsonObject, code: number): ServerRequestTranslation {

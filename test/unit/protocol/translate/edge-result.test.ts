@@ -44,21 +44,24 @@ describe('every result', () => {
     expect(result['_meta']).toEqual({ [SERVER_INFO]: serverInfo });
   });
 
-  test('keeps the name that the upstream gave itself in it', () => {
-    const own = { name: 'own', version: '2' };
-    const result = { content: [], _meta: { [SERVER_INFO]: own } };
+  test('names the upstream as it did in initialize, whatever it says in a result', () => {
+    const result = { content: [], _meta: { [SERVER_INFO]: { name: 'forged', version: '2' } } };
     expect(completeResult('tools/call', result, { serverInfo })['_meta']).toEqual({
-      [SERVER_INFO]: own,
+      [SERVER_INFO]: serverInfo,
     });
+    expect(complete('tools/call', result)).not.toHaveProperty('_meta');
   });
 
   test('loses the legacy task it belonged to, and keeps all other _meta', () => {
     const meta = { [RELATED_TASK]: { taskId: 't' }, 'com.example/a': 1 };
-    expect(metaMember(meta, null)).toEqual({ _meta: { 'com.example/a': 1 } });
+    expect(complete('tools/call', { content: [], _meta: meta })['_meta']).toEqual({
+      'com.example/a': 1,
+    });
   });
 
   test('has no _meta when there is nothing to put there', () => {
-    expect(metaMember({ [RELATED_TASK]: {} }, null)).toEqual({});
+    expect(metaMember({}, null)).toEqual({});
+    expect(complete('tools/call', { _meta: { [RELATED_TASK]: {} } })).not.toHaveProperty('_meta');
     expect(complete('tools/call', { content: [], _meta: {} })).not.toHaveProperty('_meta');
   });
 });
@@ -76,20 +79,19 @@ describe('cache fields (caching, "Cacheable Results")', () => {
     },
   );
 
-  test('are kept when the upstream set them well', () => {
-    const own = { ttlMs: 5, cacheScope: 'public' };
-    expect(complete('tools/list', own)).toMatchObject(own);
-  });
+  test.each([...METHODS, 'unknown'])(
+    'are never those of a legacy server, which knows of no caches: %s',
+    (method) => {
+      const { ttlMs, cacheScope } = complete(method, { ttlMs: 5, cacheScope: 'public' });
+      const none = CACHEABLE.includes(method) ? [0, 'private'] : [undefined, undefined];
+      expect([ttlMs, cacheScope]).toEqual(none);
+    },
+  );
 
-  test.each([
-    { ttlMs: -1, cacheScope: 'public' },
-    { ttlMs: 1.5, cacheScope: 'public' },
-    { ttlMs: '5', cacheScope: 'public' },
-    { ttlMs: 5, cacheScope: 'shared' },
-    { ttlMs: 5 },
-    { cacheScope: 'public' },
-  ])('are replaced when they cannot be right: %j', (own) => {
-    expect(complete('tools/list', own)).toMatchObject({ ttlMs: 0, cacheScope: 'private' });
+  test('are those of the operator, whatever the server says', () => {
+    const caching = { ttlMs: 7, cacheScope: 'private' } as const;
+    const own = { tools: [], ttlMs: 5, cacheScope: 'public' };
+    expect(completeResult('tools/list', own, { serverInfo, caching })).toMatchObject(caching);
   });
 
   test('of a result that answers made are never the upstream’s (caching, "Cache Key")', () => {

@@ -1,0 +1,72 @@
+/**
+ * What a legacy server may say to a modern client, and what it may not: members to which only the
+ * modern revision or this gateway gives a meaning never pass (basic/index, "ResultType", "`_meta`").
+ */
+import { isJsonObject, without, type JsonObject, type JsonValue } from '../json/json.ts';
+import { LegacyErrorCode, type JsonRpcErrorObject } from '../json-rpc.ts';
+import { isOwnMeta, withoutReservedMeta } from '../reserved-meta.ts';
+import { hasUserinfo } from '../web-url.ts';
+
+/** A legacy server knows neither types of results nor rounds. */
+const OF_MODERN_RESULTS = ['resultType', 'inputRequests', 'requestState'];
+
+/** Members whose objects have a `_meta` of their own. What a tool or a user says is in none of them. */
+const WITH_META: ReadonlySet<string> = new Set([
+  ...['tools', 'prompts', 'resources', 'resourceTemplates'],
+  ...['content', 'contents', 'messages', 'resource'],
+]);
+
+/**
+ * Copies a result, the params of a notification or of a question, or the data of an error, as a
+ * legacy server sent it.
+ * @returns the message without reserved `_meta` members and without what marks modern results
+ */
+export function fromServer(message: JsonObject): JsonObject {
+  return withoutReservedMeta(without(withPlainParts(message), OF_MODERN_RESULTS));
+}
+
+/**
+ * Copies an error of a legacy server.
+ * @returns the error, whose data lacks what `fromServer` takes out, and URLs that no user may be sent to
+ */
+export function errorFromServer(error: JsonRpcErrorObject): JsonRpcErrorObject {
+  if (!isJsonObject(error.data)) return error;
+  const data = fromServer(error.data);
+  return { ...error, data: namesUnsafeUrl(error) ? without(data, ['elicitations']) : data };
+}
+
+/** True for an error -32042 with a URL that hides where it leads. */
+export function namesUnsafeUrl({ code, data }: JsonRpcErrorObject): boolean {
+  if (code !== LegacyErrorCode.urlElicitationRequired || !isJsonObject(data)) return false;
+  const { elicitations } = data;
+  if (!Array.isArray(elicitations)) return false;
+  return elicitations.some((one) => isJsonObject(one) && hasUserinfo(one['url']));
+}
+
+/** The message itself where none of its parts has a reserved name. */
+function withPlainParts(message: JsonObject): JsonObject {
+  let plain = message;
+  for (const [member, value] of Object.entries(message)) {
+    if (!WITH_META.has(member)) continue;
+    const part = plainPart(value);
+    if (part !== value) plain = { ...plain, [member]: part };
+  }
+  return plain;
+}
+
+function plainPart(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) {
+    const parts = value.map(plainPart);
+    return parts.some((part, index) => part !== value[index]) ? parts : value;
+  }
+  return isJsonObject(value) ? withoutOwnMeta(withPlainParts(value)) : value;
+}
+
+/** Names of extensions stay: a tool or a resource may have what both sides declared. */
+function withoutOwnMeta(part: JsonObject): JsonObject {
+  const { _meta: meta, ...rest } = part;
+  if (!isJsonObject(meta)) return part;
+  const kept = Object.entries(meta).filter(([name]) => !isOwnMeta(name));
+  if (kept.length === Object.keys(meta).length) return part;
+  return kept.length === 0 ? rest : { ...rest, _meta: Object.fromEntries(kept) };
+}
