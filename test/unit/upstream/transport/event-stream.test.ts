@@ -10,7 +10,7 @@ async function read(chunks: (string | Uint8Array)[], maxEventBytes = 1024) {
   const retries: number[] = [];
   const body = Readable.from(chunks.map((chunk) => Buffer.from(chunk as string)));
   await readEventStream(body, maxEventBytes, {
-    event: (event) => events.push(event),
+    event: (event) => void events.push(event),
     retry: (afterMs) => retries.push(afterMs),
   });
   return { events, retries };

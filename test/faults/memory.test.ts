@@ -1,0 +1,122 @@
+/** What hostile servers and clients can make the process hold: a small multiple of what the limits allow. */
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { describe, expect, test } from 'vitest';
+import { MIB, resultEvent } from '../fixtures/servers/flood.ts';
+import { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
+import { callTool, modernHeaders, modernBody } from '../fixtures/clients/modern-client.ts';
+import {
+  eventStream,
+  json,
+  legacyServer,
+  type Received,
+} from '../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+
+const AT_ONCE = 10;
+const MOST = 200 * MIB;
+/** Just below `upstream.maxEvent`. */
+const ALMOST = 4 * MIB - 4 * 1024;
+
+type Say = (received: Received, response: ServerResponse) => void | Promise<void>;
+
+/** A gateway process, and a server that answers its tool "echo" at once and all others by `say`. */
+async function stage(say: Say) {
+  const upstream = await legacyServer((received, response) => {
+    if (received.body.params?.name !== 'echo') return say(received, response);
+    const result = { content: [{ type: 'text', text: 'echo' }] };
+    json(response, 200, { jsonrpc: '2.0', id: received.body.id, result });
+  });
+  stopAfterTest(() => upstream.stop());
+  const gateway = await GatewayProcess.start({ upstream: upstream.url, relay: false });
+  stopAfterTest(() => gateway.kill());
+  for (let count = 0; count < 20; count += 1) await callTool(gateway.url, 'echo');
+  await gateway.forgetPeak();
+  return { gateway, before: await gateway.residentBytes() };
+}
+
+/** Makes so many calls at once; resolves with the memory that they took at most, in MiB. */
+async function cost(say: Say, call: (url: string) => Promise<unknown> = callHostile) {
+  const { gateway, before } = await stage(say);
+  await Promise.all(Array.from({ length: AT_ONCE }, () => call(gateway.url)));
+  const { response } = await callTool(gateway.url, 'echo');
+  expect(response.result.content[0].text).toBe('echo');
+  const peak = (await gateway.peakResidentBytes()) - before;
+  return peak;
+}
+
+const callHostile = async (url: string) => {
+  const answer = await fetch(url, {
+    method: 'POST',
+    headers: modernHeaders('tools/call', { name: 'hostile' }),
+    body: JSON.stringify(
+      modernBody('tools/call', { name: 'hostile', arguments: {} }, { meta: { progressToken: 1 } }),
+    ),
+  });
+  await answer.arrayBuffer();
+};
+
+/** Writes this again and again, until the gateway has had enough or many times what an event may have. */
+const endless =
+  (text: string, before = ''): Say =>
+  async ({ body }, response) => {
+    eventStream(response);
+    response.write(before);
+    const block = times(text, 64 * 1024);
+    for (let written = 0; written < 16 * MIB && !response.destroyed; written += block.length) {
+      if (!response.write(block)) await Promise.race([once(response, 'drain'), gone(response)]);
+    }
+    response.end(`\n\n${resultEvent(body.id)}`);
+  };
+
+const gone = (response: ServerResponse) =>
+  new Promise<void>((resolve) => response.once('close', resolve));
+
+/** Events that are held until all calls have theirs, and then end in a result. */
+function held(event: (received: Received) => string): Say {
+  let [waiting, go] = [0, () => {}];
+  const all = new Promise<void>((resolve) => (go = resolve));
+  return async (received, response) => {
+    const stream = eventStream(response);
+    stream.raw(event(received));
+    waiting += 1;
+    if (waiting === AT_ONCE) setTimeout(go, 2_000);
+    await all;
+    stream.raw('\n\n');
+    stream.raw(resultEvent(received.body.id));
+    stream.end();
+  };
+}
+
+const times = (text: string, bytes: number) => text.repeat(Math.floor(bytes / text.length));
+
+describe.skipIf(process.platform !== 'linux')('ten at once', () => {
+  test.each<[string, Say]>([
+    ['endless tiny data lines', endless('data: x\n')],
+    ['endless empty data lines', endless('data\n')],
+    ['endless data lines that end with CR', endless('data:x\r')],
+    ['endless comments', endless(': x\n')],
+    [
+      'endless comments between data lines',
+      endless(`data: ${'x'.repeat(20)}\n:${'x'.repeat(32_000)}\n`),
+    ],
+    ['endless ids', endless('id: x\n', 'data: x\n')],
+    ['endless unknown fields', endless('x: x\n', 'data: x\n')],
+    ['a field name without end', endless('x'.repeat(1000))],
+    ['an id without end', endless('x'.repeat(1000), 'id: ')],
+    ['an event name without end', endless('x'.repeat(1000), 'event: ')],
+    ['a comment without end', endless('x'.repeat(1000), 'data: x\n:')],
+    ['data without end', endless('x'.repeat(1000), 'data: ')],
+  ])('events of %s', async (_what, say) => {
+    expect(await cost(say)).toBeLessThan(MOST);
+  });
+
+  test.each<[string, Say]>([
+    ['one line', held(() => `data: ${'x'.repeat(ALMOST)}`)],
+    ['one line beyond Latin 1', held(() => `data: ${times(`${'x'.repeat(500)}世`, ALMOST)}`)],
+    ['as many lines as may be', held(() => 'data: x\n'.repeat(99_000))],
+    ['long lines', held(() => times(`data: ${'x'.repeat(100)}\n`, ALMOST))],
+  ])('events of %s that do not end', async (_what, say) => {
+    expect(await cost(say)).toBeLessThan(MOST);
+  });
+});
