@@ -20,8 +20,7 @@ import { supportedVersions, type Route } from './route.ts';
 import type { Shared } from './shared.ts';
 
 const ERA_WAIT_MS = 3_000;
-const MAX_BUFFERED_BYTES = 8 * 1024 * 1024;
-const MAX_LISTENER_BUFFERED_BYTES = 256 * 1024;
+const MAX_BUFFERED_BYTES = 256 * 1024;
 
 /** Everything that clients reach, before it listens. */
 export async function createPublicApp(
@@ -139,7 +138,6 @@ function serveMcp(
     commitAfterMs: config.edge.commitAfterMs,
     keepAliveMs: config.edge.keepAliveMs,
     maxBufferedBytes: MAX_BUFFERED_BYTES,
-    maxListenerBufferedBytes: MAX_LISTENER_BUFFERED_BYTES,
     openAnswers: shared.openAnswers,
     clock,
     log,

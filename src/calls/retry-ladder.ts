@@ -14,6 +14,7 @@ import { CALL_CANCELLED, CALL_LOST, COORDINATION_UNAVAILABLE } from '../model/fa
 import type { CallAnswer, EdgeRequest, Leg } from '../model/request.ts';
 import type { Relay, Relayed } from '../model/relay.ts';
 import { openOutcome } from './sealed-outcome.ts';
+import { ThinnedLeg } from './thinned-leg.ts';
 
 export type Resumable = Continuation & { readonly resume: ResumePoint };
 
@@ -149,7 +150,11 @@ export class Ladder {
   ): Promise<Relayed | null> {
     const { relay, boot, log, route } = this.#options;
     if (relay === null || owner.boot === boot) return null;
-    const relayed = await relay.relay(owner, request, leg);
+    // What comes through a mailbox cannot wait, since others wait behind it.
+    const thinned = new ThinnedLeg(leg, request.logLevel);
+    const relayed = await relay.relay(owner, request, thinned);
+    const missed = thinned.end();
+    if (missed !== null) log.event('call.thinned', { route, call: pointer.callId, ...missed });
     if (relayed.type === 'answered') {
       this.#resumed(pointer, 'relay');
     } else {

@@ -52,9 +52,8 @@ export interface EdgeOptions {
   readonly policy: RequestPolicy;
   readonly commitAfterMs: number;
   readonly keepAliveMs: number;
+  /** A client for whom more bytes wait is behind; a listener that is behind is cut. */
   readonly maxBufferedBytes: number;
-  /** The same for listeners, of whom there are many and who are sent little. */
-  readonly maxListenerBufferedBytes: number;
   readonly openAnswers: OpenAnswers;
   readonly clock: Clock;
   readonly log: Log;
@@ -117,7 +116,8 @@ async function serve(
     commitAfterMs: options.commitAfterMs,
     keepAliveMs: options.keepAliveMs,
     jsonOnly: modern.accepts === 'json',
-    maxBufferedBytes: listens ? options.maxListenerBufferedBytes : options.maxBufferedBytes,
+    maxBufferedBytes: options.maxBufferedBytes,
+    cutWhenBehind: listens,
     clock: options.clock,
   });
   const answer = await outcomeOf(edgeRequest, modern.id, writer, route, options);

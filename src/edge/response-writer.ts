@@ -16,8 +16,10 @@ export interface AnswerOptions {
   readonly keepAliveMs: number;
   /** The client takes JSON only: no stream, and so no notifications. */
   readonly jsonOnly: boolean;
-  /** The most bytes that may wait for a client that does not read. */
+  /** When more bytes wait than these, the client is behind. */
   readonly maxBufferedBytes: number;
+  /** Cuts the answer of a client that is behind, where nobody can be held back for it. */
+  readonly cutWhenBehind: boolean;
   readonly clock: Clock;
 }
 
@@ -45,6 +47,7 @@ export class AnswerWriter implements Leg {
   #timer: Timer | null = null;
   #streaming = false;
   #finished = false;
+  #backlog: PromiseWithResolvers<void> | null = null;
 
   constructor(response: ServerResponse, options: AnswerOptions) {
     this.#response = response;
@@ -55,13 +58,19 @@ export class AnswerWriter implements Leg {
     response.once('close', () => {
       this.#stopTimer();
       if (!response.writableFinished) this.#closed.abort();
+      this.#caughtUp();
       resolve();
     });
+    response.on('drain', () => this.#caughtUp());
     if (!options.jsonOnly) this.#wait(options.commitAfterMs, () => this.#commit());
   }
 
   get closed(): AbortSignal {
     return this.#closed.signal;
+  }
+
+  get backlog(): Promise<void> | null {
+    return this.#backlog?.promise ?? null;
   }
 
   notify(method: string, params: JsonObject): void {
@@ -74,6 +83,8 @@ export class AnswerWriter implements Leg {
   finish(answer: CallAnswer): Answered {
     this.#finished = true;
     this.#stopTimer();
+    // Nothing more comes that could wait for it.
+    this.#caughtUp();
     const { id } = this.#options;
     const body =
       answer.kind === 'result'
@@ -110,13 +121,19 @@ export class AnswerWriter implements Leg {
     this.#write(`event: message\ndata: ${JSON.stringify(message)}\n\n`);
   }
 
-  /** A client that does not read what it asked for is treated as gone. */
   #write(text: string): void {
     if (this.#closed.signal.aborted) return;
-    this.#response.write(text);
-    if (!this.#finished && this.#response.writableLength > this.#options.maxBufferedBytes) {
-      this.#response.destroy();
-    }
+    const { maxBufferedBytes, cutWhenBehind } = this.#options;
+    // Without `drain` to come, everything is out.
+    const isTaken = this.#response.write(text);
+    if (this.#finished || isTaken || this.#response.writableLength <= maxBufferedBytes) return;
+    if (cutWhenBehind) this.#response.destroy();
+    else this.#backlog ??= Promise.withResolvers();
+  }
+
+  #caughtUp(): void {
+    this.#backlog?.resolve();
+    this.#backlog = null;
   }
 
   #wait(afterMs: number, then: () => void): void {

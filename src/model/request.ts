@@ -34,6 +34,11 @@ export interface EdgeRequest {
 export interface Leg {
   /** Sends a notification to the client; never after the answer. */
   notify(method: string, params: JsonObject): void;
+  /**
+   * Resolves when the client has taken what waits for it, or there is nobody to take it any more; `null`
+   * while it keeps up.
+   */
+  readonly backlog: Promise<void> | null;
   /** Aborts when the client closes its connection before it has the whole answer. */
   readonly closed: AbortSignal;
 }

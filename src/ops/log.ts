@@ -57,6 +57,7 @@ export interface LogEvents {
   };
   'call.question_refused': { route: string; call: string; method: string; reason: string };
   'call.answer_refused': { route: string; call: string; round: number; cause: string };
+  'call.thinned': { route: string; call: string; progress: number; messages: number };
   'call.moved': { route: string; call: string; rule: string; from: string; to: string };
   'pointer.refused': { route: string; reason: string; call: string | null };
   'edge.request': {
@@ -95,6 +96,8 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
 };
 
 const TEXTS: Partial<Record<LogEvent, string>> = {
+  'call.thinned':
+    'notifications were dropped: they came faster than the client took them, on a stream that cannot wait',
   'gateway.listening': 'ready for clients',
   'gateway.draining': 'stopping: calls are finished or handed over',
   'upstream.unavailable': 'the legacy server cannot be reached; trying again until it can',

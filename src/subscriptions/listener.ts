@@ -22,14 +22,14 @@ export class Listener {
   /** Resolves when it is over, for whatever reason. */
   readonly ended: Promise<void>;
   readonly #id: ClientRequestId;
-  readonly #leg: Leg;
+  readonly #leg: Pick<Leg, 'notify' | 'closed'>;
   readonly #end: () => void;
   /** By what they say: hearing of the same change twice in a row is no news. */
   readonly #waiting = new Map<string, Notification>();
   #acknowledged: NotificationFilter | null = null;
   #over = false;
 
-  constructor(id: ClientRequestId, asked: NotificationFilter, leg: Leg) {
+  constructor(id: ClientRequestId, asked: NotificationFilter, leg: Pick<Leg, 'notify' | 'closed'>) {
     this.#id = id;
     this.asked = asked;
     this.#leg = leg;

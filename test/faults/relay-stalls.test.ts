@@ -40,6 +40,7 @@ test('a replica that stalled reads what came meanwhile before it takes an owner 
   const notified = Promise.withResolvers<void>();
   const relayed = client.relay(owner, REQUEST, {
     closed: new AbortController().signal,
+    backlog: null,
     // Here what came from the owner is being read: the next that the process does is look at its timers.
     notify: () => {
       stall(OWNER_SILENCE_MS + 500);

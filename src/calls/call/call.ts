@@ -64,6 +64,7 @@ export class Call {
     const server = new ServerSide({
       ...parts,
       notified: (method, params) => this.#client.notify(method, params),
+      backlog: () => this.#client.backlog(),
       restarted: () => this.#client.forgetProgress(),
       resumable: () => rounds.resumable,
     });

@@ -10,10 +10,12 @@ import { openRequests } from '../machine/open-requests.ts';
 import type { CallExchange } from './exchange.ts';
 import { openRound } from './retry-selectors.ts';
 import { Legs, type AttachedLeg } from './legs.ts';
+import type { CallLog } from './log.ts';
 import type { Machine } from './machine.ts';
 import type { Replies } from './replies.ts';
 
 export interface ClientSideParts {
+  readonly log: CallLog;
   readonly machine: Machine;
   readonly exchange: CallExchange;
   readonly questions: Questions;
@@ -27,7 +29,10 @@ export class ClientSide {
 
   constructor(parts: ClientSideParts) {
     this.#parts = parts;
-    this.#legs = new Legs((leg) => parts.machine.feed({ type: 'legClosed', leg }));
+    this.#legs = new Legs({
+      closed: (leg) => parts.machine.feed({ type: 'legClosed', leg }),
+      missed: (missed) => parts.log.thinned(missed),
+    });
   }
 
   /** Lets the leg wait with which a call begins; the promise is its answer. */
@@ -68,6 +73,11 @@ export class ClientSide {
   /** Passes a notification of the server on to the legs that want it. */
   notify(method: string, params: JsonObject): void {
     this.#notifications.deliver(method, params, this.#legs.all());
+  }
+
+  /** See `Legs.backlog`. */
+  backlog(): Promise<void> | null {
+    return this.#legs.backlog();
   }
 
   /** The work begins anew, and so does its progress. */

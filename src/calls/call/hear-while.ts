@@ -16,5 +16,6 @@ export function hearWhile(holds: () => boolean, listener: ExchangeListener): Exc
     interrupted: hear(listener.interrupted),
     resumed: hear(listener.resumed),
     lost: hear(listener.lost),
+    backlog: () => (holds() ? listener.backlog() : null),
   };
 }

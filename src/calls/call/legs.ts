@@ -4,6 +4,7 @@ import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegId } from '../machine/states.ts';
 import { CALL_CANCELLED } from '../../model/failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from '../../model/request.ts';
+import { ThinnedLeg, type Missed } from '../thinned-leg.ts';
 import type { ListeningLeg } from './notifications.ts';
 
 /** What goes upstream for each question that a retry answers. */
@@ -15,18 +16,27 @@ export interface AttachedLeg extends ListeningLeg {
 }
 
 interface WaitingLeg extends AttachedLeg {
+  readonly leg: ThinnedLeg;
   readonly answer: (answer: CallAnswer | Promise<CallAnswer>) => void;
   readonly detach: () => void;
 }
 
+export interface LegsParts {
+  /** Called when the client of a leg goes away before it has its answer. */
+  readonly closed: (leg: LegId) => void;
+  /** Called once for each leg whose client did not hear everything. */
+  readonly missed: (missed: Missed) => void;
+}
+
 export class Legs {
-  readonly #closed: (leg: LegId) => void;
+  readonly #parts: LegsParts;
   readonly #waiting = new Map<LegId, WaitingLeg>();
+  /** Called when a leg comes or goes. */
+  readonly #changed = new Set<() => void>();
   #nextId: LegId = 1;
 
-  /** @param closed called when the client of a leg goes away before it has its answer */
-  constructor(closed: (leg: LegId) => void) {
-    this.#closed = closed;
+  constructor(parts: LegsParts) {
+    this.#parts = parts;
   }
 
   /** Lets a leg wait; the promise is its answer. */
@@ -38,14 +48,16 @@ export class Legs {
     const id = this.#nextId;
     this.#nextId += 1;
     const { promise: answer, resolve } = Promise.withResolvers<CallAnswer>();
+    const thinned = new ThinnedLeg(leg, request.logLevel);
     const onClosed = () => {
-      if (!this.#waiting.delete(id)) return;
+      if (!this.#waiting.has(id)) return;
+      this.#remove(id, thinned);
       // Nobody reads it, but whoever waits for it has to go on.
       resolve({ kind: 'failed', failure: CALL_CANCELLED });
-      this.#closed(id);
+      this.#parts.closed(id);
     };
     this.#waiting.set(id, {
-      leg,
+      leg: thinned,
       request,
       replies,
       progressToken: request.progressToken,
@@ -55,6 +67,7 @@ export class Legs {
     });
     leg.closed.addEventListener('abort', onClosed);
     if (leg.closed.aborted) queueMicrotask(onClosed);
+    this.#change();
     return { id, answer };
   }
 
@@ -78,9 +91,42 @@ export class Legs {
     for (const id of ids) {
       const waiting = this.#waiting.get(id);
       if (waiting === undefined) continue;
-      this.#waiting.delete(id);
+      this.#remove(id, waiting.leg);
       waiting.detach();
       waiting.answer(answer(waiting));
     }
+  }
+
+  /**
+   * Resolves when a client may take more. `null` while one does, since those that are behind hear less
+   * then, and while nobody waits: a parked call is read on, and nobody hears what it says.
+   */
+  backlog(): Promise<void> | null {
+    const backlogs: Promise<void>[] = [];
+    for (const { leg } of this.#waiting.values()) {
+      const { backlog } = leg;
+      if (backlog === null) return null;
+      backlogs.push(backlog);
+    }
+    if (backlogs.length === 0) return null;
+    return new Promise((resolve) => {
+      const go = () => {
+        this.#changed.delete(go);
+        resolve();
+      };
+      this.#changed.add(go);
+      for (const backlog of backlogs) void backlog.then(go);
+    });
+  }
+
+  #remove(id: LegId, leg: ThinnedLeg): void {
+    this.#waiting.delete(id);
+    const missed = leg.end();
+    if (missed !== null) this.#parts.missed(missed);
+    this.#change();
+  }
+
+  #change(): void {
+    for (const go of [...this.#changed]) go();
   }
 }

@@ -4,6 +4,7 @@ import type { Log } from '../../ops/log.ts';
 import type { CallId } from '../../protocol/ids.ts';
 import type { UpstreamFailure } from '../../upstream/failure.ts';
 import type { CallState, EventNamed, LegReply } from '../machine/states.ts';
+import type { Missed } from '../thinned-leg.ts';
 import type { CallContext } from './context.ts';
 import type { Moved } from './machine.ts';
 import { unbroken } from '../machine/state-groups.ts';
@@ -53,6 +54,10 @@ export class CallLog {
       const [method, target] = [this.#method, this.#target];
       this.#log.event('call.ended', { ...this.#of, method, target, round: to.round, end, ms });
     }
+  }
+
+  thinned(missed: Missed): void {
+    this.#log.event('call.thinned', { ...this.#of, ...missed });
   }
 
   pointerRefused(reason: Extract<LegReply, { type: 'invalidRequestState' }>['reason']): void {

@@ -10,7 +10,7 @@ import type { Leg } from '../../model/request.ts';
 
 /** What a leg wants to hear. */
 export interface ListeningLeg {
-  readonly leg: Leg;
+  readonly leg: Pick<Leg, 'notify'>;
   readonly progressToken: ProgressToken | null;
   readonly logLevel: string | null;
 }

@@ -43,6 +43,8 @@ export interface ServerSideParts {
   readonly log: CallLog;
   /** Called with each notification of the server that concerns the call. */
   readonly notified: (method: string, params: JsonObject) => void;
+  /** Resolves when the client may take more; `null` while it does, or there is none. */
+  readonly backlog: () => Promise<void> | null;
   /** Called when the work begins anew. */
   readonly restarted: () => void;
   /** Whether a client holds a pointer with which the call can be taken up. */
@@ -77,6 +79,7 @@ export class ServerSide {
       },
       resumed: () => machine.feed({ type: 'resumed' }),
       lost: (failure) => this.#onLost(failure),
+      backlog: parts.backlog,
       notTaken: (failure) => this.#onNotTaken(failure),
     };
   }

@@ -6,14 +6,14 @@ import type { Readable } from 'node:stream';
 import { Agent, request } from 'undici';
 import type { EdgeRequest, Leg } from '../../model/request.ts';
 import { CLIENT_LEFT, type Relay, type Relayed } from '../../model/relay.ts';
-import type { Clock } from '../../lib/clock.ts';
+import { sleep, type Clock } from '../../lib/clock.ts';
 import { randomId } from '../../lib/random-id.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import { openLetter, sealedBytes, sealLetter } from './sealed-message.ts';
 import { readRelayLines, writeRelayRequest, type RelayLine } from './messages.ts';
 import { RELAY_PATH } from './server.ts';
-import { OWNER_SILENCE_MS, watchForSilence } from './heartbeat.ts';
+import { OWNER_SILENCE_MS, watchForSilence, type SilenceWatch } from './heartbeat.ts';
 
 export interface RelayClientOptions {
   readonly ring: KeyRing<'relay'>;
@@ -26,6 +26,8 @@ export interface RelayClientOptions {
 
 const CONNECT_MS = 1_000;
 const HEAD_MS = 1_000;
+/** Shorter than what the owner takes for our death. A client that is behind for longer hears less. */
+const MAX_PAUSE_MS = 3_000;
 
 export class RelayClient implements Relay {
   readonly #options: RelayClientOptions;
@@ -107,6 +109,7 @@ export class RelayClient implements Relay {
         for (const line of await this.#open(sealed, id)) {
           if (line.type === 'answer') return { type: 'answered', answer: line.answer };
           leg.notify(line.method, line.params);
+          if (leg.backlog !== null) await this.#untilTaken(leg.backlog, watch);
         }
       }
       return { type: 'silent', problem: 'its answer ended early' };
@@ -116,6 +119,16 @@ export class RelayClient implements Relay {
       watch.stop();
       body.on('error', () => {}).destroy();
     }
+  }
+
+  /** Holds the owner back by its own connection while the client is behind. */
+  async #untilTaken(backlog: Promise<void>, watch: SilenceWatch): Promise<void> {
+    const taken = new AbortController();
+    // It is not the owner that is silent now.
+    watch.stop();
+    await Promise.race([backlog, sleep(this.#options.clock, MAX_PAUSE_MS, taken.signal)]);
+    taken.abort();
+    watch.seen();
   }
 
   async #open(sealed: string, id: string): Promise<readonly RelayLine[]> {

@@ -7,8 +7,8 @@ import { giveSigns } from './heartbeat.ts';
 
 /** Lines that wait go together in letters of this size, or many small ones would take their time. */
 const LETTER_LENGTH = 1024 * 1024;
-/** As much may wait for a replica that does not read as for a client that does not, and one line more. */
-const MAX_WAITING_BYTES = 8 * 1024 * 1024;
+/** When more waits for the other replica, the call is held back or hears of it. */
+const MAX_WAITING_BYTES = 1024 * 1024;
 
 export class LetterLeg implements Leg {
   readonly #post: (lines: string) => Promise<unknown>;
@@ -22,6 +22,7 @@ export class LetterLeg implements Leg {
   /** Of the lines that wait and of those under way. */
   #waitingBytes = 0;
   #ended = false;
+  #backlog: PromiseWithResolvers<void> | null = null;
 
   /**
    * @param post sends one or more lines, or a sign of life, which is empty; resolves when they were
@@ -36,6 +37,10 @@ export class LetterLeg implements Leg {
     return this.#closed.signal;
   }
 
+  get backlog(): Promise<void> | null {
+    return this.#backlog?.promise ?? null;
+  }
+
   /** The call is here: gives signs of life from now on. */
   begin(): void {
     // What waits says that we live when it is read; a sign behind it says no more.
@@ -46,10 +51,10 @@ export class LetterLeg implements Leg {
     this.#stopSigns = giveSigns(this.#clock, sign);
   }
 
-  /** What finds no room is dropped: that a replica is slow for a moment is no reason to end the call. */
   notify(method: string, params: JsonObject): void {
-    if (this.#waitingBytes > MAX_WAITING_BYTES) return;
+    if (this.#ended) return;
     this.#write(writeRelayLine({ type: 'notification', method, params }));
+    if (this.#waitingBytes > MAX_WAITING_BYTES) this.#backlog ??= Promise.withResolvers();
   }
 
   /** Resolves when the answer is written, or cannot be. */
@@ -58,6 +63,7 @@ export class LetterLeg implements Leg {
     this.#closing?.cancel();
     this.#write(writeRelayLine({ type: 'answer', answer }));
     this.#ended = true;
+    this.#caughtUp();
     await this.#posting;
   }
 
@@ -72,7 +78,13 @@ export class LetterLeg implements Leg {
     this.#stopSigns();
     this.#ended = true;
     this.#lines = [];
+    this.#caughtUp();
     this.#closed.abort();
+  }
+
+  #caughtUp(): void {
+    this.#backlog?.resolve();
+    this.#backlog = null;
   }
 
   #write(line: string): void {
@@ -94,6 +106,7 @@ export class LetterLeg implements Leg {
       this.#waitingBytes -= Buffer.byteLength(letter);
     }
     this.#posting = null;
+    this.#caughtUp();
   }
 
   #nextLetter(): string {

@@ -14,6 +14,11 @@ export interface ExchangeListener {
   interrupted(): void;
   resumed(): void;
   lost(failure: UpstreamFailure): void;
+  /**
+   * Resolves when there may be room for more of the exchange; `null` while there is. A stream that serves
+   * this exchange alone is not read meanwhile.
+   */
+  backlog(): Promise<void> | null;
 }
 
 export interface Exchange {

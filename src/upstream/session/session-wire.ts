@@ -197,6 +197,10 @@ export class SessionWire implements TransportListener {
     listener.lost(new UpstreamFailure(code, message, { ...details, mayHaveActed: true }));
   }
 
+  backlog(id: UpstreamRequestId): Promise<void> | null {
+    return this.call.listenerOf(id)?.backlog() ?? null;
+  }
+
   closed(failure: UpstreamFailure): void {
     this.#failure ??= failure;
     this.keepAlive.set(false);

@@ -35,6 +35,11 @@ export class Silence {
     this.#timer = null;
   }
 
+  /** Waits again after a stop. */
+  goOn(): void {
+    this.#start();
+  }
+
   #start(): void {
     this.stop();
     this.#timer = this.#clock.setTimer(this.#waitMs, () => {

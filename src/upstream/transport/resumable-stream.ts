@@ -3,6 +3,7 @@
  * gets it back by `Last-Event-ID` when it breaks (transports, "Resumability and Redelivery").
  */
 import { sleep, type Clock } from '../../lib/clock.ts';
+import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonValue } from '../../protocol/json/json.ts';
 import { readEventStream } from './event-stream.ts';
 import type { HttpAnswer, HttpClient } from '../http/client.ts';
@@ -25,8 +26,10 @@ export interface StreamParts {
   readonly hasSession: () => boolean;
   /** The headers of a message that serves this caller. */
   readonly headersFor: (caller: CallerHeaders) => Record<string, string>;
-  /** Called with the data of each event. */
-  readonly heard: (stream: ResumableStream, value: JsonValue) => void;
+  /** Called with each message. */
+  readonly heard: (stream: ResumableStream, message: JsonValue) => void;
+  /** Resolves when more of the stream of this request may be heard; `null` while it may. */
+  readonly backlog: (id: UpstreamRequestId) => Promise<void> | null;
 }
 
 /** What ended a connection: a failure, or its ordinary end, or we did, as nothing was said on it. */
@@ -75,7 +78,7 @@ export class ResumableStream {
 
   /** Reads one connection to its end, or until the silence on it has lasted too long. */
   async read(answer: HttpAnswer): Promise<StreamEnd> {
-    const { http, clock, heard } = this.#parts;
+    const { http, clock } = this.#parts;
     let silent = false;
     this.#silence?.listen(() => {
       silent = true;
@@ -87,14 +90,14 @@ export class ResumableStream {
         retry: (afterMs) => {
           this.#retryMs = afterMs;
         },
-        event: (event) => {
+        event: async (event) => {
           // An id that no header can carry is as good as none: the stream cannot be taken up there.
           if (event.id !== undefined) {
             this.lastEventId = HEADER_TEXT.test(event.id) ? event.id : undefined;
           }
           if (event.event !== 'message' || event.data === '') return;
           this.#silence?.broken();
-          heard(this, upstreamJson(event.data));
+          await this.hear(upstreamJson(event.data));
           if (this.finished) {
             // A server that has answered ends the stream; one that does not is not waited for.
             linger.timer ??= clock.setTimer(LINGER_MS, () => answer.body.destroy());
@@ -109,6 +112,33 @@ export class ResumableStream {
       linger.timer?.cancel();
       this.#silence?.stop();
     }
+  }
+
+  /**
+   * Takes the messages of one event or body; 2025-03-26 allows several in an array. Each waits while what
+   * was heard before is more than the client takes: then the server is held back by its own connection.
+   */
+  async hear(value: JsonValue): Promise<void> {
+    for (const message of Array.isArray(value) ? value : [value]) {
+      const backlog = this.#backlog();
+      if (backlog !== null) await this.#untilTaken(backlog);
+      this.#parts.heard(this, message);
+    }
+  }
+
+  /** What belongs to no request is never waited with: others wait for what comes there. */
+  #backlog(): Promise<void> | null {
+    const { source } = this;
+    return this.finished || source.stream !== 'request' ? null : this.#parts.backlog(source.id);
+  }
+
+  async #untilTaken(first: Promise<void>): Promise<void> {
+    // It is not the server that is silent now.
+    this.#silence?.stop();
+    for (let backlog: Promise<void> | null = first; backlog !== null; backlog = this.#backlog()) {
+      await backlog;
+    }
+    this.#silence?.goOn();
   }
 
   /**

@@ -10,15 +10,11 @@ import {
   type SessionId,
   type UpstreamRequestId,
 } from '../../protocol/ids.ts';
-import {
-  isJsonObject,
-  type ExactNumber,
-  type JsonObject,
-  type JsonValue,
-} from '../../protocol/json/json.ts';
+import { isJsonObject, type ExactNumber, type JsonObject } from '../../protocol/json/json.ts';
 import {
   readMessage,
   type JsonRpcErrorObject,
+  type JsonRpcMessage,
   type JsonRpcReply,
 } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/revisions.ts';
@@ -56,7 +52,8 @@ export class StreamableHttpTransport implements Transport {
       clock,
       hasSession: () => this.hasSession,
       headersFor: (caller) => this.#headers(caller),
-      heard: (stream, value) => this.#dispatch(stream, value),
+      heard: (stream, message) => this.#dispatch(stream, readMessage(message)),
+      backlog: (id) => listener.backlog(id),
     };
     this.#standalone = new StandaloneStream(this.#parts, listener);
   }
@@ -207,7 +204,7 @@ export class StreamableHttpTransport implements Transport {
     answer: HttpAnswer,
   ): Promise<void> {
     try {
-      this.#dispatch(stream, await this.#http.readJson(answer));
+      await stream.hear(await this.#http.readJson(answer));
       if (!stream.finished) throw noResponse('the JSON body');
     } catch (error) {
       if (!stream.finished) this.#listener.lost(id, asUpstreamFailure(error, true));
@@ -279,20 +276,16 @@ export class StreamableHttpTransport implements Transport {
     if (typeof value === 'string' && value !== '') this.#sessionId = sessionId(value);
   }
 
-  /** Hands on the messages of one body or event; 2025-03-26 allows several in an array. */
-  #dispatch(stream: ResumableStream, value: JsonValue): void {
-    for (const element of Array.isArray(value) ? value : [value]) {
-      const message = readMessage(element);
-      const { source } = stream;
-      if (message.type === 'response' && source.stream === 'request') {
-        if (message.id === source.id || message.id === null) stream.finished = true;
-        if (message.id === null) {
-          this.#listener.message({ ...message, id: source.id }, source);
-          continue;
-        }
+  #dispatch(stream: ResumableStream, message: JsonRpcMessage): void {
+    const { source } = stream;
+    if (message.type === 'response' && source.stream === 'request') {
+      if (message.id === source.id || message.id === null) stream.finished = true;
+      if (message.id === null) {
+        this.#listener.message({ ...message, id: source.id }, source);
+        return;
       }
-      this.#listener.message(message, source);
     }
+    this.#listener.message(message, source);
   }
 }
 

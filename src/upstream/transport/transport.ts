@@ -20,6 +20,8 @@ export interface TransportListener {
   resumed(id: UpstreamRequestId): void;
   /** The stream of a request is gone for good. */
   lost(id: UpstreamRequestId, failure: UpstreamFailure): void;
+  /** Resolves when more of the request's own stream may be read; `null` while it may. */
+  backlog(id: UpstreamRequestId): Promise<void> | null;
   /** The whole session is gone (the one stream of HTTP+SSE ended). */
   closed(failure: UpstreamFailure): void;
   /** The standalone stream is open for the first time, or anew after it was lost. */

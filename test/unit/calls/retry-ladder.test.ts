@@ -84,7 +84,7 @@ function stage() {
   });
   const come = () => {
     const leaving = new AbortController();
-    const leg: Leg = { closed: leaving.signal, notify: () => {} };
+    const leg: Leg = { closed: leaving.signal, backlog: null, notify: () => {} };
     return { answer: ladder.climb(POINTER, RETRY, leg), leave: () => leaving.abort() };
   };
   /** Resolves when the store is asked for a claim. */

@@ -40,7 +40,6 @@ async function served(changes: Partial<EdgeRoute>) {
     commitAfterMs: 5_000,
     keepAliveMs: 15_000,
     maxBufferedBytes: 1_000_000,
-    maxListenerBufferedBytes: 1_000_000,
     openAnswers,
     clock: new ManualClock(),
     log,

@@ -89,7 +89,11 @@ async function twoReplicas() {
   });
   const leaving = new AbortController();
   const told: string[] = [];
-  const client: Leg = { closed: leaving.signal, notify: (method) => told.push(method) };
+  const client: Leg = {
+    closed: leaving.signal,
+    backlog: null,
+    notify: (method) => told.push(method),
+  };
   return {
     clock,
     mail,

@@ -48,17 +48,33 @@ describe('a leg whose client waits elsewhere', () => {
     for (const letter of posted) expect(letter.length).toBeLessThanOrEqual(MIB);
   });
 
-  test('misses what finds no room when 8 MiB wait for it, but not the answer', async () => {
+  test('is behind while more than 1 MiB waits for it, and gets everything', async () => {
     const { leg, posted, take } = reader();
     leg.begin();
-    const params = { data: 'x'.repeat(MIB) };
-    for (let count = 0; count < 300; count += 1) leg.notify('log', params);
+    const params = { data: 'x'.repeat(MIB / 2) };
+    leg.notify('log', params);
+    expect(leg.backlog).toBeNull();
+    leg.notify('log', params);
+    const { backlog } = leg;
+    expect(backlog).not.toBeNull();
+    leg.notify('log', params);
     take();
+    await backlog;
+    expect(leg.backlog).toBeNull();
     await leg.finish(ANSWER);
-    const lines = readRelayLines(posted.join('')) ?? [];
-    expect(lines).toHaveLength(8 + 1);
-    expect(lines.at(-1)).toEqual({ type: 'answer', answer: ANSWER });
-    expect(leg.closed.aborted).toBe(false);
+    expect(readRelayLines(posted.join(''))).toHaveLength(3 + 1);
+  });
+
+  test('keeps nobody waiting for it once it is answered, or has gone', async () => {
+    const params = { data: 'x'.repeat(2 * MIB) };
+    const [answered, gone] = [reader(), reader()];
+    for (const { leg } of [answered, gone]) leg.notify('log', params);
+    const backlogs = [answered.leg.backlog, gone.leg.backlog];
+    expect(backlogs).not.toContain(null);
+    void answered.leg.finish(ANSWER);
+    gone.leg.close();
+    await Promise.all(backlogs);
+    expect([answered.leg.backlog, gone.leg.backlog]).toEqual([null, null]);
   });
 
   test('that has gone is told nothing more', async () => {
