@@ -2,7 +2,7 @@
 import type { Bridge } from '../calls/calls.ts';
 import type { RunningCalls } from '../calls/running-calls.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
-import type { DrainConfig } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import type { OpenAnswers } from '../lib/open-responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { Subscriptions } from '../subscriptions/subscriptions.ts';
@@ -12,7 +12,7 @@ export interface Draining {
   readonly runningCalls: RunningCalls;
   readonly subscriptions: readonly Pick<Subscriptions, 'endAll'>[];
   readonly openAnswers: OpenAnswers;
-  readonly drain: DrainConfig;
+  readonly drain: Config['drain'];
   /** How long what was ended may take to tell its server and its client, in ms. */
   readonly graceMs: number;
   readonly clock: Clock;

@@ -4,7 +4,7 @@
  */
 import type { Relay, RelayedRetry } from '../model/relay.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { Config, RelayConfig } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import { listen } from './listen.ts';
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
 import { createRedisDirectory } from '../replicas/directory/redis-directory.ts';
@@ -105,7 +105,7 @@ async function relayWay(
 }
 
 function httpWay(
-  { listen: at, advertise }: RelayConfig,
+  { listen: at, advertise }: NonNullable<Config['relay']>,
   options: Omit<RelayServerOptions, keyof Surroundings>,
   { openAnswers, clock, log }: Surroundings,
 ): RelayWay {

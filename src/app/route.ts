@@ -6,7 +6,7 @@ import { Forwarder } from '../catalogue/forward.ts';
 import type { EdgeRequest } from '../model/request.ts';
 import { Lists } from '../catalogue/list-cache.ts';
 import { isRepeatable, ToolCatalogue } from '../catalogue/tools.ts';
-import type { Config, ReplayConfig, RouteConfig } from '../config/config.ts';
+import type { Config, RouteConfig } from '../config/config.ts';
 import { callId } from '../protocol/ids.ts';
 import { MODERN_REVISION } from '../protocol/revisions.ts';
 import { randomId } from '../lib/random-id.ts';
@@ -153,7 +153,7 @@ function takesCredentials({ upstream: { authorization, headers } }: RouteConfig)
 
 async function mayReplay(
   request: EdgeRequest,
-  { tools, annotated }: ReplayConfig,
+  { tools, annotated }: RouteConfig['continuation']['replay'],
   catalogue: ToolCatalogue,
 ): Promise<boolean> {
   if (request.method !== 'tools/call') return false;

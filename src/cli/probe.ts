@@ -1,7 +1,7 @@
 /** `mrtr-gateway probe URL`: what does an upstream speak, and how is the gateway put in front of it? */
 import { systemClock } from '../lib/clock.ts';
 import { formatPath } from '../config/load/field-path.ts';
-import type { UpstreamConfig } from '../config/config.ts';
+import type { RouteConfig } from '../config/config.ts';
 import { validate } from '../config/load/validate.ts';
 import { jsonText, reportText } from '../probe/print.ts';
 import { ProbeFailure } from '../probe/probe-failure.ts';
@@ -44,7 +44,7 @@ export async function probeUpstream(command: ProbeCommand, host: Host): Promise<
 }
 
 /** The upstream as a configuration file would have it, or the first problem with what was given. */
-function upstreamOf({ url, headers }: ProbeCommand): UpstreamConfig | string {
+function upstreamOf({ url, headers }: ProbeCommand): RouteConfig['upstream'] | string {
   const { config, problems } = validate({ routes: [{ upstream: { url, headers } }] });
   const route = config?.routes[0];
   if (route !== undefined) return route.upstream;

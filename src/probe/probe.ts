@@ -3,7 +3,7 @@
  * greets, pings, lists, and ends its session.
  */
 import { sleep, type Clock } from '../lib/clock.ts';
-import type { UpstreamConfig } from '../config/config.ts';
+import type { RouteConfig } from '../config/config.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
@@ -16,7 +16,7 @@ import type { ProbeReport } from './report.ts';
 import { WatchedHttp } from './watched-http.ts';
 
 export interface ProbeOptions {
-  readonly upstream: UpstreamConfig;
+  readonly upstream: RouteConfig['upstream'];
   readonly timeoutMs: number;
   /** Ends the probe early; the session is ended even so. */
   readonly signal: AbortSignal;

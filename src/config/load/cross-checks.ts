@@ -1,9 +1,11 @@
 /** What no field can tell by itself: rules between the fields of a configuration. */
-import { formatAddress, isLoopback } from '../units/address.ts';
-import type { Config, ListenAddress, RelayConfig, RouteConfig, SealKeyConfig } from '../config.ts';
+import type { Config, RouteConfig } from '../config.ts';
+import { formatAddress, isLoopback, type ListenAddress } from '../units/address.ts';
 import { formatDuration } from '../units/duration.ts';
 import { checkRedisUrl, RedisUrlInvalid, type RedisOptions } from '../../replicas/redis/options.ts';
 import type { Problem } from './problem.ts';
+
+type SealKey = Config['seal']['keys'][number];
 
 /** Orchestrators and scrapers look for these, and must not find an MCP endpoint. */
 const RESERVED_PATHS = new Set(['/healthz', '/livez', '/readyz', '/metrics']);
@@ -65,7 +67,10 @@ function checkFleet({ relay, redis, seal }: Config): Problem[] {
   return problems;
 }
 
-function checkRelay({ via, listen, advertise }: RelayConfig, hasRedis: boolean): Problem[] {
+function checkRelay(
+  { via, listen, advertise }: NonNullable<Config['relay']>,
+  hasRedis: boolean,
+): Problem[] {
   if (via === 'redis') {
     if (hasRedis) return [];
     return [{ path: ['relay', 'via'], text: 'expected http, as there is no redis, got "redis"' }];
@@ -135,11 +140,7 @@ function checkLoop(route: RouteConfig, index: number, listen: ListenAddress): Pr
   return [{ path: ['routes', index, 'upstream', 'url'], text }];
 }
 
-function checkKey(
-  { kid, key }: SealKeyConfig,
-  index: number,
-  earlier: readonly SealKeyConfig[],
-): Problem[] {
+function checkKey({ kid, key }: SealKey, index: number, earlier: readonly SealKey[]): Problem[] {
   const problems: Problem[] = [];
   if (earlier.some((other) => other.kid === kid)) {
     const text = 'expected a kid of its own, got one that an earlier key has';

@@ -3,7 +3,6 @@ import type { z } from 'zod';
 import type { Config } from '../config.ts';
 import { crossCheck } from './cross-checks.ts';
 import { type FieldPath, isSecretField } from './field-path.ts';
-import { finish } from '../schema/finish.ts';
 import { resolvedSchema, type SchemaNode } from '../schema/json-schema.ts';
 import { nearest } from './nearest.ts';
 import type { Problem } from './problem.ts';
@@ -28,7 +27,7 @@ export function validate(
     const problems = parsed.error.issues.flatMap((issue) => describe(issue, data, shownInstead));
     return { config: null, problems };
   }
-  const config = finish(parsed.data);
+  const config = parsed.data;
   const problems = crossCheck(config);
   return problems.length === 0 ? { config, problems: null } : { config: null, problems };
 }

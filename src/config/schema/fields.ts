@@ -3,10 +3,55 @@
  * carries the text by which the reference and the JSON Schema name its type (`title`).
  */
 import { z } from 'zod';
-import { ADDRESS, parseAddress } from '../units/address.ts';
+import { ADDRESS, parseAddress, type ListenAddress } from '../units/address.ts';
 import { BYTE_SIZE, formatByteSize, parseByteSize } from '../units/byte-size.ts';
-import type { ListenAddress } from '../config.ts';
 import { DURATION, formatDuration, parseDuration } from '../units/duration.ts';
+
+/** What the name of an option gains in the code: its unit. */
+type Unit = 'Ms' | 'Bytes';
+declare const UNIT: unique symbol;
+/** A field whose option is named with its unit in the code: `commitAfter` is `commitAfterMs` there. */
+type WithUnit<Field, U extends Unit> = Field & { readonly [UNIT]: U };
+
+const units = new WeakMap<object, Unit>();
+
+function withUnit<Field extends z.ZodType, U extends Unit>(
+  field: Field,
+  unit: U,
+): WithUnit<Field, U> {
+  units.set(field, unit);
+  return field as WithUnit<Field, U>;
+}
+
+type Shape = Readonly<Record<string, z.ZodType>>;
+type CodeName<Key extends string, Field> = Field extends { readonly [UNIT]: infer U extends Unit }
+  ? `${Key}${U}`
+  : Key;
+/** A section as the code sees it: every option present, every unit in its name. */
+type Section<S extends Shape> = {
+  [Key in keyof S & string as CodeName<Key, S[Key]>]: z.output<S[Key]>;
+};
+
+/**
+ * Describes a map of options. An unknown key is an error.
+ *
+ * @param shape the options by their names in the file
+ * @param expected completes "expected ..." when the value is no map
+ */
+export function section<const S extends Shape>(shape: S, expected = 'a map') {
+  const names = Object.entries(shape).map(([key, field]) => [key, units.get(field) ?? ''] as const);
+  return z
+    .strictObject(shape, { error: expected })
+    .transform(
+      (read: Readonly<Record<string, unknown>>) =>
+        Object.fromEntries(names.map(([key, unit]) => [key + unit, read[key]])) as Section<S>,
+    );
+}
+
+/** Describes an option that can be left out, which yields `null`. */
+export function orNull<Field extends z.ZodType>(field: Field) {
+  return field.optional().transform((read): z.output<Field> | null => read ?? null);
+}
 
 export interface Bounds {
   readonly min: number;
@@ -42,7 +87,10 @@ const COUNT_QUANTITY: Quantity = {
 
 export function duration(fallback: string, from: string, to: string, meaning: string) {
   const bounds = { min: parseDuration(from) ?? 0, max: parseDuration(to) ?? 0 };
-  return quantity(DURATION_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning);
+  return withUnit(
+    quantity(DURATION_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning),
+    'Ms',
+  );
 }
 
 /** A duration, or `off`, which yields `null`. */
@@ -50,16 +98,20 @@ export function durationOrOff(fallback: string, from: string, to: string, meanin
   const bounds = { min: parseDuration(from) ?? 0, max: parseDuration(to) ?? 0 };
   const duration = quantity(DURATION_QUANTITY, bounds, from);
   const expected = `a duration from ${from} to ${to}, or off`;
-  return z
+  const field = z
     .union([z.literal('off').transform(() => null), duration], { error: expected })
     .meta({ title: `duration, ${from} to ${to}, or \`off\`` })
     .prefault(fallback)
     .describe(meaning);
+  return withUnit(field, 'Ms');
 }
 
 export function size(fallback: string, from: string, to: string, meaning: string) {
   const bounds = { min: parseByteSize(from) ?? 0, max: parseByteSize(to) ?? 0 };
-  return quantity(SIZE_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning);
+  return withUnit(
+    quantity(SIZE_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning),
+    'Bytes',
+  );
 }
 
 export function count(fallback: number, bounds: Bounds, meaning: string) {

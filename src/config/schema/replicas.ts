@@ -1,45 +1,49 @@
 /** The keys of the configuration by which several replicas work as one. */
 import { z } from 'zod';
+import type { RedisOptions } from '../../replicas/redis/options.ts';
 import { ADDRESS, parseAddress } from '../units/address.ts';
-import { address, choice, duration, text } from './fields.ts';
+import { address, choice, duration, orNull, section, text } from './fields.ts';
+
+/** How the store is reached, and how long the start waits for it, in ms. */
+export type RedisConfig = RedisOptions & { readonly startWaitMs: number };
 
 const NODE_EXPECTED = 'an address such as redis-2:6379';
 const REDIS_URL_EXPECTED = 'a redis:// or rediss:// URL with a host';
 const FROM_FILE = 'May be a `file:/path` reference.';
 
-export const relay = z
-  .strictObject(
+export const relay = orNull(
+  section(
     {
       via: choice(
         ['http', 'redis'],
         'http',
         'The way: `http` is direct; `redis` is for platforms on which replicas cannot reach each other.',
       ),
-      listen: address()
-        .optional()
-        .describe(
+      listen: orNull(
+        address().describe(
           'Where other replicas bring the retries that belong here. Needed for `http`. Keep it private.',
         ),
-      advertise: z
-        .string({ error: 'an http URL of a host and a port' })
-        .transform((written, context): URL => {
-          const url = URL.canParse(written) ? new URL(written) : null;
-          if (url?.protocol === 'http:' && url.href === `${url.origin}/`) return url;
-          context.addIssue({ code: 'custom', message: 'an http URL of a host and a port' });
-          return z.NEVER;
-        })
-        .meta({ title: 'URL' })
-        .optional()
-        .describe(
-          'Where they reach it, such as `http://${POD_IP}:8081`. Left out: at the address of `relay.listen`.',
-        ),
+      ),
+      advertise: orNull(
+        z
+          .string({ error: 'an http URL of a host and a port' })
+          .transform((written, context): URL => {
+            const url = URL.canParse(written) ? new URL(written) : null;
+            if (url?.protocol === 'http:' && url.href === `${url.origin}/`) return url;
+            context.addIssue({ code: 'custom', message: 'an http URL of a host and a port' });
+            return z.NEVER;
+          })
+          .meta({ title: 'URL' })
+          .describe(
+            'Where they reach it, such as `http://${POD_IP}:8081`. Left out: at the address of `relay.listen`.',
+          ),
+      ),
     },
-    { error: 'a map with listen or via' },
-  )
-  .optional()
-  .describe(
+    'a map with listen or via',
+  ).describe(
     'How a retry that landed on another replica reaches the one that holds the call. Needs `seal.keys`.',
-  );
+  ),
+);
 
 const node = z
   .string({ error: NODE_EXPECTED })
@@ -50,65 +54,88 @@ const node = z
 const login = (whose: string) =>
   z.string({ error: 'text' }).meta({ title: 'text' }).optional().describe(`${whose} ${FROM_FILE}`);
 
-const tls = z
-  .strictObject(
-    {
-      ca: login('The authorities to trust, as PEM. Left out: those of the system.'),
-      cert: login("The gateway's own certificate, as PEM."),
-      key: login('The key of the certificate, as PEM.'),
-      servername: z
-        .string({ error: 'a host name' })
-        .meta({ title: 'host name' })
-        .optional()
-        .describe('The name that the certificate must bear. Left out: the host of the URL.'),
-    },
-    { error: 'a map' },
-  )
+const tls = section({
+  ca: login('The authorities to trust, as PEM. Left out: those of the system.'),
+  cert: login("The gateway's own certificate, as PEM."),
+  key: login('The key of the certificate, as PEM.'),
+  servername: z
+    .string({ error: 'a host name' })
+    .meta({ title: 'host name' })
+    .optional()
+    .describe('The name that the certificate must bear. Left out: the host of the URL.'),
+})
   .optional()
   .describe('Details of TLS, for a `rediss` URL.');
 
-export const redis = z
-  .strictObject(
-    {
-      url: z
-        .string({ error: REDIS_URL_EXPECTED })
-        .refine(isRedisUrl, { error: REDIS_URL_EXPECTED })
-        .transform((written) => new URL(written))
-        .meta({ title: 'URL' })
-        .describe(
-          `Such as \`rediss://user:password@redis:6379/0\`: the server, or the first Sentinel or Cluster node to ask. ${FROM_FILE}`,
+const redisSection = section(
+  {
+    url: z
+      .string({ error: REDIS_URL_EXPECTED })
+      .refine(isRedisUrl, { error: REDIS_URL_EXPECTED })
+      .transform((written) => new URL(written))
+      .meta({ title: 'URL' })
+      .describe(
+        `Such as \`rediss://user:password@redis:6379/0\`: the server, or the first Sentinel or Cluster node to ask. ${FROM_FILE}`,
+      ),
+    mode: choice(['single', 'sentinel', 'cluster'], 'single', 'What the URL names.'),
+    nodes: z
+      .array(node, { error: 'a list of addresses' })
+      .max(100, { error: 'at most 100 addresses' })
+      .meta({ title: 'list of addresses' })
+      .prefault([])
+      .describe('Further Sentinels or Cluster nodes.'),
+    sentinel: section(
+      {
+        name: text(/^[\x21-\x7e]{1,128}$/, 'the name of a Sentinel group', 'name').describe(
+          'The name of the group that the Sentinels watch.',
         ),
-      mode: choice(['single', 'sentinel', 'cluster'], 'single', 'What the URL names.'),
-      nodes: z
-        .array(node, { error: 'a list of addresses' })
-        .max(100, { error: 'at most 100 addresses' })
-        .meta({ title: 'list of addresses' })
-        .prefault([])
-        .describe('Further Sentinels or Cluster nodes.'),
-      sentinel: z
-        .strictObject(
-          {
-            name: text(/^[\x21-\x7e]{1,128}$/, 'the name of a Sentinel group', 'name').describe(
-              'The name of the group that the Sentinels watch.',
-            ),
-            username: login('Login at the Sentinels themselves.'),
-            password: login('Login at the Sentinels themselves.'),
-          },
-          { error: 'a map with at least name' },
-        )
-        .optional()
-        .describe('Needed where `redis.mode` is `sentinel`.'),
-      tls,
-      connectTimeout: duration('2s', '10ms', '1m', 'How long a connection may take to be made.'),
-      commandTimeout: duration('1s', '10ms', '1m', 'How long a command may take.'),
-      startWait: duration('10s', '0s', '10m', 'How long the start waits for the store.'),
-    },
-    { error: 'a map with at least url' },
-  )
-  .optional()
-  .describe(
-    'The store that replicas share: who holds which call, and outcomes for retries that are sent twice. Without it they still relay, and read on or replay without a claim.',
-  );
+        username: login('Login at the Sentinels themselves.'),
+        password: login('Login at the Sentinels themselves.'),
+      },
+      'a map with at least name',
+    )
+      .optional()
+      .describe('Needed where `redis.mode` is `sentinel`.'),
+    tls,
+    connectTimeout: duration('2s', '10ms', '1m', 'How long a connection may take to be made.'),
+    commandTimeout: duration('1s', '10ms', '1m', 'How long a command may take.'),
+    startWait: duration('10s', '0s', '10m', 'How long the start waits for the store.'),
+  },
+  'a map with at least url',
+);
+
+export const redis = orNull(
+  redisSection
+    .describe(
+      'The store that replicas share: who holds which call, and outcomes for retries that are sent twice. Without it they still relay, and read on or replay without a claim.',
+    )
+    .transform(connectionOptions),
+);
+
+type RedisSection = z.output<typeof redisSection>;
+
+/** Splits what only one way of running Redis needs from what all need. */
+function connectionOptions({ mode, nodes, sentinel, tls, ...common }: RedisSection): RedisConfig {
+  const shared = { ...common, ...(tls === undefined ? {} : { tls: withoutUndefined(tls) }) };
+  switch (mode) {
+    case 'single':
+      return { ...shared, mode };
+    case 'cluster':
+      return { ...shared, mode, nodes };
+    case 'sentinel': {
+      const { username: sentinelUsername, password: sentinelPassword } = sentinel ?? {};
+      const login = withoutUndefined({ sentinelUsername, sentinelPassword });
+      return { ...shared, mode, nodes, name: sentinel?.name ?? '', ...login };
+    }
+  }
+}
+
+type WithoutUndefined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+function withoutUndefined<T extends object>(members: T): WithoutUndefined<T> {
+  const defined = Object.entries(members).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(defined) as WithoutUndefined<T>;
+}
 
 function isRedisUrl(written: string): boolean {
   const url = URL.canParse(written) ? new URL(written) : null;

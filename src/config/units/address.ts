@@ -1,6 +1,11 @@
 /** Addresses to listen on, as people write them. */
 import { isIPv6 } from 'node:net';
-import type { ListenAddress } from '../config.ts';
+
+export interface ListenAddress {
+  readonly host: string;
+  /** `0` lets the system choose. */
+  readonly port: number;
+}
 
 export const ADDRESS = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]*)):(\d{1,5})$/;
 const ALL_INTERFACES = '0.0.0.0';

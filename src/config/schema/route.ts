@@ -1,0 +1,35 @@
+/** One entry of `routes`: a public path and the legacy server behind it. */
+import { caching, calls, continuation, parking, questions, sessions, tools } from './calls.ts';
+import { section, text } from './fields.ts';
+import { NAME } from './names.ts';
+import { upstream } from './upstream.ts';
+
+const PATH = /^\/$|^(?!.*\/\.{1,2}(?:\/|$))(?:\/[A-Za-z0-9._~-]+)+$/;
+
+export const route = section(
+  {
+    id: text(NAME, 'a name (letters, digits, "_" and "-", at most 64)', 'name')
+      .optional()
+      .describe(
+        'Names the route in logs, metrics and sealed pointers. Left out: made from the path, so `/mcp` is `mcp`.',
+      ),
+    path: text(PATH, 'a path such as /mcp, without a slash at its end', 'path')
+      .default('/mcp')
+      .describe('The public path.'),
+    upstream,
+    sessions,
+    calls,
+    parking,
+    continuation,
+    questions,
+    tools,
+    caching,
+  },
+  'a map with at least upstream.url',
+).transform((read) => ({ ...read, id: read.id ?? idFromPath(read.path) }));
+
+/** `/teams/a/mcp` is `teams-a-mcp`; a path that leaves nothing is `root`. */
+function idFromPath(path: string): string {
+  const name = path.replace(/[^A-Za-z0-9_]+/g, '-').replace(/^-+|-+$/g, '');
+  return name === '' ? 'root' : name.slice(0, 64);
+}
