@@ -1,14 +1,19 @@
 #!/usr/bin/env node
-// Starts the program if this Node.js can run it. Plain old JavaScript: an old one must be able to say no.
+// Starts the program if this Node.js can run it. Plain old JavaScript: an older Node.js must be able to parse it.
 import { existsSync } from 'fs';
+import module from 'module';
+import { fileURLToPath } from 'url';
 import { explain, isRecentEnough } from './node-version.js';
 
 var USAGE = 64;
 
 if (isRecentEnough(process.versions.node)) {
-  // Published packages have the compiled program, a checkout has the sources.
-  var compiled = new URL('../dist/main.js', import.meta.url);
-  var main = existsSync(compiled) ? compiled : new URL('../src/main.ts', import.meta.url);
+  // Halves the time to start. The cache stays in this package: one under /tmp could be planted by another user.
+  // Where the folder cannot be written, the program starts without a cache.
+  module.enableCompileCache(fileURLToPath(new URL('../.compile-cache', import.meta.url)));
+  // A checkout has the sources and always runs them. A package has only the compiled program.
+  var sources = new URL('../src/main.ts', import.meta.url);
+  var main = existsSync(sources) ? sources : new URL('../dist/main.js', import.meta.url);
   import(main.href);
 } else {
   console.error(explain(process.versions.node));
