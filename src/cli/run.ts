@@ -3,7 +3,7 @@ import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/load/config-error.ts';
 import { configFromFlags, overrideConfig } from '../config/load/from-flags.ts';
 import { writtenSchemaText } from '../config/schema/json-schema.ts';
-import { loadConfig } from '../config/load/load.ts';
+import { listenDefault, loadConfig } from '../config/load/load.ts';
 import { VERSION } from '../lib/version.ts';
 import { nameOfValue, parseArguments, UsageError, type Command } from './arguments.ts';
 import { check } from './check.ts';
@@ -59,7 +59,10 @@ function configOf(
 ): Config | ExitCode {
   const nameOf = (flag: string) => nameOfValue(words, host.env, flag);
   try {
-    if (command.kind === 'serve-upstream') return configFromFlags(command.values, nameOf);
+    if (command.kind === 'serve-upstream') {
+      const listen = listenDefault(host.env);
+      return configFromFlags({ ...(listen && { listen }), ...command.values }, nameOf);
+    }
     const config = attempt(() => loadConfig(command.file, host.env), host, '');
     if (config === null) return EXIT.config;
     return overrideConfig(config, command.overrides, nameOf);

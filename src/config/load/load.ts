@@ -12,6 +12,16 @@ import { readSource, type Position, type Source } from './yaml-source.ts';
 
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_SECRET_BYTES = 64 * 1024;
+/** The container image sets it: loopback in a container can be reached by nobody. */
+const LISTEN_DEFAULT = 'MRTR_GATEWAY_LISTEN_DEFAULT';
+
+/**
+ * Reads where to listen if neither a flag, a variable nor the file says it.
+ * @returns an address as written, or `undefined` for the default of the schema
+ */
+export function listenDefault(env: ReferenceSources['env']): string | undefined {
+  return env[LISTEN_DEFAULT] || undefined;
+}
 
 /**
  * In: the path of a YAML or JSON file, and the environment for its `${NAME}` references; `file:`
@@ -41,12 +51,19 @@ export function parseConfig(text: string, file: string, sources: ReferenceSource
   }
   const resolved = resolveReferences(source.data ?? {}, sources);
   if (resolved.problems.length > 0) throw invalid(place(resolved.problems, source), file);
-  const { config, problems } = validate(resolved.data, (path) => {
+  const data = withListen(resolved.data, listenDefault(sources.env));
+  const { config, problems } = validate(data, (path) => {
     const written = resolved.writtenAt(path);
     return written === null ? null : `the value of ${JSON.stringify(written)}`;
   });
   if (problems !== null) throw invalid(place(problems, source), file);
   return config;
+}
+
+/** Gives a file without `listen` another default than that of the schema. */
+function withListen(data: unknown, listen: string | undefined): unknown {
+  const isMap = typeof data === 'object' && data !== null && !Array.isArray(data);
+  return isMap && listen !== undefined ? { listen, ...data } : data;
 }
 
 interface Placed {

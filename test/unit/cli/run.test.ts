@@ -40,6 +40,25 @@ describe('serving', () => {
     expect(config?.listen.port).toBe(5);
   });
 
+  describe('where MRTR_GATEWAY_LISTEN_DEFAULT is set, as in the container image', () => {
+    const silent = join(folder, 'silent.yaml');
+    writeFileSync(silent, 'routes: [{upstream: {url: "http://127.0.0.1:3001/mcp"}}]\n');
+    const env = { MRTR_GATEWAY_LISTEN_DEFAULT: ':9' };
+    const upstream = ['--upstream', 'http://a/'];
+
+    test.each([
+      ['nothing else says it', upstream, {}, '0.0.0.0', 9],
+      ['the file does not say it', ['--config', silent], {}, '0.0.0.0', 9],
+      ['a flag says it', [...upstream, '--listen', '127.0.0.1:5'], {}, '127.0.0.1', 5],
+      ['a variable says it', upstream, { MRTR_GATEWAY_LISTEN: '127.0.0.1:6' }, '127.0.0.1', 6],
+      ['the file says it', ['--config', good], {}, '0.0.0.0', 1],
+      ['it is empty', upstream, { MRTR_GATEWAY_LISTEN_DEFAULT: '' }, '127.0.0.1', 8080],
+    ] as const)('it counts or not: %s', async (_case, words, more, host, port) => {
+      const { config } = await running([...words], { ...env, ...more });
+      expect(config?.listen).toEqual({ host, port });
+    });
+  });
+
   test('a wrong value of a flag is a usage error of one line', async () => {
     const { code, out, err, config } = await running(['--upstream', 'localhost:3001']);
     expect({ code, out, config }).toEqual({ code: 64, out: '', config: null });
