@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { MIB, resultEvent } from '../fixtures/servers/flood.ts';
+import { MIB, resultEvent, tokenOf } from '../fixtures/servers/flood.ts';
 import { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
 import { callTool, modernHeaders, modernBody } from '../fixtures/clients/modern-client.ts';
 import {
@@ -90,7 +90,7 @@ function held(event: (received: Received) => string): Say {
 
 const times = (text: string, bytes: number) => text.repeat(Math.floor(bytes / text.length));
 
-describe.skipIf(process.platform !== 'linux')('ten at once', () => {
+describe.skipIf(process.platform !== 'linux')('ten at once', { timeout: 60_000 }, () => {
   test.each<[string, Say]>([
     ['endless tiny data lines', endless('data: x\n')],
     ['endless empty data lines', endless('data\n')],
@@ -118,5 +118,37 @@ describe.skipIf(process.platform !== 'linux')('ten at once', () => {
     ['long lines', held(() => times(`data: ${'x'.repeat(100)}\n`, ALMOST))],
   ])('events of %s that do not end', async (_what, say) => {
     expect(await cost(say)).toBeLessThan(MOST);
+  });
+
+  const SHAPES: [string, string][] = [
+    ['empty objects', `[${times('{},', ALMOST - 200)}0]`],
+    ['nested arrays', `[${times(`${'['.repeat(50)}${']'.repeat(50)},`, ALMOST - 200)}0]`],
+  ];
+
+  test.each(SHAPES)('calls whose progress has millions of %s', async (_what, value) => {
+    const say = held(({ body }) => {
+      const params = `{"progressToken":${tokenOf(body)},"progress":1,"x":${value}}`;
+      return `data: {"jsonrpc":"2.0","method":"notifications/progress","params":${params}}\n\n`;
+    });
+    expect(await cost(say)).toBeLessThan(MOST);
+  });
+
+  test.each(SHAPES)('calls whose arguments have millions of %s', async (_what, value) => {
+    const params = { name: 'hostile', arguments: {} };
+    const body = JSON.stringify(modernBody('tools/call', params));
+    const call = async (url: string) => {
+      const answer = await fetch(url, {
+        method: 'POST',
+        headers: modernHeaders('tools/call', params),
+        body: body.replace('"arguments":{}', `"arguments":{"x":${value}}`),
+      });
+      expect(answer.status).toBe(400);
+    };
+    expect(
+      await cost(
+        held(() => ''),
+        call,
+      ),
+    ).toBeLessThan(MOST);
   });
 });

@@ -3,7 +3,7 @@
  * twice, since two parsers that pick different ones could be played off against each other (RFC 7493).
  */
 import type { JsonValue } from '../../protocol/json/json.ts';
-import { endOfString } from '../../protocol/json/depth.ts';
+import { endOfString, MAX_CONTAINERS } from '../../protocol/json/depth.ts';
 import { parseJson } from '../../protocol/json/parse.ts';
 
 export type JsonBody =
@@ -46,13 +46,16 @@ function isJson(text: string): boolean {
 function structuralProblem(text: string, maxDepth: number): string | null {
   /** For each open bracket: the names seen so far, or `null` for an array. */
   const open: (Set<string> | null)[] = [];
+  let containers = 0;
   for (let at = 0; at < text.length; at += 1) {
     switch (text.charCodeAt(at)) {
       case 0x7b: // {
         open.push(new Set());
+        containers += 1;
         break;
       case 0x5b: // [
         open.push(null);
+        containers += 1;
         break;
       case 0x7d: // }
       case 0x5d: // ]
@@ -71,6 +74,9 @@ function structuralProblem(text: string, maxDepth: number): string | null {
       }
     }
     if (open.length > maxDepth) return `the body is nested deeper than ${maxDepth} levels`;
+    if (containers > MAX_CONTAINERS) {
+      return `the body has more than ${MAX_CONTAINERS} objects and arrays`;
+    }
   }
   return null;
 }

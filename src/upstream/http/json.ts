@@ -1,5 +1,5 @@
 /** JSON from a legacy server, which may send what it likes. */
-import { isNestedDeeper } from '../../protocol/json/depth.ts';
+import { excessOf, MAX_CONTAINERS } from '../../protocol/json/depth.ts';
 import type { JsonValue } from '../../protocol/json/json.ts';
 import { parseJson } from '../../protocol/json/parse.ts';
 import { UpstreamFailure } from '../failure.ts';
@@ -7,14 +7,15 @@ import { UpstreamFailure } from '../failure.ts';
 /** Far beyond real results, and far from where writing them again would exhaust the stack. */
 const MAX_JSON_DEPTH = 500;
 
-/** @throws UpstreamFailure when it is not JSON, is an abyss, or would reach a prototype */
+/** @throws UpstreamFailure when it is not JSON, is an abyss, is made of too many pieces, or would reach a prototype */
 export function upstreamJson(text: string): JsonValue {
-  if (isNestedDeeper(text, MAX_JSON_DEPTH)) {
-    throw new UpstreamFailure(
-      'upstream_protocol_error',
-      `it sent JSON nested deeper than ${MAX_JSON_DEPTH} levels`,
-      { mayHaveActed: true },
-    );
+  const excess = excessOf(text, MAX_JSON_DEPTH);
+  if (excess !== null) {
+    const problem =
+      excess === 'depth'
+        ? `it sent JSON nested deeper than ${MAX_JSON_DEPTH} levels`
+        : `it sent JSON of more than ${MAX_CONTAINERS} objects and arrays`;
+    throw new UpstreamFailure('upstream_protocol_error', problem, { mayHaveActed: true });
   }
   try {
     return parseJson(text);

@@ -103,3 +103,9 @@ test('no bytes make it throw', () => {
     { numRuns: 1000 },
   );
 });
+
+test('a body of more objects and arrays than anybody sends is refused', () => {
+  const { type } = read(`[${'{},'.repeat(131_072)}0]`);
+  expect(type).toBe('refused');
+  expect(read(`[${'{},'.repeat(131_000)}0]`).type).toBe('json');
+});

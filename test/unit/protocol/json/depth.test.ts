@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { isNestedDeeper } from '../../../../src/protocol/json/depth.ts';
+import { excessOf, MAX_CONTAINERS } from '../../../../src/protocol/json/depth.ts';
 import type { JsonValue } from '../../../../src/protocol/json/json.ts';
 import { arbitraryJson } from '../../../fixtures/arbitrary/json.ts';
+
+const isNestedDeeper = (text: string, maxDepth: number) => excessOf(text, maxDepth) === 'depth';
 
 function depthOf(value: JsonValue): number {
   if (typeof value !== 'object' || value === null) return 0;
@@ -34,7 +36,17 @@ test('an abyss is found without falling into it', () => {
 test('text that is no JSON makes nothing throw', () => {
   fc.assert(
     fc.property(fc.string(), fc.nat({ max: 9 }), (text, maxDepth) => {
-      expect(typeof isNestedDeeper(text, maxDepth)).toBe('boolean');
+      expect(['depth', null]).toContain(excessOf(text, maxDepth));
     }),
   );
 });
+
+test.each(['[]', '{}'])(
+  'more than so many of %s are too many, wherever they stand',
+  (container) => {
+    const listOf = (count: number) =>
+      `[${Array.from({ length: count - 1 }, () => container).join()}]`;
+    expect(excessOf(listOf(MAX_CONTAINERS), 64)).toBeNull();
+    expect(excessOf(listOf(MAX_CONTAINERS + 1), 64)).toBe('containers');
+  },
+);
