@@ -13,7 +13,7 @@ import { countedLog } from '../ops/counted-log.ts';
 import type { Log } from '../ops/log.ts';
 import { Metrics } from '../ops/metrics.ts';
 import { generateKey } from '../seal/generate-key.ts';
-import { createKeyRing } from '../seal/key-ring.ts';
+import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
 import { createSealer, type Sealer } from '../seal/seal.ts';
 import { ListenerQuota } from '../subscriptions/listener-quota.ts';
 import { drainCalls } from './drain.ts';
@@ -66,6 +66,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
   };
   const openAnswers = new OpenAnswers();
   replica = await joinFleet(config, retry, { openAnswers, clock, log });
+  const sealKeys = sealKeysOf(config, log);
   const shared: Shared = {
     config,
     clock,
@@ -81,7 +82,8 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
       maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
     }),
     runningCalls: new RunningCalls(config.limits.maxRunningCalls),
-    sealer: await sealerOf(config, clock, log),
+    sealer: await sealerOf(config, sealKeys, clock),
+    sealKeys,
   };
   routes.push(...config.routes.map((route) => createRoute(route, shared)));
   metrics.begin(config.routes.map(({ id }) => id));
@@ -143,13 +145,17 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
   }
 }
 
-async function sealerOf(config: Config, clock: Clock, log: Log): Promise<Sealer> {
+function sealKeysOf(config: Config, log: Log): readonly SecretKey[] {
   const configured = config.seal.keys.map(({ kid, key }) => ({
     kid,
     secret: Buffer.from(key, 'base64url'),
   }));
   if (configured.length === 0) log.event('gateway.key_ephemeral', {});
-  const ring = await createKeyRing(configured.length > 0 ? configured : [generateKey()], 'seal');
+  return configured.length > 0 ? configured : [generateKey()];
+}
+
+async function sealerOf(config: Config, keys: readonly SecretKey[], clock: Clock): Promise<Sealer> {
+  const ring = await createKeyRing(keys, 'seal');
   const { audience } = config.seal;
   return createSealer({ ring, audience, clock, maxTokenBytes: MAX_REQUEST_STATE_BYTES });
 }

@@ -16,6 +16,7 @@ import { registerPassThrough, type PassThrough } from '../passthrough/passthroug
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
 import { objectMember } from '../protocol/json/json.ts';
 import { headerRulesBeside, otherPaths } from './other-paths.ts';
+import { sessionsOf } from './caller-sessions.ts';
 import { supportedVersions, type Route } from './route.ts';
 import type { Shared } from './shared.ts';
 
@@ -89,6 +90,7 @@ export async function createPublicApp(
         openAnswers: shared.openAnswers,
         onFailure: ({ httpStatus: status, problem }) =>
           shared.log.event('passthrough.failed', { route: route.config.id, status, problem }),
+        ...sessionsOf(route, routes, shared),
       });
       // A scope within, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => {

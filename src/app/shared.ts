@@ -6,6 +6,7 @@ import type { Config } from '../config/config.ts';
 import type { MemoryLot } from '../calls/memory-lot.ts';
 import type { OpenAnswers } from '../lib/open-responses.ts';
 import type { Log } from '../ops/log.ts';
+import type { SecretKey } from '../seal/key-ring.ts';
 import type { Sealer } from '../seal/seal.ts';
 import type { ListenerQuota } from '../subscriptions/listener-quota.ts';
 import type { Replica } from './replica.ts';
@@ -17,6 +18,8 @@ export interface Shared {
   readonly lot: MemoryLot<Call>;
   readonly runningCalls: RunningCalls;
   readonly sealer: Sealer;
+  /** The keys of the fleet, or one of this process alone where none is configured. */
+  readonly sealKeys: readonly SecretKey[];
   readonly replica: Replica;
   readonly openAnswers: OpenAnswers;
   readonly listenerQuota: ListenerQuota;

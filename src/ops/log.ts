@@ -44,6 +44,7 @@ export interface LogEvents {
   'relay.listening': { url: string };
   'directory.up': object;
   'directory.down': object;
+  'passthrough.session_refused': { route: string };
   'passthrough.failed': { route: string; status: number; problem: string };
   'call.settled': { route: string; call: string; round: number };
   'call.ended': {
@@ -89,6 +90,7 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'relay.failed': 'warn',
   'directory.down': 'warn',
   'passthrough.failed': 'warn',
+  'passthrough.session_refused': 'warn',
   'pointer.refused': 'warn',
   'edge.request': 'debug',
   'edge.refused': 'warn',

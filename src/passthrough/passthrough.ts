@@ -2,7 +2,7 @@
  * Everything that is not a modern request of ours to translate goes to the legacy server as it came:
  * bodies, queries and event streams byte by byte. What a proxy must change, and nothing else, changes.
  */
-import { pipeline, Readable } from 'node:stream';
+import { pipeline, Readable, type Transform } from 'node:stream';
 import httpProxy from '@fastify/http-proxy';
 import type replyFrom from '@fastify/reply-from';
 import fastifyPlugin from 'fastify-plugin';
@@ -19,6 +19,15 @@ import {
 import { isListening, OpenAnswer } from './open-answer.ts';
 import { BODY_TOO_LARGE } from '../edge/http/refuse.ts';
 import { refuse, refuseFailed, refuseUnknown, type FailureStatus } from './refusals.ts';
+import { rewritingEndpoint } from './rewritten-endpoint.ts';
+import {
+  openSession,
+  sealedEndpoint,
+  withSealedSession,
+  withSession,
+  type OpenedSession,
+  type SessionSealing,
+} from './sealed-sessions.ts';
 import { joinedQuery, plainPath, readsMetadata } from './target.ts';
 import { UpstreamAgent } from './upstream-agent.ts';
 
@@ -43,6 +52,8 @@ export interface PassThroughOptions {
    * that; what it gives back is called when the stream is over.
    */
   readonly endpointTold?: (endpoint: string) => () => void;
+  /** Left out: sessions are told as the server names them. */
+  readonly sessions?: SessionSealing;
   /** Whether it is known who asks. Strangers may read metadata, and nothing else. */
   readonly isKnown: (request: FastifyRequest) => boolean;
   readonly connectTimeoutMs: number;
@@ -54,6 +65,8 @@ export interface PassThroughOptions {
   readonly openAnswers: OpenAnswers;
   /** Told of every request that the upstream did not answer. */
   readonly onFailure?: (failure: PassThroughFailure) => void;
+  /** Told of every request with a session that was not sealed for its caller. */
+  readonly onForeignSession?: () => void;
 }
 
 export interface PassThroughFailure {
@@ -133,6 +146,8 @@ interface Target {
   /** Without `?`, or `null` for the client's own. */
   readonly query: string | null;
   readonly rules: RequestHeaderRules;
+  /** What the request said of its session; `null` where sessions are not sealed. */
+  readonly session: OpenedSession | null;
 }
 
 class Forwarder {
@@ -163,21 +178,45 @@ class Forwarder {
     if (!(request.body instanceof Buffer) && this.#declaresTooMuch(request)) {
       return refuse(reply, 413, BODY_TOO_LARGE);
     }
-    const target =
-      endpoint === null ? await this.#beside(request, asked) : this.#at(request, endpoint);
-    await this.#exchange(request, reply, target);
+    const { sessions } = this.#options;
+    const session = sessions === undefined ? null : openSession(request, sessions);
+    if (sessions !== undefined && session === null) return this.#refuseForeign(reply);
+    const path = session?.endpoint?.path ?? endpoint ?? asked;
+    const rules = await this.#rulesFor(request, endpoint !== null, path);
+    const isPlainMessage = session?.endpoint === null && request.method === 'POST';
+    if (isPlainMessage && sessions?.isMessagePath(path) === true) return this.#refuseForeign(reply);
+    await this.#exchange(request, reply, {
+      isEndpoint: endpoint !== null,
+      path,
+      query: this.#queryOf(request, endpoint !== null, session),
+      rules,
+      session,
+    });
   }
 
-  #at({ raw }: FastifyRequest, path: string): Target {
+  /** As the specification has it for a session that the server does not know (2025-11-25 transports, "Session Management"). */
+  #refuseForeign(reply: FastifyReply): void {
+    this.#options.onForeignSession?.();
+    refuse(reply, 404, 'Session not found');
+  }
+
+  #queryOf(
+    { raw }: FastifyRequest,
+    isEndpoint: boolean,
+    session: OpenedSession | null,
+  ): string | null {
+    if (session !== null && session.endpoint !== null) return session.endpoint.query;
     const { upstream } = this.#options;
-    const query = upstream.search === '' ? null : joinedQuery(upstream, raw.url ?? '');
-    return { isEndpoint: true, path, query, rules: this.#endpointRules };
+    return isEndpoint && upstream.search !== '' ? joinedQuery(upstream, raw.url ?? '') : null;
   }
 
-  /** Without what the operator configured for the endpoint: the query of its URL, and the headers. */
-  async #beside(request: FastifyRequest, path: string): Promise<Target> {
-    const rules = await this.#options.headerRulesBeside(request, path);
-    return { isEndpoint: false, path, query: null, rules };
+  /** Beside the endpoint nothing goes along of what the operator configured for it. */
+  async #rulesFor(
+    request: FastifyRequest,
+    isEndpoint: boolean,
+    path: string,
+  ): Promise<RequestHeaderRules> {
+    return isEndpoint ? this.#endpointRules : this.#options.headerRulesBeside(request, path);
   }
 
   #declaresTooMuch(request: FastifyRequest): boolean {
@@ -213,23 +252,39 @@ class Forwarder {
   #hooks(
     request: FastifyRequest,
     reply: FastifyReply,
-    { isEndpoint, query, rules }: Target,
+    { isEndpoint, path: asked, query, rules, session }: Target,
     begun: () => void,
   ): replyFrom.FastifyReplyFromHooks {
-    const { upstream, path } = this.#options;
+    const { upstream, path, sessions } = this.#options;
     const body = this.#bodyOf(request);
+    const sealing = session === null ? undefined : sessions;
+    let isTold = true;
     return {
       ...body,
       // The library would repeat a GET that is answered with 503.
       retryDelay: () => null,
       ...(query === null ? {} : { queryString: () => query }),
-      rewriteRequestHeaders: (_request, headers) =>
-        upstreamHeaders(request, headers, rules, hasBody(request)),
-      rewriteHeaders: (headers) =>
-        downstreamHeaders(headers, { upstream, path, set: reply.raw.getHeaders() }),
+      rewriteRequestHeaders: (_request, headers) => {
+        const passed = upstreamHeaders(request, headers, rules, hasBody(request));
+        return session === null ? passed : withSession(passed, request, session);
+      },
+      rewriteHeaders: (headers) => {
+        const passed = downstreamHeaders(headers, { upstream, path, set: reply.raw.getHeaders() });
+        if (session === null || sealing === undefined) return passed;
+        const sealed = withSealedSession(passed, request, session, sealing);
+        isTold = sealed !== null;
+        return sealed ?? {};
+      },
       onResponse: (_request, _reply, answer) => {
-        if (isEndpoint && isListening(request, reply)) this.#watch(answer.stream, reply);
-        relay(answer.stream, reply);
+        if (isTold) {
+          const listens = isListening(request, reply);
+          if (isEndpoint && listens) this.#watch(answer.stream, reply);
+          const through = listens && isPlain(reply) ? this.#through(request, asked, sealing) : null;
+          relay(answer.stream, reply, through);
+        } else {
+          answer.stream.on('error', () => {}).destroy();
+          this.#fail(reply, new Error('the session id of the server cannot be sealed'));
+        }
         begun();
       },
       onError: (_reply, { error }) => {
@@ -241,9 +296,18 @@ class Forwarder {
 
   #watch(stream: Readable, reply: FastifyReply): void {
     const { endpointTold } = this.#options;
-    // Compressed streams are for the client alone to read.
-    const isPlain = (reply.getHeader('content-encoding') ?? 'identity') === 'identity';
-    if (endpointTold !== undefined && isPlain) watchEndpoint(stream, endpointTold);
+    if (endpointTold !== undefined && isPlain(reply)) watchEndpoint(stream, endpointTold);
+  }
+
+  /** What a stream goes through whose client is told another endpoint than the server names. */
+  #through(
+    request: FastifyRequest,
+    asked: string,
+    sealing: SessionSealing | undefined,
+  ): Transform | null {
+    if (sealing === undefined) return null;
+    const stream = new URL(asked, this.#options.upstream);
+    return rewritingEndpoint((endpoint) => sealedEndpoint(endpoint, stream, request, sealing));
   }
 
   #bodyOf(request: FastifyRequest): replyFrom.FastifyReplyFromHooks {
@@ -269,17 +333,24 @@ function hasBody({ body }: FastifyRequest): boolean {
   return body !== undefined && body !== null;
 }
 
+/** Compressed streams are for the client alone to read. */
+function isPlain(reply: FastifyReply): boolean {
+  return (reply.getHeader('content-encoding') ?? 'identity') === 'identity';
+}
+
 /** Sends the head at once, as an event stream may stay empty for long, and then what comes. */
-function relay(stream: Readable, reply: FastifyReply): void {
+function relay(stream: Readable, reply: FastifyReply, through: Transform | null): void {
   const { raw, statusCode } = reply;
   const headers = reply.getHeaders();
   reply.hijack();
   raw.statusCode = statusCode;
   for (const [name, value] of Object.entries(headers)) {
-    if (value !== undefined) raw.setHeader(name, value);
+    const isOfOtherLength = through !== null && name === 'content-length';
+    if (value !== undefined && !isOfOtherLength) raw.setHeader(name, value);
   }
   // An empty write, since `flushHeaders` would spell bytes beyond ASCII anew, as UTF-8.
   if (!raw.hasHeader('content-length')) raw.write(Buffer.alloc(0));
   // Each side's end ends the other; a cut one is cut there too.
-  pipeline(stream, raw, () => {});
+  if (through === null) pipeline(stream, raw, () => {});
+  else pipeline(stream, through, raw, () => {});
 }

@@ -1,0 +1,41 @@
+/** To whom the sessions of legacy clients belong: where a proxy names the caller, to that caller alone. */
+import type { IncomingHttpHeaders } from 'node:http';
+import { callerOf } from '../identity/identity.ts';
+import type { PassThroughOptions } from '../passthrough/passthrough.ts';
+import { SessionSeal } from '../seal/session-seal.ts';
+import type { Route } from './route.ts';
+import type { Shared } from './shared.ts';
+
+/** What the pass-through of a route is told of sessions; nothing where nobody is named. */
+export function sessionsOf(
+  { config: { id, upstream } }: Route,
+  routes: readonly Route[],
+  { config, log, sealKeys }: Shared,
+): Pick<PassThroughOptions, 'sessions' | 'onForeignSession'> {
+  const { identity, seal: fleet } = config;
+  if (identity.source === 'none') return {};
+  const { authorization } = upstream;
+  const seal = new SessionSeal({ keys: sealKeys, audience: fleet.audience, route: id });
+  const principalOf = (headers: IncomingHttpHeaders) =>
+    callerOf(headers, { identity, authorization })?.principal ?? null;
+  return {
+    sessions: {
+      seal: (mark, plain, { headers }) => {
+        const principal = principalOf(headers);
+        return principal === null ? null : seal.seal(mark, plain, principal);
+      },
+      open: (mark, sealed, { headers }) => {
+        const principal = principalOf(headers);
+        return principal === null ? null : seal.open(mark, sealed, principal);
+      },
+      isMessagePath: (path) =>
+        routes.some(
+          ({ upstream: { messagePaths, knownKind }, config }) =>
+            // Over Streamable HTTP, messages of no session yet are posted to the endpoint.
+            (knownKind === 'http-sse' || config.upstream.url.pathname !== path) &&
+            (messagePaths.has(path) || messagePaths.resembles(path)),
+        ),
+    },
+    onForeignSession: () => log.event('passthrough.session_refused', { route: id }),
+  };
+}
