@@ -19,7 +19,13 @@ import type { SessionPool } from '../upstream/pool/session-pool.ts';
 import type { CallContext, Pointed } from './call/context.ts';
 import { Call } from './call/call.ts';
 import type { CallEnd, CallLimits, CallState } from './machine/states.ts';
-import { INVALID_STATE, OVERLOADED, STOPPING } from '../model/failures.ts';
+import {
+  INVALID_STATE,
+  OVERLOADED,
+  OVERLOADED_FOR_RETRY,
+  STOPPING,
+  STOPPING_FOR_RETRY,
+} from '../model/failures.ts';
 import { ForgetfulSet } from '../lib/ttl-set.ts';
 import { Ladder, type Resumable } from './retry-ladder.ts';
 import type { CallAnswer, EdgeRequest, Leg } from '../model/request.ts';
@@ -134,13 +140,13 @@ export class Bridge {
   }
 
   async #start(request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
-    const refused = this.#refusalOfNew();
+    const refused = this.#refusalOfNew('call');
     if (refused !== null) return refused;
     const { lot, randomCallId, log, route } = this.#options;
     const id = randomCallId();
     const mayReplay = await this.#options.mayReplay(request);
     // It may have taken a while, and others may have come in the meantime.
-    const refusedNow = this.#refusalOfNew();
+    const refusedNow = this.#refusalOfNew('call');
     if (refusedNow !== null) return refusedNow;
     const permit = { mayReplay, takenUp: false };
     const context = this.#context(id, request, this.#newOutcomeKey(), permit);
@@ -171,6 +177,9 @@ export class Bridge {
   #served(pointer: Pointer, request: EdgeRequest, leg: Leg): Served | null {
     const { callId } = pointer;
     const call = this.#options.lot.find(callId);
+    // What this process may not make anew any more, another one may.
+    const isForOthers = this.#draining && isReplayable(pointer);
+    if (isForOthers && call?.isLostFor(pointer.round, request) === true) return null;
     if (call !== undefined) return { answer: this.#retried(call, pointer, request, leg) };
     return this.#hasEnded(pointer) ? this.#refused(new InvalidRequestState('ended', callId)) : null;
   }
@@ -199,9 +208,11 @@ export class Bridge {
   }
 
   /** What a call is told that may not begin here now; `null` when it may. */
-  #refusalOfNew(): CallAnswer | null {
-    if (this.#draining) return { kind: 'failed', failure: STOPPING };
-    return this.#options.running.isFull ? { kind: 'failed', failure: OVERLOADED } : null;
+  #refusalOfNew(by: 'call' | 'retry'): CallAnswer | null {
+    const [stopping, overloaded] =
+      by === 'call' ? [STOPPING, OVERLOADED] : [STOPPING_FOR_RETRY, OVERLOADED_FOR_RETRY];
+    if (this.#draining) return { kind: 'failed', failure: stopping };
+    return this.#options.running.isFull ? { kind: 'failed', failure: overloaded } : null;
   }
 
   #refused(why: InvalidRequestState): Served {
@@ -234,7 +245,7 @@ export class Bridge {
     const standing = lot.find(id);
     // Several retries may have waited for the call that was lost: the first of them has made it anew.
     if (standing !== undefined && !standing.isLost) return standing.retry(round, request, leg);
-    const refused = this.#refusalOfNew();
+    const refused = this.#refusalOfNew('retry');
     if (refused !== null) return refused;
     const context = this.#contextOfTakenUp(pointer, continuation, request);
     const { call, answer } = Call.replay(context, round, continuation, request, leg, () => {
@@ -368,7 +379,8 @@ export class Bridge {
   #forget(call: CallId, end: CallEnd | null, takenUp: boolean): void {
     this.#options.lot.remove(call);
     // Of what was left or lost, a later retry may still make something, here or elsewhere.
-    if (end?.type === 'left' || end?.type === 'lost') {
+    const drained = end?.type === 'refused' && end.reason === 'draining';
+    if (end?.type === 'left' || end?.type === 'lost' || drained) {
       this.#left.add(call);
       this.#unclaim(call);
       return;
@@ -414,6 +426,11 @@ function once<Value, Made>(value: Value, make: (value: Value) => Made): () => Ma
 function isParked(state: CallState): boolean {
   // A stream that is being resumed changes nothing for the client, who is away.
   return isDetached(unbroken(state));
+}
+
+/** The operator allows that the call is made anew when it is lost. */
+function isReplayable({ continuation }: Pointer): boolean {
+  return continuation !== undefined && continuation.replay !== null;
 }
 
 /** The tool's or prompt's name, or the resource's URI. */

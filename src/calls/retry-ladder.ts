@@ -10,7 +10,7 @@ import { answersDigest } from '../seal/answers-digest.ts';
 import type { Continuation, Pointer, PointerOwner, ResumePoint } from '../seal/pointer.ts';
 import type { Call } from './call/call.ts';
 import { failedCallAnswer } from '../model/failed-call.ts';
-import { CALL_CANCELLED, CALL_LOST, COORDINATION_UNAVAILABLE } from '../model/failures.ts';
+import { CALL_CANCELLED, callLost, COORDINATION_UNAVAILABLE } from '../model/failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from '../model/request.ts';
 import type { Relay, Relayed } from '../model/relay.ts';
 import { openOutcome } from './sealed-outcome.ts';
@@ -225,7 +225,7 @@ export class Ladder {
   #lost(pointer: Pointer, request: EdgeRequest): CallAnswer {
     const { log, route } = this.#options;
     log.event('pointer.refused', { route, reason: 'unknown-call', call: pointer.callId });
-    return failedCallAnswer(request.method, CALL_LOST, null);
+    return failedCallAnswer(request.method, callLost(true), null);
   }
 
   #unavailable(pointer: Pointer, problem: string): CallAnswer {

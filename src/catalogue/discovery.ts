@@ -12,7 +12,7 @@ import type { InitializeResult } from '../upstream/session/handshake.ts';
 import type { SessionPool } from '../upstream/pool/session-pool.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
 import { callerKey } from './cache-keys.ts';
-import { failureOfUpstream } from '../model/failures.ts';
+import { failureOfRequest } from '../model/upstream-failures.ts';
 import type { CallAnswer, EdgeRequest } from '../model/request.ts';
 import { RecentMap } from '../lib/lru-map.ts';
 import { sessionOwnerOf } from '../model/session-owner.ts';
@@ -78,7 +78,7 @@ export class Discovery {
     try {
       return this.#answer(await Promise.race([this.#refresh(key, request), late]));
     } catch (error) {
-      return { kind: 'failed', failure: failureOfUpstream(asUpstreamFailure(error, false)) };
+      return { kind: 'failed', failure: failureOfRequest(asUpstreamFailure(error, false)) };
     }
   }
 

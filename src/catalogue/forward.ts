@@ -7,16 +7,18 @@ import type { Log } from '../ops/log.ts';
 import { completeResult, type CacheFields } from '../protocol/translate/edge-result.ts';
 import { edgeError } from '../protocol/translate/error-map.ts';
 import { objectMember, without, type JsonObject, type JsonValue } from '../protocol/json/json.ts';
-import { ErrorCode, type JsonRpcReply } from '../protocol/json-rpc.ts';
+import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { isAtLeast } from '../protocol/revisions.ts';
 import { upstreamParams } from '../protocol/translate/upstream-params.ts';
 import { ClientLeft } from '../upstream/client-left.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPool } from '../upstream/pool/session-pool.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
-import { CALL_CANCELLED, failureOfUpstream } from '../model/failures.ts';
+import { requestFailure } from '../model/call-failure.ts';
+import { CALL_CANCELLED } from '../model/failures.ts';
 import type { CallAnswer, EdgeRequest } from '../model/request.ts';
 import { sessionOwnerOf } from '../model/session-owner.ts';
+import { failureOfRequest } from '../model/upstream-failures.ts';
 
 export interface ForwarderOptions {
   readonly route: string;
@@ -49,7 +51,7 @@ export class Forwarder {
     const items = ITEMS[request.method];
     if (items !== undefined && request.params['cursor'] !== undefined) {
       // Every list is answered whole, so no cursor was ever given out.
-      return failed(ErrorCode.invalidParams, 'Unknown cursor', 'unknown_cursor');
+      return { kind: 'failed', failure: requestFailure('unknown_cursor', 'Unknown cursor') };
     }
     try {
       return await this.#onceMoreIfForgotten(request, (session) =>
@@ -67,7 +69,7 @@ export class Forwarder {
         code: failure.code,
         problem: failure.message,
       });
-      return { kind: 'failed', failure: failureOfUpstream(failure) };
+      return { kind: 'failed', failure: failureOfRequest(failure) };
     }
   }
 
@@ -114,11 +116,8 @@ export class Forwarder {
         return this.#answer(request.method, { result: { ...rest, [member]: items } }, session);
       }
     }
-    return failed(
-      ErrorCode.internalError,
-      `The server lists more than ${maxItems} items or ${maxPages} pages`,
-      'list_too_long',
-    );
+    const problem = `The server lists more than ${maxItems} items or ${maxPages} pages`;
+    return { kind: 'failed', failure: requestFailure('list_too_long', problem) };
   }
 
   #answer(method: string, reply: JsonRpcReply, session: Session): CallAnswer {
@@ -143,11 +142,4 @@ export class Forwarder {
     const sent = knows ? all : without(all, ['context']);
     return session.request(method, { ...sent, ...more }, caller.headers, closed);
   }
-}
-
-function failed(code: number, message: string, reason: string): CallAnswer {
-  return {
-    kind: 'failed',
-    failure: { error: { code, message, data: { reason } }, httpStatus: 200 },
-  };
 }

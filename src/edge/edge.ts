@@ -4,6 +4,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
+import { callFailure } from '../model/call-failure.ts';
 import type { CallAnswer, Caller, EdgeRequest, Leg } from '../model/request.ts';
 import type { OpenAnswers } from '../lib/open-responses.ts';
 import type { Log } from '../ops/log.ts';
@@ -156,10 +157,7 @@ async function outcomeOf(
     log.event('edge.failed', { route: route.id, problem });
     return {
       kind: 'failed',
-      failure: {
-        error: { code: ErrorCode.internalError, message: 'Internal error' },
-        httpStatus: 200,
-      },
+      failure: callFailure('internal_error', 'unknown', 'Internal error'),
     };
   }
 }

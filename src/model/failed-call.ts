@@ -1,6 +1,6 @@
 /** How a call that failed after it had begun is reported to the client. */
 import { metaMember } from '../protocol/translate/edge-result.ts';
-import type { JsonObject } from '../protocol/json/json.ts';
+import { objectMember, type JsonObject } from '../protocol/json/json.ts';
 import { Meta } from '../protocol/meta.ts';
 import type { CallAnswer } from './request.ts';
 import type { Failure } from './outcome.ts';
@@ -15,13 +15,17 @@ export function failedCallAnswer(
   serverInfo: JsonObject | null,
 ): CallAnswer {
   if (method !== 'tools/call') return { kind: 'failed', failure };
-  const { message, data } = failure.error;
-  const reason = typeof data === 'object' && data !== null && 'reason' in data ? data.reason : null;
+  const { message } = failure.error;
+  const data = objectMember({ ...failure.error }, 'data') ?? {};
+  const { reason, mayHaveActed } = data;
   const result: JsonObject = {
     resultType: 'complete',
     content: [{ type: 'text', text: message }],
     isError: true,
-    ...metaMember({ [Meta.reason]: reason ?? null }, serverInfo),
+    ...metaMember(
+      { [Meta.reason]: reason ?? null, [Meta.mayHaveActed]: mayHaveActed ?? null },
+      serverInfo,
+    ),
   };
   return { kind: 'result', result };
 }

@@ -1,76 +1,122 @@
 /**
  * Every error that the bridge gives a client, in one place: code, HTTP status (as long as no byte of
- * the answer was sent), and a `data.reason` that programs can switch on. Failures of the call itself
- * stay in-band with status 200: clients take 429 and 5xx for a sign to change eras or connections.
+ * the answer was sent), a `data.reason` that programs can switch on, and whether the server may have
+ * acted. Failures of the call itself stay in-band with status 200: clients take 429 and 5xx for a sign
+ * to change eras or connections.
  */
-import { ErrorCode, type JsonRpcErrorObject } from '../protocol/json-rpc.ts';
+import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
 import { INVALID_REQUEST_STATE } from '../seal/invalid-request-state.ts';
-import type { UpstreamFailure } from '../upstream/failure.ts';
-import { internalFailure } from './internal-failure.ts';
+import { callFailure } from './call-failure.ts';
 import type { Failure, RefusalReason } from './outcome.ts';
 
-export const INVALID_STATE: Failure = { error: INVALID_REQUEST_STATE, httpStatus: 200 };
-
-export const CALL_LOST: Failure = internalFailure(
-  'The call was interrupted and cannot be continued; it may have had effects. Check before calling again.',
-  'call_lost',
+/** Nothing is known of the call that such a text may once have named. */
+export const INVALID_STATE: Failure = callFailure(
+  'invalid_request_state',
+  'unknown',
+  INVALID_REQUEST_STATE.message,
 );
 
-export const OVERLOADED: Failure = internalFailure(
-  'The gateway carries as many calls as it may; try again later',
+/** @param begun whether the server has begun the call, as far as is known */
+export function callLost(begun: boolean): Failure {
+  return callFailure(
+    'call_lost',
+    begun ? 'yes' : 'unknown',
+    'The call was interrupted and cannot be continued',
+  );
+}
+
+export const OVERLOADED: Failure = callFailure(
   'overloaded',
+  'no',
+  'The gateway carries as many calls as it may; try again later',
 );
 
 /** A new call or listener comes to a process that stops. */
-export const STOPPING: Failure = internalFailure(
-  'The gateway is stopping and takes nothing new; try again',
+export const STOPPING: Failure = callFailure(
   'stopping',
+  'no',
+  'The gateway is stopping and takes nothing new; try again',
 );
 
-export const CALL_CANCELLED: Failure = internalFailure('The call was cancelled', 'cancelled');
+/** The same, for a retry whose call would have to be made anew. */
+export const OVERLOADED_FOR_RETRY: Failure = callFailure(
+  'overloaded',
+  'yes',
+  'The gateway carries as many calls as it may and cannot take this one up now',
+  { retryable: true },
+);
+export const STOPPING_FOR_RETRY: Failure = callFailure(
+  'stopping',
+  'yes',
+  'The gateway is stopping and takes no call up',
+  { retryable: true },
+);
 
-const REFUSALS: Readonly<Record<RefusalReason, Failure>> = {
-  lot_full: internalFailure(
-    'Too many calls wait for input already; answer or abandon some and try again',
-    'too_many_parked_calls',
-  ),
-  too_many_rounds: internalFailure(
-    'The server asked for input more often than this gateway allows in one call',
-    'too_many_rounds',
-  ),
-  timeout: internalFailure('The server took longer than a call may take', 'upstream_timeout'),
-  draining: internalFailure('The gateway is stopping; the call was cancelled', 'draining'),
-};
+export const CALL_CANCELLED: Failure = callFailure(
+  'cancelled',
+  'unknown',
+  'The call was cancelled',
+);
 
-export function refusal(reason: RefusalReason): Failure {
-  return REFUSALS[reason];
+/** @param begun whether the server has begun the call, as far as is known */
+export function refusal(reason: RefusalReason, begun: boolean): Failure {
+  const mayHaveActed = begun ? 'yes' : 'unknown';
+  switch (reason) {
+    case 'lot_full':
+      return callFailure(
+        'too_many_parked_calls',
+        'yes',
+        'Too many calls wait for input already; answer or abandon some of them',
+      );
+    case 'too_many_rounds':
+      return callFailure(
+        'too_many_rounds',
+        'yes',
+        'The server asked for input more often than this gateway allows in one call',
+      );
+    case 'timeout':
+      return callFailure(
+        'upstream_timeout',
+        mayHaveActed,
+        'The server took longer than a call may take',
+      );
+    case 'draining':
+      return callFailure(
+        'draining',
+        mayHaveActed,
+        'The gateway is stopping; the call was cancelled',
+      );
+  }
 }
 
-/** The answers did not reach the server; the pointer is not used up and may be tried again. */
-export const ANSWERS_NOT_TAKEN: Failure = internalFailure(
-  'The answers could not be handed to the server; retry with the same requestState',
+/** The answers may not have reached the server; the pointer is not used up and may be tried again. */
+export const ANSWERS_NOT_TAKEN: Failure = callFailure(
   'upstream_unavailable',
+  'yes',
+  'The server did not confirm that it has the answers',
   { retryable: true },
 );
 
 /** The call may be taken up, by one replica only, and which one cannot be settled now. */
-export const COORDINATION_UNAVAILABLE: Failure = internalFailure(
-  'The call cannot be taken up at this moment; retry with the same requestState',
+export const COORDINATION_UNAVAILABLE: Failure = callFailure(
   'coordination_unavailable',
+  'yes',
+  'The call cannot be taken up at this moment',
   { retryable: true },
 );
 
-export const ELICITATION_DECLINED: Failure = internalFailure(
-  'The user declined to visit a URL that the server requires',
+export const ELICITATION_DECLINED: Failure = callFailure(
   'elicitation_declined',
+  'yes',
+  'The user declined to visit a URL that the server requires',
 );
 
 const NOT_ANSWERABLE = {
   no_session_id:
-    'The server asks for input, but gave no session id (Mcp-Session-Id), so that no answer could reach the request that asks. The call was cancelled and may have had effects. Run the server with sessions.',
+    'The server asks for input, but gave no session id (Mcp-Session-Id), so that no answer could reach the request that asks. The call was cancelled. Run the server with sessions',
   broadcast:
-    'The server sends what it asks to every session, and others use it at the same time, so that nobody can tell whose question it is. It was refused; the call may have had effects. Run one gateway process without relay and Redis, or a server that keeps its sessions apart.',
+    'The server sends what it asks to every session, and others use it at the same time, so that nobody can tell whose question it is. It was refused. Run one gateway process without relay and Redis, or a server that keeps its sessions apart',
 } as const;
 
 /** Why a question of the server has no way to be answered. */
@@ -78,61 +124,28 @@ export type NotAnswerableCause = keyof typeof NOT_ANSWERABLE;
 
 /** A call whose question nobody could answer. */
 export function notAnswerable(cause: NotAnswerableCause): Failure {
-  return internalFailure(NOT_ANSWERABLE[cause], 'call_not_answerable', { cause });
+  return callFailure('call_not_answerable', 'yes', NOT_ANSWERABLE[cause], { cause });
 }
 
 /** The client must not be asked for what it does not declare (MRTR, server requirement 7). */
 export function missingCapability(required: JsonObject, upstream?: JsonRpcErrorObject): Failure {
-  return {
-    error: {
-      code: ErrorCode.missingRequiredClientCapability,
-      message: 'The server needs client capabilities that this request does not declare',
-      data: {
-        requiredCapabilities: required,
-        ...(upstream === undefined ? {} : { upstream: { ...upstream } }),
-      },
+  return callFailure(
+    '-',
+    'yes',
+    'The server needs client capabilities that this request does not declare',
+    {
+      requiredCapabilities: required,
+      ...(upstream === undefined ? {} : { upstream: { ...upstream } }),
     },
-    httpStatus: 400,
-  };
+  );
 }
 
 /** An answer that cannot be what the question asked for; the pointer stays good. */
 export function illFormedAnswer(key: string, problem: string): Failure {
-  return {
-    error: {
-      code: ErrorCode.invalidParams,
-      message: `Invalid inputResponses["${key}"]: ${problem}`,
-      data: { reason: 'invalid_input_response', key },
-    },
-    httpStatus: 200,
-  };
-}
-
-/** What a failure below JSON-RPC comes to for the client; nothing of the upstream's internals. */
-export function failureOfUpstream(failure: UpstreamFailure): Failure {
-  const { httpStatus, wwwAuthenticate, retryAfterMs } = failure.details;
-  switch (failure.code) {
-    case 'unauthorized':
-      return {
-        ...internalFailure('The server refused the credentials of this request', 'unauthorized'),
-        httpStatus: httpStatus === 403 ? 403 : 401,
-        ...(wwwAuthenticate === undefined
-          ? {}
-          : { headers: { 'www-authenticate': wwwAuthenticate } }),
-      };
-    case 'upstream_busy':
-      return internalFailure(
-        'The server is busy; try again later',
-        failure.code,
-        retryAfterMs === undefined ? {} : { retryAfterMs },
-      );
-    case 'upstream_unavailable':
-      return internalFailure('The server cannot be reached', failure.code);
-    case 'upstream_timeout':
-      return internalFailure('The server did not answer in time', failure.code);
-    case 'upstream_protocol_error':
-      return internalFailure('The server sent something that is not MCP', failure.code);
-    case 'session_gone':
-      return internalFailure('The server ended the session', 'upstream_session_lost');
-  }
+  return callFailure(
+    'invalid_input_response',
+    'yes',
+    `Invalid inputResponses["${key}"]: ${problem}`,
+    { key },
+  );
 }

@@ -324,7 +324,7 @@ class Forwarder {
 
   #fail(reply: FastifyReply, error: Error): void {
     const cause = error.cause instanceof Error ? error.cause : error;
-    const httpStatus = refuseFailed(reply, error, cause);
+    const httpStatus = refuseFailed(reply, error, cause, !this.#agent.isUnsent(cause));
     this.#options.onFailure?.({ httpStatus, problem: cause.message });
   }
 }

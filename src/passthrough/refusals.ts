@@ -1,5 +1,7 @@
 /** What is answered in our own name to a request that is not passed on, or whose answer does not come. */
 import type { FastifyReply } from 'fastify';
+import { EFFECTS_IN_WORDS } from '../model/call-failure.ts';
+import type { MayHaveActed } from '../model/failure-catalogue.ts';
 import { BODY_TOO_LARGE, refuse as answerRefusal, UNKNOWN_CALLER } from '../edge/http/refuse.ts';
 import { BodyTooLarge } from './bounded-body.ts';
 
@@ -7,13 +9,19 @@ export type FailureStatus = 413 | 502 | 504;
 
 const MESSAGES: Readonly<Record<FailureStatus, string>> = {
   413: BODY_TOO_LARGE,
-  502: 'The server behind this gateway cannot be reached',
+  502: 'The connection to the server behind this gateway broke',
   504: 'The server behind this gateway did not answer in time',
 };
+const UNREACHABLE = 'The server behind this gateway cannot be reached';
 
 /** Answers with the given status. What is left of the body is read and dropped, so that the answer arrives. */
-export function refuse(reply: FastifyReply, httpStatus: number, message: string): void {
-  answerRefusal(reply, httpStatus, message);
+export function refuse(
+  reply: FastifyReply,
+  httpStatus: number,
+  message: string,
+  mayHaveActed: MayHaveActed = 'no',
+): void {
+  answerRefusal(reply, httpStatus, message, {}, mayHaveActed);
   reply.request.raw.resume();
 }
 
@@ -25,11 +33,19 @@ export async function refuseUnknown(reply: FastifyReply): Promise<void> {
 /**
  * Answers a request that failed on its way.
  * @param error what the forwarding library says; `cause` is what it stems from
+ * @param written whether the server got any of the request, and so may have acted on it
  * @returns the status that was answered
  */
-export function refuseFailed(reply: FastifyReply, error: Error, cause: Error): FailureStatus {
+export function refuseFailed(
+  reply: FastifyReply,
+  error: Error,
+  cause: Error,
+  written: boolean,
+): FailureStatus {
   const httpStatus = statusOf(error, cause);
-  refuse(reply, httpStatus, MESSAGES[httpStatus]);
+  const message = httpStatus === 502 && !written ? UNREACHABLE : MESSAGES[httpStatus];
+  if (written) refuse(reply, httpStatus, `${message}. ${EFFECTS_IN_WORDS.unknown}`, 'unknown');
+  else refuse(reply, httpStatus, `${message}. ${EFFECTS_IN_WORDS.no}`);
   return httpStatus;
 }
 

@@ -4,6 +4,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Agent, type Dispatcher } from 'undici';
+import { NotedWrite } from '../upstream/http/noted-write.ts';
 
 export interface UpstreamAgentOptions {
   readonly connectTimeoutMs: number;
@@ -15,6 +16,8 @@ type Callback = (error: Error | null, answer?: Dispatcher.ResponseData) => void;
 
 export class UpstreamAgent {
   readonly #agent: Agent;
+  /** What requests failed with of which nothing was written. */
+  readonly #unsent = new WeakSet<Error>();
   readonly #clientGone = new AsyncLocalStorage<AbortSignal>();
 
   constructor({ connectTimeoutMs, headersTimeoutMs }: UpstreamAgentOptions) {
@@ -37,13 +40,22 @@ export class UpstreamAgent {
   /** What the forwarding library calls: undici's `request` with a callback. */
   readonly request = (options: Dispatcher.RequestOptions, callback: Callback): void => {
     const signal = this.#clientGone.getStore() ?? null;
-    this.#agent.request({ ...options, signal }, (error, answer) => {
-      if (error !== null) return callback(error);
+    const write = new NotedWrite(this.#agent);
+    write.dispatcher.request({ ...options, signal }, (error, answer) => {
+      if (error !== null) {
+        if (!write.written) this.#unsent.add(error);
+        return callback(error);
+      }
       if (answer.statusCode >= 200 && answer.statusCode <= 599) return callback(null, answer);
       answer.body.on('error', () => {}).destroy();
       callback(new Error('the upstream answered with a status that HTTP does not have'));
     });
   };
+
+  /** True for the failure of a request of which the upstream got nothing. */
+  isUnsent(error: Error): boolean {
+    return this.#unsent.has(error);
+  }
 
   /** Ends every connection and all that runs on it. */
   async close(): Promise<void> {

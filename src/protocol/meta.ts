@@ -12,4 +12,5 @@ export const Meta = {
   subscriptionId: 'io.modelcontextprotocol/subscriptionId',
   relatedTask: 'io.modelcontextprotocol/related-task',
   reason: 'mrtr-gateway/reason',
+  mayHaveActed: 'mrtr-gateway/mayHaveActed',
 } as const;

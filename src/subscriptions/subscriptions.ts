@@ -3,10 +3,10 @@
  * session it may share, and stays until its client leaves or the gateway ends it with a result.
  */
 import type { Clock } from '../lib/clock.ts';
-import { failureOfUpstream, STOPPING } from '../model/failures.ts';
-import { internalFailure } from '../model/internal-failure.ts';
+import { requestFailure } from '../model/call-failure.ts';
 import type { CallAnswer, EdgeRequest, Leg } from '../model/request.ts';
 import { sessionOwnerOf } from '../model/session-owner.ts';
+import { failureOfRequest } from '../model/upstream-failures.ts';
 import type { Log } from '../ops/log.ts';
 import { metaMember } from '../protocol/translate/edge-result.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
@@ -73,7 +73,7 @@ export class Subscriptions {
     } catch (error) {
       const failure = asUpstreamFailure(error, false);
       this.#report(failure);
-      return { kind: 'failed', failure: failureOfUpstream(failure) };
+      return { kind: 'failed', failure: failureOfRequest(failure) };
     } finally {
       this.#listeners.delete(listener);
       stream.leave(listener);
@@ -126,9 +126,12 @@ function ended(id: ClientRequestId, serverInfo: JsonObject | null): CallAnswer {
 
 const TOO_MANY: CallAnswer = {
   kind: 'failed',
-  failure: internalFailure(
-    'There are as many listeners as this gateway serves; close one and try again',
+  failure: requestFailure(
     'too_many_listeners',
+    'There are as many listeners as this gateway serves; close one and try again',
   ),
 };
-const REFUSED: CallAnswer = { kind: 'failed', failure: STOPPING };
+const REFUSED: CallAnswer = {
+  kind: 'failed',
+  failure: requestFailure('stopping', 'The gateway is stopping and takes nothing new; try again'),
+};

@@ -41,7 +41,10 @@ export class UpstreamFailure extends Error {
   }
 }
 
-/** Any thrown value as an `UpstreamFailure`; what is not one already was a broken connection. */
+/**
+ * Any thrown value as an `UpstreamFailure`; what is not one already was a broken connection.
+ * @param mayHaveActed true unless the server cannot have acted, such as before anything was written
+ */
 export function asUpstreamFailure(error: unknown, mayHaveActed: boolean): UpstreamFailure {
   if (error instanceof UpstreamFailure) return error;
   const code = errorCode(error);
@@ -51,10 +54,9 @@ export function asUpstreamFailure(error: unknown, mayHaveActed: boolean): Upstre
       cause: error,
     });
   }
-  const neverSent = NEVER_SENT.has(code);
   const text = error instanceof Error ? error.message : String(error);
   return new UpstreamFailure('upstream_unavailable', `no usable connection: ${text || code}`, {
-    mayHaveActed: mayHaveActed && !neverSent,
+    mayHaveActed,
     cause: error,
   });
 }
@@ -73,15 +75,10 @@ function isAbortTimeout(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'TimeoutError';
 }
 
-/** Errors of a connection that was never made, so nothing can have been executed. */
-const NEVER_SENT = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'UND_ERR_CONNECT_TIMEOUT',
-]);
+/** The same failure, of something that was sent before the request that counts. */
+export function beforeRequest({ code, message, details }: UpstreamFailure): UpstreamFailure {
+  return new UpstreamFailure(code, message, { ...details, mayHaveActed: false });
+}
 
 function errorCode(error: unknown): string {
   if (error instanceof AggregateError) return errorCode(error.errors[0]);

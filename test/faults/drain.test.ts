@@ -15,12 +15,16 @@ import {
   stateOf,
   text,
 } from '../fixtures/gateways/replica-testbed.ts';
-import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
+import { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
 import {
   askName,
   type LegacyServer,
   type LegacyServerOptions,
 } from '../fixtures/servers/legacy-server.ts';
+import {
+  eventStream,
+  legacyServer as scriptedServer,
+} from '../fixtures/servers/scripted-server.ts';
 import { callTool, type Exchanged } from '../fixtures/clients/modern-client.ts';
 import { connectModernClient } from '../fixtures/clients/official-client.ts';
 import { redisAvailable } from '../fixtures/redis/redis-server.ts';
@@ -113,6 +117,61 @@ describe('a call that nobody else can take up', () => {
     const retried = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     expect(reasonOf(retried)).toBe('call_lost');
     expect(effects).toEqual(['cancel']);
+  });
+});
+
+/**
+ * Two replicas in front of a server that never ends a stream, so that the drain of the first takes its
+ * time; and a call that is parked there.
+ */
+async function endedByDrain(route: object = {}) {
+  let asking = true;
+  const server = await scriptedServer(({ body }, response) => {
+    const stream = eventStream(response);
+    const params = { message: 'Sure?', requestedSchema: { type: 'object', properties: {} } };
+    const content = [{ type: 'text', text: 'done' }];
+    if (asking) stream.send({ jsonrpc: '2.0', id: 'sure', method: 'elicitation/create', params });
+    else stream.send({ jsonrpc: '2.0', id: body.id, result: { content } });
+  });
+  stopAfterTest(() => server.stop());
+  const start = async () => {
+    const gateway = await GatewayProcess.start({ upstream: server.url, relay: true, route });
+    stopAfterTest(() => gateway.kill());
+    return gateway;
+  };
+  const [one, other] = [await start(), await start()];
+  const asked = await callTool(one.url, 'greet');
+  asking = false;
+  const retryAt = ({ url }: GatewayProcess) => callTool(url, 'greet', answersOf(asked, 'Ada'));
+  const gone = one.drain();
+  await server.saw(({ body }) => body?.method === 'notifications/cancelled');
+  return { one, other, retryAt, gone };
+}
+
+describe('while a replica stops that has ended a parked call', () => {
+  test('a retry there and one that is relayed to it are told that the call is lost', async () => {
+    const { one, other, retryAt, gone } = await endedByDrain();
+    const told = await Promise.all([retryAt(one), retryAt(other), retryAt(one)]);
+    expect(told.map(reasonOf)).toEqual(['call_lost', 'call_lost', 'call_lost']);
+    for (const { response } of told) {
+      expect(response.result._meta['mrtr-gateway/mayHaveActed']).toBe('yes');
+    }
+    expect(await gone).toBe(0);
+  });
+
+  test('a retry elsewhere makes it anew where that is allowed', async () => {
+    const { one, other, retryAt, gone } = await endedByDrain({
+      continuation: { replay: { tools: ['greet'] } },
+    });
+    const refused = await retryAt(one);
+    expect(refused.response.error.data).toEqual({
+      reason: 'stopping',
+      mayHaveActed: 'yes',
+      retryable: true,
+    });
+    expect(text(await retryAt(other))).toBe('done');
+    expect(await other.rungs()).toEqual(['replay']);
+    expect(await gone).toBe(0);
   });
 });
 

@@ -103,7 +103,10 @@ describe('a retry that lands on another replica', () => {
     const repeated = await callTool(other.url, 'greet', answers);
     expect(text(repeated), 'the identical retry gets the identical outcome').toBe('Hello Ada');
     const different = await callTool(other.url, 'greet', answersOf(asked, 'Eve'));
-    expect(different.response.error.data).toEqual({ reason: 'invalid_request_state' });
+    expect(different.response.error.data).toEqual({
+      reason: 'invalid_request_state',
+      mayHaveActed: 'unknown',
+    });
     expect(effects).toEqual(['Ada']);
   });
 });
@@ -146,7 +149,7 @@ describe('an owner that is killed while the call is parked', () => {
     expect(done.response.result).toMatchObject({
       resultType: 'complete',
       isError: true,
-      _meta: { 'mrtr-gateway/reason': 'call_lost' },
+      _meta: { 'mrtr-gateway/reason': 'call_lost', 'mrtr-gateway/mayHaveActed': 'yes' },
     });
     expect(effects).toEqual([]);
   });
@@ -253,6 +256,9 @@ test('a call that has ended where it was taken up is not made once more, for wan
   await one.kill();
   expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
   const late = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-  expect(late.response.error.data).toEqual({ reason: 'invalid_request_state' });
+  expect(late.response.error.data).toEqual({
+    reason: 'invalid_request_state',
+    mayHaveActed: 'unknown',
+  });
   expect(effects).toEqual(['Ada']);
 });

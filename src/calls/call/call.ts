@@ -73,6 +73,7 @@ export class Call {
       ...parts,
       rounds,
       unauthorized: () => server.unauthorized,
+      begun: () => server.begun,
       heldElsewhere: () => server.heldElsewhere,
     });
     this.#context = context;
@@ -158,7 +159,7 @@ export class Call {
     const { id, answer } = call.#client.first(request, leg);
     const limits = limitsLeft(context, continuation);
     call.#begin(begin(id, limits, { round, answersDigest: digestOf(request) }));
-    call.#server.launch(true);
+    call.#server.launch(true, true);
     return { call, answer };
   }
 

@@ -4,7 +4,7 @@ import type { CallEnd } from '../machine/states.ts';
 import { failedCallAnswer } from '../../model/failed-call.ts';
 import {
   CALL_CANCELLED,
-  CALL_LOST,
+  callLost,
   COORDINATION_UNAVAILABLE,
   ELICITATION_DECLINED,
   INVALID_STATE,
@@ -12,8 +12,16 @@ import {
 } from '../../model/failures.ts';
 import type { CallAnswer } from '../../model/request.ts';
 
-/** @param context what belongs to a result of the server, where the end is one */
-export function endAnswer(method: string, end: CallEnd, context: ResultContext): CallAnswer {
+/**
+ * @param begun whether the server has begun the call, as far as is known
+ * @param context what belongs to a result of the server, where the end is one
+ */
+export function endAnswer(
+  method: string,
+  end: CallEnd,
+  begun: boolean,
+  context: ResultContext,
+): CallAnswer {
   switch (end.type) {
     case 'outcome':
       return end.outcome.kind === 'failed'
@@ -22,7 +30,7 @@ export function endAnswer(method: string, end: CallEnd, context: ResultContext):
     case 'declined':
       return failedCallAnswer(method, ELICITATION_DECLINED, context.serverInfo);
     case 'lost':
-      return failedCallAnswer(method, CALL_LOST, context.serverInfo);
+      return failedCallAnswer(method, callLost(begun), context.serverInfo);
     case 'cancelled':
       return { kind: 'failed', failure: CALL_CANCELLED };
     case 'left':
@@ -30,6 +38,6 @@ export function endAnswer(method: string, end: CallEnd, context: ResultContext):
     case 'expired':
       return { kind: 'failed', failure: INVALID_STATE };
     case 'refused':
-      return { kind: 'failed', failure: refusal(end.reason) };
+      return { kind: 'failed', failure: refusal(end.reason, begun) };
   }
 }

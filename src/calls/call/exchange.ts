@@ -10,7 +10,7 @@ import type { ResumePoint } from '../../seal/pointer.ts';
 import type { Session } from '../../upstream/session/session.ts';
 import type { Exchange, ExchangeListener } from '../../upstream/session/exchange.ts';
 import type { Lease } from '../../upstream/pool/session-pool.ts';
-import { asUpstreamFailure, type UpstreamFailure } from '../../upstream/failure.ts';
+import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
 import type { EdgeRequest } from '../../model/request.ts';
 import { sessionOwnerOf } from '../../model/session-owner.ts';
 import type { CallContext } from './context.ts';
@@ -78,6 +78,7 @@ export class CallExchange {
     const isCurrent = this.#next();
     const request = this.request;
     const { method, params, forwardedMeta, logLevel, caller } = request;
+    let sending = false;
     try {
       this.#lease ??= await this.#context.pool.lease(sessionOwnerOf(request), freshSession);
       if (!isCurrent() || this.#isOver()) return this.release(true);
@@ -85,6 +86,7 @@ export class CallExchange {
       this.#serverInfo = serverInfoOf(session);
       if (logLevel !== null) await session.ensureLogLevel(logLevel, caller.headers);
       if (!isCurrent() || this.#isOver()) return this.release(true);
+      sending = true;
       this.#exchange = session.call(
         method,
         (token) => upstreamParams(params, { progressToken: token, forwardedMeta }),
@@ -93,7 +95,10 @@ export class CallExchange {
       );
       await this.#exchange.accepted;
     } catch (error) {
-      if (isCurrent()) listener.notTaken(asUpstreamFailure(error, true));
+      if (!isCurrent()) return;
+      const failure = asUpstreamFailure(error, true);
+      // What fails of a handshake is no call.
+      listener.notTaken(sending ? failure : beforeRequest(failure));
     }
   }
 

@@ -2,7 +2,7 @@
 import { edgeError } from '../../protocol/translate/error-map.ts';
 import { errorFromServer } from '../../protocol/translate/from-server.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
-import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
+import { ErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { missingCapability } from '../../model/failures.ts';
 import type { CallOutcome } from '../../model/outcome.ts';
 
@@ -25,5 +25,11 @@ export function outcomeOfReply(
   if (required !== null) {
     return { kind: 'failed', failure: missingCapability(required, errorFromServer(reply.error)) };
   }
-  return { kind: 'failed', failure: edgeError(method, reply.error) };
+  const failure = edgeError(method, reply.error);
+  // The one error of the server that is replaced by one of ours (-32042, URL mode).
+  const isOurs = failure.error.code === ErrorCode.missingRequiredClientCapability;
+  return {
+    kind: 'failed',
+    failure: isOurs ? missingCapability({ elicitation: { url: {} } }) : failure,
+  };
 }

@@ -4,7 +4,7 @@ import type { InputKey } from '../../protocol/ids.ts';
 import type { CallEnd, LegReply } from '../machine/states.ts';
 import {
   ANSWERS_NOT_TAKEN,
-  CALL_LOST,
+  callLost,
   COORDINATION_UNAVAILABLE,
   INVALID_STATE,
   missingCapability,
@@ -23,6 +23,8 @@ export interface RepliesParts {
   readonly exchange: CallExchange;
   /** How the server refused the credentials of the last answers, if it did. */
   readonly unauthorized: () => Failure | null;
+  /** Whether the server has begun the call, as far as is known. */
+  readonly begun: () => boolean;
   /** Whether somebody else reads the stream of the call still. */
   readonly heldElsewhere: () => boolean;
   readonly questions: Questions;
@@ -39,7 +41,7 @@ export class Replies {
 
   /** @param profile what the client of the leg declares: nothing else is asked of it (MRTR, server requirement 7) */
   answerTo(reply: LegReply, profile: ClientProfile): CallAnswer | Promise<CallAnswer> {
-    const { unauthorized, questions, rounds, log } = this.#parts;
+    const { unauthorized, begun, questions, rounds, log } = this.#parts;
     switch (reply.type) {
       case 'end':
         return this.answerOf(reply.end);
@@ -58,7 +60,7 @@ export class Replies {
       case 'missingCapability':
         return { kind: 'failed', failure: missingCapability(questions.requiredFor(reply.keys)) };
       case 'unauthorized':
-        return { kind: 'failed', failure: unauthorized() ?? CALL_LOST };
+        return { kind: 'failed', failure: unauthorized() ?? callLost(begun()) };
       case 'unreachable':
         return { kind: 'failed', failure: ANSWERS_NOT_TAKEN };
     }
@@ -76,11 +78,11 @@ export class Replies {
   }
 
   answerOf(end: CallEnd): CallAnswer {
-    const { context, exchange, rounds, heldElsewhere } = this.#parts;
+    const { context, exchange, rounds, begun, heldElsewhere } = this.#parts;
     if (end.type === 'lost' && heldElsewhere()) {
       return { kind: 'failed', failure: COORDINATION_UNAVAILABLE };
     }
-    return endAnswer(exchange.request.method, end, {
+    return endAnswer(exchange.request.method, end, begun(), {
       serverInfo: exchange.serverInfo,
       // Once the client had a pointer, the outcome belongs to what it sent with it.
       cacheable: !rounds.pointed,

@@ -14,9 +14,10 @@ import {
 } from '../../protocol/json-rpc.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
 import type { Session } from '../../upstream/session/session.ts';
-import { asUpstreamFailure, type UpstreamFailure } from '../../upstream/failure.ts';
+import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
 import type { OpenRequest } from '../machine/states.ts';
-import { failureOfUpstream, missingCapability, notAnswerable } from '../../model/failures.ts';
+import { missingCapability, notAnswerable } from '../../model/failures.ts';
+import { failureOfCall, losesCall } from '../../model/upstream-failures.ts';
 import type { Failure } from '../../model/outcome.ts';
 import type { Questions } from './questions.ts';
 import { openRequests } from '../machine/open-requests.ts';
@@ -55,6 +56,7 @@ export class ServerSide {
   readonly #parts: ServerSideParts;
   readonly #listener: CallExchangeListener;
   #answeredOnce = false;
+  #begun = false;
   #madeAnew = false;
   #unauthorized: Failure | null = null;
   #heldElsewhere = false;
@@ -70,7 +72,10 @@ export class ServerSide {
         machine.feed({ type: 'withdrawn', id });
         parts.questions.withdraw(id);
       },
-      notified: parts.notified,
+      notified: (method, params) => {
+        this.#begun = true;
+        parts.notified(method, params);
+      },
       replied: (reply) => this.#onReplied(reply),
       interrupted: () => {
         machine.feed({ type: 'interrupted' });
@@ -82,6 +87,11 @@ export class ServerSide {
       backlog: parts.backlog,
       notTaken: (failure) => this.#onNotTaken(failure),
     };
+  }
+
+  /** The server is known to have begun the call: it was heard of in it, here or by another process. */
+  get begun(): boolean {
+    return this.#begun;
   }
 
   /** How the server refused the credentials of the last answers, if it did. */
@@ -97,13 +107,16 @@ export class ServerSide {
   /**
    * Sends the request.
    * @param freshSession never in a session that was used before
+   * @param again whether the call was made before and lost
    */
-  launch(freshSession: boolean): void {
+  launch(freshSession: boolean, again = false): void {
+    this.#begun ||= again;
     void this.#parts.exchange.send(freshSession, this.#listener);
   }
 
   /** Reads on where another replica stopped, with these questions still open. */
   takeUp(resume: ResumePoint, open: readonly OpenRequest[]): void {
+    this.#begun = true;
     const ids = open.flatMap(({ id }) => (id === null ? [] : [id]));
     void this.#parts.exchange.takeUp(resume, ids, this.#listener);
   }
@@ -159,6 +172,7 @@ export class ServerSide {
     const { context, machine, exchange, questions, given, log } = this.#parts;
     const { session } = exchange;
     if (session === null) return;
+    this.#begun = true;
     if (!session.interactive) {
       // An answer would reach an instance that never asked, and the call would wait for ever.
       log.questionRefused(method, 'the server gave no session id');
@@ -200,6 +214,7 @@ export class ServerSide {
 
   #onReplied(reply: JsonRpcReply): void {
     const { context, machine, exchange, questions } = this.#parts;
+    this.#begun = true;
     if ('error' in reply && reply.error.code === LegacyErrorCode.urlElicitationRequired) {
       const requests = this.#urlQuestions(reply.error);
       if (requests.length > 0) {
@@ -231,7 +246,7 @@ export class ServerSide {
     }
     log.upstreamFailed(failure);
     if (failure.code === 'unauthorized' && resumable()) {
-      this.#unauthorized = failureOfUpstream(failure);
+      this.#unauthorized = failureOfCall(beforeRequest(failure), true);
       machine.feed({ type: 'shutOut' });
       return;
     }
@@ -255,7 +270,8 @@ export class ServerSide {
     }
     log.upstreamFailed(failure);
     exchange.tainted = failure.code !== 'unauthorized';
-    this.#fail(failureOfUpstream(failure));
+    if (losesCall(failure)) machine.feed({ type: 'lost' });
+    else this.#fail(failureOfCall(failure, this.#begun));
   }
 
   #fail(failure: Failure): void {
@@ -276,7 +292,7 @@ export class ServerSide {
         : failure.code === 'unauthorized'
           ? 'unauthorized'
           : 'unreachable';
-    if (cause === 'unauthorized') this.#unauthorized = failureOfUpstream(failure);
+    if (cause === 'unauthorized') this.#unauthorized = failureOfCall(failure, true);
     log.answerRefused(machine.state, cause);
     machine.feed({ type: 'postRefused', cause, accepted });
   }

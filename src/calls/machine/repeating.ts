@@ -2,7 +2,7 @@
 import { reply, replyEnd } from './effects.ts';
 import { consumedBy, isOfRound, repeats } from './retries.ts';
 import { row, type Row } from './row.ts';
-import { ATTACHED, DETACHED, isAttached } from './state-groups.ts';
+import { ATTACHED, DETACHED, isAttached, isEndedByDrain } from './state-groups.ts';
 
 export const REPEATING: readonly Row[] = [
   row({
@@ -50,6 +50,16 @@ export const REPEATING: readonly Row[] = [
       state: { ...state, consumed: consumedBy(event) },
       effects: replyEnd([event.leg], state.end),
     }),
+  }),
+  row({
+    rule: '29c',
+    from: ['cancelling', 'done'],
+    on: 'retry',
+    to: ['cancelling', 'done'],
+    why: 'the process stops and has ended the call while the client was away: say that it is lost',
+    when: (state, event) =>
+      isEndedByDrain(state) && isOfRound(state, event) && event.round !== state.consumed?.round,
+    then: (state, event) => ({ state, effects: replyEnd([event.leg], { type: 'lost' }) }),
   }),
   row({
     rule: '16b',

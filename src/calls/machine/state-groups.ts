@@ -17,6 +17,12 @@ export function isLive(state: CallState): state is StateNamed<(typeof LIVE)[numb
   return (LIVE as readonly string[]).includes(state.name);
 }
 
+/** The process stops, and ended the call since nothing can go on with it elsewhere. */
+export function isEndedByDrain(state: CallState): boolean {
+  if (state.name !== 'cancelling' && state.name !== 'done') return false;
+  return state.end.type === 'refused' && state.end.reason === 'draining';
+}
+
 /** What goes on as soon as the stream is back, for a call whose stream is being resumed. */
 export function unbroken(state: CallState): Exclude<CallState, StateNamed<'broken'>> {
   return state.name === 'broken' ? state.interrupted : state;

@@ -29,7 +29,9 @@ export function guard(app: FastifyInstance, options: GuardOptions): void {
   app.setErrorHandler((error: FastifyError, _request, reply) => {
     const status = error.statusCode ?? 500;
     const message = MESSAGES[error.code] ?? 'The request could not be read';
-    refuse(reply, status, status >= 500 ? 'Internal error' : message);
+    // A defect of ours: nobody knows how far the request came.
+    if (status >= 500) refuse(reply, status, 'Internal error', {}, 'unknown');
+    else refuse(reply, status, message);
   });
   app.setNotFoundHandler((_request, reply) => {
     refuse(reply, 404, 'There is nothing at this path');

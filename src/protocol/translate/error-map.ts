@@ -75,8 +75,12 @@ function readUrlElicitation(value: unknown): UrlElicitation | null {
 const UNSAFE_URL: EdgeError = inBand({
   code: ErrorCode.internalError,
   message:
-    'The server asks to visit a URL with a user name or password in it, which hides where it leads; expected one without',
-  data: { reason: 'unsafe_url', upstream: { code: LegacyErrorCode.urlElicitationRequired } },
+    'The server asks to visit a URL with a user name or password in it, which hides where it leads; expected one without. The server has begun this call and may have acted: check before calling again',
+  data: {
+    reason: 'unsafe_url',
+    mayHaveActed: 'yes',
+    upstream: { code: LegacyErrorCode.urlElicitationRequired },
+  },
 });
 
 const URL_MODE_REQUIRED: EdgeError = {

@@ -9,6 +9,8 @@ import { request } from 'undici';
 import type { JsonValue } from '../../protocol/json/json.ts';
 import { readMessage, type JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
 import { Connections, type Lane } from './connections.ts';
+import { mayHaveActedWith } from './http-refusal.ts';
+import { NotedWrite } from './noted-write.ts';
 import { saysSessionGone } from '../session/session-gone.ts';
 import { asUpstreamFailure, isBrokenConnection, UpstreamFailure } from '../failure.ts';
 import { upload } from './upload.ts';
@@ -89,10 +91,11 @@ export class HttpClient {
   async #sendOver(lane: Lane, exchange: HttpExchange): Promise<HttpAnswer> {
     const url = exchange.url ?? this.#options.url;
     const uploaded = upload(exchange.body);
+    const write = new NotedWrite(lane.dispatcher);
     let answer;
     try {
       answer = await request(url, {
-        dispatcher: lane.dispatcher,
+        dispatcher: write.dispatcher,
         method: exchange.method,
         headers: {
           ...exchange.headers,
@@ -106,7 +109,7 @@ export class HttpClient {
       });
     } catch (error) {
       lane.release();
-      throw asUpstreamFailure(error, exchange.method === 'POST');
+      throw asUpstreamFailure(error, write.written && exchange.method === 'POST');
     }
     const body: Readable = answer.body;
     body.once('close', () => lane.release());
@@ -134,7 +137,7 @@ export class HttpClient {
   async failureOf(answer: HttpAnswer, sentSession: boolean): Promise<UpstreamFailure> {
     const error = await readErrorBody(answer);
     const status = answer.status;
-    const details = { mayHaveActed: status >= 500, httpStatus: status };
+    const details = { mayHaveActed: mayHaveActedWith(status), httpStatus: status };
     const what = `HTTP ${status}${error === null ? '' : ` (JSON-RPC error ${error.code})`}`;
     if (sentSession && saysSessionGone(status, error)) {
       return new UpstreamFailure('session_gone', `the upstream forgot the session: ${what}`, {
@@ -181,7 +184,7 @@ function refuseForeignForms(answer: HttpAnswer): void {
   answer.body.on('error', () => {}).destroy();
   const { location } = answer.headers;
   throw new UpstreamFailure('upstream_protocol_error', problem, {
-    mayHaveActed: answer.status < 300,
+    mayHaveActed: mayHaveActedWith(answer.status),
     httpStatus: answer.status,
     ...(location === undefined ? {} : { location }),
   });

@@ -21,7 +21,7 @@ import type {
   Transport,
   TransportListener,
 } from '../transport/transport.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../failure.ts';
 
 export interface SessionWireOptions {
   /** Called with the method of each change of a list or a resource that was told, or may have been missed. */
@@ -244,7 +244,7 @@ export class SessionWire implements TransportListener {
   }
 
   #assertAlive(): void {
-    if (this.#failure !== null) throw this.#failure;
+    if (this.#failure !== null) throw beforeRequest(this.#failure);
   }
 
   #noteDeath(failure: UpstreamFailure): UpstreamFailure {

@@ -34,8 +34,9 @@ async function start(
 
 const INVALID_STATE = {
   code: -32602,
-  message: 'Invalid or expired requestState',
-  data: { reason: 'invalid_request_state' },
+  message:
+    'Invalid or expired requestState. The server may have acted on this call: check before calling again',
+  data: { reason: 'invalid_request_state', mayHaveActed: 'unknown' },
 };
 const text = (exchanged: { response: { result?: { content?: { text: string }[] } } }) =>
   exchanged.response.result?.content?.[0]?.text;
@@ -608,7 +609,10 @@ describe('limits', () => {
     const answers = [await callTool(url, 'greet'), await callTool(url, 'greet')];
     expect(answers.every(({ response }) => response.result !== undefined)).toBe(true);
     const refused = await callTool(url, 'greet', {}, { headers: { authorization: 'Bearer x' } });
-    expect(refused.response.error.data).toEqual({ reason: 'too_many_parked_calls' });
+    expect(refused.response.error.data).toEqual({
+      reason: 'too_many_parked_calls',
+      mayHaveActed: 'yes',
+    });
   });
 
   test('a server that never stops asking is stopped', async () => {
@@ -937,7 +941,7 @@ describe('sessions', () => {
     });
     expect(lost.response.result).toMatchObject({
       isError: true,
-      _meta: { 'mrtr-gateway/reason': 'call_lost' },
+      _meta: { 'mrtr-gateway/reason': 'call_lost', 'mrtr-gateway/mayHaveActed': 'yes' },
     });
   });
 

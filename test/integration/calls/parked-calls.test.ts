@@ -31,7 +31,7 @@ const answered = (asked: Exchanged, ...ids: string[]) => ({
   requestState: asked.response.result.requestState,
   inputResponses: Object.fromEntries(ids.map((id) => [id, accept()])),
 });
-const INVALID_STATE = { reason: 'invalid_request_state' };
+const INVALID_STATE = { reason: 'invalid_request_state', mayHaveActed: 'unknown' };
 
 /** A tool that asks these questions one by one, each when the one before is answered. */
 function inTurn(...ids: string[]) {

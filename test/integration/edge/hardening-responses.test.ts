@@ -22,8 +22,9 @@ import {
 const errorOf = ({ body }: RawAnswer) => JSON.parse(body).error;
 const FROZEN = {
   code: -32602,
-  message: 'Invalid or expired requestState',
-  data: { reason: 'invalid_request_state' },
+  message:
+    'Invalid or expired requestState. The server may have acted on this call: check before calling again',
+  data: { reason: 'invalid_request_state', mayHaveActed: 'unknown' },
 };
 
 describe('behind a loopback address', () => {

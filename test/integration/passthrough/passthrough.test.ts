@@ -155,7 +155,8 @@ function rawRequest(method: string, target: string): string {
 }
 
 function jsonRpcError(code: number) {
-  return { jsonrpc: '2.0', error: { code, message: expect.any(String) } };
+  const data = { mayHaveActed: expect.stringMatching(/^(?:no|unknown)$/) };
+  return { jsonrpc: '2.0', error: { code, message: expect.any(String), data } };
 }
 
 describe('what passes untouched', () => {

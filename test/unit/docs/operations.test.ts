@@ -1,27 +1,10 @@
 import { globSync, readFileSync } from 'node:fs';
 import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import type { RefusalReason } from '../../../src/model/outcome.ts';
-import {
-  ANSWERS_NOT_TAKEN,
-  CALL_CANCELLED,
-  CALL_LOST,
-  COORDINATION_UNAVAILABLE,
-  ELICITATION_DECLINED,
-  failureOfUpstream,
-  illFormedAnswer,
-  INVALID_STATE,
-  missingCapability,
-  notAnswerable,
-  OVERLOADED,
-  refusal,
-} from '../../../src/model/failures.ts';
-import * as failures from '../../../src/model/failures.ts';
-import type { Failure } from '../../../src/model/outcome.ts';
+import { FAILURES } from '../../../src/model/failure-catalogue.ts';
 import { createLog, type LogEvent } from '../../../src/ops/log.ts';
 import { Metrics } from '../../../src/ops/metrics.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../../../src/seal/invalid-request-state.ts';
-import { UpstreamFailure, type UpstreamFailureCode } from '../../../src/upstream/failure.ts';
 import { codesIn, pathOf, tableWith, textOf } from './markdown-tables.ts';
 
 const DOCUMENT = textOf('docs/operations.md');
@@ -65,51 +48,36 @@ describe('the metrics of docs/operations.md', () => {
 });
 
 describe('the errors of docs/operations.md', () => {
-  const { rows } = tableWith(DOCUMENT, '`data.reason`', 'Code', 'HTTP');
-  const described = new Map(
-    rows.map(([reason = '', code = '', http = '']) => [
+  const { rows } = tableWith(DOCUMENT, '`data.reason`', 'Code', 'HTTP', 'May have acted');
+
+  test('are those of the catalogue, with code, HTTP statuses and what they say of effects', () => {
+    const described = rows.map(([reason = '', code = '', http = '', said = '']) => [
       codesIn(reason)[0] ?? '-',
-      { code: Number(code), statuses: http.split(', ').map(Number) },
-    ]),
-  );
-
-  test.each(everyFailure())(
-    '%s has the code and the status that the bridge gives it',
-    (_name, failure) => {
-      const entry = described.get(reasonOf(failure));
-      expect(entry?.code).toBe(failure.error.code);
-      expect(entry?.statuses).toContain(failure.httpStatus);
-    },
-  );
-
-  test('leave out no failure that the bridge has', () => {
-    expect(Object.keys(failures).sort()).toEqual([
-      'ANSWERS_NOT_TAKEN',
-      'CALL_CANCELLED',
-      'CALL_LOST',
-      'COORDINATION_UNAVAILABLE',
-      'ELICITATION_DECLINED',
-      'INVALID_STATE',
-      'OVERLOADED',
-      'STOPPING',
-      'failureOfUpstream',
-      'illFormedAnswer',
-      'missingCapability',
-      'notAnswerable',
-      'refusal',
+      { code: Number(code), httpStatuses: http.split(', ').map(Number), said: wordsIn(said) },
     ]);
+    const listed = Object.entries(FAILURES).map(
+      ([reason, { code, httpStatuses, mayHaveActed }]) => [
+        reason,
+        { code, httpStatuses, said: mayHaveActed },
+      ],
+    );
+    expect(described).toEqual(listed);
   });
 
   test('name no reason that nothing in the gateway gives', () => {
-    const sources = globSync('src/**/*.ts', { cwd: pathOf('.') }).map((file) =>
-      readFileSync(pathOf(file), 'utf8'),
-    );
-    const unknown = [...described.keys()].filter(
-      (reason) => reason !== '-' && !sources.some((source) => source.includes(`'${reason}'`)),
+    const sources = globSync('src/**/*.ts', { cwd: pathOf('.') })
+      .filter((file) => !file.endsWith('failure-catalogue.ts'))
+      .map((file) => readFileSync(pathOf(file), 'utf8'));
+    const unknown = Object.keys(FAILURES).filter(
+      (reason) => !sources.some((source) => source.includes(`'${reason}'`)),
     );
     expect(unknown).toEqual([]);
   });
 });
+
+function wordsIn(cell: string): string[] {
+  return cell === '-' ? [] : cell.split(', ');
+}
 
 /** The names stand in a type, which is gone when the program runs. */
 function logEvents(): string[] {
@@ -151,43 +119,4 @@ async function ownMetrics(): Promise<string[]> {
   return lines
     .map((line) => line.replace('# TYPE ', ''))
     .filter((line) => !/^(?:process|nodejs)_/.test(line));
-}
-
-function everyFailure(): [string, Failure][] {
-  const refusals: RefusalReason[] = ['lot_full', 'too_many_rounds', 'timeout', 'draining'];
-  const codes: UpstreamFailureCode[] = [
-    'unauthorized',
-    'upstream_busy',
-    'upstream_unavailable',
-    'upstream_timeout',
-    'upstream_protocol_error',
-    'session_gone',
-  ];
-  return [
-    ['a bad requestState', INVALID_STATE],
-    ['a lost call', CALL_LOST],
-    ['too many calls', OVERLOADED],
-    ['a cancelled call', CALL_CANCELLED],
-    ['answers that did not arrive', ANSWERS_NOT_TAKEN],
-    ['a call that cannot be claimed', COORDINATION_UNAVAILABLE],
-    ['a URL that was declined', ELICITATION_DECLINED],
-    ['a capability that is missing', missingCapability({ roots: {} })],
-    ['a question that nobody could answer', notAnswerable('no_session_id')],
-    ['an answer of the wrong form', illFormedAnswer('key', 'problem')],
-    ...refusals.map((reason): [string, Failure] => [`refused: ${reason}`, refusal(reason)]),
-    ...codes.map((code): [string, Failure] => [
-      `upstream: ${code}`,
-      failureOfUpstream(new UpstreamFailure(code, 'it failed', { mayHaveActed: true })),
-    ]),
-    [
-      'upstream: forbidden',
-      failureOfUpstream(
-        new UpstreamFailure('unauthorized', 'no', { mayHaveActed: false, httpStatus: 403 }),
-      ),
-    ],
-  ];
-}
-
-function reasonOf({ error: { data } }: Failure): string {
-  return typeof data === 'object' && data !== null && 'reason' in data ? String(data.reason) : '-';
 }

@@ -75,7 +75,16 @@ describe('a defect of ours', () => {
       const { status, body } = await post(method, params);
       expect({ status, body }).toEqual({
         status: 200,
-        body: { jsonrpc: '2.0', id: 7, error: { code: -32603, message: 'Internal error' } },
+        body: {
+          jsonrpc: '2.0',
+          id: 7,
+          error: {
+            code: -32603,
+            message:
+              'Internal error. The server may have acted on this call: check before calling again',
+            data: { reason: 'internal_error', mayHaveActed: 'unknown' },
+          },
+        },
       });
       expect(log.named('edge.failed')).toEqual([
         { route: 'mcp', problem: 'TypeError: the detail' },

@@ -624,6 +624,14 @@ const REPEATING: readonly Case[] = [
     state: done(lost, { consumed: CONSUMED_NOW }),
     effects: [tellEnd([9], lost)],
   },
+  ...[cancelling, done].map((over) => ({
+    rule: '29c',
+    title: `a retry of a call that a drain has ended is told that it is lost (${over(lost).name})`,
+    from: over(refused('draining')),
+    on: retry(),
+    state: over(refused('draining')),
+    effects: [tellEnd([9], lost)],
+  })),
   ...[running(), gathering(), parked(), idle(), settled(), suspended()].map((from) => ({
     rule: '17-20-44',
     title: `other answers on a used pointer are refused (${from.name})`,
