@@ -1,0 +1,36 @@
+/** Retries that another replica serves, whose owner says more than their client takes at once. */
+import { expect, test } from 'vitest';
+import { callTool } from '../fixtures/clients/modern-client.ts';
+import { answersOf, legacyServer, replicas } from '../fixtures/gateways/replica-testbed.ts';
+import { MIB, openCall, pacedAt, textOf, upTo } from '../fixtures/servers/flood.ts';
+import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
+
+const EVENTS = 1_500;
+const message = 'x'.repeat(10_000);
+
+const tools: LegacyServerOptions['tools'] = {
+  flood: async (call) => {
+    const name = await askName(call);
+    const { extra } = call;
+    const progressToken = extra._meta?.progressToken ?? 'none';
+    for (let progress = 1; progress <= EVENTS; progress += 1) {
+      const params = { progressToken, progress, message };
+      await extra.sendNotification({ method: 'notifications/progress', params });
+    }
+    return name;
+  },
+};
+
+test.each([
+  ['reads at full speed', undefined],
+  ['reads slowly', pacedAt(4 * MIB)],
+])('a client that %s gets everything over the relay', { timeout: 60_000 }, async (_how, pace) => {
+  const legacy = await legacyServer({ tools });
+  const [one, other] = await replicas(legacy, 2);
+  const asked = await callTool(one.url, 'flood', {}, { meta: { progressToken: 'flood' } });
+  const taken = await (await openCall(other.url, 'flood', answersOf(asked, 'Ada'))).take(pace);
+  expect(textOf(taken)).toBe('Ada');
+  expect(taken.progress).toEqual(upTo(EVENTS));
+  expect(await other.rungs()).toEqual(['relay']);
+  expect([...one.named('call.thinned'), ...other.named('call.thinned')]).toEqual([]);
+});
