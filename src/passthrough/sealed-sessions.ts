@@ -23,7 +23,7 @@ export interface OpenedSession {
   readonly endpoint: { readonly path: string; readonly query: string } | null;
 }
 
-export const SESSION_HEADER = 'mcp-session-id';
+const SESSION_HEADER = 'mcp-session-id';
 /** In the URL to which a client posts messages over HTTP+SSE. */
 const SESSION_PARAMETER = 'mrtr-session';
 

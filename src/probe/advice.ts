@@ -1,21 +1,6 @@
 /** What somebody who has read the findings would put into a configuration file, and why. */
 import type { JsonObject } from '../protocol/json/json.ts';
-import type { Findings, ToolEntry } from './report.ts';
-
-export interface Advice {
-  /** False for a server that speaks 2026-07-28 itself. */
-  readonly gatewayNeeded: boolean;
-  /** What goes into a configuration file; `null` when no gateway is needed. */
-  readonly config: JsonObject | null;
-  /** Whether `parking.release: when-resumable` has an effect with this server. */
-  readonly releaseWhenResumable: 'possible' | 'unproven' | 'impossible';
-  /** Whether `upstream.statefulWithoutSessionId` is worth a thought. */
-  readonly statefulWithoutSessionId: boolean;
-  /** The tools that `continuation.replay.annotated` would make anew when their call is lost. */
-  readonly annotatedTools: readonly string[];
-  /** Sentences for people. */
-  readonly notes: readonly string[];
-}
+import type { Advice, Findings, ToolEntry } from './report.ts';
 
 /** What the findings do not show. */
 export interface Circumstances {

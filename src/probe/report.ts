@@ -1,6 +1,5 @@
 /** What a probe found out. These members are what `--json` prints: they may grow, and keep their names. */
 import type { JsonObject } from '../protocol/json/json.ts';
-import type { Advice } from './advice.ts';
 
 export interface ProbeReport {
   /** Goes up when a member changes its meaning. */
@@ -25,6 +24,22 @@ export interface ProbeReport {
   readonly resources: Listing<ResourceEntry>;
   readonly resourceTemplates: Listing<ResourceEntry>;
   readonly advice: Advice;
+}
+
+/** What to write into a configuration file, as `advise` concludes it from the findings. */
+export interface Advice {
+  /** False for a server that speaks 2026-07-28 itself. */
+  readonly gatewayNeeded: boolean;
+  /** What goes into a configuration file; `null` when no gateway is needed. */
+  readonly config: JsonObject | null;
+  /** Whether `parking.release: when-resumable` has an effect with this server. */
+  readonly releaseWhenResumable: 'possible' | 'unproven' | 'impossible';
+  /** Whether `upstream.statefulWithoutSessionId` is worth a thought. */
+  readonly statefulWithoutSessionId: boolean;
+  /** The tools that `continuation.replay.annotated` would make anew when their call is lost. */
+  readonly annotatedTools: readonly string[];
+  /** Sentences for people. */
+  readonly notes: readonly string[];
 }
 
 /** A report before somebody drew conclusions from it. */

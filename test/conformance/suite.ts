@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { z } from 'zod';
 
-export const REVISION = '2026-07-28';
+const REVISION = '2026-07-28';
 
 const PACKAGE = new URL('../../node_modules/@modelcontextprotocol/conformance/', import.meta.url);
 const PROGRAM = fileURLToPath(new URL('dist/index.js', PACKAGE));

@@ -83,7 +83,7 @@ function child(node: SchemaNode | undefined, step: string | number): SchemaNode 
 }
 
 /** The value at a path, or `undefined`; own members only. */
-export function lookUp(data: unknown, path: FieldPath): unknown {
+function lookUp(data: unknown, path: FieldPath): unknown {
   let value = data;
   for (const step of path) {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step))
@@ -94,7 +94,7 @@ export function lookUp(data: unknown, path: FieldPath): unknown {
 }
 
 /** A value for a message: one short line, without what a URL may carry of credentials. */
-export function show(value: unknown): string {
+function show(value: unknown): string {
   if (value === undefined || value === null) return 'nothing';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
   if (typeof value === 'object') return 'a map';

@@ -1,7 +1,7 @@
 /** How the two replicas of a relayed retry show each other that they are there, and how they notice. */
 import type { Clock, Timer } from '../../lib/clock.ts';
 
-export const SIGN_OF_LIFE_MS = 500;
+const SIGN_OF_LIFE_MS = 500;
 /** Four missed signs of life: the owner is given up, and the next rung serves. */
 export const OWNER_SILENCE_MS = 2_000;
 /**

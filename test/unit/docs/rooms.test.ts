@@ -1,5 +1,6 @@
-import { globSync, readFileSync } from 'node:fs';
-import { dirname, relative, resolve, sep } from 'node:path';
+import { globSync } from 'node:fs';
+import { sep } from 'node:path';
+import { cruise, type ICruiseResult } from 'dependency-cruiser';
 import { describe, expect, test } from 'vitest';
 import { pathOf, tableWith, textOf } from './markdown-tables.ts';
 
@@ -10,6 +11,12 @@ const rooms = tableWith(textOf('docs/architecture.md'), 'folder', 'holds', 'impo
     imports: imports.split(', ').filter((name) => name !== ''),
   }),
 );
+
+const { output } = await cruise([SOURCE], {
+  tsPreCompilationDeps: true,
+  doNotFollow: { path: 'node_modules' },
+});
+const { modules } = output as ICruiseResult;
 
 describe('the rooms of docs/architecture.md', () => {
   test('are those of the source', () => {
@@ -32,17 +39,15 @@ describe('the rooms of docs/architecture.md', () => {
   });
 });
 
-function roomsImportedBy(room: string): string[] {
-  const found = new Set<string>();
-  for (const file of globSync(`${room}/**/*.ts`, { cwd: SOURCE })) {
-    const path = resolve(SOURCE, file);
-    const imports = readFileSync(path, 'utf8').matchAll(
-      /^(?:import|export|\}) .*?from '(\.[^']+)';$/gm,
-    );
-    for (const [, target = ''] of imports) {
-      const [other = '', ...inside] = relative(SOURCE, resolve(dirname(path), target)).split(sep);
-      if (inside.length > 0 && other !== room) found.add(other);
-    }
-  }
-  return [...found].sort();
+function roomsImportedBy(room: string): (string | null)[] {
+  const targets = modules
+    .filter(({ source }) => roomOf(source) === room)
+    .flatMap(({ dependencies }) => dependencies.map(({ resolved }) => roomOf(resolved)));
+  return [...new Set(targets)].filter((other) => other !== null && other !== room).sort();
+}
+
+/** The folder of `src` that holds a file; `null` for packages, and for files that lie beside the folders. */
+function roomOf(file: string): string | null {
+  const [, room] = /(?:^|\/)src\/([^/]+)\/[^]+$/.exec(file) ?? [];
+  return file.includes('node_modules/') || room === undefined ? null : room;
 }

@@ -139,7 +139,7 @@ export class HttpSseTransport implements Transport {
           }
         },
       };
-      readEventStream(answer.body, this.#http.maxEventBytes, handlers)
+      void readEventStream(answer.body, this.#http.maxEventBytes, handlers)
         .then(() => streamEnded(), asStreamFailure)
         .then((failure) => {
           if (!named) fail(failure);
