@@ -270,7 +270,7 @@ export class Call {
       case 'closeOut':
         return this.#server.closeOut(effect.requests);
       case 'cancelUpstream':
-        return this.#exchange.cancel(() => this.#machine.feed({ type: 'ended' }));
+        return this.#server.cancel(effect.open);
       case 'release':
         return this.#exchange.release(effect.clean);
       case 'leave':

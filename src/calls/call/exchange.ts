@@ -10,6 +10,7 @@ import type { ResumePoint } from '../../seal/pointer.ts';
 import type { Session } from '../../upstream/session/session.ts';
 import type { Exchange, ExchangeListener } from '../../upstream/session/exchange.ts';
 import type { Lease } from '../../upstream/pool/session-pool.ts';
+import type { CallerHeaders } from '../../upstream/transport/transport.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
 import type { EdgeRequest } from '../../model/request.ts';
 import { sessionOwnerOf } from '../../model/session-owner.ts';
@@ -22,6 +23,9 @@ export interface CallExchangeListener extends ExchangeListener {
   notTaken(failure: UpstreamFailure): void;
 }
 
+/** A question that nobody will answer any more, and what the server is told instead. */
+export type CloseOutReply = readonly [ServerRequestId, JsonRpcReply];
+
 export class CallExchange {
   /** The request whose declarations and credentials count now: that of the newest leg with answers. */
   request: EdgeRequest;
@@ -33,7 +37,8 @@ export class CallExchange {
   #exchange: Exchange | null = null;
   /** Grows with each exchange, so that a late word of an earlier one is not heard. */
   #generation = 0;
-  #closingOut: Promise<unknown> = Promise.resolve();
+  /** Whether nothing of the call is left open at the server, once what is told to it has arrived. */
+  #closed: Promise<boolean> = Promise.resolve(true);
   #serverInfo: JsonObject | null = null;
 
   /** @param isOver true when the call wants no exchange any more */
@@ -131,40 +136,57 @@ export class CallExchange {
     await this.session?.respond(id, reply, this.request.caller.headers).catch(() => {});
   }
 
-  /** Answers what is left open; nothing is cancelled or freed before that is done. */
-  closeOut(replies: readonly (readonly [ServerRequestId, JsonRpcReply])[]): void {
-    this.#closingOut = Promise.all(replies.map(([id, reply]) => this.respond(id, reply)));
+  /**
+   * Answers what is left open; the session is not given back before that is done.
+   * @param replies called when they are to be sent
+   */
+  closeOut(replies: () => readonly CloseOutReply[]): void {
+    const { session } = this;
+    const { headers } = this.request.caller;
+    this.#closed = this.#closed.then((taken) => taken && answerAll(session, replies(), headers));
   }
 
   /** Tells the server that its work is not wanted; what it still does is not waited for. */
   stop(reason: string): void {
-    void this.#exchange?.cancel(reason, this.request.caller.headers);
+    const exchange = this.#exchange;
+    if (exchange !== null) this.#closed = this.#told(exchange, reason);
     this.tainted = true;
   }
 
   /**
    * Cancels the request for the client, who is gone, unless another replica has taken it up meanwhile.
+   * @param replies what is left open is answered with, when the server has taken the cancellation
    * @param ended called when no end of the exchange will be heard of
    */
-  cancel(ended: () => void): void {
+  cancel(replies: () => readonly CloseOutReply[], ended: () => void): void {
     const exchange = this.#exchange;
-    const { headers } = this.request.caller;
     if (exchange === null) {
       // Not sent yet: whatever is being opened for it is released when it is there.
       queueMicrotask(ended);
       return;
     }
+    const { session } = this;
+    const { headers } = this.request.caller;
     const cancel = async () => {
-      await this.#closingOut;
       if (await this.#context.isOurs()) {
-        await exchange.cancel('the client cancelled the call', headers);
-      } else {
-        this.tainted = true;
-        this.leave();
-        ended();
+        const taken = await this.#told(exchange, 'the client cancelled the call');
+        return taken && answerAll(session, replies(), headers);
       }
+      this.tainted = true;
+      this.leave();
+      ended();
+      return false;
     };
-    void cancel();
+    this.#closed = cancel();
+  }
+
+  /** Cancels the request; whether the server has taken that, which is not waited for very long. */
+  #told(exchange: Exchange, reason: string): Promise<boolean> {
+    const { clock, limits } = this.#context;
+    const late = Promise.withResolvers<boolean>();
+    const timer = clock.setTimer(limits.cancelGraceMs, () => late.resolve(false));
+    const taken = exchange.cancel(reason, this.request.caller.headers);
+    return Promise.race([taken, late.promise]).finally(() => timer.cancel());
   }
 
   /** Frees what is here; the server keeps the session and the call. */
@@ -176,7 +198,7 @@ export class CallExchange {
   release(clean: boolean): void {
     const reusable = clean && !this.tainted;
     const lease = this.#drop();
-    void this.#closingOut.finally(() => lease?.release(reusable));
+    void this.#closed.then((closed) => lease?.release(reusable && closed));
   }
 
   #drop(): Lease | null {
@@ -192,6 +214,17 @@ export class CallExchange {
     this.#generation += 1;
     return this.whileThisOne();
   }
+}
+
+/** Whether the server has taken every one of these answers. */
+async function answerAll(
+  session: Session | null,
+  replies: readonly CloseOutReply[],
+  headers: CallerHeaders,
+): Promise<boolean> {
+  const sent = replies.map(([id, reply]) => session?.respond(id, reply, headers));
+  const settled = await Promise.allSettled(sent);
+  return settled.every(({ status }) => status === 'fulfilled');
 }
 
 function serverInfoOf(session: Session): JsonObject | null {

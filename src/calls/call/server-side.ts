@@ -22,7 +22,7 @@ import type { Failure } from '../../model/outcome.ts';
 import type { Questions } from './questions.ts';
 import { openRequests } from '../machine/open-requests.ts';
 import type { CallContext } from './context.ts';
-import type { CallExchange, CallExchangeListener } from './exchange.ts';
+import type { CallExchange, CallExchangeListener, CloseOutReply } from './exchange.ts';
 import type { GivenAnswers } from './given-answers.ts';
 import type { AttachedLeg } from './legs.ts';
 import type { CallLog } from './log.ts';
@@ -60,6 +60,7 @@ export class ServerSide {
   #madeAnew = false;
   #unauthorized: Failure | null = null;
   #heldElsewhere = false;
+  readonly #withdrawn = new Set<ServerRequestId>();
   /** The elicitations whose completion is worth waiting for before the call is made again. */
   #visiting: readonly string[] = [];
 
@@ -69,6 +70,7 @@ export class ServerSide {
     this.#listener = {
       asked: (id, method, params) => this.#onAsked(id, method, params),
       withdrawn: (id) => {
+        this.#withdrawn.add(id);
         machine.feed({ type: 'withdrawn', id });
         parts.questions.withdraw(id);
       },
@@ -158,13 +160,28 @@ export class ServerSide {
     if (isCurrent()) machine.feed({ type: 'posted' });
   }
 
-  /** Answers the questions that nobody will answer any more. */
+  /** Answers what the server left open in a call that it has ended. */
   closeOut(requests: readonly OpenRequest[]): void {
-    const { exchange, questions } = this.#parts;
-    exchange.closeOut(
-      requests.flatMap(({ key, id }) =>
-        id === null ? [] : [[id, closeOutReply(questions.kindOf(key))]],
-      ),
+    this.#parts.exchange.closeOut(() => this.#closeOutReplies(requests));
+  }
+
+  /**
+   * Tells the server to stop, and answers its open questions when it has taken that: a tool that goes
+   * on without an answer must find that it was cancelled.
+   */
+  cancel(open: readonly OpenRequest[]): void {
+    const { machine, exchange } = this.#parts;
+    exchange.cancel(
+      () => this.#closeOutReplies(open),
+      () => machine.feed({ type: 'ended' }),
+    );
+  }
+
+  #closeOutReplies(requests: readonly OpenRequest[]): CloseOutReply[] {
+    const { questions } = this.#parts;
+    return requests.flatMap(({ key, id }) =>
+      // What the server has taken back meanwhile wants no answer (cancellation, "Behavior Requirements").
+      id === null || this.#withdrawn.has(id) ? [] : [[id, closeOutReply(questions.kindOf(key))]],
     );
   }
 

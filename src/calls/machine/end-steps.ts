@@ -9,7 +9,7 @@ import type {
   Step,
 } from './states.ts';
 import { attachedLegs } from './attached-legs.ts';
-import { closeOut, RELEASE_CLEAN, replyEnd } from './effects.ts';
+import { RELEASE_CLEAN, replyEnd } from './effects.ts';
 import { openRequests } from './open-requests.ts';
 
 /** Ends a call whose exchange is over already. */
@@ -26,7 +26,7 @@ export function done(
 }
 
 /**
- * Ends a call whose exchange still runs: answers what is open, tells the server, waits a moment.
+ * Ends a call whose exchange still runs: tells the server, answers what is open, waits a moment.
  * Answers that are on their way go on: closing their requests out too would answer them twice.
  */
 export function cancel(state: Live, end: CallEnd, limits: CallLimits): Step {
@@ -35,8 +35,7 @@ export function cancel(state: Live, end: CallEnd, limits: CallLimits): Step {
     state: { name: 'cancelling', round, consumed, end },
     effects: [
       ...replyEnd(attachedLegs(state), end),
-      ...closeOut(openRequests(state)),
-      { do: 'cancelUpstream' },
+      { do: 'cancelUpstream', open: openRequests(state) },
       { do: 'arm', timer: 'grace', afterMs: limits.cancelGraceMs },
     ],
   };

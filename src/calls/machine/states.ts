@@ -181,8 +181,10 @@ export type Effect =
   | { readonly do: 'reply'; readonly legs: readonly LegId[]; readonly reply: LegReply }
   | { readonly do: 'post'; readonly leg: LegId; readonly requests: readonly OpenRequest[] }
   | { readonly do: 'callAgain'; readonly leg: LegId }
+  /** The server has ended the call: what it left open is answered, so that nothing waits there. */
   | { readonly do: 'closeOut'; readonly requests: readonly OpenRequest[] }
-  | { readonly do: 'cancelUpstream' }
+  /** The server is told to stop. These requests are answered only when it has taken that. */
+  | { readonly do: 'cancelUpstream'; readonly open: readonly OpenRequest[] }
   /** The exchange is over: free what it holds. `clean` says that the server had finished with it. */
   | { readonly do: 'release'; readonly clean: boolean }
   /** The exchange goes on without us: free what is here and tell the server nothing. */

@@ -25,8 +25,11 @@ export interface Exchange {
   readonly id: UpstreamRequestId;
   /** Resolves when the server has taken the request; rejects with UpstreamFailure when it has not. */
   readonly accepted: Promise<void>;
-  /** Tells the server that nobody waits any more. Never throws; resolves when it was told. */
-  cancel(reason: string, headers: CallerHeaders): Promise<void>;
+  /**
+   * Tells the server that nobody waits any more. Never throws.
+   * @returns whether the server has taken that (a 2xx to `notifications/cancelled`)
+   */
+  cancel(reason: string, headers: CallerHeaders): Promise<boolean>;
   /** Where somebody else could take the exchange up, or `null` when nobody could. */
   resumable(): StreamPoint | null;
   /** Closes the stream; nothing more is heard. */
@@ -46,7 +49,10 @@ export function exchangeOver(
     resumable: () => transport.resumable(id),
     cancel: async (reason, headers) => {
       const cancelled = { requestId: id, reason };
-      await transport.notify('notifications/cancelled', cancelled, headers).catch(() => {});
+      return transport.notify('notifications/cancelled', cancelled, headers).then(
+        () => true,
+        () => false,
+      );
     },
     abandon: () => {
       abandoned();

@@ -333,6 +333,8 @@ class World {
         case 'cancelUpstream':
           expect(this.#holds && !this.#cancelled, 'the server is told to stop once').toBe(true);
           this.#cancelled = true;
+          // Nothing is answered before the server has taken the cancellation.
+          this.#answer(effect.open);
           break;
         case 'release':
           expect(this.#holds, 'what the call holds is freed once').toBe(true);

@@ -190,11 +190,11 @@ const armPark = arm('park', 600_000);
 const armGrace = arm('grace', 2_000);
 const armRedeliver = arm('redeliver', 120_000);
 const closeOut = (...requests: OpenRequest[]): Effect => ({ do: 'closeOut', requests });
-const cancelUpstream: Effect = { do: 'cancelUpstream' };
+const cancelUpstream = (...open: OpenRequest[]): Effect => ({ do: 'cancelUpstream', open });
 const release = (clean: boolean): Effect => ({ do: 'release', clean });
 const retryWaiting = (...retries: RetryEvent[]): Effect => ({ do: 'retryWaiting', retries });
 const leave: Effect = { do: 'leave' };
-const CANCEL = [cancelUpstream, armGrace];
+const cancel = (...open: OpenRequest[]): Effect[] => [cancelUpstream(...open), armGrace];
 
 const ASKING: readonly Case[] = [
   {
@@ -285,7 +285,7 @@ const ASKING: readonly Case[] = [
     from: gathering(),
     on: gathered(false),
     state: cancelling(refused('lot_full')),
-    effects: [tellEnd([7], refused('lot_full')), closeOut(env), ...CANCEL],
+    effects: [tellEnd([7], refused('lot_full')), ...cancel(env)],
   },
   {
     rule: '41',
@@ -293,7 +293,7 @@ const ASKING: readonly Case[] = [
     from: gathering({ round: 11 }),
     on: gathered(),
     state: cancelling(refused('too_many_rounds'), { round: 11 }),
-    effects: [tellEnd([7], refused('too_many_rounds')), closeOut(env), ...CANCEL],
+    effects: [tellEnd([7], refused('too_many_rounds')), ...cancel(env)],
   },
   {
     rule: '7',
@@ -523,7 +523,7 @@ const RETRYING: readonly Case[] = [
     from: resuming({ round: 11, missing: [size], arrived: [color] }),
     on: { type: 'posted' },
     state: cancelling(refused('too_many_rounds'), { round: 11, consumed: CONSUMED_NOW }),
-    effects: [tellEnd([9], refused('too_many_rounds')), closeOut(size, color), ...CANCEL],
+    effects: [tellEnd([9], refused('too_many_rounds')), ...cancel(size, color)],
   },
   {
     rule: '30',
@@ -802,7 +802,7 @@ const LEAVING: readonly Case[] = [
     from: running(),
     on: legClosed(7),
     state: cancelling(cancelled),
-    effects: CANCEL,
+    effects: cancel(),
   },
   {
     rule: '21',
@@ -810,7 +810,7 @@ const LEAVING: readonly Case[] = [
     from: gathering({ open: [env, size] }),
     on: legClosed(7),
     state: cancelling(cancelled),
-    effects: [closeOut(env, size), ...CANCEL],
+    effects: [...cancel(env, size)],
   },
   {
     rule: '21',
@@ -818,7 +818,7 @@ const LEAVING: readonly Case[] = [
     from: resuming({ missing: [size], arrived: [color] }),
     on: legClosed(9),
     state: cancelling(cancelled, { round: 4, consumed: CONSUMED_NOW }),
-    effects: [closeOut(size, color), ...CANCEL],
+    effects: [...cancel(size, color)],
   },
   {
     rule: '21b',
@@ -834,7 +834,7 @@ const LEAVING: readonly Case[] = [
     from: broken(gathering(), [retry()]),
     on: legClosed(7),
     state: cancelling(cancelled),
-    effects: [tellEnd([9], cancelled), closeOut(env), ...CANCEL],
+    effects: [tellEnd([9], cancelled), ...cancel(env)],
   },
   {
     rule: '21b',
@@ -853,7 +853,7 @@ const DEADLINES: readonly Case[] = [
     from: parked({ open: [env, size] }),
     on: timeIsUp('park'),
     state: cancelling(expired),
-    effects: [closeOut(env, size), ...CANCEL],
+    effects: [...cancel(env, size)],
   },
   {
     rule: '24',
@@ -861,7 +861,7 @@ const DEADLINES: readonly Case[] = [
     from: idle(),
     on: timeIsUp('call'),
     state: cancelling(expired),
-    effects: CANCEL,
+    effects: cancel(),
   },
   {
     rule: '25',
@@ -885,7 +885,7 @@ const DEADLINES: readonly Case[] = [
     from: running({ legs: [7, 8] }),
     on: timeIsUp('run'),
     state: cancelling(refused('timeout')),
-    effects: [tellEnd([7, 8], refused('timeout')), ...CANCEL],
+    effects: [tellEnd([7, 8], refused('timeout')), ...cancel()],
   },
   {
     rule: '24b',
@@ -893,7 +893,7 @@ const DEADLINES: readonly Case[] = [
     from: gathering(),
     on: timeIsUp('call'),
     state: cancelling(refused('timeout')),
-    effects: [tellEnd([7], refused('timeout')), closeOut(env), ...CANCEL],
+    effects: [tellEnd([7], refused('timeout')), ...cancel(env)],
   },
   {
     rule: '24b',
@@ -901,7 +901,7 @@ const DEADLINES: readonly Case[] = [
     from: resuming({ missing: [size] }),
     on: timeIsUp('run'),
     state: cancelling(refused('timeout'), { round: 4, consumed: CONSUMED_NOW }),
-    effects: [tellEnd([9], refused('timeout')), closeOut(size), ...CANCEL],
+    effects: [tellEnd([9], refused('timeout')), ...cancel(size)],
   },
   {
     rule: '24c',
@@ -909,7 +909,7 @@ const DEADLINES: readonly Case[] = [
     from: broken(running(), [retry()]),
     on: timeIsUp('run'),
     state: cancelling(refused('timeout')),
-    effects: [tellEnd([9], refused('timeout')), tellEnd([7], refused('timeout')), ...CANCEL],
+    effects: [tellEnd([9], refused('timeout')), tellEnd([7], refused('timeout')), ...cancel()],
   },
   {
     rule: '24c',
@@ -917,7 +917,7 @@ const DEADLINES: readonly Case[] = [
     from: broken(parked(), [retry()]),
     on: timeIsUp('park'),
     state: cancelling(expired),
-    effects: [tellEnd([9], expired), closeOut(env), ...CANCEL],
+    effects: [tellEnd([9], expired), ...cancel(env)],
   },
   {
     rule: '39',
@@ -1074,7 +1074,7 @@ const BREAKING: readonly Case[] = [
     from: broken(resuming({ round: 11, missing: [size] })),
     on: { type: 'posted' },
     state: cancelling(refused('too_many_rounds'), { round: 11, consumed: CONSUMED_NOW }),
-    effects: [tellEnd([9], refused('too_many_rounds')), closeOut(size), ...CANCEL],
+    effects: [tellEnd([9], refused('too_many_rounds')), ...cancel(size)],
   },
   {
     rule: '28f',
@@ -1106,7 +1106,7 @@ const BREAKING: readonly Case[] = [
     from: broken(gathering(), [retry()]),
     on: gathered(false),
     state: cancelling(refused('lot_full')),
-    effects: [tellEnd([7], refused('lot_full')), closeOut(env), ...CANCEL, retryWaiting(retry())],
+    effects: [tellEnd([7], refused('lot_full')), ...cancel(env), retryWaiting(retry())],
   },
   {
     rule: '28h',
@@ -1133,7 +1133,7 @@ const STOPPING: readonly Case[] = [
     from: running(),
     on: drain(),
     state: cancelling(refused('draining')),
-    effects: [tellEnd([7], refused('draining')), ...CANCEL],
+    effects: [tellEnd([7], refused('draining')), ...cancel()],
   },
   {
     rule: '38',
@@ -1141,7 +1141,7 @@ const STOPPING: readonly Case[] = [
     from: gathering(),
     on: drain(),
     state: cancelling(refused('draining')),
-    effects: [tellEnd([7], refused('draining')), closeOut(env), ...CANCEL],
+    effects: [tellEnd([7], refused('draining')), ...cancel(env)],
   },
   {
     rule: '38',
@@ -1149,7 +1149,7 @@ const STOPPING: readonly Case[] = [
     from: resuming({ missing: [size] }),
     on: drain(),
     state: cancelling(refused('draining'), { round: 4, consumed: CONSUMED_NOW }),
-    effects: [tellEnd([9], refused('draining')), closeOut(size), ...CANCEL],
+    effects: [tellEnd([9], refused('draining')), ...cancel(size)],
   },
   {
     rule: '38',
@@ -1157,7 +1157,7 @@ const STOPPING: readonly Case[] = [
     from: parked(),
     on: drain(),
     state: cancelling(refused('draining')),
-    effects: [closeOut(env), ...CANCEL],
+    effects: [...cancel(env)],
   },
   {
     rule: '38',
@@ -1165,7 +1165,7 @@ const STOPPING: readonly Case[] = [
     from: idle(),
     on: drain(),
     state: cancelling(refused('draining')),
-    effects: CANCEL,
+    effects: cancel(),
   },
   {
     rule: '38b',
@@ -1173,12 +1173,7 @@ const STOPPING: readonly Case[] = [
     from: broken(gathering(), [retry()]),
     on: drain(),
     state: cancelling(refused('draining')),
-    effects: [
-      tellEnd([9], refused('draining')),
-      tellEnd([7], refused('draining')),
-      closeOut(env),
-      ...CANCEL,
-    ],
+    effects: [tellEnd([9], refused('draining')), tellEnd([7], refused('draining')), ...cancel(env)],
   },
   ...(['drain', 'evict'] as const).flatMap((type): Case[] => [
     {
@@ -1204,7 +1199,7 @@ const STOPPING: readonly Case[] = [
     from: parked(),
     on: { type: 'evict' },
     state: cancelling(lost),
-    effects: [closeOut(env), ...CANCEL],
+    effects: [...cancel(env)],
   },
   {
     rule: '40',
@@ -1212,7 +1207,7 @@ const STOPPING: readonly Case[] = [
     from: idle(),
     on: { type: 'evict' },
     state: cancelling(lost),
-    effects: CANCEL,
+    effects: cancel(),
   },
 ];
 
