@@ -1,4 +1,4 @@
-/** The phases of leaving: unready, no new calls, calls finished or handed over, answers delivered. */
+/** The phases of leaving: unready, no new calls, parked calls kept, calls finished or handed over, answers delivered. */
 import type { Bridge } from '../calls/calls.ts';
 import type { RunningCalls } from '../calls/running-calls.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
@@ -32,7 +32,14 @@ export async function drainCalls(draining: Draining): Promise<void> {
   // Listeners would wait for ever; ended now, they are elsewhere while calls are finished here.
   for (const route of subscriptions) route.endAll();
   const isIdle = () => runningCalls.count + openAnswers.count === 0;
-  await until(isIdle, drain.timeoutMs, clock);
+  const keptUntilMs = clock.now() + drain.parkedMs;
+  const isKeeping = () =>
+    clock.now() < keptUntilMs && bridges.some((bridge) => bridge.holdsParkedCalls);
+  // A call that is parked again meanwhile is kept, too; one that was retried has time to finish.
+  do {
+    await until(() => !isKeeping(), drain.parkedMs, clock);
+    await until(() => isIdle() || isKeeping(), drain.timeoutMs, clock);
+  } while (isKeeping());
   for (const bridge of bridges) bridge.endAll();
   await until(isIdle, graceMs, clock);
 }

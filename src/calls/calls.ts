@@ -112,6 +112,12 @@ export class Bridge {
     return this.#parked;
   }
 
+  /** True while a parked call is here that no other process could take up. */
+  get holdsParkedCalls(): boolean {
+    const { lot, hasHeirs } = this.#options;
+    return lot.calls().some((call) => isParked(call.state) && !call.outlives(hasHeirs));
+  }
+
   /** Serves `tools/call`, `prompts/get` or `resources/read`: a new call, or the retry of one. */
   async call(request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
     return request.requestState === null

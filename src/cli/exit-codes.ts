@@ -10,6 +10,7 @@ export const EXIT = {
   listen: 73,
   notPermitted: 77,
   config: 78,
+  hungUp: 129,
   interrupted: 130,
   terminated: 143,
 } as const;
@@ -17,7 +18,7 @@ export const EXIT = {
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
-  [EXIT.ok, 'done; when serving: drained after SIGTERM or SIGINT'],
+  [EXIT.ok, 'done; when serving: drained after SIGTERM, SIGINT or SIGHUP'],
   [EXIT.checkFailed, '"check" found problems'],
   [EXIT.usage, 'wrong flags or arguments, or a Node.js that is too old'],
   [
@@ -28,6 +29,7 @@ export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
   [EXIT.listen, 'the address to listen on is in use or not of this machine'],
   [EXIT.notPermitted, 'this user may not listen on that address'],
   [EXIT.config, 'the configuration file cannot be read or is wrong'],
+  [EXIT.hungUp, 'a second SIGHUP, or one before the start was complete'],
   [EXIT.interrupted, 'a second SIGINT, or one before the start was complete'],
   [EXIT.terminated, 'a second SIGTERM, or one before the start was complete'],
 ];

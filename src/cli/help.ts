@@ -61,7 +61,7 @@ Examples:
 };
 
 const AFTERWORD = `With --config, the flags --listen, --admin, --log-level and --log-format win over the file.
-The log goes to standard error. SIGTERM or SIGINT: finish running calls, then stop;
+The log goes to standard error. SIGTERM, SIGINT or SIGHUP: finish running calls, then stop;
 a second one: stop at once. A Redis that is configured and cannot be reached ends the start.
 `;
 

@@ -1,6 +1,7 @@
 /** What the command uses of the process it runs in, so that tests can stand in for it. */
 
-export type HostEvent = 'SIGTERM' | 'SIGINT' | 'uncaughtException' | 'unhandledRejection';
+export type HostEvent =
+  'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'uncaughtException' | 'unhandledRejection';
 
 export interface Host {
   readonly env: Readonly<Record<string, string | undefined>>;

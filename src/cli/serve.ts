@@ -64,6 +64,8 @@ async function run(
   };
   host.on('SIGTERM', () => stop(EXIT.terminated));
   host.on('SIGINT', () => stop(EXIT.interrupted));
+  // There is nothing to reload; a terminal that closes is no reason to lose calls.
+  host.on('SIGHUP', () => stop(EXIT.hungUp));
   try {
     gateway = await start(config, { log });
     if (host.stdout.isTTY === true) host.stdout.write(`${banner(gateway, config)}\n`);

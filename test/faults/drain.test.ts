@@ -55,6 +55,17 @@ describe('a call that another replica can take up', () => {
     expect(effects).toEqual(['Ada']);
   });
 
+  test('is let go as well when the process is told to hang up (SIGHUP)', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const [one, other] = await replicas(legacy, 2);
+    const asked = await callTool(one.url, 'greet');
+    expect(await one.drain('SIGHUP')).toBe(0);
+    const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+    expect(text(done)).toBe('Hello Ada');
+    expect(effects).toEqual(['Ada']);
+  });
+
   test('is handed over while it is at work: its client is told to call again', async () => {
     const { effects, tools, finish } = slowGreeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -116,7 +127,7 @@ describe('a call that nobody else can take up', () => {
     await legacy.saw('notifications/cancelled');
     const retried = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     expect(reasonOf(retried)).toBe('call_lost');
-    expect(effects).toEqual(['cancel']);
+    expect(effects).toEqual([]);
   });
 });
 
@@ -173,6 +184,59 @@ describe('while a replica stops that has ended a parked call', () => {
     expect(await other.rungs()).toEqual(['replay']);
     expect(await gone).toBe(0);
   });
+});
+
+describe('with drain.parked a parked call that nobody else can take up', () => {
+  const keeping = (parked: string) => ({ drain: { delay: '0s', parked, timeout: '2s' } });
+
+  test('is kept, and its retry is served wherever it lands', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools });
+    const [one, other] = await replicas(legacy, 2, { config: keeping('1h') });
+    const [first, second] = [await callTool(one.url, 'greet'), await callTool(one.url, 'greet')];
+    const gone = one.drain();
+    await one.saw('gateway.draining');
+    expect(text(await callTool(other.url, 'greet', answersOf(first, 'Ada')))).toBe('Hello Ada');
+    expect(text(await callTool(one.url, 'greet', answersOf(second, 'Bob')))).toBe('Hello Bob');
+    expect(await gone).toBe(0);
+    expect(effects).toEqual(['Ada', 'Bob']);
+    expect(legacy.methods()).not.toContain('notifications/cancelled');
+  });
+
+  test('is kept when its retry parks it again', async () => {
+    const tools: LegacyServerOptions['tools'] = {
+      greet: async (call) => `Hello ${await askName(call)} ${await askName(call)}`,
+    };
+    const [one] = await replicas(await legacyServer({ tools }), 1, { config: keeping('1h') });
+    const first = await callTool(one.url, 'greet');
+    const gone = one.drain();
+    await one.saw('gateway.draining');
+    const second = await callTool(one.url, 'greet', answersOf(first, 'Ada'));
+    const done = await callTool(one.url, 'greet', answersOf(second, 'Lovelace'));
+    expect(text(done)).toBe('Hello Ada Lovelace');
+    expect(await gone).toBe(0);
+  });
+
+  test('is cancelled when that time is over', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools });
+    const [one] = await replicas(legacy, 1, { config: keeping('100ms') });
+    await callTool(one.url, 'greet');
+    expect(await one.drain()).toBe(0);
+    await legacy.saw('notifications/cancelled');
+    expect(effects).toEqual([]);
+  });
+});
+
+test('with drain.parked a parked call that another replica can take up is not waited for', async () => {
+  const { effects, tools } = greeter();
+  const legacy = await legacyServer({ tools, keepsEvents: true });
+  const config = { drain: { delay: '0s', parked: '1h', timeout: '2s' } };
+  const [one, other] = await replicas(legacy, 2, { config });
+  const asked = await callTool(one.url, 'greet');
+  expect(await one.drain()).toBe(0);
+  expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+  expect(effects).toEqual(['Ada']);
 });
 
 test.skipIf(!redisAvailable)(

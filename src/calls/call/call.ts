@@ -201,7 +201,15 @@ export class Call {
    * @param hasHeirs whether there will be another process that can take it up
    */
   drain(hasHeirs: boolean): void {
-    this.#machine.feed({ type: 'drain', resumable: hasHeirs && this.#isKeptElsewhere });
+    this.#machine.feed({ type: 'drain', resumable: this.outlives(hasHeirs) });
+  }
+
+  /**
+   * Whether the call can go on when this process has stopped.
+   * @param hasHeirs whether there will be another process that can take it up
+   */
+  outlives(hasHeirs: boolean): boolean {
+    return hasHeirs && this.#isKeptElsewhere;
   }
 
   /** What another process would need to go on with the call, the client or a store or the server has. */

@@ -85,10 +85,16 @@ export const drain = section({
     '10m',
     'How long readiness says no while requests are still taken, so that load balancers notice.',
   ),
+  parked: duration(
+    '0s',
+    '0s',
+    '1d',
+    'How long parked calls that no other process can take up are then kept, and their retries served.',
+  ),
   timeout: duration('25s', '0s', '1d', 'How long running calls may then take to finish.'),
 })
   .prefault({})
-  .describe('What happens on SIGTERM.');
+  .describe('What happens on SIGTERM, SIGINT or SIGHUP.');
 
 export const log = section({
   level: choice(

@@ -44,6 +44,12 @@ const greet = {
   greet: async (call: Parameters<typeof askName>[0]) => `Hello ${await askName(call)}`,
 };
 
+/** The same, but it does not take its question back when it is cancelled. */
+const greetDeaf = {
+  greet: async (call: Parameters<typeof askName>[0]) =>
+    `Hello ${await askName(call, 'Your name?', 'name', new AbortController().signal)}`,
+};
+
 describe('a question in the middle of a call', () => {
   test('becomes an InputRequiredResult, and its answer finishes the call', async () => {
     const { url } = await start({ tools: greet });
@@ -497,7 +503,8 @@ describe('while nobody is connected', () => {
 
   test('a round that is not answered in time is closed out and cancelled upstream', async () => {
     const clock = new ManualClock();
-    const { url, legacy } = await start({ tools: greet }, { clock, parking: { ttlMs: 60_000 } });
+    const overrides = { clock, parking: { ttlMs: 60_000 } };
+    const { url, legacy } = await start({ tools: greetDeaf }, overrides);
     const asking = callTool(url, 'greet');
     await legacy.saw('tools/call');
     const asked = await advanceUntil(clock, asking);
@@ -582,7 +589,7 @@ function settled(): Promise<void> {
 describe('limits', () => {
   test('a caller beyond its number of parked calls gets a clear error, and upstream is cancelled', async () => {
     const { url, legacy } = await start(
-      { tools: greet },
+      { tools: greetDeaf },
       { limits: { maxParkedCallsPerPrincipal: 1 } },
     );
     const first = await callTool(url, 'greet');

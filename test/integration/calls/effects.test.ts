@@ -24,7 +24,7 @@ const BOUNDS: GatewayOverrides = {
   transport: 'streamable-http',
   upstream: { headersTimeoutMs: 400, maxBodyBytes: 20_000, maxEventBytes: 20_000 },
   calls: { maxDurationMs: 1_000 },
-  drain: { delayMs: 0, timeoutMs: 100 },
+  drain: { delayMs: 0, parkedMs: 0, timeoutMs: 100 },
 };
 
 async function inFrontOf(url: string, overrides: GatewayOverrides = {}) {

@@ -33,7 +33,7 @@ async function serving(options: { terminal?: boolean } = {}) {
 }
 
 describe('signals', () => {
-  test.each(['SIGTERM', 'SIGINT'] as const)(
+  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     '%s drains, and then the exit code is 0',
     async (signal) => {
       const { host, gateway, drained, code } = await serving();
@@ -48,6 +48,7 @@ describe('signals', () => {
   test.each([
     ['SIGTERM', EXIT.terminated],
     ['SIGINT', EXIT.interrupted],
+    ['SIGHUP', EXIT.hungUp],
   ] as const)('a second %s ends it at once with %d', async (signal, exitCode) => {
     const { host, clock, gateway, code } = await serving();
     host.emit('SIGTERM');

@@ -62,7 +62,7 @@ describe('defaults', () => {
         maxParkedCallsPerPrincipal: 100,
         maxConnections: 20_000,
       },
-      drain: { delayMs: 0, timeoutMs: 25_000 },
+      drain: { delayMs: 0, parkedMs: 0, timeoutMs: 25_000 },
       log: { level: 'info', format: 'auto' },
     });
   });

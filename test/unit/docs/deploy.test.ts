@@ -13,7 +13,7 @@ const folder = mkdtempSync(join(tmpdir(), 'mrtr-gateway-deploy-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const KEY = 'A'.repeat(43);
-/** After drain.delay and drain.timeout: what was ended tells its server and its client, and sessions close. */
+/** After drain.delay, drain.parked and drain.timeout: what was ended tells its server and its client, and sessions close. */
 const LEAVING_MS = 10_000;
 
 describe('docker-compose.yml', () => {
@@ -215,7 +215,7 @@ const PROBES = [
 const VALUES: Readonly<Record<string, string>> = { POD_IP: '10.0.0.7', SEAL_KEY_ID: 'key-1' };
 
 function drainMs({ drain }: Config): number {
-  return drain.delayMs + drain.timeoutMs;
+  return drain.delayMs + drain.parkedMs + drain.timeoutMs;
 }
 
 /** What Compose makes of a value whose variables are not set. */
