@@ -55,7 +55,12 @@ export function asUpstreamFailure(error: unknown, mayHaveActed: boolean): Upstre
     });
   }
   const text = error instanceof Error ? error.message : String(error);
-  return new UpstreamFailure('upstream_unavailable', `no usable connection: ${text || code}`, {
+  const tls = tlsProblem(code);
+  const problem =
+    tls === null
+      ? `no usable connection: ${text || code}`
+      : `no TLS with the upstream: ${code}; ${tls}`;
+  return new UpstreamFailure('upstream_unavailable', problem, {
     mayHaveActed,
     cause: error,
   });
@@ -78,6 +83,29 @@ function isAbortTimeout(error: unknown): boolean {
 /** The same failure, of something that was sent before the request that counts. */
 export function beforeRequest({ code, message, details }: UpstreamFailure): UpstreamFailure {
   return new UpstreamFailure(code, message, { ...details, mayHaveActed: false });
+}
+
+/** What is wrong when TLS could not be agreed on; `null` for another error. */
+function tlsProblem(code: string): string | null {
+  switch (code) {
+    case 'CERT_HAS_EXPIRED':
+      return 'its certificate has expired';
+    case 'CERT_NOT_YET_VALID':
+      return 'its certificate is not valid yet; is the clock of this machine right?';
+    case 'ERR_TLS_CERT_ALTNAME_INVALID':
+      return 'its certificate is for another name than the host of upstream.url';
+    case 'ERR_SSL_WRONG_VERSION_NUMBER':
+    case 'ERR_SSL_PACKET_LENGTH_TOO_LONG':
+      return 'that port speaks no TLS; use http://';
+    case 'DEPTH_ZERO_SELF_SIGNED_CERT':
+    case 'SELF_SIGNED_CERT_IN_CHAIN':
+    case 'UNABLE_TO_GET_ISSUER_CERT':
+    case 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY':
+    case 'UNABLE_TO_VERIFY_LEAF_SIGNATURE':
+      return 'no authority that is known here vouches for its certificate; name it with NODE_EXTRA_CA_CERTS=FILE';
+    default:
+      return null;
+  }
 }
 
 function errorCode(error: unknown): string {
