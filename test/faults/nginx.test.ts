@@ -1,0 +1,85 @@
+/**
+ * nginx in front, with its defaults (buffering on, HTTP/1.0 to what is behind it, a read timeout). The timeouts
+ * are short here, in the proportion of nginx's default to ours; `npm run test:faults:long` takes the real ones.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { callTool } from '../fixtures/clients/modern-client.ts';
+import { answersOf, legacyServer, replica, text } from '../fixtures/gateways/replica-testbed.ts';
+import { nginxAvailable, startNginx } from '../fixtures/network/nginx.ts';
+import { askName, type Tool } from '../fixtures/servers/legacy-server.ts';
+
+const BIG = 'x'.repeat(3 * 1024 * 1024);
+const isLong = process.env['MRTR_LONG_TESTS'] === '1';
+
+/** Tools that are silent for so long before and after they ask. */
+function silentTools(silenceMs: number): Record<string, Tool> {
+  return {
+    work: async (call) => {
+      const progressToken = call.extra._meta?.progressToken ?? 0;
+      await call.extra.sendNotification({
+        method: 'notifications/progress',
+        params: { progressToken, progress: 1 },
+      });
+      await pause(silenceMs);
+      const name = await askName(call);
+      await pause(silenceMs);
+      return `Hello ${name}`;
+    },
+    big: async () => BIG,
+  };
+}
+
+describe.skipIf(!nginxAvailable)('behind nginx', { timeout: 60_000 }, () => {
+  test('a call that is silent for longer than its read timeout is kept by comments, parked and answered', async () => {
+    const legacy = await legacyServer({ tools: silentTools(4_500) });
+    const edge = { commitAfter: '500ms', keepAlive: '1s' };
+    const gateway = await replica(legacy, { config: { edge } });
+    const url = await startNginx(gateway.url, 'proxy_read_timeout 4s;');
+    const heard: number[] = [];
+    const startedAtMs = performance.now();
+    const meta = { progressToken: 'mine' };
+    const onMessage = () => heard.push(performance.now() - startedAtMs);
+    const asked = await callTool(url, 'work', {}, { meta, onMessage });
+    expect(asked.streamed).toBe(true);
+    expect(asked.comments).toBeGreaterThanOrEqual(2);
+    // Progress is not kept back until the answer is whole.
+    expect(heard).toHaveLength(2);
+    expect(Number(heard[1]) - Number(heard[0])).toBeGreaterThan(1_500);
+    const done = await callTool(url, 'work', answersOf(asked, 'Ada'));
+    expect(text(done)).toBe('Hello Ada');
+  });
+
+  test('an answer that is larger than its buffers arrives whole', async () => {
+    const legacy = await legacyServer({ tools: silentTools(0) });
+    const gateway = await replica(legacy);
+    const url = await startNginx(gateway.url);
+    expect(text(await callTool(url, 'big'))).toBe(BIG);
+  });
+
+  test('a client that leaves cancels its call', async () => {
+    const legacy = await legacyServer({ tools: silentTools(20_000) });
+    const gateway = await replica(legacy);
+    const url = await startNginx(gateway.url);
+    const leaving = new AbortController();
+    const left = callTool(url, 'work', {}, { signal: leaving.signal });
+    await legacy.saw('tools/call');
+    leaving.abort();
+    await expect(left).rejects.toThrow();
+    await legacy.saw('notifications/cancelled');
+  });
+
+  test.skipIf(!isLong)(
+    'a call that is silent for 70 s is answered with the defaults of both',
+    { timeout: 240_000 },
+    async () => {
+      const legacy = await legacyServer({ tools: silentTools(70_000) });
+      const gateway = await replica(legacy);
+      const url = await startNginx(gateway.url);
+      const asked = await callTool(url, 'work');
+      expect(asked.comments).toBeGreaterThanOrEqual(3);
+      const done = await callTool(url, 'work', answersOf(asked, 'Ada'));
+      expect(text(done)).toBe('Hello Ada');
+    },
+  );
+});
