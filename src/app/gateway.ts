@@ -7,6 +7,7 @@ import type { Config } from '../config/config.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/client-timeouts.ts';
 import { isAllowedHost, isLoopbackHost } from '../edge/http/origin.ts';
 import { MemoryLot } from '../calls/memory-lot.ts';
+import { FleetClock } from '../replicas/directory/fleet-clock.ts';
 import { OpenAnswers } from '../lib/open-responses.ts';
 import { createAdmin, type Readiness } from '../ops/admin.ts';
 import { countedLog } from '../ops/counted-log.ts';
@@ -51,13 +52,14 @@ const MAX_LISTENERS_PER_PRINCIPAL = 100;
  * @throws StartFailure when it cannot listen, or when an upstream answers and will not do
  */
 export async function startGateway(config: Config, options: GatewayOptions): Promise<Gateway> {
-  const clock = options.clock ?? systemClock;
+  const clock = new FleetClock(options.clock ?? systemClock);
   const routes: Route[] = [];
   let replica: Replica | null = null;
   const metrics = new Metrics({
     parked: () => gauge(routes, (route) => route.bridge.parked),
     sessions: () => gauge(routes, (route) => route.pool.size),
     redisUp: () => replica?.directory?.up ?? null,
+    clockAheadMs: () => clock.aheadMs,
   });
   const log = countedLog(options.log, metrics);
   const retry: RelayedRetry = async (id, request, leg) => {

@@ -3,10 +3,10 @@
  * them, its way to them, and the store that they share.
  */
 import type { Relay, RelayedRetry } from '../model/relay.ts';
-import type { Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
 import { listen } from './listen.ts';
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
+import type { FleetClock } from '../replicas/directory/fleet-clock.ts';
 import { createRedisDirectory } from '../replicas/directory/redis-directory.ts';
 import type { OpenAnswers } from '../lib/open-responses.ts';
 import type { Log } from '../ops/log.ts';
@@ -30,7 +30,7 @@ export interface Replica {
 
 interface Surroundings {
   readonly openAnswers: OpenAnswers;
-  readonly clock: Clock;
+  readonly clock: FleetClock;
   readonly log: Log;
 }
 
@@ -140,11 +140,17 @@ function httpWay(
 async function openDirectory(
   { redis, seal }: Config,
   owner: PointerOwner,
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  { clock, log }: { readonly clock: FleetClock; readonly log: Log },
 ): Promise<Directory | null> {
   if (redis === null) return null;
   const { audience } = seal;
-  const directory = createRedisDirectory({ redis, audience, owner, clock, random: Math.random });
+  const directory = createRedisDirectory({
+    ...{ redis, audience, owner, clock, random: Math.random },
+    onClockSample: (sample) => clock.sample(sample),
+  });
+  clock.onSkew((aheadMs) => {
+    log.event('clock.skewed', { aheadSeconds: Math.round(aheadMs / 1000) });
+  });
   directory.onChange((up) => log.event(up ? 'directory.up' : 'directory.down', {}));
   try {
     await directory.start(redis.startWaitMs);

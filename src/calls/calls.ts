@@ -10,7 +10,7 @@ import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { CacheFields } from '../protocol/translate/edge-result.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
-import { InvalidRequestState } from '../seal/invalid-request-state.ts';
+import { InvalidRequestState, OutOfTime } from '../seal/invalid-request-state.ts';
 import { principalTag } from '../seal/principal-tag.ts';
 import type { Continuation, Pointer, PointerOwner } from '../seal/pointer.ts';
 import { requestDigest } from '../seal/request-digest.ts';
@@ -129,6 +129,9 @@ export class Bridge {
   async relayed(request: EdgeRequest, leg: Leg): Promise<Served | null> {
     if (request.requestState === null) return null;
     const pointer = await this.#open(request, request.requestState);
+    if (pointer instanceof OutOfTime) {
+      return this.#servedHere(pointer.pointer, request, leg) ?? this.#refused(pointer);
+    }
     if (pointer instanceof InvalidRequestState) return this.#refused(pointer);
     return this.#served(pointer, request, leg);
   }
@@ -165,6 +168,7 @@ export class Bridge {
 
   async #retry(request: EdgeRequest, requestState: string, leg: Leg): Promise<CallAnswer> {
     const pointer = await this.#open(request, requestState);
+    if (pointer instanceof OutOfTime) return this.#retryOutOfTime(pointer, request, leg);
     if (pointer instanceof InvalidRequestState) return this.#refuse(pointer);
     const served = this.#served(pointer, request, leg);
     return served === null ? this.#ladder.climb(pointer, request, leg) : served.answer;
@@ -179,6 +183,19 @@ export class Bridge {
     }
   }
 
+  /** Whoever holds the call knows whether its time is over: by a timer, and not by a clock that may be wrong. */
+  async #retryOutOfTime(late: OutOfTime, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
+    const { pointer } = late;
+    const here = this.#servedHere(pointer, request, leg);
+    if (here !== null) return here.answer;
+    return (await this.#ladder.askOwner(late, request, leg)) ?? this.#refuse(late);
+  }
+
+  #servedHere(pointer: Pointer, request: EdgeRequest, leg: Leg): Served | null {
+    const call = this.#options.lot.find(pointer.callId);
+    return call === undefined ? null : { answer: this.#retried(call, pointer, request, leg) };
+  }
+
   /** Serves a retry that nobody but this process can serve, or that is refused; `null` for all others. */
   #served(pointer: Pointer, request: EdgeRequest, leg: Leg): Served | null {
     const { callId } = pointer;
@@ -186,8 +203,9 @@ export class Bridge {
     // What this process may not make anew any more, another one may.
     const isForOthers = this.#draining && isReplayable(pointer);
     if (isForOthers && call?.isLostFor(pointer.round, request) === true) return null;
-    if (call !== undefined) return { answer: this.#retried(call, pointer, request, leg) };
-    return this.#hasEnded(pointer) ? this.#refused(new InvalidRequestState('ended', callId)) : null;
+    const here = this.#servedHere(pointer, request, leg);
+    if (here !== null || !this.#hasEnded(pointer)) return here;
+    return this.#refused(new InvalidRequestState('ended', callId));
   }
 
   /** A call that is lost is made anew where that is allowed. */

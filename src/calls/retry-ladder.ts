@@ -7,6 +7,7 @@ import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
 import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
 import { answersDigest } from '../seal/answers-digest.ts';
+import type { OutOfTime } from '../seal/invalid-request-state.ts';
 import type { Continuation, Pointer, PointerOwner, ResumePoint } from '../seal/pointer.ts';
 import type { Call } from './call/call.ts';
 import { failedCallAnswer } from '../model/failed-call.ts';
@@ -94,6 +95,23 @@ export class Ladder {
     }
   }
 
+  /**
+   * Has the owner serve a retry whose time is wrong by the clock of this replica; `null` when it has
+   * expired and nobody says otherwise. One from the future only shows that the clocks differ: another
+   * replica can serve it, and this one when its clock has come so far.
+   */
+  async askOwner(late: OutOfTime, request: EdgeRequest, leg: Leg): Promise<CallAnswer | null> {
+    const { log, route } = this.#options;
+    const { pointer, reason, offByMs } = late;
+    const { callId: call, owner } = pointer;
+    const answer = await this.#byOwner(pointer, request, leg);
+    if (answer !== null || reason === 'expired') return answer;
+    const aheadSeconds = -Math.round(offByMs / 1000);
+    const refusal = { route, call, of: 'pointer', replica: owner.id, aheadSeconds } as const;
+    log.event('clock.refused', refusal);
+    return this.#unavailable(pointer, `sealed ${-aheadSeconds} s from now by the clock here`);
+  }
+
   /** Makes a call anew that turned out to be lost while it was here; `null` where that is not allowed. */
   async replay(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer | null> {
     const { continuation } = pointer;
@@ -158,7 +176,11 @@ export class Ladder {
     if (relayed.type === 'answered') {
       this.#resumed(pointer, 'relay');
     } else {
-      const { type: state, problem } = relayed;
+      const { type: state, problem, aheadSeconds } = relayed;
+      if (aheadSeconds !== undefined) {
+        const { callId: call } = pointer;
+        log.event('clock.refused', { route, call, of: 'letter', replica: owner.id, aheadSeconds });
+      }
       log.event('relay.failed', { route, call: pointer.callId, owner: owner.id, state, problem });
     }
     return relayed;

@@ -15,6 +15,8 @@ export type Relayed =
   | {
       readonly type: 'unknown' | 'gone' | 'silent' | 'unreachable' | 'left';
       readonly problem: string;
+      /** When clocks are the problem: how far that of this machine is ahead of the other one's. */
+      readonly aheadSeconds?: number;
     };
 
 export const CLIENT_LEFT: Relayed = { type: 'left', problem: 'the client has gone' };

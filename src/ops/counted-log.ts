@@ -9,6 +9,7 @@ const COUNTS: Counts = {
     metrics.refused(reason);
     if (reason === 'unknown-call') metrics.resumed(route, 'lost');
   },
+  'clock.refused': (metrics, { of }) => metrics.clockRefused(of),
   'call.resumed': (metrics, { route, rung }) => metrics.resumed(route, rung),
   'call.parked': (metrics, { route }) => metrics.asked(route),
 };

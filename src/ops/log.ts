@@ -11,6 +11,10 @@ export const RUNGS = ['here', 'relay', 'outcome', 'reattach', 'replay'] as const
 /** How a retry was served. */
 export type Rung = (typeof RUNGS)[number];
 
+/** What is refused when the clocks of two replicas differ: a client's pointer, or a letter of a replica. */
+export const CLOCK_REFUSALS = ['pointer', 'letter'] as const;
+export type ClockRefusal = (typeof CLOCK_REFUSALS)[number];
+
 /** Everything this gateway ever logs. */
 export interface LogEvents {
   'gateway.listening': { url: string; admin: string | null; upstreams: string };
@@ -42,6 +46,16 @@ export interface LogEvents {
     problem: string;
   };
   'relay.listening': { url: string };
+  /** `aheadSeconds`: of this machine's clock; below zero when it is behind. */
+  'clock.skewed': { aheadSeconds: number };
+  /** `aheadSeconds`: of this machine's clock, against that of the other replica. */
+  'clock.refused': {
+    route: string;
+    call: string;
+    of: ClockRefusal;
+    replica: string;
+    aheadSeconds: number;
+  };
   'directory.up': object;
   'directory.down': object;
   'passthrough.session_refused': { route: string };
@@ -60,7 +74,7 @@ export interface LogEvents {
   'call.answer_refused': { route: string; call: string; round: number; cause: string };
   'call.thinned': { route: string; call: string; progress: number; messages: number };
   'call.moved': { route: string; call: string; rule: string; from: string; to: string };
-  'pointer.refused': { route: string; reason: string; call: string | null };
+  'pointer.refused': { route: string; reason: string; call: string | null; problem?: string };
   'edge.request': {
     route: string;
     method: string;
@@ -88,6 +102,8 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'call.moved': 'trace',
   'pointer.continuation_dropped': 'warn',
   'relay.failed': 'warn',
+  'clock.skewed': 'warn',
+  'clock.refused': 'warn',
   'directory.down': 'warn',
   'passthrough.failed': 'warn',
   'passthrough.session_refused': 'warn',
@@ -108,6 +124,10 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
   'relay.failed': 'the replica that holds the call did not take its retry; trying the next way',
   'directory.down': 'the shared store does not answer; lost calls are not taken up until it does',
   'directory.up': 'the shared store answers',
+  'clock.skewed':
+    "the clocks of this machine and of the shared store differ: the store's counts until they agree",
+  'clock.refused':
+    'the clocks of this replica and of another one differ by more than a minute: what that one wrote cannot be used here; synchronize them',
   'gateway.key_ephemeral':
     'no seal.keys configured: a key was made for this process; parked calls do not survive a restart, and a second replica could not open our pointers',
   'session.no_standalone_stream':

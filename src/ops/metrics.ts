@@ -3,7 +3,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import { VERSION } from '../lib/version.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
-import { RUNGS, type Rung } from './log.ts';
+import { CLOCK_REFUSALS, RUNGS, type ClockRefusal, type Rung } from './log.ts';
 
 /** Second boundaries that the OpenTelemetry conventions for MCP name. */
 const BUCKETS_SECONDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
@@ -17,6 +17,8 @@ export interface Gauges {
   readonly sessions: () => ReadonlyMap<string, number>;
   /** Whether the shared store answers; `null` when there is none. */
   readonly redisUp: () => boolean | null;
+  /** How far this machine's clock is ahead of the shared store's; `null` while that is not known. */
+  readonly clockAheadMs: () => number | null;
 }
 
 export class Metrics {
@@ -25,6 +27,7 @@ export class Metrics {
   readonly #refusals: Counter<'reason'>;
   readonly #resumes: Counter<'route' | 'rung'>;
   readonly #rounds: Counter<'route'>;
+  readonly #clockRefusals: Counter<'of'>;
 
   constructor(gauges: Gauges) {
     const registers = [this.#registry];
@@ -53,6 +56,12 @@ export class Metrics {
       labelNames: ['route'],
       registers,
     });
+    this.#clockRefusals = new Counter({
+      name: 'mrtr_gateway_clock_refusals_total',
+      help: 'What was refused because the clocks of two replicas differ, by what it was',
+      labelNames: ['of'],
+      registers,
+    });
     new Gauge({
       name: 'mrtr_gateway_redis_up',
       help: 'Whether the shared store answers; absent where none is configured',
@@ -61,6 +70,16 @@ export class Metrics {
         const up = gauges.redisUp();
         if (up === null) this.remove();
         else this.set(up ? 1 : 0);
+      },
+    });
+    new Gauge({
+      name: 'mrtr_gateway_clock_skew_seconds',
+      help: "How far this machine's clock is ahead of the shared store's; absent while that is not known",
+      registers,
+      collect() {
+        const aheadMs = gauges.clockAheadMs();
+        if (aheadMs === null) this.remove();
+        else this.set(aheadMs / 1000);
       },
     });
     new Gauge({
@@ -93,6 +112,7 @@ export class Metrics {
   /** Counts from zero: an alert on an increase would miss the first event of a series that was not there. */
   begin(routes: readonly string[]): void {
     for (const reason of INVALID_REQUEST_STATE_REASONS) this.#refusals.inc({ reason }, 0);
+    for (const of of CLOCK_REFUSALS) this.#clockRefusals.inc({ of }, 0);
     for (const route of routes) {
       this.#rounds.inc({ route }, 0);
       for (const rung of [...RUNGS, 'lost'] as const) this.#resumes.inc({ route, rung }, 0);
@@ -113,6 +133,10 @@ export class Metrics {
 
   refused(reason: string): void {
     this.#refusals.inc({ reason });
+  }
+
+  clockRefused(of: ClockRefusal): void {
+    this.#clockRefusals.inc({ of });
   }
 
   resumed(route: string, rung: Rung | 'lost'): void {

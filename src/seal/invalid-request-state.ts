@@ -4,6 +4,7 @@
  */
 import type { CallId } from '../protocol/ids.ts';
 import { ErrorCode, type JsonRpcErrorObject } from '../protocol/json-rpc.ts';
+import type { Pointer } from './pointer.ts';
 
 /** Why a `requestState` was refused; for logs and as a metric label, hence a closed list. */
 export const INVALID_REQUEST_STATE_REASONS = [
@@ -55,5 +56,27 @@ export class InvalidRequestState extends Error {
     this.name = 'InvalidRequestState';
     this.reason = reason;
     this.callId = callId;
+  }
+}
+
+/**
+ * Thrown for a pointer in which all is right but the time, by the clock of this replica. The clock of the
+ * replica that sealed it may say otherwise, so that one is asked before the pointer is refused.
+ */
+export class OutOfTime extends InvalidRequestState {
+  declare readonly reason: 'expired' | 'issued-in-future';
+  /** Private, since whoever logs an error logs its members. */
+  readonly #pointer: Pointer;
+  /** How long ago it expired, or how far in the future it was issued. */
+  readonly offByMs: number;
+
+  constructor(reason: 'expired' | 'issued-in-future', pointer: Pointer, offByMs: number) {
+    super(reason, pointer.callId);
+    this.#pointer = pointer;
+    this.offByMs = offByMs;
+  }
+
+  get pointer(): Pointer {
+    return this.#pointer;
   }
 }

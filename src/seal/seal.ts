@@ -8,7 +8,11 @@ import { timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
 import { parseJson } from '../protocol/json/parse.ts';
 import { openBytes, sealBytes } from './envelope.ts';
-import { InvalidRequestState, type InvalidRequestStateReason } from './invalid-request-state.ts';
+import {
+  InvalidRequestState,
+  OutOfTime,
+  type InvalidRequestStateReason,
+} from './invalid-request-state.ts';
 import type { KeyRing } from './key-ring.ts';
 import { readPointer, writePointer, type Pointer } from './pointer.ts';
 
@@ -41,7 +45,8 @@ export interface Sealer {
   seal(pointer: UnsealedPointer): Promise<string>;
   /**
    * The pointer in a client's `requestState`, when it is ours, in time, and for this request and
-   * caller. Throws `InvalidRequestState` for everything else, of whatever type it is.
+   * caller. Throws `InvalidRequestState` for everything else, of whatever type it is; `OutOfTime` when
+   * all but the time is right.
    */
   open(requestState: unknown, expected: ExpectedRequest): Promise<Pointer>;
 }
@@ -79,9 +84,10 @@ export function createSealer(options: SealerOptions): Sealer {
     async open(requestState, expected) {
       const pointer = readPointer(parse(await openBytes(ring, requestState, maxTokenBytes)));
       if (pointer === null) throw new InvalidRequestState('claims');
-      const reason =
-        timeProblem(pointer, clock.now()) ?? bindingProblem(pointer, audience, expected);
+      const reason = bindingProblem(pointer, audience, expected);
       if (reason !== null) throw new InvalidRequestState(reason, pointer.callId);
+      const outOfTime = timeProblem(pointer, clock.now());
+      if (outOfTime !== null) throw outOfTime;
       return pointer;
     },
   };
@@ -96,9 +102,15 @@ function parse(content: Uint8Array): unknown {
 }
 
 /** States what must hold and negates it, so that a time which is not a number fails. */
-function timeProblem(pointer: Pointer, nowMs: number): InvalidRequestStateReason | null {
-  if (!(pointer.expiresAtSeconds * 1000 > nowMs)) return 'expired';
-  if (!(nowMs >= pointer.issuedAtSeconds * 1000 - MAX_CLOCK_SKEW_MS)) return 'issued-in-future';
+function timeProblem(pointer: Pointer, nowMs: number): OutOfTime | null {
+  const [expiresAtMs, issuedAtMs] = [
+    pointer.expiresAtSeconds * 1000,
+    pointer.issuedAtSeconds * 1000,
+  ];
+  if (!(expiresAtMs > nowMs)) return new OutOfTime('expired', pointer, nowMs - expiresAtMs);
+  if (!(nowMs >= issuedAtMs - MAX_CLOCK_SKEW_MS)) {
+    return new OutOfTime('issued-in-future', pointer, issuedAtMs - nowMs);
+  }
   return null;
 }
 

@@ -14,6 +14,7 @@ import {
   type ClaimRecord,
 } from './claim-record.ts';
 import { DirectoryUnavailable, type Claim, type Directory } from '../../model/directory.ts';
+import type { ClockSample } from './fleet-clock.ts';
 import { createRedis, neverGiveUp, type RedisClient } from '../redis/client.ts';
 import { addressOf, type RedisOptions } from '../redis/options.ts';
 import { unavailable } from '../redis/failure.ts';
@@ -31,6 +32,8 @@ export interface RedisDirectoryOptions {
   /** How long a replica counts as alive after its last sign of life. */
   readonly leaseMs?: number;
   readonly renewEveryMs?: number;
+  /** Called with a look at the store's clock each time that the lease is renewed. */
+  readonly onClockSample?: (sample: ClockSample) => void;
 }
 
 const LEASE_MS = 5000;
@@ -53,6 +56,7 @@ class RedisDirectory implements Directory {
   readonly #clock: Clock;
   readonly #leaseMs: number;
   readonly #renewEveryMs: number;
+  readonly #onClockSample: ((sample: ClockSample) => void) | undefined;
   readonly #listeners: ((up: boolean) => void)[] = [];
   /** Called whenever there is news of the store, good or bad. */
   readonly #starting = new Set<() => void>();
@@ -74,6 +78,7 @@ class RedisDirectory implements Directory {
     this.#clock = options.clock;
     this.#leaseMs = options.leaseMs ?? LEASE_MS;
     this.#renewEveryMs = options.renewEveryMs ?? RENEW_EVERY_MS;
+    this.#onClockSample = options.onClockSample;
     this.#redis.on('error', (error: unknown) => this.#failed(error));
     this.#redis.on('node error', (error: unknown) => this.#failed(error));
     this.#redis.on('close', () => this.#setUp(false));
@@ -198,14 +203,29 @@ class RedisDirectory implements Directory {
   /** The lease is the heartbeat: only a write that went through shows that the store does its work. */
   async #renewLease(): Promise<void> {
     const { boot } = this.#owner;
+    const looked = this.#lookAtClock();
     try {
       await this.#run((redis) =>
         redis.set(this.#leaseKey(boot), this.#ownerText, 'PX', this.#leaseMs),
       );
+      await looked;
       this.#lastError = undefined;
       this.#setUp(!this.#closed);
     } catch (error) {
       this.#failed(error);
+    }
+  }
+
+  /** Never rejects: a store that does not tell the time (an ACL without TIME) is as good as any other. */
+  async #lookAtClock(): Promise<void> {
+    if (this.#onClockSample === undefined) return;
+    const askedAtMs = this.#clock.now();
+    try {
+      const [seconds, microseconds] = await this.#redis.time();
+      const storeMs = Number(seconds) * 1000 + Number(microseconds) / 1000;
+      this.#onClockSample({ storeMs, askedAtMs, answeredAtMs: this.#clock.now() });
+    } catch {
+      // The lease, which is renewed at the same time, tells what is wrong with the store.
     }
   }
 

@@ -12,7 +12,7 @@ import type { KeyRing } from '../../seal/key-ring.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import { openLetter, sealedBytes, sealLetter } from './sealed-message.ts';
 import { readRelayLines, writeRelayRequest, type RelayLine } from './messages.ts';
-import { RELAY_PATH } from './server.ts';
+import { RELAY_PATH, UNTIMELY_STATUS } from './server.ts';
 import { OWNER_SILENCE_MS, watchForSilence, type SilenceWatch } from './heartbeat.ts';
 
 export interface RelayClientOptions {
@@ -57,6 +57,7 @@ export class RelayClient implements Relay {
       const answer = await this.#post(owner, sealed, leg.closed);
       if (answer.statusCode !== 200) {
         answer.body.on('error', () => {}).destroy();
+        if (answer.statusCode === UNTIMELY_STATUS) return untimely(answer.headers['date'], clock);
         const problem = `it answered with HTTP ${answer.statusCode}`;
         return { type: answer.statusCode === 404 ? 'unknown' : 'gone', problem };
       }
@@ -134,10 +135,20 @@ export class RelayClient implements Relay {
   async #open(sealed: string, id: string): Promise<readonly RelayLine[]> {
     const { ring, boot, clock, maxAnswerBytes: maxBytes } = this.#options;
     const letter = await openLetter(ring, boot, sealed, { clock, maxBytes });
+    if (letter === 'untimely') throw new Error('it answers with a retry');
     const read = letter?.kind === 'line' && letter.id === id ? readRelayLines(letter.text) : null;
     if (read === null) throw new Error('a line of its answer is not understood');
     return read;
   }
+}
+
+/** The owner lives, and its clock and ours differ too much: another replica may reach it. */
+function untimely(date: string | string[] | undefined, clock: Pick<Clock, 'now'>): Relayed {
+  const aheadMs = clock.now() - Date.parse(String(date));
+  const problem = 'it takes the retry for one of another time: the clocks differ';
+  return Number.isNaN(aheadMs)
+    ? { type: 'unreachable', problem }
+    : { type: 'unreachable', problem, aheadSeconds: Math.round(aheadMs / 1000) };
 }
 
 /** The lines of an answer as they come, without the empty ones. Throws when one is longer than allowed. */

@@ -47,7 +47,7 @@ export class RedisRelay {
     const { mailbox, ring, boot, maxBytes, clock } = options;
     void mailbox.read(async (sealed) => {
       const letter = await openLetter(ring, boot, sealed, { clock, maxBytes });
-      if (letter !== null) this.#take(letter);
+      if (letter !== null && letter !== 'untimely') this.#take(letter);
     });
   }
 

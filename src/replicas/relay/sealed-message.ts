@@ -57,21 +57,26 @@ export function sealLetter(
   return sealBytes(ring, Buffer.from(JSON.stringify(written)));
 }
 
-/** The letter that a replica of this fleet wrote to the process `to` just now, or `null`. */
+/**
+ * The letter that a replica of this fleet wrote to the process `to`, or `null`; `untimely` for a retry that
+ * was not written just now, by the clock here.
+ */
 export async function openLetter(
   ring: KeyRing<'relay'>,
   to: string,
   sealed: string,
   { clock, maxBytes }: { readonly clock: Pick<Clock, 'now'>; readonly maxBytes: number },
-): Promise<Letter | null> {
+): Promise<Letter | 'untimely' | null> {
   try {
     const bytes = await openBytes(ring, sealed, sealedBytes(maxBytes));
     const read = content.parse(parseJson(Buffer.from(bytes).toString('utf8')));
+    if (read.to !== to) return null;
     const leftMs = read.exp - clock.now();
     const isOfNow =
       leftMs >= -MAX_CLOCK_SKEW_MS && leftMs <= LETTER_LIFETIME_MS + MAX_CLOCK_SKEW_MS;
-    if (read.to !== to || !isOfNow) return null;
     const { kind, id, from, text } = read;
+    // The others count for as long as somebody waits for what they name.
+    if (kind === 'retry' && !isOfNow) return 'untimely';
     return { kind, id, from, text };
   } catch {
     return null;

@@ -22,6 +22,8 @@ export interface RelayServerOptions extends ServedRetriesOptions {
 }
 
 export const RELAY_PATH = '/relay';
+/** The answer to a retry that was not written just now, by the clock of this replica. */
+export const UNTIMELY_STATUS = 412;
 /** How long a replica that gave us up may take to claim the call. */
 const TAKEOVER_MS = 1_000;
 
@@ -41,6 +43,8 @@ export function createRelayServer(options: RelayServerOptions): FastifyInstance 
   app.post(RELAY_PATH, async ({ body }, reply) => {
     const sealed = body instanceof Buffer ? body.toString('latin1') : '';
     const letter = await openLetter(ring, boot, sealed, { clock, maxBytes: options.maxBodyBytes });
+    // With the time in its `Date` header, by which the other replica sees how far the clocks differ.
+    if (letter === 'untimely') return reply.code(UNTIMELY_STATUS).send();
     if (letter?.kind === 'closed') {
       retries.left(letter.id);
       return reply.code(204).send();

@@ -114,6 +114,7 @@ async function ownMetrics(): Promise<string[]> {
     parked: () => new Map(),
     sessions: () => new Map(),
     redisUp: () => true,
+    clockAheadMs: () => 0,
   });
   const lines = (await metrics.text()).split('\n').filter((line) => line.startsWith('# TYPE '));
   return lines

@@ -37,14 +37,22 @@ describe('a letter', () => {
     clock.advance(30_000);
     expect(await open(sealed, 'other', clock)).toEqual(LETTER);
     clock.advance(120_000);
-    expect(await open(sealed, 'other', clock)).toBeNull();
+    expect(await open(sealed, 'other', clock)).toBe('untimely');
   });
 
-  test('of an hour ahead is none', async () => {
+  test('of an hour ahead is of another time', async () => {
     const clock = new ManualClock();
     clock.advance(3_600_000);
     const sealed = await sealLetter(await ring('relay'), 'other', LETTER, clock);
-    expect(await open(sealed)).toBeNull();
+    expect(await open(sealed)).toBe('untimely');
+  });
+
+  test('counts for as long as somebody waits for what it names, when it is no retry', async () => {
+    const clock = new ManualClock();
+    const line: Letter = { ...LETTER, kind: 'line' };
+    const sealed = await sealLetter(await ring('relay'), 'other', line, clock);
+    clock.advance(3_600_000);
+    expect(await open(sealed, 'other', clock)).toEqual(line);
   });
 
   test('that is too long is not read', async () => {

@@ -1,0 +1,176 @@
+/**
+ * Replicas whose clocks are two minutes apart, by libfaketime. With a store its clock counts, and nothing is
+ * refused; without one every refusal says that it is the clocks, and the client may come again.
+ */
+import { describe, expect, test } from 'vitest';
+import { systemClock, type Clock } from '../../src/lib/clock.ts';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  reasonOf,
+  redisServer,
+  replica,
+  text,
+} from '../fixtures/gateways/replica-testbed.ts';
+import { clockOffsetAvailable, type GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
+import { startTestGateway } from '../fixtures/gateways/gateway.ts';
+import { callTool } from '../fixtures/clients/modern-client.ts';
+import { redisAvailable } from '../fixtures/redis/redis-server.ts';
+import { overseer } from '../fixtures/redis/redis-topologies.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+
+const APART_SECONDS = 120;
+const SKEW = 'mrtr_gateway_clock_skew_seconds';
+const refusals = (of: 'pointer' | 'letter') => `mrtr_gateway_clock_refusals_total{of="${of}"}`;
+const AHEAD_AND_BEHIND = [
+  ['ahead', APART_SECONDS],
+  ['behind', -APART_SECONDS],
+] as const;
+
+describe.skipIf(!clockOffsetAvailable)('clocks two minutes apart', { timeout: 60_000 }, () => {
+  describe.skipIf(!redisAvailable)('with a store: a replica', () => {
+    test.each([
+      ['ahead, over HTTP,', APART_SECONDS, {}],
+      [
+        'behind, through Redis,',
+        -APART_SECONDS,
+        { relay: false, config: { relay: { via: 'redis' } } },
+      ],
+    ])(
+      '%s relays and takes up what the others own, and they what it owns',
+      async (_, by, options) => {
+        const { effects, tools } = greeter();
+        const legacy = await legacyServer({ tools, keepsEvents: true });
+        const { url: redis } = await redisServer();
+        // Shorter than the clocks are apart: by its own clock the pointers of the other one have expired.
+        const route = { parking: { ttl: '60s', callTtl: '90s' } };
+        const [right, wrong, third] = await Promise.all([
+          replica(legacy, { ...options, redis, route }),
+          replica(legacy, { ...options, redis, route, clockAheadSeconds: by }),
+          replica(legacy, { ...options, redis, route }),
+        ]);
+        const skews = await wrong.saw('clock.skewed');
+        expect(skews.map((line) => line['aheadSeconds'])).toEqual([by]);
+        expect(Math.abs(Number(await wrong.metric(SKEW)) - by)).toBeLessThan(2);
+        expect(Math.abs(Number(await right.metric(SKEW)))).toBeLessThan(2);
+
+        const [ofRight, ofWrong] = [
+          await callTool(right.url, 'greet'),
+          await callTool(wrong.url, 'greet'),
+        ];
+        expect(text(await callTool(wrong.url, 'greet', answersOf(ofRight, 'Ada')))).toBe(
+          'Hello Ada',
+        );
+        expect(text(await callTool(right.url, 'greet', answersOf(ofWrong, 'Eve')))).toBe(
+          'Hello Eve',
+        );
+        const [leftByRight, leftByWrong] = [
+          await callTool(right.url, 'greet'),
+          await callTool(wrong.url, 'greet'),
+        ];
+        await right.kill();
+        const zoe = await callTool(wrong.url, 'greet', answersOf(leftByRight, 'Zoe'));
+        expect(text(zoe)).toBe('Hello Zoe');
+        await wrong.kill();
+        const ida = await callTool(third.url, 'greet', answersOf(leftByWrong, 'Ida'));
+        expect(text(ida)).toBe('Hello Ida');
+        expect(effects).toEqual(['Ada', 'Eve', 'Zoe', 'Ida']);
+        expect([await wrong.rungs(), await third.rungs()]).toEqual([
+          ['relay', 'here', 'reattach'],
+          ['reattach'],
+        ]);
+        for (const gateway of [right, wrong, third]) {
+          expect(gateway.named('pointer.refused')).toEqual([]);
+        }
+      },
+    );
+  });
+
+  test.skipIf(!redisAvailable)(
+    'with a store: leases of a replica whose clock is wrong are renewed and end as those of any other',
+    async () => {
+      const legacy = await legacyServer({ tools: greeter().tools });
+      const redis = await redisServer();
+      const wrong = await replica(legacy, { redis: redis.url, clockAheadSeconds: APART_SECONDS });
+      const store = overseer(redis);
+      const [lease = ''] = await store.keys('mrtr:*:lease');
+      await store.pexpire(lease, 2_000);
+      const leftMs = () => store.pttl(lease);
+      await expect.poll(leftMs, { timeout: 5_000 }).toBeGreaterThan(2_500);
+      expect(await leftMs()).toBeLessThanOrEqual(5_000);
+      await wrong.kill();
+      await expect.poll(() => store.exists(lease), { timeout: 8_000 }).toBe(0);
+    },
+  );
+
+  describe.each(AHEAD_AND_BEHIND)('without a store: a replica %s', (_, by) => {
+    test('sends clients of calls that live elsewhere on, names the clocks, and loses nothing', async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const [right, wrong] = await Promise.all([
+        replica(legacy),
+        replica(legacy, { clockAheadSeconds: by }),
+      ]);
+      for (const [owner, other] of [
+        [right, wrong],
+        [wrong, right],
+      ] as const) {
+        const asked = await callTool(owner.url, 'greet');
+        const refused = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+        expect(reasonOf(refused)).toBe('coordination_unavailable');
+        expect(refused.response.error.data.retryable).toBe(true);
+        const done = await callTool(owner.url, 'greet', answersOf(asked, 'Ada'));
+        expect(text(done)).toBe('Hello Ada');
+      }
+      expect(effects).toEqual(['Ada', 'Ada']);
+      await expectNamed(wrong, by);
+      await expectNamed(right, -by);
+    });
+  });
+
+  test('without a store: a call whose owner is gone waits for a replica with the right time', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const [owner, right, behind] = await Promise.all([
+      replica(legacy),
+      replica(legacy),
+      replica(legacy, { clockAheadSeconds: -APART_SECONDS }),
+    ]);
+    const asked = await callTool(owner.url, 'greet');
+    await owner.kill();
+    const refused = await callTool(behind.url, 'greet', answersOf(asked, 'Ada'));
+    expect(reasonOf(refused)).toBe('coordination_unavailable');
+    expect(behind.named('clock.refused').at(-1)).toMatchObject({ of: 'pointer' });
+    expect(await behind.metric(refusals('pointer'))).toBe(1);
+    expect(text(await callTool(right.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+    expect(effects).toEqual(['Ada']);
+  });
+});
+
+test.each([
+  ['forward', 86_400_000],
+  ['back', -86_400_000],
+])(
+  'a clock that is set %s while a call is parked costs nothing where the call is: its timer counts',
+  async (_, byMs) => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools });
+    let offMs = 0;
+    const clock: Clock = { ...systemClock, now: () => systemClock.now() + offMs };
+    const gateway = await startTestGateway(legacy.url, { clock });
+    stopAfterTest(() => gateway.close());
+    const asked = await callTool(gateway.url, 'greet');
+    offMs = byMs;
+    expect(text(await callTool(gateway.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+    expect(effects).toEqual(['Ada']);
+  },
+);
+
+/** The replica said of a letter that the clocks differ, and by how much. */
+async function expectNamed(gateway: GatewayProcess, aheadSeconds: number): Promise<void> {
+  const [line] = await gateway.saw('clock.refused');
+  expect(line).toMatchObject({ of: 'letter', call: expect.any(String) });
+  expect(Math.abs(Number(line?.['aheadSeconds']) - aheadSeconds)).toBeLessThan(3);
+  expect(await gateway.metric(refusals('letter'))).toBe(1);
+}
