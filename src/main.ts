@@ -1,10 +1,12 @@
 /** The entry of the program. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { warnOfFewFiles } from './cli/open-files.ts';
 import { run } from './cli/run.ts';
 import type { Start } from './cli/serve.ts';
 
 /** Loaded only to serve, so that the other commands answer at once. */
 const start: Start = async (config, options) => {
+  warnOfFewFiles(config, options.log);
   const { startGateway } = await import('./app/gateway.ts');
   return startGateway(config, options);
 };

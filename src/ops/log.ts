@@ -19,6 +19,7 @@ export type ClockRefusal = (typeof CLOCK_REFUSALS)[number];
 export interface LogEvents {
   'gateway.listening': { url: string; admin: string | null; upstreams: string };
   'gateway.key_ephemeral': object;
+  'gateway.few_open_files': { limit: number; needed: number };
   'gateway.draining': { running: number; parked: number };
   'gateway.stopped': { code: number };
   'gateway.crashed': { problem: string };
@@ -90,6 +91,7 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
 const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.key_ephemeral': 'warn',
+  'gateway.few_open_files': 'warn',
   'gateway.crashed': 'fatal',
   'upstream.unavailable': 'warn',
   'upstream.failed': 'warn',
@@ -117,6 +119,8 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
   'call.thinned':
     'notifications were dropped: they came faster than the client took them, on a stream that cannot wait',
   'gateway.listening': 'ready for clients',
+  'gateway.few_open_files':
+    'the process may open fewer files than its limits can come to need: raise the limit of open files, or lower limits.*',
   'gateway.draining': 'stopping: calls are finished or handed over',
   'upstream.unavailable': 'the legacy server cannot be reached; trying again until it can',
   'edge.refused':
