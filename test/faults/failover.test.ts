@@ -29,12 +29,11 @@ describe.skipIf(!redisAvailable).each(STORES)(
   'while %s fails over',
   { timeout: 60_000 },
   (_, startStore) => {
-    test('calls whose owner lives are served, here and through the store, those at work as well', async () => {
+    test('calls whose owner lives are served, here and relayed over HTTP, those at work as well', async () => {
       const { effects, tools, finish } = greeters();
       const legacy = await legacyServer({ tools, keepsEvents: true });
       const { config, crash } = await startStore();
-      const way = { relay: false, config: { ...config, relay: { via: 'redis' } } };
-      const [one, other] = await replicas(legacy, 2, way);
+      const [one, other] = await replicas(legacy, 2, { config });
       const slow = await callTool(one.url, 'slow');
       const names = callers(8);
       const asked = await Promise.all(names.map(() => callTool(one.url, 'greet')));
