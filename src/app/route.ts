@@ -57,6 +57,8 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
         lists.changed(method);
         catalogue.forget();
       },
+      hasSiblings: shared.config.relay !== null || shared.config.redis !== null,
+      onBroadcast: () => log.event('upstream.broadcasts', { route }),
       onSession: (session, transport) => {
         const { protocolVersion: revision } = session.initializeResult;
         const standalone = session.standaloneStreamOpen;

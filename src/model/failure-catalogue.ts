@@ -52,6 +52,7 @@ export const FAILURES = {
   upstream_unavailable: kind(internalError, ['no', 'yes']),
   upstream_timeout: kind(internalError, ['no', 'unknown', 'yes']),
   upstream_protocol_error: kind(internalError, ['no', 'unknown', 'yes']),
+  upstream_streams_mixed: kind(internalError, ['yes']),
   upstream_session_lost: kind(internalError, ['no', 'yes']),
   unauthorized: kind(internalError, ['no', 'yes'], [401, 403]),
   internal_error: kind(internalError, ['unknown']),

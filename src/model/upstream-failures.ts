@@ -41,6 +41,9 @@ export function failureOfCall(failure: UpstreamFailure, begun: boolean): Failure
       return callFailure('upstream_timeout', said, TIMEOUT);
     case 'upstream_protocol_error':
       return callFailure('upstream_protocol_error', said, NOT_MCP);
+    // The server had taken the call, and its stream was read before.
+    case 'streams_mixed':
+      return callFailure('upstream_streams_mixed', 'yes', STREAMS_MIXED);
     case 'session_gone':
       return callFailure('upstream_session_lost', certain, SESSION_GONE);
   }
@@ -58,6 +61,8 @@ const BUSY = 'The server is busy; try again later';
 const UNAVAILABLE = 'The server cannot be reached';
 const TIMEOUT = 'The server did not answer in time';
 const NOT_MCP = 'The server sent something that is not MCP';
+const STREAMS_MIXED =
+  'The server mixed up the streams of its calls, so that nothing more of this one can be believed; it was cancelled';
 const SESSION_GONE = 'The server ended the session';
 
 const REQUEST_FAILURES: Readonly<Record<UpstreamFailureCode, readonly [FailureReason, string]>> = {
@@ -66,6 +71,7 @@ const REQUEST_FAILURES: Readonly<Record<UpstreamFailureCode, readonly [FailureRe
   upstream_unavailable: ['upstream_unavailable', UNAVAILABLE],
   upstream_timeout: ['upstream_timeout', TIMEOUT],
   upstream_protocol_error: ['upstream_protocol_error', NOT_MCP],
+  streams_mixed: ['upstream_streams_mixed', STREAMS_MIXED],
   session_gone: ['upstream_session_lost', SESSION_GONE],
 };
 

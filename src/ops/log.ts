@@ -32,6 +32,7 @@ export interface LogEvents {
     code: string;
     problem: string;
   };
+  'upstream.broadcasts': { route: string };
   'session.opened': { route: string; revision: string; transport: string; standalone: boolean };
   'session.no_standalone_stream': { route: string };
   'call.started': { route: string; call: string; method: string; target: string };
@@ -95,6 +96,7 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.crashed': 'fatal',
   'upstream.unavailable': 'warn',
   'upstream.failed': 'warn',
+  'upstream.broadcasts': 'warn',
   'session.opened': 'debug',
   'session.no_standalone_stream': 'warn',
   'call.started': 'debug',
@@ -134,6 +136,8 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'the clocks of this replica and of another one differ by more than a minute: what that one wrote cannot be used here; synchronize them',
   'gateway.key_ephemeral':
     'no seal.keys configured: a key was made for this process; parked calls do not survive a restart, and a second replica could not open our pointers',
+  'upstream.broadcasts':
+    'the server sends to every session what is for one of them: it is served by one session, one call at a time',
   'session.no_standalone_stream':
     'the upstream opened no stream for its own messages: questions that it does not relate to a call will not arrive',
 };

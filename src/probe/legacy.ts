@@ -1,6 +1,7 @@
 /** What a legacy server can do, found out in one session that is ended at the end. */
 import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
 import { objectMember, type JsonObject } from '../protocol/json/json.ts';
+import { CrossTalk } from '../upstream/cross-talk.ts';
 import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
 import { StreamableHttpTransport } from '../upstream/transport/streamable-http.ts';
@@ -100,6 +101,8 @@ function sessionOptions({ clientInfo, requestTimeoutMs }: LegacyProbe): SessionO
     // So that a server without session ids is asked for its standalone stream as well.
     statefulWithoutSessionId: true,
     standaloneStream: true,
+    // A probe has one session.
+    crossTalk: new CrossTalk({ now: () => 0, hasSiblings: false }),
   };
 }
 

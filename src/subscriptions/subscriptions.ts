@@ -21,7 +21,7 @@ import { SharedStream } from './shared-stream.ts';
 
 export interface SubscriptionsOptions {
   readonly route: string;
-  readonly pool: Pick<SessionPool, 'lease' | 'sharingKey'>;
+  readonly pool: Pick<SessionPool, 'leaseToListen' | 'sharingKey'>;
   /** Shared by all routes. */
   readonly quota: ListenerQuota;
   /** URIs of one listener beyond this many are not acknowledged. */
@@ -94,7 +94,7 @@ export class Subscriptions {
     const known = this.#streams.get(key);
     if (known !== undefined) return known;
     const stream = new SharedStream({
-      lease: () => pool.lease(owner, true),
+      lease: () => pool.leaseToListen(owner),
       headers: owner.headers,
       clock,
       onTrouble: (failure) => this.#report(failure),

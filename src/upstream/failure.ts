@@ -12,6 +12,8 @@ export type UpstreamFailureCode =
   | 'upstream_unavailable'
   /** No answer within the configured time. */
   | 'upstream_timeout'
+  /** A stream that was taken up brought what belongs to another call. */
+  | 'streams_mixed'
   /** An answer that is not MCP: HTML, a redirect, a compressed body, an event beyond the limit. */
   | 'upstream_protocol_error';
 

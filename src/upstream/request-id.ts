@@ -6,6 +6,11 @@
 import { randomFillSync } from 'node:crypto';
 import { upstreamRequestId, type UpstreamRequestId } from '../protocol/ids.ts';
 
+/** Whether this can only be an id that a gateway made: no other client counts so far, or in such numbers. */
+export function isOfOurForm(id: unknown): id is UpstreamRequestId {
+  return Number.isSafeInteger(id) && Number(id) >= 2 ** 52;
+}
+
 /** Asking the system for randomness costs more than the bytes do, so it is asked for many at once. */
 const pool = new Uint32Array(512);
 let used = pool.length;

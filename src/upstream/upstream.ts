@@ -7,6 +7,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json/
 import { ErrorCode, readMessage } from '../protocol/json-rpc.ts';
 import { Meta } from '../protocol/meta.ts';
 import { MODERN_REVISION, type LegacyRevision } from '../protocol/revisions.ts';
+import { CrossTalk } from './cross-talk.ts';
 import { readEventStream } from './transport/event-stream.ts';
 import { HttpClient, type HttpAnswer } from './http/client.ts';
 import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
@@ -16,6 +17,7 @@ import type { InitializeResult } from './session/handshake.ts';
 import { StreamableHttpTransport } from './transport/streamable-http.ts';
 import type { CallerHeaders, Transport, TransportListener } from './transport/transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
+import { Witness } from './witness.ts';
 import { upstreamJson } from './http/json.ts';
 
 export type LegacyTransport = Transport['kind'];
@@ -35,6 +37,10 @@ export interface UpstreamOptions {
   readonly gatewayInfo: { readonly name: string; readonly version: string };
   /** Called like `SessionWireOptions.onChange`, for every session. */
   readonly onChange?: (method: string) => void;
+  /** Whether other replicas may use the server at the same time. */
+  readonly hasSiblings?: boolean;
+  /** Called once, when the server is first seen to send to sessions what belongs to others. */
+  readonly onBroadcast?: () => void;
   /** Called with each session that was opened for a caller. */
   readonly onSession?: (session: Session, transport: LegacyTransport) => void;
 }
@@ -55,6 +61,11 @@ const UNDECIDED_STATUSES = new Set([401, 403, 429]);
 export class Upstream {
   /** Where a server of HTTP+SSE wants messages posted. */
   readonly messagePaths: MessagePaths;
+  readonly crossTalk: CrossTalk;
+  readonly #witness: Witness;
+  /** Sessions over HTTP+SSE; those that ended are left out when the next one is opened. */
+  #openOverSse: readonly Session[] = [];
+  #openingOverSse = 0;
   readonly #options: UpstreamOptions;
   readonly #http: HttpClient;
   readonly #clock: Clock;
@@ -67,6 +78,13 @@ export class Upstream {
 
   constructor(options: UpstreamOptions, clock: Clock) {
     this.messagePaths = new MessagePaths(options.url);
+    const { hasSiblings = false, onBroadcast } = options;
+    this.crossTalk = new CrossTalk({
+      now: () => clock.now(),
+      hasSiblings,
+      ...(onBroadcast === undefined ? {} : { onBroadcast }),
+    });
+    this.#witness = new Witness(clock, this.crossTalk);
     this.#options = options;
     this.#http = new HttpClient(options);
     this.#clock = clock;
@@ -130,7 +148,8 @@ export class Upstream {
         mayHaveActed: false,
       });
     }
-    const session = await this.#open(kind, request);
+    const open = () => this.#open(kind, request);
+    const session = kind === 'http-sse' ? await this.#openWitnessed(open) : await open();
     this.#options.onSession?.(session, kind);
     return session;
   }
@@ -158,7 +177,29 @@ export class Upstream {
   }
 
   async close(): Promise<void> {
+    await this.#witness.dismiss();
     await this.#http.close();
+  }
+
+  /**
+   * Opens a session over HTTP+SSE. Where there are others, one that nobody uses shows whether the server
+   * sends to all what is for one, before there is anything to be seen by the wrong caller.
+   */
+  async #openWitnessed(open: () => Promise<Session>): Promise<Session> {
+    const { crossTalk } = this;
+    this.#openOverSse = this.#openOverSse.filter((session) => !session.dead);
+    const others = this.#openOverSse.length + this.#openingOverSse;
+    const mayBeSeenElsewhere = others > 0 || crossTalk.hasSiblings;
+    this.#openingOverSse += 1;
+    try {
+      if (mayBeSeenElsewhere && !crossTalk.broadcasts) await this.#witness.summon(open);
+      const session = await open();
+      this.#openOverSse = [...this.#openOverSse, session];
+      await this.#witness.watchNewcomer();
+      return session;
+    } finally {
+      this.#openingOverSse -= 1;
+    }
   }
 
   async #greet(headers: CallerHeaders): Promise<UpstreamKind> {
@@ -221,6 +262,8 @@ export class Upstream {
       // Also for a client that declares nothing: a server that asks it there all the same must be told
       // no, or it waits for an answer to a question that was never delivered, and the call with it.
       standaloneStream: true,
+      crossTalk: this.crossTalk,
+      judge: (question) => (this.#witness.listens ? this.#witness.judge(question) : null),
       ...(this.#options.onChange === undefined ? {} : { onChange: this.#options.onChange }),
     };
   }

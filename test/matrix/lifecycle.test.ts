@@ -37,10 +37,16 @@ describe.each(SERVERS)(TITLE, (shape) => {
 
   test('what was agreed stands in the header of every later message, and of none before', async () => {
     await callTool(stage.url, 'echo');
-    const sent = stage.server.received.map(({ method, headers }) => [
+    const all = stage.server.received.map(({ method, headers }) => [
       method,
       headers['mcp-protocol-version'],
     ]);
+    // Over HTTP+SSE a ping in a session of its own shows whether the server keeps sessions apart.
+    const [pings, sent] = [
+      all.filter(([method]) => method === 'ping'),
+      all.filter(([method]) => method !== 'ping'),
+    ];
+    expect(pings).toEqual(pings.map(() => ['ping', revision]));
     expect(sent).toEqual([
       ['initialize', undefined],
       ['notifications/initialized', revision],

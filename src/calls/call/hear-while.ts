@@ -11,6 +11,7 @@ export function hearWhile(holds: () => boolean, listener: ExchangeListener): Exc
   return {
     asked: hear(listener.asked),
     withdrawn: hear(listener.withdrawn),
+    unanswerable: hear(listener.unanswerable),
     notified: hear(listener.notified),
     replied: hear(listener.replied),
     interrupted: hear(listener.interrupted),

@@ -61,6 +61,8 @@ export class ServerSide {
   #unauthorized: Failure | null = null;
   #heldElsewhere = false;
   readonly #withdrawn = new Set<ServerRequestId>();
+  /** Why a question of the server was refused that may have been one of this call. */
+  #unanswerable: Failure | null = null;
   /** The elicitations whose completion is worth waiting for before the call is made again. */
   #visiting: readonly string[] = [];
 
@@ -73,6 +75,11 @@ export class ServerSide {
         this.#withdrawn.add(id);
         machine.feed({ type: 'withdrawn', id });
         parts.questions.withdraw(id);
+      },
+      unanswerable: (method, cause) => {
+        this.#begun = true;
+        parts.log.questionRefused(method, `the server sends it to every session (${cause})`);
+        this.#unanswerable = notAnswerable(cause);
       },
       notified: (method, params) => {
         this.#begun = true;
@@ -241,6 +248,8 @@ export class ServerSide {
       }
     }
     const { method } = exchange.request;
+    const failed = 'error' in reply || reply.result['isError'] === true;
+    if (failed && this.#unanswerable !== null) return this.#fail(this.#unanswerable);
     const outcome = outcomeOfReply(method, reply, questions.refusedCapabilities);
     machine.feed({ type: 'outcome', outcome });
   }
@@ -262,6 +271,11 @@ export class ServerSide {
       return;
     }
     log.upstreamFailed(failure);
+    if (failure.code === 'streams_mixed') {
+      exchange.stop('the stream of the call brought what belongs to another one');
+      this.#fail(failureOfCall(failure, this.#begun));
+      return;
+    }
     if (failure.code === 'unauthorized' && resumable()) {
       this.#unauthorized = failureOfCall(beforeRequest(failure), true);
       machine.feed({ type: 'shutOut' });

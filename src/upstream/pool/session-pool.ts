@@ -7,6 +7,7 @@ import { profileKey } from '../../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../../protocol/revisions.ts';
 import type { Session } from '../session/session.ts';
 import { SharedSessions, type Loan } from './shared-sessions.ts';
+import { SingleSession, type Wanted } from './single-session.ts';
 import type { SessionRequest, Upstream } from '../upstream.ts';
 import { UseCount } from './use-count.ts';
 
@@ -49,6 +50,8 @@ interface Idle {
   readonly uses: UseCount;
 }
 
+/** The most calls that wait for a server that broadcasts to be done with the one before. */
+const MAX_WAITING = 100;
 /** Of those that are kept for requests that may not ask anything. */
 const MAX_SHARED = 256;
 
@@ -60,6 +63,11 @@ export class SessionPool {
   readonly #idle = new Map<string, Idle[]>();
   readonly #shared: SharedSessions;
   readonly #leased = new Set<Session>();
+  /** Those that hear what changes, and carry no call. */
+  readonly #listening = new Set<Session>();
+  /** What serves everybody, once the server was seen to broadcast. */
+  readonly #single: SingleSession;
+  readonly #waiting = new Set<() => void>();
   #closed = false;
 
   constructor(upstream: Upstream, options: SessionPoolOptions, clock: Clock) {
@@ -68,13 +76,15 @@ export class SessionPool {
     this.#clock = clock;
     const { idleTimeoutMs } = options;
     this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);
+    this.#single = new SingleSession({ idleTimeoutMs, maxWaiting: MAX_WAITING }, clock);
   }
 
   /** Sessions that are open now. */
   get size(): number {
     let idle = 0;
     for (const sessions of this.#idle.values()) idle += sessions.length;
-    return idle + this.#leased.size + this.#shared.size;
+    const used = this.#leased.size + this.#listening.size;
+    return idle + used + this.#shared.size + this.#single.size;
   }
 
   /**
@@ -84,8 +94,23 @@ export class SessionPool {
    * @throws UpstreamFailure when a session is needed and cannot be opened
    */
   async lease(owner: SessionOwner, fresh = false): Promise<Lease> {
+    if (this.#upstream.crossTalk.broadcasts) return this.#takeTurn(owner);
     const reused = fresh ? null : await this.#reuse(owner);
-    return this.#lend(owner, reused ?? (await this.#upstream.openSession(owner)));
+    const session = reused ?? (await this.#upstream.openSession(owner));
+    if (!this.#upstream.crossTalk.broadcasts) return this.#lend(owner, session);
+    // Opening it showed that it must not carry a call beside others.
+    this.#unlease(session);
+    void session.close();
+    return this.#takeTurn(owner);
+  }
+
+  /**
+   * Reserves a session of its own for who hears what changes at the server, and calls nothing.
+   * @throws UpstreamFailure when it cannot be opened
+   */
+  async leaseToListen(owner: SessionOwner): Promise<Lease> {
+    const session = await this.#upstream.openSession(owner);
+    return this.#lend(owner, session, this.#listening);
   }
 
   /** Reserves a session that another replica had, for one of its calls. Throws UpstreamFailure. */
@@ -93,13 +118,13 @@ export class SessionPool {
     return this.#lend(owner, await this.#upstream.adoptSession(owner, revision));
   }
 
-  #lend(owner: SessionOwner, session: Session): Lease {
-    this.#leased.add(session);
+  #lend(owner: SessionOwner, session: Session, held = this.#leased): Lease {
+    held.add(session);
     let released = false;
     const once = (then: () => void) => () => {
       if (released) return;
       released = true;
-      this.#leased.delete(session);
+      this.#unlease(session, held);
       session.keepAlive(false);
       then();
     };
@@ -119,7 +144,47 @@ export class SessionPool {
    * @throws UpstreamFailure when a session is needed and cannot be opened
    */
   async borrow(owner: SessionOwner): Promise<Loan> {
+    if (this.#upstream.crossTalk.broadcasts) return this.#single.borrow(this.#wanted(owner));
     return (await this.#borrowIdle(owner)) ?? this.#borrowShared(owner);
+  }
+
+  /** Waits until the one session of a server that broadcasts is free for this owner's call. */
+  async #takeTurn(owner: SessionOwner): Promise<Lease> {
+    await this.#closeIdle();
+    const { session, end } = await this.#single.take(this.#wanted(owner), () => this.#unleased());
+    let ended = false;
+    const once = (keep: boolean, then = () => {}) => {
+      if (ended) return;
+      ended = true;
+      session.keepAlive(false);
+      then();
+      end(keep);
+    };
+    return {
+      session,
+      release: (clean) => once(clean && this.#scope(owner) !== 'call'),
+      leave: () => once(false, () => session.leave()),
+    };
+  }
+
+  #wanted(owner: SessionOwner): Wanted {
+    const open = () => this.#upstream.openSession(owner);
+    return { key: this.#key(owner), headers: owner.headers, open };
+  }
+
+  #unlease(session: Session, held = this.#leased): void {
+    held.delete(session);
+    if (this.#leased.size === 0) for (const resolve of this.#waiting) resolve();
+  }
+
+  /** Resolves when the calls are over that began before the server was seen to broadcast. */
+  async #unleased(): Promise<void> {
+    while (this.#leased.size > 0) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#waiting.add(resolve);
+      await promise;
+      this.#waiting.delete(resolve);
+    }
   }
 
   /**
@@ -133,11 +198,16 @@ export class SessionPool {
   /** Closes every session. */
   async close(): Promise<void> {
     this.#closed = true;
+    const sessions = [...this.#leased, ...this.#listening];
+    const closing = sessions.map((session) => session.close());
+    await Promise.all([this.#single.close(), this.#closeIdle(), ...closing]);
+  }
+
+  async #closeIdle(): Promise<void> {
     const idle = [...this.#idle.values()].flat();
     this.#idle.clear();
     for (const { uses } of idle) uses.stop();
-    const sessions = [...this.#leased, ...idle.map(({ session }) => session)];
-    await Promise.all([this.#shared.close(), ...sessions.map((session) => session.close())]);
+    await Promise.all([this.#shared.close(), ...idle.map(({ session }) => session.close())]);
   }
 
   #scope(owner: SessionOwner): SessionScope {
@@ -156,7 +226,7 @@ export class SessionPool {
     if (session === null) return null;
     this.#leased.add(session);
     if (await session.ready(owner.headers)) return session;
-    this.#leased.delete(session);
+    this.#unlease(session);
     void session.close();
     return null;
   }
@@ -200,7 +270,11 @@ export class SessionPool {
   #giveBack(key: string, session: Session, reusable: boolean): void {
     const sessions = this.#idle.get(key) ?? [];
     const keep =
-      reusable && !session.dead && !this.#closed && sessions.length < this.#options.maxIdle;
+      reusable &&
+      !session.dead &&
+      !this.#closed &&
+      !this.#upstream.crossTalk.broadcasts &&
+      sessions.length < this.#options.maxIdle;
     if (!keep) {
       void session.close();
       return;

@@ -5,10 +5,14 @@
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
 import type { Patience } from './progress-heartbeat.ts';
+import type { CrossTalk } from '../cross-talk.ts';
 import type { ExchangeListener } from './exchange.ts';
 
 export class SessionCall {
+  /** The stream of the call was taken up, and has not named the call yet. */
+  onTrial = false;
   readonly #patience: Patience;
+  readonly #crossTalk: CrossTalk;
   readonly #askedOf = new Map<ServerRequestId, ExchangeListener>();
   /** Every question of the call so far: a stream that is read on may bring one once more. */
   readonly #heard = new Set<ServerRequestId>();
@@ -16,8 +20,9 @@ export class SessionCall {
   #mayBeUnknown = false;
   #current: { readonly id: UpstreamRequestId; readonly listener: ExchangeListener } | null = null;
 
-  constructor(patience: Patience) {
+  constructor(patience: Patience, crossTalk: CrossTalk) {
     this.#patience = patience;
+    this.#crossTalk = crossTalk;
   }
 
   /** The id of the call's request; `null` while there is no call. */
@@ -54,6 +59,8 @@ export class SessionCall {
     open: readonly ServerRequestId[] = [],
   ): void {
     this.#current = { id, listener };
+    this.onTrial = false;
+    this.#crossTalk.began(id);
     this.#mayBeUnknown = this.#carriedOne;
     this.#carriedOne = true;
     for (const question of open) {
@@ -62,10 +69,16 @@ export class SessionCall {
     }
   }
 
-  /** Ends the call with this id, if it is the one that the session carries; gives who listened to it. */
-  end(id: UpstreamRequestId): ExchangeListener | null {
+  /**
+   * Ends the call with this id, if it is the one that the session carries.
+   * @param replied true when the server has answered the call
+   * @returns who listened to it
+   */
+  end(id: UpstreamRequestId, replied = false): ExchangeListener | null {
     const listener = this.listenerOf(id);
     if (listener === null) return null;
+    this.#crossTalk.ended(id, replied);
+    this.onTrial = false;
     this.#current = null;
     this.#askedOf.clear();
     this.#heard.clear();
@@ -88,6 +101,11 @@ export class SessionCall {
   notified(method: string, params: JsonObject): void {
     this.#mayBeUnknown = false;
     this.#current?.listener.notified(method, params);
+  }
+
+  /** Whether the server asked this question in the call. */
+  hasHeard(id: ServerRequestId): boolean {
+    return this.#heard.has(id);
   }
 
   /** The server has the answer. */

@@ -9,6 +9,8 @@ import type { UpstreamFailure } from '../failure.ts';
 export interface ExchangeListener {
   asked(id: ServerRequestId, method: string, params: JsonObject): void;
   withdrawn(id: ServerRequestId): void;
+  /** The server asked what may be a question of another call, and was told so. */
+  unanswerable(method: string, cause: 'broadcast'): void;
   notified(method: string, params: JsonObject): void;
   replied(reply: JsonRpcReply): void;
   interrupted(): void;

@@ -11,13 +11,19 @@ import {
 import type { ExactNumber, JsonObject } from '../../protocol/json/json.ts';
 import { ErrorCode, type JsonRpcMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { SessionCall } from './call-slot.ts';
+import type { CrossTalk, Party } from '../cross-talk.ts';
 import { isChange } from './changes.ts';
-import { isQuestion, unsolicited } from './open-questions.ts';
+import { BROADCAST, isQuestion, unsolicited } from './open-questions.ts';
 import type { MessageSource, Transport } from '../transport/transport.ts';
 
 export interface SessionInboxParts {
   readonly transport: Transport['kind'];
   readonly call: SessionCall;
+  readonly crossTalk: CrossTalk;
+  /** This session, as `CrossTalk` knows it. */
+  readonly party: Party;
+  /** Called when the stream of the call brings what belongs to another one. */
+  readonly mixed: (id: UpstreamRequestId, problem: string) => void;
   /** Called with the reply to a request of ours. */
   readonly replied: (id: UpstreamRequestId, reply: JsonRpcReply) => void;
   /** Answers a request of the server that is for nobody. */
@@ -36,6 +42,7 @@ export class SessionInbox {
   }
 
   take(message: JsonRpcMessage, source: MessageSource): void {
+    if (!this.#fits(message, source)) return;
     switch (message.type) {
       case 'response':
         if (typeof message.id === 'number') {
@@ -59,9 +66,17 @@ export class SessionInbox {
   }
 
   #onRequest(id: ServerRequestId, method: string, params: JsonObject, source: MessageSource): void {
-    const { call, answer } = this.#parts;
+    const { call, answer, crossTalk, transport } = this.#parts;
     if (method === 'ping') return answer(id, { result: {} });
     const { listener } = call;
+    if (transport === 'http-sse' && isQuestion(method)) {
+      // The stream may be everybody's, and whoever asked is waiting for another session's answer.
+      if (listener === null || call.id === null) return;
+      if (!crossTalk.isSurelyOf(call.id)) {
+        listener.unanswerable(method, 'broadcast');
+        return answer(id, BROADCAST);
+      }
+    }
     const isOurs = source.stream === 'standalone' || source.id === call.id;
     if (listener !== null && isOurs && isQuestion(method)) {
       return call.asked(listener, id, method, params);
@@ -88,8 +103,66 @@ export class SessionInbox {
    * request's stream; over HTTP+SSE there is one stream for all, and one call at a time on it.
    */
   #concernsCall(method: string, params: JsonObject, source: MessageSource): boolean {
-    const { call, transport } = this.#parts;
+    const { call, crossTalk, transport } = this.#parts;
     if (method === 'notifications/progress') return params['progressToken'] === call.id;
-    return source.stream === 'request' ? source.id === call.id : transport === 'http-sse';
+    if (source.stream === 'request') return source.id === call.id;
+    return transport === 'http-sse' && call.id !== null && crossTalk.isSurelyOf(call.id);
   }
+
+  /**
+   * Looks at what comes on a stream that was taken up by `Last-Event-ID`: a server whose event store mixes
+   * streams gives there what was for another session. What names a request must name the call; what names
+   * none is believed of a server that was never seen to mix streams, and else not before the call was named.
+   * @returns false when the message is not to be heard
+   */
+  #fits(message: JsonRpcMessage, source: MessageSource): boolean {
+    const { call, crossTalk, mixed } = this.#parts;
+    const { id } = call;
+    if (!call.onTrial || id === null || source.stream !== 'request' || source.id !== id)
+      return true;
+    const named = nameIn(message);
+    if (named !== undefined) {
+      if (named === id) {
+        call.onTrial = false;
+        return true;
+      }
+      if (this.#isOfThisSession(named)) return true;
+      mixed(id, `the stream that was taken up brought ${described(message)} of another request`);
+      return false;
+    }
+    if (message.type === 'notification' && message.method === 'notifications/cancelled') {
+      const { requestId } = message.params;
+      const asked = typeof requestId === 'string' || typeof requestId === 'number';
+      if (asked && call.hasHeard(serverRequestId(requestId))) return true;
+      mixed(
+        id,
+        'the stream that was taken up brought the withdrawal of a question of another request',
+      );
+      return false;
+    }
+    if (!crossTalk.mixes) return true;
+    if (message.type === 'request' && isQuestion(message.method)) {
+      mixed(id, 'the server is known to mix streams, and asked before anything named the call');
+    }
+    return message.type === 'request' && message.method === 'ping';
+  }
+
+  /** A store may repeat what the session was sent on other streams. */
+  #isOfThisSession(named: unknown): boolean {
+    const { crossTalk, party } = this.#parts;
+    return typeof named === 'number' && crossTalk.isIssuedBy(upstreamRequestId(named), party);
+  }
+}
+
+/** The request of ours that a message names: that of a reply, or the token of progress. */
+function nameIn(message: JsonRpcMessage): unknown {
+  if (message.type === 'response') return message.id;
+  if (message.type !== 'notification' || message.method !== 'notifications/progress') {
+    return undefined;
+  }
+  return message.params['progressToken'] ?? null;
+}
+
+function described({ type }: JsonRpcMessage): string {
+  return type === 'response' ? 'the reply' : 'progress';
 }

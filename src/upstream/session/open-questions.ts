@@ -7,6 +7,15 @@ export function isQuestion(method: string): boolean {
   return QUESTIONS.has(method);
 }
 
+/** The answer to a question that a server sends to everybody, so that nobody can tell whose it is. */
+export const BROADCAST: JsonRpcReply = {
+  error: {
+    code: ErrorCode.internalError,
+    message:
+      'This server sends its questions to every session, and more than one client uses it: nobody can tell whom it asks',
+  },
+};
+
 /** The answer to a request that belongs to no call: it must never reach a random caller. */
 export function unsolicited(method: string, callRunning: boolean): JsonRpcReply {
   if (method === 'roots/list') return { result: { roots: [] } };

@@ -7,11 +7,12 @@ import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { Patience } from './progress-heartbeat.ts';
-import { randomRequestId } from '../request-id.ts';
+import { questionKey, type CrossTalk } from '../cross-talk.ts';
 import { SessionCall } from './call-slot.ts';
 import { LIST_CHANGES, SessionChanges } from './changes.ts';
 import { isSessionError } from './session-gone.ts';
 import { SessionInbox } from './inbox.ts';
+import { isQuestion } from './open-questions.ts';
 import { KeepAlive } from './keep-alive.ts';
 import { SessionRequests } from './requests.ts';
 import { UrlVisits } from './url-visits.ts';
@@ -26,10 +27,20 @@ import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../failure.ts
 export interface SessionWireOptions {
   /** Called with the method of each change of a list or a resource that was told, or may have been missed. */
   readonly onChange?: (method: string) => void;
+  /** What is known of messages that go to sessions which they are not for. */
+  readonly crossTalk: CrossTalk;
+  /**
+   * Called with a question before it is looked at, where it may be one that is sent to every session;
+   * what comes after it waits until this is found out. `null` where nothing is to be found out.
+   */
+  readonly judge?: (question: string) => Promise<void> | null;
   readonly headers: CallerHeaders;
   readonly requestTimeoutMs: number;
   readonly pingIntervalMs: number;
 }
+
+/** Notifications beyond so many are not kept while it is found out whose a question is. */
+const MAX_HELD = 256;
 
 export class SessionWire implements TransportListener {
   readonly transport: Transport;
@@ -44,6 +55,10 @@ export class SessionWire implements TransportListener {
   readonly #inbox: SessionInbox;
   readonly #closing = new AbortController();
   readonly #onChange: (method: string) => void;
+  readonly #crossTalk: CrossTalk;
+  readonly #judge: (question: string) => Promise<void> | null;
+  /** What came behind a question of which it is not known yet whose it is. */
+  #held: [JsonRpcMessage, MessageSource][] | null = null;
   #failure: UpstreamFailure | null = null;
   /** A request was answered after the handshake, so the server knew the session once. */
   #answered = false;
@@ -57,15 +72,20 @@ export class SessionWire implements TransportListener {
     this.transport = transport;
     this.#headers = options.headers;
     this.#onChange = options.onChange ?? (() => {});
+    this.#crossTalk = options.crossTalk;
+    this.#judge = options.judge ?? (() => null);
     this.#requests = new SessionRequests(transport, options.requestTimeoutMs, clock);
     this.#patience = new Patience(clock, (params) => {
       if (this.failure !== null) return this.#patience.stop();
       transport.notify('notifications/progress', params, this.headers).catch(() => {});
     });
-    this.call = new SessionCall(this.#patience);
+    this.call = new SessionCall(this.#patience, options.crossTalk);
     this.#inbox = new SessionInbox({
       transport: transport.kind,
       call: this.call,
+      crossTalk: options.crossTalk,
+      party: this,
+      mixed: (id, problem) => this.#mixed(id, problem),
       replied: (id, reply) => this.#onReply(id, reply),
       answer: (id, reply) => void transport.respond(id, reply, this.headers).catch(() => {}),
       changed: (method, params) => {
@@ -108,6 +128,16 @@ export class SessionWire implements TransportListener {
     return this.#closing.signal;
   }
 
+  /** An id for the next request; no other request of any session has it. */
+  takeId(): UpstreamRequestId {
+    return this.#crossTalk.issue(this);
+  }
+
+  /** A call that another session began is this one's from here on. */
+  takeUp(id: UpstreamRequestId): void {
+    this.#crossTalk.takeUp(id, this);
+  }
+
   /**
    * Sends a request that may not ask anything, and waits for its reply.
    * @param signal aborts when nobody waits any more
@@ -124,7 +154,7 @@ export class SessionWire implements TransportListener {
     // No tool answers a ping, so what it says is about the session.
     const mayBeUnknown = this.#answered || this.call.carriedOne || method === 'ping';
     const settled = await this.#requests.send(
-      { id: randomRequestId(), method, params },
+      { id: this.#crossTalk.issue(this), method, params },
       headers,
       signal,
     );
@@ -174,6 +204,25 @@ export class SessionWire implements TransportListener {
   }
 
   message(message: JsonRpcMessage, source: MessageSource): void {
+    const { kind } = this.transport;
+    // A stream that was taken up may repeat what was for the session before.
+    if (!this.call.onTrial) this.#crossTalk.heard(message, this, kind);
+    if (this.#held !== null) {
+      // What waits for nothing may be left out, so that what is held has a limit.
+      const counts = message.type !== 'notification' || this.#held.length < MAX_HELD;
+      if (counts) this.#held.push([message, source]);
+      return;
+    }
+    if (kind === 'http-sse' && message.type === 'request' && isQuestion(message.method)) {
+      const question = questionKey(message.id, message.method, message.params);
+      this.#crossTalk.asked(question, this);
+      const judged = this.call.id === null ? null : this.#judge(question);
+      if (judged !== null) {
+        this.#held = [[message, source]];
+        void judged.catch(() => {}).then(() => this.#takeHeld());
+        return;
+      }
+    }
     this.#inbox.take(message, source);
   }
 
@@ -182,6 +231,7 @@ export class SessionWire implements TransportListener {
   }
 
   resumed(id: UpstreamRequestId): void {
+    if (this.call.id === id) this.call.onTrial = true;
     this.call.listenerOf(id)?.resumed();
   }
 
@@ -202,6 +252,9 @@ export class SessionWire implements TransportListener {
   }
 
   closed(failure: UpstreamFailure): void {
+    // What was answered before the end counts; whose a question was is of no interest any more.
+    this.#held = (this.#held ?? []).filter(([{ type }]) => type === 'response');
+    this.#takeHeld();
     this.#failure ??= failure;
     this.keepAlive.set(false);
     this.#requests.settleAll(failure);
@@ -226,9 +279,22 @@ export class SessionWire implements TransportListener {
     this.changes.lose(failure);
   }
 
+  #takeHeld(): void {
+    const held = this.#held ?? [];
+    this.#held = null;
+    for (const [message, source] of held) this.#inbox.take(message, source);
+  }
+
+  /** The stream of the call brought what is another call's: nothing of it can be believed any more. */
+  #mixed(id: UpstreamRequestId, problem: string): void {
+    this.#crossTalk.mixingSeen();
+    this.transport.abandon(id);
+    this.lost(id, new UpstreamFailure('streams_mixed', problem, { mayHaveActed: true }));
+  }
+
   #onReply(id: UpstreamRequestId, reply: JsonRpcReply): void {
     const { mayBeUnknown } = this.call;
-    const listener = this.call.end(id);
+    const listener = this.call.end(id, true);
     if (listener === null) {
       this.#requests.settle(id, reply);
     } else if ('error' in reply && mayBeUnknown && isSessionError(reply.error)) {

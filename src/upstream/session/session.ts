@@ -9,7 +9,6 @@ import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { LOG_LEVELS } from '../../protocol/log-levels.ts';
 import type { LegacyRevision } from '../../protocol/revisions.ts';
-import { randomRequestId } from '../request-id.ts';
 import type { ChangeListener } from './changes.ts';
 import { exchangeOver, type Exchange, type ExchangeListener } from './exchange.ts';
 import { initialize, type InitializeResult } from './handshake.ts';
@@ -107,6 +106,16 @@ export class Session {
     return this.#wire.standalone === 'open';
   }
 
+  /** What this session is to `CrossTalk`. */
+  get party(): object {
+    return this.#wire;
+  }
+
+  /** The credentials of the caller who came last. */
+  get headers(): CallerHeaders {
+    return this.#wire.headers;
+  }
+
   get dead(): boolean {
     return this.#wire.failure !== null;
   }
@@ -138,7 +147,7 @@ export class Session {
     headers: CallerHeaders,
   ): Exchange {
     if (this.#wire.call.id !== null) throw new Error('the session carries a call already');
-    const id = randomRequestId();
+    const id = this.#wire.takeId();
     this.#wire.call.begin(id, listener);
     this.#wire.headers = headers;
     return this.#exchangeOf(id, this.#wire.begin(id, method, params(id), headers));
@@ -155,7 +164,9 @@ export class Session {
     headers: CallerHeaders,
     open: readonly ServerRequestId[] = [],
   ): Exchange {
+    this.#wire.takeUp(id);
     this.#wire.call.begin(id, listener, open);
+    this.#wire.call.onTrial = true;
     this.#wire.headers = headers;
     this.#wire.transport.resume(id, point, headers);
     return this.#exchangeOf(id, Promise.resolve());

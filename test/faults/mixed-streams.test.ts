@@ -1,0 +1,111 @@
+/**
+ * A server that gives a stream to the wrong reader when it is taken up by `Last-Event-ID`: what belongs to
+ * another call ends this one, and never reaches its client.
+ */
+import { expect, test } from 'vitest';
+import { callTool } from '../fixtures/clients/modern-client.ts';
+import { answersOf, reasonOf, replica } from '../fixtures/gateways/replica-testbed.ts';
+import { eventStream, legacyServer } from '../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+
+const FORM = { type: 'object', properties: { name: { type: 'string' } } };
+const question = (id: string) => ({
+  jsonrpc: '2.0',
+  id,
+  method: 'elicitation/create',
+  params: { message: `${id}?`, requestedSchema: FORM },
+});
+const done = (id: unknown, said: string) => ({
+  jsonrpc: '2.0',
+  id,
+  result: { content: [{ type: 'text', text: said }] },
+});
+
+type Stream = ReturnType<typeof eventStream>;
+
+/** Parks a call, kills its owner, and has the stream taken up by another replica, which is sent this. */
+async function takenUp(sent: (stream: Stream, callId: number) => void) {
+  const server = await legacyServer(
+    (_received, response) => eventStream(response).send(question('mine'), 'e1'),
+    {
+      onGet: async ({ headers }, response) => {
+        if (headers['last-event-id'] === undefined) return void response.writeHead(405).end();
+        const call = await server.saw(({ body }) => body?.method === 'tools/call');
+        sent(eventStream(response), call.body.id);
+      },
+    },
+  );
+  stopAfterTest(() => server.stop());
+  const one = await replica(server);
+  const other = await replica(server);
+  const asked = await callTool(one.url, 'ask');
+  await one.kill();
+  const { response } = await callTool(other.url, 'ask', answersOf(asked, 'Ada'));
+  return { server, response, gateway: other };
+}
+
+test.each<[string, (stream: Stream, callId: number) => void]>([
+  ['a reply to another request', (stream, id) => stream.send(done(id + 1, 'of alice'), 'e2')],
+  [
+    'progress of another request',
+    (stream, id) => {
+      const params = { progressToken: id + 1, progress: 1 };
+      stream.send({ jsonrpc: '2.0', method: 'notifications/progress', params }, 'e2');
+      stream.send(done(id, 'of whoever'), 'e3');
+    },
+  ],
+  [
+    'the withdrawal of a question that was never asked',
+    (stream, id) => {
+      const params = { requestId: 'of alice' };
+      stream.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, 'e2');
+      stream.send(done(id, 'of whoever'), 'e3');
+    },
+  ],
+])('%s ends the call with a clear error', async (_what, sent) => {
+  const { server, response, gateway } = await takenUp(sent);
+  expect(response.error.data.reason).toBe('upstream_streams_mixed');
+  expect(JSON.stringify(response)).not.toContain('of alice');
+  const [logged] = await gateway.saw('upstream.failed');
+  expect(logged).toMatchObject({ code: 'streams_mixed', method: 'tools/call' });
+  expect(logged?.['call']).toEqual(expect.any(String));
+  const call = await server.saw(({ body }) => body?.method === 'tools/call');
+  const cancelled = await server.saw(({ body }) => body?.method === 'notifications/cancelled');
+  expect(cancelled.body.params.requestId).toBe(call.body.id);
+});
+
+test('what names the call lets it go on, with what comes after it', async () => {
+  const { response } = await takenUp((stream, id) => {
+    const params = { progressToken: id, progress: 1 };
+    stream.send({ jsonrpc: '2.0', method: 'notifications/progress', params }, 'e2');
+    stream.send(question('next'), 'e3');
+  });
+  const [asked] = Object.values<{ params: { message: string } }>(response.result.inputRequests);
+  expect(asked?.params.message).toBe('next?');
+});
+
+test('a server that mixed streams once is believed no question before it has named the call', async () => {
+  const taken = { times: 0 };
+  const server = await legacyServer(
+    (_received, response) => eventStream(response).send(question('mine'), 'e1'),
+    {
+      onGet: ({ headers }, response) => {
+        if (headers['last-event-id'] === undefined) return void response.writeHead(405).end();
+        taken.times += 1;
+        const stream = eventStream(response);
+        if (taken.times === 1) stream.send(done(1, 'of alice'), 'e2');
+        else stream.send(question('of alice'), 'e2');
+      },
+    },
+  );
+  stopAfterTest(() => server.stop());
+  const one = await replica(server);
+  const other = await replica(server);
+  const [first, second] = [await callTool(one.url, 'ask'), await callTool(one.url, 'ask')];
+  await one.kill();
+  const mixed = await callTool(other.url, 'ask', answersOf(first, 'Ada'));
+  expect(reasonOf(mixed)).toBe('upstream_streams_mixed');
+  const doubted = await callTool(other.url, 'ask', answersOf(second, 'Ada'));
+  expect(reasonOf(doubted)).toBe('upstream_streams_mixed');
+  expect(JSON.stringify(doubted.response)).not.toContain('of alice');
+});
