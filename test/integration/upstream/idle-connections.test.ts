@@ -79,7 +79,10 @@ describe('a connection that breaks under a request before an answer has begun', 
       return true;
     });
     const { response } = await callTool(url, 'any');
-    expect(response.result?.resultType).not.toBe('complete');
+    expect(response.result).toMatchObject({
+      isError: true,
+      _meta: { 'mrtr-gateway/reason': 'call_lost' },
+    });
     expect(count('tools/call')).toBe(1);
   });
 });
