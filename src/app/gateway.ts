@@ -13,7 +13,7 @@ import { createAdmin, type Readiness } from '../ops/admin.ts';
 import { countedLog } from '../ops/counted-log.ts';
 import type { Log } from '../ops/log.ts';
 import { Metrics } from '../ops/metrics.ts';
-import { generateKey } from '../seal/generate-key.ts';
+import { generateKey } from '../seal/key-ring.ts';
 import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
 import { createSealer, type Sealer } from '../seal/seal.ts';
 import { ListenerQuota } from '../subscriptions/listener-quota.ts';

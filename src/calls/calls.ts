@@ -11,9 +11,8 @@ import type { CallId } from '../protocol/ids.ts';
 import type { CacheFields } from '../protocol/translate/edge-result.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
 import { InvalidRequestState, OutOfTime } from '../seal/invalid-request-state.ts';
-import { principalTag } from '../seal/principal-tag.ts';
+import { principalTag, requestDigest } from '../seal/digests.ts';
 import type { Continuation, Pointer, PointerOwner } from '../seal/pointer.ts';
-import { requestDigest } from '../seal/request-digest.ts';
 import { UnsealablePointer, type ExpectedRequest, type Sealer } from '../seal/seal.ts';
 import type { SessionPool } from '../upstream/pool/session-pool.ts';
 import type { CallContext, Pointed } from './call/context.ts';
@@ -361,7 +360,6 @@ export class Bridge {
   ): Promise<Pointed> {
     const { sealer, replica: owner, log, route } = this.#options;
     const pointer = {
-      mode: 'park',
       callId,
       round,
       owner,

@@ -6,7 +6,7 @@
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
 import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
-import { answersDigest } from '../seal/answers-digest.ts';
+import { answersDigest } from '../seal/digests.ts';
 import type { OutOfTime } from '../seal/invalid-request-state.ts';
 import type { Continuation, Pointer, PointerOwner, ResumePoint } from '../seal/pointer.ts';
 import type { Call } from './call/call.ts';

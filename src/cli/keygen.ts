@@ -1,5 +1,5 @@
 /** `mrtr-gateway keygen`: a new sealing key. */
-import { generateKey } from '../seal/generate-key.ts';
+import { generateKey } from '../seal/key-ring.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 
 /** A key as two lines that go under `seal.keys`. Quoted, since a name of digits alone would be a number. */

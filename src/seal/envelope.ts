@@ -1,7 +1,6 @@
 /**
- * The sealed envelope: bytes in a compact JWE (RFC 7516), `dir` with `A256GCM`. Opening takes nothing
- * but what sealing produces, to the letter: `jose` alone would also open a token with another last
- * character, with a newline behind it, or with a compressed content.
+ * The sealed envelope: bytes in a compact JWE (RFC 7516), `dir` with `A256GCM`. Only the exact form that
+ * sealing produces can be opened: `jose` alone also accepts non-canonical base64url, and compression.
  */
 import { CompactEncrypt, compactDecrypt } from 'jose';
 import secureJson from 'secure-json-parse';
@@ -11,7 +10,7 @@ import { KEY_ID, type KeyPurpose, type KeyRing } from './key-ring.ts';
 
 const ALGORITHM = 'dir';
 const ENCRYPTION = 'A256GCM';
-/** A token for one purpose never passes for one of another, even if their keys were mixed up. */
+/** Separates the purposes: a token for one is refused for another, even if their keys are mixed up. */
 const TYPES: Readonly<Record<KeyPurpose, string>> = {
   seal: 'mrtr+jwe',
   relay: 'mrtr-relay+jwe',
@@ -27,7 +26,10 @@ const protectedHeader = z.strictObject({
   typ: z.string(),
 });
 
-/** In: any bytes. Out: the token, different each time, under the sealing key of the ring. */
+/**
+ * Encrypts bytes under the sealing key of the ring.
+ * @returns the token, different each time
+ */
 export function sealBytes(ring: KeyRing<KeyPurpose>, content: Uint8Array): Promise<string> {
   const { kid, key } = ring.sealing;
   return new CompactEncrypt(content)
@@ -36,9 +38,11 @@ export function sealBytes(ring: KeyRing<KeyPurpose>, content: Uint8Array): Promi
 }
 
 /**
- * In: whatever a client sent as `requestState`, and the longest token to look at. Out: the bytes that
- * one of the ring's keys sealed. Throws `InvalidRequestState`: `malformed`, `oversized`, `unknown-key`
- * or `seal`.
+ * Decrypts a token.
+ * @param token the `requestState` of a client, of any type
+ * @param maxTokenBytes the longest token that is accepted
+ * @returns the bytes that one of the ring's keys sealed
+ * @throws InvalidRequestState with `malformed`, `oversized`, `unknown-key` or `seal`
  */
 export async function openBytes(
   ring: KeyRing<KeyPurpose>,
@@ -46,20 +50,20 @@ export async function openBytes(
   maxTokenBytes: number,
 ): Promise<Uint8Array> {
   if (typeof token !== 'string') throw new InvalidRequestState('malformed');
-  // Before anything whose cost grows with the length. The shape is ASCII: characters are bytes.
+  // First, since all other checks cost more for a longer token. The shape is ASCII: characters are bytes.
   if (!(token.length <= maxTokenBytes)) throw new InvalidRequestState('oversized');
   const header = SHAPE.exec(token)?.groups?.['header'];
   if (header === undefined || !token.split('.').every(isCanonical)) {
     throw new InvalidRequestState('malformed');
   }
-  // The key that the header names or none; nothing is tried against key after key.
+  // Only the key that the header names is tried.
   const key = ring.find(readKid(header, TYPES[ring.purpose]))?.key;
   if (key === undefined) throw new InvalidRequestState('unknown-key');
   try {
     const { plaintext } = await compactDecrypt(token, key, {
       keyManagementAlgorithms: [ALGORITHM],
       contentEncryptionAlgorithms: [ENCRYPTION],
-      // The header check has refused `zip` already; jose would inflate up to 250 kB by default.
+      // The header check refuses `zip`. By default jose inflates up to 250 kB.
       maxDecompressedLength: 0,
     });
     return plaintext;
@@ -68,7 +72,7 @@ export async function openBytes(
   }
 }
 
-/** Base64url whose unused last bits are zero: otherwise several texts stand for the same bytes. */
+/** Checks that the unused last bits are zero: otherwise several texts decode to the same bytes. */
 function isCanonical(segment: string): boolean {
   return Buffer.from(segment, 'base64url').toString('base64url') === segment;
 }

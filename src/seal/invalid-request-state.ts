@@ -1,21 +1,21 @@
 /**
- * The refusal of a `requestState`: one class for our side, which says why, and one constant for the
- * client, which does not. A client that could tell the causes apart could probe the seal with them.
+ * The refusal of a `requestState`: a class that tells us the reason, and a constant for the client, which
+ * does not. A client that could tell the reasons apart could use them to probe the seal.
  */
 import type { CallId } from '../protocol/ids.ts';
 import { ErrorCode, type JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 import type { Pointer } from './pointer.ts';
 
-/** Why a `requestState` was refused; for logs and as a metric label, hence a closed list. */
+/** Why a `requestState` is refused. The list is closed, since it labels a metric. */
 export const INVALID_REQUEST_STATE_REASONS = [
-  /** Not of the shape that we seal. */
+  /** Not a token of our form. */
   'malformed',
   'oversized',
-  /** Sealed with a key that is not in the ring: another fleet, or a key that was retired. */
+  /** Sealed with a key that is not in the ring: of another deployment, or retired. */
   'unknown-key',
-  /** The authenticated encryption does not open: altered or made up. */
+  /** Decryption fails: the token is altered or forged. */
   'seal',
-  /** It opens, but the content is not a pointer of a version and mode that we know. */
+  /** The content is not a pointer of a known version. */
   'claims',
   'expired',
   'issued-in-future',
@@ -25,18 +25,18 @@ export const INVALID_REQUEST_STATE_REASONS = [
   'target',
   'digest',
   'principal',
-  /** The pointer is good; its round has been answered, differently. */
+  /** The pointer is valid, but its round has other answers already. */
   'consumed',
-  /** The pointer is good; its call is over. */
+  /** The pointer is valid, but its call is over. */
   'ended',
-  /** The pointer is good; nobody holds its call any more. */
+  /** The pointer is valid, but no replica holds its call. */
   'unknown-call',
 ] as const;
 export type InvalidRequestStateReason = (typeof INVALID_REQUEST_STATE_REASONS)[number];
 
 /**
- * What the client gets for every one of them (MRTR, server requirement 4). The same code, message and
- * data as the official SDKs send, so that clients have one error to know.
+ * The error that the client gets for every reason (MRTR, server requirement 4). Code, message and data are
+ * those of the official SDKs, so that clients need to know one error only.
  */
 export const INVALID_REQUEST_STATE: JsonRpcErrorObject = Object.freeze({
   code: ErrorCode.invalidParams,
@@ -44,11 +44,11 @@ export const INVALID_REQUEST_STATE: JsonRpcErrorObject = Object.freeze({
   data: Object.freeze({ reason: 'invalid_request_state' }),
 });
 
-/** Thrown when a `requestState` is refused. `reason` and `callId` are for the log, never for a client. */
+/** Thrown when a `requestState` is refused. `reason` and `callId` are for the log and must not reach a client. */
 export class InvalidRequestState extends Error {
   readonly code = 'invalid_request_state';
   readonly reason: InvalidRequestStateReason;
-  /** The call that the pointer names; `null` while nothing in it can be believed. */
+  /** The call that the pointer names; `null` if the pointer is not authentic. */
   readonly callId: CallId | null;
 
   constructor(reason: InvalidRequestStateReason, callId: CallId | null = null) {
@@ -60,14 +60,14 @@ export class InvalidRequestState extends Error {
 }
 
 /**
- * Thrown for a pointer in which all is right but the time, by the clock of this replica. The clock of the
- * replica that sealed it may say otherwise, so that one is asked before the pointer is refused.
+ * Thrown for a pointer that is valid except for its time, by the clock of this replica. The clock of the
+ * replica that sealed it can differ, so that replica is asked before the pointer is refused.
  */
 export class OutOfTime extends InvalidRequestState {
   declare readonly reason: 'expired' | 'issued-in-future';
-  /** Private, since whoever logs an error logs its members. */
+  /** Private, since loggers print the members of an error. */
   readonly #pointer: Pointer;
-  /** How long ago it expired, or how far in the future it was issued. */
+  /** How long ago it expired, or how far in the future it was issued, in ms. */
   readonly offByMs: number;
 
   constructor(reason: 'expired' | 'issued-in-future', pointer: Pointer, offByMs: number) {

@@ -1,23 +1,25 @@
 /**
- * The keys of a fleet: the first one seals, all of them open, so that a key can be brought in and
- * retired while calls are parked. What the operator supplies is never used itself: each purpose gets
- * a key derived from it, and what one purpose sealed the other cannot open.
+ * The keys that all replicas share: the first one seals, all of them open, so that keys can be rotated while
+ * calls are parked. Each purpose has a key that is derived from the configured one.
  */
-import { hkdfSync, timingSafeEqual, type webcrypto } from 'node:crypto';
+import { hkdfSync, randomBytes, timingSafeEqual, type webcrypto } from 'node:crypto';
 
 export const SECRET_BYTES = 32;
 export const KEY_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** A key as the operator supplies it. */
+/** Short enough to read out, long enough that two keys do not get the same one by chance. */
+const KID_BYTES = 6;
+
+/** A key as the operator configures it. */
 export interface SecretKey {
-  /** Its public name, readable in every token that it seals. */
+  /** Its public name, which everybody can read in the tokens that it seals. */
   readonly kid: string;
   readonly secret: Uint8Array;
 }
 
 export type KeyPurpose = 'seal' | 'relay';
 
-/** A key ready for use: derived, imported, and not extractable. */
+/** A derived key, not extractable. */
 export interface RingKey {
   readonly kid: string;
   readonly key: webcrypto.CryptoKey;
@@ -27,14 +29,14 @@ export interface KeyRing<Purpose extends KeyPurpose> {
   readonly purpose: Purpose;
   /** The key that seals. */
   readonly sealing: RingKey;
-  /** The key of that name, of all that open. */
+  /** Finds the key with this name among all keys. */
   find(kid: string): RingKey | undefined;
 }
 
 export type KeyRingProblem =
   'key_ring_empty' | 'key_id_malformed' | 'key_id_duplicate' | 'key_length' | 'key_reused';
 
-/** Thrown for keys that must not be used. The message is for the operator and holds no key. */
+/** Thrown for unusable keys. The message is for the operator and contains no key. */
 export class InvalidKeyRing extends Error {
   readonly code: KeyRingProblem;
 
@@ -46,8 +48,18 @@ export class InvalidKeyRing extends Error {
 }
 
 /**
- * In: the operator's keys, first the one that seals, and what they are for. Out: the ring; it holds
- * nothing of the given arrays. Throws `InvalidKeyRing`.
+ * Generates a key under a random name, which is in hex so that it suits a file name.
+ * @param random a source of secret random bytes
+ */
+export function generateKey(random: (bytes: number) => Uint8Array = randomBytes): SecretKey {
+  const kid = Buffer.from(random(KID_BYTES)).toString('hex');
+  return { kid, secret: Uint8Array.from(random(SECRET_BYTES)) };
+}
+
+/**
+ * Derives the keys for one purpose.
+ * @param keys the configured keys, the one that seals first. The ring keeps no reference to them.
+ * @throws InvalidKeyRing
  */
 export async function createKeyRing<Purpose extends KeyPurpose>(
   keys: readonly SecretKey[],
@@ -65,41 +77,41 @@ export async function createKeyRing<Purpose extends KeyPurpose>(
   return { purpose, sealing, find: (kid) => byKid.get(kid) };
 }
 
-/** Names a key by its place: an id that is not well-formed may be a secret in the wrong field. */
+/** Names a key by its position: a malformed id could be a secret in the wrong field. */
 function checkKey({ kid, secret }: SecretKey, index: number, earlier: readonly SecretKey[]): void {
   const place = `sealing key ${index + 1}`;
   if (!KEY_ID.test(kid)) {
     throw new InvalidKeyRing(
       'key_id_malformed',
-      `${place}: its "kid" must be 1 to 64 letters, digits, "_" or "-"; rename the key`,
+      `${place}: invalid "kid"; expected 1 to 64 letters, digits, "_" or "-"`,
     );
   }
   if (!(secret instanceof Uint8Array) || secret.byteLength !== SECRET_BYTES) {
     const found = secret instanceof Uint8Array ? `${secret.byteLength} bytes` : 'no bytes';
     throw new InvalidKeyRing(
       'key_length',
-      `${place} ("${kid}"): a key is exactly ${SECRET_BYTES} random bytes, this one has ${found}; ` +
-        '"mrtr-gateway keygen" prints a good one',
+      `${place} ("${kid}"): expected exactly ${SECRET_BYTES} random bytes, got ${found}; ` +
+        '"mrtr-gateway keygen" prints a valid key',
     );
   }
   for (const other of earlier) {
     if (other.kid === kid) {
       throw new InvalidKeyRing(
         'key_id_duplicate',
-        `${place}: "${kid}" is listed already; give each key a "kid" of its own`,
+        `${place}: duplicate "kid" "${kid}"; each key needs its own`,
       );
     }
     if (timingSafeEqual(other.secret, secret)) {
       throw new InvalidKeyRing(
         'key_reused',
         `${place}: "${kid}" has the same bytes as "${other.kid}"; ` +
-          'rotation needs a new key ("mrtr-gateway keygen"), not a new name',
+          'rotation needs a new key ("mrtr-gateway keygen" prints one), not only a new name',
       );
     }
   }
 }
 
-/** HKDF-SHA256 (RFC 5869); reads the secret before it first awaits, so later changes to it are harmless. */
+/** Derives with HKDF-SHA256 (RFC 5869). It reads the secret before it first awaits, so the caller can wipe it. */
 async function deriveKey({ kid, secret }: SecretKey, purpose: KeyPurpose): Promise<RingKey> {
   const derived = new Uint8Array(
     hkdfSync('sha256', secret, new Uint8Array(), `mrtr-gateway/${purpose}/v1`, SECRET_BYTES),

@@ -1,7 +1,6 @@
 /**
- * What a `requestState` says once it is open: which call of which replica it continues, for whom, and
- * for which request. And its form inside the seal, which is read strictly: a replica that does not
- * know a version or mode refuses the pointer and does not guess.
+ * The content of a `requestState`: which call of which replica it continues, for whom, and for which request;
+ * and its claims inside the seal. They are read strictly: a pointer of an unknown version is refused.
  */
 import { z } from 'zod';
 import {
@@ -22,54 +21,50 @@ import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { jsonNumber, jsonObject, jsonValue } from '../protocol/json/form.ts';
 import { LEGACY_REVISIONS, type LegacyRevision } from '../protocol/revisions.ts';
 
-export type Pointer = ParkPointer;
-
-/** A pointer to a call whose exchange waits in the process of one replica. */
-export interface ParkPointer {
-  readonly version: 1;
-  readonly mode: 'park';
-  /** The fleet whose replicas accept it. */
+/** Points to a call that is parked in the process of one replica. */
+export interface Pointer {
+  /** The deployment whose replicas accept it. */
   readonly audience: string;
   /** The id of the route that the call came in on. */
   readonly route: string;
   readonly callId: CallId;
-  /** The number of the `InputRequiredResult` that carries it; the first is 1. */
+  /** The number of the `InputRequiredResult` that carries it, counted from 1. */
   readonly round: number;
   readonly owner: PointerOwner;
   /** Seconds since the epoch. */
   readonly issuedAtSeconds: number;
-  /** Seconds since the epoch; fractions are kept. */
+  /** Seconds since the epoch, with fractions. */
   readonly expiresAtSeconds: number;
-  /** See `principalTag`; `null` when nobody is identified. */
+  /** See `principalTag`; `null` if nobody is identified. */
   readonly principal: string | null;
   readonly method: string;
   /** The tool or prompt name, or the resource URI. */
   readonly target: string;
   /** See `requestDigest`. */
   readonly digest: string;
-  /** How the call goes on when its owner is gone; absent where it cannot. */
+  /** How the call continues without its owner; absent if it cannot. */
   readonly continuation?: Continuation;
-  /** What opens the outcome that the owner may have left in the shared store. */
+  /** Opens the outcome if the owner left one in the shared store. */
   readonly outcomeKey?: string;
 }
 
-/** What the owner's memory holds of a call, as far as another replica needs it. */
+/** The part of the owner's memory that another replica needs to continue the call. */
 export interface Continuation {
-  /** When the call began, in ms since the epoch: its time runs on wherever it is taken up. */
+  /** When the call began, in ms since the epoch. Its time limits count from here on any replica. */
   readonly startedAtMs: number;
   readonly questions: readonly SealedQuestion[];
   readonly keys: KeysGiven;
-  /** Where the upstream keeps the call for whoever reads on, when it does. */
+  /** Where the stream of the call can be resumed; `null` if it cannot. */
   readonly resume: ResumePoint | null;
-  /** What was answered so far, where the call may be made anew. */
+  /** The answers so far; `null` if the call must not be replayed. */
   readonly replay: readonly AnsweredQuestion[] | null;
 }
 
-/** How far the keys had come under which the questions of the call are shown. */
+/** Counters of the keys under which clients see the questions of a call. */
 export interface KeysGiven {
-  /** How many questions there were so far. */
+  /** How many questions the server asked so far. */
   readonly asked: number;
-  /** The last number that was given for each kind of question. */
+  /** The last number for each kind of question. */
   readonly counts: Readonly<Record<string, number>>;
 }
 
@@ -77,27 +72,27 @@ export interface ResumePoint {
   readonly sessionId: SessionId;
   readonly revision: LegacyRevision;
   readonly upstreamId: UpstreamRequestId;
-  /** The last event that the owner had read of the call's stream. */
+  /** The last event of the call's stream that the owner read. */
   readonly lastEventId: string;
 }
 
-/** A question that is open, as it was shown and as its answer goes back. */
+/** An open question, as the client sees it, and how its answer is translated back. */
 export interface SealedQuestion {
   readonly key: InputKey;
-  /** `null` when the server had ended the call with it (error -32042). */
+  /** `null` if the server ended the call with this question (error -32042). */
   readonly id: ServerRequestId | null;
   readonly request: InputRequest;
   readonly back: AnswerTranslation;
 }
 
-/** An answer that the server has had, and the question it was for. */
+/** An answer that the server has received, and its question. */
 export interface AnsweredQuestion {
   /** See `questionDigest`. */
   readonly question: string;
   readonly reply: JsonRpcReply;
 }
 
-/** The replica that holds the call; `boot` tells a replica from its restarted self. */
+/** The replica that holds the call. `boot` differs after each restart. */
 export interface PointerOwner {
   readonly id: string;
   readonly boot: string;
@@ -157,8 +152,9 @@ const continuationClaims = z.strictObject({
   a: z.array(z.strictObject({ q: text, r: reply })).nullable(),
 });
 
-const parkClaims = z.strictObject({
+const pointerClaims = z.strictObject({
   v: z.literal(1),
+  /** The only mode so far. It is written, so that another one can be added and refused by older replicas. */
   mode: z.literal('park'),
   aud: text,
   rt: text,
@@ -175,15 +171,14 @@ const parkClaims = z.strictObject({
   cont: z.exactOptional(continuationClaims),
 });
 
-const pointerClaims = z.discriminatedUnion('mode', [parkClaims]);
 export type PointerClaims = z.infer<typeof pointerClaims>;
 
-/** In: a pointer. Out: its claims, or `null` when it is none that `readPointer` would take. */
+/** Writes the claims of a pointer. @returns `null` if `readPointer` would refuse them */
 export function writePointer(pointer: Pointer): PointerClaims | null {
   const { id, boot, address } = pointer.owner;
   const claims: PointerClaims = {
-    v: pointer.version,
-    mode: pointer.mode,
+    v: 1,
+    mode: 'park',
     aud: pointer.audience,
     rt: pointer.route,
     c: pointer.callId,
@@ -203,14 +198,12 @@ export function writePointer(pointer: Pointer): PointerClaims | null {
   return pointerClaims.safeParse(claims).success ? claims : null;
 }
 
-/** In: any parsed value. Out: the pointer, or `null` when a claim is missing, odd, or not known. */
+/** Reads a pointer from any parsed value. @returns `null` if a claim is missing, invalid or unknown */
 export function readPointer(value: unknown): Pointer | null {
   const parsed = pointerClaims.safeParse(value);
   if (!parsed.success) return null;
   const { o: owner, ...claims } = parsed.data;
   return {
-    version: claims.v,
-    mode: claims.mode,
     audience: claims.aud,
     route: claims.rt,
     callId: callId(claims.c),
@@ -258,7 +251,7 @@ function writeContinuation(continuation: Continuation): z.infer<typeof continuat
   };
 }
 
-/** A plain copy, without the `readonly` that the claims' type does not know. */
+/** Copies it, since the type of the claims is not `readonly`. */
 function copy(inverse: PropertyInverse): z.infer<typeof propertyInverse> {
   const { nullWhenMissing, value } = inverse;
   return {

@@ -1,8 +1,7 @@
 /**
- * Pointer to `requestState` and back. A `requestState` comes from an attacker until proven otherwise
- * (MRTR, server requirement 4), and one of ours may still come from the wrong caller, for the wrong
- * request, or too late (requirement 5). Whether its round is still open is not for the seal to say:
- * that is known to the owner of the call.
+ * Turns pointers into `requestState` and back. A `requestState` is untrusted (MRTR, server requirement 4). An
+ * authentic one can still come from the wrong caller, for the wrong request, or too late (requirement 5).
+ * The seal does not know whether its round is still open: the owner of the call does.
  */
 import { timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
@@ -16,22 +15,22 @@ import {
 import type { KeyRing } from './key-ring.ts';
 import { readPointer, writePointer, type Pointer } from './pointer.ts';
 
-/** How far the clock of the replica that sealed may be ahead of ours. */
+/** How far the clock of the sealing replica can be ahead of ours. */
 export const MAX_CLOCK_SKEW_MS = 60_000;
 
 export interface SealerOptions {
   readonly ring: KeyRing<'seal'>;
-  /** The name of the fleet; two fleets that share a key refuse each other's pointers. */
+  /** The name of the deployment. Deployments that share a key refuse each other's pointers. */
   readonly audience: string;
   readonly clock: Pick<Clock, 'now'>;
-  /** The longest `requestState`, in bytes, to produce and to look at. */
+  /** The longest `requestState` that is sealed and opened. */
   readonly maxTokenBytes: number;
 }
 
-/** A pointer as its maker knows it; the sealer adds the rest. */
-export type UnsealedPointer = Omit<Pointer, 'version' | 'audience' | 'issuedAtSeconds'>;
+/** A pointer without the members that the sealer adds. */
+export type UnsealedPointer = Omit<Pointer, 'audience' | 'issuedAtSeconds'>;
 
-/** What the request that carries a `requestState` is, by our own account of it. */
+/** The request that carries a `requestState`, as the edge parsed it. */
 export interface ExpectedRequest {
   readonly route: string;
   readonly method: string;
@@ -41,17 +40,17 @@ export interface ExpectedRequest {
 }
 
 export interface Sealer {
-  /** The `requestState` for a pointer. Throws `UnsealablePointer`. */
+  /** Seals a pointer. @throws UnsealablePointer */
   seal(pointer: UnsealedPointer): Promise<string>;
   /**
-   * The pointer in a client's `requestState`, when it is ours, in time, and for this request and
-   * caller. Throws `InvalidRequestState` for everything else, of whatever type it is; `OutOfTime` when
-   * all but the time is right.
+   * Opens a client's `requestState`, of any type.
+   * @returns its pointer, which is authentic, in time, and for this request and caller
+   * @throws InvalidRequestState otherwise; `OutOfTime` if only the time is wrong
    */
   open(requestState: unknown, expected: ExpectedRequest): Promise<Pointer>;
 }
 
-/** Thrown instead of sealing what could not be opened again. */
+/** Thrown for a pointer that could not be opened again. */
 export class UnsealablePointer extends Error {
   readonly code: 'pointer_malformed' | 'pointer_too_large';
 
@@ -62,21 +61,24 @@ export class UnsealablePointer extends Error {
   }
 }
 
-/** In: the ring, the fleet, the time and a limit. Out: the sealer; it has no state of its own. */
+/** Creates a sealer. It has no state of its own. */
 export function createSealer(options: SealerOptions): Sealer {
   const { ring, audience, clock, maxTokenBytes } = options;
   return {
     async seal(pointer) {
       const issuedAtSeconds = Math.floor(clock.now() / 1000);
-      const claims = writePointer({ ...pointer, version: 1, audience, issuedAtSeconds });
+      const claims = writePointer({ ...pointer, audience, issuedAtSeconds });
       if (claims === null) {
-        throw new UnsealablePointer('pointer_malformed', 'the pointer has a claim without a value');
+        throw new UnsealablePointer(
+          'pointer_malformed',
+          'a claim of the pointer is missing or invalid',
+        );
       }
       const requestState = await sealBytes(ring, Buffer.from(JSON.stringify(claims)));
       if (requestState.length > maxTokenBytes) {
         throw new UnsealablePointer(
           'pointer_too_large',
-          `the sealed pointer has ${requestState.length} bytes, the limit is ${maxTokenBytes}`,
+          `the sealed pointer is too large: ${requestState.length} bytes, the limit is ${maxTokenBytes}`,
         );
       }
       return requestState;
@@ -101,7 +103,7 @@ function parse(content: Uint8Array): unknown {
   }
 }
 
-/** States what must hold and negates it, so that a time which is not a number fails. */
+/** Negates the condition that must hold, so that a time that is not a number fails. */
 function timeProblem(pointer: Pointer, nowMs: number): OutOfTime | null {
   const [expiresAtMs, issuedAtMs] = [
     pointer.expiresAtSeconds * 1000,
@@ -128,7 +130,7 @@ function bindingProblem(
   return null;
 }
 
-/** A principal that appears or vanishes between the rounds is as wrong as another principal. */
+/** Compares principals. One that appears or vanishes between rounds is as wrong as another one. */
 function isSamePrincipal(sealed: string | null, presented: string | null): boolean {
   if (sealed === null || presented === null) return sealed === presented;
   if (typeof presented !== 'string') return false;

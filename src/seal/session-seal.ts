@@ -1,25 +1,23 @@
 /**
- * Session ids of a legacy server, sealed for one principal: whoever else brings one finds no session.
- * They stand in a header and in a URL with every message, so that they are short, plain ASCII, and the
- * same each time a session is named. They do not expire, as only the server knows how long a session
- * lives.
+ * Seals session ids of a legacy server for one principal. They travel in headers and URLs: they are short
+ * ASCII, and equal each time. They do not expire, since only the server knows how long a session lives.
  */
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto';
 import { KEY_ID, SECRET_BYTES, type SecretKey } from './key-ring.ts';
 
-/** What is sealed: a session id, or the path and query to which the messages of a session are posted. */
+/** What is sealed: a session id, or the path and query to which a client posts the messages of a session. */
 export type SessionMark = 'id' | 'endpoint';
 
 export interface SessionSealOptions {
-  /** Those of the fleet: the first one seals, all of them open. */
+  /** The keys that all replicas share: the first one seals, all of them open. */
   readonly keys: readonly SecretKey[];
-  /** The name of the fleet. */
+  /** The name of the deployment. */
   readonly audience: string;
-  /** The route; a session of one route is none of another. */
+  /** The route. A session is valid on its own route only. */
   readonly route: string;
 }
 
-/** The longest id or path that is sealed, and the longest text that is opened, in characters. */
+/** Limits of what is sealed and of what is opened, in characters. */
 const MAX_PLAIN_LENGTH = 4096;
 const MAX_SEALED_LENGTH = 6144;
 const NONCE_BYTES = 12;
@@ -38,10 +36,10 @@ export class SessionSeal {
   readonly #audience: string;
   readonly #route: string;
 
-  /** @throws Error when there is no key; the keys themselves are checked where the ring is made */
+  /** @throws Error if there is no key. `createKeyRing` checks the keys themselves. */
   constructor({ keys, audience, route }: SessionSealOptions) {
-    const [sealing, ...others] = keys.map(derived);
-    if (sealing === undefined) throw new Error('session ids need a key to be sealed with');
+    const [sealing, ...others] = keys.map(deriveKeys);
+    if (sealing === undefined) throw new Error('no key to seal session ids with');
     this.#sealing = sealing;
     this.#keys = new Map([sealing, ...others].map((key) => [key.kid, key]));
     this.#audience = audience;
@@ -50,14 +48,14 @@ export class SessionSeal {
 
   /**
    * Seals a session id, or an endpoint, for a principal.
-   * @returns printable ASCII, or `null` for what is too long to stand in a header
+   * @returns printable ASCII, or `null` if it is too long for a header
    */
   seal(mark: SessionMark, plain: string, principal: string): string | null {
     if (plain === '' || plain.length > MAX_PLAIN_LENGTH) return null;
     const { kid, encryption, nonce: nonceKey } = this.#sealing;
     const context = this.#context(mark, principal);
     const content = Buffer.from(plain, 'latin1');
-    // Made of all that is sealed: the same session has the same name, and no two contents share a nonce.
+    // Derived from all that is sealed: one session has one sealed id, and no two contents share a nonce.
     const nonce = createHmac('sha256', nonceKey)
       .update(`${context.byteLength}.`)
       .update(context)
@@ -74,13 +72,13 @@ export class SessionSeal {
     return `${kid}.${sealed.toString('base64url')}`;
   }
 
-  /** @returns what was sealed, or `null` when that was not done here for this principal */
+  /** Opens a sealed id. @returns `null` if it was not sealed by these keys for this principal */
   open(mark: SessionMark, sealed: string, principal: string): string | null {
     if (sealed.length > MAX_SEALED_LENGTH) return null;
     const [, kid = '', text = ''] = SHAPE.exec(sealed) ?? [];
     const key = this.#keys.get(kid);
     const bytes = Buffer.from(text, 'base64url');
-    // Otherwise several texts would stand for the same bytes.
+    // Otherwise several texts decode to the same bytes.
     if (key === undefined || bytes.toString('base64url') !== text) return null;
     const nonce = bytes.subarray(0, NONCE_BYTES);
     const decipher = createDecipheriv('aes-256-gcm', key.encryption, nonce)
@@ -99,8 +97,8 @@ export class SessionSeal {
   }
 }
 
-function derived({ kid, secret }: SecretKey): Keys {
-  if (!KEY_ID.test(kid)) throw new Error('a key has no proper id');
+function deriveKeys({ kid, secret }: SecretKey): Keys {
+  if (!KEY_ID.test(kid)) throw new Error('invalid key id');
   const bytes = Buffer.from(
     hkdfSync('sha256', secret, new Uint8Array(), 'mrtr-gateway/session/v1', 2 * SECRET_BYTES),
   );

@@ -3,7 +3,7 @@
  * client's side is its legs and what they are told, the server's side its exchange and what is said in
  * it; they meet in the questions of the call. Nothing is decided here.
  */
-import { answersDigest } from '../../seal/answers-digest.ts';
+import { answersDigest } from '../../seal/digests.ts';
 import type { Continuation, ResumePoint } from '../../seal/pointer.ts';
 import { ClientSide } from './client-side.ts';
 import type { CallContext } from './context.ts';

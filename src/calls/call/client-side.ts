@@ -1,5 +1,5 @@
 /** The conversation of one call with its client: legs come, wait, hear of the work, and are answered. */
-import { answersDigest } from '../../seal/answers-digest.ts';
+import { answersDigest } from '../../seal/digests.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
 import type { Effect, LegId, RetryEvent } from '../machine/states.ts';
 import { illFormedAnswer } from '../../model/failures.ts';

@@ -16,7 +16,7 @@ import type { JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcErrorObject, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/revisions.ts';
 import type { KeysGiven, SealedQuestion } from '../../seal/pointer.ts';
-import { questionDigest } from '../../seal/question-digest.ts';
+import { questionDigest } from '../../seal/digests.ts';
 import type { OpenRequest } from '../machine/states.ts';
 import { InputKeys, type InputKeyOptions } from './input-keys.ts';
 import type { UrlElicitation } from '../../protocol/translate/error-map.ts';

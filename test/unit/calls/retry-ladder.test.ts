@@ -10,8 +10,6 @@ import { RETRY } from '../../fixtures/clients/edge-request.ts';
 
 const ID = callId('call');
 const POINTER: Pointer = {
-  mode: 'park',
-  version: 1,
   audience: 'fleet',
   issuedAtSeconds: 0,
   callId: ID,

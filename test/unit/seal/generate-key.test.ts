@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { generateKey } from '../../../src/seal/generate-key.ts';
+import { generateKey } from '../../../src/seal/key-ring.ts';
 import { createKeyRing, KEY_ID } from '../../../src/seal/key-ring.ts';
 
 test('a generated key is fit for a ring', async () => {

@@ -1,8 +1,7 @@
 /** Keys, a clock that stands still, a pointer and its request: what the tests of the seal start from. */
 import { expect } from 'vitest';
 import { callId } from '../../../src/protocol/ids.ts';
-import { requestDigest } from '../../../src/seal/request-digest.ts';
-import { principalTag } from '../../../src/seal/principal-tag.ts';
+import { principalTag, requestDigest } from '../../../src/seal/digests.ts';
 import {
   InvalidRequestState,
   type InvalidRequestStateReason,
@@ -42,7 +41,6 @@ export const request: ExpectedRequest = {
 
 export const pointer: UnsealedPointer = {
   ...request,
-  mode: 'park',
   callId: callId('c2VudGluZWwtY2FsbC1pZA'),
   round: 1,
   owner: { id: 'replica-1', boot: 'b7f0', address: '10.0.0.7:9090' },

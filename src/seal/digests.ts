@@ -1,0 +1,51 @@
+/** Digests that identify requests, answers, questions and principals without keeping them. */
+import { createHmac } from 'node:crypto';
+import type { JsonObject } from '../protocol/json/json.ts';
+import { without } from '../protocol/json/json.ts';
+import { canonicalJson } from '../protocol/json/canonical.ts';
+import type { InputRequest } from '../protocol/translate/input-request.ts';
+import { sha256 } from '../lib/sha256.ts';
+
+/** Members that a retry must or may change. They are no part of what is asked for. */
+const CHANGES_BETWEEN_ROUNDS: readonly string[] = ['_meta', 'inputResponses', 'requestState'];
+
+/**
+ * Identifies a client's request, so that a pointer is bound to it (MRTR, server requirement 5).
+ * Vendor members count. Absent `arguments` equal empty ones, since some clients drop empty objects.
+ * @returns SHA-256 as base64url, the same for the first request and its faithful retries
+ */
+export function requestDigest(method: string, params: JsonObject): string {
+  const salient = without({ arguments: {}, ...params }, CHANGES_BETWEEN_ROUNDS);
+  return sha256(canonicalJson({ method, params: salient }));
+}
+
+/**
+ * Identifies the answers of a retry. A client that lost our response sends the same answers again and
+ * must get the same outcome; other answers to a used round are refused.
+ * @param inputResponses of the retry; `undefined` equals `{}`
+ * @returns SHA-256 as base64url, whatever the order of the members. The answers cannot be read from it.
+ */
+export function answersDigest(inputResponses: JsonObject | undefined): string {
+  return sha256(canonicalJson(inputResponses ?? {}));
+}
+
+/**
+ * Identifies a question across replays of its call: by all that the client sees of it, except `_meta`,
+ * where servers put what differs each time.
+ * @returns SHA-256 as base64url
+ */
+export function questionDigest({ method, params }: InputRequest): string {
+  return sha256(canonicalJson({ method, params: without(params, ['_meta']) }));
+}
+
+/**
+ * Names a principal in pointers and keys. Tags can be compared, and reveal nothing.
+ * @param key shared by all replicas, and kept when sealing keys are rotated
+ * @param principal the verified identity of the caller; `null` if nobody is identified
+ * @returns HMAC-SHA-256 as base64url, or `null` for nobody, which equals no principal
+ */
+export function principalTag(key: Uint8Array | string, principal: string | null): string | null {
+  if (principal === null) return null;
+  // As JSON text: UTF-8 turns all unpaired surrogates into the same character.
+  return createHmac('sha256', key).update(JSON.stringify(principal)).digest('base64url');
+}
