@@ -10,8 +10,8 @@ const TEXTS: Readonly<Record<CommandName, string>> = {
   mrtr-gateway probe URL [flags]
   mrtr-gateway keygen
 
-Stands in front of a legacy MCP server and lets modern clients (2026-07-28) use it:
-what the server asks in the middle of a call becomes an InputRequiredResult.
+Runs a reverse proxy that lets modern MCP clients (2026-07-28) use a legacy MCP server.
+A question that the server asks in the middle of a call becomes an InputRequiredResult.
 
 Examples:
   # Offer the server on port 3001 as http://127.0.0.1:8080/mcp
@@ -20,18 +20,18 @@ Examples:
   # The same for the whole network, and without an admin port
   mrtr-gateway --upstream http://127.0.0.1:3001/mcp --listen :8080 --admin off
 
-  # What does the server speak, and what should the configuration say?
+  # Find out what the server speaks and what to configure
   mrtr-gateway probe http://127.0.0.1:3001/mcp
 
-  # From a file, after a look whether it is good
+  # Check a configuration file, then use it
   mrtr-gateway check gateway.yaml && mrtr-gateway --config gateway.yaml
 `,
   check: `Usage:
   mrtr-gateway check FILE
   mrtr-gateway check --schema
 
-Says whether a configuration file is good; if not, one line for each problem with
-file, line and column. References to the environment are resolved as when serving.
+Checks a configuration file and prints one line for each problem, with file, line and
+column. Resolves environment variables and file references as the gateway does.
 
 Examples:
   mrtr-gateway check config/example.yaml
@@ -40,9 +40,9 @@ Examples:
   probe: `Usage:
   mrtr-gateway probe URL [flags]
 
-Says what an MCP server speaks: transport, revision, sessions, streams, resumption, what
-it offers, and what to write into a configuration file. It greets, pings and lists, calls
-no tool, and ends its session.
+Finds out what an MCP server speaks: transport, revision, sessions, streams, resumption
+and capabilities, and prints a configuration for it. Sends initialize, ping and list
+requests, calls no tool, and ends its session.
 
 Examples:
   mrtr-gateway probe http://127.0.0.1:3001/mcp
@@ -52,15 +52,15 @@ Examples:
   keygen: `Usage:
   mrtr-gateway keygen
 
-Prints a new sealing key, ready to stand under seal.keys in a configuration file.
-The first key there seals, all of them open; keep them secret.
+Prints a new sealing key for seal.keys in a configuration file. The first key in that
+list seals new pointers; every key in it opens existing ones. Keep the keys secret.
 
 Examples:
   mrtr-gateway keygen
 `,
 };
 
-const AFTERWORD = `With --config, the flags --listen, --admin, --log-level and --log-format win over the file.
+const AFTERWORD = `With --config, the flags --listen, --admin, --log-level and --log-format override the file.
 The log goes to standard error. SIGTERM, SIGINT or SIGHUP: finish running calls, then stop;
 a second one: stop at once. A Redis that is configured and cannot be reached ends the start.
 `;
@@ -68,7 +68,10 @@ a second one: stop at once. A Redis that is configured and cannot be reached end
 const PROBE_CODES = columns([
   [String(EXIT.ok), 'it speaks MCP'],
   [String(EXIT.usage), 'wrong flags or arguments'],
-  [String(EXIT.upstream), 'it speaks no MCP, refuses us, or cannot be reached; one line says why'],
+  [
+    String(EXIT.upstream),
+    'the server does not speak MCP, refuses the request, or cannot be reached',
+  ],
 ]);
 
 /** The help of a command, ending with a newline. */

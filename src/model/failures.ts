@@ -29,27 +29,27 @@ export function callLost(begun: boolean): Failure {
 export const OVERLOADED: Failure = callFailure(
   'overloaded',
   'no',
-  'The gateway carries as many calls as it may; try again later',
+  'The gateway is at its limit of running calls; try again later',
 );
 
 /** A new call or listener comes to a process that stops. */
 export const STOPPING: Failure = callFailure(
   'stopping',
   'no',
-  'The gateway is stopping and takes nothing new; try again',
+  'The gateway is shutting down and accepts no new calls; try again',
 );
 
 /** The same, for a retry whose call would have to be made anew. */
 export const OVERLOADED_FOR_RETRY: Failure = callFailure(
   'overloaded',
   'yes',
-  'The gateway carries as many calls as it may and cannot take this one up now',
+  'The gateway is at its limit of running calls and cannot resume this call now',
   { retryable: true },
 );
 export const STOPPING_FOR_RETRY: Failure = callFailure(
   'stopping',
   'yes',
-  'The gateway is stopping and takes no call up',
+  'The gateway is shutting down and cannot resume this call',
   { retryable: true },
 );
 
@@ -67,25 +67,25 @@ export function refusal(reason: RefusalReason, begun: boolean): Failure {
       return callFailure(
         'too_many_parked_calls',
         'yes',
-        'Too many calls wait for input already; answer or abandon some of them',
+        'Too many calls are waiting for input; answer or cancel some of them',
       );
     case 'too_many_rounds':
       return callFailure(
         'too_many_rounds',
         'yes',
-        'The server asked for input more often than this gateway allows in one call',
+        'The server asked for input more often than the gateway allows in one call',
       );
     case 'timeout':
       return callFailure(
         'upstream_timeout',
         mayHaveActed,
-        'The server took longer than a call may take',
+        'The server did not finish the call in time',
       );
     case 'draining':
       return callFailure(
         'draining',
         mayHaveActed,
-        'The gateway is stopping; the call was cancelled',
+        'The gateway is shutting down and has cancelled the call',
       );
   }
 }
@@ -94,7 +94,7 @@ export function refusal(reason: RefusalReason, begun: boolean): Failure {
 export const ANSWERS_NOT_TAKEN: Failure = callFailure(
   'upstream_unavailable',
   'yes',
-  'The server did not confirm that it has the answers',
+  'The server did not confirm that it received the answers',
   { retryable: true },
 );
 
@@ -102,7 +102,7 @@ export const ANSWERS_NOT_TAKEN: Failure = callFailure(
 export const COORDINATION_UNAVAILABLE: Failure = callFailure(
   'coordination_unavailable',
   'yes',
-  'The call cannot be taken up at this moment',
+  'The call cannot be resumed right now',
   { retryable: true },
 );
 

@@ -32,7 +32,7 @@ export function failureOfCall(failure: UpstreamFailure, begun: boolean): Failure
       return refused(failure, callFailure('unauthorized', certain, UNAUTHORIZED));
     case 'upstream_busy': {
       // Of a 503 only the sender knows how far the request came.
-      const problem = mayHaveActed ? 'The server says that it is overloaded' : BUSY;
+      const problem = mayHaveActed ? 'The server is overloaded' : BUSY;
       return callFailure('upstream_busy', said, problem, retryAfter(failure));
     }
     case 'upstream_unavailable':
@@ -60,7 +60,7 @@ const UNAUTHORIZED = 'The server refused the credentials of this request';
 const BUSY = 'The server is busy; try again later';
 const UNAVAILABLE = 'The server cannot be reached';
 const TIMEOUT = 'The server did not answer in time';
-const NOT_MCP = 'The server sent something that is not MCP';
+const NOT_MCP = 'The server sent an invalid MCP message';
 const STREAMS_MIXED =
   'The server mixed up the streams of its calls, so that nothing more of this one can be believed; it was cancelled';
 const SESSION_GONE = 'The server ended the session';

@@ -119,27 +119,28 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
 
 const TEXTS: Partial<Record<LogEvent, string>> = {
   'call.thinned':
-    'notifications were dropped: they came faster than the client took them, on a stream that cannot wait',
+    'notifications were dropped: they arrived faster than the client read them, on a shared stream that cannot be paused',
   'gateway.listening': 'ready for clients',
   'gateway.few_open_files':
     'the process may open fewer files than its limits can come to need: raise the limit of open files, or lower limits.*',
-  'gateway.draining': 'stopping: calls are finished or handed over',
-  'upstream.unavailable': 'the legacy server cannot be reached; trying again until it can',
+  'gateway.draining': 'draining: running calls finish or move to another replica',
+  'upstream.unavailable': 'the legacy server cannot be reached; the gateway keeps trying',
   'edge.refused':
-    'the gateway listens on loopback and was called under another name or from another origin: if that is your proxy or your page, name it in edge.allowedHosts or edge.allowedOrigins',
-  'relay.failed': 'the replica that holds the call did not take its retry; trying the next way',
-  'directory.down': 'the shared store does not answer; lost calls are not taken up until it does',
-  'directory.up': 'the shared store answers',
+    'the gateway listens on loopback and refused a request with another Host or Origin: if it comes from your proxy or your page, add it to edge.allowedHosts or edge.allowedOrigins',
+  'relay.failed': 'the replica that owns the call did not accept its retry; trying the next rung',
+  'directory.down':
+    'Redis does not respond; calls of lost replicas cannot be resumed until it does',
+  'directory.up': 'Redis responds',
   'clock.skewed':
     "the clocks of this machine and of the shared store differ: the store's counts until they agree",
   'clock.refused':
     'the clocks of this replica and of another one differ by more than a minute: what that one wrote cannot be used here; synchronize them',
   'gateway.key_ephemeral':
-    'no seal.keys configured: a key was made for this process; parked calls do not survive a restart, and a second replica could not open our pointers',
+    'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
   'upstream.broadcasts':
     'the server sends to every session what is for one of them: it is served by one session, one call at a time',
   'session.no_standalone_stream':
-    'the upstream opened no stream for its own messages: questions that it does not relate to a call will not arrive',
+    'the server opened no standalone stream: questions that it does not relate to a call will not arrive',
 };
 
 export interface Log {

@@ -33,26 +33,26 @@ export class Metrics {
     const registers = [this.#registry];
     this.#operations = new Histogram({
       name: 'mcp_server_operation_duration_seconds',
-      help: 'Time from a client request to its answer',
+      help: 'Duration of MCP requests from clients',
       labelNames: ['mcp_method_name', 'route', 'error_type'],
       buckets: BUCKETS_SECONDS,
       registers,
     });
     this.#refusals = new Counter({
       name: 'mrtr_gateway_seal_rejections_total',
-      help: 'Pointers (requestState) that were refused, by reason',
+      help: 'Refused requestState values, by reason',
       labelNames: ['reason'],
       registers,
     });
     this.#resumes = new Counter({
       name: 'mrtr_gateway_resumes_total',
-      help: 'Retries of parked calls, by the way in which they were served',
+      help: 'Retries of parked calls, by the rung that served them',
       labelNames: ['route', 'rung'],
       registers,
     });
     this.#rounds = new Counter({
       name: 'mrtr_gateway_rounds_total',
-      help: 'Answers that asked the client for input',
+      help: 'InputRequiredResult responses sent to clients',
       labelNames: ['route'],
       registers,
     });
@@ -64,7 +64,7 @@ export class Metrics {
     });
     new Gauge({
       name: 'mrtr_gateway_redis_up',
-      help: 'Whether the shared store answers; absent where none is configured',
+      help: 'Whether Redis responds; absent if none is configured',
       registers,
       collect() {
         const up = gauges.redisUp();
@@ -84,14 +84,14 @@ export class Metrics {
     });
     new Gauge({
       name: 'mrtr_gateway_build_info',
-      help: 'What runs here',
+      help: 'Version of the gateway and of Node.js',
       labelNames: ['version', 'node'],
       registers,
     }).set({ version: VERSION, node: process.version }, 1);
     collectDefaultMetrics({ register: this.#registry });
     new Gauge({
       name: 'mrtr_gateway_parked_calls',
-      help: 'Calls that wait for their client',
+      help: 'Parked calls: they wait for their client',
       labelNames: ['route'],
       registers,
       collect() {
@@ -100,7 +100,7 @@ export class Metrics {
     });
     new Gauge({
       name: 'mrtr_gateway_sessions',
-      help: 'Sessions that are open with legacy servers',
+      help: 'Open sessions with legacy servers',
       labelNames: ['route'],
       registers,
       collect() {

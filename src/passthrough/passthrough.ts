@@ -171,9 +171,14 @@ class Forwarder {
     endpoint: string | null,
   ): Promise<void> {
     const asked = plainPath(request.raw.url ?? '');
-    if (asked === null) return refuse(reply, 400, 'The request target is not plain');
+    if (asked === null)
+      return refuse(
+        reply,
+        400,
+        'Invalid request target: expected a path without dot segments or encoded slashes',
+      );
     if (removesEndToEndHeaders(request.headers)) {
-      return refuse(reply, 400, 'The Connection header names a header that is not its to name');
+      return refuse(reply, 400, 'The Connection header must not name an end-to-end header');
     }
     if (!(request.body instanceof Buffer) && this.#declaresTooMuch(request)) {
       return refuse(reply, 413, BODY_TOO_LARGE);
@@ -243,7 +248,11 @@ class Forwarder {
         this.#agent.during(clientGone.signal, () => void reply.from(target.path, hooks));
       } catch {
         // The library has a rule of its own: no segment may so much as begin with two dots.
-        refuse(reply, 400, 'The request target is not plain');
+        refuse(
+          reply,
+          400,
+          'Invalid request target: expected a path without dot segments or encoded slashes',
+        );
         resolve();
       }
     });

@@ -9,10 +9,10 @@ export type FailureStatus = 413 | 502 | 504;
 
 const MESSAGES: Readonly<Record<FailureStatus, string>> = {
   413: BODY_TOO_LARGE,
-  502: 'The connection to the server behind this gateway broke',
-  504: 'The server behind this gateway did not answer in time',
+  502: 'The connection to the upstream server broke',
+  504: 'The upstream server did not respond in time',
 };
-const UNREACHABLE = 'The server behind this gateway cannot be reached';
+const UNREACHABLE = 'The upstream server cannot be reached';
 
 /** Answers with the given status. What is left of the body is read and dropped, so that the answer arrives. */
 export function refuse(

@@ -120,7 +120,7 @@ function notMcp(failure: UpstreamFailure, { url, page }: Attempt): ProbeFailure 
         : clean(failure.message, 200);
   return new ProbeFailure(
     'not_mcp',
-    `${url} speaks no MCP: ${problem}; give the URL of the MCP endpoint, such as http://host:port/mcp or /sse`,
+    `${url} does not speak MCP: ${problem}; give the URL of the MCP endpoint, such as http://host:port/mcp or /sse`,
   );
 }
 

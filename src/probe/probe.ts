@@ -30,7 +30,7 @@ const CLIENT_INFO = { name: 'mrtr-gateway', version: VERSION };
 
 /**
  * Takes at most `timeoutMs`, and a moment for the goodbye.
- * @throws ProbeFailure when it speaks no MCP, or not with us
+ * @throws ProbeFailure when the server does not speak MCP or refuses the probe
  */
 export async function probe(options: ProbeOptions, clock: Clock): Promise<ProbeReport> {
   const { upstream: config, timeoutMs, signal } = options;

@@ -128,10 +128,13 @@ const TOO_MANY: CallAnswer = {
   kind: 'failed',
   failure: requestFailure(
     'too_many_listeners',
-    'There are as many listeners as this gateway serves; close one and try again',
+    'The gateway is at its limit of listeners; close one and try again',
   ),
 };
 const REFUSED: CallAnswer = {
   kind: 'failed',
-  failure: requestFailure('stopping', 'The gateway is stopping and takes nothing new; try again'),
+  failure: requestFailure(
+    'stopping',
+    'The gateway is shutting down and accepts no new calls; try again',
+  ),
 };

@@ -23,7 +23,7 @@ export interface AvailabilityOptions {
 
 export class Availability {
   readonly #options: AvailabilityOptions;
-  #problem: string | null = 'not looked at yet';
+  #problem: string | null = 'not checked yet';
   #timer: Timer | null = null;
   #retryMs = FIRST_RETRY_MS;
   #closed = false;
@@ -98,13 +98,13 @@ export class Availability {
     if (failure.code === 'unauthorized') {
       throw new StartFailure(
         'upstream_refused',
-        `${where} refuses the gateway (HTTP ${failure.details.httpStatus}), and credentials of clients do not get there: correct upstream.headers, or let clients bring theirs with upstream.authorization: forward`,
+        `${where} refuses the gateway (HTTP ${failure.details.httpStatus}), and clients' credentials are not forwarded: correct upstream.headers, or let clients bring theirs with upstream.authorization: forward`,
       );
     }
     if (failure.code === 'upstream_protocol_error') {
       throw new StartFailure(
         'upstream_not_mcp',
-        `${where} speaks no MCP: ${failure.message}; give the URL of its MCP endpoint, such as http://host:port/mcp or /sse`,
+        `${where} does not speak MCP: ${failure.message}; give the URL of its MCP endpoint, such as http://host:port/mcp or /sse`,
       );
     }
   }

@@ -3,7 +3,7 @@ export class ClientLeft extends Error {
   readonly code = 'client_left';
 
   constructor(method: string) {
-    super(`nobody waits for the reply to ${method} any more`);
+    super(`the client left before the reply to ${method}`);
     this.name = 'ClientLeft';
   }
 }

@@ -51,7 +51,7 @@ export function asUpstreamFailure(error: unknown, mayHaveActed: boolean): Upstre
   if (error instanceof UpstreamFailure) return error;
   const code = errorCode(error);
   if (TIMEOUTS.has(code) || isAbortTimeout(error)) {
-    return new UpstreamFailure('upstream_timeout', 'the upstream did not answer in time', {
+    return new UpstreamFailure('upstream_timeout', 'the server did not respond in time', {
       mayHaveActed,
       cause: error,
     });

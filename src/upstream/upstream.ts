@@ -144,7 +144,7 @@ export class Upstream {
   async openSession(request: SessionRequest): Promise<Session> {
     const kind = await this.detect(request.headers);
     if (kind === 'modern') {
-      throw new UpstreamFailure('upstream_protocol_error', 'the upstream is modern already', {
+      throw new UpstreamFailure('upstream_protocol_error', 'the server already speaks 2026-07-28', {
         mayHaveActed: false,
       });
     }

@@ -32,7 +32,7 @@ import { outcomeOfReply } from './outcome-of-reply.ts';
 /** What the server is told that asks more at once than a client can be shown. */
 const TOO_MANY_QUESTIONS = {
   code: ErrorCode.internalError,
-  message: 'The client is asked too many things at once',
+  message: 'Too many questions are open at once',
 };
 
 export interface ServerSideParts {

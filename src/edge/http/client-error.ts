@@ -17,14 +17,14 @@ interface Exchange {
   readonly response: ServerResponse;
 }
 
-const MALFORMED: Refusal = { httpStatus: 400, message: 'This is not HTTP as it should be' };
+const MALFORMED: Refusal = { httpStatus: 400, message: 'Malformed HTTP request' };
 const REFUSALS: ReadonlyMap<string | undefined, Refusal> = new Map([
-  ['ERR_HTTP_REQUEST_TIMEOUT', { httpStatus: 408, message: 'The request did not come in time' }],
-  ['HPE_HEADER_OVERFLOW', { httpStatus: 431, message: 'The headers are too large' }],
   [
-    'HPE_CHUNK_EXTENSIONS_OVERFLOW',
-    { httpStatus: 413, message: 'The chunk extensions are too large' },
+    'ERR_HTTP_REQUEST_TIMEOUT',
+    { httpStatus: 408, message: 'Request timeout: the whole request must arrive in time' },
   ],
+  ['HPE_HEADER_OVERFLOW', { httpStatus: 431, message: 'Request headers are too large' }],
+  ['HPE_CHUNK_EXTENSIONS_OVERFLOW', { httpStatus: 413, message: 'Chunk extensions are too large' }],
 ]);
 
 /** Answers connections whose bytes do not parse. Made before the server, which it then watches. */

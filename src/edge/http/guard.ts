@@ -34,13 +34,13 @@ export function guard(app: FastifyInstance, options: GuardOptions): void {
     else refuse(reply, status, message);
   });
   app.setNotFoundHandler((_request, reply) => {
-    refuse(reply, 404, 'There is nothing at this path');
+    refuse(reply, 404, 'Not found');
   });
 }
 
 const MESSAGES: Readonly<Record<string, string>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: BODY_TOO_LARGE,
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The body is not as long as its Content-Length says',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The body does not match its Content-Length',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'Content-Type must be application/json',
 };
 
@@ -53,12 +53,12 @@ function passes(request: FastifyRequest, reply: FastifyReply, options: GuardOpti
   const { origin, host = '' } = request.headers;
   if (!isAllowedHost(host, options.policy)) {
     options.refused('Host', host);
-    refuse(reply, 403, 'This gateway is not known under that Host');
+    refuse(reply, 403, 'Host not allowed');
     return false;
   }
   if (!isAllowedOrigin(origin, options.policy)) {
     options.refused('Origin', origin ?? '');
-    refuse(reply, 403, 'This origin may not call');
+    refuse(reply, 403, 'Origin not allowed');
     return false;
   }
   if (Number(request.headers['content-length'] ?? 0) > options.maxBodyBytes) {

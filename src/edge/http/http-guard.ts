@@ -20,11 +20,11 @@ const MAX_HEADERS = 100;
 export function httpProblem(request: IncomingMessage): HttpProblem | null {
   const { rawHeaders, headers, url = '' } = request;
   if (rawHeaders.length / 2 > MAX_HEADERS) {
-    return problem(431, `There are more than ${MAX_HEADERS} headers`);
+    return problem(431, `Too many headers: at most ${MAX_HEADERS} are allowed`);
   }
   for (const name of SINGLE) {
     if (readHeader(rawHeaders, name).type === 'repeated') {
-      return problem(400, `The ${name} header stands there twice`);
+      return problem(400, `Duplicate ${name} header`);
     }
   }
   if (headers.host === undefined || headers.host === '') {
@@ -35,7 +35,7 @@ export function httpProblem(request: IncomingMessage): HttpProblem | null {
   }
   const transferEncoding = headers['transfer-encoding'];
   if (transferEncoding !== undefined && transferEncoding.trim().toLowerCase() !== 'chunked') {
-    return problem(501, 'The only transfer coding known here is "chunked"');
+    return problem(501, 'Unsupported Transfer-Encoding: only "chunked" is supported');
   }
   return null;
 }

@@ -5,9 +5,9 @@ import { ErrorCode } from '../../protocol/json-rpc.ts';
 import { sendJson } from '../response-writer.ts';
 import { rejectionBody } from './rejection.ts';
 
-export const BODY_TOO_LARGE = 'The body is larger than this gateway takes';
+export const BODY_TOO_LARGE = 'Request body too large';
 /** Of somebody whom the configured identity source does not name. */
-export const UNKNOWN_CALLER = 'The caller is not known';
+export const UNKNOWN_CALLER = 'Caller not identified';
 
 /**
  * Answers with a JSON-RPC error without an id. What is left of the body is nobody's concern here.

@@ -66,7 +66,7 @@ function structuralProblem(text: string, maxDepth: number): string | null {
         const names = open.at(-1);
         if (names instanceof Set && isName(text, end)) {
           const name = nameOf(text.slice(at, end + 1));
-          if (names.has(name)) return `the member "${shortened(name)}" stands there twice`;
+          if (names.has(name)) return `duplicate member "${shortened(name)}"`;
           names.add(name);
         }
         at = end;

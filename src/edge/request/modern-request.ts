@@ -94,7 +94,7 @@ export function readModernRequest(
 
 function checkHttp({ headers }: Headers, policy: RequestPolicy): ModernRequest['accepts'] {
   if (!isAllowedOrigin(headers.origin, policy)) {
-    throw new Refused(403, ErrorCode.invalidRequest, 'This origin may not call');
+    throw new Refused(403, ErrorCode.invalidRequest, 'Origin not allowed');
   }
   if (!isJsonMediaType(headers['content-type'])) {
     throw new Refused(415, ErrorCode.invalidRequest, 'Content-Type must be application/json');
@@ -209,7 +209,7 @@ function checkName(http: Headers, method: string, params: JsonObject): void {
   const header = standardHeader(http, 'Mcp-Name');
   if (header === null) throw headerMismatch('The Mcp-Name header is missing');
   const decoded = decodeHeaderValue(header);
-  if (decoded === null) throw headerMismatch('Mcp-Name is not the Base64 that it says it is');
+  if (decoded === null) throw headerMismatch('Mcp-Name is not valid Base64');
   // Never the header as it stands: an intermediary that decodes it would have read another name.
   if (decoded !== name) throw headerMismatch(`Mcp-Name differs from params.${member}`);
 }
@@ -228,7 +228,7 @@ function checkParams(method: string, params: JsonObject, { logLevel }: RequestMe
 /** A header of the transport; a second one of the same name is an attack or a defect. */
 function standardHeader({ rawHeaders }: Headers, name: string): string | null {
   const field = readHeader(rawHeaders, name);
-  if (field.type === 'repeated') throw headerMismatch(`The ${name} header stands there twice`);
+  if (field.type === 'repeated') throw headerMismatch(`Duplicate ${name} header`);
   return field.type === 'present' ? field.value : null;
 }
 

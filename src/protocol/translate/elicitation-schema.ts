@@ -197,7 +197,7 @@ function primitive(schema: JsonObject): Property {
     case 'array':
       return list(schema);
     default:
-      return { type: 'unfit', problem: 'only strings, numbers, booleans and choices can be asked' };
+      return { type: 'unfit', problem: 'only strings, numbers, booleans and enums are supported' };
   }
 }
 
@@ -216,14 +216,15 @@ function text(schema: JsonObject): Property {
   if (isTextList(schema['enum'])) {
     return asked('string', schema, [...ANNOTATIONS, 'enum', 'enumNames']);
   }
-  if (schema['enum'] !== undefined) return { type: 'unfit', problem: '"enum" must list texts' };
+  if (schema['enum'] !== undefined)
+    return { type: 'unfit', problem: '"enum" must be a list of strings' };
   const titled = titledChoice(schema['oneOf'] ?? schema['anyOf']);
   if (titled !== null) {
     return asked('string', { ...schema, oneOf: titled }, [...ANNOTATIONS, 'oneOf']);
   }
   const { format } = schema;
   if (format !== undefined && SECRET_FORMATS.includes(format)) {
-    return { type: 'unfit', problem: 'secrets must not be asked for in a form' };
+    return { type: 'unfit', problem: 'a form must not ask for secrets' };
   }
   const keywords = [...ANNOTATIONS, 'minLength', 'maxLength'];
   const known = format !== undefined && FORMATS.includes(format);
@@ -248,7 +249,7 @@ function list(schema: JsonObject): Property {
   const titled = titledChoice(items['anyOf'] ?? items['oneOf']);
   if (titled !== null) return asked('array', { ...schema, items: { anyOf: titled } }, keywords);
   if (items['type'] !== 'string' || items['enum'] !== undefined) {
-    return { type: 'unfit', problem: 'a list must be of texts' };
+    return { type: 'unfit', problem: 'an array must contain strings' };
   }
   const { description } = schema;
   const line: JsonObject = {

@@ -125,7 +125,7 @@ function elicitation(params: JsonObject, profile: ClientProfile): ServerRequestT
     );
   }
   if (typeof message !== 'string') {
-    return refuse(ErrorCode.invalidParams, '"message" must be a text', 'malformed');
+    return refuse(ErrorCode.invalidParams, '"message" must be a string', 'malformed');
   }
   return mode === 'form' ? formElicitation(params) : urlElicitation(params);
 }
@@ -248,7 +248,7 @@ function elicited(
   if (!isJsonObject(content)) return illFormed('"content" must be an object');
   for (const [name, entry] of Object.entries(content)) {
     if (!isFormValue(entry)) {
-      return illFormed(`content["${name}"] must be a text, number, boolean or list of texts`);
+      return illFormed(`content["${name}"] must be a string, number, boolean or list of strings`);
     }
   }
   return respond({ ...plainResult(value), action, content: restore(content) });
@@ -275,7 +275,7 @@ function sampled(value: JsonObject, blocks: SamplingBlocks): AnswerReading {
   if (single !== null && types.includes(single['type'] ?? null)) {
     return respond({ ...plainResult(value), content: single });
   }
-  const message = `The answer's content is not one block of ${types.join(', ')}: this server takes no other`;
+  const message = `Expected exactly one content block of type ${types.join(', ')}, which is all that this server accepts`;
   return { type: 'respond', reply: { error: { code: ErrorCode.internalError, message } } };
 }
 

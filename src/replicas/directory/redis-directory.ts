@@ -184,7 +184,7 @@ class RedisDirectory implements Directory {
   #unreadable(): DirectoryUnavailable {
     return new DirectoryUnavailable(
       'store',
-      `the shared store at ${this.#store} holds a claim that this version cannot read`,
+      `Redis at ${this.#store} holds a claim that this version cannot read`,
     );
   }
 

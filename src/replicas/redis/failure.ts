@@ -6,7 +6,7 @@ import { DirectoryUnavailable, type DirectoryFailure } from '../../model/directo
 
 const MEANINGS: readonly (readonly [RegExp, DirectoryFailure, string])[] = [
   [/WRONGPASS|invalid password/i, 'auth', 'refused the username or password'],
-  [/NOAUTH|Authentication required/i, 'auth', 'wants a username or password'],
+  [/NOAUTH|Authentication required/i, 'auth', 'requires a username or password'],
   [/NOPERM/, 'auth', 'does not permit this user what the gateway needs'],
   [
     /CERT|ERR_TLS|ERR_SSL|EPROTO|SELF_SIGNED|UNABLE_TO_|wrong version number/,
@@ -14,14 +14,14 @@ const MEANINGS: readonly (readonly [RegExp, DirectoryFailure, string])[] = [
     'failed at TLS',
   ],
   [/ECONNREFUSED/, 'refused', 'refused the connection'],
-  [/ENOTFOUND|EAI_AGAIN/, 'name', 'has a name that does not resolve'],
+  [/ENOTFOUND|EAI_AGAIN/, 'name', 'has a host name that does not resolve'],
   [/timed out|timeout|ETIMEDOUT/i, 'timeout', 'did not answer in time'],
-  [/READONLY/, 'store', 'takes no writes here (READONLY)'],
-  [/MISCONF/, 'store', 'takes no writes (MISCONF)'],
+  [/READONLY/, 'store', 'is read-only (READONLY)'],
+  [/MISCONF/, 'store', 'refuses writes (MISCONF)'],
   [/OOM/, 'store', 'is out of memory (OOM)'],
   [/LOADING/, 'store', 'is loading its data (LOADING)'],
   [/CLUSTERDOWN/, 'store', 'has a cluster that is down (CLUSTERDOWN)'],
-  [/CROSSSLOT|cluster support disabled/i, 'store', 'is not of the configured mode'],
+  [/CROSSSLOT|cluster support disabled/i, 'store', 'does not run in the configured mode'],
 ];
 
 /**
@@ -32,7 +32,7 @@ export function unavailable(cause: unknown, store: string, before?: unknown): Di
   return (
     understood(cause, store) ??
     understood(before, store) ??
-    new DirectoryUnavailable('network', `the shared store at ${store} cannot be reached`)
+    new DirectoryUnavailable('network', `Redis at ${store} cannot be reached`)
   );
 }
 
@@ -43,14 +43,11 @@ function understood(error: unknown, store: string): DirectoryUnavailable | null 
   if (found !== undefined) {
     const [, failure, meaning] = found;
     const code = failure === 'tls' ? tlsCode(text) : '';
-    return new DirectoryUnavailable(failure, `the shared store at ${store} ${meaning}${code}`);
+    return new DirectoryUnavailable(failure, `Redis at ${store} ${meaning}${code}`);
   }
   if (!(error instanceof Error) || error.name !== 'ReplyError') return null;
   const word = /^[A-Z]{2,20}(?= )/.exec(error.message)?.[0] ?? 'ERR';
-  return new DirectoryUnavailable(
-    'store',
-    `the shared store at ${store} answered with an error (${word})`,
-  );
+  return new DirectoryUnavailable('store', `Redis at ${store} answered with an error (${word})`);
 }
 
 /** Code and message of an error and of the one that a Cluster client wraps; for matching only. */

@@ -140,21 +140,25 @@ export class HttpClient {
     const details = { mayHaveActed: mayHaveActedWith(status), httpStatus: status };
     const what = `HTTP ${status}${error === null ? '' : ` (JSON-RPC error ${error.code})`}`;
     if (sentSession && saysSessionGone(status, error)) {
-      return new UpstreamFailure('session_gone', `the upstream forgot the session: ${what}`, {
-        ...details,
-        mayHaveActed: false,
-      });
+      return new UpstreamFailure(
+        'session_gone',
+        `the server no longer knows the session: ${what}`,
+        {
+          ...details,
+          mayHaveActed: false,
+        },
+      );
     }
     if (status === 401 || status === 403) {
       const challenge = answer.headers['www-authenticate'];
-      return new UpstreamFailure('unauthorized', `the upstream refused the credentials: ${what}`, {
+      return new UpstreamFailure('unauthorized', `the server refused the credentials: ${what}`, {
         ...details,
         ...(challenge === undefined ? {} : { wwwAuthenticate: String(challenge) }),
       });
     }
     if (status === 429 || status === 503) {
       const retryAfterMs = readRetryAfter(answer.headers['retry-after']);
-      return new UpstreamFailure('upstream_busy', `the upstream is busy: ${what}`, {
+      return new UpstreamFailure('upstream_busy', `the server is busy: ${what}`, {
         ...details,
         ...(retryAfterMs === null ? {} : { retryAfterMs }),
       });
@@ -176,9 +180,9 @@ function refuseForeignForms(answer: HttpAnswer): void {
   const encoding = answer.headers['content-encoding'];
   const problem =
     answer.status >= 300 && answer.status < 400
-      ? `it answered with a redirect (HTTP ${answer.status}), which is never followed`
+      ? `it responded with a redirect (HTTP ${answer.status}), which the gateway does not follow`
       : encoding !== undefined && encoding !== 'identity'
-        ? 'it answered with a compressed body, which was not asked for'
+        ? 'it sent a compressed body, which the gateway did not accept'
         : null;
   if (problem === null) return;
   answer.body.on('error', () => {}).destroy();
@@ -211,7 +215,7 @@ async function readText(body: Readable, maxBytes: number): Promise<string> {
 /** Ends a body that is not there within the time by an error. */
 async function readSmallText(body: Readable): Promise<string> {
   const late = setTimeout(
-    () => body.destroy(new Error(`no whole body within ${SMALL_BODY_WAIT_MS} ms`)),
+    () => body.destroy(new Error(`the body was not complete within ${SMALL_BODY_WAIT_MS} ms`)),
     SMALL_BODY_WAIT_MS,
   );
   try {

@@ -13,7 +13,7 @@ export function upstreamJson(text: string): JsonValue {
   if (excess !== null) {
     const problem =
       excess === 'depth'
-        ? `it sent JSON nested deeper than ${MAX_JSON_DEPTH} levels`
+        ? `it sent JSON nested more than ${MAX_JSON_DEPTH} levels deep`
         : `it sent JSON of more than ${MAX_CONTAINERS} objects and arrays`;
     throw new UpstreamFailure('upstream_protocol_error', problem, { mayHaveActed: true });
   }

@@ -40,7 +40,7 @@ function readInitializeResult(result: JsonObject): InitializeResult {
   if (!isLegacyRevision(protocolVersion)) {
     throw new UpstreamFailure(
       'upstream_protocol_error',
-      `it answered initialize with the protocol version ${JSON.stringify(protocolVersion ?? null).slice(0, 40)}, which this gateway does not know`,
+      `it answered initialize with the protocol version ${JSON.stringify(protocolVersion ?? null).slice(0, 40)}, which this gateway does not support`,
       { mayHaveActed: false },
     );
   }

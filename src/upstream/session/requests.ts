@@ -60,7 +60,7 @@ export class SessionRequests {
   /** Tells the server that nobody waits any more (lifecycle, "Timeouts"); never of an `initialize`. */
   #cancel({ id, method }: OutgoingRequest, headers: CallerHeaders): void {
     if (method === 'initialize') return;
-    const cancelled = { requestId: id, reason: 'nobody waits for the answer any more' };
+    const cancelled = { requestId: id, reason: 'the client left before the reply' };
     this.#transport.notify('notifications/cancelled', cancelled, headers).catch(() => {});
   }
 

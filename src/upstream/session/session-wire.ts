@@ -323,7 +323,7 @@ export class SessionWire implements TransportListener {
 }
 
 function forgotten(): UpstreamFailure {
-  return new UpstreamFailure('session_gone', 'the upstream forgot the session', {
+  return new UpstreamFailure('session_gone', 'the server no longer knows the session', {
     mayHaveActed: false,
   });
 }

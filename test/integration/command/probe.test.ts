@@ -351,7 +351,7 @@ describe('what is no MCP server is one line with cause and way out', () => {
     [
       'a web page',
       () => answers(200, { 'content-type': 'text/html' }, '<html>'),
-      /speaks no MCP: it is a web page \(HTML\); give the URL of the MCP endpoint/,
+      /does not speak MCP: it is a web page \(HTML\); give the URL of the MCP endpoint/,
     ],
     ['a wrong path', () => answers(404, {}), /nothing is at this path \(HTTP 404\)/],
     [

@@ -417,7 +417,7 @@ describe.skipIf(!redisAvailable)('the directory in Redis', () => {
       const server = await startServer({ args: ['--requirepass', SECRET] });
       const error = await failure(single(server));
       expect(error.failure).toBe('auth');
-      expect(error.message).toContain('wants a username or password');
+      expect(error.message).toContain('requires a username or password');
     });
 
     test('a server that repeats the command that it does not know', async () => {

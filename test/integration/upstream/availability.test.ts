@@ -83,7 +83,7 @@ describe.each(TRANSPORTS)('a server said to speak $transport', ({ transport, pat
       const starting = startTestGateway(await answering(status), { transport });
       await expect(starting).rejects.toMatchObject({
         code: 'upstream_not_mcp',
-        message: expect.stringContaining('speaks no MCP'),
+        message: expect.stringContaining('does not speak MCP'),
       });
     },
   );

@@ -13,7 +13,7 @@ function replyError(message: string): Error {
 
 test.each<[Error, string, string]>([
   [replyError('WRONGPASS invalid username-password pair'), 'auth', 'refused the username'],
-  [replyError('NOAUTH Authentication required.'), 'auth', 'wants a username'],
+  [replyError('NOAUTH Authentication required.'), 'auth', 'requires a username'],
   [replyError('NOPERM this user has no permissions'), 'auth', 'does not permit'],
   [Object.assign(new Error(''), { code: 'ECONNREFUSED' }), 'refused', 'refused the connection'],
   [new Error('getaddrinfo ENOTFOUND store'), 'name', 'does not resolve'],
