@@ -32,7 +32,7 @@ import { loggedTarget } from './logged-target.ts';
 import type { Relay, Served } from '../model/relay.ts';
 import type { RunningCalls } from './running-calls.ts';
 import { sealOutcome, type OutcomeRecord } from './sealed-outcome.ts';
-import { isDetached, unbroken } from './machine/state-groups.ts';
+import { isDetached } from './machine/selectors.ts';
 import { sha256 } from '../lib/sha256.ts';
 
 export interface BridgeOptions {
@@ -446,8 +446,7 @@ function once<Value, Made>(value: Value, make: (value: Value) => Made): () => Ma
 
 /** True while a call holds a place of the lot: no client is connected, and something waits. */
 function isParked(state: CallState): boolean {
-  // A stream that is being resumed changes nothing for the client, who is away.
-  return isDetached(unbroken(state));
+  return isDetached(state);
 }
 
 /** The operator allows that the call is made anew when it is lost. */

@@ -11,13 +11,12 @@ import { CallExchange } from './exchange.ts';
 import { isKnownTo, isLost } from './retry-selectors.ts';
 import { GivenAnswers } from './given-answers.ts';
 import { CallLog } from './log.ts';
-import { Machine, type Moved } from './machine.ts';
+import { Machine, type Transition } from './machine.ts';
 import { Replies } from './replies.ts';
 import { Rounds } from './rounds.ts';
 import { ServerSide } from './server-side.ts';
 import { CallTimers } from './timers.ts';
 import {
-  TIMERS,
   type CallLimits,
   type CallState,
   type Effect,
@@ -28,8 +27,8 @@ import { failedCallAnswer } from '../../model/failed-call.ts';
 import { ELICITATION_DECLINED, illFormedAnswer } from '../../model/failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from '../../model/request.ts';
 import { Questions } from './questions.ts';
-import { adopt, begin } from '../machine/beginning.ts';
-import { isDetached } from '../machine/state-groups.ts';
+import { isBroken, isDetached, timersOf } from '../machine/selectors.ts';
+import { adopt, begin } from '../machine/steps.ts';
 
 /** A call, and the answer to the request that brought it here. */
 export interface Begun<Made = Call> {
@@ -53,7 +52,9 @@ export class Call {
   private constructor(context: CallContext, request: EdgeRequest, startedAtMs: number) {
     const { clock, limits } = context;
     const log = new CallLog(context, request.method, startedAtMs);
-    const machine = new Machine(begin(0, limits).state, limits, (move) => this.#onMoved(move));
+    const machine = new Machine(begin(0, limits).state, limits, (transition) =>
+      this.#onMoved(transition),
+    );
     const exchange = new CallExchange(context, request, () => machine.isOver);
     const questions = new Questions({
       names: context.keyNames,
@@ -94,6 +95,7 @@ export class Call {
     const { id, answer } = call.#client.first(request, leg);
     call.#begin(begin(id, context.limits));
     call.#server.launch(false);
+    call.#client.begun(id);
     return { call, answer };
   }
 
@@ -160,6 +162,7 @@ export class Call {
     const limits = limitsLeft(context, continuation);
     call.#begin(begin(id, limits, { round, answersDigest: digestOf(request) }));
     call.#server.launch(true, true);
+    call.#client.begun(id);
     return { call, answer };
   }
 
@@ -230,15 +233,16 @@ export class Call {
     this.#carryOut(effects);
   }
 
-  #onMoved(move: Moved): void {
-    const { to } = move;
-    this.#log.moved(move);
-    this.#timers.keepOnly(TIMERS[to.name]);
-    this.#exchange.session?.keepAlive(WAITS_FOR_CLIENT.has(to.name));
+  #onMoved(transition: Transition): void {
+    const { event, to } = transition;
+    this.#log.moved(transition);
+    this.#timers.keepOnly(timersOf(to));
+    this.#exchange.session?.keepAlive(isBroken(to) || WAITS_FOR_CLIENT.has(to.name));
     // Nothing is sent before the client comes back.
     if (isDetached(to)) this.#exchange.forgetParams();
     this.#context.moved(to);
-    this.#carryOut(move.effects);
+    this.#carryOut(transition.effects);
+    if (event.type === 'retry') this.#client.retried(event);
     this.#keepOutcome(to);
     if (to.name !== 'done') return;
     // Without a pointer in the client's hands nobody can come back for it.
@@ -311,12 +315,7 @@ export class Call {
   }
 }
 
-const WAITS_FOR_CLIENT: ReadonlySet<CallState['name']> = new Set([
-  'parked',
-  'idle',
-  'suspended',
-  'broken',
-]);
+const WAITS_FOR_CLIENT: ReadonlySet<CallState['name']> = new Set(['parked', 'idle', 'suspended']);
 
 /** The limits of a call that is taken up, a part of whose time is over. */
 function limitsLeft({ limits, clock }: CallContext, { startedAtMs }: Continuation): CallLimits {

@@ -6,7 +6,7 @@ import { illFormedAnswer } from '../../model/failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from '../../model/request.ts';
 import { Notifications } from './notifications.ts';
 import type { Questions } from './questions.ts';
-import { openRequests } from '../machine/open-requests.ts';
+import { openRequests } from '../machine/selectors.ts';
 import type { CallExchange } from './exchange.ts';
 import { openRound } from './retry-selectors.ts';
 import { Legs, type AttachedLeg } from './legs.ts';
@@ -49,7 +49,7 @@ export class ClientSide {
       return Promise.resolve({ kind: 'failed', failure: illFormedAnswer(read.key, read.problem) });
     }
     const { id, answer } = this.#legs.attach(request, leg, read.replies);
-    const attached = this.#feed({
+    machine.feed({
       type: 'retry',
       leg: id,
       round,
@@ -61,8 +61,15 @@ export class ClientSide {
       ),
       declined: read.declined,
     });
+    const attached = this.#legs.get(id);
     if (attached !== undefined) this.#notifications.catchUp(attached);
+    this.#legs.noticeClosed(id);
     return answer;
+  }
+
+  /** Tells the call if the client of its first leg was gone before the call began. */
+  begun(id: LegId): void {
+    this.#legs.noticeClosed(id);
   }
 
   /** The leg, if it waits still. */
@@ -92,17 +99,14 @@ export class ClientSide {
   /** Looks at retries again whose legs wait still. */
   retryAgain(retries: readonly RetryEvent[]): void {
     for (const retry of retries) {
-      if (this.#legs.get(retry.leg) !== undefined) this.#feed(retry);
+      if (this.#legs.get(retry.leg) !== undefined) this.#parts.machine.feed(retry);
     }
   }
 
-  /** Lets the table decide on a retry; its leg is given back if it waits still. */
-  #feed(retry: RetryEvent): AttachedLeg | undefined {
-    const { machine, exchange } = this.#parts;
-    machine.feed(retry);
-    const attached = this.#legs.get(retry.leg);
-    // What the server asks from here on is for this client, and goes with its credentials.
-    if (attached !== undefined) exchange.request = attached.request;
-    return attached;
+  /** A retry was looked at. What the server asks while its leg waits is for this client. */
+  retried({ leg }: RetryEvent): void {
+    const attached = this.#legs.get(leg);
+    // It goes with the credentials of this client, too.
+    if (attached !== undefined) this.#parts.exchange.request = attached.request;
   }
 }

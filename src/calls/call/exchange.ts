@@ -35,6 +35,8 @@ export class CallExchange {
   readonly #isOver: () => boolean;
   #lease: Lease | null = null;
   #exchange: Exchange | null = null;
+  /** Where the call is to be read on that is being taken up. */
+  #takingUp: ResumePoint | null = null;
   /** Grows with each exchange, so that a late word of an earlier one is not heard. */
   #generation = 0;
   /** Whether nothing of the call is left open at the server, once what is told to it has arrived. */
@@ -65,8 +67,9 @@ export class CallExchange {
   /** Where another replica could read on now, when the server keeps the call for that. */
   get resumePoint(): ResumePoint | null {
     const exchange = this.#exchange;
-    const point = exchange?.resumable() ?? null;
-    return exchange === null || point === null ? null : { ...point, upstreamId: exchange.id };
+    if (exchange === null) return this.#takingUp;
+    const point = exchange.resumable();
+    return point === null ? null : { ...point, upstreamId: exchange.id };
   }
 
   /** True from now on until this exchange is freed or replaced. */
@@ -114,6 +117,7 @@ export class CallExchange {
     listener: ExchangeListener,
   ): Promise<void> {
     const isCurrent = this.#next();
+    this.#takingUp = resume;
     const { headers } = this.request.caller;
     try {
       this.#lease = await this.#context.pool.adopt(sessionOwnerOf(this.request), resume.revision);
@@ -162,7 +166,7 @@ export class CallExchange {
     const exchange = this.#exchange;
     if (exchange === null) {
       // Not sent yet: whatever is being opened for it is released when it is there.
-      queueMicrotask(ended);
+      ended();
       return;
     }
     const { session } = this;
@@ -205,6 +209,7 @@ export class CallExchange {
     this.#generation += 1;
     this.#exchange?.abandon();
     this.#exchange = null;
+    this.#takingUp = null;
     const lease = this.#lease;
     this.#lease = null;
     return lease;

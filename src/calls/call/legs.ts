@@ -19,6 +19,7 @@ interface WaitingLeg extends AttachedLeg {
   readonly leg: ThinnedLeg;
   readonly answer: (answer: CallAnswer | Promise<CallAnswer>) => void;
   readonly detach: () => void;
+  readonly noticeClosed: () => void;
 }
 
 export interface LegsParts {
@@ -64,11 +65,18 @@ export class Legs {
       logLevel: request.logLevel,
       answer: resolve,
       detach: () => leg.closed.removeEventListener('abort', onClosed),
+      noticeClosed: () => {
+        if (leg.closed.aborted) onClosed();
+      },
     });
     leg.closed.addEventListener('abort', onClosed);
-    if (leg.closed.aborted) queueMicrotask(onClosed);
     this.#change();
     return { id, answer };
+  }
+
+  /** Lets go of a leg whose client was gone before the leg was attached: no event tells of that. */
+  noticeClosed(id: LegId): void {
+    this.#waiting.get(id)?.noticeClosed();
   }
 
   /** The leg, if it waits still. */

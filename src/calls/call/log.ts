@@ -6,8 +6,7 @@ import type { UpstreamFailure } from '../../upstream/failure.ts';
 import type { CallState, EventNamed, LegReply } from '../machine/states.ts';
 import type { Missed } from '../thinned-leg.ts';
 import type { CallContext } from './context.ts';
-import type { Moved } from './machine.ts';
-import { unbroken } from '../machine/state-groups.ts';
+import type { Transition } from './machine.ts';
 
 export class CallLog {
   readonly #log: Log;
@@ -33,7 +32,7 @@ export class CallLog {
     this.#rung = 'reattach';
   }
 
-  moved({ rule, from, to, effects }: Moved): void {
+  moved({ rule, from, to, effects }: Transition): void {
     this.#log.event('call.moved', { ...this.#of, rule, from: from.name, to: to.name });
     const asked = effects.find(
       (effect) => effect.do === 'reply' && effect.reply.type === 'inputRequired',
@@ -42,7 +41,7 @@ export class CallLog {
       const { round, keys } = asked.reply;
       this.#log.event('call.parked', { ...this.#of, round, questions: keys.length });
     } else if (from.name !== to.name && (to.name === 'resuming' || from.name === 'suspended')) {
-      this.#log.event('call.resumed', { ...this.#of, round: roundOf(to), rung: this.#rung });
+      this.#log.event('call.resumed', { ...this.#of, round: to.round, rung: this.#rung });
       this.#rung = 'here';
     }
     if (to.name === 'settled' && from.name !== 'settled') {
@@ -69,14 +68,10 @@ export class CallLog {
   }
 
   answerRefused(state: CallState, cause: EventNamed<'postRefused'>['cause']): void {
-    this.#log.event('call.answer_refused', { ...this.#of, round: roundOf(state), cause });
+    this.#log.event('call.answer_refused', { ...this.#of, round: state.round, cause });
   }
 
   upstreamFailed({ code, message: problem }: UpstreamFailure): void {
     this.#log.event('upstream.failed', { ...this.#of, method: this.#method, code, problem });
   }
-}
-
-function roundOf(state: CallState): number {
-  return unbroken(state).round;
 }

@@ -1,11 +1,10 @@
 /** What a retry finds when it comes to a call in some state. */
 import type { CallState } from '../machine/states.ts';
-import { isEndedByDrain, unbroken } from '../machine/state-groups.ts';
+import { isEndedByDrain } from '../machine/selectors.ts';
 
 /** The round that a pointer must name to be answered now, or 0. */
 export function openRound(state: CallState): number {
-  const live = unbroken(state);
-  return live.name === 'parked' || live.name === 'suspended' ? live.round : 0;
+  return state.name === 'parked' || state.name === 'suspended' ? state.round : 0;
 }
 
 /** The exchange is gone or given up, or the server gave up waiting: only a new call could help. */

@@ -15,12 +15,12 @@ import {
 import type { ResumePoint } from '../../seal/pointer.ts';
 import type { Session } from '../../upstream/session/session.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
-import type { OpenRequest } from '../machine/states.ts';
+import type { CallState, OpenRequest } from '../machine/states.ts';
 import { missingCapability, notAnswerable } from '../../model/failures.ts';
 import { failureOfCall, losesCall } from '../../model/upstream-failures.ts';
 import type { Failure } from '../../model/outcome.ts';
 import type { Questions } from './questions.ts';
-import { openRequests } from '../machine/open-requests.ts';
+import { isBroken, openRequests } from '../machine/selectors.ts';
 import type { CallContext } from './context.ts';
 import type { CallExchange, CallExchangeListener, CloseOutReply } from './exchange.ts';
 import type { GivenAnswers } from './given-answers.ts';
@@ -266,7 +266,7 @@ export class ServerSide {
   #onLost(failure: UpstreamFailure): void {
     const { machine, exchange, log, resumable } = this.#parts;
     const unacted = failure.code === 'session_gone' && !failure.details.mayHaveActed;
-    if (unacted && machine.state.name === 'running') {
+    if (unacted && isRunning(machine.state)) {
       this.#onNotTaken(failure);
       return;
     }
@@ -291,8 +291,7 @@ export class ServerSide {
   #onNotTaken(failure: UpstreamFailure): void {
     const { machine, exchange, log } = this.#parts;
     const forgotten = failure.code === 'session_gone' && !failure.details.mayHaveActed;
-    const { name } = machine.state;
-    if (forgotten && !this.#madeAnew && name === 'running' && !this.#answeredOnce) {
+    if (forgotten && !this.#madeAnew && isRunning(machine.state) && !this.#answeredOnce) {
       this.#madeAnew = true;
       exchange.release(false);
       this.#parts.restarted();
@@ -346,4 +345,9 @@ async function respondTwice(
     if (asUpstreamFailure(error, true).code !== 'upstream_unavailable') throw error;
     await session.respond(id, reply, headers);
   });
+}
+
+/** A client waits, and the stream on which the server would answer is open. */
+function isRunning(state: CallState): boolean {
+  return state.name === 'running' && !isBroken(state);
 }

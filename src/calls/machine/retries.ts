@@ -1,31 +1,329 @@
-/** What a retry is to the round that a state has come to: its answer, or one that was had before. */
-import type { ConsumedRetry, RetryEvent, StateNamed } from './states.ts';
+/** The client comes back: with answers, once more, too early or too late; and what becomes of its answers. */
+import { row, type Row } from './row.ts';
+import {
+  answeredBy,
+  ATTACHED,
+  carried,
+  consumedBy,
+  DETACHED,
+  isEndedByDrain,
+  isOfRound,
+  keysOf,
+  LIVE,
+  repeats,
+  unansweredBy,
+} from './selectors.ts';
+import type { CallEnd, CallLimits, OpenRequest, RetryEvent, StateNamed, StepTo } from './states.ts';
+import {
+  askClient,
+  cancel,
+  done,
+  gatherTimer,
+  holdTimer,
+  park,
+  parkTimer,
+  RELEASE_CLEAN,
+  RELEASE_TAINTED,
+  reply,
+  replyEnd,
+  runningFor,
+  runTimer,
+  waitTimers,
+} from './steps.ts';
 
-/** What a state comes to whose round the retry uses up: its leg waits for the server. */
-export function runningFor(
+export const RETRIES: readonly Row[] = [
+  row({
+    rule: 'retry-joined',
+    from: ATTACHED,
+    on: 'retry',
+    to: ATTACHED,
+    why: 'the same retry again, while the first still waits: both get the same outcome',
+    when: repeats,
+    then: (state, event) => ({
+      state: { ...state, legs: [...state.legs, event.leg] },
+      effects: [],
+    }),
+  }),
+  row({
+    rule: 'retry-awaits-stream',
+    from: LIVE,
+    on: 'retry',
+    to: LIVE,
+    why: 'the stream is being resumed: the retry waits, its answers are not risked',
+    when: (state) => state.stream === 'broken',
+    then: (state, event) => ({
+      state: { ...state, waiting: [...state.waiting, event] },
+      effects: [],
+    }),
+  }),
+  row({
+    rule: 'capability-missing',
+    from: ['parked', 'suspended'],
+    on: 'retry',
+    to: ['parked', 'suspended'],
+    why: 'what must be asked again is not declared any more (MRTR, server requirement 7)',
+    when: (state, event) =>
+      isOfRound(state, event) &&
+      !event.declined &&
+      unansweredBy(event, state.open).some((request) => event.uncovered.includes(request.key)),
+    then: (state, event) => ({
+      state,
+      effects: reply([event.leg], {
+        type: 'missingCapability',
+        keys: keysOf(unansweredBy(event, state.open)).filter((key) =>
+          event.uncovered.includes(key),
+        ),
+      }),
+    }),
+  }),
+  row({
+    rule: 'answers-accepted',
+    from: ['parked'],
+    on: 'retry',
+    to: ['resuming'],
+    why: 'the answers that were given go upstream, once',
+    when: (state, event) => isOfRound(state, event) && answeredBy(event, state.open).length > 0,
+    then: (state, event, limits) => {
+      const posting = answeredBy(event, state.open);
+      return {
+        state: {
+          name: 'resuming',
+          round: state.round + 1,
+          legs: [event.leg],
+          consumed: consumedBy(event),
+          before: state.consumed,
+          stream: 'open',
+          waiting: [],
+          posting,
+          missing: unansweredBy(event, state.open),
+          arrived: [],
+          arrivedSinceMs: 0,
+        },
+        effects: [runTimer(limits), { do: 'post', leg: event.leg, requests: posting }],
+      };
+    },
+  }),
+  row({
+    rule: 'asked-again',
+    from: ['parked', 'suspended'],
+    on: 'retry',
+    to: ['parked', 'suspended'],
+    why: 'a retry that answers nothing is asked again; the round is not used up (MRTR, Error Handling)',
+    when: (state, event) =>
+      isOfRound(state, event) && !event.declined && answeredBy(event, state.open).length === 0,
+    then: (state, event, limits) => ({
+      state,
+      effects: askClient([event.leg], state.round, state.open, limits),
+    }),
+  }),
+  row({
+    rule: 'retry-awaits-outcome',
+    from: ['idle'],
+    on: 'retry',
+    to: ['running'],
+    why: 'nothing is asked any more: the client waits for the outcome',
+    when: isOfRound,
+    then: (state, event, limits) => ({
+      state: runningFor(event, state),
+      effects: waitTimers(limits),
+    }),
+  }),
+  row({
+    rule: 'outcome-delivered',
+    from: ['settled'],
+    on: 'retry',
+    to: ['done'],
+    why: 'the outcome that waited is handed over; the answers came too late',
+    when: isOfRound,
+    then: (state, event, limits) => {
+      const end: CallEnd = { type: 'outcome', outcome: state.outcome };
+      const after = { round: state.round, consumed: consumedBy(event) };
+      return done(after, end, limits, replyEnd([event.leg], end));
+    },
+  }),
+  row({
+    rule: 'url-declined',
+    from: ['suspended'],
+    on: 'retry',
+    to: ['done'],
+    why: 'the user said no to a URL that the server insists on: the call is not made again',
+    when: (state, event) => isOfRound(state, event) && event.declined,
+    then: (state, event, limits) => endVisit(state, event, { type: 'declined' }, limits),
+  }),
+  row({
+    rule: 'urls-round-limit-reached',
+    from: ['suspended'],
+    on: 'retry',
+    to: ['done'],
+    why: 'some URLs are left to visit, and the rounds are used up',
+    when: (state, event, limits) =>
+      isOfRound(state, event) &&
+      unansweredBy(event, state.open).length > 0 &&
+      state.round >= limits.maxRounds,
+    then: (state, event, limits) =>
+      endVisit(state, event, { type: 'refused', reason: 'too_many_rounds' }, limits),
+  }),
+  row({
+    rule: 'some-urls-visited',
+    from: ['suspended'],
+    on: 'retry',
+    to: ['suspended'],
+    why: 'some URLs were visited; the others are asked for again',
+    when: (state, event) => isOfRound(state, event) && unansweredBy(event, state.open).length > 0,
+    then: (state, event, limits) => {
+      const open = unansweredBy(event, state.open);
+      const round = state.round + 1;
+      return {
+        state: { name: 'suspended', round, consumed: consumedBy(event), open },
+        effects: askClient([event.leg], round, open, limits),
+      };
+    },
+  }),
+  row({
+    rule: 'urls-visited',
+    from: ['suspended'],
+    on: 'retry',
+    to: ['running'],
+    why: 'all URLs were visited: the call is made anew, as the server asked for',
+    when: isOfRound,
+    then: (state, event, limits) => ({
+      state: runningFor(event, state),
+      effects: [...waitTimers(limits), { do: 'callAgain', leg: event.leg }],
+    }),
+  }),
+  row({
+    rule: 'round-repeated',
+    from: DETACHED,
+    on: 'retry',
+    to: DETACHED,
+    why: 'the retry that led here came twice: its answer was lost on the way, so give it again',
+    when: repeats,
+    then: (state, event) => ({
+      state,
+      effects: reply([event.leg], { type: 'sameInputRequired' }),
+    }),
+  }),
+  row({
+    rule: 'end-repeated',
+    from: ['cancelling', 'done'],
+    on: 'retry',
+    to: ['cancelling', 'done'],
+    why: 'the last retry came twice: the identical outcome again',
+    when: (state, event) => repeats(state, event) && state.end.type !== 'cancelled',
+    then: (state, event) => ({ state, effects: replyEnd([event.leg], state.end) }),
+  }),
+  row({
+    rule: 'loss-told',
+    from: ['done'],
+    on: 'retry',
+    to: ['done'],
+    why: 'the call was lost while the client was away: say so',
+    when: (state, event) =>
+      state.end.type === 'lost' && isOfRound(state, event) && event.round !== state.consumed?.round,
+    then: (state, event) => ({
+      state: { ...state, consumed: consumedBy(event) },
+      effects: replyEnd([event.leg], state.end),
+    }),
+  }),
+  row({
+    rule: 'drain-loss-told',
+    from: ['cancelling', 'done'],
+    on: 'retry',
+    to: ['cancelling', 'done'],
+    why: 'the process stops and has ended the call while the client was away: say that it is lost',
+    when: (state, event) =>
+      isEndedByDrain(state) && isOfRound(state, event) && event.round !== state.consumed?.round,
+    then: (state, event) => ({ state, effects: replyEnd([event.leg], { type: 'lost' }) }),
+  }),
+  row({
+    rule: 'retry-rejected',
+    from: [...ATTACHED, ...DETACHED, 'cancelling', 'done'],
+    on: 'retry',
+    to: [...ATTACHED, ...DETACHED, 'cancelling', 'done'],
+    why: 'another retry on a used pointer, or a pointer of a call that is over',
+    then: (state, event) => ({
+      state,
+      effects: reply([event.leg], {
+        type: 'invalidRequestState',
+        reason: state.name === 'cancelling' || state.name === 'done' ? 'ended' : 'consumed',
+      }),
+    }),
+  }),
+  row({
+    rule: 'answers-round-limit-reached',
+    from: ['resuming'],
+    on: 'posted',
+    to: ['cancelling'],
+    why: 'what is missing would have to be asked again, and the rounds are used up',
+    when: (state, _event, limits) => state.missing.length > 0 && state.round > limits.maxRounds,
+    then: (state, _event, limits) =>
+      cancel(state, { type: 'refused', reason: 'too_many_rounds' }, limits),
+  }),
+  row({
+    rule: 'answers-taken',
+    from: ['resuming'],
+    on: 'posted',
+    to: ['parked', 'gathering', 'running'],
+    why: 'the answers are upstream: what is missing is asked again, or the client waits on',
+    then: (state, _event, limits) => {
+      const { legs, missing, arrived, arrivedSinceMs: sinceMs } = state;
+      if (missing.length > 0) return park(state, legs, [...missing, ...arrived], limits);
+      if (arrived.length === 0) {
+        return {
+          state: { name: 'running', ...carried(state), legs },
+          effects: holdTimer(state, limits),
+        };
+      }
+      return {
+        state: { name: 'gathering', ...carried(state), legs, open: arrived, sinceMs },
+        effects: [gatherTimer(arrived.length, limits.gatherWindowMs, limits)],
+      };
+    },
+  }),
+  row({
+    rule: 'session-forgotten',
+    from: ['resuming'],
+    on: 'postRefused',
+    to: ['done'],
+    why: 'the server has forgotten the session, and the call with it',
+    when: (_state, event) => event.cause === 'sessionGone',
+    then: (state, _event, limits) =>
+      done(state, { type: 'lost' }, limits, [
+        RELEASE_TAINTED,
+        ...replyEnd(state.legs, { type: 'lost' }),
+      ]),
+  }),
+  row({
+    rule: 'answers-refused',
+    from: ['resuming'],
+    on: 'postRefused',
+    to: ['parked', 'idle'],
+    why: 'the server did not take the answers: the pointer stays good for another try',
+    then: (state, event, limits) => {
+      const isOpen = (request: OpenRequest) =>
+        request.id === null || !event.accepted.includes(request.id);
+      const open = [...state.posting.filter(isOpen), ...state.missing, ...state.arrived];
+      const before = { ...carried(state), round: state.round - 1, consumed: state.before };
+      return {
+        state: open.length > 0 ? { name: 'parked', ...before, open } : { name: 'idle', ...before },
+        effects: [
+          ...reply(state.legs, {
+            type: event.cause === 'unauthorized' ? 'unauthorized' : 'unreachable',
+          }),
+          parkTimer(limits),
+        ],
+      };
+    },
+  }),
+];
+
+/** Ends a call with the retry after which it is not made again. */
+function endVisit(
+  { round }: StateNamed<'suspended'>,
   event: RetryEvent,
-  { round }: { readonly round: number },
-): StateNamed<'running'> {
-  return { name: 'running', round: round + 1, legs: [event.leg], consumed: consumedBy(event) };
-}
-
-export function consumedBy({ round, answersDigest }: RetryEvent): ConsumedRetry {
-  return { round, answersDigest };
-}
-
-/** The retry brings the pointer of the round that the client is to answer. */
-export function isOfRound(state: { readonly round: number }, event: RetryEvent): boolean {
-  return event.round === state.round;
-}
-
-/** The retry repeats the one that was accepted last, to the letter. */
-export function repeats(
-  { consumed }: { readonly consumed: ConsumedRetry | null },
-  event: RetryEvent,
-): boolean {
-  return (
-    consumed !== null &&
-    consumed.round === event.round &&
-    consumed.answersDigest === event.answersDigest
-  );
+  end: CallEnd,
+  limits: CallLimits,
+): StepTo<'done'> {
+  const after = { round, consumed: consumedBy(event) };
+  return done(after, end, limits, [RELEASE_CLEAN, ...replyEnd([event.leg], end)]);
 }

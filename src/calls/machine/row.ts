@@ -8,9 +8,11 @@ import type {
   StateName,
   StateNamed,
   Step,
+  StepTo,
 } from './states.ts';
 
 export interface Row {
+  /** Its name in the trace log and in docs/parked-call.md. */
   readonly rule: string;
   readonly from: readonly StateName[];
   readonly on: EventName;
@@ -21,21 +23,28 @@ export interface Row {
   readonly then: (state: CallState, event: CallEvent, limits: CallLimits) => Step;
 }
 
-interface TypedRow<From extends StateName, On extends EventName> {
+interface TypedRow<From extends StateName, On extends EventName, To extends StateName> {
   readonly rule: string;
   readonly from: readonly From[];
   readonly on: On;
-  readonly to: readonly StateName[];
+  readonly to: readonly To[];
   readonly why: string;
   readonly when?: (state: StateNamed<From>, event: EventNamed<On>, limits: CallLimits) => boolean;
-  readonly then: (state: StateNamed<From>, event: EventNamed<On>, limits: CallLimits) => Step;
+  readonly then: (
+    state: StateNamed<From>,
+    event: EventNamed<On>,
+    limits: CallLimits,
+  ) => StepTo<NoInfer<To>>;
 }
 
 /** Checks a row's types where it is written; the table itself is read without them. */
-export function row<From extends StateName, On extends EventName>(typed: TypedRow<From, On>): Row {
+export function row<From extends StateName, On extends EventName, To extends StateName>(
+  typed: TypedRow<From, On, To>,
+): Row {
   return {
     ...typed,
     when: (typed.when ?? (() => true)) as Row['when'],
-    then: typed.then as Row['then'],
+    // What `to` allows is a state: the compiler cannot see that for a name that it does not know.
+    then: typed.then as unknown as Row['then'],
   };
 }

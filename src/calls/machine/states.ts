@@ -1,6 +1,6 @@
 /**
  * The vocabulary of the parked-call machine: its states, the events that move it, and the effects it
- * asks for. Data only; what leads from where to where stands in `transitions.ts`.
+ * asks for. Data only; what leads from where to where is in `table.ts`.
  */
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import type { CallOutcome, RefusalReason } from '../../model/outcome.ts';
@@ -32,31 +32,38 @@ export type CallEnd =
   | { readonly type: 'expired' }
   | { readonly type: 'refused'; readonly reason: RefusalReason };
 
-interface Attached {
-  /** The number of the next `InputRequiredResult`; the first is 1. */
+/** What every state has in which the exchange with the server goes on. */
+interface Exchanging {
   readonly round: number;
+  readonly consumed: ConsumedRetry | null;
+  /** `broken`: the stream from the server is lost and is being resumed. */
+  readonly stream: 'open' | 'broken';
+  /** Retries that came while the stream is broken; they are looked at when it is back. */
+  readonly waiting: readonly RetryEvent[];
+}
+
+/** A client is connected. `round` is the number of the next `InputRequiredResult`; the first is 1. */
+interface Attached extends Exchanging {
   readonly legs: readonly LegId[];
-  readonly consumed: ConsumedRetry | null;
 }
 
-interface Detached {
-  /** The round whose pointer the client holds. */
+/** No client is connected, and the exchange is over. `round` is that whose pointer the client holds. */
+interface Over {
   readonly round: number;
   readonly consumed: ConsumedRetry | null;
 }
 
-/** A client waits, and the legacy server works. */
-export type Running = Attached & { readonly name: 'running' };
+// What each state means is in `STATE_MEANINGS` below.
 
-/** Input requests have come; the window for others that come together is open. */
-export type Gathering = Attached & {
+type Running = Attached & { readonly name: 'running' };
+
+type Gathering = Attached & {
   readonly name: 'gathering';
   readonly open: readonly OpenRequest[];
   readonly sinceMs: number;
 };
 
-/** A retry was accepted and its answers are on their way upstream. */
-export type Resuming = Attached & {
+type Resuming = Attached & {
   readonly name: 'resuming';
   readonly consumed: ConsumedRetry;
   /** The retry accepted before this one; it is the last again if the server refuses the answers. */
@@ -70,50 +77,39 @@ export type Resuming = Attached & {
   readonly arrivedSinceMs: number;
 };
 
-/** The legacy server waits for the client; no client is connected. */
-export type Parked = Detached & { readonly name: 'parked'; readonly open: readonly OpenRequest[] };
+type Parked = Exchanging & { readonly name: 'parked'; readonly open: readonly OpenRequest[] };
 
-/** Parked, and the server has withdrawn every question meanwhile. */
-export type Idle = Detached & { readonly name: 'idle' };
+type Idle = Exchanging & { readonly name: 'idle' };
 
-/** The server finished by itself while no client was connected; the outcome waits for the retry. */
-export type Settled = Detached & { readonly name: 'settled'; readonly outcome: CallOutcome };
+type Settled = Over & { readonly name: 'settled'; readonly outcome: CallOutcome };
 
-/** The server ended the call and wants URLs visited first (-32042); the retry makes the call anew. */
-export type Suspended = Detached & {
-  readonly name: 'suspended';
-  readonly open: readonly OpenRequest[];
-};
+type Suspended = Over & { readonly name: 'suspended'; readonly open: readonly OpenRequest[] };
 
+type Cancelling = Over & { readonly name: 'cancelling'; readonly end: CallEnd };
+
+/** Its record stays for a while so that the last retry can be repeated. */
+type Done = Over & { readonly name: 'done'; readonly end: CallEnd };
+
+/** The exchange with the server goes on. */
 export type Live = Running | Gathering | Resuming | Parked | Idle;
 
-/** The upstream stream is lost and being resumed; what was going on stands in `interrupted`. */
-export interface Broken {
-  readonly name: 'broken';
-  readonly interrupted: Live;
-  /** Retries that came meanwhile; they are looked at when the stream is back. */
-  readonly waiting: readonly RetryEvent[];
-}
-
-/** The server was told to stop; its stream may still end by itself. */
-export interface Cancelling {
-  readonly name: 'cancelling';
-  readonly round: number;
-  readonly consumed: ConsumedRetry | null;
-  readonly end: CallEnd;
-}
-
-/** Over. The record stays for a while so that the last retry can be repeated. */
-export interface Done {
-  readonly name: 'done';
-  readonly round: number;
-  readonly consumed: ConsumedRetry | null;
-  readonly end: CallEnd;
-}
-
-export type CallState = Live | Settled | Suspended | Broken | Cancelling | Done;
+export type CallState = Live | Settled | Suspended | Cancelling | Done;
 export type StateName = CallState['name'];
 export type StateNamed<Name extends StateName> = Extract<CallState, { name: Name }>;
+
+export const STATE_MEANINGS: Readonly<Record<StateName, string>> = {
+  running: 'A client waits, and the server works.',
+  gathering:
+    'Questions have come; the call waits a moment for others that come together with them.',
+  resuming: 'A retry was accepted, and its answers are on their way to the server.',
+  parked: 'The client has the questions. Nobody is connected, and the server waits.',
+  idle: 'As parked, but there is nothing to answer: the server took its questions back, or the client was told to come again.',
+  settled: 'The server ended the call while nobody was connected. The outcome waits for the retry.',
+  suspended:
+    'The server ended the call and wants URLs visited first (-32042). The retry makes the call again.',
+  cancelling: 'The server was told to stop. Its stream may still end by itself.',
+  done: 'Over. The outcome is kept for a while, for a retry that is repeated.',
+};
 
 export interface RetryEvent {
   readonly type: 'retry';
@@ -149,20 +145,40 @@ export type CallEvent =
     }
   | { readonly type: 'legClosed'; readonly leg: LegId }
   | { readonly type: 'expired'; readonly timer: 'run' | 'park' | 'call' }
-  /** A client has waited for as long as one answer may take; it is to come again. */
   | { readonly type: 'held' }
   | { readonly type: 'interrupted' }
   | { readonly type: 'resumed' }
   | { readonly type: 'lost' }
   | { readonly type: 'ended' }
-  /** The process stops. `resumable` says that another replica could take the exchange up. */
+  /** `resumable`: another replica could take the exchange up. */
   | { readonly type: 'drain'; readonly resumable: boolean }
-  /** The server lets nobody read on with the credentials that are here; a retry may bring others. */
   | { readonly type: 'shutOut' }
-  /** Another replica holds the call now. */
   | { readonly type: 'takenOver' }
   | { readonly type: 'evict' };
 export type EventName = CallEvent['type'];
+
+export const EVENT_MEANINGS: Readonly<Record<EventName, string>> = {
+  asked: 'The server asks something.',
+  withdrawn: 'The server takes a question back.',
+  outcome: 'The server ends the call with a result or an error.',
+  urlsRequired: 'The server ends the call with an error that names URLs to visit first (-32042).',
+  gathered: 'No more questions came within the moment.',
+  retry: 'The client comes back with a `requestState`.',
+  posted: 'The server has taken the answers.',
+  postRefused: 'The server has not taken the answers.',
+  legClosed: 'A client that waited is gone.',
+  expired: 'A time limit is over.',
+  held: 'A client has waited for as long as `calls.maxHold` allows.',
+  interrupted: 'The stream from the server broke and can be resumed.',
+  resumed: 'The stream is back.',
+  lost: 'The stream is gone for good.',
+  ended: 'The time that a cancelled call has to end by itself is over.',
+  drain: 'The process stops.',
+  takenOver: 'Another replica holds the call now.',
+  shutOut: 'The server refuses the credentials with which the stream is to be read on.',
+  evict: 'The place is needed for another call.',
+};
+
 export type EventNamed<Name extends EventName> = Extract<CallEvent, { type: Name }>;
 
 /** What a waiting leg is told. */
@@ -176,6 +192,16 @@ export type LegReply =
   | { readonly type: 'unreachable' };
 
 export type TimerName = 'gather' | 'hold' | 'run' | 'park' | 'call' | 'grace' | 'redeliver';
+
+export const TIMER_MEANINGS: Readonly<Record<TimerName, string>> = {
+  gather: 'a moment for questions that come together',
+  hold: '`calls.maxHold`',
+  run: '`calls.maxDuration`',
+  park: '`parking.ttl`',
+  call: '`parking.callTtl`',
+  grace: 'a grace of 2 s',
+  redeliver: '`parking.redeliver`',
+};
 
 export type Effect =
   | { readonly do: 'reply'; readonly legs: readonly LegId[]; readonly reply: LegReply }
@@ -192,10 +218,13 @@ export type Effect =
   | { readonly do: 'retryWaiting'; readonly retries: readonly RetryEvent[] }
   | { readonly do: 'arm'; readonly timer: TimerName; readonly afterMs: number };
 
-export interface Step {
-  readonly state: CallState;
+export interface Step<State extends CallState = CallState> {
+  readonly state: State;
   readonly effects: readonly Effect[];
 }
+
+/** A step that leads to one of the states of these names. */
+export type StepTo<Name extends StateName> = Step<StateNamed<Name>>;
 
 /** All durations in milliseconds. */
 export interface CallLimits {
@@ -213,8 +242,8 @@ export interface CallLimits {
 }
 
 /**
- * Which timers may run in a state; each state has one, so that nothing waits without a bound. In
- * `broken` those of the interrupted state run on.
+ * Which timers may run in a state; each state has one, so that nothing waits without a bound. While its
+ * stream is broken, how long one answer may take does not count (see `timersOf`).
  */
 export const TIMERS: Readonly<Record<StateName, readonly TimerName[]>> = {
   running: ['hold', 'run', 'call'],
@@ -224,7 +253,6 @@ export const TIMERS: Readonly<Record<StateName, readonly TimerName[]>> = {
   idle: ['park', 'call'],
   settled: ['park', 'call'],
   suspended: ['park', 'call'],
-  broken: ['gather', 'run', 'park', 'call'],
   cancelling: ['grace'],
   done: ['redeliver'],
 };

@@ -1,49 +1,56 @@
 /**
  * The life of a parked call as a table: from which state, on which event, under which condition, to
  * which state, with which effects. Pure: no I/O, no clock, no randomness. Everything that changes a
- * call's state stands here; the bridge only feeds events and carries out effects.
+ * call's state is in this folder; the runner only feeds events and carries out effects.
  *
  * Laws (each has a property test): an input request is answered upstream at most once; every leg gets
  * exactly one reply; a pointer's round is consumed at most once, and its exact repetition gives the
  * identical reply; no state is without a deadline; whatever ends a call releases what it holds once.
  *
- * The first row that matches counts, so the order of the groups does, too. An event that no row
- * mentions for a state changes nothing. The diagram in docs/parked-call.md is drawn from these rows.
+ * Rows are grouped by event, and the first row that matches counts, so order matters only within one
+ * file. An event that no row mentions for a state changes nothing. docs/parked-call.md is made from
+ * these rows.
  */
-import type { CallEvent, CallLimits, CallState } from './states.ts';
-import { ASKING } from './asking.ts';
-import { BREAKING } from './breaking.ts';
-import { CLOSING } from './closing.ts';
-import { ENDING } from './ending.ts';
-import { firstMatch, type Move } from './first-match.ts';
-import { GIVING_UP } from './giving-up.ts';
-import { LEAVING } from './leaving.ts';
-import { PARKING } from './parking.ts';
-import { POSTING } from './posting.ts';
-import { REPEATING } from './repeating.ts';
-import { RETRYING } from './retrying.ts';
+import { CLIENT_LEAVES } from './client-leaves.ts';
+import { PROCESS_LEAVES } from './process-leaves.ts';
+import { RETRIES } from './retries.ts';
 import type { Row } from './row.ts';
-import { SUSPENDING } from './suspending.ts';
-import { throughBreak } from './through-break.ts';
+import { isBroken, waitingRetries } from './selectors.ts';
+import { SERVER_ASKS } from './server-asks.ts';
+import { SERVER_ENDS } from './server-ends.ts';
+import type { CallEvent, CallLimits, CallState, Effect, LegId, Step } from './states.ts';
+import { STREAM } from './stream.ts';
 
-const UNBROKEN: readonly Row[] = [
-  ...ASKING,
-  ...PARKING,
-  // A retry of the open round is looked for before one that repeats an earlier round.
-  ...RETRYING,
-  ...SUSPENDING,
-  ...REPEATING,
-  ...POSTING,
-  ...ENDING,
-  ...CLOSING,
-  ...GIVING_UP,
-  ...LEAVING,
-  ...BREAKING,
+export const TRANSITIONS: readonly Row[] = [
+  ...SERVER_ASKS,
+  ...SERVER_ENDS,
+  ...STREAM,
+  ...RETRIES,
+  ...CLIENT_LEAVES,
+  ...PROCESS_LEAVES,
 ];
 
-export const TRANSITIONS: readonly Row[] = [...UNBROKEN, ...throughBreak(UNBROKEN)];
+/** A step, and the row it was made by; `null` when none matched, and then nothing changes. */
+type Transition = Step & { readonly row: Row | null };
 
 /** Moves a call: the row that matched (or none) and what follows from it. */
-export function step(state: CallState, event: CallEvent, limits: CallLimits): Move {
-  return firstMatch(TRANSITIONS, state, event, limits);
+export function step(state: CallState, event: CallEvent, limits: CallLimits): Transition {
+  const row = TRANSITIONS.find(
+    ({ on, from, when }) =>
+      on === event.type && from.includes(state.name) && when(state, event, limits),
+  );
+  if (row === undefined) return { state, effects: [], row: null };
+  const next = row.then(state, event, limits);
+  return { state: next.state, effects: [...next.effects, ...retriesFreed(state, next)], row };
+}
+
+/** Looks at the retries again that waited for a stream, once nothing is left to wait for. */
+function retriesFreed(state: CallState, next: Step): readonly Effect[] {
+  if (!isBroken(state) || isBroken(next.state)) return [];
+  const retries = waitingRetries(state).filter(({ leg }) => !isTold(leg, next.effects));
+  return retries.length === 0 ? [] : [{ do: 'retryWaiting', retries }];
+}
+
+function isTold(leg: LegId, effects: readonly Effect[]): boolean {
+  return effects.some((effect) => effect.do === 'reply' && effect.legs.includes(leg));
 }

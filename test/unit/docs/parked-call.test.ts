@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { TIMERS } from '../../../src/calls/machine/states.ts';
 import { TRANSITIONS } from '../../../src/calls/machine/table.ts';
 import { codesIn, pathOf, tableWith, textOf } from './markdown-tables.ts';
-import { parkedCallDocument } from './parked-call-document.ts';
+import { parkedCallDocument } from '../../../scripts/parked-call-document.ts';
 
 const FILE = pathOf('docs/parked-call.md');
 

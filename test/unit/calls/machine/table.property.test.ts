@@ -19,9 +19,13 @@ import {
   type TimerName,
 } from '../../../../src/calls/machine/states.ts';
 import { step, TRANSITIONS } from '../../../../src/calls/machine/table.ts';
-import { attachedLegs } from '../../../../src/calls/machine/attached-legs.ts';
-import { begin } from '../../../../src/calls/machine/beginning.ts';
-import { openRequests } from '../../../../src/calls/machine/open-requests.ts';
+import {
+  attachedLegs,
+  isBroken,
+  openRequests,
+  timersOf,
+} from '../../../../src/calls/machine/selectors.ts';
+import { begin } from '../../../../src/calls/machine/steps.ts';
 import { inputKey, serverRequestId, type ServerRequestId } from '../../../../src/protocol/ids.ts';
 
 const LIMITS: CallLimits = {
@@ -81,11 +85,6 @@ class World {
     this.state = first.state;
     this.#carryOut(first.effects);
     this.#check();
-  }
-
-  /** The state that the call is in or, while its stream is broken, was in. */
-  get live(): Exclude<CallState, { name: 'broken' }> {
-    return this.state.name === 'broken' ? this.state.interrupted : this.state;
   }
 
   get lastAccepted(): Accepted | null {
@@ -154,7 +153,7 @@ class World {
     this.rules.add(row.rule);
     this.state = state;
     for (const timer of [...this.armed]) {
-      if (!TIMERS[state.name].includes(timer)) this.armed.delete(timer);
+      if (!timersOf(state).includes(timer)) this.armed.delete(timer);
     }
     const repeated = this.#repeated(from, event);
     this.#leaving = openRequests(from);
@@ -188,7 +187,7 @@ class World {
       case 'outcome':
       case 'urlsRequired':
         // Without a client the server has given up on its questions, and gets no word about them.
-        if (attachedLegs(interruptedOf(from)).length === 0) this.#allDead();
+        if (!('legs' in from)) this.#allDead();
         break;
       default:
     }
@@ -230,7 +229,7 @@ class World {
       // Handing a call over may take one round more: the server has asked for nothing in it.
       const limit = LIMITS.maxRounds + (this.#isLeft() ? 1 : 0);
       expect(reply.round, 'rounds stay within their limit').toBeLessThanOrEqual(limit);
-      expect(reply.round).toBe(this.live.round);
+      expect(reply.round).toBe(this.state.round);
       const open = this.#isLeft() ? this.#leaving : openRequests(this.state);
       expect(reply.keys, 'what is asked is all that is open').toEqual(
         open.map((request) => request.key),
@@ -255,7 +254,7 @@ class World {
     const accepted = this.#accepted;
     if (event.type !== 'retry' || accepted === null) return null;
     // What comes while a parked call's stream is broken is looked at when the stream is back.
-    if (from.name === 'broken' && attachedLegs(from.interrupted).length === 0) return null;
+    if (isBroken(from) && !('legs' in from)) return null;
     return accepted.round === event.round && accepted.answersDigest === event.answersDigest
       ? { ...accepted }
       : null;
@@ -269,7 +268,7 @@ class World {
       if (accepted.told.type === 'waiting') {
         expect(told, 'the repetition waits with the first').toEqual({ type: 'waiting' });
         this.#accepted?.legs.push(leg);
-      } else if (this.#lastRound?.round === this.live.round) {
+      } else if (this.#lastRound?.round === this.state.round) {
         expect(told, 'the repetition is given the same round').toEqual(this.#lastRound);
       }
     } else if (state.end.type === 'cancelled') {
@@ -281,7 +280,7 @@ class World {
   }
 
   #acceptance(from: CallState, event: CallEvent): void {
-    const [was, is] = [consumedOf(from), consumedOf(this.state)];
+    const [was, is] = [from.consumed, this.state.consumed];
     if (event.type === 'postRefused' && event.cause !== 'sessionGone') {
       expect(was, 'only a retry that was accepted is refused').not.toBeNull();
       this.used.delete(was?.round ?? 0);
@@ -355,7 +354,7 @@ class World {
           }
           break;
         case 'arm':
-          expect(TIMERS[this.state.name]).toContain(effect.timer);
+          expect(timersOf(this.state)).toContain(effect.timer);
           expect(effect.afterMs).toBeGreaterThanOrEqual(0);
           expect(effect.afterMs).toBeLessThanOrEqual(LIMITS.callTtlMs);
           this.armed.add(effect.timer);
@@ -366,12 +365,12 @@ class World {
 
   /** What holds between any two events. */
   #check(): void {
-    const { state, live } = this;
+    const { state } = this;
     this.visited.add(state.name);
     // How long one answer may take does not count while the stream is broken, or in the last round.
-    const holds = live === state && live.round <= LIMITS.maxRounds;
-    const deadlines = TIMERS[live.name].filter((timer) => timer !== 'hold' || holds);
-    expect([...this.armed], `the deadlines of ${live.name} are set`).toEqual(
+    const holds = !isBroken(state) && state.round <= LIMITS.maxRounds;
+    const deadlines = TIMERS[state.name].filter((timer) => timer !== 'hold' || holds);
+    expect([...this.armed], `the deadlines of ${state.name} are set`).toEqual(
       expect.arrayContaining(deadlines),
     );
     const waiting = [...this.legs]
@@ -385,19 +384,10 @@ class World {
     );
     const over = state.name === 'done' || state.name === 'settled';
     expect(this.#holds, 'what the call holds is freed when it is over').toBe(!over);
-    expect(live.round).toBeLessThanOrEqual(LIMITS.maxRounds + 1);
+    expect(state.round).toBeLessThanOrEqual(LIMITS.maxRounds + 1);
     if (state.name === 'parked') expect(state.open).not.toEqual([]);
     if (state.name === 'gathering') expect(state.open).not.toEqual([]);
   }
-}
-
-function interruptedOf(state: CallState): CallState {
-  return state.name === 'broken' ? state.interrupted : state;
-}
-
-function consumedOf(state: CallState): ConsumedRetry | null {
-  const live = interruptedOf(state);
-  return live.name === 'broken' ? null : live.consumed;
 }
 
 function same(one: ConsumedRetry | null, other: ConsumedRetry | null): boolean {
@@ -463,10 +453,11 @@ interface RetryShape {
 /** A retry, read as the runner reads it: answers count for the current round only. */
 function retries({ round, digest, answers, undeclared, declined }: RetryShape): Happening {
   return (world) => {
-    const { live, lastAccepted } = world;
-    const named = round === 'current' ? live.round : round === 'last' ? live.round - 1 : round;
-    const answerable = live.name === 'parked' || live.name === 'suspended';
-    const keys = answerable && named === live.round ? live.open.map((request) => request.key) : [];
+    const { state, lastAccepted } = world;
+    const named = round === 'current' ? state.round : round === 'last' ? state.round - 1 : round;
+    const answerable = state.name === 'parked' || state.name === 'suspended';
+    const keys =
+      answerable && named === state.round ? state.open.map((request) => request.key) : [];
     const answered = keys.filter((_, n) => (answers >> n) % 2 === 1);
     world.feed({
       type: 'retry',
@@ -476,7 +467,7 @@ function retries({ round, digest, answers, undeclared, declined }: RetryShape): 
         round === 'last' && digest === 'same' ? (lastAccepted?.answersDigest ?? digest) : digest,
       answered,
       uncovered: keys.filter((_, n) => (undeclared >> n) % 2 === 1),
-      declined: declined && live.name === 'suspended' && answered.length > 0,
+      declined: declined && state.name === 'suspended' && answered.length > 0,
     });
   };
 }
@@ -501,7 +492,7 @@ const anyRetry = fc
   .map(retries);
 
 const posted = fc.constant<Happening>((world) => {
-  if (world.posting !== null || world.live.name !== 'resuming') world.feed({ type: 'posted' });
+  if (world.posting !== null || world.state.name !== 'resuming') world.feed({ type: 'posted' });
 });
 
 const postRefused = fc

@@ -20,7 +20,7 @@ import {
 } from '../../../../src/calls/machine/states.ts';
 import type { CallOutcome } from '../../../../src/model/outcome.ts';
 import { step, TRANSITIONS } from '../../../../src/calls/machine/table.ts';
-import { adopt, begin } from '../../../../src/calls/machine/beginning.ts';
+import { adopt, begin } from '../../../../src/calls/machine/steps.ts';
 import { inputKey, serverRequestId } from '../../../../src/protocol/ids.ts';
 
 const LIMITS: CallLimits = {
@@ -80,6 +80,8 @@ const running = (given: Given<'running'> = {}): StateNamed<'running'> => ({
   round: 3,
   legs: [7],
   consumed: CONSUMED,
+  stream: 'open',
+  waiting: [],
   ...given,
 });
 const gathering = (given: Given<'gathering'> = {}): StateNamed<'gathering'> => ({
@@ -100,6 +102,8 @@ const resuming = (given: Given<'resuming'> = {}): StateNamed<'resuming'> => ({
   missing: [],
   arrived: [],
   arrivedSinceMs: 0,
+  stream: 'open',
+  waiting: [],
   ...given,
 });
 const parked = (given: Given<'parked'> = {}): StateNamed<'parked'> => ({
@@ -107,15 +111,24 @@ const parked = (given: Given<'parked'> = {}): StateNamed<'parked'> => ({
   round: 3,
   consumed: CONSUMED,
   open: [env],
+  stream: 'open',
+  waiting: [],
   ...given,
 });
 const idle = (given: Given<'idle'> = {}): StateNamed<'idle'> => ({
   name: 'idle',
   round: 3,
   consumed: CONSUMED,
+  stream: 'open',
+  waiting: [],
   ...given,
 });
-const settled = (): StateNamed<'settled'> => ({ ...idle(), name: 'settled', outcome });
+const settled = (): StateNamed<'settled'> => ({
+  name: 'settled',
+  round: 3,
+  consumed: CONSUMED,
+  outcome,
+});
 const suspended = (given: Given<'suspended'> = {}): StateNamed<'suspended'> => ({
   name: 'suspended',
   round: 3,
@@ -123,9 +136,10 @@ const suspended = (given: Given<'suspended'> = {}): StateNamed<'suspended'> => (
   open: [login],
   ...given,
 });
-const broken = (interrupted: Live, waiting: readonly RetryEvent[] = []): CallState => ({
-  name: 'broken',
-  interrupted,
+/** The same, while its stream is being resumed. */
+const broken = <State extends Live>(state: State, waiting: readonly RetryEvent[] = []): State => ({
+  ...state,
+  stream: 'broken',
   waiting,
 });
 const cancelling = (end: CallEnd, given: Given<'cancelling'> = {}): StateNamed<'cancelling'> => ({
@@ -198,7 +212,7 @@ const cancel = (...open: OpenRequest[]): Effect[] => [cancelUpstream(...open), a
 
 const ASKING: readonly Case[] = [
   {
-    rule: '2',
+    rule: 'first-question',
     title: 'the first request of the server opens the window',
     from: running(),
     on: asked(env, 1_000),
@@ -206,7 +220,7 @@ const ASKING: readonly Case[] = [
     effects: [armGather()],
   },
   {
-    rule: '2',
+    rule: 'first-question',
     title: 'there is no window if a round holds one request only',
     from: running(),
     on: asked(env, 1_000),
@@ -215,7 +229,7 @@ const ASKING: readonly Case[] = [
     effects: [armGather(0)],
   },
   {
-    rule: '3',
+    rule: 'further-question',
     title: 'a further request starts the window anew',
     from: gathering(),
     on: asked(size, 1_020),
@@ -223,7 +237,7 @@ const ASKING: readonly Case[] = [
     effects: [armGather(30)],
   },
   {
-    rule: '3',
+    rule: 'further-question',
     title: 'the window ends with its limit, counted from the first request',
     from: gathering(),
     on: asked(size, 1_140),
@@ -231,7 +245,7 @@ const ASKING: readonly Case[] = [
     effects: [armGather(10)],
   },
   {
-    rule: '3',
+    rule: 'further-question',
     title: 'beyond the limit the window ends at once',
     from: gathering(),
     on: asked(size, 1_400),
@@ -239,7 +253,7 @@ const ASKING: readonly Case[] = [
     effects: [armGather(0)],
   },
   {
-    rule: '3',
+    rule: 'further-question',
     title: 'a full round ends the window at once',
     from: gathering(),
     on: asked(size, 1_010),
@@ -248,7 +262,7 @@ const ASKING: readonly Case[] = [
     effects: [armGather(0)],
   },
   {
-    rule: '3b',
+    rule: 'question-while-resuming',
     title: 'a request that comes while answers are posted is kept for afterwards',
     from: resuming({ missing: [size] }),
     on: asked(color, 5_000),
@@ -256,7 +270,7 @@ const ASKING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '3b',
+    rule: 'question-while-resuming',
     title: 'the limit of the window counts from the first of those',
     from: resuming({ arrived: [size], arrivedSinceMs: 5_000 }),
     on: asked(color, 5_020),
@@ -264,7 +278,7 @@ const ASKING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '4',
+    rule: 'questions-shown',
     title: 'when the window ends, the client is asked and the call is parked',
     from: gathering({ legs: [7, 8], open: [env, size] }),
     on: gathered(),
@@ -272,7 +286,7 @@ const ASKING: readonly Case[] = [
     effects: [ask([7, 8], 3, [env, size]), armPark],
   },
   {
-    rule: '4',
+    rule: 'questions-shown',
     title: 'the last round that the limit allows is still asked',
     from: gathering({ round: 10 }),
     on: gathered(),
@@ -280,7 +294,7 @@ const ASKING: readonly Case[] = [
     effects: [ask([7], 10, [env]), armPark],
   },
   {
-    rule: '40b',
+    rule: 'no-room-to-park',
     title: 'a call for which there is no room is ended, and its requests closed out',
     from: gathering(),
     on: gathered(false),
@@ -288,7 +302,7 @@ const ASKING: readonly Case[] = [
     effects: [tellEnd([7], refused('lot_full')), ...cancel(env)],
   },
   {
-    rule: '41',
+    rule: 'round-limit-reached',
     title: 'a call with too many rounds is ended, and its requests closed out',
     from: gathering({ round: 11 }),
     on: gathered(),
@@ -296,7 +310,7 @@ const ASKING: readonly Case[] = [
     effects: [tellEnd([7], refused('too_many_rounds')), ...cancel(env)],
   },
   {
-    rule: '7',
+    rule: 'question-while-parked',
     title: 'a request that comes while the client is away joins those that are open',
     from: parked(),
     on: asked(size),
@@ -304,7 +318,7 @@ const ASKING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '7',
+    rule: 'question-while-parked',
     title: 'a call that had nothing to ask any more is parked again',
     from: idle(),
     on: asked(size),
@@ -315,7 +329,7 @@ const ASKING: readonly Case[] = [
 
 const WITHDRAWING: readonly Case[] = [
   {
-    rule: '6',
+    rule: 'question-withdrawn',
     title: 'a request taken back before it was shown is not shown',
     from: gathering({ open: [env, size] }),
     on: withdrawn(env),
@@ -323,7 +337,7 @@ const WITHDRAWING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '6',
+    rule: 'question-withdrawn',
     title: 'the last one taken back lets the call run on',
     from: gathering(),
     on: withdrawn(env),
@@ -331,7 +345,7 @@ const WITHDRAWING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '6b',
+    rule: 'question-withdrawn-while-resuming',
     title: 'a request taken back while answers are posted is not asked again',
     from: resuming({ missing: [size], arrived: [color] }),
     on: withdrawn(size),
@@ -339,7 +353,7 @@ const WITHDRAWING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '6b',
+    rule: 'question-withdrawn-while-resuming',
     title: 'nor is one whose own answer is being posted',
     from: resuming({ posting: [env, size] }),
     on: withdrawn(size),
@@ -347,7 +361,7 @@ const WITHDRAWING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '8',
+    rule: 'question-withdrawn-while-parked',
     title: 'a request taken back while the client is away is not open any more',
     from: parked({ open: [env, size] }),
     on: withdrawn(env),
@@ -355,7 +369,7 @@ const WITHDRAWING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '8',
+    rule: 'question-withdrawn-while-parked',
     title: 'when the last is taken back, the call waits with nothing to ask',
     from: parked(),
     on: withdrawn(env),
@@ -366,7 +380,7 @@ const WITHDRAWING: readonly Case[] = [
 
 const FINISHING: readonly Case[] = [
   {
-    rule: '5',
+    rule: 'finished',
     title: 'the outcome goes to every leg, and the exchange is freed',
     from: running({ legs: [7, 8] }),
     on: ended,
@@ -374,7 +388,7 @@ const FINISHING: readonly Case[] = [
     effects: [release(true), tellEnd([7, 8], finished), armRedeliver],
   },
   {
-    rule: '5',
+    rule: 'finished',
     title: 'requests that were gathered are closed out',
     from: gathering({ open: [env, size] }),
     on: ended,
@@ -382,7 +396,7 @@ const FINISHING: readonly Case[] = [
     effects: [closeOut(env, size), release(true), tellEnd([7], finished), armRedeliver],
   },
   {
-    rule: '5',
+    rule: 'finished',
     title: 'an outcome that overtakes the posting closes out what is not answered, and only that',
     from: resuming({ missing: [size], arrived: [color] }),
     on: ended,
@@ -390,7 +404,7 @@ const FINISHING: readonly Case[] = [
     effects: [closeOut(size, color), release(true), tellEnd([9], finished), armRedeliver],
   },
   ...[parked(), idle()].map((from) => ({
-    rule: '9',
+    rule: 'finished-while-parked',
     title: `the outcome of a call that is ${from.name} waits for the retry; the exchange is freed`,
     from,
     on: ended,
@@ -398,7 +412,7 @@ const FINISHING: readonly Case[] = [
     effects: [release(true)],
   })),
   {
-    rule: '15',
+    rule: 'outcome-delivered',
     title: 'the retry is given the outcome that waited, whatever it answers',
     from: settled(),
     on: retry(),
@@ -409,7 +423,7 @@ const FINISHING: readonly Case[] = [
 
 const RETRYING: readonly Case[] = [
   {
-    rule: '33',
+    rule: 'capability-missing',
     title: 'who does not declare what has to be asked again is told so, and uses up nothing',
     from: parked({ open: [env, size, color] }),
     on: retry([env], { uncovered: [env.key, color.key] }),
@@ -417,7 +431,7 @@ const RETRYING: readonly Case[] = [
     effects: [tell([9], { type: 'missingCapability', keys: [color.key] })],
   },
   {
-    rule: '33',
+    rule: 'capability-missing',
     title: 'the same for URLs that are still to be visited',
     from: suspended({ open: [login, terms] }),
     on: retry([login], { uncovered: [login.key, terms.key] }),
@@ -425,7 +439,7 @@ const RETRYING: readonly Case[] = [
     effects: [tell([9], { type: 'missingCapability', keys: [terms.key] })],
   },
   {
-    rule: '10-11-13',
+    rule: 'answers-accepted',
     title: 'answers are posted, and the round is used up',
     from: parked(),
     on: retry([env]),
@@ -433,7 +447,7 @@ const RETRYING: readonly Case[] = [
     effects: [armRun, { do: 'post', leg: 9, requests: [env] }],
   },
   {
-    rule: '10-11-13',
+    rule: 'answers-accepted',
     title: 'complete answers count although their capability is not declared any more',
     from: parked(),
     on: retry([env], { uncovered: [env.key] }),
@@ -441,7 +455,7 @@ const RETRYING: readonly Case[] = [
     effects: [armRun, { do: 'post', leg: 9, requests: [env] }],
   },
   {
-    rule: '10-11-13',
+    rule: 'answers-accepted',
     title: 'some of the answers are posted, and the missing ones are kept in mind',
     from: parked({ open: [env, size, color] }),
     on: retry([size]),
@@ -449,7 +463,7 @@ const RETRYING: readonly Case[] = [
     effects: [armRun, { do: 'post', leg: 9, requests: [size] }],
   },
   {
-    rule: '12',
+    rule: 'asked-again',
     title: 'a retry that answers nothing is asked the same, and uses up nothing',
     from: parked({ open: [env, size] }),
     on: retry(),
@@ -457,7 +471,7 @@ const RETRYING: readonly Case[] = [
     effects: [ask([9], 3, [env, size]), armPark],
   },
   {
-    rule: '12',
+    rule: 'asked-again',
     title: 'so is one that visited none of the URLs',
     from: suspended({ open: [login, terms] }),
     on: retry(),
@@ -465,7 +479,7 @@ const RETRYING: readonly Case[] = [
     effects: [ask([9], 3, [login, terms]), armPark],
   },
   {
-    rule: '14',
+    rule: 'retry-awaits-outcome',
     title: 'a retry when nothing is asked any more waits for the outcome',
     from: idle(),
     on: retry(),
@@ -473,7 +487,7 @@ const RETRYING: readonly Case[] = [
     effects: [armRun],
   },
   {
-    rule: '10b',
+    rule: 'answers-taken',
     title: 'once everything is answered, the client waits for the outcome',
     from: resuming(),
     on: { type: 'posted' },
@@ -481,7 +495,7 @@ const RETRYING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '10b',
+    rule: 'answers-taken',
     title: 'what is missing is asked at once, and with it what came since',
     from: resuming({ missing: [size], arrived: [color] }),
     on: { type: 'posted' },
@@ -489,7 +503,7 @@ const RETRYING: readonly Case[] = [
     effects: [ask([9], 4, [size, color]), armPark],
   },
   {
-    rule: '10b',
+    rule: 'answers-taken',
     title: 'what came since has its window, which began with the first of it',
     from: resuming({ arrived: [size, color], arrivedSinceMs: 5_000 }),
     on: { type: 'posted' },
@@ -503,7 +517,7 @@ const RETRYING: readonly Case[] = [
     effects: [armGather(30)],
   },
   {
-    rule: '10b',
+    rule: 'answers-taken',
     title: 'no window if what came since fills the round',
     from: resuming({ arrived: [size, color], arrivedSinceMs: 5_000 }),
     on: { type: 'posted' },
@@ -518,7 +532,7 @@ const RETRYING: readonly Case[] = [
     effects: [armGather(0)],
   },
   {
-    rule: '41b',
+    rule: 'answers-round-limit-reached',
     title: 'what is missing is not asked in a round too many',
     from: resuming({ round: 11, missing: [size], arrived: [color] }),
     on: { type: 'posted' },
@@ -526,7 +540,7 @@ const RETRYING: readonly Case[] = [
     effects: [tellEnd([9], refused('too_many_rounds')), ...cancel(size, color)],
   },
   {
-    rule: '30',
+    rule: 'session-forgotten',
     title: 'answers for a session that the server has forgotten: the call is lost',
     from: resuming({ legs: [9, 8], missing: [size] }),
     on: postRefused('sessionGone'),
@@ -534,7 +548,7 @@ const RETRYING: readonly Case[] = [
     effects: [release(false), tellEnd([9, 8], lost), armRedeliver],
   },
   {
-    rule: '31-32',
+    rule: 'answers-refused',
     title: 'refused credentials leave the round as it was before the retry',
     from: resuming({ missing: [size], arrived: [color] }),
     on: postRefused('unauthorized'),
@@ -542,7 +556,7 @@ const RETRYING: readonly Case[] = [
     effects: [tell([9], { type: 'unauthorized' }), armPark],
   },
   {
-    rule: '31-32',
+    rule: 'answers-refused',
     title: 'answers that the server had taken are not asked for again',
     from: resuming({ legs: [9, 8], posting: [env, size] }),
     on: postRefused('unreachable', [env]),
@@ -550,7 +564,7 @@ const RETRYING: readonly Case[] = [
     effects: [tell([9, 8], { type: 'unreachable' }), armPark],
   },
   {
-    rule: '31-32',
+    rule: 'answers-refused',
     title: 'when the refused question was taken back meanwhile, nothing is open any more',
     from: resuming({ posting: [] }),
     on: postRefused('unreachable'),
@@ -561,7 +575,7 @@ const RETRYING: readonly Case[] = [
 
 const REPEATING: readonly Case[] = [
   {
-    rule: '16',
+    rule: 'retry-joined',
     title: 'a repetition waits with the retry that it repeats',
     from: running(),
     on: repetition,
@@ -569,7 +583,7 @@ const REPEATING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '16',
+    rule: 'retry-joined',
     title: 'also while the window is open',
     from: gathering(),
     on: repetition,
@@ -577,7 +591,7 @@ const REPEATING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '16',
+    rule: 'retry-joined',
     title: 'its answers are not posted a second time',
     from: resuming(),
     on: repetitionWhileResuming,
@@ -585,7 +599,7 @@ const REPEATING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '16b',
+    rule: 'retry-joined',
     title: 'a repetition waits with the first although the stream is broken',
     from: broken(running()),
     on: repetition,
@@ -593,7 +607,7 @@ const REPEATING: readonly Case[] = [
     effects: [],
   },
   ...[parked(), idle(), settled(), suspended()].map((from) => ({
-    rule: '18',
+    rule: 'round-repeated',
     title: `the retry that led to a ${from.name} call, repeated, is given the same round again`,
     from,
     on: repetition,
@@ -601,7 +615,7 @@ const REPEATING: readonly Case[] = [
     effects: [tell([8], { type: 'sameInputRequired' })],
   })),
   ...[finished, lost, expired, declined, refused('timeout')].map((end) => ({
-    rule: '19',
+    rule: 'end-repeated',
     title: `the last retry, repeated, is told the same end (${end.type})`,
     from: done(end),
     on: repetition,
@@ -609,7 +623,7 @@ const REPEATING: readonly Case[] = [
     effects: [tellEnd([8], end)],
   })),
   {
-    rule: '19',
+    rule: 'end-repeated',
     title: 'also while the server is being stopped',
     from: cancelling(refused('timeout')),
     on: repetition,
@@ -617,7 +631,7 @@ const REPEATING: readonly Case[] = [
     effects: [tellEnd([8], refused('timeout'))],
   },
   {
-    rule: '29b',
+    rule: 'loss-told',
     title: 'the first retry after the call was lost is told so',
     from: done(lost),
     on: retry(),
@@ -625,7 +639,7 @@ const REPEATING: readonly Case[] = [
     effects: [tellEnd([9], lost)],
   },
   ...[cancelling, done].map((over) => ({
-    rule: '29c',
+    rule: 'drain-loss-told',
     title: `a retry of a call that a drain has ended is told that it is lost (${over(lost).name})`,
     from: over(refused('draining')),
     on: retry(),
@@ -633,7 +647,7 @@ const REPEATING: readonly Case[] = [
     effects: [tellEnd([9], lost)],
   })),
   ...[running(), gathering(), parked(), idle(), settled(), suspended()].map((from) => ({
-    rule: '17-20-44',
+    rule: 'retry-rejected',
     title: `other answers on a used pointer are refused (${from.name})`,
     from,
     on: retry([], { round: 2, answersDigest: 'changed' }),
@@ -641,7 +655,7 @@ const REPEATING: readonly Case[] = [
     effects: [tell([9], { type: 'invalidRequestState', reason: 'consumed' })],
   })),
   {
-    rule: '17-20-44',
+    rule: 'retry-rejected',
     title: 'other answers while the first are being posted are refused',
     from: resuming(),
     on: retry([], { leg: 8, answersDigest: 'changed' }),
@@ -649,7 +663,7 @@ const REPEATING: readonly Case[] = [
     effects: [tell([8], { type: 'invalidRequestState', reason: 'consumed' })],
   },
   ...[parked(), settled(), done(finished)].map((from) => ({
-    rule: '17-20-44',
+    rule: 'retry-rejected',
     title: `an older round than the last is refused, although its answers are the same (${from.name})`,
     from,
     on: retry([], { round: 1, answersDigest: 'first' }),
@@ -662,7 +676,7 @@ const REPEATING: readonly Case[] = [
     ],
   })),
   ...[cancelling(lost), done(finished), done(cancelled), done(expired)].map((from) => ({
-    rule: '17-20-44',
+    rule: 'retry-rejected',
     title: `a retry of a call that is over is refused (${from.name}, ${from.end.type})`,
     from,
     on: retry(),
@@ -670,7 +684,7 @@ const REPEATING: readonly Case[] = [
     effects: [tell([9], { type: 'invalidRequestState', reason: 'ended' })],
   })),
   {
-    rule: '17-20-44',
+    rule: 'retry-rejected',
     title: 'not even the last retry brings back a call that its client cancelled',
     from: done(cancelled),
     on: repetition,
@@ -678,7 +692,7 @@ const REPEATING: readonly Case[] = [
     effects: [tell([8], { type: 'invalidRequestState', reason: 'ended' })],
   },
   {
-    rule: '17-20-44',
+    rule: 'retry-rejected',
     title: 'a lost call does not tell two different retries of one round',
     from: done(lost, { consumed: CONSUMED_NOW }),
     on: retry([], { answersDigest: 'changed' }),
@@ -689,7 +703,7 @@ const REPEATING: readonly Case[] = [
 
 const URLS: readonly Case[] = [
   {
-    rule: 'url-1',
+    rule: 'urls-required',
     title: 'a call that ends with URLs to visit asks for them',
     from: running(),
     on: urlsRequired(),
@@ -697,7 +711,7 @@ const URLS: readonly Case[] = [
     effects: [ask([7], 3, [login, terms]), armPark],
   },
   {
-    rule: 'url-1',
+    rule: 'urls-required',
     title: 'what else was gathered is closed out',
     from: gathering({ open: [env, size] }),
     on: urlsRequired(),
@@ -705,7 +719,7 @@ const URLS: readonly Case[] = [
     effects: [closeOut(env, size), ask([7], 3, [login, terms]), armPark],
   },
   {
-    rule: 'url-1',
+    rule: 'urls-required',
     title: 'as is what was left open while answers were posted',
     from: resuming({ missing: [size], arrived: [color] }),
     on: urlsRequired(),
@@ -713,7 +727,7 @@ const URLS: readonly Case[] = [
     effects: [closeOut(size, color), ask([9], 4, [login, terms]), armPark],
   },
   {
-    rule: 'url-1',
+    rule: 'urls-required',
     title: 'not in a round too many',
     from: running({ round: 11 }),
     on: urlsRequired(),
@@ -721,7 +735,7 @@ const URLS: readonly Case[] = [
     effects: [release(true), tellEnd([7], refused('too_many_rounds')), armRedeliver],
   },
   {
-    rule: 'url-1',
+    rule: 'urls-required',
     title: 'nor when there is no room',
     from: gathering(),
     on: urlsRequired(false),
@@ -729,7 +743,7 @@ const URLS: readonly Case[] = [
     effects: [closeOut(env), release(true), tellEnd([7], refused('lot_full')), armRedeliver],
   },
   ...[parked(), idle()].map((from) => ({
-    rule: 'url-1b',
+    rule: 'urls-required-while-parked',
     title: `the same while the client of a call that is ${from.name} is away`,
     from,
     on: urlsRequired(),
@@ -737,7 +751,7 @@ const URLS: readonly Case[] = [
     effects: [],
   })),
   {
-    rule: 'url-2',
+    rule: 'url-declined',
     title: 'a call whose URL was declined is over',
     from: suspended({ open: [login, terms] }),
     on: retry([login], { declined: true }),
@@ -745,7 +759,7 @@ const URLS: readonly Case[] = [
     effects: [release(true), tellEnd([9], declined), armRedeliver],
   },
   {
-    rule: 'url-3',
+    rule: 'some-urls-visited',
     title: 'URLs that were not visited are asked for in a further round',
     from: suspended({ open: [login, terms] }),
     on: retry([login]),
@@ -753,7 +767,7 @@ const URLS: readonly Case[] = [
     effects: [ask([9], 4, [terms]), armPark],
   },
   {
-    rule: '41c',
+    rule: 'urls-round-limit-reached',
     title: 'but not in a round too many',
     from: suspended({ open: [login, terms] }),
     on: retry([login]),
@@ -762,7 +776,7 @@ const URLS: readonly Case[] = [
     effects: [release(true), tellEnd([9], refused('too_many_rounds')), armRedeliver],
   },
   {
-    rule: 'url-4',
+    rule: 'urls-visited',
     title: 'when all were visited the call is made again',
     from: suspended({ open: [login, terms] }),
     on: retry([login, terms]),
@@ -773,7 +787,7 @@ const URLS: readonly Case[] = [
 
 const LEAVING: readonly Case[] = [
   {
-    rule: '22',
+    rule: 'one-leg-left',
     title: 'one of two legs leaves, and the other waits on',
     from: running({ legs: [7, 8] }),
     on: legClosed(7),
@@ -781,7 +795,7 @@ const LEAVING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '22',
+    rule: 'one-leg-left',
     title: 'also while the window is open',
     from: gathering({ legs: [7, 8] }),
     on: legClosed(8),
@@ -789,7 +803,7 @@ const LEAVING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '22',
+    rule: 'one-leg-left',
     title: 'also while answers are posted, which go on',
     from: resuming({ legs: [9, 8] }),
     on: legClosed(9),
@@ -797,7 +811,7 @@ const LEAVING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '21',
+    rule: 'client-left',
     title: 'the last leg leaves: the server is told to stop',
     from: running(),
     on: legClosed(7),
@@ -805,7 +819,7 @@ const LEAVING: readonly Case[] = [
     effects: cancel(),
   },
   {
-    rule: '21',
+    rule: 'client-left',
     title: 'what was gathered is closed out first',
     from: gathering({ open: [env, size] }),
     on: legClosed(7),
@@ -813,7 +827,7 @@ const LEAVING: readonly Case[] = [
     effects: [...cancel(env, size)],
   },
   {
-    rule: '21',
+    rule: 'client-left',
     title: 'a request whose answer is on its way is not closed out as well',
     from: resuming({ missing: [size], arrived: [color] }),
     on: legClosed(9),
@@ -821,7 +835,7 @@ const LEAVING: readonly Case[] = [
     effects: [...cancel(size, color)],
   },
   {
-    rule: '21b',
+    rule: 'one-leg-left',
     title: 'while the stream is broken, one of two legs leaves',
     from: broken(running({ legs: [7, 8] })),
     on: legClosed(8),
@@ -829,15 +843,23 @@ const LEAVING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '21b',
+    rule: 'client-left',
     title: 'while the stream is broken, the last leg leaves, and retries that wait are told',
     from: broken(gathering(), [retry()]),
     on: legClosed(7),
     state: cancelling(cancelled),
     effects: [tellEnd([9], cancelled), ...cancel(env)],
   },
+  ...[running(), gathering(), resuming(), idle()].map((from) => ({
+    rule: 'waiting-retry-left',
+    title: `a retry that waits leaves: the call stays as it was (${from.name})`,
+    from: broken(from, [retry([], { leg: 10 })]),
+    on: legClosed(10),
+    state: broken(from),
+    effects: [],
+  })),
   {
-    rule: '21b',
+    rule: 'waiting-retry-left',
     title: 'a retry that waits leaves: the call stays parked',
     from: broken(parked(), [retry(), retry([], { leg: 10 })]),
     on: legClosed(9),
@@ -848,7 +870,7 @@ const LEAVING: readonly Case[] = [
 
 const DEADLINES: readonly Case[] = [
   {
-    rule: '24',
+    rule: 'client-away-too-long',
     title: 'nobody answered in time: what is open is closed out, the server is told to stop',
     from: parked({ open: [env, size] }),
     on: timeIsUp('park'),
@@ -856,7 +878,7 @@ const DEADLINES: readonly Case[] = [
     effects: [...cancel(env, size)],
   },
   {
-    rule: '24',
+    rule: 'client-away-too-long',
     title: 'nobody came back in time',
     from: idle(),
     on: timeIsUp('call'),
@@ -864,7 +886,7 @@ const DEADLINES: readonly Case[] = [
     effects: cancel(),
   },
   {
-    rule: '25',
+    rule: 'outcome-uncollected',
     title: 'nobody came for the outcome; nothing is held any more',
     from: settled(),
     on: timeIsUp('park'),
@@ -872,7 +894,7 @@ const DEADLINES: readonly Case[] = [
     effects: [armRedeliver],
   },
   {
-    rule: '25',
+    rule: 'outcome-uncollected',
     title: 'nobody came for the URLs; the session is freed',
     from: suspended(),
     on: timeIsUp('call'),
@@ -880,7 +902,7 @@ const DEADLINES: readonly Case[] = [
     effects: [release(true), armRedeliver],
   },
   {
-    rule: '24b',
+    rule: 'server-took-too-long',
     title: 'the server worked for too long',
     from: running({ legs: [7, 8] }),
     on: timeIsUp('run'),
@@ -888,7 +910,7 @@ const DEADLINES: readonly Case[] = [
     effects: [tellEnd([7, 8], refused('timeout')), ...cancel()],
   },
   {
-    rule: '24b',
+    rule: 'server-took-too-long',
     title: 'the whole call took too long while requests were gathered',
     from: gathering(),
     on: timeIsUp('call'),
@@ -896,7 +918,7 @@ const DEADLINES: readonly Case[] = [
     effects: [tellEnd([7], refused('timeout')), ...cancel(env)],
   },
   {
-    rule: '24b',
+    rule: 'server-took-too-long',
     title: 'the server took no answers in time',
     from: resuming({ missing: [size] }),
     on: timeIsUp('run'),
@@ -904,7 +926,7 @@ const DEADLINES: readonly Case[] = [
     effects: [tellEnd([9], refused('timeout')), ...cancel(size)],
   },
   {
-    rule: '24c',
+    rule: 'server-took-too-long',
     title: 'the time for work is up while the stream is broken',
     from: broken(running(), [retry()]),
     on: timeIsUp('run'),
@@ -912,15 +934,35 @@ const DEADLINES: readonly Case[] = [
     effects: [tellEnd([9], refused('timeout')), tellEnd([7], refused('timeout')), ...cancel()],
   },
   {
-    rule: '24c',
+    rule: 'client-away-too-long',
     title: 'the time to answer is up while the stream is broken',
     from: broken(parked(), [retry()]),
     on: timeIsUp('park'),
     state: cancelling(expired),
     effects: [tellEnd([9], expired), ...cancel(env)],
   },
+  ...[running(), gathering()].map((from) => ({
+    rule: 'server-took-too-long',
+    title: `whoever waits while the stream is broken is told that the time is up (${from.name})`,
+    from: broken(from, [retry()]),
+    on: timeIsUp('call'),
+    state: cancelling(refused('timeout')),
+    effects: [
+      tellEnd([9], refused('timeout')),
+      tellEnd([7], refused('timeout')),
+      ...cancel(...('open' in from ? from.open : [])),
+    ],
+  })),
   {
-    rule: '39',
+    rule: 'client-away-too-long',
+    title: 'a client whose retry waits for the stream is told that the time of the call is up',
+    from: broken(parked(), [retry([env])]),
+    on: timeIsUp('call'),
+    state: cancelling(refused('timeout')),
+    effects: [tellEnd([9], refused('timeout')), ...cancel(env)],
+  },
+  {
+    rule: 'grace-over',
     title: 'the grace is over: the stream is closed and the session not used again',
     from: cancelling(cancelled),
     on: { type: 'ended' },
@@ -928,7 +970,7 @@ const DEADLINES: readonly Case[] = [
     effects: [release(false), armRedeliver],
   },
   {
-    rule: '39b',
+    rule: 'finished-after-cancel',
     title: 'a late outcome is ignored, but shows that the session is free',
     from: cancelling(cancelled),
     on: ended,
@@ -936,7 +978,7 @@ const DEADLINES: readonly Case[] = [
     effects: [release(true), armRedeliver],
   },
   {
-    rule: '39c',
+    rule: 'stream-lost-after-cancel',
     title: 'the stream of the cancelled call is gone',
     from: cancelling(expired),
     on: { type: 'lost' },
@@ -949,7 +991,7 @@ const LIVE: readonly Live[] = [running(), gathering(), resuming(), parked(), idl
 
 const BREAKING: readonly Case[] = [
   ...LIVE.map((from) => ({
-    rule: '26-27',
+    rule: 'stream-broken',
     title: `a stream that broke is resumed, and what was ${from.name} is remembered`,
     from,
     on: { type: 'interrupted' } as const,
@@ -957,7 +999,7 @@ const BREAKING: readonly Case[] = [
     effects: [],
   })),
   ...LIVE.map((interrupted) => ({
-    rule: '28',
+    rule: 'stream-resumed',
     title: `the stream is back: the call is ${interrupted.name} as before`,
     from: broken(interrupted),
     on: { type: 'resumed' } as const,
@@ -965,15 +1007,23 @@ const BREAKING: readonly Case[] = [
     effects: [],
   })),
   {
-    rule: '28',
+    rule: 'stream-resumed',
     title: 'retries that waited for the stream are looked at now',
     from: broken(parked(), [retry([env])]),
     on: { type: 'resumed' },
     state: parked(),
     effects: [retryWaiting(retry([env]))],
   },
+  ...[gathering(), resuming(), idle()].map((from) => ({
+    rule: 'retry-awaits-stream',
+    title: `a retry waits for the stream of a call that is ${from.name}`,
+    from: broken(from),
+    on: retry([], { leg: 10, answersDigest: 'changed' }),
+    state: broken(from, [retry([], { leg: 10, answersDigest: 'changed' })]),
+    effects: [],
+  })),
   {
-    rule: '43',
+    rule: 'retry-awaits-stream',
     title: 'a retry waits for the stream, its answers are not risked',
     from: broken(parked()),
     on: retry([env]),
@@ -981,7 +1031,7 @@ const BREAKING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '43',
+    rule: 'retry-awaits-stream',
     title: 'other answers on a used pointer wait as well, to be refused later',
     from: broken(running()),
     on: retry([], { round: 2, answersDigest: 'changed' }),
@@ -989,7 +1039,7 @@ const BREAKING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '29-42',
+    rule: 'stream-lost',
     title: 'the stream is gone: every leg is told that the call is lost',
     from: running({ legs: [7, 8] }),
     on: { type: 'lost' },
@@ -997,7 +1047,7 @@ const BREAKING: readonly Case[] = [
     effects: [release(false), tellEnd([7, 8], lost), armRedeliver],
   },
   {
-    rule: '29-42',
+    rule: 'stream-lost',
     title: 'what was gathered is lost with it',
     from: gathering(),
     on: { type: 'lost' },
@@ -1005,7 +1055,7 @@ const BREAKING: readonly Case[] = [
     effects: [release(false), tellEnd([7], lost), armRedeliver],
   },
   {
-    rule: '29-42',
+    rule: 'stream-lost',
     title: 'so are answers on their way',
     from: resuming(),
     on: { type: 'lost' },
@@ -1013,7 +1063,7 @@ const BREAKING: readonly Case[] = [
     effects: [release(false), tellEnd([9], lost), armRedeliver],
   },
   ...[parked(), idle()].map((from) => ({
-    rule: '29-42',
+    rule: 'stream-lost',
     title: `a call that is ${from.name} is lost, which the next retry is told`,
     from,
     on: { type: 'lost' } as const,
@@ -1021,7 +1071,7 @@ const BREAKING: readonly Case[] = [
     effects: [release(false), armRedeliver],
   })),
   {
-    rule: '29-42',
+    rule: 'stream-lost',
     title: 'the broken stream cannot be resumed: those that wait are told',
     from: broken(parked(), [retry()]),
     on: { type: 'lost' },
@@ -1029,7 +1079,7 @@ const BREAKING: readonly Case[] = [
     effects: [release(false), tellEnd([9], lost), armRedeliver],
   },
   {
-    rule: '28b',
+    rule: 'finished',
     title: 'an outcome by another way ends the call for those that wait',
     from: broken(running()),
     on: ended,
@@ -1037,7 +1087,7 @@ const BREAKING: readonly Case[] = [
     effects: [release(true), tellEnd([7], finished), armRedeliver],
   },
   {
-    rule: '28b',
+    rule: 'finished-while-parked',
     title: 'a retry that waits is given the outcome of a call that was parked',
     from: broken(parked(), [retry()]),
     on: ended,
@@ -1045,7 +1095,7 @@ const BREAKING: readonly Case[] = [
     effects: [release(true), retryWaiting(retry())],
   },
   {
-    rule: '28c',
+    rule: 'first-question',
     title: 'a request by another way opens the window',
     from: broken(running()),
     on: asked(env),
@@ -1053,7 +1103,7 @@ const BREAKING: readonly Case[] = [
     effects: [armGather()],
   },
   {
-    rule: '28d',
+    rule: 'question-withdrawn-while-parked',
     title: 'a request is taken back by another way',
     from: broken(parked()),
     on: withdrawn(env),
@@ -1061,7 +1111,7 @@ const BREAKING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '28e',
+    rule: 'answers-taken',
     title: 'answers that were taken while the stream broke stay taken',
     from: broken(resuming()),
     on: { type: 'posted' },
@@ -1069,7 +1119,7 @@ const BREAKING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: '28e',
+    rule: 'answers-round-limit-reached',
     title: 'what is missing is not asked in a round too many, here neither',
     from: broken(resuming({ round: 11, missing: [size] })),
     on: { type: 'posted' },
@@ -1077,7 +1127,7 @@ const BREAKING: readonly Case[] = [
     effects: [tellEnd([9], refused('too_many_rounds')), ...cancel(size)],
   },
   {
-    rule: '28f',
+    rule: 'answers-refused',
     title: 'answers that were refused while the stream broke may be given again',
     from: broken(resuming()),
     on: postRefused('unreachable'),
@@ -1085,7 +1135,7 @@ const BREAKING: readonly Case[] = [
     effects: [tell([9], { type: 'unreachable' }), armPark],
   },
   {
-    rule: '28f',
+    rule: 'session-forgotten',
     title: 'a session that is forgotten needs no stream',
     from: broken(resuming()),
     on: postRefused('sessionGone'),
@@ -1093,7 +1143,7 @@ const BREAKING: readonly Case[] = [
     effects: [release(false), tellEnd([9], lost), armRedeliver],
   },
   {
-    rule: '28g',
+    rule: 'questions-shown',
     title: 'what was gathered is asked although the stream is broken',
     from: broken(gathering()),
     on: gathered(),
@@ -1101,7 +1151,7 @@ const BREAKING: readonly Case[] = [
     effects: [ask([7], 3, [env]), armPark],
   },
   {
-    rule: '28g',
+    rule: 'no-room-to-park',
     title: 'if there is no room the call ends, and a retry that waits is looked at',
     from: broken(gathering(), [retry()]),
     on: gathered(false),
@@ -1109,7 +1159,7 @@ const BREAKING: readonly Case[] = [
     effects: [tellEnd([7], refused('lot_full')), ...cancel(env), retryWaiting(retry())],
   },
   {
-    rule: '28h',
+    rule: 'urls-required',
     title: 'URLs to visit that come by another way are asked for',
     from: broken(running()),
     on: urlsRequired(),
@@ -1117,7 +1167,7 @@ const BREAKING: readonly Case[] = [
     effects: [ask([7], 3, [login, terms]), armPark],
   },
   {
-    rule: '28h',
+    rule: 'urls-required',
     title: 'or refused, if there is no room',
     from: broken(running()),
     on: urlsRequired(false),
@@ -1128,7 +1178,7 @@ const BREAKING: readonly Case[] = [
 
 const STOPPING: readonly Case[] = [
   {
-    rule: '38',
+    rule: 'cancelled-on-drain',
     title: 'the process stops: the leg is told, the server too',
     from: running(),
     on: drain(),
@@ -1136,7 +1186,7 @@ const STOPPING: readonly Case[] = [
     effects: [tellEnd([7], refused('draining')), ...cancel()],
   },
   {
-    rule: '38',
+    rule: 'cancelled-on-drain',
     title: 'what was gathered is closed out',
     from: gathering(),
     on: drain(),
@@ -1144,7 +1194,7 @@ const STOPPING: readonly Case[] = [
     effects: [tellEnd([7], refused('draining')), ...cancel(env)],
   },
   {
-    rule: '38',
+    rule: 'cancelled-on-drain',
     title: 'answers on their way go on',
     from: resuming({ missing: [size] }),
     on: drain(),
@@ -1152,7 +1202,7 @@ const STOPPING: readonly Case[] = [
     effects: [tellEnd([9], refused('draining')), ...cancel(size)],
   },
   {
-    rule: '38',
+    rule: 'cancelled-on-drain',
     title: 'what is parked is closed out',
     from: parked(),
     on: drain(),
@@ -1160,7 +1210,7 @@ const STOPPING: readonly Case[] = [
     effects: [...cancel(env)],
   },
   {
-    rule: '38',
+    rule: 'cancelled-on-drain',
     title: 'what has nothing to ask is just stopped',
     from: idle(),
     on: drain(),
@@ -1168,7 +1218,7 @@ const STOPPING: readonly Case[] = [
     effects: cancel(),
   },
   {
-    rule: '38b',
+    rule: 'cancelled-on-drain',
     title: 'the process stops while the stream is broken: all that wait are told',
     from: broken(gathering(), [retry()]),
     on: drain(),
@@ -1177,7 +1227,7 @@ const STOPPING: readonly Case[] = [
   },
   ...(['drain', 'evict'] as const).flatMap((type): Case[] => [
     {
-      rule: type === 'drain' ? '38c' : '40c',
+      rule: type === 'drain' ? 'end-lost-on-drain' : 'end-evicted',
       title: 'the outcome that waits is lost',
       from: settled(),
       on: type === 'drain' ? drain() : { type },
@@ -1185,7 +1235,7 @@ const STOPPING: readonly Case[] = [
       effects: [armRedeliver],
     },
     {
-      rule: type === 'drain' ? '38c' : '40c',
+      rule: type === 'drain' ? 'end-lost-on-drain' : 'end-evicted',
       title: 'URLs that wait are lost, and the session is freed',
       from: suspended(),
       on: type === 'drain' ? drain() : { type },
@@ -1194,7 +1244,7 @@ const STOPPING: readonly Case[] = [
     },
   ]),
   {
-    rule: '40',
+    rule: 'evicted',
     title: 'the place is needed: what is open is closed out',
     from: parked(),
     on: { type: 'evict' },
@@ -1202,7 +1252,7 @@ const STOPPING: readonly Case[] = [
     effects: [...cancel(env)],
   },
   {
-    rule: '40',
+    rule: 'evicted',
     title: 'the place is needed, and nothing is open',
     from: idle(),
     on: { type: 'evict' },
@@ -1215,7 +1265,7 @@ const left: CallEnd = { type: 'left' };
 
 const LETTING_GO: readonly Case[] = [
   {
-    rule: '38-leave',
+    rule: 'left-on-drain',
     title: 'what another replica can take up is left to it: the client is asked',
     from: gathering({ open: [env, size] }),
     on: drain(true),
@@ -1223,7 +1273,7 @@ const LETTING_GO: readonly Case[] = [
     effects: [ask([7], 3, [env, size]), leave, armRedeliver],
   },
   {
-    rule: '38-leave',
+    rule: 'left-on-drain',
     title: 'a client that waits for the outcome is sent to come again',
     from: running(),
     on: drain(true),
@@ -1231,7 +1281,7 @@ const LETTING_GO: readonly Case[] = [
     effects: [ask([7], 3, []), leave, armRedeliver],
   },
   {
-    rule: '38-leave',
+    rule: 'left-on-drain',
     title: 'nobody waits for a parked call',
     from: parked(),
     on: drain(true),
@@ -1239,15 +1289,31 @@ const LETTING_GO: readonly Case[] = [
     effects: [leave, armRedeliver],
   },
   {
-    rule: '38-leave',
+    rule: 'left-on-drain',
     title: 'or for one whose questions were taken back',
     from: idle(),
     on: drain(true),
     state: done(left),
     effects: [leave, armRedeliver],
   },
+  ...[parked(), idle()].map((from) => ({
+    rule: 'left-on-drain',
+    title: `a call that is ${from.name} is left although its stream is being resumed`,
+    from: broken(from),
+    on: drain(true),
+    state: done(left),
+    effects: [leave, armRedeliver],
+  })),
   {
-    rule: '38d',
+    rule: 'left-on-drain',
+    title: 'a retry that waits for the stream is told to come again, with the same answers',
+    from: broken(gathering(), [retry([env])]),
+    on: drain(true),
+    state: done(left),
+    effects: [ask([7], 3, [env]), tellEnd([9], left), leave, armRedeliver],
+  },
+  {
+    rule: 'end-kept-on-drain',
     title: 'an outcome that another replica can find is left to it',
     from: settled(),
     on: drain(true),
@@ -1255,7 +1321,7 @@ const LETTING_GO: readonly Case[] = [
     effects: [armRedeliver],
   },
   {
-    rule: '38d',
+    rule: 'end-kept-on-drain',
     title: 'URLs that another replica can have visited are left to it, and the session is freed',
     from: suspended(),
     on: drain(true),
@@ -1273,7 +1339,7 @@ const TAKEN_OVER: readonly Case[] = [
   [idle(), []] as const,
   [broken(running(), [retry()]), [7, 9]] as const,
 ].map(([from, legs]) => ({
-  rule: 'taken',
+  rule: 'taken-over',
   title: 'whoever waits is told to come again, and the server is told nothing',
   from,
   on: { type: 'takenOver' },
@@ -1282,7 +1348,7 @@ const TAKEN_OVER: readonly Case[] = [
 }));
 
 const SHUT_OUT: readonly Case[] = TAKEN_OVER.map(({ from, state, effects }) => ({
-  rule: 'shut-out',
+  rule: 'credentials-refused',
   title: 'whoever waits is told that the credentials were refused, and the server is told nothing',
   from,
   on: { type: 'shutOut' },
@@ -1294,7 +1360,7 @@ const SHUT_OUT: readonly Case[] = TAKEN_OVER.map(({ from, state, effects }) => (
 
 const HOLDING: readonly Case[] = [
   {
-    rule: 'hold',
+    rule: 'client-held',
     title: 'a client that has waited for as long as one answer may take comes again',
     from: running(),
     on: { type: 'held' },
@@ -1324,7 +1390,7 @@ const CASES = Object.values(GROUPS).flat();
 
 test('a call begins with its first leg waiting and two deadlines', () => {
   expect(begin(7, LIMITS)).toEqual({
-    state: { name: 'running', round: 1, legs: [7], consumed: null },
+    state: running({ round: 1, consumed: null }),
     effects: [armRun, arm('call', 3_600_000)],
   });
 });
@@ -1436,7 +1502,6 @@ describe('what no row mentions changes nothing', () => {
     idle: ['withdrawn', 'legClosed', 'held', ...NEVER_NEWS],
     settled: ['takenOver', 'shutOut', 'outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
     suspended: ['takenOver', 'shutOut', 'outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
-    broken: ['interrupted', 'evict', 'ended', 'held'],
     cancelling: [
       ...(['urlsRequired', 'expired', 'drain', 'evict', 'takenOver', 'shutOut'] as const),
       ...OVER,
@@ -1459,7 +1524,6 @@ describe('what no row mentions changes nothing', () => {
     ...LIVE.map((state) => ('legs' in state ? { ...state, legs: [7] } : state)),
     settled(),
     suspended(),
-    broken(running()),
     cancelling(cancelled),
     done(finished),
   ];
@@ -1472,6 +1536,16 @@ describe('what no row mentions changes nothing', () => {
       return true;
     });
     expect(ignored.map((event) => event.type).sort()).toEqual([...IGNORED[state.name]].sort());
+  });
+
+  test.each(LIVE)('while the stream of a call that is $name is broken', (live) => {
+    const state = broken('legs' in live ? { ...live, legs: [7] } : live);
+    const ignored = Object.values(EVENTS).filter(
+      (event) => step(state, event, LIMITS).row === null,
+    );
+    const expected = new Set<EventName>([...IGNORED[live.name], 'interrupted', 'held']);
+    expected.delete('resumed');
+    expect(ignored.map((event) => event.type).sort()).toEqual([...expected].sort());
   });
 
   test('a leg that does not wait here may close', () => {

@@ -1,22 +1,22 @@
-/** The server asks, and takes back what it asked. */
-import { gatherTimer, holdTimer } from './effects.ts';
-import { withoutId } from './open-requests.ts';
+/** The server asks and takes back what it asked, and what was gathered goes to the client. */
 import { row, type Row } from './row.ts';
+import { carried, withoutId } from './selectors.ts';
+import { cancel, gatherTimer, holdTimer, park } from './steps.ts';
 
-export const ASKING: readonly Row[] = [
+export const SERVER_ASKS: readonly Row[] = [
   row({
-    rule: '2',
+    rule: 'first-question',
     from: ['running'],
     on: 'asked',
     to: ['gathering'],
     why: 'the first input request opens the window for those that come together',
-    then: ({ round, legs, consumed }, { request, atMs: sinceMs }, limits) => ({
-      state: { name: 'gathering', round, legs, consumed, open: [request], sinceMs },
+    then: (state, { request, atMs: sinceMs }, limits) => ({
+      state: { ...state, name: 'gathering', open: [request], sinceMs },
       effects: [gatherTimer(1, limits.gatherWindowMs, limits)],
     }),
   }),
   row({
-    rule: '3',
+    rule: 'further-question',
     from: ['gathering'],
     on: 'asked',
     to: ['gathering'],
@@ -29,7 +29,7 @@ export const ASKING: readonly Row[] = [
     },
   }),
   row({
-    rule: '3b',
+    rule: 'question-while-resuming',
     from: ['resuming'],
     on: 'asked',
     to: ['resuming'],
@@ -44,19 +44,18 @@ export const ASKING: readonly Row[] = [
     }),
   }),
   row({
-    rule: '7',
+    rule: 'question-while-parked',
     from: ['parked', 'idle'],
     on: 'asked',
     to: ['parked'],
     why: 'a question that comes while the client is away is shown in the next round',
     then: (state, event) => {
-      const { round, consumed } = state;
       const open = [...(state.name === 'parked' ? state.open : []), event.request];
-      return { state: { name: 'parked', round, consumed, open }, effects: [] };
+      return { state: { name: 'parked', ...carried(state), open }, effects: [] };
     },
   }),
   row({
-    rule: '6',
+    rule: 'question-withdrawn',
     from: ['gathering'],
     on: 'withdrawn',
     to: ['running', 'gathering'],
@@ -64,12 +63,14 @@ export const ASKING: readonly Row[] = [
     then: (state, event, limits) => {
       const open = withoutId(state.open, event.id);
       if (open.length > 0) return { state: { ...state, open }, effects: [] };
-      const { round, legs, consumed } = state;
-      return { state: { name: 'running', round, legs, consumed }, effects: holdTimer(limits) };
+      return {
+        state: { name: 'running', ...carried(state), legs: state.legs },
+        effects: holdTimer(state, limits),
+      };
     },
   }),
   row({
-    rule: '6b',
+    rule: 'question-withdrawn-while-resuming',
     from: ['resuming'],
     on: 'withdrawn',
     to: ['resuming'],
@@ -77,7 +78,7 @@ export const ASKING: readonly Row[] = [
     then: (state, event) => ({
       state: {
         ...state,
-        // Should the server refuse the answer that is on its way, it must not be asked for again.
+        // If the server refuses the answer that is on its way, it must not be asked for again.
         posting: withoutId(state.posting, event.id),
         missing: withoutId(state.missing, event.id),
         arrived: withoutId(state.arrived, event.id),
@@ -86,7 +87,7 @@ export const ASKING: readonly Row[] = [
     }),
   }),
   row({
-    rule: '8',
+    rule: 'question-withdrawn-while-parked',
     from: ['parked'],
     on: 'withdrawn',
     to: ['parked', 'idle'],
@@ -94,8 +95,34 @@ export const ASKING: readonly Row[] = [
     then: (state, event) => {
       const open = withoutId(state.open, event.id);
       if (open.length > 0) return { state: { ...state, open }, effects: [] };
-      const { round, consumed } = state;
-      return { state: { name: 'idle', round, consumed }, effects: [] };
+      return { state: { name: 'idle', ...carried(state) }, effects: [] };
     },
+  }),
+  row({
+    rule: 'round-limit-reached',
+    from: ['gathering'],
+    on: 'gathered',
+    to: ['cancelling'],
+    why: 'a server that asks for ever is stopped',
+    when: (state, _event, limits) => state.round > limits.maxRounds,
+    then: (state, _event, limits) =>
+      cancel(state, { type: 'refused', reason: 'too_many_rounds' }, limits),
+  }),
+  row({
+    rule: 'no-room-to-park',
+    from: ['gathering'],
+    on: 'gathered',
+    to: ['cancelling'],
+    why: 'no room to park one more call',
+    when: (_state, event) => !event.mayPark,
+    then: (state, _event, limits) => cancel(state, { type: 'refused', reason: 'lot_full' }, limits),
+  }),
+  row({
+    rule: 'questions-shown',
+    from: ['gathering'],
+    on: 'gathered',
+    to: ['parked'],
+    why: 'the questions go to the client, and the call waits',
+    then: (state, _event, limits) => park(state, state.legs, state.open, limits),
   }),
 ];

@@ -1,63 +1,17 @@
 /** docs/parked-call.md, made from the rows of the table that moves calls. */
 import {
+  EVENT_MEANINGS,
+  STATE_MEANINGS,
+  TIMER_MEANINGS,
   TIMERS,
   type EventName,
   type StateName,
-  type TimerName,
-} from '../../../src/calls/machine/states.ts';
-import { TRANSITIONS } from '../../../src/calls/machine/table.ts';
+} from '../src/calls/machine/states.ts';
+import { TRANSITIONS } from '../src/calls/machine/table.ts';
 
 type Row = (typeof TRANSITIONS)[number];
 
-const STATES: Readonly<Record<StateName, string>> = {
-  running: 'A client waits, and the server works.',
-  gathering:
-    'Questions have come; the call waits a moment for others that come together with them.',
-  parked: 'The client has the questions. Nobody is connected, and the server waits.',
-  resuming: 'A retry was accepted, and its answers are on their way to the server.',
-  idle: 'As parked, but there is nothing to answer: the server took its questions back, or the client was told to come again.',
-  settled: 'The server ended the call while nobody was connected. The outcome waits for the retry.',
-  suspended:
-    'The server ended the call and wants URLs visited first (-32042). The retry makes the call anew.',
-  broken:
-    'The stream from the server is lost and is being resumed. What was going on goes on after that.',
-  cancelling: 'The server was told to stop. Its stream may still end by itself.',
-  done: 'Over. The outcome is kept for a while, for a retry that is repeated.',
-};
-
-const EVENTS: Readonly<Record<EventName, string>> = {
-  asked: 'The server asks something.',
-  withdrawn: 'The server takes a question back.',
-  outcome: 'The server ends the call with a result or an error.',
-  urlsRequired: 'The server ends the call with an error that names URLs to visit first (-32042).',
-  gathered: 'No more questions came within the moment.',
-  retry: 'The client comes back with a `requestState`.',
-  posted: 'The server has taken the answers.',
-  postRefused: 'The server has not taken the answers.',
-  legClosed: 'A client that waited is gone.',
-  expired: 'A time limit is over.',
-  held: 'A client has waited for as long as `calls.maxHold` allows.',
-  interrupted: 'The stream from the server broke and can be resumed.',
-  resumed: 'The stream is back.',
-  lost: 'The stream is gone for good.',
-  ended: 'The time that a cancelled call has to end by itself is over.',
-  drain: 'The process stops.',
-  takenOver: 'Another replica holds the call now.',
-  shutOut: 'The server refuses the credentials with which the stream is to be read on.',
-  evict: 'The place is needed for another call.',
-};
-
-const LIMITS: Readonly<Record<TimerName, string>> = {
-  gather: 'a moment for questions that come together',
-  hold: '`calls.maxHold`',
-  run: '`calls.maxDuration`',
-  park: '`parking.ttl`',
-  call: '`parking.callTtl`',
-  grace: 'a grace of 2 s',
-  redeliver: '`parking.redeliver`',
-};
-
-const ROUGH: ReadonlySet<StateName> = new Set(['broken', 'cancelling']);
+const ROUGH: ReadonlySet<StateName> = new Set(['cancelling']);
 
 /** The document, before it is formatted. */
 export function parkedCallDocument(): string {
@@ -65,7 +19,7 @@ export function parkedCallDocument(): string {
   const isRough = ({ from, to }: Edge) => ROUGH.has(from) || ROUGH.has(to);
   return `# The life of a parked call
 
-<!-- Made from src/calls/machine/table.ts by test/unit/docs/parked-call.test.ts; "npx vitest run test/unit/docs --update" makes it anew. -->
+<!-- Made from src/calls/machine by scripts/parked-call-document.ts; "npx vitest run test/unit/docs --update" writes it. -->
 
 A legacy server asks in the middle of a call and keeps a stream open for the answer. The client gets the question as
 the result of its request, and comes back with the answer in another request. In between the call is **parked**. It is
@@ -87,7 +41,7 @@ ${diagram(
 
 ## When it does not
 
-Streams break, clients go away, time is over, and processes stop.
+Clients go away, time is over, and processes stop.
 
 ${diagram(edges.filter(isRough), false)}
 
@@ -95,12 +49,15 @@ ${diagram(edges.filter(isRough), false)}
 
 ${table(
   ['State', 'Means', 'Ends at the latest after'],
-  entries(STATES).map(([state, means]) => [
+  entries(STATE_MEANINGS).map(([state, means]) => [
     code(state),
     means,
-    TIMERS[state].map((timer) => LIMITS[timer]).join(', '),
+    TIMERS[state].map((timer) => TIMER_MEANINGS[timer]).join(', '),
   ]),
 )}
+
+In the first five states the exchange with the server goes on, and the state also says whether its stream is \`open\` or
+\`broken\`. A broken stream is resumed. Retries that come meanwhile wait for it, and \`calls.maxHold\` does not count.
 
 Of several limits the first that is over counts. \`calls.maxHold\` and the moment for questions end the state and not
 the call.
@@ -109,7 +66,7 @@ the call.
 
 ${table(
   ['Event', 'Means'],
-  entries(EVENTS).map(([event, means]) => [code(event), means]),
+  entries(EVENT_MEANINGS).map(([event, means]) => [code(event), means]),
 )}
 
 ## Rules

@@ -1,0 +1,82 @@
+/** A client closes its connection, is sent away to come again, or does not come back in time. */
+import { row, type Row } from './row.ts';
+import { ATTACHED, LIVE, waitingRetries, withoutLeg } from './selectors.ts';
+import type { CallEnd } from './states.ts';
+import { abandon, askClient, cancelForAll } from './steps.ts';
+
+const TIMEOUT: CallEnd = { type: 'refused', reason: 'timeout' };
+const EXPIRED: CallEnd = { type: 'expired' };
+
+export const CLIENT_LEAVES: readonly Row[] = [
+  row({
+    rule: 'waiting-retry-left',
+    from: LIVE,
+    on: 'legClosed',
+    to: LIVE,
+    why: 'a retry that waits for the stream goes away; the call is as it was',
+    when: (state, event) => state.waiting.some((retry) => retry.leg === event.leg),
+    then: (state, event) => ({
+      state: { ...state, waiting: state.waiting.filter((retry) => retry.leg !== event.leg) },
+      effects: [],
+    }),
+  }),
+  row({
+    rule: 'one-leg-left',
+    from: ATTACHED,
+    on: 'legClosed',
+    to: ATTACHED,
+    why: 'one of several legs that wait for the same outcome goes away',
+    when: (state, event) => state.legs.length > 1 && state.legs.includes(event.leg),
+    then: (state, event) => ({ state: withoutLeg(state, event.leg), effects: [] }),
+  }),
+  row({
+    rule: 'client-left',
+    from: ATTACHED,
+    on: 'legClosed',
+    to: ['cancelling'],
+    why: 'closing the stream is cancelling (streamable-http, Cancellation)',
+    when: (state, event) => state.legs.includes(event.leg),
+    then: (state, event, limits) =>
+      cancelForAll(withoutLeg(state, event.leg), { type: 'cancelled' }, limits),
+  }),
+  row({
+    rule: 'client-held',
+    from: ['running'],
+    on: 'held',
+    to: ['idle'],
+    why: 'no connection waits longer than the operator allows: the client comes again (MRTR, state without requests)',
+    when: (state, _event, limits) => state.stream === 'open' && state.round <= limits.maxRounds,
+    then: ({ legs, ...state }, _event, limits) => ({
+      state: { ...state, name: 'idle' },
+      effects: askClient(legs, state.round, [], limits),
+    }),
+  }),
+  row({
+    rule: 'client-away-too-long',
+    from: ['parked', 'idle'],
+    on: 'expired',
+    to: ['cancelling'],
+    why: 'nobody came back in time, or the time of the call ran out while a retry waited for the stream',
+    when: (_state, event) => event.timer !== 'run',
+    then: (state, event, limits) => {
+      const isAwaited = event.timer === 'call' && waitingRetries(state).length > 0;
+      return cancelForAll(state, isAwaited ? TIMEOUT : EXPIRED, limits);
+    },
+  }),
+  row({
+    rule: 'outcome-uncollected',
+    from: ['settled', 'suspended'],
+    on: 'expired',
+    to: ['done'],
+    why: 'nobody came for the outcome, or for the URLs',
+    then: (state, _event, limits) => abandon(state, EXPIRED, limits),
+  }),
+  row({
+    rule: 'server-took-too-long',
+    from: ATTACHED,
+    on: 'expired',
+    to: ['cancelling'],
+    why: 'the server works for longer than a call may take',
+    then: (state, _event, limits) => cancelForAll(state, TIMEOUT, limits),
+  }),
+];

@@ -1,0 +1,78 @@
+/** The call is no longer for this process: it stops, another replica has the call, or the place is needed. */
+import { row, type Row } from './row.ts';
+import { keysOf, LIVE, openRequests, waitingRetries } from './selectors.ts';
+import { abandon, cancelForAll, done, LEFT, leave, reply, replyEnd } from './steps.ts';
+
+export const PROCESS_LEAVES: readonly Row[] = [
+  row({
+    rule: 'left-on-drain',
+    from: ['parked', 'idle', 'running', 'gathering'],
+    on: 'drain',
+    to: ['done'],
+    why: 'the process stops; the server keeps the call for the replica that the client comes to next',
+    when: (_state, event) => event.resumable,
+    then: (state, _event, limits) => {
+      const legs = 'legs' in state ? state.legs : [];
+      const keys = keysOf(openRequests(state));
+      return done(state, LEFT, limits, [
+        ...reply(legs, { type: 'inputRequired', round: state.round, keys }),
+        // Their answers were not looked at: they are good elsewhere.
+        ...replyEnd(
+          waitingRetries(state).map((retry) => retry.leg),
+          LEFT,
+        ),
+        { do: 'leave' },
+      ]);
+    },
+  }),
+  row({
+    rule: 'cancelled-on-drain',
+    from: LIVE,
+    on: 'drain',
+    to: ['cancelling'],
+    why: 'the process stops and cannot take the call with it',
+    then: (state, _event, limits) =>
+      cancelForAll(state, { type: 'refused', reason: 'draining' }, limits),
+  }),
+  row({
+    rule: 'end-kept-on-drain',
+    from: ['settled', 'suspended'],
+    on: 'drain',
+    to: ['done'],
+    why: 'the process stops; the store has the outcome, or the pointer the URLs, for the replica that is next',
+    when: (_state, event) => event.resumable,
+    then: (state, _event, limits) => abandon(state, LEFT, limits),
+  }),
+  row({
+    rule: 'end-lost-on-drain',
+    from: ['settled', 'suspended'],
+    on: 'drain',
+    to: ['done'],
+    why: 'the process stops; what waits for a retry is lost with it',
+    then: (state, _event, limits) => abandon(state, { type: 'lost' }, limits),
+  }),
+  row({
+    rule: 'taken-over',
+    from: LIVE,
+    on: 'takenOver',
+    to: ['done'],
+    why: 'this process was silent for so long that another replica took the call up: it is not ours to end',
+    then: (state, _event, limits) => leave(state, { type: 'end', end: LEFT }, limits),
+  }),
+  row({
+    rule: 'evicted',
+    from: ['parked', 'idle'],
+    on: 'evict',
+    to: ['cancelling'],
+    why: 'the place is needed',
+    then: (state, _event, limits) => cancelForAll(state, { type: 'lost' }, limits),
+  }),
+  row({
+    rule: 'end-evicted',
+    from: ['settled', 'suspended'],
+    on: 'evict',
+    to: ['done'],
+    why: 'the place is needed',
+    then: (state, _event, limits) => abandon(state, { type: 'lost' }, limits),
+  }),
+];

@@ -1,0 +1,125 @@
+/** What rows and the runner read from a state: its group, its legs, its open requests, its retries. */
+import type {
+  CallState,
+  ConsumedRetry,
+  LegId,
+  Live,
+  OpenRequest,
+  RetryEvent,
+  StateNamed,
+  TimerName,
+} from './states.ts';
+import { TIMERS } from './states.ts';
+
+/** A client is connected. */
+export const ATTACHED = ['running', 'gathering', 'resuming'] as const;
+/** No client is connected, and the call waits for one. */
+export const DETACHED = ['parked', 'idle', 'settled', 'suspended'] as const;
+/** The exchange with the server goes on. */
+export const LIVE = ['running', 'gathering', 'resuming', 'parked', 'idle'] as const;
+
+function isAttached(state: CallState): state is StateNamed<(typeof ATTACHED)[number]> {
+  return (ATTACHED as readonly string[]).includes(state.name);
+}
+
+export function isDetached(state: CallState): state is StateNamed<(typeof DETACHED)[number]> {
+  return (DETACHED as readonly string[]).includes(state.name);
+}
+
+/** The exchange goes on, but its stream is lost and being resumed. */
+export function isBroken(state: CallState): state is Live {
+  return 'stream' in state && state.stream === 'broken';
+}
+
+/** The process stops, and ended the call since nothing can go on with it elsewhere. */
+export function isEndedByDrain(state: CallState): boolean {
+  if (state.name !== 'cancelling' && state.name !== 'done') return false;
+  return state.end.type === 'refused' && state.end.reason === 'draining';
+}
+
+/** What a live state hands on to the live state that follows it. */
+export function carried({ round, consumed, stream, waiting }: Live) {
+  return { round, consumed, stream, waiting };
+}
+
+/** Timers that may run in this state. How long one answer may take does not count without a stream. */
+export function timersOf(state: CallState): readonly TimerName[] {
+  const timers = TIMERS[state.name];
+  return isBroken(state) ? timers.filter((timer) => timer !== 'hold') : timers;
+}
+
+// Legs.
+
+/** The legs of a state that wait for a reply. */
+export function attachedLegs(state: CallState): readonly LegId[] {
+  const attached = isAttached(state) ? state.legs : [];
+  return [...attached, ...waitingRetries(state).map((retry) => retry.leg)];
+}
+
+/** Retries that came while the stream was broken. */
+export function waitingRetries(state: CallState): readonly RetryEvent[] {
+  return 'waiting' in state ? state.waiting : [];
+}
+
+export function withoutLeg<State extends { legs: readonly LegId[] }>(
+  state: State,
+  leg: LegId,
+): State {
+  return { ...state, legs: state.legs.filter((candidate) => candidate !== leg) };
+}
+
+// Input requests.
+
+/** Input requests of a state that the upstream still waits for. */
+export function openRequests(state: CallState): readonly OpenRequest[] {
+  switch (state.name) {
+    case 'gathering':
+    case 'parked':
+    case 'suspended':
+      return state.open;
+    case 'resuming':
+      return [...state.missing, ...state.arrived];
+    default:
+      return [];
+  }
+}
+
+export function keysOf(requests: readonly OpenRequest[]): OpenRequest['key'][] {
+  return requests.map((request) => request.key);
+}
+
+export function withoutId(requests: readonly OpenRequest[], id: OpenRequest['id']): OpenRequest[] {
+  return requests.filter((request) => request.id !== id);
+}
+
+/** What a retry of the current round leaves unanswered. */
+export function unansweredBy(event: RetryEvent, open: readonly OpenRequest[]): OpenRequest[] {
+  return open.filter((request) => !event.answered.includes(request.key));
+}
+
+export function answeredBy(event: RetryEvent, open: readonly OpenRequest[]): OpenRequest[] {
+  return open.filter((request) => event.answered.includes(request.key));
+}
+
+// Retries.
+
+export function consumedBy({ round, answersDigest }: RetryEvent): ConsumedRetry {
+  return { round, answersDigest };
+}
+
+/** The retry brings the pointer of the round that the client is to answer. */
+export function isOfRound(state: { readonly round: number }, event: RetryEvent): boolean {
+  return event.round === state.round;
+}
+
+/** The retry repeats the one that was accepted last, to the letter. */
+export function repeats(
+  { consumed }: { readonly consumed: ConsumedRetry | null },
+  event: RetryEvent,
+): boolean {
+  return (
+    consumed !== null &&
+    consumed.round === event.round &&
+    consumed.answersDigest === event.answersDigest
+  );
+}

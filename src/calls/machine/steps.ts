@@ -1,0 +1,204 @@
+/** Steps and effects that rows have in common, and the first states of a call. */
+import {
+  attachedLegs,
+  carried,
+  consumedBy,
+  keysOf,
+  openRequests,
+  waitingRetries,
+} from './selectors.ts';
+import type {
+  CallEnd,
+  CallLimits,
+  ConsumedRetry,
+  Effect,
+  LegId,
+  LegReply,
+  Live,
+  OpenRequest,
+  RetryEvent,
+  StateNamed,
+  StepTo,
+} from './states.ts';
+
+// The beginning.
+
+/**
+ * The first state of a call: its first leg waits and the request is on its way upstream.
+ * @param consumed the retry for which the call is made again, if there is one
+ */
+export function begin(
+  leg: LegId,
+  limits: CallLimits,
+  consumed: ConsumedRetry | null = null,
+): StepTo<'running'> {
+  const round = (consumed?.round ?? 0) + 1;
+  return {
+    state: { name: 'running', round, legs: [leg], consumed, stream: 'open', waiting: [] },
+    effects: [...waitTimers(limits), callTimer(limits)],
+  };
+}
+
+/**
+ * The first state of a call that another replica had: its questions are with the client, and its
+ * stream is yet to be resumed. The retry that brought it here waits as for any broken stream.
+ */
+export function adopt(
+  round: number,
+  open: readonly OpenRequest[],
+  limits: CallLimits,
+): StepTo<'parked' | 'idle'> {
+  const live = { round, consumed: null, stream: 'broken', waiting: [] } as const;
+  return {
+    state: open.length > 0 ? { name: 'parked', ...live, open } : { name: 'idle', ...live },
+    effects: [parkTimer(limits), callTimer(limits)],
+  };
+}
+
+// What a client waits for.
+
+/** Uses up the round of a state: the leg of the retry waits for the server. */
+export function runningFor(
+  event: RetryEvent,
+  { round }: { readonly round: number },
+): StateNamed<'running'> {
+  const consumed = consumedBy(event);
+  return {
+    name: 'running',
+    round: round + 1,
+    legs: [event.leg],
+    consumed,
+    stream: 'open',
+    waiting: [],
+  };
+}
+
+/** Parks a call: its questions go to the client, and it waits. */
+export function park(
+  state: Live,
+  legs: readonly LegId[],
+  open: readonly OpenRequest[],
+  limits: CallLimits,
+): StepTo<'parked'> {
+  return {
+    state: { name: 'parked', ...carried(state), open },
+    effects: askClient(legs, state.round, open, limits),
+  };
+}
+
+// The end.
+
+/** Ends a call whose exchange is over already. */
+export function done(
+  { round, consumed }: { readonly round: number; readonly consumed: ConsumedRetry | null },
+  end: CallEnd,
+  limits: CallLimits,
+  effects: readonly Effect[],
+): StepTo<'done'> {
+  return {
+    state: { name: 'done', round, consumed, end },
+    effects: [...effects, { do: 'arm', timer: 'redeliver', afterMs: limits.redeliverMs }],
+  };
+}
+
+/**
+ * Ends a call whose exchange still runs: tells the server, answers what is open, waits a moment.
+ * Answers that are on their way go on: closing their requests out too would answer them twice.
+ */
+export function cancel(state: Live, end: CallEnd, limits: CallLimits): StepTo<'cancelling'> {
+  const { round, consumed } = state;
+  const legs = 'legs' in state ? state.legs : [];
+  return {
+    state: { name: 'cancelling', round, consumed, end },
+    effects: [
+      ...replyEnd(legs, end),
+      { do: 'cancelUpstream', open: openRequests(state) },
+      { do: 'arm', timer: 'grace', afterMs: limits.cancelGraceMs },
+    ],
+  };
+}
+
+/** The same for an end that is that of the retries, too, which wait for the stream. */
+export function cancelForAll(state: Live, end: CallEnd, limits: CallLimits): StepTo<'cancelling'> {
+  const cancelled = cancel(state, end, limits);
+  const legs = waitingRetries(state).map((retry) => retry.leg);
+  return { state: cancelled.state, effects: [...replyEnd(legs, end), ...cancelled.effects] };
+}
+
+/** Ends a call that nobody came back for. Of a settled one the exchange is free already. */
+export function abandon(
+  state: StateNamed<'settled' | 'suspended'>,
+  end: CallEnd,
+  limits: CallLimits,
+): StepTo<'done'> {
+  return done(state, end, limits, state.name === 'suspended' ? [RELEASE_CLEAN] : []);
+}
+
+/** The end of a call that goes on elsewhere. */
+export const LEFT: CallEnd = { type: 'left' };
+
+/** Lets go of the exchange, which goes on at the server, and tells this to whoever waits. */
+export function leave(state: Live, told: LegReply, limits: CallLimits): StepTo<'done'> {
+  return done(state, LEFT, limits, [...reply(attachedLegs(state), told), { do: 'leave' }]);
+}
+
+// Effects.
+
+export function reply(legs: readonly LegId[], what: LegReply): readonly Effect[] {
+  return legs.length === 0 ? [] : [{ do: 'reply', legs, reply: what }];
+}
+
+export function replyEnd(legs: readonly LegId[], end: CallEnd): readonly Effect[] {
+  return reply(legs, { type: 'end', end });
+}
+
+/** Gives the legs a pointer to this round, with what is open in it, and waits for their client. */
+export function askClient(
+  legs: readonly LegId[],
+  round: number,
+  open: readonly OpenRequest[],
+  limits: CallLimits,
+): readonly Effect[] {
+  return [...reply(legs, { type: 'inputRequired', round, keys: keysOf(open) }), parkTimer(limits)];
+}
+
+export function closeOut(requests: readonly OpenRequest[]): readonly Effect[] {
+  return requests.length === 0 ? [] : [{ do: 'closeOut', requests }];
+}
+
+/** Frees the exchange, with which the server is done. */
+export const RELEASE_CLEAN: Effect = { do: 'release', clean: true };
+/** Frees the exchange, of which nobody knows what the server still does with it. */
+export const RELEASE_TAINTED: Effect = { do: 'release', clean: false };
+
+/** How long a client may stay away. */
+export function parkTimer(limits: CallLimits): Effect {
+  return { do: 'arm', timer: 'park', afterMs: limits.parkTtlMs };
+}
+
+/** How long the server may work on. */
+export function runTimer(limits: CallLimits): Effect {
+  return { do: 'arm', timer: 'run', afterMs: limits.maxDurationMs };
+}
+
+/** How long a call may take over all its rounds. */
+function callTimer(limits: CallLimits): Effect {
+  return { do: 'arm', timer: 'call', afterMs: limits.callTtlMs };
+}
+
+/** How long one answer may keep a client waiting, where that is bounded and there is a stream. */
+export function holdTimer({ stream }: Pick<Live, 'stream'>, limits: CallLimits): readonly Effect[] {
+  if (limits.maxHoldMs === null || stream === 'broken') return [];
+  return [{ do: 'arm', timer: 'hold', afterMs: limits.maxHoldMs }];
+}
+
+/** The timers of a client that begins to wait for the server. */
+export function waitTimers(limits: CallLimits): readonly Effect[] {
+  return [runTimer(limits), ...holdTimer({ stream: 'open' }, limits)];
+}
+
+/** How long to look for more input requests; a round that is full looks no longer. */
+export function gatherTimer(count: number, windowMs: number, limits: CallLimits): Effect {
+  const full = count >= limits.maxInputRequestsPerRound;
+  return { do: 'arm', timer: 'gather', afterMs: full ? 0 : windowMs };
+}
