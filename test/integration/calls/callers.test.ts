@@ -65,7 +65,7 @@ describe('where a proxy in front names the caller', () => {
     expect(answer.status).toBe(401);
     expect(JSON.parse(answer.body)).toEqual({
       jsonrpc: '2.0',
-      error: { code: -32600, message: expect.any(String) },
+      error: { code: -32600, message: expect.any(String), data: { mayHaveActed: 'no' } },
     });
     expect(field.upstream.methods()).not.toContain('tools/call');
     expect(field.upstream.methods()).not.toContain('tools/list');

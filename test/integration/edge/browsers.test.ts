@@ -67,7 +67,7 @@ test.each(['/mcp', '/health', '/.well-known/oauth-protected-resource'])(
     expect(answer.status).toBe(403);
     expect(await answer.json()).toEqual({
       jsonrpc: '2.0',
-      error: { code: -32600, message: expect.any(String) },
+      error: { code: -32600, message: expect.any(String), data: { mayHaveActed: 'no' } },
     });
     expect(field.upstream.received.filter((seen) => seen.headers['x-from'])).toEqual([]);
   },

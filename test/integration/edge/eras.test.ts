@@ -117,7 +117,7 @@ describe('where legacy clients are passed through', () => {
       expect(answer.headers.get('allow')).toBe('POST');
       expect(await answer.json()).toEqual({
         jsonrpc: '2.0',
-        error: { code: -32600, message: expect.any(String) },
+        error: { code: -32600, message: expect.any(String), data: { mayHaveActed: 'no' } },
       });
       expect(passedTo(field)).toEqual([]);
     },
