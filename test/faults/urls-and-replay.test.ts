@@ -49,9 +49,9 @@ test('a stream that breaks after the call was made again is not answered with a 
   const paid = callTool(gateway.url, 'pay', visited(asked));
   await legacy.saw('tools/call', 2);
   legacy.cut();
-  expect(reasonOf(await paid)).toBe('upstream_unavailable');
+  expect(reasonOf(await paid)).toBe('call_lost');
   const again = await callTool(gateway.url, 'pay', visited(asked));
-  expect(reasonOf(again)).toBe('upstream_unavailable');
+  expect(reasonOf(again)).toBe('call_lost');
   expect(seen.effects).toBe(1);
 });
 
