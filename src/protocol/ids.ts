@@ -12,7 +12,7 @@ export type CallId = Branded<string, 'CallId'>;
 /** The JSON-RPC id of a request that a modern client sent us. */
 export type ClientRequestId = Branded<string | number | ExactNumber, 'ClientRequestId'>;
 /** The JSON-RPC id of a request that we sent to a legacy server. */
-export type UpstreamRequestId = Branded<number, 'UpstreamRequestId'>;
+export type UpstreamRequestId = Branded<string | number, 'UpstreamRequestId'>;
 /** The JSON-RPC id of a request that a legacy server sent to us; `0` and strings are normal. */
 export type ServerRequestId = Branded<string | number, 'ServerRequestId'>;
 /** The legacy server's `Mcp-Session-Id`. It is a credential: it never reaches a client or a log. */
@@ -23,7 +23,8 @@ export type InputKey = Branded<string, 'InputKey'>;
 export const callId = (value: string): CallId => value as CallId;
 export const clientRequestId = (value: string | number | ExactNumber): ClientRequestId =>
   value as ClientRequestId;
-export const upstreamRequestId = (value: number): UpstreamRequestId => value as UpstreamRequestId;
+export const upstreamRequestId = (value: string | number): UpstreamRequestId =>
+  value as UpstreamRequestId;
 export const serverRequestId = (value: string | number): ServerRequestId =>
   value as ServerRequestId;
 export const sessionId = (value: string): SessionId => value as SessionId;

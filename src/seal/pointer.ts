@@ -147,7 +147,12 @@ const continuationClaims = z.strictObject({
   ),
   n: z.strictObject({ a: z.int().min(0), c: z.record(z.string(), z.int().min(0)) }),
   s: z
-    .strictObject({ id: text, v: z.enum(LEGACY_REVISIONS), i: z.number(), e: z.string() })
+    .strictObject({
+      id: text,
+      v: z.enum(LEGACY_REVISIONS),
+      i: z.union([z.string(), z.number()]),
+      e: z.string(),
+    })
     .nullable(),
   a: z.array(z.strictObject({ q: text, r: reply })).nullable(),
 });

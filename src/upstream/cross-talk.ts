@@ -7,7 +7,7 @@ import { RecentMap } from '../lib/lru-map.ts';
 import { sha256 } from '../lib/sha256.ts';
 import type { UpstreamRequestId } from '../protocol/ids.ts';
 import type { JsonRpcMessage } from '../protocol/json-rpc.ts';
-import { isOfOurForm, randomRequestId } from './request-id.ts';
+import { isOfOurForm, randomRequestId, randomTextId } from './request-id.ts';
 import type { Transport } from './transport/transport.ts';
 
 /** Ids beyond these are forgotten, the oldest first. */
@@ -38,6 +38,7 @@ export class CrossTalk {
   readonly #running = new Set<UpstreamRequestId>();
   /** Calls that ended without their reply, and when, the oldest first. */
   readonly #unfinished = new Map<UpstreamRequestId, number>();
+  #textIds = false;
   #broadcasts = false;
   #mixes = false;
   /** Somebody else uses the server, whose calls are not known here. */
@@ -61,9 +62,14 @@ export class CrossTalk {
 
   /** Gives an id to a request of this session. */
   issue(by: Party): UpstreamRequestId {
-    const id = randomRequestId();
+    const id = this.#textIds ? randomTextId() : randomRequestId();
     this.#issued.set(id, by);
     return id;
+  }
+
+  /** The server does not hold the numbers that our ids are: from here on they are texts. */
+  useTextIds(): void {
+    this.#textIds = true;
   }
 
   /** A session takes up a call that another one began. */

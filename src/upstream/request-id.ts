@@ -4,11 +4,29 @@
  * no session, process or restart gives an id again that another one gave.
  */
 import { randomFillSync } from 'node:crypto';
+import { randomId } from '../lib/random-id.ts';
 import { upstreamRequestId, type UpstreamRequestId } from '../protocol/ids.ts';
 
 /** Whether this can only be an id that a gateway made: no other client counts so far, or in such numbers. */
 export function isOfOurForm(id: unknown): id is UpstreamRequestId {
+  if (typeof id === 'string') return TEXT.test(id);
   return Number.isSafeInteger(id) && Number(id) >= 2 ** 52;
+}
+
+/**
+ * Whether a server made this of our id, since it holds no integers beyond 32 bits: cut off, with or without
+ * a sign, or the largest that there is. Servers that are written with an old rmcp do.
+ */
+export function isCutTo32Bits(ours: UpstreamRequestId, theirs: unknown): boolean {
+  if (typeof ours !== 'number') return false;
+  return [ours % 2 ** 32, ours | 0, 2 ** 32 - 1, 2 ** 31 - 1].some((cut) => cut === theirs);
+}
+
+const TEXT = /^mrtr-[\w-]{22}$/;
+
+/** The same as a text, of letters that every server takes which takes texts: with 128 random bits. */
+export function randomTextId(): UpstreamRequestId {
+  return upstreamRequestId(`mrtr-${randomId()}`);
 }
 
 /** Asking the system for randomness costs more than the bytes do, so it is asked for many at once. */

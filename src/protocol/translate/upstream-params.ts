@@ -3,7 +3,7 @@ import { without, type JsonObject } from '../json/json.ts';
 
 export interface UpstreamParamsContext {
   /** Our own token; `null` when no progress is wanted. */
-  readonly progressToken: number | null;
+  readonly progressToken: string | number | null;
   /** The members of the request's `_meta` that go on: trace context and vendor keys. */
   readonly forwardedMeta: JsonObject;
 }

@@ -45,7 +45,7 @@ export class SessionInbox {
     if (!this.#fits(message, source)) return;
     switch (message.type) {
       case 'response':
-        if (typeof message.id === 'number') {
+        if (message.id !== null) {
           this.#parts.replied(upstreamRequestId(message.id), message.reply);
         }
         return;
@@ -150,7 +150,8 @@ export class SessionInbox {
   /** A store may repeat what the session was sent on other streams. */
   #isOfThisSession(named: unknown): boolean {
     const { crossTalk, party } = this.#parts;
-    return typeof named === 'number' && crossTalk.isIssuedBy(upstreamRequestId(named), party);
+    const isId = typeof named === 'number' || typeof named === 'string';
+    return isId && crossTalk.isIssuedBy(upstreamRequestId(named), party);
   }
 }
 

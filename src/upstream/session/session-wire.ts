@@ -10,6 +10,7 @@ import { Patience } from './progress-heartbeat.ts';
 import { questionKey, type CrossTalk } from '../cross-talk.ts';
 import { SessionCall } from './call-slot.ts';
 import { LIST_CHANGES, SessionChanges } from './changes.ts';
+import { isCutTo32Bits } from '../request-id.ts';
 import { isSessionError } from './session-gone.ts';
 import { SessionInbox } from './inbox.ts';
 import { isQuestion } from './open-questions.ts';
@@ -57,6 +58,8 @@ export class SessionWire implements TransportListener {
   readonly #onChange: (method: string) => void;
   readonly #crossTalk: CrossTalk;
   readonly #judge: (question: string) => Promise<void> | null;
+  /** The id of an `initialize` that is not answered yet. */
+  #greeting: UpstreamRequestId | null = null;
   /** What came behind a question of which it is not known yet whose it is. */
   #held: [JsonRpcMessage, MessageSource][] | null = null;
   #failure: UpstreamFailure | null = null;
@@ -153,11 +156,9 @@ export class SessionWire implements TransportListener {
     this.#assertAlive();
     // No tool answers a ping, so what it says is about the session.
     const mayBeUnknown = this.#answered || this.call.carriedOne || method === 'ping';
-    const settled = await this.#requests.send(
-      { id: this.#crossTalk.issue(this), method, params },
-      headers,
-      signal,
-    );
+    const id = this.takeId();
+    if (method === 'initialize') this.#greeting = id;
+    const settled = await this.#requests.send({ id, method, params }, headers, signal);
     if (settled instanceof UpstreamFailure) throw this.#noteDeath(settled);
     if ('error' in settled && mayBeUnknown && isSessionError(settled.error)) {
       throw this.#noteDeath(forgotten());
@@ -203,7 +204,8 @@ export class SessionWire implements TransportListener {
     this.#requests.settleAll(this.#failure);
   }
 
-  message(message: JsonRpcMessage, source: MessageSource): void {
+  message(received: JsonRpcMessage, source: MessageSource): void {
+    const message = this.#withIdAsSent(received);
     const { kind } = this.transport;
     // A stream that was taken up may repeat what was for the session before.
     if (!this.call.onTrial) this.#crossTalk.heard(message, this, kind);
@@ -277,6 +279,20 @@ export class SessionWire implements TransportListener {
     this.#standalone = 'lost';
     this.#noteDeath(failure);
     this.changes.lose(failure);
+  }
+
+  /**
+   * The reply to `initialize` under the id that was sent: a server that cut it to 32 bits gets texts from
+   * here on. Nothing else can be meant there, since nothing else was asked yet.
+   */
+  #withIdAsSent(message: JsonRpcMessage): JsonRpcMessage {
+    const greeting = this.#greeting;
+    if (greeting === null || message.type !== 'response') return message;
+    if (message.id === greeting) this.#greeting = null;
+    if (!isCutTo32Bits(greeting, message.id)) return message;
+    this.#greeting = null;
+    this.#crossTalk.useTextIds();
+    return { ...message, id: greeting };
   }
 
   #takeHeld(): void {

@@ -3,7 +3,7 @@ import { randomRequestId } from '../../../src/upstream/request-id.ts';
 
 test('ids of requests are exact integers of 53 bits, and none comes again', () => {
   const ids = Array.from({ length: 20_000 }, () => randomRequestId());
-  expect(ids.every((id) => Number.isSafeInteger(id) && id >= 2 ** 52)).toBe(true);
+  expect(ids.every((id) => Number.isSafeInteger(id) && Number(id) >= 2 ** 52)).toBe(true);
   expect(new Set(ids).size).toBe(ids.length);
   // Each of the 52 bits below the highest is set in some and clear in others, so none lost its randomness.
   const everSet = ids.reduce((bits, id) => bits | BigInt(id), 0n);
