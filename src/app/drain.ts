@@ -3,7 +3,7 @@ import type { Bridge } from '../calls/calls.ts';
 import type { RunningCalls } from '../calls/running-calls.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
-import type { OpenAnswers } from '../lib/open-responses.ts';
+import type { OpenResponses } from '../lib/open-responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { Subscriptions } from '../subscriptions/subscriptions.ts';
 
@@ -11,7 +11,7 @@ export interface Draining {
   readonly bridges: readonly Bridge[];
   readonly runningCalls: RunningCalls;
   readonly subscriptions: readonly Pick<Subscriptions, 'endAll'>[];
-  readonly openAnswers: OpenAnswers;
+  readonly openResponses: OpenResponses;
   readonly drain: Config['drain'];
   /** How long what was ended may take to tell its server and its client, in ms. */
   readonly graceMs: number;
@@ -23,7 +23,7 @@ const LOOK_EVERY_MS = 50;
 
 /** Resolves when nothing is left to do for any client, or when the time for it is over. */
 export async function drainCalls(draining: Draining): Promise<void> {
-  const { bridges, runningCalls, subscriptions, openAnswers, drain, graceMs, clock, log } =
+  const { bridges, runningCalls, subscriptions, openResponses, drain, graceMs, clock, log } =
     draining;
   const parked = bridges.reduce((total, bridge) => total + bridge.parked, 0);
   log.event('gateway.draining', { running: runningCalls.count, parked });
@@ -31,7 +31,7 @@ export async function drainCalls(draining: Draining): Promise<void> {
   for (const bridge of bridges) bridge.stopTaking();
   // Listeners would wait for ever; ended now, they are elsewhere while calls are finished here.
   for (const route of subscriptions) route.endAll();
-  const isIdle = () => runningCalls.count + openAnswers.count === 0;
+  const isIdle = () => runningCalls.count + openResponses.count === 0;
   const keptUntilMs = clock.now() + drain.parkedMs;
   const isKeeping = () =>
     clock.now() < keptUntilMs && bridges.some((bridge) => bridge.holdsParkedCalls);

@@ -4,11 +4,11 @@ import type { RelayedRetry } from '../model/relay.ts';
 import { RunningCalls } from '../calls/running-calls.ts';
 import { sleep, systemClock, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
-import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/client-timeouts.ts';
+import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
 import { isAllowedHost, isLoopbackHost } from '../edge/http/origin.ts';
 import { MemoryLot } from '../calls/memory-lot.ts';
 import { FleetClock } from '../replicas/directory/fleet-clock.ts';
-import { OpenAnswers } from '../lib/open-responses.ts';
+import { OpenResponses } from '../lib/open-responses.ts';
 import { createAdmin, type Readiness } from '../ops/admin.ts';
 import { countedLog } from '../ops/counted-log.ts';
 import type { Log } from '../ops/log.ts';
@@ -66,15 +66,15 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     const route = routes.find(({ config: { id: own } }) => own === id);
     return route === undefined ? null : route.bridge.relayed(request, leg);
   };
-  const openAnswers = new OpenAnswers();
-  replica = await joinFleet(config, retry, { openAnswers, clock, log });
+  const openResponses = new OpenResponses();
+  replica = await joinFleet(config, retry, { openResponses, clock, log });
   const sealKeys = sealKeysOf(config, log);
   const shared: Shared = {
     config,
     clock,
     log,
     replica,
-    openAnswers,
+    openResponses,
     listenerQuota: new ListenerQuota({
       maxListeners: MAX_LISTENERS,
       maxListenersPerPrincipal: MAX_LISTENERS_PER_PRINCIPAL,
@@ -132,7 +132,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
         bridges: routes.map(({ bridge }) => bridge),
         runningCalls: shared.runningCalls,
         subscriptions: routes.map(({ subscriptions }) => subscriptions),
-        openAnswers,
+        openResponses,
         drain: config.drain,
         graceMs: CANCEL_GRACE_MS,
         clock,

@@ -2,13 +2,11 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import type { EdgeRequest } from '../model/request.ts';
 import { sleep } from '../lib/clock.ts';
-import { ClientErrors } from '../edge/http/client-error.ts';
+import { ClientErrors, type ClientTimeouts, continueAfterChecks } from '../edge/http/connection.ts';
 import { cutWhenStalled } from '../lib/stalled-response.ts';
-import type { ClientTimeouts } from '../edge/http/client-timeouts.ts';
 import { serveRoute, type EdgeRoute } from '../edge/edge.ts';
-import { continueAfterChecks } from '../edge/http/expect-continue.ts';
 import { guard } from '../edge/http/guard.ts';
-import { isLoopbackHost, type OriginPolicy } from '../edge/http/origin.ts';
+import { isLoopbackHost } from '../edge/http/origin.ts';
 import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
 import { callerOf, isKnownCaller } from '../identity/identity.ts';
 import type { Metrics } from '../ops/metrics.ts';
@@ -87,14 +85,14 @@ export async function createPublicApp(
         connectTimeoutMs: route.config.upstream.connectTimeoutMs,
         headersTimeoutMs: route.config.upstream.headersTimeoutMs,
         maxBodyBytes: config.limits.maxBodyBytes,
-        openAnswers: shared.openAnswers,
+        openResponses: shared.openResponses,
         onFailure: ({ httpStatus: status, problem }) =>
           shared.log.event('passthrough.failed', { route: route.config.id, status, problem }),
         ...sessionsOf(route, routes, shared),
       });
       // A scope within, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => {
-        serveMcp(edge, route, shared, metrics, policy, passThrough);
+        serveMcp(edge, route, shared, metrics, passThrough);
       });
     });
   }
@@ -106,7 +104,6 @@ function serveMcp(
   route: Route,
   shared: Shared,
   metrics: Metrics,
-  origins: OriginPolicy,
   passThrough: PassThrough,
 ): void {
   const { config, clock, log } = shared;
@@ -132,7 +129,6 @@ function serveMcp(
   };
   serveRoute(scope, edge, {
     policy: {
-      ...origins,
       legacyClients: config.edge.legacyClients,
       supportedVersions: () => supportedVersions(config, route.upstream),
       maxJsonDepth: config.limits.maxJsonDepth,
@@ -140,7 +136,7 @@ function serveMcp(
     commitAfterMs: config.edge.commitAfterMs,
     keepAliveMs: config.edge.keepAliveMs,
     maxBufferedBytes: MAX_BUFFERED_BYTES,
-    openAnswers: shared.openAnswers,
+    openResponses: shared.openResponses,
     clock,
     log,
     observe: (name, method, { status, code }, ms) => {

@@ -8,7 +8,7 @@ import { listen } from './listen.ts';
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
 import type { FleetClock } from '../replicas/directory/fleet-clock.ts';
 import { createRedisDirectory } from '../replicas/directory/redis-directory.ts';
-import type { OpenAnswers } from '../lib/open-responses.ts';
+import type { OpenResponses } from '../lib/open-responses.ts';
 import type { Log } from '../ops/log.ts';
 import { randomId } from '../lib/random-id.ts';
 import { RelayClient } from '../replicas/relay/http-relay.ts';
@@ -29,7 +29,7 @@ export interface Replica {
 }
 
 interface Surroundings {
-  readonly openAnswers: OpenAnswers;
+  readonly openResponses: OpenResponses;
   readonly clock: FleetClock;
   readonly log: Log;
 }
@@ -92,11 +92,11 @@ async function relayWay(
     return httpWay(relay, { ring, boot, maxBodyBytes, writeStallMs, retry }, surroundings);
   }
   if (redis === null) return NO_WAY;
-  const { openAnswers, clock } = surroundings;
+  const { openResponses, clock } = surroundings;
   const { audience } = seal;
   const mailbox = new Mailbox({ redis, audience, boot, clock, random: Math.random });
   const maxBytes = Math.max(maxBodyBytes, MAX_ANSWER_BYTES);
-  const through = new RedisRelay({ ring, mailbox, boot, maxBytes, openAnswers, clock, retry });
+  const through = new RedisRelay({ ring, mailbox, boot, maxBytes, openResponses, clock, retry });
   return {
     start: async () => ({}),
     relayOf: (route) => through.for(route),
@@ -107,9 +107,9 @@ async function relayWay(
 function httpWay(
   { listen: at, advertise }: NonNullable<Config['relay']>,
   options: Omit<RelayServerOptions, keyof Surroundings>,
-  { openAnswers, clock, log }: Surroundings,
+  { openResponses, clock, log }: Surroundings,
 ): RelayWay {
-  const server = createRelayServer({ ...options, openAnswers, clock });
+  const server = createRelayServer({ ...options, openResponses, clock });
   const clients: RelayClient[] = [];
   return {
     start: async () => {

@@ -4,7 +4,7 @@ import type { RunningCalls } from '../calls/running-calls.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { MemoryLot } from '../calls/memory-lot.ts';
-import type { OpenAnswers } from '../lib/open-responses.ts';
+import type { OpenResponses } from '../lib/open-responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 import type { Sealer } from '../seal/seal.ts';
@@ -21,6 +21,6 @@ export interface Shared {
   /** The keys of the fleet, or one of this process alone where none is configured. */
   readonly sealKeys: readonly SecretKey[];
   readonly replica: Replica;
-  readonly openAnswers: OpenAnswers;
+  readonly openResponses: OpenResponses;
   readonly listenerQuota: ListenerQuota;
 }

@@ -10,8 +10,12 @@ import { answersDigest } from '../seal/digests.ts';
 import type { OutOfTime } from '../seal/invalid-request-state.ts';
 import type { Continuation, Pointer, PointerOwner, ResumePoint } from '../seal/pointer.ts';
 import type { Call } from './call/call.ts';
-import { failedCallAnswer } from '../model/failed-call.ts';
-import { CALL_CANCELLED, callLost, COORDINATION_UNAVAILABLE } from '../model/failures.ts';
+import {
+  failedCallAnswer,
+  CALL_CANCELLED,
+  callLost,
+  COORDINATION_UNAVAILABLE,
+} from '../model/failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from '../model/request.ts';
 import type { Relay, Relayed } from '../model/relay.ts';
 import { openOutcome } from './sealed-outcome.ts';

@@ -4,8 +4,7 @@
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { callAnswer } from '../model/response-schema.ts';
-import type { CallAnswer } from '../model/request.ts';
+import { callAnswer, type CallAnswer } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
 import { parseJson } from '../protocol/json/parse.ts';
 

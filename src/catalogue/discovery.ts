@@ -3,8 +3,7 @@
  * client's back. Clients that wait for it, or get an error, fall back to the legacy era, so the last
  * good answer is better than a fresh one.
  */
-import type { Clock } from '../lib/clock.ts';
-import { sleep } from '../lib/clock.ts';
+import { type Clock, sleep } from '../lib/clock.ts';
 import { discoverResult } from '../protocol/translate/discover-result.ts';
 import { objectMember, type JsonObject } from '../protocol/json/json.ts';
 import type { Session } from '../upstream/session/session.ts';
@@ -13,9 +12,8 @@ import type { SessionPool } from '../upstream/pool/session-pool.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
 import { callerKey } from './cache-keys.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
-import type { CallAnswer, EdgeRequest } from '../model/request.ts';
+import { type CallAnswer, type EdgeRequest, sessionOwnerOf } from '../model/request.ts';
 import { RecentMap } from '../lib/lru-map.ts';
-import { sessionOwnerOf } from '../model/session-owner.ts';
 
 export interface DiscoveryOptions {
   readonly pool: SessionPool;

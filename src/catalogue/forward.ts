@@ -14,10 +14,9 @@ import { ClientLeft } from '../upstream/client-left.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPool } from '../upstream/pool/session-pool.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
-import { requestFailure } from '../model/call-failure.ts';
+import { requestFailure } from '../model/failure-catalogue.ts';
 import { CALL_CANCELLED } from '../model/failures.ts';
-import type { CallAnswer, EdgeRequest } from '../model/request.ts';
-import { sessionOwnerOf } from '../model/session-owner.ts';
+import { type CallAnswer, type EdgeRequest, sessionOwnerOf } from '../model/request.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 
 export interface ForwarderOptions {

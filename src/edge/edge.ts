@@ -1,37 +1,37 @@
 /**
- * The modern side over HTTP: one handler for each route's POST. It checks the request and hands calls to
- * the bridge, and everything legacy to the pass-through.
+ * The modern endpoint: one handler for the POST of each route. It checks the request and hands it to the
+ * rest of the gateway; what is legacy goes to the pass-through.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
-import { callFailure } from '../model/call-failure.ts';
-import type { CallAnswer, Caller, EdgeRequest, Leg } from '../model/request.ts';
-import type { OpenAnswers } from '../lib/open-responses.ts';
+import { callFailure } from '../model/failure-catalogue.ts';
+import type { CallAnswer, EdgeRequest, Leg } from '../model/request.ts';
+import type { Caller } from '../model/caller.ts';
+import type { OpenResponses } from '../lib/open-responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
 import type { ListenLeg } from '../subscriptions/subscriptions.ts';
-import { AnswerWriter, sendJson, type Answered } from './response-writer.ts';
+import { ResponseWriter, sendJson, type SentResponse } from './response-writer.ts';
 import {
   readModernRequest,
   type RequestPolicy,
   type ModernRequest,
 } from './request/modern-request.ts';
-import { methodGate, serviceOf } from './request/methods.ts';
-import { refuse, UNKNOWN_CALLER } from './http/refuse.ts';
-import { rejectionBody, type Rejection } from './http/rejection.ts';
+import { methodGate, serviceOf, type MethodName } from './request/methods.ts';
+import { refusalBody, refuse, UNKNOWN_CALLER, type Refusal } from './http/refusal.ts';
 
-/** What the edge asks of the rest of the gateway, for one route. */
+/** What the edge needs from the rest of the gateway for one route. */
 export interface EdgeRoute {
   readonly id: string;
   readonly path: string;
-  /** Whether the server behind it is modern itself: then nothing is translated. Never rejects. */
+  /** Resolves to true if the server is modern itself, so that nothing is translated. Never rejects. */
   readonly isModern: (caller: Caller) => Promise<boolean>;
-  /** `null` when nobody says who calls, and somebody must. */
+  /** Returns `null` if the identity source names no caller and must name one. */
   readonly identify: (request: FastifyRequest) => Caller | null;
   readonly capabilities: (request: EdgeRequest) => JsonObject | null;
-  /** What the headers say against the tool's arguments, or `null`; never rejects. */
+  /** Finds what differs between `Mcp-Param-*` headers and the tool's arguments, or `null`. Never rejects. */
   readonly parameterHeaders: (
     request: EdgeRequest,
     rawHeaders: readonly string[],
@@ -39,13 +39,13 @@ export interface EdgeRoute {
   readonly discover: (request: EdgeRequest) => Promise<CallAnswer>;
   readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallAnswer>;
   readonly call: (request: EdgeRequest, leg: Leg) => Promise<CallAnswer>;
-  /** Serves a listener for as long as it listens. */
+  /** Serves a listener until it ends. */
   readonly listen: (
     request: EdgeRequest,
     id: ClientRequestId,
     leg: ListenLeg,
   ) => Promise<CallAnswer>;
-  /** Hands a request whose body was read to the pass-through. */
+  /** Passes a request through whose body was read. */
   readonly passThrough: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 }
 
@@ -53,21 +53,21 @@ export interface EdgeOptions {
   readonly policy: RequestPolicy;
   readonly commitAfterMs: number;
   readonly keepAliveMs: number;
-  /** A client for whom more bytes wait is behind; a listener that is behind is cut. */
+  /** If more bytes wait, the client is behind. A listener that is behind is disconnected. */
   readonly maxBufferedBytes: number;
-  readonly openAnswers: OpenAnswers;
+  readonly openResponses: OpenResponses;
   readonly clock: Clock;
   readonly log: Log;
-  readonly observe: (route: string, method: string, answered: Answered, ms: number) => void;
+  readonly observe: (route: string, method: string, sent: SentResponse, ms: number) => void;
 }
 
 /** Serves modern clients on the route's path. */
 export function serveRoute(app: FastifyInstance, route: EdgeRoute, options: EdgeOptions): void {
-  // Every body is read as bytes: what is legacy goes on exactly as it came.
+  // Every body is read as bytes: legacy requests go upstream unchanged.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   app.post(route.path, async (request, reply) => {
-    // Found out before the body is looked at, so that strangers learn nothing.
+    // Identified before the body is read, so that an unknown caller learns nothing.
     const caller = route.identify(request);
     if (caller === null) return refuse(reply, 401, UNKNOWN_CALLER);
     if (await route.isModern(caller)) return route.passThrough(request, reply);
@@ -76,11 +76,11 @@ export function serveRoute(app: FastifyInstance, route: EdgeRoute, options: Edge
     switch (read.type) {
       case 'legacy':
         return route.passThrough(request, reply);
-      case 'rejected':
+      case 'refused':
         reply.hijack();
-        return reject(reply, read.rejection);
+        return sendRefusal(reply, read.refusal);
       case 'notification':
-        // This revision defines no client notification over HTTP; whatever comes is taken and ignored.
+        // This revision defines no client notification over HTTP. All are accepted and ignored.
         reply.hijack();
         reply.raw.writeHead(202).end();
         return;
@@ -101,58 +101,60 @@ async function serve(
   const startedAtMs = options.clock.now();
   const edgeRequest = toEdgeRequest(modern, caller);
   const gate = methodGate(modern.method, route.capabilities(edgeRequest));
-  if (gate !== null) return reject(reply, { ...gate, id: modern.id });
+  if (gate !== null) return sendRefusal(reply, { ...gate, id: modern.id });
   const mismatch = await route.parameterHeaders(edgeRequest, reply.request.raw.rawHeaders);
   if (mismatch !== null) {
     const error = { code: ErrorCode.headerMismatch, message: `Header mismatch: ${mismatch}` };
-    return reject(reply, { httpStatus: 400, id: modern.id, error });
+    return sendRefusal(reply, { httpStatus: 400, id: modern.id, error });
   }
-  const listens = serviceOf(modern.method) === 'listen';
-  if (listens && modern.accepts === 'json') return reject(reply, { ...NO_STREAM, id: modern.id });
-  // While it was looked at, the client may have gone; the response tells of that only once.
+  const isListener = serviceOf(modern.method) === 'listen';
+  if (isListener && modern.accepts === 'json') {
+    return sendRefusal(reply, { ...NO_STREAM, id: modern.id });
+  }
+  // The client may have left during the checks, and `close` is emitted only once.
   if (reply.raw.destroyed) return;
-  options.openAnswers.add(reply.raw);
-  const writer = new AnswerWriter(reply.raw, {
+  options.openResponses.add(reply.raw);
+  const writer = new ResponseWriter(reply.raw, {
     id: modern.id,
     commitAfterMs: options.commitAfterMs,
     keepAliveMs: options.keepAliveMs,
     jsonOnly: modern.accepts === 'json',
     maxBufferedBytes: options.maxBufferedBytes,
-    cutWhenBehind: listens,
+    cutWhenBehind: isListener,
     clock: options.clock,
   });
-  const answer = await outcomeOf(edgeRequest, modern.id, writer, route, options);
+  const answer = await replyTo(edgeRequest, modern, writer, route, options);
   if (writer.closed.aborted) return;
-  const answered = writer.finish(answer);
-  options.observe(route.id, modern.method, answered, options.clock.now() - startedAtMs);
+  const sent = writer.finish(answer);
+  options.observe(route.id, modern.method, sent, options.clock.now() - startedAtMs);
 }
 
-/** What is listened for comes as a stream or not at all. */
+/** A subscription needs a stream. */
 const NO_STREAM = {
   httpStatus: 406,
   error: { code: ErrorCode.invalidRequest, message: 'Accept must list text/event-stream' },
 };
 
-async function outcomeOf(
+async function replyTo(
   request: EdgeRequest,
-  id: ClientRequestId,
+  { id, method }: { readonly id: ClientRequestId; readonly method: MethodName },
   leg: ListenLeg,
   route: EdgeRoute,
   { log }: EdgeOptions,
 ): Promise<CallAnswer> {
   try {
-    switch (serviceOf(request.method)) {
+    switch (serviceOf(method)) {
       case 'discover':
         return await route.discover(request);
       case 'interactive':
         return await route.call(request, leg);
       case 'listen':
         return await route.listen(request, id, leg);
-      default:
+      case 'forward':
         return await route.forward(request, leg.closed);
     }
   } catch (error) {
-    // A defect of ours: the client gets an answer all the same, and the operator a line.
+    // A defect in the gateway: the client still gets a reply, and the operator a log line.
     const problem = error instanceof Error ? `${error.name}: ${error.message}` : 'not an Error';
     log.event('edge.failed', { route: route.id, problem });
     return {
@@ -178,6 +180,6 @@ function toEdgeRequest(modern: ModernRequest, caller: Caller): EdgeRequest {
   };
 }
 
-function reject(reply: FastifyReply, rejection: Rejection): void {
-  sendJson(reply.raw, rejection.httpStatus, rejectionBody(rejection), rejection.headers);
+function sendRefusal(reply: FastifyReply, refusal: Refusal): void {
+  sendJson(reply.raw, refusal.httpStatus, refusalBody(refusal));
 }

@@ -1,6 +1,6 @@
 /**
- * Answering one modern request: as one JSON object while the outcome comes soon, as an event stream
- * from the first notification on or after a few seconds, and always with a response at the end.
+ * Writes the HTTP response to a modern request: one JSON object if the reply comes soon, else an event
+ * stream, from the first notification on or after `commitAfterMs`. Both end with the JSON-RPC reply.
  */
 import type { ServerResponse } from 'node:http';
 import type { Clock, Timer } from '../lib/clock.ts';
@@ -8,23 +8,23 @@ import type { CallAnswer, Leg } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
 
-export interface AnswerOptions {
+export interface ResponseOptions {
   readonly id: ClientRequestId;
-  /** After this long without an outcome the answer becomes an event stream, in ms. */
+  /** How long to wait for the reply before the response becomes an event stream, in ms. */
   readonly commitAfterMs: number;
-  /** Between two comments that keep the stream from being cut for silence, in ms. */
+  /** The interval of keep-alive comments on the stream, in ms. */
   readonly keepAliveMs: number;
-  /** The client takes JSON only: no stream, and so no notifications. */
+  /** The client accepts JSON only: no stream, and so no notifications. */
   readonly jsonOnly: boolean;
-  /** When more bytes wait than these, the client is behind. */
+  /** If more bytes wait, the client is behind. */
   readonly maxBufferedBytes: number;
-  /** Cuts the answer of a client that is behind, where nobody can be held back for it. */
+  /** Disconnects a client that is behind. For streams whose source cannot be paused. */
   readonly cutWhenBehind: boolean;
   readonly clock: Clock;
 }
 
-/** What was sent, for logs and metrics. */
-export interface Answered {
+/** The response that was sent, for logs and metrics. */
+export interface SentResponse {
   readonly status: number;
   /** The JSON-RPC error code, or `null` for a result. */
   readonly code: number | null;
@@ -38,30 +38,30 @@ const STREAM_HEADERS = {
   'x-accel-buffering': 'no',
 };
 
-export class AnswerWriter implements Leg {
+export class ResponseWriter implements Leg {
   readonly #response: ServerResponse;
-  readonly #options: AnswerOptions;
+  readonly #options: ResponseOptions;
   readonly #closed = new AbortController();
-  /** Resolves when the client has the whole answer, or is gone. */
+  /** Resolves when the client has the whole response, or has left. */
   readonly over: Promise<void>;
   #timer: Timer | null = null;
   #streaming = false;
   #finished = false;
   #backlog: PromiseWithResolvers<void> | null = null;
 
-  constructor(response: ServerResponse, options: AnswerOptions) {
+  constructor(response: ServerResponse, options: ResponseOptions) {
     this.#response = response;
     this.#options = options;
-    // Closing before the answer is complete is cancelling (streamable-http, "Cancellation").
+    // A client that closes the connection before the response is complete cancels (streamable-http, "Cancellation").
     const { promise, resolve } = Promise.withResolvers<void>();
     this.over = promise;
     response.once('close', () => {
       this.#stopTimer();
       if (!response.writableFinished) this.#closed.abort();
-      this.#caughtUp();
+      this.#releaseBacklog();
       resolve();
     });
-    response.on('drain', () => this.#caughtUp());
+    response.on('drain', () => this.#releaseBacklog());
     if (!options.jsonOnly) this.#wait(options.commitAfterMs, () => this.#commit());
   }
 
@@ -79,12 +79,12 @@ export class AnswerWriter implements Leg {
     this.#send({ jsonrpc: '2.0', method, params });
   }
 
-  /** Sends the response and ends the answer. */
-  finish(answer: CallAnswer): Answered {
+  /** Sends the reply and ends the response. */
+  finish(answer: CallAnswer): SentResponse {
     this.#finished = true;
     this.#stopTimer();
-    // Nothing more comes that could wait for it.
-    this.#caughtUp();
+    // Nothing follows that could be held back.
+    this.#releaseBacklog();
     const { id } = this.#options;
     const body =
       answer.kind === 'result'
@@ -124,14 +124,14 @@ export class AnswerWriter implements Leg {
   #write(text: string): void {
     if (this.#closed.signal.aborted) return;
     const { maxBufferedBytes, cutWhenBehind } = this.#options;
-    // Without `drain` to come, everything is out.
-    const isTaken = this.#response.write(text);
-    if (this.#finished || isTaken || this.#response.writableLength <= maxBufferedBytes) return;
+    // `write` returns true if all bytes are out: then no `drain` follows.
+    const isWritten = this.#response.write(text);
+    if (this.#finished || isWritten || this.#response.writableLength <= maxBufferedBytes) return;
     if (cutWhenBehind) this.#response.destroy();
     else this.#backlog ??= Promise.withResolvers();
   }
 
-  #caughtUp(): void {
+  #releaseBacklog(): void {
     this.#backlog?.resolve();
     this.#backlog = null;
   }
@@ -147,7 +147,7 @@ export class AnswerWriter implements Leg {
   }
 }
 
-/** Sends one JSON object as the whole answer. */
+/** Sends one JSON object as the whole response. */
 export function sendJson(
   response: ServerResponse,
   status: number,
@@ -155,7 +155,7 @@ export function sendJson(
   headers: Readonly<Record<string, string>> = {},
 ): void {
   if (response.destroyed) return;
-  // As bytes: Node would write the headers in the encoding of a text, and change those beyond ASCII.
+  // As bytes: with a string body Node encodes the headers like the body, and changes those beyond ASCII.
   const bytes = Buffer.from(JSON.stringify(body));
   response.writeHead(status, {
     ...headers,

@@ -3,7 +3,7 @@
  * credentials themselves tell callers apart as well, since no two of them may share a session.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Caller } from '../model/request.ts';
+import type { Caller } from '../model/caller.ts';
 import { sha256 } from '../lib/sha256.ts';
 
 export type IdentitySource =

@@ -1,19 +1,22 @@
-/** Answers that are not with their client yet: the process must not leave before them. */
+/** Counts the responses that have not reached their clients. The process must not exit before them. */
 import type { ServerResponse } from 'node:http';
 
-export class OpenAnswers {
+export class OpenResponses {
   #count = 0;
 
   get count(): number {
     return this.#count;
   }
 
-  /** Counts this answer until the last byte of it is out, or nobody is there to take it. */
+  /** Counts a response until its last byte is out, or the client has left. */
   add(response: ServerResponse): void {
     response.once('close', this.open());
   }
 
-  /** Counts an answer until the function that it gives back is called. */
+  /**
+   * Counts a response.
+   * @returns a function that ends the count; further calls do nothing
+   */
   open(): () => void {
     let open = true;
     this.#count += 1;

@@ -1,23 +1,24 @@
 /**
- * Every failure that a client may get from us for a request that was well formed, by its `data.reason`:
- * the JSON-RPC code, the HTTP statuses, and what may be said of the server's effects. The table of
- * errors in docs/operations.md is compared with this one, and the compiler holds `failures.ts` to it.
+ * Every failure of a well-formed request, by its `data.reason`, and the functions that build one. A test
+ * compares the table of errors in docs/operations.md with `FAILURES`.
  */
 import { ErrorCode } from '../protocol/json-rpc.ts';
+import type { JsonObject } from '../protocol/json/json.ts';
+import type { Failure } from './outcome.ts';
 
 /**
- * What the client is told in `data.mayHaveActed`, so that it knows whether it may call again.
+ * The value of `data.mayHaveActed`. It tells the client whether a second call is safe.
  * - `no`: the server has not acted on the call
- * - `unknown`: the request was sent, or may have been; whether the server began is not known
- * - `yes`: the server has begun the call (it asked something, or answered), and may have acted
+ * - `unknown`: the request was sent, or may have been; the gateway does not know whether the server began
+ * - `yes`: the server has begun the call (it asked a question, or replied), and may have acted
  */
 export type MayHaveActed = 'no' | 'unknown' | 'yes';
 
 interface FailureKind {
   readonly code: number;
-  /** They count only while no byte of the answer was sent. */
+  /** They count only if no byte of the response was sent. */
   readonly httpStatuses: readonly number[];
-  /** Empty for requests that are no calls: lists, completion, discovery and listeners act on nothing. */
+  /** Empty if the request is not a call: lists, completion, discovery and listeners have no effects. */
   readonly mayHaveActed: readonly MayHaveActed[];
 }
 
@@ -56,12 +57,56 @@ export const FAILURES = {
   upstream_session_lost: kind(internalError, ['no', 'yes']),
   unauthorized: kind(internalError, ['no', 'yes'], [401, 403]),
   internal_error: kind(internalError, ['unknown']),
-  /** It has no reason: the specification says what is in its data. */
+  /** It has no reason: the specification defines its `data`. */
   '-': kind(missingRequiredClientCapability, ['yes'], [400]),
 } as const;
 
 export type FailureReason = keyof typeof FAILURES;
 
-/** What a failure of this reason may say of effects. */
-export type SaidOf<Reason extends FailureReason> =
+/** The values of `data.mayHaveActed` that a failure with this reason can have. */
+export type EffectsOf<Reason extends FailureReason> =
   (typeof FAILURES)[Reason]['mayHaveActed'][number];
+
+/** What the error message says of effects, for people and models. Programs read `data.mayHaveActed`. */
+export const EFFECTS_IN_WORDS: Readonly<Record<MayHaveActed, string>> = {
+  no: 'The server has not acted on this call',
+  unknown: 'The server may have acted on this call: check before calling again',
+  yes: 'The server has begun this call and may have acted: check before calling again',
+};
+
+/** The same for a call that can still continue. A new call could have its effect twice. */
+export const RETRYABLE_IN_WORDS =
+  'The server has begun this call and may have acted: retry with the same requestState';
+
+/**
+ * Builds the failure of a call.
+ * @param problem a sentence without its full stop
+ * @param more further members of `data`
+ */
+export function callFailure<Reason extends FailureReason>(
+  reason: Reason,
+  mayHaveActed: EffectsOf<Reason>,
+  problem: string,
+  more: JsonObject = {},
+): Failure {
+  const effects = more['retryable'] === true ? RETRYABLE_IN_WORDS : EFFECTS_IN_WORDS[mayHaveActed];
+  const named = reason === '-' ? {} : { reason };
+  return failure(reason, `${problem}. ${effects}`, { ...named, mayHaveActed, ...more });
+}
+
+/**
+ * Builds the failure of a request that is not a call and has no effects.
+ * @param more further members of `data`
+ */
+export function requestFailure(
+  reason: FailureReason,
+  problem: string,
+  more: JsonObject = {},
+): Failure {
+  return failure(reason, problem, { reason, ...more });
+}
+
+function failure(reason: FailureReason, message: string, data: JsonObject): Failure {
+  const { code, httpStatuses } = FAILURES[reason];
+  return { error: { code, message, data }, httpStatus: httpStatuses[0] ?? 200 };
+}

@@ -1,23 +1,27 @@
 /**
- * Every error that the bridge gives a client, in one place: code, HTTP status (as long as no byte of
- * the answer was sent), a `data.reason` that programs can switch on, and whether the server may have
- * acted. Failures of the call itself stay in-band with status 200: clients take 429 and 5xx for a sign
- * to change eras or connections.
+ * The failures that the gateway itself gives to calls. They stay in-band with HTTP status 200: clients
+ * take 429 and 5xx as a reason to change the era or the connection.
  */
 import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
-import type { JsonObject } from '../protocol/json/json.ts';
+import { objectMember, type JsonObject } from '../protocol/json/json.ts';
+import { Meta } from '../protocol/meta.ts';
+import { metaMember } from '../protocol/translate/edge-result.ts';
 import { INVALID_REQUEST_STATE } from '../seal/invalid-request-state.ts';
-import { callFailure } from './call-failure.ts';
+import { callFailure } from './failure-catalogue.ts';
 import type { Failure, RefusalReason } from './outcome.ts';
+import type { CallAnswer } from './request.ts';
 
-/** Nothing is known of the call that such a text may once have named. */
+/** The `requestState` is not valid, so that nothing is known of its call. */
 export const INVALID_STATE: Failure = callFailure(
   'invalid_request_state',
   'unknown',
   INVALID_REQUEST_STATE.message,
 );
 
-/** @param begun whether the server has begun the call, as far as is known */
+/**
+ * Builds the failure of a call that cannot continue.
+ * @param begun whether the server has begun the call, as far as the gateway knows
+ */
 export function callLost(begun: boolean): Failure {
   return callFailure(
     'call_lost',
@@ -32,14 +36,14 @@ export const OVERLOADED: Failure = callFailure(
   'The gateway is at its limit of running calls; try again later',
 );
 
-/** A new call or listener comes to a process that stops. */
+/** For a new call in a process that drains. */
 export const STOPPING: Failure = callFailure(
   'stopping',
   'no',
   'The gateway is shutting down and accepts no new calls; try again',
 );
 
-/** The same, for a retry whose call would have to be made anew. */
+/** The same for a retry whose call would have to be replayed here. */
 export const OVERLOADED_FOR_RETRY: Failure = callFailure(
   'overloaded',
   'yes',
@@ -59,7 +63,10 @@ export const CALL_CANCELLED: Failure = callFailure(
   'The call was cancelled',
 );
 
-/** @param begun whether the server has begun the call, as far as is known */
+/**
+ * Builds the failure of a call that the gateway itself ends.
+ * @param begun whether the server has begun the call, as far as the gateway knows
+ */
 export function refusal(reason: RefusalReason, begun: boolean): Failure {
   const mayHaveActed = begun ? 'yes' : 'unknown';
   switch (reason) {
@@ -90,7 +97,7 @@ export function refusal(reason: RefusalReason, begun: boolean): Failure {
   }
 }
 
-/** The answers may not have reached the server; the pointer is not used up and may be tried again. */
+/** The answers may not have reached the server. The pointer stays valid, and the client can retry. */
 export const ANSWERS_NOT_TAKEN: Failure = callFailure(
   'upstream_unavailable',
   'yes',
@@ -98,7 +105,7 @@ export const ANSWERS_NOT_TAKEN: Failure = callFailure(
   { retryable: true },
 );
 
-/** The call may be taken up, by one replica only, and which one cannot be settled now. */
+/** One replica only may resume the call, and the store that decides which one is not available. */
 export const COORDINATION_UNAVAILABLE: Failure = callFailure(
   'coordination_unavailable',
   'yes',
@@ -119,15 +126,19 @@ const NOT_ANSWERABLE = {
     'The server sends what it asks to every session, and others use it at the same time, so that nobody can tell whose question it is. It was refused. Run one gateway process without relay and Redis, or a server that keeps its sessions apart',
 } as const;
 
-/** Why a question of the server has no way to be answered. */
+/** Why the gateway cannot deliver an answer to a question of the server. */
 export type NotAnswerableCause = keyof typeof NOT_ANSWERABLE;
 
-/** A call whose question nobody could answer. */
+/** Builds the failure of a call whose question cannot be answered. */
 export function notAnswerable(cause: NotAnswerableCause): Failure {
   return callFailure('call_not_answerable', 'yes', NOT_ANSWERABLE[cause], { cause });
 }
 
-/** The client must not be asked for what it does not declare (MRTR, server requirement 7). */
+/**
+ * Builds the failure of a call that needs undeclared capabilities. The client must not be asked for what
+ * it does not declare (MRTR, server requirement 7).
+ * @param upstream the error of the server, if there is one
+ */
 export function missingCapability(required: JsonObject, upstream?: JsonRpcErrorObject): Failure {
   return callFailure(
     '-',
@@ -140,7 +151,10 @@ export function missingCapability(required: JsonObject, upstream?: JsonRpcErrorO
   );
 }
 
-/** An answer that cannot be what the question asked for; the pointer stays good. */
+/**
+ * Builds the failure of a retry with a malformed answer. The pointer stays valid.
+ * @param key the key in `inputResponses`
+ */
 export function illFormedAnswer(key: string, problem: string): Failure {
   return callFailure(
     'invalid_input_response',
@@ -148,4 +162,30 @@ export function illFormedAnswer(key: string, problem: string): Failure {
     `Invalid inputResponses["${key}"]: ${problem}`,
     { key },
   );
+}
+
+/**
+ * Builds the reply for a call that failed after the server had begun it. A tool call becomes a result
+ * with `isError`, so that the model sees it (tools, "Error Handling"). `prompts/get` and `resources/read`
+ * have no such form and get the JSON-RPC error.
+ * @param serverInfo of the legacy server, if it is known
+ */
+export function failedCallAnswer(
+  method: string,
+  failure: Failure,
+  serverInfo: JsonObject | null,
+): CallAnswer {
+  if (method !== 'tools/call') return { kind: 'failed', failure };
+  const { message } = failure.error;
+  const { reason, mayHaveActed } = objectMember({ ...failure.error }, 'data') ?? {};
+  const result: JsonObject = {
+    resultType: 'complete',
+    content: [{ type: 'text', text: message }],
+    isError: true,
+    ...metaMember(
+      { [Meta.reason]: reason ?? null, [Meta.mayHaveActed]: mayHaveActed ?? null },
+      serverInfo,
+    ),
+  };
+  return { kind: 'result', result };
 }

@@ -1,21 +1,14 @@
-/** What the bridge needs to know of a client request, and what it answers. No HTTP in here. */
+/** A client's request without its HTTP, the client that waits for it, and the reply. */
+import { z } from 'zod';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
+import { jsonObject, jsonValue } from '../protocol/json/form.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
 import type { ProgressToken } from '../protocol/progress-token.ts';
+import type { SessionOwner } from '../upstream/pool/session-pool.ts';
+import type { Caller } from './caller.ts';
 import type { Failure } from './outcome.ts';
 
-/** Who is calling, as the identity source found out. */
-export interface Caller {
-  /** Equal for the same principal only; the key of pools and quotas. */
-  readonly principalKey: string;
-  /** What a pointer is bound to; `null` for an anonymous caller. */
-  readonly principal: string | null;
-  /** A digest of the credentials that go upstream. */
-  readonly credentialsKey: string;
-  /** Headers that go upstream with this request: credentials, and what the client addressed to the server. */
-  readonly headers: Readonly<Record<string, string>>;
-}
-
+/** A modern request that the edge has checked. */
 export interface EdgeRequest {
   readonly method: string;
   readonly params: JsonObject;
@@ -30,19 +23,51 @@ export interface EdgeRequest {
   readonly caller: Caller;
 }
 
-/** The client's side of one request while it waits. */
+/**
+ * Names the owner of the session that a request uses.
+ * @returns everything about the caller that two requests on one session must share
+ */
+export function sessionOwnerOf({ profile, clientInfo, caller }: EdgeRequest): SessionOwner {
+  return {
+    profile,
+    clientInfo,
+    headers: caller.headers,
+    principalKey: caller.principalKey,
+    credentialsKey: caller.credentialsKey,
+    anonymous: caller.principal === null,
+  };
+}
+
+/** The client's side of one request while the client waits. */
 export interface Leg {
-  /** Sends a notification to the client; never after the answer. */
+  /** Sends a notification to the client. Does nothing after the reply. */
   notify(method: string, params: JsonObject): void;
   /**
-   * Resolves when the client has taken what waits for it, or there is nobody to take it any more; `null`
-   * while it keeps up.
+   * Resolves when the client has read what was sent to it, or has left. `null` while the client keeps up.
    */
   readonly backlog: Promise<void> | null;
-  /** Aborts when the client closes its connection before it has the whole answer. */
+  /** Aborts if the client closes its connection before it has the whole response. */
   readonly closed: AbortSignal;
 }
 
+/** What the gateway replies to a request: a result, or an error. */
 export type CallAnswer =
   | { readonly kind: 'result'; readonly result: JsonObject }
   | { readonly kind: 'failed'; readonly failure: Failure };
+
+/** Checks a reply that comes from another process or from a store. */
+export const callAnswer = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('result'), result: jsonObject }),
+  z.strictObject({
+    kind: z.literal('failed'),
+    failure: z.strictObject({
+      error: z.strictObject({
+        code: z.number(),
+        message: z.string(),
+        data: z.exactOptional(jsonValue),
+      }),
+      httpStatus: z.int(),
+      headers: z.exactOptional(z.record(z.string(), z.string())),
+    }),
+  }),
+]) satisfies z.ZodType<CallAnswer>;

@@ -1,46 +1,50 @@
-/** What a failure below JSON-RPC comes to for the client; nothing of the upstream's internals. */
+/** Turns upstream failures below JSON-RPC into failures for the client, without upstream internals. */
 import type { JsonObject } from '../protocol/json/json.ts';
 import type { UpstreamFailure, UpstreamFailureCode } from '../upstream/failure.ts';
-import { callFailure, requestFailure } from './call-failure.ts';
-import type { FailureReason, MayHaveActed } from './failure-catalogue.ts';
+import {
+  callFailure,
+  requestFailure,
+  type FailureReason,
+  type MayHaveActed,
+} from './failure-catalogue.ts';
 import { callLost } from './failures.ts';
 import type { Failure } from './outcome.ts';
 
-/** After these nothing more is heard of a call, and only "lost" says that there may have been effects. */
+/** After these the gateway hears no more of a call. Only `call_lost` says that it may have had effects. */
 const LOSING: ReadonlySet<UpstreamFailureCode> = new Set([
   'upstream_unavailable',
   'session_gone',
   'unauthorized',
 ]);
 
-/** True when the failure leaves a call behind of which nobody knows what the server made of it. */
+/** Returns true if the server may have acted on the call, and its result can no longer arrive. */
 export function losesCall({ code, details }: UpstreamFailure): boolean {
   return details.mayHaveActed && LOSING.has(code);
 }
 
 /**
- * The failure of `tools/call`, `prompts/get` or `resources/read`.
- * @param begun whether the server has begun the call before, as far as is known
+ * Builds the failure of `tools/call`, `prompts/get` or `resources/read`.
+ * @param begun whether the server had begun the call before, as far as the gateway knows
  */
 export function failureOfCall(failure: UpstreamFailure, begun: boolean): Failure {
   if (losesCall(failure)) return callLost(begun);
   const { mayHaveActed } = failure.details;
   const certain = begun ? 'yes' : 'no';
-  const said: MayHaveActed = !begun && mayHaveActed ? 'unknown' : certain;
+  const effects: MayHaveActed = !begun && mayHaveActed ? 'unknown' : certain;
   switch (failure.code) {
     case 'unauthorized':
-      return refused(failure, callFailure('unauthorized', certain, UNAUTHORIZED));
+      return withChallenge(failure, callFailure('unauthorized', certain, UNAUTHORIZED));
     case 'upstream_busy': {
-      // Of a 503 only the sender knows how far the request came.
+      // If the server sent a 503, only the server knows how far the request came.
       const problem = mayHaveActed ? 'The server is overloaded' : BUSY;
-      return callFailure('upstream_busy', said, problem, retryAfter(failure));
+      return callFailure('upstream_busy', effects, problem, retryAfter(failure));
     }
     case 'upstream_unavailable':
       return callFailure('upstream_unavailable', certain, UNAVAILABLE);
     case 'upstream_timeout':
-      return callFailure('upstream_timeout', said, TIMEOUT);
+      return callFailure('upstream_timeout', effects, TIMEOUT);
     case 'upstream_protocol_error':
-      return callFailure('upstream_protocol_error', said, NOT_MCP);
+      return callFailure('upstream_protocol_error', effects, NOT_MCP);
     // The server had taken the call, and its stream was read before.
     case 'streams_mixed':
       return callFailure('upstream_streams_mixed', 'yes', STREAMS_MIXED);
@@ -49,10 +53,10 @@ export function failureOfCall(failure: UpstreamFailure, begun: boolean): Failure
   }
 }
 
-/** The failure of a request that is no call: it acts on nothing, and may be repeated. */
+/** Builds the failure of a request that is not a call. It has no effects and can be repeated. */
 export function failureOfRequest(failure: UpstreamFailure): Failure {
   const [reason, problem] = REQUEST_FAILURES[failure.code];
-  if (reason === 'unauthorized') return refused(failure, requestFailure(reason, problem));
+  if (reason === 'unauthorized') return withChallenge(failure, requestFailure(reason, problem));
   return requestFailure(reason, problem, retryAfter(failure));
 }
 
@@ -79,8 +83,8 @@ function retryAfter({ details: { retryAfterMs } }: UpstreamFailure): JsonObject 
   return retryAfterMs === undefined ? {} : { retryAfterMs };
 }
 
-/** With the status and the challenge of the server, so that the client can get what it wants. */
-function refused(
+/** Adds the status and the challenge of the server, so that the client can authorize. */
+function withChallenge(
   { details: { httpStatus, wwwAuthenticate } }: UpstreamFailure,
   as: Failure,
 ): Failure {

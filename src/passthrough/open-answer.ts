@@ -3,17 +3,17 @@
  * streams on which clients listen for what may come: these would never end by themselves.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { OpenAnswers } from '../lib/open-responses.ts';
+import type { OpenResponses } from '../lib/open-responses.ts';
 
-/** One answer, counted in `OpenAnswers` for as long as the process has to wait for it. */
+/** One answer, counted in `OpenResponses` for as long as the process has to wait for it. */
 export class OpenAnswer {
-  readonly #openAnswers: OpenAnswers;
+  readonly #openResponses: OpenResponses;
   readonly #reply: FastifyReply;
   #release: (() => void) | null = null;
 
   /** Before the server has said what it answers, what the client asks for has to do. */
-  constructor(openAnswers: OpenAnswers, request: FastifyRequest, reply: FastifyReply) {
-    this.#openAnswers = openAnswers;
+  constructor(openResponses: OpenResponses, request: FastifyRequest, reply: FastifyReply) {
+    this.#openResponses = openResponses;
     this.#reply = reply;
     reply.raw.once('close', () => this.#leaveOut());
     const { method, headers } = request;
@@ -27,7 +27,7 @@ export class OpenAnswer {
   }
 
   #count(): void {
-    this.#release ??= this.#openAnswers.open();
+    this.#release ??= this.#openResponses.open();
   }
 
   #leaveOut(): void {

@@ -7,7 +7,7 @@ import httpProxy from '@fastify/http-proxy';
 import type replyFrom from '@fastify/reply-from';
 import fastifyPlugin from 'fastify-plugin';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
-import type { OpenAnswers } from '../lib/open-responses.ts';
+import type { OpenResponses } from '../lib/open-responses.ts';
 import { watchEndpoint } from './announced-endpoint.ts';
 import { boundedBody } from './bounded-body.ts';
 import {
@@ -17,7 +17,7 @@ import {
   type RequestHeaderRules,
 } from './forwarded-headers.ts';
 import { isListening, OpenAnswer } from './open-answer.ts';
-import { BODY_TOO_LARGE } from '../edge/http/refuse.ts';
+import { BODY_TOO_LARGE } from '../edge/http/refusal.ts';
 import { refuse, refuseFailed, refuseUnknown, type FailureStatus } from './refusals.ts';
 import { rewritingEndpoint } from './rewritten-endpoint.ts';
 import {
@@ -62,7 +62,7 @@ export interface PassThroughOptions {
   /** For bodies that are streamed; one that was read before was measured by who read it. */
   readonly maxBodyBytes: number;
   /** Where answers are counted that the process must not leave before. */
-  readonly openAnswers: OpenAnswers;
+  readonly openResponses: OpenResponses;
   /** Told of every request that the upstream did not answer. */
   readonly onFailure?: (failure: PassThroughFailure) => void;
   /** Told of every request with a session that was not sealed for its caller. */
@@ -238,7 +238,7 @@ class Forwarder {
         resolve();
       };
       if (reply.raw.destroyed) return leave();
-      const open = new OpenAnswer(this.#options.openAnswers, request, reply);
+      const open = new OpenAnswer(this.#options.openResponses, request, reply);
       reply.raw.once('close', leave);
       const hooks = this.#hooks(request, reply, target, () => {
         open.begun({ listens: isListening(request, reply) });

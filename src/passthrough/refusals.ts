@@ -1,8 +1,7 @@
 /** What is answered in our own name to a request that is not passed on, or whose answer does not come. */
 import type { FastifyReply } from 'fastify';
-import { EFFECTS_IN_WORDS } from '../model/call-failure.ts';
-import type { MayHaveActed } from '../model/failure-catalogue.ts';
-import { BODY_TOO_LARGE, refuse as answerRefusal, UNKNOWN_CALLER } from '../edge/http/refuse.ts';
+import { EFFECTS_IN_WORDS, type MayHaveActed } from '../model/failure-catalogue.ts';
+import { BODY_TOO_LARGE, refuse as answerRefusal, UNKNOWN_CALLER } from '../edge/http/refusal.ts';
 import { BodyTooLarge } from './bounded-body.ts';
 
 export type FailureStatus = 413 | 502 | 504;

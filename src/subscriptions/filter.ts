@@ -1,9 +1,8 @@
 /**
- * Which notifications a listener asked for, which of them its server can give, and whether one that
- * arrived is among them (subscriptions, "Notification Filter").
+ * The notifications that a listener asked for, those that its server offers, and whether one that arrived
+ * is among them (subscriptions, "Notification Filter").
  */
 import { objectMember, type JsonObject } from '../protocol/json/json.ts';
-import { concerns } from './resource-uri.ts';
 
 export interface NotificationFilter {
   readonly toolsListChanged: boolean;
@@ -12,7 +11,7 @@ export interface NotificationFilter {
   readonly resourceSubscriptions: readonly string[];
 }
 
-/** What a server can tell about at all. */
+/** The notifications that a server can send. */
 export interface NotificationOffer {
   readonly toolsListChanged: boolean;
   readonly promptsListChanged: boolean;
@@ -24,26 +23,25 @@ const LISTS = ['tools', 'prompts', 'resources'] as const;
 const RESOURCE_UPDATED = 'notifications/resources/updated';
 
 /**
- * The filter of a request whose shape was checked. Each URI counts once; members that are not known
- * here are not honoured.
- * @param maxResources URIs beyond this many are left out, and so not acknowledged
+ * Reads the filter of a request whose shape was checked. Drops duplicate URIs and unknown members.
+ * @param maxResources URIs beyond this number are dropped, and so not acknowledged
  */
 export function readFilter(params: JsonObject, maxResources: number): NotificationFilter {
   const asked = objectMember(params, 'notifications') ?? {};
   const uris = Array.isArray(asked['resourceSubscriptions']) ? asked['resourceSubscriptions'] : [];
-  const texts = uris.filter((uri): uri is string => typeof uri === 'string');
+  const strings = uris.filter((uri): uri is string => typeof uri === 'string');
   return {
     toolsListChanged: asked['toolsListChanged'] === true,
     promptsListChanged: asked['promptsListChanged'] === true,
     resourcesListChanged: asked['resourcesListChanged'] === true,
-    resourceSubscriptions: [...new Set(texts)].slice(0, maxResources),
+    resourceSubscriptions: [...new Set(strings)].slice(0, maxResources),
   };
 }
 
 /**
- * What a legacy server can give, by its own word.
+ * Reads what a legacy server offers.
  * @param capabilities of its `initialize` result
- * @param hasStream whether it opened the stream on which it says what belongs to no request
+ * @param hasStream whether the server opened its standalone stream
  */
 export function offerOf(capabilities: JsonObject, hasStream: boolean): NotificationOffer {
   const has = (name: string, flag: string) =>
@@ -56,7 +54,7 @@ export function offerOf(capabilities: JsonObject, hasStream: boolean): Notificat
   };
 }
 
-/** The part of the filter that can be kept to (subscriptions, "Acknowledgment"). */
+/** Returns the part of the filter that the server can honour (subscriptions, "Acknowledgment"). */
 export function honoured(asked: NotificationFilter, offer: NotificationOffer): NotificationFilter {
   return {
     toolsListChanged: asked.toolsListChanged && offer.toolsListChanged,
@@ -66,7 +64,7 @@ export function honoured(asked: NotificationFilter, offer: NotificationOffer): N
   };
 }
 
-/** True when the whole filter can be kept to. */
+/** Returns true if the server can honour the whole filter. */
 export function isHonoured(filter: NotificationFilter, offer: NotificationOffer): boolean {
   const left = honoured(filter, offer);
   return (
@@ -75,12 +73,12 @@ export function isHonoured(filter: NotificationFilter, offer: NotificationOffer)
   );
 }
 
-/** True when nothing at all would ever be delivered. */
+/** Returns true if the filter admits no notification. */
 export function isEmpty(filter: NotificationFilter): boolean {
   return filterMembers(filter).length === 0;
 }
 
-/** The filter as a member of a message: what is not in it is not honoured. */
+/** Writes the filter as a member of a message. What it does not contain is not honoured. */
 export function filterObject(filter: NotificationFilter): JsonObject {
   return Object.fromEntries(filterMembers(filter));
 }
@@ -93,7 +91,7 @@ function filterMembers(filter: NotificationFilter): [string, true | string[]][] 
   return uris.length === 0 ? flags : [...flags, ['resourceSubscriptions', uris]];
 }
 
-/** Whether a notification of the server was asked for; nothing else may be sent (subscriptions, "Opening a Stream"). */
+/** Returns true if the notification was asked for. Others must not be sent (subscriptions, "Opening a Stream"). */
 export function admits(filter: NotificationFilter, method: string, params: JsonObject): boolean {
   if (method === RESOURCE_UPDATED) {
     const { uri } = params;
@@ -106,7 +104,7 @@ export function admits(filter: NotificationFilter, method: string, params: JsonO
   );
 }
 
-/** Every notification that this filter can bring, for when it is not known which of them were missed. */
+/** Lists every notification that the filter admits, for a listener that may have missed some. */
 export function everythingIn(
   filter: NotificationFilter,
 ): { readonly method: string; readonly params: JsonObject }[] {
@@ -119,4 +117,21 @@ export function everythingIn(
     params: { uri },
   }));
   return [...lists, ...updated];
+}
+
+/**
+ * Returns true if the updated resource is the subscribed one, or a part of it: servers can name a
+ * sub-resource (schema, `ResourceUpdatedNotificationParams`), and some normalize the URIs they were given.
+ */
+export function concerns(subscribed: string, updated: string): boolean {
+  if (subscribed === updated) return true;
+  const whole = normalize(subscribed);
+  const part = normalize(updated);
+  if (whole === part) return true;
+  if (!part.startsWith(whole)) return false;
+  return whole.endsWith('/') || ['/', '?', '#'].includes(part.charAt(whole.length));
+}
+
+function normalize(uri: string): string {
+  return URL.canParse(uri) ? new URL(uri).href : uri;
 }

@@ -3,9 +3,8 @@
  * session it may share, and stays until its client leaves or the gateway ends it with a result.
  */
 import type { Clock } from '../lib/clock.ts';
-import { requestFailure } from '../model/call-failure.ts';
-import type { CallAnswer, EdgeRequest, Leg } from '../model/request.ts';
-import { sessionOwnerOf } from '../model/session-owner.ts';
+import { requestFailure } from '../model/failure-catalogue.ts';
+import { type CallAnswer, type EdgeRequest, type Leg, sessionOwnerOf } from '../model/request.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import type { Log } from '../ops/log.ts';
 import { metaMember } from '../protocol/translate/edge-result.ts';

@@ -23,8 +23,7 @@ import {
   type Step,
   type TimerName,
 } from '../machine/states.ts';
-import { failedCallAnswer } from '../../model/failed-call.ts';
-import { ELICITATION_DECLINED, illFormedAnswer } from '../../model/failures.ts';
+import { failedCallAnswer, ELICITATION_DECLINED, illFormedAnswer } from '../../model/failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from '../../model/request.ts';
 import { Questions } from './questions.ts';
 import { isBroken, isDetached, timersOf } from '../machine/selectors.ts';

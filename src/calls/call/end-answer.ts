@@ -1,8 +1,8 @@
 /** What a client is answered at the end of its call. */
 import { completeResult, type ResultContext } from '../../protocol/translate/edge-result.ts';
 import type { CallEnd } from '../machine/states.ts';
-import { failedCallAnswer } from '../../model/failed-call.ts';
 import {
+  failedCallAnswer,
   CALL_CANCELLED,
   callLost,
   COORDINATION_UNAVAILABLE,

@@ -12,8 +12,7 @@ import type { Exchange, ExchangeListener } from '../../upstream/session/exchange
 import type { Lease } from '../../upstream/pool/session-pool.ts';
 import type { CallerHeaders } from '../../upstream/transport/transport.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
-import type { EdgeRequest } from '../../model/request.ts';
-import { sessionOwnerOf } from '../../model/session-owner.ts';
+import { type EdgeRequest, sessionOwnerOf } from '../../model/request.ts';
 import type { CallContext } from './context.ts';
 import { hearWhile } from './hear-while.ts';
 

@@ -1,7 +1,10 @@
-/** Cross-origin access for the web pages that may call (the Fetch standard, "CORS protocol"). */
+/** Cross-origin access for the web pages of allowed origins (the Fetch standard, "CORS protocol"). */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-/** Browsers take no wildcard for `authorization`, hence every name; `Mcp-Param-*` is open-ended and echoed. */
+/**
+ * Browsers accept no wildcard for `authorization`, so every name is listed. `Mcp-Param-*` has any number of
+ * names and is echoed.
+ */
 const ALLOWED_HEADERS = [
   'authorization',
   'content-type',
@@ -14,22 +17,22 @@ const ALLOWED_HEADERS = [
 ];
 const PREFLIGHT_AGE_SECONDS = '600';
 
-/** Lets the page at this (allowed) origin read the answer. */
+/** Lets the page of an allowed origin read the response. */
 export function allowOrigin(reply: FastifyReply, origin: string): void {
   reply.raw.setHeader('access-control-allow-origin', origin);
   reply.raw.setHeader('access-control-expose-headers', 'www-authenticate, mcp-session-id');
   reply.raw.setHeader('vary', 'origin');
 }
 
-/** True for a browser's question whether it may send the real request. */
+/** Returns true if a browser asks whether it can send the real request. */
 export function isPreflight(request: FastifyRequest): boolean {
   const { origin, 'access-control-request-method': method } = request.headers;
   return request.method === 'OPTIONS' && origin !== undefined && method !== undefined;
 }
 
-/** Answers a preflight of an allowed origin. */
-export function answerPreflight(request: FastifyRequest, reply: FastifyReply): void {
-  const asked = String(request.headers['access-control-request-headers'] ?? '')
+/** Responds to the preflight of an allowed origin. */
+export function respondToPreflight(request: FastifyRequest, reply: FastifyReply): void {
+  const parameterHeaders = String(request.headers['access-control-request-headers'] ?? '')
     .split(',')
     .map((name) => name.trim().toLowerCase())
     .filter((name) => /^mcp-param-[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name));
@@ -37,7 +40,7 @@ export function answerPreflight(request: FastifyRequest, reply: FastifyReply): v
   reply.raw
     .writeHead(204, {
       'access-control-allow-methods': 'POST, GET, DELETE, OPTIONS',
-      'access-control-allow-headers': [...ALLOWED_HEADERS, ...asked].join(', '),
+      'access-control-allow-headers': [...ALLOWED_HEADERS, ...parameterHeaders].join(', '),
       'access-control-max-age': PREFLIGHT_AGE_SECONDS,
     })
     .end();

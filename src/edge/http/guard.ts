@@ -1,27 +1,28 @@
 /**
- * What holds for every request that comes in, whatever it is for: sound HTTP, an origin that may call,
- * and no legacy methods from a modern client. The handlers behind it see only what passed.
+ * The checks on every incoming request, whatever it is for: sound HTTP, `Host`, `Origin`, the declared
+ * size of the body, and the HTTP method. Handlers see only what passed.
  */
+import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { MODERN_REVISION } from '../../protocol/revisions.ts';
-import { allowOrigin, answerPreflight, isPreflight } from './cors.ts';
-import { httpProblem } from './http-guard.ts';
+import { allowOrigin, isPreflight, respondToPreflight } from './cors.ts';
+import { readHeader } from './header-fields.ts';
 import { isAllowedHost, isAllowedOrigin, type OriginPolicy } from './origin.ts';
-import { BODY_TOO_LARGE, refuse } from './refuse.ts';
+import { BODY_TOO_LARGE, refuse } from './refusal.ts';
 
 export interface GuardOptions {
   readonly policy: OriginPolicy;
   /** Paths on which MCP is served. */
   readonly paths: readonly string[];
-  /** Whether GET and DELETE are for legacy clients and passed on. */
+  /** Whether GET and DELETE are passed through, as legacy clients need. */
   readonly legacyClients: 'pass-through' | 'reject';
-  /** A body that is declared to be larger is refused before a byte of it is read. */
+  /** A body with a larger `Content-Length` is refused before a byte of it is read. */
   readonly maxBodyBytes: number;
-  /** Called with a `Host` or `Origin` that may not call, so that the operator can let it. */
+  /** Reports a `Host` or `Origin` that was refused, so that the operator can allow it. */
   readonly refused: (header: 'Host' | 'Origin', value: string) => void;
 }
 
-/** Installs the checks; errors of the HTTP framework become JSON-RPC errors as well. */
+/** Installs the checks, and turns errors of the HTTP framework into JSON-RPC errors. */
 export function guard(app: FastifyInstance, options: GuardOptions): void {
   app.addHook('onRequest', (request, reply, next) => {
     if (passes(request, reply, options)) next();
@@ -29,7 +30,7 @@ export function guard(app: FastifyInstance, options: GuardOptions): void {
   app.setErrorHandler((error: FastifyError, _request, reply) => {
     const status = error.statusCode ?? 500;
     const message = MESSAGES[error.code] ?? 'The request could not be read';
-    // A defect of ours: nobody knows how far the request came.
+    // A defect in the gateway: how far the request came is not known.
     if (status >= 500) refuse(reply, status, 'Internal error', {}, 'unknown');
     else refuse(reply, status, message);
   });
@@ -47,7 +48,8 @@ const MESSAGES: Readonly<Record<string, string>> = {
 function passes(request: FastifyRequest, reply: FastifyReply, options: GuardOptions): boolean {
   const problem = httpProblem(request.raw);
   if (problem !== null) {
-    refuse(reply, problem.httpStatus, problem.message, { connection: 'close' });
+    const [httpStatus, message] = problem;
+    refuse(reply, httpStatus, message, { connection: 'close' });
     return false;
   }
   const { origin, host = '' } = request.headers;
@@ -65,29 +67,59 @@ function passes(request: FastifyRequest, reply: FastifyReply, options: GuardOpti
     refuse(reply, 413, BODY_TOO_LARGE);
     return false;
   }
-  const mcp = isMcp(request, options);
-  if (mcp && origin !== undefined) allowOrigin(reply, origin);
-  if (mcp && isPreflight(request)) {
-    answerPreflight(request, reply);
+  if (!isMcp(request, options)) return true;
+  if (origin !== undefined) allowOrigin(reply, origin);
+  if (isPreflight(request)) {
+    respondToPreflight(request, reply);
     return false;
   }
-  if (mcp && isGoneMethod(request, options)) {
+  if (isRemovedMethod(request, options)) {
     // streamable-http, "Earlier Streamable HTTP Revisions"
-    refuse(reply, 405, `${request.method} is not part of this protocol revision`, {
-      allow: 'POST',
-    });
+    const message = `${request.method} is not part of this protocol revision`;
+    refuse(reply, 405, message, { allow: 'POST' });
     return false;
   }
   return true;
 }
 
-/** True for what the router takes for a route's path, which it compares after decoding. */
+/** Headers that must not be repeated: it would be open which of them counts. */
+const SINGLE_HEADERS = ['host', 'origin', 'authorization', 'content-type', 'content-length'];
+
+/** More than any client needs, and few enough to scan. */
+const MAX_HEADERS = 100;
+
+/**
+ * Finds what a proxy must refuse although HTTP allows it: requests that two parsers could read differently.
+ * @returns the HTTP status and the message of the refusal, or `null`
+ */
+function httpProblem(request: IncomingMessage): readonly [number, string] | null {
+  const { rawHeaders, headers, url = '' } = request;
+  if (rawHeaders.length / 2 > MAX_HEADERS) {
+    return [431, `Too many headers: at most ${MAX_HEADERS} are allowed`];
+  }
+  for (const name of SINGLE_HEADERS) {
+    if (readHeader(rawHeaders, name).type === 'repeated') return [400, `Duplicate ${name} header`];
+  }
+  if (headers.host === undefined || headers.host === '') {
+    return [400, 'The Host header is missing'];
+  }
+  if (!url.startsWith('/') || url.startsWith('//')) {
+    return [400, 'The request target must be a path'];
+  }
+  const transferEncoding = headers['transfer-encoding'];
+  if (transferEncoding !== undefined && transferEncoding.trim().toLowerCase() !== 'chunked') {
+    return [501, 'Unsupported Transfer-Encoding: only "chunked" is supported'];
+  }
+  return null;
+}
+
+/** Returns true for the path of a route, as the router compares it: after decoding. */
 function isMcp({ routeOptions, url }: FastifyRequest, { paths }: GuardOptions): boolean {
-  // A method that no handler knows has no route.
+  // A method without a handler has no route.
   return paths.includes(routeOptions.url ?? url.split('?')[0] ?? '');
 }
 
-function isGoneMethod(request: FastifyRequest, { legacyClients }: GuardOptions): boolean {
+function isRemovedMethod(request: FastifyRequest, { legacyClients }: GuardOptions): boolean {
   if (request.method === 'POST' || request.method === 'OPTIONS') return false;
   return legacyClients === 'reject' || request.headers['mcp-protocol-version'] === MODERN_REVISION;
 }

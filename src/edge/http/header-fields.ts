@@ -1,14 +1,14 @@
-/** HTTP header fields as the modern transport uses them (streamable-http, "Request Metadata"). */
+/** Reads HTTP header fields as the modern transport uses them (streamable-http, "Request Metadata"). */
 
 export type HeaderField =
   | { readonly type: 'absent' }
   | { readonly type: 'present'; readonly value: string }
-  /** Sent more than once: two readers could disagree on which one counts. */
+  /** Sent more than once: two parsers could disagree on which one counts. */
   | { readonly type: 'repeated' };
 
 /**
- * A header field by its name, which is compared without regard to case.
- * @param rawHeaders names and values in turn, as Node's HTTP parser keeps them
+ * Finds a header field by its name, regardless of case.
+ * @param rawHeaders names and values alternating, as in `IncomingMessage.rawHeaders`
  */
 export function readHeader(rawHeaders: readonly string[], name: string): HeaderField {
   const wanted = name.toLowerCase();
@@ -21,7 +21,7 @@ export function readHeader(rawHeaders: readonly string[], name: string): HeaderF
   return value === null ? { type: 'absent' } : { type: 'present', value };
 }
 
-/** Only space and tab are whitespace to HTTP; `trim` would take the last byte of some UTF-8 letters. */
+/** Only space and tab are whitespace in HTTP. `trim` would remove the last byte of some UTF-8 letters. */
 function withoutOuterWhitespace(value: string): string {
   let start = 0;
   let end = value.length;
@@ -35,8 +35,8 @@ const SENTINEL_END = '?=';
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /**
- * The text that a header value stands for (streamable-http, "Value Encoding"), or `null` when it is
- * marked as Base64 and is not. Clients that send UTF-8 without the marker are understood too.
+ * Decodes a header value (streamable-http, "Value Encoding"). Accepts UTF-8 without the marker as well.
+ * @returns the text, or `null` if the value is marked as Base64 and is not canonical Base64 of UTF-8
  */
 export function decodeHeaderValue(value: string): string | null {
   const encoded = value.startsWith(SENTINEL_START) && value.endsWith(SENTINEL_END);
@@ -44,7 +44,7 @@ export function decodeHeaderValue(value: string): string | null {
   const base64 = value.slice(SENTINEL_START.length, -SENTINEL_END.length);
   if (value.length < SENTINEL_START.length + SENTINEL_END.length) return null;
   const bytes = Buffer.from(base64, 'base64');
-  // Only the canonical spelling: several spellings of one value would pass different filters.
+  // Only canonical Base64: two spellings of one value could pass different filters.
   if (!BASE64.test(base64) || bytes.toString('base64') !== base64) return null;
   return decodeUtf8(bytes);
 }
@@ -59,22 +59,22 @@ function decodeUtf8(bytes: Uint8Array): string | null {
 
 export type Accepts = 'both' | 'json' | 'none';
 
-/** Which of the two answer forms an `Accept` header allows; a missing one allows both. */
+/** Reads which of the two response forms an `Accept` header allows. A missing header allows both. */
 export function readAccept(value: string | undefined): Accepts {
   if (value === undefined || value.trim() === '') return 'both';
   const types = value
     .split(',')
     .map((part) => part.split(';')[0]?.trim().toLowerCase() ?? '')
     .filter((type) => type !== '');
-  const takes = (type: string, wildcard: string) =>
+  const accepts = (type: string, wildcard: string) =>
     types.includes(type) || types.includes(wildcard) || types.includes('*/*');
-  const json = takes('application/json', 'application/*');
-  const stream = takes('text/event-stream', 'text/*');
+  const json = accepts('application/json', 'application/*');
+  const stream = accepts('text/event-stream', 'text/*');
   if (stream) return 'both';
   return json ? 'json' : 'none';
 }
 
-/** True for `application/json`, with parameters or without. */
+/** Returns true for `application/json`, with or without parameters. */
 export function isJsonMediaType(value: string | undefined): boolean {
   return value?.split(';')[0]?.trim().toLowerCase() === 'application/json';
 }

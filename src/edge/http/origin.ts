@@ -1,17 +1,17 @@
-/** Which web pages may call: the checks against DNS rebinding (streamable-http, "Security & Endpoint"). */
+/** The checks of `Origin` and `Host` against DNS rebinding (streamable-http, "Security & Endpoint"). */
 
 export interface OriginPolicy {
   /** Origins as browsers send them, such as `https://app.example.com`. */
   readonly allowedOrigins: readonly string[];
-  /** Names under which we may be called besides those of this machine, such as `mcp.example.com`. */
+  /** Values of `Host` besides the names of this machine, such as `mcp.example.com`. */
   readonly allowedHosts: readonly string[];
-  /** Whether pages served from this machine may call; right where we listen on loopback only. */
+  /** Whether pages served from this machine are allowed, as they are if the gateway listens on loopback. */
   readonly allowLoopback: boolean;
 }
 
 const LOOPBACK_HOSTS: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 
-/** True when the page may call. A request without an `Origin` comes from no page. */
+/** Returns true if the page is allowed. A request without an `Origin` comes from no page. */
 export function isAllowedOrigin(origin: string | undefined, policy: OriginPolicy): boolean {
   if (origin === undefined) return true;
   if (policy.allowedOrigins.includes(origin)) return true;
@@ -21,8 +21,8 @@ export function isAllowedOrigin(origin: string | undefined, policy: OriginPolicy
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
 
 /**
- * True when the `Host` may be ours. Behind a loopback address another name means that a page rebound
- * its own name to this machine; its GET requests then carry no `Origin` that would give it away.
+ * Returns true if the `Host` names this gateway. On loopback another name means that a page has rebound its
+ * own name to this machine. Its GET requests carry no `Origin`, so that only `Host` shows it.
  */
 export function isAllowedHost(host: string, policy: OriginPolicy): boolean {
   if (!policy.allowLoopback) return true;
@@ -41,7 +41,7 @@ function isLoopbackUrl({ protocol, hostname }: URL): boolean {
   return /^https?:$/.test(protocol) && isLoopbackHost(hostname);
 }
 
-/** True for the names and addresses of this machine itself. */
+/** Returns true for the loopback names and addresses. */
 export function isLoopbackHost(host: string): boolean {
   const name = host.toLowerCase();
   return (

@@ -1,6 +1,6 @@
 /**
- * Modern or legacy, decided for each request by itself, from the body first; the version header only
- * confirms it (basic/versioning, "Backward Compatibility"). Nothing is inferred from the connection.
+ * Decides whether a request is modern or legacy, from the body first: the version header only confirms it
+ * (basic/versioning, "Backward Compatibility"). Nothing is inferred from the connection.
  */
 import {
   isJsonObject,
@@ -15,34 +15,34 @@ import { MODERN_REVISION } from '../../protocol/revisions.ts';
 export type Era =
   | { readonly type: 'modern'; readonly message: JsonObject }
   | { readonly type: 'legacy' }
-  /** A legacy notification where legacy clients are not served: nobody waits for an answer. */
+  /** A legacy notification while legacy clients are not served. It needs no reply. */
   | { readonly type: 'dropped' }
-  | { readonly type: 'rejected'; readonly httpStatus: number; readonly error: JsonRpcErrorObject };
+  | { readonly type: 'refused'; readonly httpStatus: number; readonly error: JsonRpcErrorObject };
 
 export interface EraPolicy {
   readonly legacyClients: 'pass-through' | 'reject';
-  /** The versions that `server/discover` names. */
+  /** The versions that `server/discover` reports. */
   readonly supportedVersions: () => readonly string[];
 }
 
 /**
- * The era of a parsed body.
- * @param versionHeader the `MCP-Protocol-Version` header, `null` when absent
+ * Decides the era of a parsed body.
+ * @param versionHeader the `MCP-Protocol-Version` header, `null` if absent
  */
 export function eraOf(body: JsonValue, versionHeader: string | null, policy: EraPolicy): Era {
   if (Array.isArray(body)) return eraOfBatch(body, policy);
   if (!isJsonObject(body)) return invalid('the body must be one JSON-RPC message');
-  const saysModern = hasClaim(body) || versionHeader === MODERN_REVISION;
-  if (typeof body['method'] !== 'string') return eraOfResponse(body, policy);
+  const isModern = hasClaim(body) || versionHeader === MODERN_REVISION;
+  if (typeof body['method'] !== 'string') return eraOfReply(body, policy);
   if (hasClaim(body)) return { type: 'modern', message: body };
   if (!Object.hasOwn(body, 'id')) {
-    if (saysModern) return { type: 'modern', message: body };
+    if (isModern) return { type: 'modern', message: body };
     return policy.legacyClients === 'pass-through' ? { type: 'legacy' } : { type: 'dropped' };
   }
   return eraOfRequestWithoutClaim(body, versionHeader, policy);
 }
 
-/** True when the message names a protocol version in its own `_meta`, whatever it is. */
+/** Returns true if the message has a protocol version in its `_meta`, whatever its value. */
 export function hasClaim(message: JsonObject): boolean {
   const meta = objectMember(objectMember(message, 'params') ?? {}, '_meta');
   return meta !== undefined && Object.hasOwn(meta, Meta.protocolVersion);
@@ -56,12 +56,12 @@ function eraOfRequestWithoutClaim(
   const initialize = body['method'] === 'initialize';
   if (versionHeader === MODERN_REVISION) {
     if (initialize) {
-      return reject(400, {
+      return refused(400, {
         code: ErrorCode.headerMismatch,
         message: `MCP-Protocol-Version says ${MODERN_REVISION}, and the body is a legacy initialize`,
       });
     }
-    return reject(400, {
+    return refused(400, {
       code: ErrorCode.invalidParams,
       message: `params._meta must have "${Meta.protocolVersion}" and "${Meta.clientCapabilities}"`,
     });
@@ -69,7 +69,7 @@ function eraOfRequestWithoutClaim(
   if (policy.legacyClients === 'pass-through') return { type: 'legacy' };
   const supported = [...policy.supportedVersions()];
   if (versionHeader === null && !initialize) {
-    return reject(400, {
+    return refused(400, {
       code: ErrorCode.headerMismatch,
       message: `The MCP-Protocol-Version header is missing; supported: ${supported.join(', ')}`,
       data: { supported },
@@ -77,21 +77,21 @@ function eraOfRequestWithoutClaim(
   }
   const { protocolVersion } = objectMember(body, 'params') ?? {};
   const requested = initialize ? protocolVersion : versionHeader;
-  return reject(400, {
+  return refused(400, {
     code: ErrorCode.unsupportedProtocolVersion,
     message: 'Unsupported protocol version',
     data: { supported, requested: typeof requested === 'string' ? requested : '' },
   });
 }
 
-/** Modern clients never send responses, nor several messages at once (streamable-http, "Sending Messages"). */
-function eraOfResponse(body: JsonObject, policy: EraPolicy): Era {
-  const response = Object.hasOwn(body, 'result') || Object.hasOwn(body, 'error');
-  if (response && policy.legacyClients === 'pass-through' && !hasClaim(body)) {
+/** Modern clients send neither replies nor batches (streamable-http, "Sending Messages"). */
+function eraOfReply(body: JsonObject, policy: EraPolicy): Era {
+  const isReply = Object.hasOwn(body, 'result') || Object.hasOwn(body, 'error');
+  if (isReply && policy.legacyClients === 'pass-through' && !hasClaim(body)) {
     return { type: 'legacy' };
   }
   return invalid(
-    response ? 'responses are not taken here' : 'expected a "method" that is a string',
+    isReply ? 'responses are not accepted here' : 'expected a "method" that is a string',
   );
 }
 
@@ -104,9 +104,9 @@ function eraOfBatch(body: readonly JsonValue[], policy: EraPolicy): Era {
 }
 
 function invalid(problem: string): Era {
-  return reject(400, { code: ErrorCode.invalidRequest, message: `Invalid request: ${problem}` });
+  return refused(400, { code: ErrorCode.invalidRequest, message: `Invalid request: ${problem}` });
 }
 
-function reject(httpStatus: number, error: JsonRpcErrorObject): Era {
-  return { type: 'rejected', httpStatus, error };
+function refused(httpStatus: number, error: JsonRpcErrorObject): Era {
+  return { type: 'refused', httpStatus, error };
 }

@@ -1,6 +1,6 @@
 /**
- * Request bodies as JSON, from peers that may be hostile: valid UTF-8, a bounded depth, and no member
- * twice, since two parsers that pick different ones could be played off against each other (RFC 7493).
+ * Parses request bodies from clients that may be hostile: valid UTF-8, a bounded depth, and no duplicate
+ * members, since two parsers could pick different ones (RFC 7493).
  */
 import type { JsonValue } from '../../protocol/json/json.ts';
 import { endOfString, MAX_CONTAINERS } from '../../protocol/json/depth.ts';
@@ -9,12 +9,12 @@ import { parseJson } from '../../protocol/json/parse.ts';
 export type JsonBody =
   | { readonly type: 'json'; readonly value: JsonValue }
   | { readonly type: 'unparsable'; readonly problem: string }
-  /** JSON, and nothing that is taken here. */
+  /** Valid JSON that the gateway does not accept. */
   | { readonly type: 'refused'; readonly problem: string };
 
 const QUOTE = 0x22;
 
-/** Reads a body; never throws. The depth is checked before anything recursive touches the text. */
+/** Parses a body. Never throws. Checks the depth before any recursive code reads the text. */
 export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {
   let text: string;
   try {
@@ -42,7 +42,7 @@ function isJson(text: string): boolean {
   }
 }
 
-/** One pass over the text. Text that is not JSON may pass; the parser says so afterwards. */
+/** Scans the text once. Text that is not JSON can pass; the parser reports it afterwards. */
 function structuralProblem(text: string, maxDepth: number): string | null {
   /** For each open bracket: the names seen so far, or `null` for an array. */
   const open: (Set<string> | null)[] = [];
@@ -66,7 +66,7 @@ function structuralProblem(text: string, maxDepth: number): string | null {
         const names = open.at(-1);
         if (names instanceof Set && isName(text, end)) {
           const name = nameOf(text.slice(at, end + 1));
-          if (names.has(name)) return `duplicate member "${shortened(name)}"`;
+          if (names.has(name)) return `duplicate member "${shorten(name)}"`;
           names.add(name);
         }
         at = end;
@@ -87,7 +87,7 @@ function isName(text: string, closingQuote: number): boolean {
   return text.charAt(at) === ':';
 }
 
-/** Two spellings of one name are one name. */
+/** Decodes escapes, so that two spellings of one name are equal. */
 function nameOf(literal: string): string {
   try {
     return String(JSON.parse(literal));
@@ -96,6 +96,6 @@ function nameOf(literal: string): string {
   }
 }
 
-function shortened(name: string): string {
+function shorten(name: string): string {
   return name.length > 40 ? `${name.slice(0, 40)}…` : name;
 }

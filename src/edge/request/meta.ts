@@ -1,4 +1,4 @@
-/** The `_meta` of a modern request (basic/index, "Per-request protocol fields"). */
+/** Reads the `_meta` of a modern request (basic/index, "Per-request protocol fields"). */
 import { readProfile, type ClientProfile } from '../../protocol/translate/client-profile.ts';
 import { isJsonObject, objectMember, type JsonObject } from '../../protocol/json/json.ts';
 import { Meta } from '../../protocol/meta.ts';
@@ -7,20 +7,20 @@ import { isReserved } from '../../protocol/reserved-meta.ts';
 
 export interface RequestMeta {
   readonly profile: ClientProfile;
-  /** For display upstream and in logs; never a ground for decisions. */
+  /** For display upstream and in logs. No decision depends on it. */
   readonly clientInfo: { readonly name: string; readonly version: string } | null;
   readonly logLevel: string | null;
   readonly progressToken: ProgressToken | null;
-  /** What goes upstream with the request: trace context and vendor keys. */
+  /** The members that go upstream with the request: trace context and vendor keys. */
   readonly forwarded: JsonObject;
 }
 
-export type ReadMeta =
+export type MetaReading =
   | { readonly type: 'read'; readonly meta: RequestMeta }
   | { readonly type: 'wrong'; readonly problem: string };
 
-/** Reads the envelope's members apart from the version; names the first one that is wrong. */
-export function readRequestMeta(meta: JsonObject): ReadMeta {
+/** Reads the members of the envelope besides the version. Reports the first one that is wrong. */
+export function readRequestMeta(meta: JsonObject): MetaReading {
   const capabilities = objectMember(meta, Meta.clientCapabilities);
   if (capabilities === undefined) return wrong(`"${Meta.clientCapabilities}" must be an object`);
   const info = meta[Meta.clientInfo];
@@ -48,7 +48,7 @@ export function readRequestMeta(meta: JsonObject): ReadMeta {
   };
 }
 
-/** Only the members that every legacy revision knows. */
+/** Keeps only the members that every legacy revision has. */
 function readClientInfo(info: unknown): { name: string; version: string } | null {
   if (!isJsonObject(info)) return null;
   const { name, version, title } = info;
@@ -56,6 +56,6 @@ function readClientInfo(info: unknown): { name: string; version: string } | null
   return typeof title === 'string' ? { name, version, ...{ title } } : { name, version };
 }
 
-function wrong(problem: string): ReadMeta {
+function wrong(problem: string): MetaReading {
   return { type: 'wrong', problem };
 }

@@ -1,6 +1,6 @@
 /**
- * The validation of a modern request, step by step in a fixed order; the first step that fails
- * answers. What comes out has been checked against its headers and has a known shape.
+ * Reads and checks a modern request, step by step in a fixed order. The first step that fails decides the
+ * refusal. The request that comes out agrees with its headers and has a known shape.
  */
 import type { IncomingMessage } from 'node:http';
 import { clientRequestId, type ClientRequestId } from '../../protocol/ids.ts';
@@ -24,19 +24,24 @@ import {
   type Accepts,
 } from '../http/header-fields.ts';
 import { readJsonBody } from './json-body.ts';
-import { isInteractiveMethod, nameMemberOf, serviceOf } from './methods.ts';
-import { isAllowedOrigin, type OriginPolicy } from '../http/origin.ts';
+import {
+  isInteractive,
+  isMethod,
+  METHOD_NOT_FOUND,
+  nameMemberOf,
+  type MethodName,
+} from './methods.ts';
 import { paramsProblem } from './params.ts';
-import type { Rejection } from '../http/rejection.ts';
+import type { Refusal } from '../http/refusal.ts';
 import { readRequestMeta, type RequestMeta } from './meta.ts';
 
-export interface RequestPolicy extends OriginPolicy, EraPolicy {
+export interface RequestPolicy extends EraPolicy {
   readonly maxJsonDepth: number;
 }
 
 export interface ModernRequest {
   readonly id: ClientRequestId;
-  readonly method: string;
+  readonly method: MethodName;
   readonly params: JsonObject;
   readonly meta: RequestMeta;
   readonly inputResponses: JsonObject | null;
@@ -48,22 +53,21 @@ export type ReadRequest =
   | { readonly type: 'request'; readonly request: ModernRequest }
   | { readonly type: 'notification' }
   | { readonly type: 'legacy' }
-  | { readonly type: 'rejected'; readonly rejection: Rejection };
+  | { readonly type: 'refused'; readonly refusal: Refusal };
 
-/** What a step throws to end the climb; caught below, never outside. */
-class Refused extends Error {
-  readonly rejection: Rejection;
+/** Thrown by a step that fails, and caught in `readModernRequest`. */
+class RefusalError extends Error {
+  readonly refusal: Omit<Refusal, 'id'>;
 
-  constructor(httpStatus: number, code: number, message: string, data?: JsonObject) {
-    super(message);
-    const error = data === undefined ? { code, message } : { code, message, data };
-    this.rejection = { httpStatus, id: null, error };
+  constructor(refusal: Omit<Refusal, 'id'>) {
+    super(refusal.error.message);
+    this.refusal = refusal;
   }
 }
 
 type Headers = Pick<IncomingMessage, 'headers' | 'rawHeaders'>;
 
-/** Reads one POST. Never throws; a rejection says status, code and what was expected. */
+/** Reads the body and headers of one POST. Never throws. */
 export function readModernRequest(
   http: Headers,
   bytes: Uint8Array,
@@ -71,8 +75,8 @@ export function readModernRequest(
 ): ReadRequest {
   let id: ClientRequestId | null = null;
   try {
-    const accepts = checkHttp(http, policy);
-    const body = parsed(bytes, policy.maxJsonDepth);
+    const accepts = checkHttp(http);
+    const body = parseBody(bytes, policy.maxJsonDepth);
     id = readId(body);
     const version = standardHeader(http, 'MCP-Protocol-Version');
     const era = eraOf(body, version, policy);
@@ -81,48 +85,45 @@ export function readModernRequest(
         return { type: 'legacy' };
       case 'dropped':
         return { type: 'notification' };
-      case 'rejected':
-        return { type: 'rejected', rejection: { id, ...era } };
+      case 'refused':
+        return { type: 'refused', refusal: { id, httpStatus: era.httpStatus, error: era.error } };
       case 'modern':
         return readMessage(http, era.message, id, version, accepts, policy);
     }
   } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    return { type: 'rejected', rejection: { ...error.rejection, id } };
+    if (!(error instanceof RefusalError)) throw error;
+    return { type: 'refused', refusal: { ...error.refusal, id } };
   }
 }
 
-function checkHttp({ headers }: Headers, policy: RequestPolicy): ModernRequest['accepts'] {
-  if (!isAllowedOrigin(headers.origin, policy)) {
-    throw new Refused(403, ErrorCode.invalidRequest, 'Origin not allowed');
-  }
+function checkHttp({ headers }: Headers): ModernRequest['accepts'] {
   if (!isJsonMediaType(headers['content-type'])) {
-    throw new Refused(415, ErrorCode.invalidRequest, 'Content-Type must be application/json');
+    throw refused(415, ErrorCode.invalidRequest, 'Content-Type must be application/json');
   }
   if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
-    throw new Refused(415, ErrorCode.invalidRequest, 'The body must not be compressed');
+    throw refused(415, ErrorCode.invalidRequest, 'The body must not be compressed');
   }
   const accepts = readAccept(headers.accept);
   if (accepts === 'none') {
     const message = 'Accept must list application/json and text/event-stream';
-    throw new Refused(406, ErrorCode.invalidRequest, message);
+    throw refused(406, ErrorCode.invalidRequest, message);
   }
   return accepts;
 }
 
-function parsed(bytes: Uint8Array, maxDepth: number): JsonValue {
+function parseBody(bytes: Uint8Array, maxDepth: number): JsonValue {
   const body = readJsonBody(bytes, maxDepth);
   switch (body.type) {
     case 'json':
       return body.value;
     case 'unparsable':
-      throw new Refused(400, ErrorCode.parseError, `Parse error: ${body.problem}`);
+      throw refused(400, ErrorCode.parseError, `Parse error: ${body.problem}`);
     case 'refused':
-      throw new Refused(400, ErrorCode.invalidRequest, `Invalid request: ${body.problem}`);
+      throw refused(400, ErrorCode.invalidRequest, `Invalid request: ${body.problem}`);
   }
 }
 
-/** The id, when there is one to repeat in an error. */
+/** Reads the id that a refusal repeats, if there is one. */
 function readId(body: JsonValue): ClientRequestId | null {
   const id = isJsonObject(body) ? body['id'] : undefined;
   return typeof id === 'string' || isJsonInteger(id) ? clientRequestId(id) : null;
@@ -143,7 +144,8 @@ function readMessage(
   if (!Object.hasOwn(message, 'id')) return { type: 'notification' };
   if (id === null) throw invalidRequest('"id" must be a string or an integer');
   const meta = readEnvelope(params, version, policy);
-  checkMethod(http, method);
+  checkMethodHeader(http, method);
+  if (!isMethod(method)) throw new RefusalError(METHOD_NOT_FOUND);
   checkName(http, method, params);
   checkParams(method, params, meta);
   const { inputResponses, requestState } = params;
@@ -161,7 +163,7 @@ function readMessage(
   };
 }
 
-/** The version is judged before the rest: another revision may have another envelope. */
+/** Checks the version before the rest: another revision may have another envelope. */
 function readEnvelope(
   params: JsonObject,
   version: string | null,
@@ -181,7 +183,7 @@ function readEnvelope(
   }
   if (claim !== MODERN_REVISION) {
     const supported = [...policy.supportedVersions()];
-    throw new Refused(400, ErrorCode.unsupportedProtocolVersion, 'Unsupported protocol version', {
+    throw refused(400, ErrorCode.unsupportedProtocolVersion, 'Unsupported protocol version', {
       supported,
       requested: claim,
     });
@@ -191,56 +193,63 @@ function readEnvelope(
   return read.meta;
 }
 
-function checkMethod(http: Headers, method: string): void {
+function checkMethodHeader(http: Headers, method: string): void {
   const header = standardHeader(http, 'Mcp-Method');
   if (header === null) throw headerMismatch('The Mcp-Method header is missing');
   // Values are case-sensitive (streamable-http, "Case Sensitivity").
   if (header !== method) throw headerMismatch('Mcp-Method differs from the method in the body');
-  if (serviceOf(method) === null) {
-    throw new Refused(404, ErrorCode.methodNotFound, 'Method not found');
-  }
 }
 
-function checkName(http: Headers, method: string, params: JsonObject): void {
+function checkName(http: Headers, method: MethodName, params: JsonObject): void {
   const member = nameMemberOf(method);
   const name = member === null ? undefined : params[member];
-  // What the body lacks, the check of the params names.
+  // `checkParams` reports a name that the body lacks.
   if (member === null || typeof name !== 'string') return;
   const header = standardHeader(http, 'Mcp-Name');
   if (header === null) throw headerMismatch('The Mcp-Name header is missing');
   const decoded = decodeHeaderValue(header);
   if (decoded === null) throw headerMismatch('Mcp-Name is not valid Base64');
-  // Never the header as it stands: an intermediary that decodes it would have read another name.
+  // Compare the decoded value: an intermediary that decodes the header must read the same name.
   if (decoded !== name) throw headerMismatch(`Mcp-Name differs from params.${member}`);
 }
 
-function checkParams(method: string, params: JsonObject, { logLevel }: RequestMeta): void {
+function checkParams(method: MethodName, params: JsonObject, { logLevel }: RequestMeta): void {
   if (logLevel !== null && !LOG_LEVELS.includes(logLevel)) {
     throw invalidParams(
       200,
       `params._meta["${Meta.logLevel}"] must be one of ${LOG_LEVELS.join(', ')}`,
     );
   }
-  const problem = paramsProblem(method, params, isInteractiveMethod(method));
+  const problem = paramsProblem(method, params, isInteractive(method));
   if (problem !== null) throw invalidParams(200, problem);
 }
 
-/** A header of the transport; a second one of the same name is an attack or a defect. */
+/** Reads a header of the transport. A duplicate is an attack or a defect. */
 function standardHeader({ rawHeaders }: Headers, name: string): string | null {
   const field = readHeader(rawHeaders, name);
   if (field.type === 'repeated') throw headerMismatch(`Duplicate ${name} header`);
   return field.type === 'present' ? field.value : null;
 }
 
-function invalidRequest(problem: string): Refused {
-  return new Refused(400, ErrorCode.invalidRequest, `Invalid request: ${problem}`);
+function refused(
+  httpStatus: number,
+  code: number,
+  message: string,
+  data?: JsonObject,
+): RefusalError {
+  const error = data === undefined ? { code, message } : { code, message, data };
+  return new RefusalError({ httpStatus, error });
 }
 
-/** Only missing protocol fields are status 400; params of a method are the call's own matter. */
-function invalidParams(httpStatus: 200 | 400, problem: string): Refused {
-  return new Refused(httpStatus, ErrorCode.invalidParams, `Invalid params: ${problem}`);
+function invalidRequest(problem: string): RefusalError {
+  return refused(400, ErrorCode.invalidRequest, `Invalid request: ${problem}`);
 }
 
-function headerMismatch(message: string): Refused {
-  return new Refused(400, ErrorCode.headerMismatch, message);
+/** @param httpStatus 400 for missing protocol fields only; wrong params of a method are in-band, with 200 */
+function invalidParams(httpStatus: 200 | 400, problem: string): RefusalError {
+  return refused(httpStatus, ErrorCode.invalidParams, `Invalid params: ${problem}`);
+}
+
+function headerMismatch(message: string): RefusalError {
+  return refused(400, ErrorCode.headerMismatch, message);
 }

@@ -1,18 +1,21 @@
 /**
- * Whether the `Mcp-Param-*` headers of a call say the same as its arguments (streamable-http, "Server
- * Behavior for Custom Headers"): what routed on a header must not have been deceived.
+ * Compares the `Mcp-Param-*` headers of a call with its arguments (streamable-http, "Server Behavior for
+ * Custom Headers"), so that nobody can mislead an intermediary that routes on a header.
  */
 import type { AnnotatedParameter } from '../../protocol/translate/header-annotations.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json/json.ts';
 import { decodeHeaderValue, readHeader } from '../http/header-fields.ts';
 
 const NUMBER = /^-?\d{1,16}(?:\.0{1,16})?$/;
-/** Visible ASCII, space and tab; everything else has to come as Base64 ("Value Encoding"). */
+/** Visible ASCII, space and tab. Everything else must be Base64 ("Value Encoding"). */
 const PLAIN = /^[\t\x20-\x7e]*$/;
 
 /**
- * In: the parameters that the tool's schema annotates, the call's arguments, and the headers as they
- * came. Out: what does not agree, in one line, or `null`.
+ * Finds the first header that does not match its argument.
+ * @param parameters those that the schema of the tool annotates
+ * @param args the arguments of the call
+ * @param rawHeaders names and values alternating, as in `IncomingMessage.rawHeaders`
+ * @returns the problem in one line, or `null`
  */
 export function parameterHeaderProblem(
   parameters: readonly AnnotatedParameter[],
@@ -23,17 +26,17 @@ export function parameterHeaderProblem(
     const header = `Mcp-Param-${parameter.name}`;
     const field = readHeader(rawHeaders, header);
     const value = valueAt(args, parameter.path);
-    if (field.type === 'repeated') return `${header} is sent more than once`;
-    const expected = value !== undefined && value !== null;
+    if (field.type === 'repeated') return `Duplicate ${header} header`;
+    const isExpected = value !== undefined && value !== null;
     if (field.type === 'absent') {
-      if (expected) return `${header} is missing, and the argument is there`;
+      if (isExpected) return `${header} is missing, although the argument is present`;
       continue;
     }
-    if (!expected) return `${header} is sent, and the argument is not there`;
+    if (!isExpected) return `${header} is present, although the argument is missing`;
     if (!PLAIN.test(field.value)) return `${header} has characters that must be encoded`;
-    const said = decodeHeaderValue(field.value);
-    if (said === null) return `${header} is not well encoded`;
-    if (!isSame(parameter.type, said, value)) return `${header} and the argument differ`;
+    const text = decodeHeaderValue(field.value);
+    if (text === null) return `${header} is not valid Base64`;
+    if (!isSame(parameter.type, text, value)) return `${header} differs from the argument`;
   }
   return null;
 }
@@ -49,19 +52,19 @@ function valueAt(args: JsonObject, path: readonly string[]): JsonValue | undefin
   return value;
 }
 
-function isSame(type: AnnotatedParameter['type'], said: string, value: JsonValue): boolean {
+function isSame(type: AnnotatedParameter['type'], text: string, value: JsonValue): boolean {
   switch (type) {
     case 'string':
-      return said === value;
+      return text === value;
     case 'boolean':
-      return typeof value === 'boolean' && said === String(value);
+      return typeof value === 'boolean' && text === String(value);
     case 'integer':
-      // By number: 42.0 and 42 are the same ("Server Validation").
+      // Compared as numbers: 42.0 and 42 are the same ("Server Validation").
       return (
         typeof value === 'number' &&
         Number.isSafeInteger(value) &&
-        NUMBER.test(said) &&
-        Number(said) === value
+        NUMBER.test(text) &&
+        Number(text) === value
       );
   }
 }

@@ -1,11 +1,11 @@
-/** What the params of each method must look like before anything is done with them. */
+/** Checks the shape of the params of each method. */
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json/json.ts';
 
 type Shape = Readonly<Record<string, Check>>;
 type Check = (value: JsonValue | undefined) => string | null;
 
-const text: Check = (value) => (typeof value === 'string' ? null : 'must be a string');
-const optionalText: Check = (value) => (value === undefined ? null : text(value));
+const string: Check = (value) => (typeof value === 'string' ? null : 'must be a string');
+const optionalString: Check = (value) => (value === undefined ? null : string(value));
 const object: Check = (value) => (isJsonObject(value) ? null : 'must be an object');
 const optionalObject: Check = (value) => (value === undefined ? null : object(value));
 const notificationFilter: Check = (value) => {
@@ -14,42 +14,45 @@ const notificationFilter: Check = (value) => {
   const flags = ['toolsListChanged', 'promptsListChanged', 'resourcesListChanged'];
   const wrong = flags.find((flag) => rest[flag] !== undefined && typeof rest[flag] !== 'boolean');
   if (wrong !== undefined) return `must have a boolean as ${wrong}`;
-  const texts = Array.isArray(uris) && uris.every((uri) => typeof uri === 'string');
-  return texts ? null : 'must have an array of strings as resourceSubscriptions';
+  const areStrings = Array.isArray(uris) && uris.every((uri) => typeof uri === 'string');
+  return areStrings ? null : 'must have an array of strings as resourceSubscriptions';
 };
-const listed: Shape = { cursor: optionalText };
+const list: Shape = { cursor: optionalString };
 
 const SHAPES: ReadonlyMap<string, Shape> = new Map<string, Shape>([
-  ['tools/call', { name: text, arguments: optionalObject }],
-  ['prompts/get', { name: text, arguments: optionalObject }],
-  ['resources/read', { uri: text }],
+  ['tools/call', { name: string, arguments: optionalObject }],
+  ['prompts/get', { name: string, arguments: optionalObject }],
+  ['resources/read', { uri: string }],
   ['completion/complete', { ref: object, argument: object, context: optionalObject }],
-  ['tools/list', listed],
-  ['prompts/list', listed],
-  ['resources/list', listed],
-  ['resources/templates/list', listed],
+  ['tools/list', list],
+  ['prompts/list', list],
+  ['resources/list', list],
+  ['resources/templates/list', list],
   ['subscriptions/listen', { notifications: notificationFilter }],
 ]);
 
-/** The first member that is wrong and what it must be, or `null`. */
+/**
+ * Finds the first member that is wrong.
+ * @returns the member and what it must be, or `null`
+ */
 export function paramsProblem(
   method: string,
   params: JsonObject,
-  interactive: boolean,
+  isInteractive: boolean,
 ): string | null {
   for (const [member, check] of Object.entries(SHAPES.get(method) ?? {})) {
     const problem = check(params[member]);
     if (problem !== null) return `params.${member} ${problem}`;
   }
-  return roundProblem(params, interactive);
+  return roundProblem(params, isInteractive);
 }
 
-/** `null` is malformed, not absent (MRTR, "Error Handling"). */
+/** Here `null` is malformed, not absent (MRTR, "Error Handling"). */
 function roundProblem(
   { inputResponses, requestState }: JsonObject,
-  interactive: boolean,
+  isInteractive: boolean,
 ): string | null {
-  if (!interactive && (inputResponses !== undefined || requestState !== undefined)) {
+  if (!isInteractive && (inputResponses !== undefined || requestState !== undefined)) {
     return 'inputResponses and requestState belong to calls that asked for input';
   }
   if (requestState !== undefined && typeof requestState !== 'string') {

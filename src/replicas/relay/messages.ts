@@ -3,8 +3,7 @@
  * the client is to be told.
  */
 import { z } from 'zod';
-import { callAnswer } from '../../model/response-schema.ts';
-import type { CallAnswer, EdgeRequest } from '../../model/request.ts';
+import { callAnswer, type CallAnswer, type EdgeRequest } from '../../model/request.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
 import { jsonObject } from '../../protocol/json/form.ts';
 import { parseJson } from '../../protocol/json/parse.ts';

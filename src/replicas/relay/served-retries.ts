@@ -1,12 +1,12 @@
 /** The retries of other replicas' clients that are served here, whichever way they came. */
 import type { RelayedRetry } from '../../model/relay.ts';
-import type { OpenAnswers } from '../../lib/open-responses.ts';
+import type { OpenResponses } from '../../lib/open-responses.ts';
 import type { LetterLeg } from './remote-leg.ts';
 import type { Letter } from './sealed-message.ts';
 import { readRelayRequest } from './messages.ts';
 
 export interface ServedRetriesOptions {
-  readonly openAnswers: OpenAnswers;
+  readonly openResponses: OpenResponses;
   readonly retry: RelayedRetry;
 }
 
@@ -27,8 +27,8 @@ export class ServedRetries {
   async serve({ id, text }: Letter, leg: LetterLeg, accept: () => void): Promise<boolean> {
     const message = readRelayRequest(Buffer.from(text, 'utf8'));
     if (message === null) return false;
-    const { retry, openAnswers } = this.#options;
-    const answered = openAnswers.open();
+    const { retry, openResponses } = this.#options;
+    const answered = openResponses.open();
     this.#legs.set(id, leg);
     try {
       const served = await retry(message.route, message.request, leg);

@@ -5,8 +5,11 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { EFFECTS_IN_WORDS, RETRYABLE_IN_WORDS } from '../../../src/model/call-failure.ts';
-import type { MayHaveActed } from '../../../src/model/failure-catalogue.ts';
+import {
+  EFFECTS_IN_WORDS,
+  RETRYABLE_IN_WORDS,
+  type MayHaveActed,
+} from '../../../src/model/failure-catalogue.ts';
 import { accept, callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
 import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
 import {

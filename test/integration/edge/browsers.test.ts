@@ -73,6 +73,15 @@ test.each(['/mcp', '/health', '/.well-known/oauth-protected-resource'])(
   },
 );
 
+test('the origin of a page is checked before anything else of its request', async () => {
+  const field = await ground(WITH_PAGE);
+  const headers = { origin: 'https://evil.example', 'content-type': 'text/plain' };
+  const response = await fetch(field.url, { method: 'POST', headers, body: '{' });
+  expect(response.status).toBe(403);
+  expect(await response.json()).toMatchObject({ error: { code: -32600 } });
+  await expectUnharmed(field);
+});
+
 test('a page that may call can read its answer, and how to authorize', async () => {
   const field = await ground(WITH_PAGE);
   const { status, headers } = await callTool(field.url, 'echo', {}, { headers: { origin: PAGE } });

@@ -10,7 +10,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import fastify from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { OpenAnswers } from '../../../src/lib/open-responses.ts';
+import { OpenResponses } from '../../../src/lib/open-responses.ts';
 import { registerPassThrough } from '../../../src/passthrough/passthrough.ts';
 import { startEverything, type ServerProcess } from '../../fixtures/processes.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
@@ -29,7 +29,7 @@ async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
     connectTimeoutMs: 5_000,
     headersTimeoutMs: 20_000,
     maxBodyBytes: 1024 * 1024,
-    openAnswers: new OpenAnswers(),
+    openResponses: new OpenResponses(),
   });
   await app.register(async (edge) => {
     edge.removeAllContentTypeParsers();

@@ -18,7 +18,7 @@ import {
 import { gzipSync } from 'node:zlib';
 import fastify, { type FastifyInstance } from 'fastify';
 import { describe, expect, test, vi } from 'vitest';
-import { OpenAnswers } from '../../../src/lib/open-responses.ts';
+import { OpenResponses } from '../../../src/lib/open-responses.ts';
 import {
   registerPassThrough,
   type PassThroughFailure,
@@ -85,7 +85,7 @@ const DEFAULTS = {
   connectTimeoutMs: 5_000,
   headersTimeoutMs: 20_000,
   maxBodyBytes: 512 * 1024,
-  openAnswers: new OpenAnswers(),
+  openResponses: new OpenResponses(),
 } as const;
 
 interface GatewaySetup extends Partial<PassThroughOptions> {
@@ -791,18 +791,18 @@ describe('the endpoint that the stream of a GET names first', () => {
 describe('the answers that the process must not leave before', () => {
   /** How many there are when the head of the answer has come, and when it is over. */
   async function counted(sent: Sent, contentType: string) {
-    const openAnswers = new OpenAnswers();
+    const openResponses = new OpenResponses();
     const answers: ServerResponse[] = [];
     const upstream = await upstreamOf((response) => {
       answers.push(response);
       response.writeHead(200, { 'content-type': contentType }).flushHeaders();
     });
-    const { port } = await gatewayTo(upstream.url, { openAnswers });
+    const { port } = await gatewayTo(upstream.url, { openResponses });
     const answer = await open(port, sent);
-    const underWay = openAnswers.count;
+    const underWay = openResponses.count;
     answers[0]?.end('data: 1\n\n');
     await answer.toArray();
-    await expect.poll(() => openAnswers.count).toBe(0);
+    await expect.poll(() => openResponses.count).toBe(0);
     return underWay;
   }
 
@@ -837,12 +837,12 @@ describe('the answers that the process must not leave before', () => {
       ['text/event-stream', 0],
       ['application/json', 1],
     ] as const) {
-      const openAnswers = new OpenAnswers();
-      const { port } = await gatewayTo(upstream.url, { openAnswers });
+      const openResponses = new OpenResponses();
+      const { port } = await gatewayTo(upstream.url, { openResponses });
       const arrival = new Promise<void>((resolve) => arrived.push(resolve));
       const leaving = open(port, { headers: { accept } }).catch(() => {});
       await arrival;
-      expect(openAnswers.count).toBe(underWay);
+      expect(openResponses.count).toBe(underWay);
       void leaving;
     }
   });

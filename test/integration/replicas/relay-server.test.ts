@@ -4,7 +4,7 @@ import { connect, type AddressInfo, type Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import type { CallAnswer, Leg } from '../../../src/model/request.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
-import { OpenAnswers } from '../../../src/lib/open-responses.ts';
+import { OpenResponses } from '../../../src/lib/open-responses.ts';
 import { sealLetter } from '../../../src/replicas/relay/sealed-message.ts';
 import { writeRelayRequest } from '../../../src/replicas/relay/messages.ts';
 import { createRelayServer } from '../../../src/replicas/relay/server.ts';
@@ -17,7 +17,7 @@ const MIB = 1024 * 1024;
 /** A retry at its owner, asked for by a replica that reads nothing of the answer. */
 async function frozenAsker(writeStallMs: number) {
   const ring = await createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
-  const openAnswers = new OpenAnswers();
+  const openResponses = new OpenResponses();
   const answer = Promise.withResolvers<CallAnswer>();
   const taken = Promise.withResolvers<Leg>();
   const app = createRelayServer({
@@ -25,7 +25,7 @@ async function frozenAsker(writeStallMs: number) {
     boot: 'owner',
     maxBodyBytes: MIB,
     writeStallMs,
-    openAnswers,
+    openResponses,
     clock: systemClock,
     retry: async (_route, _request, leg) => {
       taken.resolve(leg);
@@ -45,7 +45,7 @@ async function frozenAsker(writeStallMs: number) {
   );
   const [connection] = (await accepted) as [Socket];
   const gone = once(connection, 'close');
-  return { leg: await taken.promise, answer: answer.resolve, openAnswers, gone };
+  return { leg: await taken.promise, answer: answer.resolve, openResponses, gone };
 }
 
 describe('a replica that asks and does not read', () => {
@@ -60,9 +60,9 @@ describe('a replica that asks and does not read', () => {
   });
 
   test('does not keep its owner from leaving: the answer is dropped after a while', async () => {
-    const { answer, gone, openAnswers } = await frozenAsker(300);
+    const { answer, gone, openResponses } = await frozenAsker(300);
     answer({ kind: 'result', result: { text: 'x'.repeat(16 * MIB) } });
     await gone;
-    await expect.poll(() => openAnswers.count).toBe(0);
+    await expect.poll(() => openResponses.count).toBe(0);
   });
 });

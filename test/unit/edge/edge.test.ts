@@ -2,7 +2,7 @@
 import fastify from 'fastify';
 import { describe, expect, test } from 'vitest';
 import { serveRoute, type EdgeRoute } from '../../../src/edge/edge.ts';
-import { OpenAnswers } from '../../../src/lib/open-responses.ts';
+import { OpenResponses } from '../../../src/lib/open-responses.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
@@ -13,7 +13,7 @@ const DONE = { kind: 'result', result: { resultType: 'complete' } } as const;
 async function served(changes: Partial<EdgeRoute>) {
   const app = fastify();
   const log = new RecordedLog();
-  const openAnswers = new OpenAnswers();
+  const openResponses = new OpenResponses();
   const route: EdgeRoute = {
     id: 'mcp',
     path: '/mcp',
@@ -30,9 +30,6 @@ async function served(changes: Partial<EdgeRoute>) {
   };
   serveRoute(app, route, {
     policy: {
-      allowedOrigins: [],
-      allowedHosts: [],
-      allowLoopback: true,
       legacyClients: 'reject',
       supportedVersions: () => ['2026-07-28'],
       maxJsonDepth: 16,
@@ -40,7 +37,7 @@ async function served(changes: Partial<EdgeRoute>) {
     commitAfterMs: 5_000,
     keepAliveMs: 15_000,
     maxBufferedBytes: 1_000_000,
-    openAnswers,
+    openResponses,
     clock: new ManualClock(),
     log,
     observe: () => {},
@@ -55,7 +52,7 @@ async function served(changes: Partial<EdgeRoute>) {
     });
     return { status: answer.status, body: await answer.json() };
   };
-  return { post, log, openAnswers };
+  return { post, log, openResponses };
 }
 
 const broken = async () => {
@@ -71,7 +68,7 @@ describe('a defect of ours', () => {
   ])(
     'in %s is answered in-band without its detail, and told in the log',
     async (method, params, changes) => {
-      const { post, log, openAnswers } = await served(changes);
+      const { post, log, openResponses } = await served(changes);
       const { status, body } = await post(method, params);
       expect({ status, body }).toEqual({
         status: 200,
@@ -89,7 +86,7 @@ describe('a defect of ours', () => {
       expect(log.named('edge.failed')).toEqual([
         { route: 'mcp', problem: 'TypeError: the detail' },
       ]);
-      expect(openAnswers.count).toBe(0);
+      expect(openResponses.count).toBe(0);
     },
   );
 });

@@ -1,8 +1,9 @@
 /** What errors say of effects: never less than what may have happened, in the text as in the data. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { EFFECTS_IN_WORDS, RETRYABLE_IN_WORDS } from '../../../src/model/call-failure.ts';
 import {
+  EFFECTS_IN_WORDS,
+  RETRYABLE_IN_WORDS,
   FAILURES,
   type FailureReason,
   type MayHaveActed,

@@ -11,8 +11,8 @@ import {
   offerOf,
   readFilter,
   type NotificationFilter,
+  concerns,
 } from '../../../src/subscriptions/filter.ts';
-import { concerns } from '../../../src/subscriptions/resource-uri.ts';
 
 const NOTHING: NotificationFilter = {
   toolsListChanged: false,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { CLIENT_TIMEOUTS } from '../../../../src/edge/http/client-timeouts.ts';
+import { CLIENT_TIMEOUTS } from '../../../../src/edge/http/connection.ts';
 
 test('how long clients may take is what we tell operators', () => {
   expect(CLIENT_TIMEOUTS).toMatchObject({

@@ -1,6 +1,6 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { allowOrigin, answerPreflight, isPreflight } from '../../../../src/edge/http/cors.ts';
+import { allowOrigin, respondToPreflight, isPreflight } from '../../../../src/edge/http/cors.ts';
 
 const ORIGIN = 'https://app.example';
 let server: FastifyInstance;
@@ -10,7 +10,7 @@ beforeAll(async () => {
   server.addHook('onRequest', async (request, reply) => {
     const { origin } = request.headers;
     if (origin !== undefined) allowOrigin(reply, origin);
-    if (isPreflight(request)) answerPreflight(request, reply);
+    if (isPreflight(request)) respondToPreflight(request, reply);
   });
   server.all('/mcp', async () => ({ served: true }));
   await server.ready();

@@ -49,7 +49,7 @@ describe('initialize without a claim', () => {
     'and with the header %j is told the versions served, where there are no legacy clients (basic/versioning)',
     (header) => {
       expect(eraOf(initialize, header, only)).toMatchObject({
-        type: 'rejected',
+        type: 'refused',
         httpStatus: 400,
         error: { code: -32022, data: { supported: [MODERN], requested: LEGACY } },
       });
@@ -58,7 +58,7 @@ describe('initialize without a claim', () => {
 
   test.each([only, both])('under a modern header contradicts itself', (policy) => {
     expect(eraOf(initialize, MODERN, policy)).toMatchObject({
-      type: 'rejected',
+      type: 'refused',
       httpStatus: 400,
       error: { code: -32020 },
     });
@@ -72,7 +72,7 @@ describe('another request without a claim', () => {
     'under a modern header is told what _meta must have (basic/index, "Per-request protocol fields")',
     (policy) => {
       const era = eraOf(call, MODERN, policy);
-      expect(era).toMatchObject({ type: 'rejected', httpStatus: 400, error: { code: -32602 } });
+      expect(era).toMatchObject({ type: 'refused', httpStatus: 400, error: { code: -32602 } });
       expect(JSON.stringify(era)).toContain('io.modelcontextprotocol/clientCapabilities');
     },
   );

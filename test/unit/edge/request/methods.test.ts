@@ -1,18 +1,21 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  isInteractiveMethod,
+  isInteractive,
+  isMethod,
   methodGate,
   nameMemberOf,
   serviceOf,
+  type MethodName,
 } from '../../../../src/edge/request/methods.ts';
 
 test('three methods may be answered with a question (MRTR, "Supported Requests")', () => {
-  const asking = ['tools/call', 'prompts/get', 'resources/read'];
-  for (const method of asking) expect(isInteractiveMethod(method)).toBe(true);
-  for (const method of ['tools/list', 'completion/complete', 'server/discover', 'tasks/result']) {
-    expect(isInteractiveMethod(method)).toBe(false);
+  const asking = ['tools/call', 'prompts/get', 'resources/read'] as const;
+  for (const method of asking) expect(isInteractive(method)).toBe(true);
+  for (const method of ['tools/list', 'completion/complete', 'server/discover'] as const) {
+    expect(isInteractive(method)).toBe(false);
   }
+  expect(isMethod('tasks/result')).toBe(false);
 });
 
 test('server/discover is answered here, lists and completions are passed on', () => {
@@ -20,23 +23,22 @@ test('server/discover is answered here, lists and completions are passed on', ()
   for (const method of [
     ...['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'],
     'completion/complete',
-  ]) {
+  ] as const) {
     expect(serviceOf(method)).toBe('forward');
   }
 });
 
-test.each([
+test.each<[MethodName, string | null]>([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],
   ['resources/read', 'uri'],
   ['tools/list', null],
-  ['unknown', null],
 ])('Mcp-Name of %s repeats %s (streamable-http, "Standard Request Headers")', (method, member) => {
   expect(nameMemberOf(method)).toBe(member);
 });
 
 describe('a method without its capability does not exist: 404 (streamable-http, "Protocol Version Header")', () => {
-  test.each([
+  test.each<[MethodName, string]>([
     ['tools/call', 'tools'],
     ['tools/list', 'tools'],
     ['prompts/get', 'prompts'],
@@ -62,8 +64,7 @@ describe('a method without its capability does not exist: 404 (streamable-http, 
 test.each(['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'tasks/list'])(
   '%s was removed and is unknown',
   (method) => {
-    expect(serviceOf(method)).toBeNull();
-    expect(methodGate(method, { tools: {} })).toMatchObject({ httpStatus: 404 });
+    expect(isMethod(method)).toBe(false);
   },
 );
 
@@ -71,8 +72,8 @@ test('names of JavaScript’s own are no methods and no capabilities', () => {
   const names = fc.constantFrom('constructor', 'toString', '__proto__', 'hasOwnProperty');
   fc.assert(
     fc.property(names, (name) => {
-      expect(serviceOf(name)).toBeNull();
-      expect(methodGate(name, null)).toMatchObject({ httpStatus: 404 });
+      expect(isMethod(name)).toBe(false);
+      expect(methodGate('tools/list', { [name]: {} })).toMatchObject({ httpStatus: 404 });
     }),
   );
 });

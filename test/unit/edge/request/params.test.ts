@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isInteractiveMethod } from '../../../../src/edge/request/methods.ts';
+import { isInteractive, isMethod } from '../../../../src/edge/request/methods.ts';
 import { paramsProblem } from '../../../../src/edge/request/params.ts';
 import type { JsonObject } from '../../../../src/protocol/json/json.ts';
 import { arbitraryJsonObject, objectsOf } from '../../../fixtures/arbitrary/json.ts';
 import { schemaProblems } from '../../../fixtures/wire/official-schema.ts';
 
 const problem = (method: string, params: JsonObject) =>
-  paramsProblem(method, params, isInteractiveMethod(method));
+  paramsProblem(method, params, isMethod(method) && isInteractive(method));
 
 const SOUND: Readonly<Record<string, JsonObject>> = {
   'tools/call': { name: 'n' },

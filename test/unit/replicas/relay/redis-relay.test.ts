@@ -1,7 +1,7 @@
 /** Two replicas that write to each other through mailboxes: how each learns that the other is gone. */
 import { describe, expect, test } from 'vitest';
 import type { CallAnswer, Leg } from '../../../../src/model/request.ts';
-import { OpenAnswers } from '../../../../src/lib/open-responses.ts';
+import { OpenResponses } from '../../../../src/lib/open-responses.ts';
 import type { Mailbox } from '../../../../src/replicas/relay/redis-channel.ts';
 import { RedisRelay, type RedisRelayOptions } from '../../../../src/replicas/relay/redis-relay.ts';
 import { createKeyRing } from '../../../../src/seal/key-ring.ts';
@@ -72,10 +72,10 @@ async function twoReplicas() {
   const mail = new Mail();
   stopAfterTest(async () => void (mail.isOver = true));
   const ring = await createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
-  const openAnswers = new OpenAnswers();
+  const openResponses = new OpenResponses();
   const answer = Promise.withResolvers<CallAnswer>();
   const taken = Promise.withResolvers<Leg>();
-  const common = { ring, maxBytes: 100_000, openAnswers, clock };
+  const common = { ring, maxBytes: 100_000, openResponses, clock };
   const retry: RedisRelayOptions['retry'] = async (_route, _request, leg) => {
     taken.resolve(leg);
     return { answer: answer.promise };
@@ -97,7 +97,7 @@ async function twoReplicas() {
   return {
     clock,
     mail,
-    openAnswers,
+    openResponses,
     told,
     relay: () => asking.for('route').relay(OWNER, RETRY, client),
     /** The client's side at the owner. */
@@ -128,12 +128,12 @@ async function givenUp() {
 
 describe('a retry that is relayed by letters', () => {
   test('may take as long as it takes, while both sides give signs of life', async () => {
-    const { clock, mail, leg, heard, answer, openAnswers } = await relayed();
+    const { clock, mail, leg, heard, answer, openResponses } = await relayed();
     await mail.passHalves(clock, 60, 2);
     expect(leg.closed.aborted).toBe(false);
     answer(ANSWER);
     expect(await heard).toEqual({ type: 'answered', answer: ANSWER });
-    expect([openAnswers.count, clock.pending]).toEqual([0, 0]);
+    expect([openResponses.count, clock.pending]).toEqual([0, 0]);
   });
 
   test('has lost its client when the replica that asked says nothing for six seconds', async () => {
@@ -194,19 +194,19 @@ describe('a retry whose owner was given up, and whose client may come again,', (
   });
 
   test('is over when the owner answers', async () => {
-    const { clock, mail, answer, openAnswers, told } = await givenUp();
+    const { clock, mail, answer, openResponses, told } = await givenUp();
     answer(ANSWER);
     await mail.saw(1);
-    expect([openAnswers.count, clock.pending, told]).toEqual([0, 0, []]);
+    expect([openResponses.count, clock.pending, told]).toEqual([0, 0, []]);
   });
 
   test('is over when its client leaves instead, and cancels its call', async () => {
-    const { clock, mail, leg, leave, answer, openAnswers } = await givenUp();
+    const { clock, mail, leg, leave, answer, openResponses } = await givenUp();
     leave();
     await mail.until(() => leg.closed.aborted);
     // What the call ends with, which nobody reads.
     answer(ANSWER);
-    await mail.until(() => openAnswers.count === 0);
+    await mail.until(() => openResponses.count === 0);
     expect(clock.pending).toBe(0);
   });
 
