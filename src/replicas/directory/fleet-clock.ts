@@ -14,7 +14,7 @@ export interface ClockSample {
 }
 
 /** A smaller difference harms nothing, and correcting it would make time uneven. */
-export const TOLERATED_SKEW_MS = 1_000;
+const TOLERATED_SKEW_MS = 1_000;
 
 export class FleetClock implements Clock {
   readonly #clock: Clock;
