@@ -120,7 +120,7 @@ describe.each(REFUSALS)('a server refusing with $status, transport $transport', 
     const where = `the upstream of route "mcp", ${url}`;
     await expect(starting).rejects.toMatchObject({
       code: 'upstream_refused',
-      message: `${where}, refuses the gateway (HTTP ${status}), and credentials of clients do not get there: correct upstream.headers, or let clients bring theirs with upstream.authorization: forward`,
+      message: `${where}, refuses the gateway (HTTP ${status}), and clients' credentials are not forwarded: correct upstream.headers, or let clients bring theirs with upstream.authorization: forward`,
     });
   });
 });
