@@ -11,6 +11,7 @@ import { createRedisDirectory } from '../replicas/directory/redis-directory.ts';
 import type { OpenResponses } from '../lib/open-responses.ts';
 import type { Log } from '../ops/log.ts';
 import { randomId } from '../lib/random-id.ts';
+import { HeardOwners } from '../replicas/relay/heard-owners.ts';
 import { RelayClient } from '../replicas/relay/http-relay.ts';
 import { Mailbox } from '../replicas/relay/redis-channel.ts';
 import { RedisRelay } from '../replicas/relay/redis-relay.ts';
@@ -93,22 +94,27 @@ async function relayWay(
   }
   if (redis === null) return NO_WAY;
   const { openResponses, clock } = surroundings;
+  const owners = new HeardOwners(clock);
   const { audience } = seal;
   const mailbox = new Mailbox({ redis, audience, boot, clock, random: Math.random });
-  const maxBytes = Math.max(maxBodyBytes, MAX_ANSWER_BYTES);
-  const through = new RedisRelay({ ring, mailbox, boot, maxBytes, openResponses, clock, retry });
+  const through = new RedisRelay({
+    ...{ ring, mailbox, boot, maxBodyBytes, maxAnswerBytes: MAX_ANSWER_BYTES },
+    ...{ owners, openResponses, clock, retry },
+  });
   return {
     start: async () => ({}),
     relayOf: (route) => through.for(route),
-    close: async () => through.close(),
+    close: () => through.close(),
   };
 }
 
 function httpWay(
   { listen: at, advertise }: NonNullable<Config['relay']>,
   options: Omit<RelayServerOptions, keyof Surroundings>,
-  { openResponses, clock, log }: Surroundings,
+  surroundings: Surroundings,
 ): RelayWay {
+  const { openResponses, clock, log } = surroundings;
+  const owners = new HeardOwners(clock);
   const server = createRelayServer({ ...options, openResponses, clock });
   const clients: RelayClient[] = [];
   return {
@@ -126,6 +132,7 @@ function httpWay(
         boot,
         route,
         maxAnswerBytes: MAX_ANSWER_BYTES,
+        owners,
         clock,
       });
       clients.push(client);

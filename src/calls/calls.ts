@@ -102,6 +102,7 @@ export class Bridge {
       directory,
       claimMs: limits.callTtlMs,
       reattach,
+      clock,
       log,
     });
   }
@@ -127,12 +128,15 @@ export class Bridge {
   /** Serves a retry that landed on another replica; `null` when its call is not here. */
   async relayed(request: EdgeRequest, leg: Leg): Promise<Served | null> {
     if (request.requestState === null) return null;
-    const pointer = await this.#open(request, request.requestState);
-    if (pointer instanceof OutOfTime) {
-      return this.#servedHere(pointer.pointer, request, leg) ?? this.#refused(pointer);
+    const opened = await this.#open(request, request.requestState);
+    if (opened instanceof OutOfTime) {
+      const { pointer } = opened;
+      if (!this.#options.lot.find(pointer.callId)) return this.#refused(opened);
+      return this.#toServe(pointer, () => this.#servedHere(pointer, request, leg));
     }
-    if (pointer instanceof InvalidRequestState) return this.#refused(pointer);
-    return this.#served(pointer, request, leg);
+    if (opened instanceof InvalidRequestState) return this.#refused(opened);
+    if (!this.#options.lot.find(opened.callId) && !this.#hasEnded(opened)) return null;
+    return this.#toServe(opened, () => this.#served(opened, request, leg));
   }
 
   /** New calls are refused from here on; retries of calls that are here go on. */
@@ -145,6 +149,7 @@ export class Bridge {
     this.#draining = true;
     const { lot, hasHeirs } = this.#options;
     for (const call of lot.calls()) call.drain(hasHeirs);
+    this.#options.relay?.release();
   }
 
   async #start(request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
@@ -170,7 +175,7 @@ export class Bridge {
     if (pointer instanceof OutOfTime) return this.#retryOutOfTime(pointer, request, leg);
     if (pointer instanceof InvalidRequestState) return this.#refuse(pointer);
     const served = this.#served(pointer, request, leg);
-    return served === null ? this.#ladder.climb(pointer, request, leg) : served.answer;
+    return served ?? this.#ladder.climb(pointer, request, leg);
   }
 
   async #open(request: EdgeRequest, requestState: string): Promise<Pointer | InvalidRequestState> {
@@ -186,17 +191,24 @@ export class Bridge {
   async #retryOutOfTime(late: OutOfTime, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
     const { pointer } = late;
     const here = this.#servedHere(pointer, request, leg);
-    if (here !== null) return here.answer;
+    if (here !== null) return here;
     return (await this.#ladder.askOwner(late, request, leg)) ?? this.#refuse(late);
   }
 
-  #servedHere(pointer: Pointer, request: EdgeRequest, leg: Leg): Served | null {
+  #toServe({ callId }: Pointer, begin: Served['begin']): Served {
+    return {
+      begin,
+      letClientCome: () => this.#options.lot.find(callId)?.letClientsCome(),
+    };
+  }
+
+  #servedHere(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer> | null {
     const call = this.#options.lot.find(pointer.callId);
-    return call === undefined ? null : { answer: this.#retried(call, pointer, request, leg) };
+    return call === undefined ? null : this.#retried(call, pointer, request, leg);
   }
 
   /** Serves a retry that nobody but this process can serve, or that is refused; `null` for all others. */
-  #served(pointer: Pointer, request: EdgeRequest, leg: Leg): Served | null {
+  #served(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer> | null {
     const { callId } = pointer;
     const call = this.#options.lot.find(callId);
     // What this process may not make anew any more, another one may.
@@ -204,7 +216,7 @@ export class Bridge {
     if (isForOthers && call?.isLostFor(pointer.round, request) === true) return null;
     const here = this.#servedHere(pointer, request, leg);
     if (here !== null || !this.#hasEnded(pointer)) return here;
-    return this.#refused(new InvalidRequestState('ended', callId));
+    return Promise.resolve(this.#refuse(new InvalidRequestState('ended', callId)));
   }
 
   /** A call that is lost is made anew where that is allowed. */
@@ -239,7 +251,7 @@ export class Bridge {
   }
 
   #refused(why: InvalidRequestState): Served {
-    return { answer: Promise.resolve(this.#refuse(why)) };
+    return { begin: () => Promise.resolve(this.#refuse(why)), letClientCome: () => {} };
   }
 
   #refuse(refused: InvalidRequestState): CallAnswer {

@@ -3,6 +3,7 @@
  * (relay), from the outcome that it left behind, by reading on where it stopped (reattach), by making
  * the call anew where the operator allows that (replay). When no rung holds, the client is told so.
  */
+import { sleep, type Clock } from '../lib/clock.ts';
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
 import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
@@ -15,6 +16,7 @@ import {
   CALL_CANCELLED,
   callLost,
   COORDINATION_UNAVAILABLE,
+  RELAY_STOPPING,
 } from '../model/failures.ts';
 import type { CallAnswer, EdgeRequest, Leg } from '../model/request.ts';
 import type { Relay, Relayed } from '../model/relay.ts';
@@ -60,8 +62,30 @@ export interface LadderOptions {
   /** For how long a call that was taken up is ours, in ms; it covers the rest of the call's life. */
   readonly claimMs: number;
   readonly reattach: boolean;
+  readonly clock: Clock;
   readonly log: Log;
 }
+
+/** What is asked, and by whom. */
+interface Climb {
+  readonly pointer: Pointer;
+  readonly request: EdgeRequest;
+  readonly leg: Leg;
+  /**
+   * Whether the owner may have the call still, although it did not answer. Then nothing final is said of
+   * the call, and it is not made anew. Throws `DirectoryUnavailable`.
+   */
+  readonly ownerMayLive: () => Promise<boolean>;
+  /** Whether the owner may be frozen, with its connections open, whether it counts as alive or not. */
+  readonly ownerIsSilent: boolean;
+}
+
+/** For how long an owner that may live keeps a retry waiting for the stream that it may read still, in ms. */
+const MAY_LIVE_PATIENCE_MS = 1_500;
+/** A replica that lives has renewed its lease within this time. */
+const RENEWED_WITHIN_MS = 2_000;
+const LOOK_EVERY_MS = 250;
+const OWNER_MAY_LIVE = 'its owner does not answer, and may live';
 
 /** A call that was taken up, or `null` where it is made anew, and what comes of that. */
 interface Taken {
@@ -80,19 +104,8 @@ export class Ladder {
 
   /** Serves a retry whose pointer is good and whose call is not here. */
   async climb(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
-    const rungs = [
-      () => this.#byOwner(pointer, request, leg),
-      () => this.#keptOutcome(pointer, request),
-      () => this.#takeUp(pointer, request, leg),
-    ];
     try {
-      for (const rung of rungs) {
-        const answer = await rung();
-        if (answer !== null) return answer;
-        // The client has gone: nobody wants the call to go on, least of all here.
-        if (leg.closed.aborted) return { kind: 'failed', failure: CALL_CANCELLED };
-      }
-      return this.#lost(pointer, request);
+      return await this.#climb(pointer, request, leg);
     } catch (error) {
       if (!(error instanceof DirectoryUnavailable)) throw error;
       return this.#unavailable(pointer, error.message);
@@ -108,12 +121,16 @@ export class Ladder {
     const { log, route } = this.#options;
     const { pointer, reason, offByMs } = late;
     const { callId: call, owner } = pointer;
-    const answer = await this.#byOwner(pointer, request, leg);
-    if (answer !== null || reason === 'expired') return answer;
-    const aheadSeconds = -Math.round(offByMs / 1000);
+    const relayed = await this.#relay(pointer, owner, request, leg);
+    const answer = this.#answerOf(pointer, relayed);
+    if (answer !== null) return answer;
+    const mayLive = await this.#mayLive(owner, relayed).catch(() => true);
+    if (reason === 'expired' && !mayLive) return null;
+    const aheadSeconds = (reason === 'expired' ? 1 : -1) * Math.round(offByMs / 1000);
     const refusal = { route, call, of: 'pointer', replica: owner.id, aheadSeconds } as const;
     log.event('clock.refused', refusal);
-    return this.#unavailable(pointer, `sealed ${-aheadSeconds} s from now by the clock here`);
+    const problem = `${reason} by ${Math.abs(aheadSeconds)} s, by the clock here`;
+    return this.#unavailable(pointer, problem);
   }
 
   /** Makes a call anew that turned out to be lost while it was here; `null` where that is not allowed. */
@@ -133,15 +150,64 @@ export class Ladder {
     return this.#options.calls.replay(pointer, continuation, request, leg, begins);
   }
 
-  async #byOwner(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer | null> {
+  async #climb(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
     const relayed = await this.#relay(pointer, pointer.owner, request, leg);
+    const mayLive = once(() => this.#mayLive(pointer.owner, relayed));
+    const ownerIsSilent = relayed?.type === 'silent';
+    const climb: Climb = { pointer, request, leg, ownerMayLive: mayLive, ownerIsSilent };
+    const rungs = [
+      async () => this.#answerOf(pointer, relayed),
+      () => this.#keptOutcome(pointer, request),
+      () => this.#takeUp(climb),
+    ];
+    for (const rung of rungs) {
+      const answer = await rung();
+      if (answer !== null) return answer;
+      // The client has gone: nobody wants the call to go on, least of all here.
+      if (leg.closed.aborted) return { kind: 'failed', failure: CALL_CANCELLED };
+    }
+    if (await mayLive()) return this.#unavailable(pointer, OWNER_MAY_LIVE);
+    return this.#lost(pointer, request);
+  }
+
+  /** What a relay settles; `null` where the next rung is to serve. */
+  #answerOf(pointer: Pointer, relayed: Relayed | null): CallAnswer | null {
     switch (relayed?.type) {
       case 'answered':
         return relayed.answer;
+      case 'left':
+        return { kind: 'failed', failure: CALL_CANCELLED };
+      case 'released':
+        return { kind: 'failed', failure: RELAY_STOPPING };
       case 'unreachable':
         return this.#unavailable(pointer, relayed.problem);
       default:
         return null;
+    }
+  }
+
+  /** Whether the owner may have the call, for all that its silence shows. */
+  async #mayLive(owner: PointerOwner, relayed: Relayed | null): Promise<boolean> {
+    const { directory, boot } = this.#options;
+    if (owner.boot === boot || relayed?.type === 'unknown') return false;
+    if (directory === null) return relayed?.type === 'silent';
+    if (relayed?.type === 'gone') return this.#renewsItsLease(owner.boot);
+    return directory.isAlive(owner.boot);
+  }
+
+  /**
+   * A process whose port is closed is dead although its lease has not run out, unless it goes on to renew
+   * it: then only its address is wrong.
+   */
+  async #renewsItsLease(boot: string): Promise<boolean> {
+    const { directory, clock } = this.#options;
+    let beforeMs = 0;
+    for (;;) {
+      const agoMs = (await directory?.renewedAgoMs(boot)) ?? null;
+      if (agoMs === null || agoMs > RENEWED_WITHIN_MS) return false;
+      if (agoMs < beforeMs) return true;
+      beforeMs = agoMs;
+      await sleep(clock, LOOK_EVERY_MS);
     }
   }
 
@@ -153,14 +219,8 @@ export class Ladder {
     leg: Leg,
   ): Promise<CallAnswer> {
     const relayed = await this.#relay(pointer, holder, request, leg);
-    switch (relayed?.type) {
-      case 'answered':
-        return relayed.answer;
-      case 'left':
-        return { kind: 'failed', failure: CALL_CANCELLED };
-      default:
-        return this.#unavailable(pointer, `replica ${holder.id} has taken it up`);
-    }
+    const problem = `replica ${holder.id} has taken it up`;
+    return this.#answerOf(pointer, relayed) ?? this.#unavailable(pointer, problem);
   }
 
   /** Asks the replica that should have the call; `null` where there is no way to it. */
@@ -180,11 +240,7 @@ export class Ladder {
     if (relayed.type === 'answered') {
       this.#resumed(pointer, 'relay');
     } else {
-      const { type: state, problem, aheadSeconds } = relayed;
-      if (aheadSeconds !== undefined) {
-        const { callId: call } = pointer;
-        log.event('clock.refused', { route, call, of: 'letter', replica: owner.id, aheadSeconds });
-      }
+      const { type: state, problem } = relayed;
       log.event('relay.failed', { route, call: pointer.callId, owner: owner.id, state, problem });
     }
     return relayed;
@@ -206,13 +262,14 @@ export class Ladder {
     return record.answer;
   }
 
-  async #takeUp(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer | null> {
+  async #takeUp(climb: Climb): Promise<CallAnswer | null> {
+    const { pointer, request, leg, ownerMayLive } = climb;
     const { directory, calls, claimMs, reattach } = this.#options;
     const { callId, continuation } = pointer;
     if (continuation === undefined) return null;
     const mayReadOn = reattach && isResumable(continuation);
     const mayCallAgain = continuation.replay !== null || wantsUrlsVisited(continuation);
-    if (!mayReadOn && !mayCallAgain) return null;
+    if (!mayReadOn && !(mayCallAgain && !(await ownerMayLive()))) return null;
     // One after the other, so that none gives a claim back that another one has just been granted.
     while (this.#takingUp.has(callId)) await this.#takingUp.get(callId);
     const here = calls.find(callId);
@@ -238,14 +295,43 @@ export class Ladder {
       turn.resolve();
     }
     const { call, answer } = taken;
-    const answered = await answer;
-    if (call === null) return answered;
+    if (call === null) return answer;
+    const answered = await this.#unlessOwnerReads(call, answer, climb);
     if (call.isHeldElsewhere) {
       call.drop();
       return this.#unavailable(pointer, 'the server has another reader for it still');
     }
-    if (!call.isLost || continuation.replay === null) return answered;
+    if (!call.isLost) return answered;
+    if (await ownerMayLive()) {
+      call.drop();
+      return this.#unavailable(pointer, OWNER_MAY_LIVE);
+    }
+    if (continuation.replay === null) return answered;
     return this.#callAgain(pointer, continuation, request, leg);
+  }
+
+  /**
+   * A server that has a reader for the stream of a call may refuse the next one for as long as that is
+   * connected: where it may be the owner, the call is left to it soon.
+   */
+  async #unlessOwnerReads(
+    call: Call,
+    answer: Promise<CallAnswer>,
+    { ownerMayLive, ownerIsSilent }: Climb,
+  ): Promise<CallAnswer> {
+    const { clock } = this.#options;
+    const answered = new AbortController();
+    const patience = sleep(clock, MAY_LIVE_PATIENCE_MS, answered.signal).then(async () => {
+      if (answered.signal.aborted || !call.isBroken) return;
+      const mayRead = ownerIsSilent || (await ownerMayLive().catch(() => true));
+      if (mayRead && call.isBroken) call.leave();
+    });
+    try {
+      return await answer;
+    } finally {
+      answered.abort();
+      await patience;
+    }
   }
 
   #lost(pointer: Pointer, request: EdgeRequest): CallAnswer {
@@ -265,6 +351,12 @@ export class Ladder {
     const { callId: call, round } = pointer;
     log.event('call.resumed', { route, call, round, rung });
   }
+}
+
+/** Asks once, when it is needed first. */
+function once<Value>(ask: () => Promise<Value>): () => Promise<Value> {
+  let asked: Promise<Value> | null = null;
+  return () => (asked ??= ask());
 }
 
 function isResumable(continuation: Continuation): continuation is Resumable {

@@ -8,6 +8,8 @@ export interface Timer {
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;
+  /** Milliseconds since some moment of the past; it goes on at its pace while somebody sets the clock. */
+  elapsed(): number;
   /** Runs `callback` once, after `afterMs` milliseconds. */
   setTimer(afterMs: number, callback: () => void): Timer;
 }
@@ -15,6 +17,7 @@ export interface Clock {
 /** The real clock. Its timers do not keep the process alive. */
 export const systemClock: Clock = {
   now: () => Date.now(),
+  elapsed: () => performance.now(),
   setTimer(afterMs, callback) {
     const timeout = setTimeout(callback, afterMs);
     timeout.unref();

@@ -31,6 +31,8 @@ export interface Directory {
   release(call: CallId, epoch: number): Promise<void>;
   /** True when the replica with this boot id has a live lease. */
   isAlive(boot: string): Promise<boolean>;
+  /** How long ago that replica renewed its lease, in ms; `null` when it has none. */
+  renewedAgoMs(boot: string): Promise<number | null>;
   /** Keeps a sealed outcome for `ttlMs`. */
   keepOutcome(call: CallId, sealed: Uint8Array, ttlMs: number): Promise<void>;
   /** The bytes that `keepOutcome` was given, or `null`. */

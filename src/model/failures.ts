@@ -113,6 +113,14 @@ export const COORDINATION_UNAVAILABLE: Failure = callFailure(
   { retryable: true },
 );
 
+/** The replica that relays a retry stops; the owner of the call goes on with it. */
+export const RELAY_STOPPING: Failure = callFailure(
+  'draining',
+  'yes',
+  'The gateway is stopping, and another replica goes on with the call',
+  { retryable: true },
+);
+
 export const ELICITATION_DECLINED: Failure = callFailure(
   'elicitation_declined',
   'yes',

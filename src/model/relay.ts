@@ -5,25 +5,30 @@ import type { CallAnswer, EdgeRequest, Leg } from './request.ts';
 /**
  * - `answered`: by the owner; there is nothing more to do
  * - `unknown`: the owner lives, and does not have the call
- * - `gone`: the owner is not there any more
- * - `silent`: it took the retry, or may have, and then said nothing more
+ * - `gone`: the owner is not there any more, as far as the way to it shows
+ * - `silent`: the owner says nothing, and may live all the same
  * - `unreachable`: the way to it failed, which says nothing of the owner
  * - `left`: our own client has gone, and the owner was told so
+ * - `released`: this replica stops, and the owner goes on with the call
  */
 export type Relayed =
   | { readonly type: 'answered'; readonly answer: CallAnswer }
   | {
-      readonly type: 'unknown' | 'gone' | 'silent' | 'unreachable' | 'left';
+      readonly type: 'unknown' | 'gone' | 'silent' | 'unreachable' | 'left' | 'released';
       readonly problem: string;
-      /** When clocks are the problem: how far that of this machine is ahead of the other one's. */
-      readonly aheadSeconds?: number;
     };
 
 export const CLIENT_LEFT: Relayed = { type: 'left', problem: 'the client has gone' };
 
-/** A retry that is served here; its answer may take as long as the call does. */
+/** A retry that can be served here, and of which nothing is carried out before it begins. */
 export interface Served {
-  readonly answer: Promise<CallAnswer>;
+  /**
+   * Carries the retry out. The answer may take as long as the call does; `null` when the call is not here
+   * any more.
+   */
+  begin(): Promise<CallAnswer> | null;
+  /** Answers with state alone, if the call is in a state to do so, so that the client comes again. */
+  letClientCome(): void;
 }
 
 /** Serves a retry that landed on another replica; `null` when the route or the call is not here. */
@@ -34,6 +39,11 @@ export type RelayedRetry = (
 ) => Promise<Served | null>;
 
 export interface Relay {
-  /** Never throws. When the leg closes, the owner is left as the client left us. */
+  /**
+   * Never throws. When the leg closes, the owner is left as the client left us. The owner carries nothing
+   * out for a retry that was given up here.
+   */
   relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<Relayed>;
+  /** This replica stops: the clients of relayed retries are told to come again, from now on all of them. */
+  release(): void;
 }

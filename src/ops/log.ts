@@ -11,8 +11,8 @@ export const RUNGS = ['here', 'relay', 'outcome', 'reattach', 'replay'] as const
 /** How a retry was served. */
 export type Rung = (typeof RUNGS)[number];
 
-/** What is refused when the clocks of two replicas differ: a client's pointer, or a letter of a replica. */
-export const CLOCK_REFUSALS = ['pointer', 'letter'] as const;
+/** What is refused when the clocks of two replicas differ. */
+export const CLOCK_REFUSALS = ['pointer'] as const;
 export type ClockRefusal = (typeof CLOCK_REFUSALS)[number];
 
 /** Everything this gateway ever logs. */
@@ -44,7 +44,7 @@ export interface LogEvents {
     route: string;
     call: string;
     owner: string;
-    state: 'unknown' | 'gone' | 'silent' | 'unreachable' | 'left';
+    state: 'unknown' | 'gone' | 'silent' | 'unreachable' | 'left' | 'released';
     problem: string;
   };
   'relay.listening': { url: string };

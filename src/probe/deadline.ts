@@ -20,6 +20,10 @@ export class Deadline implements Clock {
     return this.#clock.now();
   }
 
+  elapsed(): number {
+    return this.#clock.elapsed();
+  }
+
   setTimer(afterMs: number, callback: () => void): Timer {
     const fire = () => {
       cancel();

@@ -3,6 +3,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
+import { HeardOwners } from '../../src/replicas/relay/heard-owners.ts';
 import { RelayClient } from '../../src/replicas/relay/http-relay.ts';
 import { OWNER_SILENCE_MS } from '../../src/replicas/relay/heartbeat.ts';
 import { createKeyRing } from '../../src/seal/key-ring.ts';
@@ -34,6 +35,7 @@ test('a replica that stalled reads what came meanwhile before it takes an owner 
     boot: 'asker',
     route: 'route',
     maxAnswerBytes: 1024 * 1024,
+    owners: new HeardOwners(systemClock),
     clock: systemClock,
   });
   stopAfterTest(() => client.close());

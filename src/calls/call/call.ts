@@ -198,6 +198,21 @@ export class Call {
     return this.#client.retry(round, request, leg);
   }
 
+  /** Lets whoever waits come again with state alone, where the call is in a state for that. */
+  letClientsCome(): void {
+    this.#machine.feed({ type: 'held' });
+  }
+
+  /** True while the stream of a call that was taken up is not had yet, or was lost again. */
+  get isBroken(): boolean {
+    return isBroken(this.state);
+  }
+
+  /** Leaves the call to whichever replica has it. */
+  leave(): void {
+    this.#machine.feed({ type: 'takenOver' });
+  }
+
   /**
    * The process stops: end the call as well as that can be done.
    * @param hasHeirs whether there will be another process that can take it up

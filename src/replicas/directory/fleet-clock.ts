@@ -31,6 +31,10 @@ export class FleetClock implements Clock {
     return this.#clock.now() - this.#correctionMs;
   }
 
+  elapsed(): number {
+    return this.#clock.elapsed();
+  }
+
   /** Durations are those of this machine: a clock that is wrong runs as fast as one that is right. */
   setTimer(afterMs: number, callback: () => void): Timer {
     return this.#clock.setTimer(afterMs, callback);

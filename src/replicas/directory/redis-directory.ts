@@ -140,6 +140,11 @@ class RedisDirectory implements Directory {
     return (await this.#run((redis) => redis.exists(this.#leaseKey(boot)))) === 1;
   }
 
+  async renewedAgoMs(boot: string): Promise<number | null> {
+    const leftMs = await this.#run((redis) => redis.pttl(this.#leaseKey(boot)));
+    return leftMs < 0 ? null : Math.max(0, this.#leaseMs - leftMs);
+  }
+
   async keepOutcome(call: CallId, sealed: Uint8Array, ttlMs: number): Promise<void> {
     const value = Buffer.from(sealed);
     await this.#run((redis) =>

@@ -70,15 +70,9 @@ export function writeRelayLine(line: RelayLine): string {
   return `${JSON.stringify(line)}\n`;
 }
 
-/** The lines, which end with a line feed each, or `null` when one is none. */
-export function readRelayLines(text: string): RelayLine[] | null {
-  const lines: RelayLine[] = [];
-  for (const written of text.split('\n').slice(0, -1)) {
-    const line = read(relayLine, written);
-    if (line === null) return null;
-    lines.push(line);
-  }
-  return lines;
+/** The line, without its line feed, or `null` when it is none. */
+export function readRelayLine(written: string): RelayLine | null {
+  return read(relayLine, written);
 }
 
 function read<Message>(schema: z.ZodType<Message>, text: string): Message | null {

@@ -5,7 +5,6 @@
 import { sleep, type Clock } from '../../lib/clock.ts';
 import { createRedis, neverGiveUp, type RedisClient } from '../redis/client.ts';
 import type { RedisOptions } from '../redis/options.ts';
-import { LETTER_LIFETIME_MS } from './sealed-message.ts';
 
 export interface MailboxOptions {
   readonly redis: RedisOptions;
@@ -24,7 +23,9 @@ const READ_TIMEOUT_MS = 5_000;
 const RETRY_MS = 200;
 /** How long a letter waits for a connection that was lost. */
 const CONNECT_MS = 1_000;
-/** A reader that is behind by more than this is as good as gone. */
+/** How long letters stay that nobody reads, in ms. */
+const UNREAD_MS = 30_000;
+/** How far a reader may be behind. */
 const MAX_LETTERS = 10_000;
 /** The same, in what they take in the store; the letter that goes beyond it still finds room. */
 const MAX_BYTES = 64 * 1024 * 1024;
@@ -49,6 +50,7 @@ export class Mailbox {
   /** Letters that wait for a connection. */
   readonly #waiting = new Set<AbortController>();
   #closed = false;
+  #isBehind = false;
 
   constructor(options: MailboxOptions) {
     this.#options = options;
@@ -66,14 +68,24 @@ export class Mailbox {
     });
   }
 
+  /** Whether there were more letters when the last one was read. */
+  get isBehind(): boolean {
+    return this.#isBehind;
+  }
+
   /** Gives every letter to the reader, in the order of their coming, until `close`. */
   async read(letter: (sealed: string) => Promise<void>): Promise<void> {
     const { boot, clock } = this.#options;
     while (!this.#closed) {
       try {
-        const got = await this.#reader.blpop(this.#key(boot), READ_WAIT_SECONDS);
+        const [got, left] = await Promise.all([
+          this.#reader.blpop(this.#key(boot), READ_WAIT_SECONDS),
+          this.#reader.llen(this.#key(boot)),
+        ]);
+        this.#isBehind = left > 0;
         if (got !== null) await letter(got[1]);
       } catch {
+        this.#isBehind = false;
         if (!this.#closed) await sleep(clock, RETRY_MS);
       }
     }
@@ -95,7 +107,7 @@ export class Mailbox {
   }
 
   async #put(to: string, sealed: string): Promise<boolean> {
-    const limits = [MAX_LETTERS, MAX_BYTES, LETTER_LIFETIME_MS];
+    const limits = [MAX_LETTERS, MAX_BYTES, UNREAD_MS];
     return (await this.#writer.eval(POST, 1, this.#key(to), sealed, ...limits)) === 1;
   }
 

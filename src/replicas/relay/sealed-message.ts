@@ -1,23 +1,36 @@
 /**
  * What replicas write to each other, over HTTP or through Redis. Each letter is sealed with a key of its
- * own purpose, since it holds a client's credentials and answers; it is good for one process and for a
- * moment, and nobody outside the fleet can write one, whatever address a pointer or a claim names.
+ * own purpose, since it holds a client's credentials and answers; it is good for one process and one
+ * retry, and nobody outside the fleet can write one, whatever address a pointer or a claim names. No
+ * letter expires by a clock, since those of two replicas may differ: a retry counts only when the
+ * replica that wrote it confirms it (`ready` and `go`).
  */
 import { z } from 'zod';
-import type { Clock } from '../../lib/clock.ts';
 import { parseJson } from '../../protocol/json/parse.ts';
 import { openBytes, sealBytes } from '../../seal/envelope.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
-import { MAX_CLOCK_SKEW_MS } from '../../seal/seal.ts';
 
-/**
- * - `retry`: a client's retry, as `relay-message.ts` writes it
- * - `line`: what its client is to be told, in one line or several; an empty one is a sign of life
- * - `waiting`: a sign of life of the one that asked
- * - `unknown`: the call is not here
- * - `closed`: the client has gone
- */
-export type LetterKind = 'retry' | 'line' | 'waiting' | 'unknown' | 'closed';
+const KINDS = {
+  /** From the asker: a client's retry, as `relay-message.ts` writes it. */
+  retry: 'retry',
+  /** From the owner: the call is here, and the retry is carried out when the asker confirms it. */
+  ready: 'ready',
+  /** From the asker: its client waits still. Repeats the text of the `ready` that it answers. */
+  go: 'go',
+  /** From the owner: a piece of what the client is to be told, in lines. */
+  piece: 'piece',
+  /** From either: a sign of life. */
+  alive: 'alive',
+  /** From the owner: the call is not here. */
+  unknown: 'unknown',
+  /** From the asker, which stops: the client is to come again, if the call lets it. */
+  release: 'release',
+  /** From the asker: it waits no more, and its client was told to come again. */
+  again: 'again',
+  /** From the asker: the client has gone. */
+  closed: 'closed',
+} as const;
+export type LetterKind = keyof typeof KINDS;
 
 export interface Letter {
   readonly kind: LetterKind;
@@ -25,18 +38,18 @@ export interface Letter {
   readonly id: string;
   /** The process that wrote it. */
   readonly from: string;
+  /** Counts the pieces of one answer, from zero; zero for all other kinds. */
+  readonly number: number;
   readonly text: string;
 }
 
-export const LETTER_LIFETIME_MS = 30_000;
-
 const content = z.strictObject({
-  v: z.literal(1),
+  v: z.literal(2),
   to: z.string().min(1),
-  exp: z.number(),
-  kind: z.enum(['retry', 'line', 'waiting', 'unknown', 'closed']),
+  kind: z.enum(KINDS),
   id: z.string().min(1).max(64),
   from: z.string().min(1).max(64),
+  number: z.int().min(0),
   text: z.string(),
 });
 
@@ -46,38 +59,24 @@ export function sealedBytes(textBytes: number): number {
 }
 
 /** The letter for the process `to`. */
-export function sealLetter(
-  ring: KeyRing<'relay'>,
-  to: string,
-  letter: Letter,
-  clock: Pick<Clock, 'now'>,
-): Promise<string> {
-  const exp = clock.now() + LETTER_LIFETIME_MS;
-  const written: z.infer<typeof content> = { v: 1, to, exp, ...letter };
+export function sealLetter(ring: KeyRing<'relay'>, to: string, letter: Letter): Promise<string> {
+  const written: z.infer<typeof content> = { v: 2, to, ...letter };
   return sealBytes(ring, Buffer.from(JSON.stringify(written)));
 }
 
-/**
- * The letter that a replica of this fleet wrote to the process `to`, or `null`; `untimely` for a retry that
- * was not written just now, by the clock here.
- */
+/** The letter that a replica of this fleet wrote to the process `to`, or `null`. */
 export async function openLetter(
   ring: KeyRing<'relay'>,
   to: string,
   sealed: string,
-  { clock, maxBytes }: { readonly clock: Pick<Clock, 'now'>; readonly maxBytes: number },
-): Promise<Letter | 'untimely' | null> {
+  maxBytes: number,
+): Promise<Letter | null> {
   try {
     const bytes = await openBytes(ring, sealed, sealedBytes(maxBytes));
     const read = content.parse(parseJson(Buffer.from(bytes).toString('utf8')));
     if (read.to !== to) return null;
-    const leftMs = read.exp - clock.now();
-    const isOfNow =
-      leftMs >= -MAX_CLOCK_SKEW_MS && leftMs <= LETTER_LIFETIME_MS + MAX_CLOCK_SKEW_MS;
-    const { kind, id, from, text } = read;
-    // The others count for as long as somebody waits for what they name.
-    if (kind === 'retry' && !isOfNow) return 'untimely';
-    return { kind, id, from, text };
+    const { kind, id, from, number, text } = read;
+    return { kind, id, from, number, text };
   } catch {
     return null;
   }

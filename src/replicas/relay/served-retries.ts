@@ -1,56 +1,45 @@
-/** The retries of other replicas' clients that are served here, whichever way they came. */
-import type { RelayedRetry } from '../../model/relay.ts';
+/** The retries of other replicas' clients that are served here, by the ids of their letters. */
 import type { OpenResponses } from '../../lib/open-responses.ts';
-import type { LetterLeg } from './remote-leg.ts';
 import type { Letter } from './sealed-message.ts';
-import { readRelayRequest } from './messages.ts';
+import { ServedRetry, type ServedRetryOptions, type WayBack } from './served-retry.ts';
 
-export interface ServedRetriesOptions {
+export interface ServedRetriesOptions extends ServedRetryOptions {
   readonly openResponses: OpenResponses;
-  readonly retry: RelayedRetry;
 }
 
 export class ServedRetries {
   readonly #options: ServedRetriesOptions;
-  /** By the ids of their letters. */
-  readonly #legs = new Map<string, LetterLeg>();
+  readonly #served = new Map<string, ServedRetry>();
 
   constructor(options: ServedRetriesOptions) {
     this.#options = options;
   }
 
   /**
-   * Resolves when the answer is written, or cannot be; with false when the call is not here. A failure
-   * of ours closes the leg: the other replica notices the silence, and takes the next rung.
-   * @param accept called once when the call is here, before the first line
+   * Serves the retry of this letter, unless it is served already; resolves when that is over.
+   * @param begins called first, with the retry that is served
    */
-  async serve({ id, text }: Letter, leg: LetterLeg, accept: () => void): Promise<boolean> {
-    const message = readRelayRequest(Buffer.from(text, 'utf8'));
-    if (message === null) return false;
-    const { retry, openResponses } = this.#options;
-    const answered = openResponses.open();
-    this.#legs.set(id, leg);
+  async serve(letter: Letter, way: WayBack, begins: (served: ServedRetry) => void): Promise<void> {
+    if (this.#served.has(letter.id)) return;
+    const answered = this.#options.openResponses.open();
+    const served = new ServedRetry(letter, way, this.#options);
+    begins(served);
+    this.#served.set(letter.id, served);
     try {
-      const served = await retry(message.route, message.request, leg);
-      if (served === null) return false;
-      accept();
-      leg.begin();
-      await leg.finish(await served.answer);
-    } catch {
-      leg.close();
+      await served.serve();
     } finally {
-      this.#legs.delete(id);
+      this.#served.delete(letter.id);
       answered();
     }
-    return true;
   }
 
-  /** The client of this retry has gone. */
-  left(id: string): void {
-    this.#legs.get(id)?.close();
+  /** What a replica says of a retry that it asked for. */
+  hear(letter: Letter): void {
+    const served = this.#served.get(letter.id);
+    if (served?.from === letter.from) served.hear(letter);
   }
 
   close(): void {
-    for (const leg of this.#legs.values()) leg.close();
+    for (const served of this.#served.values()) served.close();
   }
 }

@@ -1,15 +1,14 @@
 /**
- * The owner's side of a relay: takes the retries that landed on other replicas. It believes nothing of
- * what another replica has checked; the bridge opens the pointer again.
+ * The owner's side of a relay over HTTP: takes the retries that landed on other replicas. It believes
+ * nothing of what another replica has checked; the bridge opens the pointer again.
  */
 import type { ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
-import type { Clock } from '../../lib/clock.ts';
 import { cutWhenStalled } from '../../lib/stalled-response.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
-import { LetterLeg } from './remote-leg.ts';
-import { openLetter, sealedBytes, sealLetter } from './sealed-message.ts';
+import { openLetter, sealedBytes, sealLetter, type Letter } from './sealed-message.ts';
 import { ServedRetries, type ServedRetriesOptions } from './served-retries.ts';
+import type { WayBack } from './served-retry.ts';
 
 export interface RelayServerOptions extends ServedRetriesOptions {
   readonly ring: KeyRing<'relay'>;
@@ -18,18 +17,15 @@ export interface RelayServerOptions extends ServedRetriesOptions {
   readonly maxBodyBytes: number;
   /** How long bytes may wait for a replica that takes none of them, in ms. */
   readonly writeStallMs: number;
-  readonly clock: Clock;
 }
 
 export const RELAY_PATH = '/relay';
-/** The answer to a retry that was not written just now, by the clock of this replica. */
-export const UNTIMELY_STATUS = 412;
-/** How long a replica that gave us up may take to claim the call. */
+/** How long a replica that gave us up may take to say so, or to claim the call. */
 const TAKEOVER_MS = 1_000;
 
 /** The relay's application, for a listener that only replicas can reach. */
 export function createRelayServer(options: RelayServerOptions): FastifyInstance {
-  const { ring, boot, clock } = options;
+  const { ring, boot } = options;
   const retries = new ServedRetries(options);
   const app = fastify({
     logger: false,
@@ -42,37 +38,40 @@ export function createRelayServer(options: RelayServerOptions): FastifyInstance 
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   app.post(RELAY_PATH, async ({ body }, reply) => {
     const sealed = body instanceof Buffer ? body.toString('latin1') : '';
-    const letter = await openLetter(ring, boot, sealed, { clock, maxBytes: options.maxBodyBytes });
-    // With the time in its `Date` header, by which the other replica sees how far the clocks differ.
-    if (letter === 'untimely') return reply.code(UNTIMELY_STATUS).send();
-    if (letter?.kind === 'closed') {
-      retries.left(letter.id);
+    const letter = await openLetter(ring, boot, sealed, options.maxBodyBytes);
+    // Also what a replica gets that takes us for the process that had this address before.
+    if (letter === null) return reply.code(421).send();
+    if (letter.kind !== 'retry') {
+      retries.hear(letter);
       return reply.code(204).send();
     }
-    // Also what a replica gets that takes us for the process that had this address before.
-    if (letter?.kind !== 'retry') return reply.code(421).send();
     const { raw } = reply;
-    if (raw.destroyed) return reply.hijack();
-    const { id, from } = letter;
-    const leg = new LetterLeg(async (text) => {
-      const line = { kind: 'line', id, from: boot, text } as const;
-      // A sign of life says nothing, and can be forged for as long as a call may take at most.
-      await write(raw, text === '' ? '' : await sealLetter(ring, from, line, clock));
-    }, clock);
-    // Perhaps we were taken for dead: then the call is about to be claimed elsewhere, and not over.
-    raw.once('close', () => leg.close(TAKEOVER_MS));
-    // Also when we are at fault: the other side notices that it ended early, and takes the next rung.
-    leg.closed.addEventListener('abort', () => raw.destroy());
-    cutWhenStalled(raw, options.writeStallMs);
-    const isHere = await retries.serve(letter, leg, () => {
-      reply.hijack();
-      raw.writeHead(200, { 'content-type': 'application/jose' });
-    });
-    if (!isHere) return reply.code(404).send();
-    if (!raw.destroyed) raw.end();
-    return reply.hijack();
+    reply.hijack();
+    if (!raw.destroyed) await serve(letter, raw, retries, options);
+    return reply;
   });
   return app;
+}
+
+async function serve(
+  { id, from, ...retry }: Letter,
+  response: ServerResponse,
+  retries: ServedRetries,
+  { ring, boot, writeStallMs }: RelayServerOptions,
+): Promise<void> {
+  response.writeHead(200, { 'content-type': 'application/jose' });
+  response.flushHeaders();
+  cutWhenStalled(response, writeStallMs);
+  const say: WayBack['say'] = async (kind, text, number) => {
+    const letter = { kind, id, from: boot, number, text };
+    await write(response, await sealLetter(ring, from, letter));
+  };
+  await retries.serve({ id, from, ...retry }, { showsEnd: true, say }, (served) => {
+    // Perhaps we were given up: then the client comes again, or the call is about to be claimed elsewhere.
+    response.once('close', () => served.ended(TAKEOVER_MS));
+    served.closed.addEventListener('abort', () => response.destroy());
+  });
+  if (!response.destroyed) response.end();
 }
 
 /** Resolves when the line has left this process, or never will. */

@@ -5,10 +5,10 @@ import { describe, expect, test } from 'vitest';
 import type { CallAnswer, Leg } from '../../../src/model/request.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { OpenResponses } from '../../../src/lib/open-responses.ts';
-import { sealLetter } from '../../../src/replicas/relay/sealed-message.ts';
+import { openLetter, sealLetter } from '../../../src/replicas/relay/sealed-message.ts';
 import { writeRelayRequest } from '../../../src/replicas/relay/messages.ts';
 import { createRelayServer } from '../../../src/replicas/relay/server.ts';
-import { createKeyRing } from '../../../src/seal/key-ring.ts';
+import { createKeyRing, type KeyRing } from '../../../src/seal/key-ring.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';
 
@@ -27,25 +27,47 @@ async function frozenAsker(writeStallMs: number) {
     writeStallMs,
     openResponses,
     clock: systemClock,
-    retry: async (_route, _request, leg) => {
-      taken.resolve(leg);
-      return { answer: answer.promise };
-    },
+    retry: async (_route, _request, leg) => ({
+      begin: () => {
+        taken.resolve(leg);
+        return answer.promise;
+      },
+      letClientCome: () => {},
+    }),
   });
   stopAfterTest(() => app.close());
   await app.listen({ port: 0, host: '127.0.0.1' });
   const text = writeRelayRequest({ route: 'route', request: RETRY }).toString();
-  const letter = { kind: 'retry', id: 'id', from: 'asker', text } as const;
-  const sealed = await sealLetter(ring, 'owner', letter, systemClock);
+  const letter = { kind: 'retry', id: 'id', from: 'asker', number: 0, text } as const;
+  const sealed = await sealLetter(ring, 'owner', letter);
   const accepted = once(app.server, 'connection');
-  const client = connect((app.server.address() as AddressInfo).port, '127.0.0.1').pause();
+  const { port } = app.server.address() as AddressInfo;
+  const client = connect(port, '127.0.0.1');
   stopAfterTest(async () => client.destroy());
   client.write(
     `POST /relay HTTP/1.1\r\nhost: owner\r\ncontent-length: ${sealed.length}\r\n\r\n${sealed}`,
   );
   const [connection] = (await accepted) as [Socket];
   const gone = once(connection, 'close');
+  const question = await firstLetter(client, ring);
+  client.pause();
+  const go = { ...letter, kind: 'go', text: question?.text ?? '' } as const;
+  const body = await sealLetter(ring, 'owner', go);
+  await fetch(`http://127.0.0.1:${port}/relay`, { method: 'POST', body });
   return { leg: await taken.promise, answer: answer.resolve, openResponses, gone };
+}
+
+/** The letter in the first line of the answer that is one. */
+async function firstLetter(client: Socket, ring: KeyRing<'relay'>) {
+  let read = '';
+  for (;;) {
+    const [chunk] = (await once(client, 'data')) as [Buffer];
+    read += chunk.toString('latin1');
+    const sealed = /^\S+\.\.\S+$/m.exec(read)?.[0];
+    if (sealed !== undefined && read.includes(`${sealed}\n`)) {
+      return openLetter(ring, 'asker', sealed, 10_000);
+    }
+  }
 }
 
 describe('a replica that asks and does not read', () => {

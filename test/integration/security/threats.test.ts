@@ -7,7 +7,6 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
-import { systemClock } from '../../../src/lib/clock.ts';
 import { sealLetter } from '../../../src/replicas/relay/sealed-message.ts';
 import { createKeyRing } from '../../../src/seal/key-ring.ts';
 import {
@@ -77,9 +76,9 @@ describe('callers that share a gateway', () => {
 test('the port of the relay takes nothing from strangers, and serves nothing else', async () => {
   const [gateway] = await replicas(await legacyServer({ tools: greeter().tools }), 1);
   const relay = String((await gateway.saw('relay.listening'))[0]?.['url']);
-  const retry = { kind: 'retry', id: 'id', from: 'me', text: '{}' } as const;
+  const retry = { kind: 'retry', id: 'id', from: 'me', number: 0, text: '{}' } as const;
   const ring = await createKeyRing([{ kid: 'test', secret: Buffer.alloc(32, 7) }], 'relay');
-  const forAnother = await sealLetter(ring, 'another process', retry, systemClock);
+  const forAnother = await sealLetter(ring, 'another process', retry);
   for (const body of ['', '{}', 'a..b.c.d', forAnother]) {
     const answer = await fetch(new URL('/relay', relay), { method: 'POST', body });
     expect([answer.status, await answer.text()]).toEqual([421, '']);

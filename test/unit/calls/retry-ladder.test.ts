@@ -7,6 +7,7 @@ import type { Directory } from '../../../src/model/directory.ts';
 import { callId, sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
 import type { Pointer } from '../../../src/seal/pointer.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 const ID = callId('call');
 const POINTER: Pointer = {
@@ -57,9 +58,10 @@ function stage() {
     unclaim: () => void did.push('unclaim'),
     adopt: () => {
       did.push('adopt');
-      const call: Pick<Call, 'isHeldElsewhere' | 'isLost'> = {
+      const call: Pick<Call, 'isHeldElsewhere' | 'isLost' | 'isBroken'> = {
         isHeldElsewhere: false,
         isLost: false,
+        isBroken: false,
       };
       taken = call as Call;
       return { call: taken, answer: Promise.resolve(DONE) };
@@ -78,6 +80,7 @@ function stage() {
     directory: directory as Directory,
     claimMs: 1,
     reattach: true,
+    clock: new ManualClock(),
     log: { event: () => {} },
   });
   const come = () => {

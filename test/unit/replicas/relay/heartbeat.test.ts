@@ -17,6 +17,10 @@ class StallingClock implements Clock {
     return this.#nowMs;
   }
 
+  elapsed(): number {
+    return this.#nowMs;
+  }
+
   setTimer(_afterMs: number, callback: () => void) {
     this.#due.push(callback);
     return { cancel: () => void (this.#due = this.#due.filter((due) => due !== callback)) };

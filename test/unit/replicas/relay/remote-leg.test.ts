@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import type { CallAnswer } from '../../../../src/model/request.ts';
 import { LetterLeg } from '../../../../src/replicas/relay/remote-leg.ts';
-import { readRelayLines } from '../../../../src/replicas/relay/messages.ts';
+import { readRelayLine } from '../../../../src/replicas/relay/messages.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
 const ANSWER: CallAnswer = { kind: 'result', result: { content: [] } };
 const MIB = 1024 * 1024;
+const readRelayLines = (text: string) => text.split('\n').slice(0, -1).map(readRelayLine);
 
 /** The other replica: takes nothing before it is told to. */
 function reader() {

@@ -1,0 +1,92 @@
+/** Long texts in pieces, and lines on a connection: nothing is gone over again for each piece of it. */
+import { Readable } from 'node:stream';
+import { describe, expect, test, vi } from 'vitest';
+import { LinesOfPieces, MAX_PIECE_BYTES, piecesOf } from '../../../../src/replicas/relay/pieces.ts';
+import { sealedLines } from '../../../../src/replicas/relay/sealed-lines.ts';
+
+const MIB = 1024 * 1024;
+const NO_LIMIT = Infinity;
+
+/** Runs the work and counts the characters of every text that it splits. */
+function charactersSplit(work: () => void): number {
+  let characters = 0;
+  const { split } = String.prototype;
+  const counting = function (this: string, ...args: Parameters<typeof split>) {
+    characters += this.length;
+    return split.apply(this, args);
+  };
+  String.prototype.split = counting as typeof split;
+  try {
+    work();
+  } finally {
+    String.prototype.split = split;
+  }
+  return characters;
+}
+
+async function read(chunks: readonly Buffer[], maxBytes: number): Promise<string[]> {
+  const lines: string[] = [];
+  for await (const line of sealedLines(Readable.from(chunks), maxBytes)) lines.push(line);
+  return lines;
+}
+
+describe('a text in pieces', () => {
+  test('is put together to the lines that it had, wherever they are cut', () => {
+    const text = ['a'.repeat(300_000), '', '€\u{1f600}'.repeat(100_000), 'last'].join('\n');
+    const lines = new LinesOfPieces(NO_LIMIT);
+    const read = [...piecesOf(`${text}\n`)].flatMap((piece) => lines.add(piece) ?? ['too long']);
+    expect(read).toEqual(text.split('\n'));
+  });
+
+  test('has no piece that takes more bytes than a letter may', () => {
+    for (const text of ['€', '"', '\\', '\u{1f600}'].map((each) => each.repeat(400_000))) {
+      for (const piece of piecesOf(text)) {
+        expect(Buffer.byteLength(JSON.stringify(piece))).toBeLessThanOrEqual(MAX_PIECE_BYTES);
+      }
+    }
+  });
+
+  test('reads and writes a long text in work that grows with its length', () => {
+    const work = (length: number) => {
+      const lines = new LinesOfPieces(NO_LIMIT);
+      const text = `${'x'.repeat(length)}\n`;
+      return charactersSplit(() => {
+        for (const piece of piecesOf(text)) lines.add(piece);
+      });
+    };
+    expect(work(8 * MIB)).toBeLessThanOrEqual(2 * work(4 * MIB));
+  });
+
+  test('is refused when a line of it is too long, before its end has come', () => {
+    const lines = new LinesOfPieces(10);
+    expect(lines.add('short\n123456')).toEqual(['short']);
+    expect(lines.add('78901')).toBeNull();
+  });
+});
+
+describe('lines on a connection', () => {
+  test('are read as they were written, wherever they are cut', async () => {
+    const chunks = ['a', 'b\n\nc', 'd\ne\n'].map((chunk) => Buffer.from(chunk));
+    expect(await read(chunks, 100)).toEqual(['ab', '', 'cd', 'e']);
+  });
+
+  test('are copied once, however many chunks they come in', async () => {
+    const concat = vi.spyOn(Buffer, 'concat');
+    const copied = async (chunks: number) => {
+      concat.mockClear();
+      await read(
+        [...Array.from({ length: chunks }, () => Buffer.alloc(1_000, 'x')), Buffer.from('\n')],
+        MIB,
+      );
+      const parts = concat.mock.calls.flatMap(([buffers]) => [...buffers]);
+      return parts.reduce((sum, { length }) => sum + length, 0);
+    };
+    expect([await copied(200), await copied(400)]).toEqual([200_000, 400_000]);
+    concat.mockRestore();
+  });
+
+  test('are refused when one is too long, before its end has come', async () => {
+    const endless = Array.from({ length: 100 }, () => Buffer.alloc(1_000, 'x'));
+    await expect(read(endless, 10_000)).rejects.toThrow('too long');
+  });
+});
