@@ -2,7 +2,7 @@
  * A leg that is told less while its client is behind, for streams that cannot wait for one client: of its
  * progress the newest is kept, and log messages are dropped and counted.
  */
-import { LOG_LEVELS } from '../protocol/log-levels.ts';
+import { LOG_LEVELS } from '../protocol/meta.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
 import type { Leg } from '../model/request.ts';
 

@@ -1,9 +1,8 @@
 /** A client's request without its HTTP, the client that waits for it, and the reply. */
 import { z } from 'zod';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
-import { jsonObject, jsonValue } from '../protocol/json/form.ts';
-import type { JsonObject } from '../protocol/json/json.ts';
-import type { ProgressToken } from '../protocol/progress-token.ts';
+import { jsonObject, jsonValue, type JsonObject } from '../protocol/json/json.ts';
+import type { ProgressToken } from '../protocol/meta.ts';
 import type { SessionOwner } from '../upstream/pool/session-pool.ts';
 import type { Caller } from './caller.ts';
 import type { Failure } from './outcome.ts';

@@ -1,13 +1,10 @@
-/**
- * Identifiers of the two sides, as types that do not mix: a client's request id can never be sent
- * upstream, nor an upstream id to a client, without the compiler objecting.
- */
+/** Identifiers of both sides as distinct types: the compiler refuses to send a client's request id upstream. */
 import type { ExactNumber } from './json/json.ts';
 
 declare const brand: unique symbol;
 type Branded<Base, Name extends string> = Base & { readonly [brand]: Name };
 
-/** Our own id of one logical call over all its rounds: 128 random bits, base64url. */
+/** Our id of one call over all its rounds: 128 random bits, base64url. */
 export type CallId = Branded<string, 'CallId'>;
 /** The JSON-RPC id of a request that a modern client sent us. */
 export type ClientRequestId = Branded<string | number | ExactNumber, 'ClientRequestId'>;
@@ -15,7 +12,7 @@ export type ClientRequestId = Branded<string | number | ExactNumber, 'ClientRequ
 export type UpstreamRequestId = Branded<string | number, 'UpstreamRequestId'>;
 /** The JSON-RPC id of a request that a legacy server sent to us; `0` and strings are normal. */
 export type ServerRequestId = Branded<string | number, 'ServerRequestId'>;
-/** The legacy server's `Mcp-Session-Id`. It is a credential: it never reaches a client or a log. */
+/** The legacy server's `Mcp-Session-Id`. It is a credential: it must not reach a client or a log. */
 export type SessionId = Branded<string, 'SessionId'>;
 /** The key under which a client sees an input request (`inputRequests` and `inputResponses`). */
 export type InputKey = Branded<string, 'InputKey'>;

@@ -1,4 +1,4 @@
-/** JSON-RPC 2.0 messages: their shapes, and the one place that tells them apart. */
+/** JSON-RPC 2.0 messages: their types, and the function that classifies them. */
 import {
   isExactNumber,
   isJsonObject,
@@ -13,7 +13,7 @@ export interface JsonRpcErrorObject {
   readonly data?: JsonValue;
 }
 
-/** How a request ended, without its envelope. */
+/** The outcome of a request, without its envelope. */
 export type JsonRpcReply = { readonly result: JsonObject } | { readonly error: JsonRpcErrorObject };
 
 export type JsonRpcMessage =
@@ -30,7 +30,7 @@ export type JsonRpcMessage =
 interface Malformed {
   readonly type: 'malformed';
   readonly problem: string;
-  /** Of a request that can be told what is wrong with it. */
+  /** The id of a request that can be answered with an error. */
   readonly id?: ExactNumber;
 }
 
@@ -46,16 +46,16 @@ export const ErrorCode = {
   unsupportedProtocolVersion: -32022,
 } as const;
 
-/** Codes that only legacy peers use; none of them may reach a modern client. */
+/** Codes of legacy peers. None of them may reach a modern client. */
 export const LegacyErrorCode = {
   resourceNotFound: -32002,
   urlElicitationRequired: -32042,
 } as const;
 
 /**
- * Sorts a parsed value into the JSON-RPC message kinds.
- * A request whose `id` is `null` is malformed (MCP forbids it); a message with a method and no id
- * is a notification, whatever its method is called (some servers send `ping` that way).
+ * Classifies a parsed value.
+ * A request whose `id` is `null` is malformed (MCP forbids it). A message with a method and no id is a
+ * notification, whatever its method (some servers send `ping` like that).
  */
 export function readMessage(value: unknown): JsonRpcMessage {
   if (!isJsonObject(value)) return malformed('a message must be a JSON object');

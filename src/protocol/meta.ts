@@ -1,8 +1,9 @@
-/** Names of the reserved `_meta` members (basic/index, "`_meta`"), and of our own. */
+/** `_meta` (basic/index, "`_meta`"): reserved names, and the values of some of them. */
+import { isJsonInteger, isJsonObject, type ExactNumber, type JsonObject } from './json/json.ts';
 
 export const META_PREFIX = 'io.modelcontextprotocol/';
-/** Under it stands what this gateway itself says to clients. */
-export const OWN_META_PREFIX = 'mrtr-gateway/';
+/** The prefix of what this gateway itself tells clients. */
+const OWN_META_PREFIX = 'mrtr-gateway/';
 export const Meta = {
   protocolVersion: 'io.modelcontextprotocol/protocolVersion',
   clientCapabilities: 'io.modelcontextprotocol/clientCapabilities',
@@ -14,3 +15,47 @@ export const Meta = {
   reason: 'mrtr-gateway/reason',
   mayHaveActed: 'mrtr-gateway/mayHaveActed',
 } as const;
+
+/** The severities of log messages (logging, "Log Levels"), least severe first. */
+export const LOG_LEVELS: readonly string[] = [
+  'debug',
+  'info',
+  'notice',
+  'warning',
+  'error',
+  'critical',
+  'alert',
+  'emergency',
+];
+
+/** Ties progress to a request: the requester chooses it, and the other side repeats it (progress). */
+export type ProgressToken = string | number | ExactNumber;
+
+export function isProgressToken(value: unknown): value is ProgressToken {
+  return typeof value === 'string' || isJsonInteger(value);
+}
+
+/**
+ * Copies a message without the `_meta` members that have a meaning on one side only: reserved names and
+ * the progress token. Vendor members and trace context stay. An empty `_meta` is removed.
+ */
+export function withoutReservedMeta(message: JsonObject): JsonObject {
+  const { _meta: meta, ...rest } = message;
+  if (!isJsonObject(meta)) return rest;
+  const kept = Object.entries(meta).filter(([name]) => !isReserved(name));
+  return kept.length === 0 ? rest : { ...rest, _meta: Object.fromEntries(kept) };
+}
+
+/** Tells whether MCP reserves a name (the second label of its prefix is `modelcontextprotocol` or `mcp`), or we do. */
+export function isReserved(name: string): boolean {
+  if (name === 'progressToken' || isOwnMeta(name)) return true;
+  const slash = name.indexOf('/');
+  if (slash < 0) return false;
+  const [, second] = name.slice(0, slash).split('.');
+  return second === 'modelcontextprotocol' || second === 'mcp';
+}
+
+/** Tells whether only the protocol itself (not an extension of it) or this gateway uses a name. */
+export function isOwnMeta(name: string): boolean {
+  return name.startsWith(META_PREFIX) || name.startsWith(OWN_META_PREFIX);
+}

@@ -1,9 +1,9 @@
-/** The revisions of the Model Context Protocol that this gateway speaks, on either side. */
+/** The revisions of the Model Context Protocol that this gateway speaks. */
 
-/** The only modern revision served at the edge. */
+/** The only modern revision that is served to clients. */
 export const MODERN_REVISION = '2026-07-28';
 
-/** Legacy revisions accepted from an upstream, newest first (lifecycle, "Version Negotiation"). */
+/** Legacy revisions that upstreams can speak, newest first (lifecycle, "Version Negotiation"). */
 export const LEGACY_REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
 export type LegacyRevision = (typeof LEGACY_REVISIONS)[number];
 
@@ -11,7 +11,7 @@ export function isLegacyRevision(value: unknown): value is LegacyRevision {
   return (LEGACY_REVISIONS as readonly unknown[]).includes(value);
 }
 
-/** True when `revision` is at least `other`; revisions are dates and compare as text. */
+/** Compares revisions: they are dates, and compare as text. */
 export function isAtLeast(revision: LegacyRevision, other: LegacyRevision): boolean {
   return revision >= other;
 }

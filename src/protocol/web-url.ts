@@ -1,15 +1,15 @@
-/** Which URLs a client may be sent to (elicitation, "Safe URL Handling"). */
+/** URLs that a user can be sent to (elicitation, "Safe URL Handling"). */
 import type { JsonValue } from './json/json.ts';
 
-/** True for a URL that may be shown to a user. */
+/** Tells whether a URL can be shown to a user. */
 export function isWebUrl(value: JsonValue | undefined): value is string {
   return urlProblem(value) === null;
 }
 
 /**
- * Checks a URL that a user is to visit.
- * @returns what it must be and is not, or `null` for an absolute http or https URL without userinfo:
- *   a user takes `https://bank.example@evil.example/` for the bank's
+ * Checks a URL for a user to visit. It must be an absolute http or https URL without userinfo: users mistake
+ * `https://bank.example@evil.example/` for the bank's.
+ * @returns what was expected, or `null` if the URL is safe
  */
 export function urlProblem(value: JsonValue | undefined): string | null {
   if (typeof value !== 'string' || !URL.canParse(value)) return NO_WEB_URL;
@@ -17,15 +17,15 @@ export function urlProblem(value: JsonValue | undefined): string | null {
   return hasUserinfo(value) ? 'a URL without a user name or password' : null;
 }
 
-/** True for a URL with something before an `@` in its authority, be it empty. */
+/** Tells whether the authority of a URL has an `@`, even with nothing before it. */
 export function hasUserinfo(value: JsonValue | undefined): boolean {
   if (typeof value !== 'string' || !URL.canParse(value)) return false;
-  // Where browsers see an authority: they skip tabs and newlines, and read a backslash as a slash.
+  // As browsers read it: they skip tabs and newlines, and treat a backslash as a slash.
   const text = value.replace(/[\t\n\r]/g, '').trimStart();
   return /^[a-z][a-z0-9+.-]*:[\\/]*[^\\/?#]*@/i.test(text) && isHierarchical(value);
 }
 
-/** Of `mailto:` and the like an `@` is no userinfo. */
+/** The `@` of `mailto:` and similar URLs is not userinfo. */
 function isHierarchical(value: string): boolean {
   return new URL(value).host !== '';
 }

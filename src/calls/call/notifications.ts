@@ -3,9 +3,8 @@
  * own token, and log messages from the level on that the client asked for.
  */
 import { numberOf, type JsonObject } from '../../protocol/json/json.ts';
-import { LOG_LEVELS } from '../../protocol/log-levels.ts';
+import { LOG_LEVELS, type ProgressToken } from '../../protocol/meta.ts';
 import { fromServer } from '../../protocol/translate/from-server.ts';
-import type { ProgressToken } from '../../protocol/progress-token.ts';
 import type { Leg } from '../../model/request.ts';
 
 /** What a leg wants to hear. */

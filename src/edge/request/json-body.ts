@@ -3,8 +3,7 @@
  * members, since two parsers could pick different ones (RFC 7493).
  */
 import type { JsonValue } from '../../protocol/json/json.ts';
-import { endOfString, MAX_CONTAINERS } from '../../protocol/json/depth.ts';
-import { parseJson } from '../../protocol/json/parse.ts';
+import { endOfString, MAX_CONTAINERS, parseJson } from '../../protocol/json/parse.ts';
 
 export type JsonBody =
   | { readonly type: 'json'; readonly value: JsonValue }

@@ -1,9 +1,7 @@
 /** Reads the `_meta` of a modern request (basic/index, "Per-request protocol fields"). */
 import { readProfile, type ClientProfile } from '../../protocol/translate/client-profile.ts';
 import { isJsonObject, objectMember, type JsonObject } from '../../protocol/json/json.ts';
-import { Meta } from '../../protocol/meta.ts';
-import { isProgressToken, type ProgressToken } from '../../protocol/progress-token.ts';
-import { isReserved } from '../../protocol/reserved-meta.ts';
+import { Meta, isProgressToken, type ProgressToken, isReserved } from '../../protocol/meta.ts';
 
 export interface RequestMeta {
   readonly profile: ClientProfile;

@@ -12,8 +12,7 @@ import {
   type JsonValue,
 } from '../../protocol/json/json.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
-import { LOG_LEVELS } from '../../protocol/log-levels.ts';
-import { Meta } from '../../protocol/meta.ts';
+import { LOG_LEVELS, Meta } from '../../protocol/meta.ts';
 import { MODERN_REVISION } from '../../protocol/revisions.ts';
 import { eraOf, type EraPolicy } from './era.ts';
 import {

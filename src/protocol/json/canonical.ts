@@ -1,14 +1,12 @@
-/**
- * The one text of a JSON value (RFC 8785): what is equal as JSON is equal as text, whatever order its
- * members came in. Two values that RFC 8785 refuses get a text here too, because a digest of what a
- * client sent must never fail: unpaired surrogates stay escaped, and a number that JavaScript cannot
- * hold stays as it was written. Neither text can arise from any other value.
- */
+/** Canonical JSON (RFC 8785): equal values have equal texts, whatever the order of their members. */
 import { isJsonObject, type JsonValue } from './json.ts';
 
 /**
- * In: a parsed JSON value, of a depth that the edge has limited. Out: its canonical text, in which no
- * unpaired surrogate is left, so that encoding it as UTF-8 loses nothing.
+ * Writes the canonical text of a value. It also accepts what RFC 8785 refuses, since a digest of what a client
+ * sent must never fail: unpaired surrogates stay escaped, and an `ExactNumber` stays as it was written.
+ * Neither text can come from another value.
+ * @param value whose depth has been limited
+ * @returns text without unpaired surrogates, so that UTF-8 encodes it without loss
  */
 export function canonicalJson(value: JsonValue): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
@@ -21,7 +19,7 @@ export function canonicalJson(value: JsonValue): string {
   return JSON.stringify(value);
 }
 
-/** By UTF-16 code units, never by locale (RFC 8785, section 3.2.3). */
+/** Compares by UTF-16 code units, not by locale (RFC 8785, section 3.2.3). */
 function byMemberName([a]: [string, JsonValue], [b]: [string, JsonValue]): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -1,4 +1,5 @@
-/** JSON as a type: what a parsed message is made of, before anything is known about it. */
+/** JSON values as types, and checks of them. */
+import { z } from 'zod';
 
 export type JsonValue = null | boolean | number | ExactNumber | string | JsonValue[] | JsonObject;
 export interface JsonObject {
@@ -6,12 +7,12 @@ export interface JsonObject {
 }
 
 declare const exact: unique symbol;
-/** A number that JavaScript cannot hold, as it was written; `JSON.stringify` writes it like that. */
+/** A number that JavaScript cannot hold, as it was written. `JSON.stringify` writes it unchanged. */
 export interface ExactNumber {
   readonly [exact]: true;
 }
 
-/** Of the ECMAScript proposal "JSON.parse source text access"; the compiler does not know it yet. */
+/** From the ECMAScript proposal "JSON.parse source text access". The compiler does not know it yet. */
 declare global {
   interface JSON {
     rawJSON(text: string): ExactNumber;
@@ -19,7 +20,7 @@ declare global {
   }
 }
 
-/** In: a number as JSON writes it. */
+/** Keeps a number as JSON writes it. */
 export function exactNumber(text: string): ExactNumber {
   return JSON.rawJSON(text);
 }
@@ -32,31 +33,42 @@ export function isJsonNumber(value: unknown): value is number | ExactNumber {
   return typeof value === 'number' || isExactNumber(value);
 }
 
-/** True for an integer of any size. */
+/** Tells whether a value is an integer, of any size. */
 export function isJsonInteger(value: unknown): value is number | ExactNumber {
   return isExactNumber(value) ? /^-?\d+$/.test(JSON.stringify(value)) : Number.isInteger(value);
 }
 
-/** True for a JSON object (not `null`, not an array, not a number that is kept as it was written). */
+/** Tells whether a value is a JSON object (not `null`, an array or an `ExactNumber`). */
 export function isJsonObject(value: unknown): value is JsonObject {
   return (
     typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
   );
 }
 
-/** The nearest number that JavaScript holds; `null` for anything that is no number. */
+/** Converts a JSON number to the nearest double. @returns `null` if the value is not a number */
 export function numberOf(value: unknown): number | null {
   if (isExactNumber(value)) return Number(JSON.stringify(value));
   return typeof value === 'number' ? value : null;
 }
 
-/** The member of an object when the object itself has it and it is a JSON object; else `undefined`. */
+/** Reads an own member that is a JSON object. @returns `undefined` if it is missing or something else */
 export function objectMember(object: JsonObject, member: string): JsonObject | undefined {
   const value = Object.hasOwn(object, member) ? object[member] : undefined;
   return isJsonObject(value) ? value : undefined;
 }
 
-/** A copy of the object without the named members. */
+/** Copies an object without the named members. */
 export function without(object: JsonObject, members: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(object).filter(([member]) => !members.includes(member)));
 }
+
+/** Schemas of JSON in messages that this gateway wrote itself: any content is accepted. */
+export const jsonNumber = z.custom<number | ExactNumber>(
+  isJsonNumber,
+  'Invalid input: expected number',
+);
+export const jsonObject = z.custom<JsonObject>(isJsonObject, 'Invalid input: expected object');
+export const jsonValue = z.custom<JsonValue>(
+  (value) => value !== undefined,
+  'Invalid input: expected a value',
+);

@@ -1,28 +1,28 @@
 /**
- * JSON from others, so that what is only passed on leaves as it came: a number that JavaScript cannot
- * hold (an integer beyond 2^53, or 1e400) is kept as it was written.
+ * Parses JSON from clients and servers, within limits. A number that JavaScript cannot hold (an integer beyond
+ * 2^53, or 1e400) is kept as it was written, so that what is only passed on does not change.
  */
 import secureJson from 'secure-json-parse';
 import { exactNumber, isJsonObject, type JsonObject, type JsonValue } from './json.ts';
-import { endOfString } from './depth.ts';
 
-/** What such a number looks like. It may be in a string as well. */
+/** Matches any text with such a number. It can match inside a string, too. */
 const LONG_NUMBER = /\d{16}|\d[eE]\+?\d{3}/;
 const SHORTEST = 5;
-/** Whatever could be a number; the next one says whether it is. */
+/** Finds candidates; `NUMBER` decides. */
 const NUMBER_LIKE = /-?\d[\d.eE+-]{4,}/g;
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
-/** Stands for a long number while the rest is parsed; nobody who sends JSON can know it. */
+/** Replaces a long number while the rest is parsed. It is random, so that no sender can forge it. */
 const MARK = `number-${crypto.randomUUID()}-`;
 
 /**
- * In: text of a depth that was limited before. Out: its value.
- * @throws SyntaxError when it is not JSON, or when a member would reach the prototype of an object
+ * Parses JSON.
+ * @param text whose depth has been checked with `excessOf`
+ * @throws SyntaxError if it is not JSON, or if a member would set the prototype of an object
  */
 export function parseJson(text: string): JsonValue {
   if (!LONG_NUMBER.test(text)) return parse(text);
-  // A reviver would know what each number was written like, and takes thirty times as long.
+  // A reviver is told the source of each number as well, but takes thirty times as long.
   const long: string[] = [];
   const marked = replaceOutsideStrings(text, (numbers) =>
     numbers.replace(NUMBER_LIKE, (number) => {
@@ -52,14 +52,14 @@ function replaceOutsideStrings(text: string, replace: (part: string) => string):
   return parts.join('');
 }
 
-/** Whether a number that JavaScript makes of it says the same, or is as near as all doubles are. */
+/** Tells whether JavaScript holds the number exactly, or with the usual rounding of a double. */
 function isHeld(number: string): boolean {
   const value = Number(number);
   if (/[eE]/.test(number)) return Number.isFinite(value);
   return Math.abs(value) <= Number.MAX_SAFE_INTEGER || String(value) === number;
 }
 
-/** Puts the numbers back, in place. */
+/** Puts the numbers back, in place, without recursion. */
 function withNumbers(parsed: JsonValue, long: readonly string[]): JsonValue {
   const left: (JsonValue[] | JsonObject)[] = [];
   const visit = (value: JsonValue): JsonValue => {
@@ -78,4 +78,53 @@ function withNumbers(parsed: JsonValue, long: readonly string[]): JsonValue {
     }
   }
   return root;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
+/**
+ * The most objects and arrays in one message. Each takes up to 170 bytes of memory for 3 bytes of text;
+ * everything else in JSON takes a small multiple of its text.
+ */
+export const MAX_CONTAINERS = 131_072;
+
+/**
+ * Checks the limits of a text before it is parsed, in one pass without recursion.
+ * @returns `depth` if objects and arrays nest deeper than `maxDepth`, `containers` if there are more than
+ *   `MAX_CONTAINERS` of them, otherwise `null`
+ */
+export function excessOf(text: string, maxDepth: number): 'depth' | 'containers' | null {
+  // Almost every message is too short to exceed a limit.
+  if (text.length <= maxDepth) return null;
+  let [depth, containers] = [0, 0];
+  for (let at = 0; at < text.length; at += 1) {
+    switch (text.charCodeAt(at)) {
+      case 0x7b: // {
+      case 0x5b: // [
+        depth += 1;
+        containers += 1;
+        if (depth > maxDepth) return 'depth';
+        if (containers > MAX_CONTAINERS) return 'containers';
+        break;
+      case 0x7d: // }
+      case 0x5d: // ]
+        depth -= 1;
+        break;
+      case QUOTE:
+        at = endOfString(text, at);
+        break;
+    }
+  }
+  return null;
+}
+
+/** Finds the closing quote of the string that begins at `start`. @returns its index, or the length of the text if there is none */
+export function endOfString(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === BACKSLASH) at += 1;
+    else if (code === QUOTE) return at;
+  }
+  return text.length;
 }

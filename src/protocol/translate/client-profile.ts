@@ -1,6 +1,6 @@
 /**
- * What a client declared that a server may ask it for. Modern requests declare it each time
- * (basic/index, "Per-request protocol fields"); legacy servers want it once, at `initialize`.
+ * The capabilities of a client. Modern requests declare them each time (basic/index, "Per-request protocol
+ * fields"); legacy servers expect them once, at `initialize`.
  */
 import { clientExtensions, type Extensions } from './extensions.ts';
 import { isJsonObject, objectMember, type JsonObject } from '../json/json.ts';
@@ -27,7 +27,7 @@ export const EMPTY_PROFILE: ClientProfile = {
   extensions: {},
 };
 
-/** Reads the declared capabilities; `elicitation: {}` means form mode only (elicitation, "Capabilities"). */
+/** Reads declared capabilities. `elicitation: {}` means form mode only (elicitation, "Capabilities"). */
 export function readProfile(capabilities: JsonObject): ClientProfile {
   const elicitation = objectMember(capabilities, 'elicitation');
   const sampling = objectMember(capabilities, 'sampling');
@@ -44,7 +44,7 @@ export function readProfile(capabilities: JsonObject): ClientProfile {
   };
 }
 
-/** A canonical text of the profile, for keys of pools and caches. */
+/** Writes a profile as canonical text, for keys of pools and caches. */
 export function profileKey(profile: ClientProfile): string {
   return [
     profile.elicitationForm && 'form',
@@ -60,11 +60,12 @@ export function profileKey(profile: ClientProfile): string {
 }
 
 /**
- * The `capabilities` of a legacy `initialize` for this profile.
- * Under-declaring is as wrong as over-declaring: servers skip a confirmation that they cannot ask for.
- * `roots.listChanged` and `tasks` are never declared: the gateway cannot observe the one and does not
- * host the other. Up to 2025-06-18 the mere presence of `elicitation` means form mode, so a client that
- * takes only URLs must not declare it to a server known to be that old.
+ * Writes the `capabilities` of a legacy `initialize` for a profile.
+ * Declaring too little is as wrong as declaring too much: servers skip a confirmation that they cannot ask
+ * for. `roots.listChanged` and `tasks` are never declared: the gateway cannot observe the first and does not
+ * host the second. Up to 2025-06-18 `elicitation` itself means form mode, so it is not declared to such a
+ * server for a client that supports URLs only.
+ * @param revision of the server; `null` if it is unknown
  */
 export function legacyCapabilities(
   profile: ClientProfile,

@@ -1,6 +1,6 @@
 /**
- * `server/discover` out of a legacy `initialize` result (server/discover). Only what the gateway can
- * really give is advertised.
+ * Translates a legacy `initialize` result for `server/discover`. Only what the gateway can serve is
+ * advertised.
  */
 import { metaMember } from './edge-result.ts';
 import { fromServer } from './from-server.ts';
@@ -9,13 +9,13 @@ import { objectMember, type JsonObject } from '../json/json.ts';
 
 export interface DiscoverContext {
   readonly supportedVersions: readonly string[];
-  /** How long the client may keep the answer, in ms. */
+  /** How long the client can cache the result, in ms. */
   readonly ttlMs: number;
-  /** Whether `subscriptions/listen` is served, and the upstream has a stream for its own messages. */
+  /** Whether the upstream has a stream for its own messages, so that `subscriptions/listen` is served. */
   readonly canReceiveNotifications: boolean;
 }
 
-/** The modern counterpart of the upstream's `initialize` result. */
+/** Translates the upstream's `initialize` result. */
 export function discoverResult(initialized: JsonObject, context: DiscoverContext): JsonObject {
   const { instructions } = initialized;
   return {
@@ -27,7 +27,7 @@ export function discoverResult(initialized: JsonObject, context: DiscoverContext
     ),
     ...(typeof instructions === 'string' ? { instructions } : {}),
     ttlMs: context.ttlMs,
-    // What a server offers may differ by caller, so no shared cache may hold it.
+    // What a server offers can differ by caller, so no shared cache may store it.
     cacheScope: 'private',
     ...metaMember(
       objectMember(fromServer(initialized), '_meta') ?? {},
@@ -37,9 +37,9 @@ export function discoverResult(initialized: JsonObject, context: DiscoverContext
 }
 
 /**
- * The capabilities of a legacy server in modern terms. `tasks` became an extension that this gateway
- * does not serve, and unknown or experimental traffic could not be honoured: neither is advertised.
- * Extensions are, when they work through a translation.
+ * Translates the capabilities of a legacy server. `tasks` became an extension that this gateway does not
+ * serve, and unknown or experimental traffic is not translated: neither is advertised. Extensions that
+ * work through a translation are.
  */
 export function modernCapabilities(
   capabilities: JsonObject,

@@ -1,7 +1,6 @@
 /**
- * Results as a modern client expects them: marked with their type and with the server's name, with
- * cache fields where the revision requires them, and without what only legacy clients know. What this
- * gateway does not know survives (basic/index, "ResultType"; caching, "Cacheable Results").
+ * Translates results for a modern client: it adds their type, the server's name and cache fields, and removes
+ * legacy members. Unknown members stay (basic/index, "ResultType"; caching, "Cacheable Results").
  */
 import { annotatedParameters, withoutHeaderAnnotations } from './header-annotations.ts';
 import { fromServer } from './from-server.ts';
@@ -21,13 +20,13 @@ export interface CacheFields {
 }
 
 export interface ResultContext {
-  /** The upstream's own name; `null` when it is not known. */
+  /** The `serverInfo` of the upstream; `null` if it is unknown. */
   readonly serverInfo: JsonObject | null;
-  /** False when the request carried answers: such a result belongs to them (caching, "Cache Key"). */
+  /** False if the request carried answers: the result depends on them (caching, "Cache Key"). */
   readonly cacheable?: boolean;
-  /** How long who may keep it, by the operator's word. Left out: nobody. */
+  /** Who can cache it and how long, as configured. Default: nobody. */
   readonly caching?: CacheFields;
-  /** What becomes of `x-mcp-header`: without a check of the headers it means nothing. */
+  /** Whether `x-mcp-header` annotations stay. They are useless if nobody validates the headers. */
   readonly parameterHeaders?: 'strip' | 'validate';
 }
 
@@ -38,13 +37,13 @@ const CACHEABLE: ReadonlySet<string> = new Set([
   'resources/templates/list',
   'resources/read',
 ]);
-/** `completion/complete` may return this many (completion, "Completion Results"). */
+/** The most values of `completion/complete` (completion, "Completion Results"). */
 const MAX_COMPLETIONS = 100;
 
-/** Only the operator of the gateway says what may be kept: a legacy server knows no caches between it and clients. */
+/** Members that only the configuration sets: a legacy server does not know caches between it and clients. */
 const OF_CACHES = ['ttlMs', 'cacheScope'];
 
-/** A legacy result as the complete result of a modern request. */
+/** Translates a legacy result to the complete result of a modern request. */
 export function completeResult(
   method: string,
   result: JsonObject,
@@ -61,7 +60,7 @@ export function completeResult(
   return { ...complete, ...(cacheable ? caching : NEVER_CACHED) };
 }
 
-/** The interim result that asks the client for input. It is never cached and carries no cache fields. */
+/** Builds the result that asks the client for input. It is never cached and has no cache fields. */
 export function inputRequiredResult(
   inputRequests: Readonly<Record<string, InputRequest>>,
   requestState: string,
@@ -77,8 +76,8 @@ export function inputRequiredResult(
 
 /**
  * Builds the `_meta` member of a result (basic/index, "Per-response protocol fields").
- * @param meta what else stands in it, without what a legacy server may not say
- * @param serverInfo what the upstream called itself in `initialize`; `null` when it is not known
+ * @param meta its other members, cleaned by `fromServer`
+ * @param serverInfo of the upstream, from `initialize`; `null` if it is unknown
  */
 export function metaMember(meta: JsonObject, serverInfo: JsonObject | null): JsonObject {
   const all = serverInfo === null ? meta : { ...meta, [Meta.serverInfo]: serverInfo };
@@ -100,7 +99,7 @@ function shaped(method: string, result: JsonObject, keepHeaders: boolean): JsonO
   }
 }
 
-/** `content` is required now; older servers leave it out when they have structured content. */
+/** Adds `content`, which is required now. Older servers omit it if they have structured content. */
 function withContent(result: JsonObject): JsonObject {
   if (Array.isArray(result['content'])) return result;
   const { structuredContent } = result;
@@ -122,7 +121,7 @@ function withCompletion(result: JsonObject): JsonObject {
   };
 }
 
-/** Tools in the server's order, each name once; one without a name cannot be called and is left out. */
+/** Lists tools in the server's order, each name once. A tool without a name cannot be called and is dropped. */
 function tools(value: JsonValue | undefined, keepHeaders: boolean): JsonValue[] {
   if (!Array.isArray(value)) return [];
   const named = new Map<string, JsonObject>();
@@ -137,8 +136,8 @@ function tools(value: JsonValue | undefined, keepHeaders: boolean): JsonValue[] 
 }
 
 /**
- * `execution` belongs to the legacy tasks. `x-mcp-header` makes clients send headers that no legacy
- * server reads, and drop the whole tool where the annotation breaks the rules for it.
+ * Removes `execution`, which belongs to legacy tasks, and `x-mcp-header`: it makes clients send headers that
+ * no legacy server reads, and drop the whole tool if an annotation is invalid.
  */
 function modernTool(tool: JsonObject, keepHeaders: boolean): JsonObject {
   const schema = objectMember(tool, 'inputSchema') ?? {};

@@ -1,7 +1,7 @@
 /**
- * Elicitation schemas of real servers, made fit for clients that take the specification at its word.
- * The modern schema is flat: strings, numbers, booleans, and choices (elicitation, "Requested Schema").
- * Whatever is rewritten here is undone on the answer, so that the server sees what it asked for.
+ * Rewrites elicitation schemas of real servers for strict clients: the modern schema is flat, with strings,
+ * numbers, booleans and choices (elicitation, "Requested Schema"). The answer is translated back, so that the
+ * server gets what it asked for.
  */
 import {
   isJsonNumber,
@@ -12,26 +12,26 @@ import {
   type JsonValue,
 } from '../json/json.ts';
 
-/** How one property of the answer goes back to what the server's own schema says. */
+/** Translates one property of the answer back to the server's schema. */
 export interface PropertyInverse {
-  /** A property that the server requires and that may be `null`: `null` when it was left out. */
+  /** The server requires the property and allows `null`: it gets `null` if the user leaves it out. */
   readonly nullWhenMissing: boolean;
   readonly value:
     | { readonly type: 'same' }
-    /** Not asked at all: the schema allows this one value. */
+    /** Not asked: the schema allows only this value. */
     | { readonly type: 'constant'; readonly value: JsonValue }
-    /** Asked as text; these are the numbers that the texts stand for. */
+    /** Asked as text. The choices are the numbers that the texts stand for. */
     | { readonly type: 'number'; readonly choices: readonly (number | ExactNumber)[] }
-    /** Asked as one line; the server wants a list of texts. */
+    /** Asked as one line. The server expects a list of strings. */
     | { readonly type: 'list' };
 }
 
 export type SchemaInverse = ReadonlyMap<string, PropertyInverse>;
 
 export type NormalisedSchema =
-  | { readonly representable: true; readonly schema: JsonObject; readonly inverse: SchemaInverse }
+  | { readonly type: 'fit'; readonly schema: JsonObject; readonly inverse: SchemaInverse }
   /** `problem` names the property and what is wrong with it. */
-  | { readonly representable: false; readonly problem: string };
+  | { readonly type: 'unfit'; readonly problem: string };
 
 type Property =
   | { readonly type: 'asked'; readonly schema: JsonObject; readonly inverse: PropertyInverse }
@@ -47,8 +47,8 @@ const SAME: PropertyInverse = { nullWhenMissing: false, value: { type: 'same' } 
 const MAX_REFERENCES = 8;
 
 /**
- * The schema as a strict client takes it, and the way back.
- * @param requestedSchema as the server sent it; never altered
+ * Rewrites a schema for a strict client.
+ * @param requestedSchema of the server; it is not modified
  */
 export function normaliseElicitationSchema(requestedSchema: JsonObject): NormalisedSchema {
   const properties = objectMember(requestedSchema, 'properties') ?? {};
@@ -58,7 +58,7 @@ export function normaliseElicitationSchema(requestedSchema: JsonObject): Normali
   for (const [name, definition] of Object.entries(properties)) {
     const property = normaliseProperty(definition, required.has(name), requestedSchema);
     if (property.type === 'unfit') {
-      return { representable: false, problem: `property "${name}": ${property.problem}` };
+      return { type: 'unfit', problem: `property "${name}": ${property.problem}` };
     }
     if (property.inverse !== SAME) inverse.set(name, property.inverse);
     if (property.type === 'asked') kept.push([name, property.schema]);
@@ -68,7 +68,7 @@ export function normaliseElicitationSchema(requestedSchema: JsonObject): Normali
     .filter((name) => required.has(name) && inverse.get(name)?.nullWhenMissing !== true);
   const { $schema } = requestedSchema;
   return {
-    representable: true,
+    type: 'fit',
     schema: {
       ...(typeof $schema === 'string' ? { $schema } : {}),
       type: 'object',
@@ -79,7 +79,7 @@ export function normaliseElicitationSchema(requestedSchema: JsonObject): Normali
   };
 }
 
-/** The content of an answer in the terms of the server's own schema. */
+/** Translates the content of an answer back to the server's schema. */
 export function restoreContent(content: JsonObject, inverse: SchemaInverse): JsonObject {
   const restored = new Map<string, JsonValue>(Object.entries(content));
   for (const [name, { nullWhenMissing, value }] of inverse) {
@@ -126,7 +126,7 @@ function normaliseProperty(definition: JsonValue, required: boolean, root: JsonO
   };
 }
 
-/** Follows references to definitions in the same schema; others are never fetched. */
+/** Follows references to definitions in the same schema. Others are never fetched. */
 function resolve(definition: JsonValue, root: JsonObject): JsonObject | null {
   let schema = definition;
   for (let followed = 0; followed <= MAX_REFERENCES; followed += 1) {
@@ -172,7 +172,7 @@ function withoutNull(
   return { schema, nullable: false };
 }
 
-/** A list of types is not all there is: what names its values allows `null` only by naming it. */
+/** Tells whether a schema lists its values without `null`, whatever its list of types says. */
 function excludesNull(schema: JsonObject): boolean {
   const { enum: choices } = schema;
   if (Array.isArray(choices)) return !choices.includes(null);
@@ -262,7 +262,7 @@ function list(schema: JsonObject): Property {
   return { ...property, inverse: { nullWhenMissing: false, value: { type: 'list' } } };
 }
 
-/** A property of this type with the keywords that the specification knows for it; others are dropped. */
+/** Builds a property with the keywords that the specification allows for its type. Others are dropped. */
 function asked(
   type: string,
   schema: JsonObject,
@@ -276,7 +276,7 @@ function asked(
   return { type: 'asked', schema: kept, inverse: SAME };
 }
 
-/** Older revisions leave these keywords open or free; a strict client fails over one of another type. */
+/** Checks the type of a keyword: older revisions do not define it, and a strict client fails on a wrong one. */
 function fits(keyword: string, type: string, value: JsonValue): boolean {
   switch (keyword === 'default' ? `default ${type}` : keyword) {
     case 'minimum':

@@ -1,7 +1,6 @@
 /**
- * Errors of a legacy server as a modern client may see them. The modern revision gives some codes
- * another meaning and forbids others (basic/index, "Error Codes"); what a client cannot tell apart any
- * more stands in `data.upstream`.
+ * Translates errors of a legacy server. The modern revision gives some codes another meaning and forbids
+ * others (basic/index, "Error Codes"). If a code is replaced, the original error is in `data.upstream`.
  */
 import { isJsonObject, type JsonObject } from '../json/json.ts';
 import { ErrorCode, LegacyErrorCode, type JsonRpcErrorObject } from '../json-rpc.ts';
@@ -10,11 +9,11 @@ import { errorFromServer, namesUnsafeUrl } from './from-server.ts';
 
 export interface EdgeError {
   readonly error: JsonRpcErrorObject;
-  /** Counts only while no byte of the answer was sent. */
+  /** Applies only if no byte of the response has been sent. */
   readonly httpStatus: number;
 }
 
-/** One URL that a legacy server wants visited before it goes on (error -32042). */
+/** A URL that a legacy server wants the user to visit before it continues (error -32042). */
 export interface UrlElicitation {
   readonly message: string;
   readonly url: string;
@@ -22,12 +21,12 @@ export interface UrlElicitation {
 }
 
 /**
- * Methods whose own name is known to the server, so that only what they name can be unknown; and the
- * only ones that may ask for input (MRTR, "Supported Requests").
+ * Methods that name a tool, prompt or resource, which can be unknown while the method is not. They are also
+ * the only ones that can ask for input (MRTR, "Supported Requests").
  */
 const NAMING: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
 
-/** The error that the client gets for an error of the upstream. */
+/** Translates an error of the upstream for the client. */
 export function edgeError(method: string, sent: JsonRpcErrorObject): EdgeError {
   const error = errorFromServer(sent);
   switch (error.code) {
@@ -37,12 +36,12 @@ export function edgeError(method: string, sent: JsonRpcErrorObject): EdgeError {
         : replaced(error, ErrorCode.internalError);
     case LegacyErrorCode.urlElicitationRequired:
       if (namesUnsafeUrl(sent)) return UNSAFE_URL;
-      // In other methods nobody can be asked, whatever the client declares.
+      // Other methods cannot ask for input, whatever the client declares.
       return NAMING.has(method) && readUrlElicitations(error) !== null
         ? URL_MODE_REQUIRED
         : replaced(error, ErrorCode.internalError);
     case ErrorCode.methodNotFound:
-      // A 404 would say that the method is unknown, and it is the tool, prompt or resource that is.
+      // HTTP 404 means an unknown method. Here the tool, prompt or resource is unknown.
       return NAMING.has(method)
         ? replaced(error, ErrorCode.invalidParams)
         : { error, httpStatus: 404 };
@@ -54,7 +53,7 @@ export function edgeError(method: string, sent: JsonRpcErrorObject): EdgeError {
   }
 }
 
-/** The elicitations of an error -32042, or `null` when it is none, or one of them cannot be shown. */
+/** Reads the elicitations of an error -32042. @returns `null` for another error, or if one cannot be shown */
 export function readUrlElicitations(error: JsonRpcErrorObject): UrlElicitation[] | null {
   if (error.code !== LegacyErrorCode.urlElicitationRequired || !isJsonObject(error.data)) {
     return null;
@@ -75,7 +74,7 @@ function readUrlElicitation(value: unknown): UrlElicitation | null {
 const UNSAFE_URL: EdgeError = inBand({
   code: ErrorCode.internalError,
   message:
-    'The server asks to visit a URL with a user name or password in it, which hides where it leads; expected one without. The server has begun this call and may have acted: check before calling again',
+    'The server asks the user to visit a URL with a user name or password, which hides where it leads; expected a URL without. The server has begun this call and may have acted: check before calling again',
   data: {
     reason: 'unsafe_url',
     mayHaveActed: 'yes',
@@ -92,7 +91,7 @@ const URL_MODE_REQUIRED: EdgeError = {
   httpStatus: 400,
 };
 
-/** Codes of JSON-RPC itself and of MCP; those not named above say nothing to a modern client. */
+/** Tells whether a code is reserved by JSON-RPC or MCP. Those not named above mean nothing to a modern client. */
 function isReservedCode(code: number): boolean {
   return code >= -32768 && code <= -32000;
 }

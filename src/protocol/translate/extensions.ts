@@ -1,35 +1,34 @@
 /**
- * Extensions of the protocol that work through a translation, because they add nothing to the wire but
- * what both sides declare and what stands in members that are passed on as they are (versioning,
- * "Extension Negotiation").
+ * Extensions that work through a translation: they add only declarations, and members that are forwarded
+ * unchanged (versioning, "Extension Negotiation").
  */
 import { objectMember, type JsonObject } from '../json/json.ts';
 
 /** MCP Apps: `ui://` resources, and `_meta.ui` of tools that show them. */
 const APPS = 'io.modelcontextprotocol/ui';
-/** What its views may be, as the extension has it. */
+/** The media types of views that the extension defines. */
 const VIEWS = ['text/html;profile=mcp-app'];
 
 export type Extensions = Readonly<Record<string, JsonObject>>;
 
 /**
- * In: the capabilities of a client. Out: those of its extensions that the server is told of, with the
- * settings that they define: sessions are kept apart by them, so a client must not make them up.
+ * Reads the extensions of a client that are declared to the server, with known settings only: they are part
+ * of the key of a session, so a client must not choose them freely.
  */
 export function clientExtensions(capabilities: JsonObject): Extensions {
-  const settings = declared(capabilities);
+  const settings = readApps(capabilities);
   if (settings === undefined) return {};
   const { mimeTypes } = settings;
   if (!Array.isArray(mimeTypes)) return { [APPS]: {} };
   return { [APPS]: { mimeTypes: VIEWS.filter((view) => mimeTypes.includes(view)) } };
 }
 
-/** In: the capabilities of a server. Out: those of its extensions that clients are told of. */
+/** Reads the extensions of a server that are declared to clients. */
 export function serverExtensions(capabilities: JsonObject): Extensions {
-  const settings = declared(capabilities);
+  const settings = readApps(capabilities);
   return settings === undefined ? {} : { [APPS]: settings };
 }
 
-function declared(capabilities: JsonObject): JsonObject | undefined {
+function readApps(capabilities: JsonObject): JsonObject | undefined {
   return objectMember(objectMember(capabilities, 'extensions') ?? {}, APPS);
 }

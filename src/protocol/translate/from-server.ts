@@ -1,25 +1,24 @@
 /**
- * What a legacy server may say to a modern client, and what it may not: members to which only the
- * modern revision or this gateway gives a meaning never pass (basic/index, "ResultType", "`_meta`").
+ * Cleans messages of a legacy server: members that have a meaning only in the modern revision or for this
+ * gateway must not reach a modern client (basic/index, "ResultType", "`_meta`").
  */
 import { isJsonObject, without, type JsonObject, type JsonValue } from '../json/json.ts';
 import { LegacyErrorCode, type JsonRpcErrorObject } from '../json-rpc.ts';
-import { isOwnMeta, withoutReservedMeta } from '../reserved-meta.ts';
+import { isOwnMeta, withoutReservedMeta } from '../meta.ts';
 import { hasUserinfo } from '../web-url.ts';
 
-/** A legacy server knows neither types of results nor rounds. */
+/** Legacy servers have neither result types nor rounds. */
 const OF_MODERN_RESULTS = ['resultType', 'inputRequests', 'requestState'];
 
-/** Members whose objects have a `_meta` of their own. What a tool or a user says is in none of them. */
+/** Members whose objects have their own `_meta`. None of them holds free data of a tool or a user. */
 const WITH_META: ReadonlySet<string> = new Set([
   ...['tools', 'prompts', 'resources', 'resourceTemplates'],
   ...['content', 'contents', 'messages', 'resource'],
 ]);
 
 /**
- * Copies a result, the params of a notification or of a question, or the data of an error, as a
- * legacy server sent it.
- * @returns the message without reserved `_meta` members and without what marks modern results
+ * Copies a result, the params of a notification or of a question, or the data of an error.
+ * @returns the copy without reserved `_meta` members and without the members of modern results
  */
 export function fromServer(message: JsonObject): JsonObject {
   return withoutReservedMeta(without(withPlainParts(message), OF_MODERN_RESULTS));
@@ -27,7 +26,7 @@ export function fromServer(message: JsonObject): JsonObject {
 
 /**
  * Copies an error of a legacy server.
- * @returns the error, whose data lacks what `fromServer` takes out, and URLs that no user may be sent to
+ * @returns the copy; its data lacks what `fromServer` removes, and URLs that are unsafe to visit
  */
 export function errorFromServer(error: JsonRpcErrorObject): JsonRpcErrorObject {
   if (!isJsonObject(error.data)) return error;
@@ -35,7 +34,7 @@ export function errorFromServer(error: JsonRpcErrorObject): JsonRpcErrorObject {
   return { ...error, data: namesUnsafeUrl(error) ? without(data, ['elicitations']) : data };
 }
 
-/** True for an error -32042 with a URL that hides where it leads. */
+/** Tells whether an error is a -32042 with a URL that hides where it leads. */
 export function namesUnsafeUrl({ code, data }: JsonRpcErrorObject): boolean {
   if (code !== LegacyErrorCode.urlElicitationRequired || !isJsonObject(data)) return false;
   const { elicitations } = data;
@@ -43,7 +42,7 @@ export function namesUnsafeUrl({ code, data }: JsonRpcErrorObject): boolean {
   return elicitations.some((one) => isJsonObject(one) && hasUserinfo(one['url']));
 }
 
-/** The message itself where none of its parts has a reserved name. */
+/** Returns the message itself if none of its parts has a reserved name. */
 function withPlainParts(message: JsonObject): JsonObject {
   let plain = message;
   for (const [member, value] of Object.entries(message)) {
@@ -62,7 +61,7 @@ function plainPart(value: JsonValue): JsonValue {
   return isJsonObject(value) ? withoutOwnMeta(withPlainParts(value)) : value;
 }
 
-/** Names of extensions stay: a tool or a resource may have what both sides declared. */
+/** Keeps names of extensions: a tool or a resource can use what both sides declared. */
 function withoutOwnMeta(part: JsonObject): JsonObject {
   const { _meta: meta, ...rest } = part;
   if (!isJsonObject(meta)) return part;

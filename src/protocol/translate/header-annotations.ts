@@ -1,23 +1,23 @@
 /**
- * `x-mcp-header`: which parameters of a tool a client repeats in HTTP headers (server/tools,
- * "x-mcp-header"). One annotation that breaks the rules makes a client drop the whole tool.
+ * `x-mcp-header`: the parameters of a tool that a client repeats in HTTP headers (server/tools,
+ * "x-mcp-header"). One invalid annotation makes a client drop the whole tool.
  */
 import { isJsonObject, objectMember, type JsonObject, type JsonValue } from '../json/json.ts';
 
-/** A parameter that is repeated in the header `Mcp-Param-<name>`. */
+/** A parameter that a client repeats in the header `Mcp-Param-<name>`. */
 export interface AnnotatedParameter {
   readonly name: string;
   readonly type: 'string' | 'integer' | 'boolean';
-  /** The members that lead to its value in the arguments. */
+  /** The path to its value in the arguments. */
   readonly path: readonly string[];
 }
 
 const KEYWORD = 'x-mcp-header';
 const TOKEN = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'integer', 'boolean']);
-/** Members whose values are data or texts, not schemas. */
+/** Keywords whose values are data, not schemas. */
 const NOT_SCHEMAS: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples']);
-/** Members that hold schemas by name, so that their own names are not keywords. */
+/** Keywords that map names to schemas. The names are not keywords. */
 const NAMED_SCHEMAS: ReadonlySet<string> = new Set([
   'properties',
   'patternProperties',
@@ -26,7 +26,7 @@ const NAMED_SCHEMAS: ReadonlySet<string> = new Set([
   'dependentSchemas',
 ]);
 
-/** The annotated parameters of a tool's `inputSchema`; `null` when an annotation breaks the rules. */
+/** Reads the annotated parameters of a tool's `inputSchema`. @returns `null` if an annotation is invalid */
 export function annotatedParameters(inputSchema: JsonObject): readonly AnnotatedParameter[] | null {
   const found: AnnotatedParameter[] = [];
   if (!collect(inputSchema, [], found)) return null;
@@ -35,7 +35,7 @@ export function annotatedParameters(inputSchema: JsonObject): readonly Annotated
   return all && names.size === found.length ? found : null;
 }
 
-/** A schema without its annotations. */
+/** Copies a schema without its annotations. */
 export function withoutHeaderAnnotations(schema: JsonObject): JsonObject {
   const entries = Object.entries(schema)
     .filter(([keyword]) => keyword !== KEYWORD)
@@ -59,7 +59,7 @@ function withoutAnnotationsOf(schema: JsonValue): JsonValue {
   return isJsonObject(schema) ? withoutHeaderAnnotations(schema) : schema;
 }
 
-/** Follows chains of `properties` alone; false at the first annotation that breaks a rule. */
+/** Follows chains of `properties`. @returns false at the first invalid annotation */
 function collect(
   schema: JsonObject,
   path: readonly string[],
@@ -81,7 +81,7 @@ function isType(type: unknown): type is AnnotatedParameter['type'] {
   return TYPES.has(type);
 }
 
-/** How many annotations there are anywhere: those that no chain of `properties` reaches are invalid. */
+/** Counts annotations anywhere in a schema: those that no chain of `properties` reaches are invalid. */
 function countAnnotations(schema: JsonObject): number {
   return Object.entries(schema).reduce((sum, [keyword, value]) => {
     if (keyword === KEYWORD) return sum + 1;

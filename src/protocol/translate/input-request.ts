@@ -1,7 +1,6 @@
 /**
- * A legacy server's question as a modern input request, and the client's answer back. The envelope
- * changes and little else: each side gets what its revision allows, and what the client did not
- * declare is never shown to it (MRTR, server requirement 7).
+ * Translates a legacy server's question to a modern input request, and the client's answer back. Each side
+ * gets what its revision allows, and a client sees only what it declared (MRTR, server requirement 7).
  */
 import type { ClientProfile } from './client-profile.ts';
 import {
@@ -19,25 +18,23 @@ import {
   type JsonValue,
 } from '../json/json.ts';
 import { ErrorCode, type JsonRpcErrorObject, type JsonRpcReply } from '../json-rpc.ts';
-import { withoutReservedMeta } from '../reserved-meta.ts';
+import { withoutReservedMeta } from '../meta.ts';
 import { isAtLeast, type LegacyRevision } from '../revisions.ts';
 import { urlProblem } from '../web-url.ts';
 
 export type InputRequestKind = 'elicitation-form' | 'elicitation-url' | 'sampling' | 'roots';
 
-/** What the client sees under a key of `inputRequests`: no `jsonrpc`, no `id`. */
-// A type, not an interface, so that it is a JSON object to the compiler.
-
+/** A value of `inputRequests`. It is a type, not an interface, so that the compiler takes it for a JSON object. */
 export type InputRequest = { method: string; params: JsonObject };
 
-/** How the answer to an input request goes back upstream. */
+/** How the answer to an input request is translated back. It is sealed into pointers. */
 export type AnswerTranslation =
   | { readonly kind: 'elicitation-form'; readonly inverse: SchemaInverse }
   | { readonly kind: 'elicitation-url' }
   | { readonly kind: 'sampling'; readonly blocks: SamplingBlocks }
   | { readonly kind: 'roots' };
 
-/** A list of content blocks (2025-11-25, when the server sent tools), or one; audio since 2025-03-26. */
+/** A list of content blocks (2025-11-25, if the server sent tools), or one; audio since 2025-03-26. */
 export type SamplingBlocks = 'many' | 'one' | 'oneWithoutAudio';
 
 export type ServerRequestTranslation =
@@ -49,9 +46,9 @@ export type ServerRequestTranslation =
     }
   | {
       readonly type: 'refuse';
-      /** What the server is told, by the rules of its own revision. */
+      /** The reply to the server, by the rules of its revision. */
       readonly error: JsonRpcErrorObject;
-      /** What the client would have had to declare, when that was the reason. */
+      /** The capabilities that the client lacks, if that is the reason. */
       readonly requiredCapabilities: JsonObject | null;
       readonly reason: string;
     };
@@ -60,7 +57,7 @@ export type AnswerReading =
   | { readonly type: 'respond'; readonly reply: JsonRpcReply }
   | { readonly type: 'ill-formed'; readonly problem: string };
 
-/** Translates a request that a legacy server sent in the middle of a call. */
+/** Translates a request that a legacy server sends during a call. */
 export function translateServerRequest(
   method: string,
   params: JsonObject,
@@ -79,22 +76,22 @@ export function translateServerRequest(
   }
 }
 
-/** Translates the client's answer; one that cannot be an answer is named and goes nowhere. */
+/** Translates the client's answer. An ill-formed one is not sent to the server. */
 export function translateInputResponse(back: AnswerTranslation, value: JsonValue): AnswerReading {
   if (!isJsonObject(value)) return illFormed('expected an object');
   switch (back.kind) {
     case 'elicitation-form':
-      return elicited(value, (content) => restoreContent(content, back.inverse));
+      return readElicitation(value, (content) => restoreContent(content, back.inverse));
     case 'elicitation-url':
-      return elicited(value, null);
+      return readElicitation(value, null);
     case 'sampling':
-      return sampled(value, back.blocks);
+      return readSampling(value, back.blocks);
     case 'roots':
-      return listed(value);
+      return readRoots(value);
   }
 }
 
-/** What a server hears whose question nobody will answer any more. */
+/** Builds the reply to a question that will not be answered any more. */
 export function closeOutReply(kind: InputRequestKind): JsonRpcReply {
   switch (kind) {
     case 'elicitation-form':
@@ -109,8 +106,6 @@ export function closeOutReply(kind: InputRequestKind): JsonRpcReply {
 
 /** The code that the sampling specification shows for a user who refuses. */
 const USER_REJECTED = -1;
-
-// From the server.
 
 function elicitation(params: JsonObject, profile: ClientProfile): ServerRequestTranslation {
   const { mode = 'form', message } = params;
@@ -136,7 +131,7 @@ function formElicitation(params: JsonObject): ServerRequestTranslation {
     return refuse(ErrorCode.invalidParams, '"requestedSchema" must be an object', 'malformed');
   }
   const normalised = normaliseElicitationSchema(requested);
-  if (!normalised.representable) {
+  if (normalised.type === 'unfit') {
     const message = `The client cannot show this elicitation: ${normalised.problem}`;
     return refuse(ErrorCode.internalError, message, 'schema_not_representable');
   }
@@ -151,7 +146,7 @@ function formElicitation(params: JsonObject): ServerRequestTranslation {
   };
 }
 
-/** The URL is shown as it is: never fetched, never rewritten (elicitation, "Safe URL Handling"). */
+/** Shows the URL as it is: it is neither fetched nor rewritten (elicitation, "Safe URL Handling"). */
 function urlElicitation(params: JsonObject): ServerRequestTranslation {
   const problem = urlProblem(params['url']);
   if (problem !== null) {
@@ -199,12 +194,12 @@ function sampling(
   };
 }
 
-/** True for a sampling request that only a client with `sampling.tools` may get (sampling, "Capabilities"). */
+/** Tells whether a sampling request needs a client with `sampling.tools` (sampling, "Capabilities"). */
 export function letsUseTools({ tools, toolChoice }: JsonObject): boolean {
   return tools !== undefined || toolChoice !== undefined;
 }
 
-/** `params` is always there: some clients cannot read a request without. */
+/** Always writes `params`: some clients cannot read a request without it. */
 function roots(params: JsonObject, profile: ClientProfile): ServerRequestTranslation {
   if (!profile.roots) return undeclared({ roots: {} }, ErrorCode.methodNotFound);
   return {
@@ -215,7 +210,7 @@ function roots(params: JsonObject, profile: ClientProfile): ServerRequestTransla
   };
 }
 
-/** Everything but what asks the client to run a task, which it never declared to the server. */
+/** Removes `task`, which would ask the client to run a task. It never declared tasks to the server. */
 function common(params: JsonObject): JsonObject {
   return without(fromServer(params), ['task']);
 }
@@ -233,9 +228,7 @@ function refuse(code: number, message: string, reason: string): ServerRequestTra
   return { type: 'refuse', error: { code, message }, requiredCapabilities: null, reason };
 }
 
-// From the client.
-
-function elicited(
+function readElicitation(
   value: JsonObject,
   restore: ((content: JsonObject) => JsonObject) | null,
 ): AnswerReading {
@@ -259,12 +252,12 @@ function isFormValue(value: JsonValue): boolean {
   return ['string', 'boolean'].includes(typeof value) || isJsonNumber(value);
 }
 
-function sampled(value: JsonObject, blocks: SamplingBlocks): AnswerReading {
+function readSampling(value: JsonObject, blocks: SamplingBlocks): AnswerReading {
   const { role, content, model } = value;
   if (role !== 'user' && role !== 'assistant') {
     return illFormed('"role" must be "user" or "assistant"');
   }
-  if (typeof model !== 'string') return illFormed('"model" must be a text');
+  if (typeof model !== 'string') return illFormed('"model" must be a string');
   const list = Array.isArray(content) ? content : [content];
   if (!list.every(isContentBlock)) {
     return illFormed('"content" must be a content block or a list of them');
@@ -283,7 +276,7 @@ function isContentBlock(value: JsonValue | undefined): value is JsonObject {
   return isJsonObject(value) && typeof value['type'] === 'string';
 }
 
-/** Until 2025-11-25 an answer has one block; several texts are one text over several lines. */
+/** Joins blocks for servers before 2025-11-25, whose answers have one block: texts become one text of several lines. */
 function asOneBlock(blocks: readonly JsonObject[]): JsonObject | null {
   const [only] = blocks;
   if (blocks.length === 1 && only !== undefined) return only;
@@ -292,7 +285,7 @@ function asOneBlock(blocks: readonly JsonObject[]): JsonObject | null {
   return { type: 'text', text: texts.join('\n') };
 }
 
-function listed(value: JsonObject): AnswerReading {
+function readRoots(value: JsonObject): AnswerReading {
   const { roots: given } = value;
   if (!Array.isArray(given)) return illFormed('"roots" must be a list');
   const wrong = given.findIndex(

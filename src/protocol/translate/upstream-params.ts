@@ -1,16 +1,16 @@
-/** The params of a modern request as a legacy server expects them. */
+/** Translates the params of a modern request for a legacy server. */
 import { without, type JsonObject } from '../json/json.ts';
 
 export interface UpstreamParamsContext {
-  /** Our own token; `null` when no progress is wanted. */
+  /** Our own token; `null` if no progress is wanted. */
   readonly progressToken: string | number | null;
-  /** The members of the request's `_meta` that go on: trace context and vendor keys. */
+  /** The members of the request's `_meta` that are forwarded: trace context and vendor keys. */
   readonly forwardedMeta: JsonObject;
 }
 
 /**
- * Takes away what belongs to rounds and to the modern envelope, and a stray `task`: a request becomes
- * a legacy task only when the gateway wants it to. Everything else is verbatim, unknown members included.
+ * Removes the members of rounds and of the modern envelope, and `task`: only the gateway may turn a request
+ * into a legacy task. Everything else is forwarded verbatim, including unknown members.
  */
 export function upstreamParams(
   params: JsonObject,

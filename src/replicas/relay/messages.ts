@@ -4,10 +4,9 @@
  */
 import { z } from 'zod';
 import { callAnswer, type CallAnswer, type EdgeRequest } from '../../model/request.ts';
-import type { JsonObject } from '../../protocol/json/json.ts';
-import { jsonObject } from '../../protocol/json/form.ts';
+import { type JsonObject, jsonObject } from '../../protocol/json/json.ts';
 import { parseJson } from '../../protocol/json/parse.ts';
-import { isProgressToken, type ProgressToken } from '../../protocol/progress-token.ts';
+import { isProgressToken, type ProgressToken } from '../../protocol/meta.ts';
 
 export interface RelayRequest {
   readonly route: string;

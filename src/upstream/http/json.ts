@@ -1,7 +1,6 @@
 /** JSON from a legacy server, which may send what it likes. */
-import { excessOf, MAX_CONTAINERS } from '../../protocol/json/depth.ts';
+import { excessOf, MAX_CONTAINERS, parseJson } from '../../protocol/json/parse.ts';
 import type { JsonValue } from '../../protocol/json/json.ts';
-import { parseJson } from '../../protocol/json/parse.ts';
 import { UpstreamFailure } from '../failure.ts';
 
 /** Far beyond real results, and far from where writing them again would exhaust the stack. */

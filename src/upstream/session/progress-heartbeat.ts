@@ -6,7 +6,7 @@
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { ServerRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
-import { isProgressToken, type ProgressToken } from '../../protocol/progress-token.ts';
+import { isProgressToken, type ProgressToken } from '../../protocol/meta.ts';
 
 /** A quarter of the time that the official SDKs give a request. */
 const PROGRESS_EVERY_MS = 15_000;

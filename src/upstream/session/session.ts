@@ -7,7 +7,7 @@ import { legacyCapabilities, type ClientProfile } from '../../protocol/translate
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { LOG_LEVELS } from '../../protocol/log-levels.ts';
+import { LOG_LEVELS } from '../../protocol/meta.ts';
 import type { LegacyRevision } from '../../protocol/revisions.ts';
 import type { ChangeListener } from './changes.ts';
 import { exchangeOver, type Exchange, type ExchangeListener } from './exchange.ts';

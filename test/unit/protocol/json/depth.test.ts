@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { excessOf, MAX_CONTAINERS } from '../../../../src/protocol/json/depth.ts';
+import { excessOf, MAX_CONTAINERS } from '../../../../src/protocol/json/parse.ts';
 import type { JsonValue } from '../../../../src/protocol/json/json.ts';
 import { arbitraryJson } from '../../../fixtures/arbitrary/json.ts';
 

@@ -15,11 +15,11 @@ import {
 import { objectsOf } from '../../../fixtures/arbitrary/json.ts';
 import { schemaProblems } from '../../../fixtures/wire/official-schema.ts';
 
-type Representable = Extract<NormalisedSchema, { representable: true }>;
+type Representable = Extract<NormalisedSchema, { type: 'fit' }>;
 
 function shown(requested: JsonObject): Representable {
   const normalised = normaliseElicitationSchema(requested);
-  if (!normalised.representable) throw new Error(normalised.problem);
+  if (normalised.type === 'unfit') throw new Error(normalised.problem);
   return normalised;
 }
 
@@ -40,7 +40,7 @@ function answered(definition: JsonValue, given: JsonValue, more: JsonObject = {}
 
 function problemOf(definition: JsonValue, more: JsonObject = {}): string {
   const normalised = normaliseElicitationSchema(one(definition, more));
-  return normalised.representable ? 'none' : normalised.problem;
+  return normalised.type === 'fit' ? 'none' : normalised.problem;
 }
 
 function problemsForClient(schema: JsonObject): string[] {
@@ -365,7 +365,7 @@ describe('whatever a server sends', () => {
         const before = structuredClone(requested);
         const normalised = normaliseElicitationSchema(requested);
         expect(requested).toEqual(before);
-        if (normalised.representable) expect(problemsForClient(normalised.schema)).toEqual([]);
+        if (normalised.type === 'fit') expect(problemsForClient(normalised.schema)).toEqual([]);
         else expect(normalised.problem).not.toBe('');
       }),
       { numRuns: 500 },

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { isReserved, withoutReservedMeta } from '../../../src/protocol/reserved-meta.ts';
+import { isReserved, withoutReservedMeta } from '../../../src/protocol/meta.ts';
 import { arbitraryJsonObject, unknownMeta } from '../../fixtures/arbitrary/json.ts';
 
 test.each([
