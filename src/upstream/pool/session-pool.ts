@@ -67,6 +67,8 @@ export class SessionPool {
   readonly #listening = new Set<Session>();
   /** What serves everybody, once the server was seen to broadcast. */
   readonly #single: SingleSession;
+  /** Sessions whose end is on its way to the server. */
+  readonly #ending = new Set<Promise<void>>();
   readonly #waiting = new Set<() => void>();
   #closed = false;
 
@@ -100,7 +102,7 @@ export class SessionPool {
     if (!this.#upstream.crossTalk.broadcasts) return this.#lend(owner, session);
     // Opening it showed that it must not carry a call beside others.
     this.#unlease(session);
-    void session.close();
+    void this.#end(session);
     return this.#takeTurn(owner);
   }
 
@@ -198,16 +200,23 @@ export class SessionPool {
   /** Closes every session. */
   async close(): Promise<void> {
     this.#closed = true;
-    const sessions = [...this.#leased, ...this.#listening];
-    const closing = sessions.map((session) => session.close());
-    await Promise.all([this.#single.close(), this.#closeIdle(), ...closing]);
+    for (const session of [...this.#leased, ...this.#listening]) void this.#end(session);
+    await Promise.all([this.#single.close(), this.#closeIdle()]);
+    // Those that were given back a moment ago are being ended, too, and the server must hear of it.
+    while (this.#ending.size > 0) await Promise.all(this.#ending);
+  }
+
+  #end(session: Session): Promise<void> {
+    const ending = session.close().finally(() => this.#ending.delete(ending));
+    this.#ending.add(ending);
+    return ending;
   }
 
   async #closeIdle(): Promise<void> {
     const idle = [...this.#idle.values()].flat();
     this.#idle.clear();
     for (const { uses } of idle) uses.stop();
-    await Promise.all([this.#shared.close(), ...idle.map(({ session }) => session.close())]);
+    await Promise.all([this.#shared.close(), ...idle.map(({ session }) => this.#end(session))]);
   }
 
   #scope(owner: SessionOwner): SessionScope {
@@ -227,7 +236,7 @@ export class SessionPool {
     this.#leased.add(session);
     if (await session.ready(owner.headers)) return session;
     this.#unlease(session);
-    void session.close();
+    void this.#end(session);
     return null;
   }
 
@@ -238,7 +247,7 @@ export class SessionPool {
       this.#removeIdle(key, idle);
       idle.uses.stop();
       if (!idle.session.dead) return idle.session;
-      void idle.session.close();
+      void this.#end(idle.session);
     }
     return null;
   }
@@ -276,12 +285,12 @@ export class SessionPool {
       !this.#upstream.crossTalk.broadcasts &&
       sessions.length < this.#options.maxIdle;
     if (!keep) {
-      void session.close();
+      void this.#end(session);
       return;
     }
     const uses = new UseCount(this.#clock, this.#options.idleTimeoutMs, () => {
       this.#removeIdle(key, idle);
-      void session.close();
+      void this.#end(session);
     });
     const idle: Idle = { session, uses };
     this.#idle.set(key, [...sessions, idle]);
