@@ -4,7 +4,7 @@ import type { CallLimits } from '../calls/machine/states.ts';
 import { Discovery } from '../catalogue/discovery.ts';
 import { Forwarder } from '../catalogue/forward.ts';
 import type { EdgeRequest } from '../model/request.ts';
-import { Lists } from '../catalogue/list-cache.ts';
+import { ListCache } from '../catalogue/list-cache.ts';
 import { isRepeatable, ToolCatalogue } from '../catalogue/tools.ts';
 import type { Config, RouteConfig } from '../config/config.ts';
 import { callId } from '../protocol/ids.ts';
@@ -23,7 +23,7 @@ export interface Route {
   readonly upstream: Upstream;
   readonly pool: SessionPool;
   readonly bridge: Bridge;
-  readonly lists: Lists;
+  readonly lists: ListCache;
   readonly catalogue: ToolCatalogue;
   readonly discovery: Discovery;
   readonly subscriptions: Subscriptions;
@@ -81,7 +81,7 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
     caching: { ttlMs: config.caching.listTtlMs, cacheScope: config.caching.scope },
     parameterHeaders: config.tools.parameterHeaders,
   });
-  const lists = new Lists({
+  const lists = new ListCache({
     forward: (request, closed) => forwarder.forward(request, closed),
     keepMs: config.caching.serveLists ? config.caching.listTtlMs : 0,
     maxKept: MAX_KNOWN_CALLERS,

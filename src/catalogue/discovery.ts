@@ -1,7 +1,6 @@
 /**
- * What `server/discover` tells: read from a legacy `initialize` result, kept, and refreshed behind the
- * client's back. Clients that wait for it, or get an error, fall back to the legacy era, so the last
- * good answer is better than a fresh one.
+ * Serves `server/discover` from the legacy `initialize` result, cached and refreshed in the background. A
+ * client that waits, or gets an error, falls back to the legacy era, so a stale result beats a late one.
  */
 import { type Clock, sleep } from '../lib/clock.ts';
 import { discoverResult } from '../protocol/translate/discover-result.ts';
@@ -19,28 +18,28 @@ export interface DiscoveryOptions {
   readonly pool: SessionPool;
   readonly clock: Clock;
   readonly supportedVersions: () => readonly string[];
-  /** How long a client may keep the answer, and after which we look again, in ms. */
+  /** How long a client can cache the result, and after which the gateway asks the server again, in ms. */
   readonly ttlMs: number;
-  /** How long a client waits when there has never been an answer, in ms. */
+  /** How long a client waits if nothing is cached for its caller, in ms. */
   readonly firstWaitMs: number;
-  /** Of how many callers the answer is remembered. */
+  /** The number of callers whose result is cached. */
   readonly maxCallers: number;
 }
 
-interface Known {
+interface Finding {
   readonly initialized: InitializeResult;
   readonly canPush: boolean;
   readonly atMs: number;
 }
 
-/** After so many times its time to live, what was seen of a server is no ground to refuse a request on. */
+/** After this many times `ttlMs`, cached capabilities are too old to refuse a request because of them. */
 const TTLS_TO_TRUST = 10;
 
 export class Discovery {
   readonly #options: DiscoveryOptions;
-  /** By principal and credentials: what one caller may see is not told to another. */
-  readonly #known: RecentMap<string, Known>;
-  readonly #refreshing = new Map<string, Promise<Known>>();
+  /** By principal and credentials: callers can see different things. */
+  readonly #known: RecentMap<string, Finding>;
+  readonly #refreshing = new Map<string, Promise<Finding>>();
   readonly #asked = new WeakSet<Session>();
   #hasStream = false;
 
@@ -49,7 +48,7 @@ export class Discovery {
     this.#known = new RecentMap(options.maxCallers);
   }
 
-  /** The server's capabilities as this caller saw them not too long ago; `null` when they are not known. */
+  /** Returns the server's capabilities as this caller saw them, or `null` if they are unknown or too old. */
   capabilitiesFor(request: EdgeRequest): JsonObject | null {
     const key = callerKey(request);
     const known = this.#known.get(key);
@@ -60,33 +59,33 @@ export class Discovery {
     return tooOld ? null : known.initialized.capabilities;
   }
 
-  /** Answers `server/discover`; never throws, and waits at most `firstWaitMs`. */
+  /** Replies to `server/discover`. Never throws, and waits at most `firstWaitMs`. */
   async discover(request: EdgeRequest): Promise<CallAnswer> {
     const key = callerKey(request);
     const { clock, firstWaitMs } = this.#options;
     const known = this.#known.get(key);
     if (known !== undefined) {
       this.#refreshIfOld(known, key, request);
-      return this.#answer(known);
+      return this.#reply(known);
     }
     const late = sleep(clock, firstWaitMs).then(() => {
       throw new UpstreamFailure('upstream_timeout', 'not known yet', { mayHaveActed: false });
     });
     late.catch(() => {});
     try {
-      return this.#answer(await Promise.race([this.#refresh(key, request), late]));
+      return this.#reply(await Promise.race([this.#refresh(key, request), late]));
     } catch (error) {
       return { kind: 'failed', failure: failureOfRequest(asUpstreamFailure(error, false)) };
     }
   }
 
-  /** Looks again behind the client's back. */
-  #refreshIfOld({ atMs }: Known, key: string, request: EdgeRequest): void {
+  /** Refreshes an old finding in the background. */
+  #refreshIfOld({ atMs }: Finding, key: string, request: EdgeRequest): void {
     const { clock, ttlMs } = this.#options;
     if (clock.now() - atMs > ttlMs) void this.#refresh(key, request).catch(() => {});
   }
 
-  #refresh(key: string, request: EdgeRequest): Promise<Known> {
+  #refresh(key: string, request: EdgeRequest): Promise<Finding> {
     const running = this.#refreshing.get(key);
     if (running !== undefined) return running;
     const refresh = this.#look(request)
@@ -99,7 +98,7 @@ export class Discovery {
     return refresh;
   }
 
-  async #look(request: EdgeRequest): Promise<Known> {
+  async #look(request: EdgeRequest): Promise<Finding> {
     const { session, release } = await this.#options.pool.borrow(sessionOwnerOf(request));
     try {
       return {
@@ -112,7 +111,7 @@ export class Discovery {
     }
   }
 
-  /** Whether a server offers the stream for its own messages is asked once, not for each caller. */
+  /** Tries once per session, not once per caller, whether the server offers a standalone stream. */
   async #canPush(session: Session, { caller }: EdgeRequest): Promise<boolean> {
     if (this.#hasStream) return true;
     if (claimsNotifications(session.initializeResult) && !this.#asked.has(session)) {
@@ -123,7 +122,7 @@ export class Discovery {
     return this.#hasStream;
   }
 
-  #answer(known: Known): CallAnswer {
+  #reply(known: Finding): CallAnswer {
     const { supportedVersions, ttlMs } = this.#options;
     const result = discoverResult(known.initialized.raw, {
       supportedVersions: supportedVersions(),
@@ -134,7 +133,7 @@ export class Discovery {
   }
 }
 
-/** Another stream is not opened to a server that would never say anything on it. */
+/** Returns true if the server could send change notifications. Otherwise it needs no standalone stream. */
 function claimsNotifications({ capabilities }: InitializeResult): boolean {
   return ['tools', 'prompts', 'resources'].some((name) => {
     const capability = objectMember(capabilities, name) ?? {};

@@ -1,7 +1,6 @@
 /**
- * Requests that may not ask anything: the list methods and completion. They share a session of the
- * caller, and pages are gathered here, since a legacy cursor does not outlive its session and modern
- * clients have none.
+ * Forwards requests that can ask nothing: the list methods and completion. Collects all pages of a list,
+ * since a legacy cursor does not outlive its session and modern clients have none.
  */
 import type { Log } from '../ops/log.ts';
 import { completeResult, type CacheFields } from '../protocol/translate/edge-result.ts';
@@ -25,7 +24,7 @@ export interface ForwarderOptions {
   readonly log: Log;
   readonly maxPages: number;
   readonly maxItems: number;
-  /** How long who may keep a list. */
+  /** The cache fields of list results. */
   readonly caching: CacheFields;
   readonly parameterHeaders: 'strip' | 'validate';
 }
@@ -45,15 +44,15 @@ export class Forwarder {
     this.#options = options;
   }
 
-  /** Sends the request upstream and gives back its answer; never throws for what the upstream does. */
+  /** Sends the request upstream and returns the reply. Never throws because of the upstream. */
   async forward(request: EdgeRequest, closed: AbortSignal): Promise<CallAnswer> {
     const items = ITEMS[request.method];
     if (items !== undefined && request.params['cursor'] !== undefined) {
-      // Every list is answered whole, so no cursor was ever given out.
+      // Every list is returned whole, so the gateway never gave out a cursor.
       return { kind: 'failed', failure: requestFailure('unknown_cursor', 'Unknown cursor') };
     }
     try {
-      return await this.#onceMoreIfForgotten(request, (session) =>
+      return await this.#withFreshSession(request, (session) =>
         items === undefined
           ? this.#single(session, request, closed)
           : this.#gather(session, request, items, closed),
@@ -72,8 +71,8 @@ export class Forwarder {
     }
   }
 
-  /** A forgotten session is made anew: nothing that is sent here has effects, so it may be repeated. */
-  async #onceMoreIfForgotten(
+  /** Repeats the request in a new session if the session expired. The requests here have no effects. */
+  async #withFreshSession(
     request: EdgeRequest,
     send: (session: Session) => Promise<CallAnswer>,
   ): Promise<CallAnswer> {
@@ -89,10 +88,10 @@ export class Forwarder {
   }
 
   async #single(session: Session, request: EdgeRequest, closed: AbortSignal): Promise<CallAnswer> {
-    return this.#answer(request.method, await this.#send(session, request, {}, closed), session);
+    return this.#reply(request.method, await this.#send(session, request, {}, closed), session);
   }
 
-  /** All pages of a list as one. An empty cursor is a cursor; `null` is none (pagination). */
+  /** Collects all pages of a list. An empty cursor is a cursor; `null` is none (pagination). */
   async #gather(
     session: Session,
     request: EdgeRequest,
@@ -105,21 +104,21 @@ export class Forwarder {
     for (let page = 0; page < maxPages; page += 1) {
       const more: JsonObject = cursor === undefined ? {} : { cursor };
       const reply = await this.#send(session, request, more, closed);
-      if ('error' in reply) return this.#answer(request.method, reply, session);
+      if ('error' in reply) return this.#reply(request.method, reply, session);
       const found = reply.result[member];
       if (Array.isArray(found)) items.push(...found);
       cursor = reply.result['nextCursor'];
       if (items.length > maxItems) break;
       if (typeof cursor !== 'string') {
         const { nextCursor: _last, ...rest } = reply.result;
-        return this.#answer(request.method, { result: { ...rest, [member]: items } }, session);
+        return this.#reply(request.method, { result: { ...rest, [member]: items } }, session);
       }
     }
     const problem = `The server lists more than ${maxItems} items or ${maxPages} pages`;
     return { kind: 'failed', failure: requestFailure('list_too_long', problem) };
   }
 
-  #answer(method: string, reply: JsonRpcReply, session: Session): CallAnswer {
+  #reply(method: string, reply: JsonRpcReply, session: Session): CallAnswer {
     if ('error' in reply) return { kind: 'failed', failure: edgeError(method, reply.error) };
     const { caching, parameterHeaders } = this.#options;
     const serverInfo = objectMember(session.initializeResult.raw, 'serverInfo') ?? null;
@@ -136,9 +135,9 @@ export class Forwarder {
     const { method, params, forwardedMeta, caller } = request;
     const all = upstreamParams(params, { progressToken: null, forwardedMeta });
     const { protocolVersion } = session.initializeResult;
-    // Completion has a context since 2025-06-18; nobody knows what an older server makes of one.
-    const knows = method !== 'completion/complete' || isAtLeast(protocolVersion, '2025-06-18');
-    const sent = knows ? all : without(all, ['context']);
+    // Completion has a context since 2025-06-18; an older server does not know the member.
+    const hasContext = method !== 'completion/complete' || isAtLeast(protocolVersion, '2025-06-18');
+    const sent = hasContext ? all : without(all, ['context']);
     return session.request(method, { ...sent, ...more }, caller.headers, closed);
   }
 }

@@ -1,7 +1,6 @@
 /**
- * The list methods, with what the operator says about keeping their results: how long clients may, and
- * whether the gateway itself answers from what it got last. What is kept for one caller is shown to no
- * other one (caching, "Cache Scope").
+ * Serves the list methods, from a cache if the operator allows it. What is cached for one caller is shown
+ * to no other one (caching, "Cache Scope").
  */
 import type { Clock } from '../lib/clock.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
@@ -9,51 +8,51 @@ import { listKey } from './cache-keys.ts';
 import type { CallAnswer, EdgeRequest } from '../model/request.ts';
 import { RecentMap } from '../lib/lru-map.ts';
 
-export interface ListsOptions {
+export interface ListCacheOptions {
   /** Asks the server; never rejects. */
   readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallAnswer>;
-  /** How long a list is answered from here, in ms; `0` never. */
+  /** How long a list is served from the cache, in ms; `0` disables the cache. */
   readonly keepMs: number;
   readonly maxKept: number;
   readonly clock: Clock;
 }
 
-interface Kept {
+interface CachedList {
   readonly result: JsonObject;
   readonly atMs: number;
 }
 
-/** The list that each notification is about. */
+/** The lists that each notification is about. */
 const CHANGED: ReadonlyMap<string, readonly string[]> = new Map([
   ['notifications/tools/list_changed', ['tools/list']],
   ['notifications/prompts/list_changed', ['prompts/list']],
   ['notifications/resources/list_changed', ['resources/list', 'resources/templates/list']],
 ]);
 
-export class Lists {
-  readonly #options: ListsOptions;
-  readonly #kept = new Map<string, RecentMap<string, Kept>>();
-  /** How often each list changed, so that an answer from before is not kept after. */
+export class ListCache {
+  readonly #options: ListCacheOptions;
+  readonly #cached = new Map<string, RecentMap<string, CachedList>>();
+  /** How often each list changed, so that a reply from before a change is not cached after it. */
   readonly #changes = new Map<string, number>();
 
-  constructor(options: ListsOptions) {
+  constructor(options: ListCacheOptions) {
     this.#options = options;
     for (const method of [...CHANGED.values()].flat()) {
-      this.#kept.set(method, new RecentMap(options.maxKept));
+      this.#cached.set(method, new RecentMap(options.maxKept));
     }
   }
 
-  /** Answers a list method, or passes any other on; never rejects. */
+  /** Serves a list method, and forwards any other. Never rejects. */
   async list(request: EdgeRequest, closed: AbortSignal): Promise<CallAnswer> {
     const { forward, keepMs, clock } = this.#options;
-    const kept = this.#kept.get(request.method);
+    const kept = this.#cached.get(request.method);
     if (kept === undefined || keepMs === 0 || request.params['cursor'] !== undefined) {
       return forward(request, closed);
     }
     const key = listKey(request);
     const last = kept.get(key);
     const ageMs = last === undefined ? Infinity : clock.now() - last.atMs;
-    if (last !== undefined && ageMs < keepMs) return aged(last.result, ageMs);
+    if (last !== undefined && ageMs < keepMs) return withAge(last.result, ageMs);
     const changes = this.#changes.get(request.method);
     const answer = await forward(request, closed);
     if (answer.kind === 'result' && this.#changes.get(request.method) === changes) {
@@ -62,17 +61,17 @@ export class Lists {
     return answer;
   }
 
-  /** Hears a notification of the server: what changed is asked for anew. */
+  /** Takes a notification of the server, and drops the lists that changed. */
   changed(notification: string): void {
     for (const method of CHANGED.get(notification) ?? []) {
       this.#changes.set(method, (this.#changes.get(method) ?? 0) + 1);
-      this.#kept.get(method)?.clear();
+      this.#cached.get(method)?.clear();
     }
   }
 }
 
-/** Whoever keeps it may do so for the rest of its time only. */
-function aged(result: JsonObject, ageMs: number): CallAnswer {
+/** Reduces `ttlMs` by the age of the cached result. */
+function withAge(result: JsonObject, ageMs: number): CallAnswer {
   const { ttlMs } = result;
   if (typeof ttlMs !== 'number') return { kind: 'result', result };
   return { kind: 'result', result: { ...result, ttlMs: Math.max(0, Math.floor(ttlMs - ageMs)) } };

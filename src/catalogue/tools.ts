@@ -1,7 +1,4 @@
-/**
- * The tools of a server as one caller sees them, for what has to be known of a tool before it is
- * called. They are looked up once in a while, and a server that does not tell has told nothing.
- */
+/** Caches the tools of a server as one caller sees them, for decisions that depend on a tool's definition. */
 import type { Clock } from '../lib/clock.ts';
 import { isJsonObject, objectMember, type JsonObject } from '../protocol/json/json.ts';
 import { clientKey } from './cache-keys.ts';
@@ -9,7 +6,7 @@ import type { CallAnswer, EdgeRequest } from '../model/request.ts';
 import { RecentMap } from '../lib/lru-map.ts';
 
 export interface ToolCatalogueOptions {
-  /** Answers `tools/list` as for a client; never rejects. */
+  /** Serves `tools/list` as for a client. Never rejects. */
   readonly list: (request: EdgeRequest, closed: AbortSignal) => Promise<CallAnswer>;
   /** After this long the server is asked again, in ms. */
   readonly ttlMs: number;
@@ -19,42 +16,45 @@ export interface ToolCatalogueOptions {
 
 type Tools = ReadonlyMap<string, JsonObject>;
 
-interface Looked {
+interface Lookup {
   readonly tools: Promise<Tools>;
   readonly atMs: number;
 }
 
 export class ToolCatalogue {
   readonly #options: ToolCatalogueOptions;
-  readonly #looked: RecentMap<string, Looked>;
+  readonly #lookups: RecentMap<string, Lookup>;
 
   constructor(options: ToolCatalogueOptions) {
     this.#options = options;
-    this.#looked = new RecentMap(options.maxCallers);
+    this.#lookups = new RecentMap(options.maxCallers);
   }
 
-  /** In: a request that names a tool. Out: the tool as the caller is shown it, or `null`. */
+  /**
+   * Finds the tool that a `tools/call` names.
+   * @returns the tool as the caller sees it, or `null`
+   */
   async toolOf(request: EdgeRequest): Promise<JsonObject | null> {
     const { name } = request.params;
     if (request.method !== 'tools/call' || typeof name !== 'string') return null;
     return (await this.#toolsFor(request)).get(name) ?? null;
   }
 
-  /** The tools may be others from here on. */
+  /** Drops the cache, since the tools may have changed. */
   forget(): void {
-    this.#looked.clear();
+    this.#lookups.clear();
   }
 
   #toolsFor(request: EdgeRequest): Promise<Tools> {
     const { clock, ttlMs } = this.#options;
     const key = clientKey(request);
-    const looked = this.#looked.get(key);
-    if (looked !== undefined && clock.now() - looked.atMs < ttlMs) return looked.tools;
+    const lookup = this.#lookups.get(key);
+    if (lookup !== undefined && clock.now() - lookup.atMs < ttlMs) return lookup.tools;
     const tools = this.#look(request).catch(() => new Map<string, JsonObject>());
-    this.#looked.set(key, { tools, atMs: clock.now() });
+    this.#lookups.set(key, { tools, atMs: clock.now() });
     void tools.then(({ size }) => {
-      // Nothing found is not kept: the next call looks again.
-      if (size === 0 && this.#looked.get(key)?.tools === tools) this.#looked.delete(key);
+      // An empty list is not cached: the next call asks again.
+      if (size === 0 && this.#lookups.get(key)?.tools === tools) this.#lookups.delete(key);
     });
     return tools;
   }
@@ -73,8 +73,8 @@ export class ToolCatalogue {
 }
 
 /**
- * Whether calling a tool twice does no more than calling it once, as far as its server says (server/tools,
- * "Tool Annotations"); they are hints, and it is the operator who trusts them.
+ * Returns true if the server annotates the tool as safe to repeat (server/tools, "Tool Annotations").
+ * Annotations are hints, and the operator decides whether to trust them.
  */
 export function isRepeatable(tool: JsonObject | null): boolean {
   const annotations = (tool && objectMember(tool, 'annotations')) ?? {};

@@ -1,55 +1,54 @@
 /**
- * What the replicas of a fleet tell each other through a store that they share: who lives, who has
- * taken which call over, and how a call ended. It is an addition: a call stays with its owner, and a
- * gateway without a directory serves all that its own memory and the pointers allow.
+ * The interface of the store that replicas share: leases of live replicas, claims of calls, and outcomes.
+ * It is optional: without it a gateway serves all that its own memory and the pointers allow.
  */
 import type { CallId } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 
-/** `epoch` grows with every replica that takes the call over; it is what `release` asks for. */
+/** The result of a claim. `epoch` grows each time the call changes hands, and `release` needs it. */
 export type Claim =
   | { readonly type: 'claimed'; readonly epoch: number }
   | { readonly type: 'held'; readonly by: PointerOwner };
 
-/** Every method but `onChange` throws `DirectoryUnavailable` when the store does not do its part in time. */
+/** Every method but `onChange` and `close` rejects with `DirectoryUnavailable` if the store does not respond in time. */
 export interface Directory {
-  /** False while the store cannot be reached or does not take writes. */
+  /** False while the store cannot be reached or does not accept writes. */
   readonly up: boolean;
   /**
-   * Waits until the store answers, at most `waitMs`, and keeps this replica's lease alive from then
-   * on. When it throws it goes on trying until `close`; a refused login is not waited for.
+   * Waits at most `waitMs` for the store, and then renews the lease of this replica. After an error it
+   * keeps trying until `close`. A refused login fails at once.
    */
   start(waitMs: number): Promise<void>;
   /**
-   * Takes a call over for this replica, for `ttlMs`, unless another live replica has. Claiming again
-   * what is ours renews it under the same epoch, so a claim whose answer was lost may be repeated.
+   * Claims a call for this replica, for `ttlMs`, unless another live replica holds it. A repeated claim
+   * renews it with the same epoch, so a claim whose reply was lost can be repeated.
    */
   claim(call: CallId, ttlMs: number): Promise<Claim>;
-  /** Who has claimed the call, alive or not; `null` when nobody has. */
+  /** Returns the holder of the claim, alive or not, or `null` if there is no claim. */
   holderOf(call: CallId): Promise<{ owner: PointerOwner; epoch: number } | null>;
-  /** Ends our claim with this epoch; does nothing to anybody else's. */
+  /** Ends the claim of this replica with this epoch, and no other claim. */
   release(call: CallId, epoch: number): Promise<void>;
-  /** True when the replica with this boot id has a live lease. */
+  /** Resolves to true if the replica with this boot id has a lease. */
   isAlive(boot: string): Promise<boolean>;
-  /** How long ago that replica renewed its lease, in ms; `null` when it has none. */
+  /** Resolves to the age of the replica's lease in ms, since it was last renewed, or to `null` if it has none. */
   renewedAgoMs(boot: string): Promise<number | null>;
-  /** Keeps a sealed outcome for `ttlMs`. */
+  /** Stores a sealed outcome for `ttlMs`. */
   keepOutcome(call: CallId, sealed: Uint8Array, ttlMs: number): Promise<void>;
-  /** The bytes that `keepOutcome` was given, or `null`. */
+  /** Returns the bytes that `keepOutcome` stored, or `null`. */
   outcomeOf(call: CallId): Promise<Uint8Array | null>;
-  /** Calls the listener with `up` each time that it changes. */
+  /** Calls the listener with `up` each time it changes. */
   onChange(listener: (up: boolean) => void): void;
-  /** Gives the lease up and lets go of the store; never throws. */
+  /** Gives up the lease and closes the connection. Never throws. */
   close(): Promise<void>;
 }
 
-/** What is wrong with the store, in a word that a metric may carry. */
+/** What is wrong with the store, in one word for metrics. */
 export type DirectoryFailure =
   'auth' | 'tls' | 'refused' | 'name' | 'timeout' | 'network' | 'store' | 'closed';
 
 /**
- * Thrown when the store did not do what was asked within its time; whether it did it later is not
- * known. It carries no cause: the errors of Redis clients hold the command, and `AUTH` has a secret.
+ * Thrown if the store did not respond in time. Whether it did what was asked is not known. There is no
+ * `cause`: errors of Redis clients hold the command, and `AUTH` has a secret.
  */
 export class DirectoryUnavailable extends Error {
   readonly code = 'coordination_unavailable';

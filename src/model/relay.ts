@@ -1,15 +1,16 @@
-/** How a retry reaches the replica that holds its call, as the bridge sees it. */
+/** The interface of the relay: how a retry reaches the replica that holds its call. */
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { CallAnswer, EdgeRequest, Leg } from './request.ts';
 
 /**
- * - `answered`: by the owner; there is nothing more to do
- * - `unknown`: the owner lives, and does not have the call
- * - `gone`: the owner is not there any more, as far as the way to it shows
- * - `silent`: the owner says nothing, and may live all the same
- * - `unreachable`: the way to it failed, which says nothing of the owner
- * - `left`: our own client has gone, and the owner was told so
- * - `released`: this replica stops, and the owner goes on with the call
+ * The outcome of a relayed retry.
+ * - `answered`: the owner replied
+ * - `unknown`: the owner is alive, and does not have the call
+ * - `gone`: the owner is dead, as far as the connection shows
+ * - `silent`: the owner sends nothing, and may still be alive
+ * - `unreachable`: the connection failed, which says nothing about the owner
+ * - `left`: the client of this replica left, and the owner was told
+ * - `released`: this replica stops, and the owner continues the call
  */
 export type Relayed =
   | { readonly type: 'answered'; readonly answer: CallAnswer }
@@ -20,18 +21,18 @@ export type Relayed =
 
 export const CLIENT_LEFT: Relayed = { type: 'left', problem: 'the client has gone' };
 
-/** A retry that can be served here, and of which nothing is carried out before it begins. */
+/** A relayed retry that this process can serve. It has no effect before `begin`. */
 export interface Served {
   /**
-   * Carries the retry out. The answer may take as long as the call does; `null` when the call is not here
-   * any more.
+   * Carries out the retry. The reply can take as long as the call.
+   * @returns `null` if the call is no longer here
    */
   begin(): Promise<CallAnswer> | null;
-  /** Answers with state alone, if the call is in a state to do so, so that the client comes again. */
+  /** Replies with a `requestState` alone, if the state of the call allows it, so that the client retries. */
   letClientCome(): void;
 }
 
-/** Serves a retry that landed on another replica; `null` when the route or the call is not here. */
+/** Serves a retry that reached another replica. Resolves to `null` if the route or the call is not here. */
 export type RelayedRetry = (
   route: string,
   request: EdgeRequest,
@@ -40,10 +41,10 @@ export type RelayedRetry = (
 
 export interface Relay {
   /**
-   * Never throws. When the leg closes, the owner is left as the client left us. The owner carries nothing
-   * out for a retry that was given up here.
+   * Relays a retry to its owner. Never throws. If the leg closes, tells the owner that the client left. The
+   * owner carries nothing out for a retry that was given up here.
    */
   relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<Relayed>;
-  /** This replica stops: the clients of relayed retries are told to come again, from now on all of them. */
+  /** Tells the clients of relayed retries to retry, since this replica stops. Holds for later ones as well. */
   release(): void;
 }

@@ -1,4 +1,4 @@
-/** How many streams may be listened on at a time: by everybody, and by one principal. */
+/** Limits the number of concurrent listeners, in total and per principal. */
 
 export interface ListenerLimits {
   readonly maxListeners: number;
@@ -14,17 +14,20 @@ export class ListenerQuota {
     this.#limits = limits;
   }
 
-  /** Takes a place and returns what gives it back, once; `null` when there is none left. */
+  /**
+   * Takes one place.
+   * @returns a function that gives the place back, or `null` if none is left; further calls do nothing
+   */
   take(principalKey: string): (() => void) | null {
     const own = this.#perPrincipal.get(principalKey) ?? 0;
     const { maxListeners, maxListenersPerPrincipal } = this.#limits;
     if (this.#taken >= maxListeners || own >= maxListenersPerPrincipal) return null;
     this.#taken += 1;
     this.#perPrincipal.set(principalKey, own + 1);
-    let given = false;
+    let isReturned = false;
     return () => {
-      if (given) return;
-      given = true;
+      if (isReturned) return;
+      isReturned = true;
       this.#taken -= 1;
       const left = (this.#perPrincipal.get(principalKey) ?? 1) - 1;
       if (left > 0) this.#perPrincipal.set(principalKey, left);

@@ -1,6 +1,6 @@
 /**
- * One `subscriptions/listen` request while it is served: it hears nothing before its acknowledgement,
- * nothing that it did not ask for, and everything under its own subscription id.
+ * One `subscriptions/listen` request. It sends nothing before its acknowledgement, nothing that was not
+ * asked for, and everything with its subscription id.
  */
 import type { Leg } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
@@ -14,17 +14,17 @@ export interface Notification {
   readonly params: JsonObject;
 }
 
-/** Changes that arrive while the acknowledgement is not out yet; the oldest go when there are more. */
+/** The number of notifications kept until the acknowledgement is sent. The oldest are dropped first. */
 const MAX_WAITING = 100;
 
 export class Listener {
   readonly asked: NotificationFilter;
-  /** Resolves when it is over, for whatever reason. */
+  /** Resolves when the listener ends, for whatever reason. */
   readonly ended: Promise<void>;
   readonly #id: ClientRequestId;
   readonly #leg: Pick<Leg, 'notify' | 'closed'>;
   readonly #end: () => void;
-  /** By what they say: hearing of the same change twice in a row is no news. */
+  /** Keyed by content, to drop duplicates. */
   readonly #waiting = new Map<string, Notification>();
   #acknowledged: NotificationFilter | null = null;
   #over = false;
@@ -40,7 +40,7 @@ export class Listener {
     else leg.closed.addEventListener('abort', () => this.end(), { once: true });
   }
 
-  /** What was acknowledged, or `null` before that. */
+  /** The acknowledged filter, or `null` before the acknowledgement. */
   get acknowledged(): NotificationFilter | null {
     return this.#acknowledged;
   }
@@ -49,7 +49,7 @@ export class Listener {
     return this.#over;
   }
 
-  /** Opens the stream with what the client may count on, and what came in the meantime. */
+  /** Sends the acknowledgement, and then the notifications that arrived before it. */
   acknowledge(filter: NotificationFilter): void {
     if (this.#over || this.#acknowledged !== null) return;
     this.#acknowledged = filter;
@@ -60,7 +60,7 @@ export class Listener {
     this.#waiting.clear();
   }
 
-  /** Takes a notification of the server; sends it when it was asked for. */
+  /** Takes a notification of the server, and sends it if the client asked for it. */
   hear(method: string, params: JsonObject): void {
     if (this.#over) return;
     if (this.#acknowledged !== null) {
@@ -70,13 +70,13 @@ export class Listener {
     }
   }
 
-  /** Changes may have gone unheard: the client is told to look at everything that it listens to. */
+  /** Notifies the client of everything that it listens to, since notifications may have been missed. */
   catchUp(): void {
     if (this.#acknowledged === null) return;
     for (const { method, params } of everythingIn(this.#acknowledged)) this.hear(method, params);
   }
 
-  /** No more notifications; `ended` resolves. */
+  /** Ends the listener: it sends nothing more, and `ended` resolves. */
   end(): void {
     this.#over = true;
     this.#waiting.clear();

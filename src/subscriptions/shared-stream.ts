@@ -1,6 +1,6 @@
 /**
- * One session with a legacy server whose stream of notifications feeds many listeners. It is opened
- * for the first of them, replaced when it is lost while somebody listens, and closed after the last.
+ * One session with a legacy server whose notifications feed many listeners. It opens for the first
+ * listener, is replaced if it is lost while somebody listens, and closes after the last one.
  */
 import { sleep, type Clock, type Timer } from '../lib/clock.ts';
 import { objectMember, type JsonObject } from '../protocol/json/json.ts';
@@ -12,7 +12,7 @@ import { honoured, isHonoured, offerOf, type NotificationOffer } from './filter.
 import type { Listener } from './listener.ts';
 import { WatchedResources, type Epoch } from './watched-resources.ts';
 
-/** What is needed of a session here. */
+/** The part of a session that is used here. */
 export type NotifyingSession = Pick<
   Session,
   | 'initializeResult'
@@ -30,13 +30,13 @@ export interface NotifyingLease {
 }
 
 export interface SharedStreamOptions {
-  /** A session that nobody else uses. Throws UpstreamFailure. */
+  /** Leases a session for this stream alone. Rejects with UpstreamFailure. */
   readonly lease: () => Promise<NotifyingLease>;
   readonly headers: CallerHeaders;
   readonly clock: Clock;
-  /** The stream was lost, and is being opened again or was given up. */
+  /** Reports that the stream was lost. It is reopened, or given up. */
   readonly onTrouble: (failure: UpstreamFailure) => void;
-  /** Nobody listens any more; a later listener needs another stream. */
+  /** Reports that the last listener left. A later listener needs another stream. */
   readonly onEnd: () => void;
 }
 
@@ -46,25 +46,25 @@ interface Connection {
   readonly epoch: Epoch;
   readonly offer: NotificationOffer;
   readonly openedAtMs: number;
-  /** Resolves when the server was asked for every resource that somebody listens to. */
+  /** Resolves when the server was asked for every watched resource. */
   readonly moved: Promise<void>;
   readonly gone: AbortController;
 }
 
-/** How long an acknowledgement waits for the server's word on the resources, in ms. */
+/** How long an acknowledgement waits for the server's replies on resources, in ms. */
 const SUBSCRIBE_WAIT_MS = 2_000;
 const GIVE_UP_AFTER_MS = 30_000;
-/** A session that held this long was none of a series that breaks at once. */
+/** After this time, in ms, a session counts as stable, and its loss does not count as a repeated failure. */
 const STEADY_MS = 10_000;
 const FIRST_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 8_000;
-/** A server that cuts its stream again and again must not make clients look again and again. */
+/** The shortest interval of catch-ups, in ms: a server that keeps closing its stream must not flood clients. */
 const CATCH_UP_EVERY_MS = 30_000;
 
 export class SharedStream {
   readonly #options: SharedStreamOptions;
   readonly #over = new AbortController();
-  /** With the resources that each of them is counted for. */
+  /** Each with the resources that it is counted for. */
   readonly #listeners = new Map<Listener, Set<string>>();
   readonly #watched: WatchedResources;
   #connection: Promise<Connection> | null = null;
@@ -85,10 +85,9 @@ export class SharedStream {
   }
 
   /**
-   * Adds a listener and acknowledges what the server can really give. Whoever joins must leave, also
-   * when this throws.
-   * @returns the server's own name, when it gave one
-   * @throws UpstreamFailure when there is no session and none can be opened
+   * Adds a listener and acknowledges what the server offers. The caller must call `leave`, even if this throws.
+   * @returns the `serverInfo` of the server, or `null`
+   * @throws UpstreamFailure if no session can be opened
    */
   async join(listener: Listener): Promise<JsonObject | null> {
     this.#listeners.set(listener, new Set());
@@ -103,7 +102,7 @@ export class SharedStream {
     return objectMember(lease.session.initializeResult.raw, 'serverInfo') ?? null;
   }
 
-  /** Takes the listener out, and with the last one everything that was opened. */
+  /** Removes the listener. With the last one the session closes. */
   leave(listener: Listener): void {
     const counted = this.#listeners.get(listener);
     if (counted === undefined) return;
@@ -137,7 +136,7 @@ export class SharedStream {
     if (!this.#over.signal.aborted) await session.openStandaloneStream(headers);
     if (this.#over.signal.aborted) {
       lease.release(false);
-      throw nobodyListens();
+      throw noListeners();
     }
     const epoch = (this.#epoch += 1);
     const connection: Connection = {
@@ -178,7 +177,7 @@ export class SharedStream {
     this.#connection.catch(() => {});
   }
 
-  /** Opens another session for those who listen; when that does not succeed, they are let go. */
+  /** Opens another session for the listeners. If that fails for too long, ends them. */
   async #reopen(first: UpstreamFailure): Promise<Connection> {
     const { clock, onTrouble } = this.#options;
     onTrouble(first);
@@ -186,12 +185,12 @@ export class SharedStream {
       const tooLong = clock.now() - this.#troubleSinceMs >= GIVE_UP_AFTER_MS;
       if (failure.code === 'unauthorized' || tooLong) {
         if (failure !== first) onTrouble(failure);
-        // The others are still being answered, and get the failure.
+        // Listeners without an acknowledgement get the failure as their reply.
         for (const listener of this.#acknowledged()) listener.end();
         throw failure;
       }
       await sleep(clock, this.#nextWaitMs(), this.#over.signal);
-      if (this.#over.signal.aborted) throw nobodyListens();
+      if (this.#over.signal.aborted) throw noListeners();
       try {
         const connection = await this.#open();
         void this.#settleIn(connection);
@@ -208,7 +207,7 @@ export class SharedStream {
     return attempt === 0 ? 0 : Math.min(FIRST_BACKOFF_MS * 2 ** (attempt - 1), MAX_BACKOFF_MS);
   }
 
-  /** Those who were promised what the server gives no longer are let go, so that they may ask again. */
+  /** Ends listeners whose filter the new session does not honour, so that they subscribe again. */
   async #settleIn({ moved, offer, gone }: Connection): Promise<void> {
     for (const listener of this.#acknowledged()) {
       if (listener.acknowledged !== null && !isHonoured(listener.acknowledged, offer)) {
@@ -237,7 +236,7 @@ export class SharedStream {
     else this.#catchUpTimer = clock.setTimer(waitMs, now);
   }
 
-  /** Where the server took it, or `null`: a listener is told by what is missing in its acknowledgement. */
+  /** @returns the epoch in which the server accepted, or `null`; the acknowledgement then lacks the resource */
   async #request(method: string, uri: string): Promise<Epoch | null> {
     const connection = this.#current;
     if (connection === null) return null;
@@ -271,6 +270,6 @@ export class SharedStream {
   }
 }
 
-function nobodyListens(): UpstreamFailure {
-  return new UpstreamFailure('session_gone', 'nobody listens any more', { mayHaveActed: false });
+function noListeners(): UpstreamFailure {
+  return new UpstreamFailure('session_gone', 'no listeners are left', { mayHaveActed: false });
 }

@@ -1,6 +1,6 @@
 /**
- * `subscriptions/listen` in front of a legacy server: each listener joins the stream of those whose
- * session it may share, and stays until its client leaves or the gateway ends it with a result.
+ * `subscriptions/listen` in front of a legacy server. Each listener joins a stream that it can share, and
+ * stays until its client leaves or the gateway ends it with a result.
  */
 import type { Clock } from '../lib/clock.ts';
 import { requestFailure } from '../model/failure-catalogue.ts';
@@ -23,7 +23,7 @@ export interface SubscriptionsOptions {
   readonly pool: Pick<SessionPool, 'leaseToListen' | 'sharingKey'>;
   /** Shared by all routes. */
   readonly quota: ListenerQuota;
-  /** URIs of one listener beyond this many are not acknowledged. */
+  /** URIs of one listener beyond this number are not acknowledged. */
   readonly maxResourcesPerListener: number;
   readonly clock: Clock;
   readonly log: Log;
@@ -31,7 +31,7 @@ export interface SubscriptionsOptions {
 
 /** The client's side of a listener. */
 export interface ListenLeg extends Leg {
-  /** Resolves when the client has the whole answer, or is gone. */
+  /** Resolves when the client has the whole response, or has left. */
   readonly over: Promise<void>;
 }
 
@@ -47,9 +47,9 @@ export class Subscriptions {
   }
 
   /**
-   * Serves one listener until it ends; never throws for what the upstream does.
+   * Serves one listener until it ends. Never throws because of the upstream.
    * @param id of the request, which is the id of the subscription (subscriptions, "Receiving Notifications")
-   * @returns the result that ends the stream gracefully, or why there was none
+   * @returns the result that ends the stream, or the failure
    */
   async listen(request: EdgeRequest, id: ClientRequestId, leg: ListenLeg): Promise<CallAnswer> {
     if (this.#stopping) return REFUSED;
@@ -58,17 +58,17 @@ export class Subscriptions {
     if (giveBack === null) return TOO_MANY;
     const listener = new Listener(id, readFilter(request.params, maxResourcesPerListener), leg);
     this.#listeners.add(listener);
-    // A place is taken for as long as the connection is.
+    // The place is taken until the connection closes.
     void leg.over.then(giveBack);
     const stream = this.#streamFor(request);
     try {
-      const serverInfo = await joined(stream, listener);
+      const serverInfo = await join(stream, listener);
       const { acknowledged } = listener;
       if (acknowledged === null) return REFUSED;
-      // Nothing will ever come, so nothing is kept open for it.
+      // No notification can follow, so the listener needs no stream.
       if (isEmpty(acknowledged)) stream.leave(listener);
       await listener.ended;
-      return ended(id, serverInfo);
+      return endResult(id, serverInfo);
     } catch (error) {
       const failure = asUpstreamFailure(error, false);
       this.#report(failure);
@@ -79,7 +79,7 @@ export class Subscriptions {
     }
   }
 
-  /** Takes no more listeners and ends those who listen, each with its result. */
+  /** Refuses new listeners, and ends the others with a result. */
   endAll(): void {
     this.#stopping = true;
     for (const listener of this.#listeners) listener.end();
@@ -88,7 +88,7 @@ export class Subscriptions {
   #streamFor(request: EdgeRequest): SharedStream {
     const { pool, clock } = this.#options;
     const owner = sessionOwnerOf(request);
-    // Whoever may share with nobody gets a name that nobody else has.
+    // A caller without a sharing key gets a stream of its own.
     const key = pool.sharingKey(owner) ?? `alone-${(this.#alone += 1)}`;
     const known = this.#streams.get(key);
     if (known !== undefined) return known;
@@ -110,15 +110,15 @@ export class Subscriptions {
   }
 }
 
-/** The client need not wait for a server that is slow to greet. */
-async function joined(stream: SharedStream, listener: Listener): Promise<JsonObject | null> {
+/** Joins the stream, and stops waiting if the listener ends first. */
+async function join(stream: SharedStream, listener: Listener): Promise<JsonObject | null> {
   const joining = stream.join(listener);
   joining.catch(() => {});
   return Promise.race([joining, listener.ended.then(() => null)]);
 }
 
-/** subscriptions, "Graceful Closure" */
-function ended(id: ClientRequestId, serverInfo: JsonObject | null): CallAnswer {
+/** Builds the result that ends a subscription (subscriptions, "Graceful Closure"). */
+function endResult(id: ClientRequestId, serverInfo: JsonObject | null): CallAnswer {
   const meta = metaMember({ [Meta.subscriptionId]: id }, serverInfo);
   return { kind: 'result', result: { resultType: 'complete', ...meta } };
 }

@@ -1,25 +1,24 @@
 /**
- * How many listeners want to hear of each resource: the first one makes us subscribe, the last one
- * unsubscribe. What is asked of the server for one resource is asked in order, so that somebody who
- * comes while the last one leaves is not unsubscribed.
+ * Counts the listeners of each resource: the first one subscribes, the last one unsubscribes. Requests for
+ * one resource are sent in order, so that a listener that joins while the last one leaves stays subscribed.
  */
 
-/** Names one connection with the server; subscriptions do not outlive it. */
+/** Identifies one connection with the server. Subscriptions do not outlive it. */
 export type Epoch = number;
 
 export interface SubscriptionRequests {
-  /** Resolves with where the subscription holds, or `null` when the server did not take it. Never rejects. */
+  /** Resolves to the epoch of the subscription, or `null` if the server refused it. Never rejects. */
   subscribe(uri: string): Promise<Epoch | null>;
   /** Never rejects. */
   unsubscribe(uri: string): Promise<void>;
 }
 
-/** A server that has just come back is not asked for everything at the same moment. */
+/** The number of concurrent requests after a reconnect, so that the server is not flooded. */
 const AT_ONCE = 16;
 
 interface Watched {
   listeners: number;
-  /** Everything asked for so far; resolves with where the subscription holds, or `null`. */
+  /** The requests sent so far. Resolves to the epoch of the subscription, or `null`. */
   done: Promise<Epoch | null>;
 }
 
@@ -32,7 +31,7 @@ export class WatchedResources {
     this.#requests = requests;
   }
 
-  /** Counts one more listener. Resolves with whether the server will tell it of the resource. */
+  /** Counts one more listener. Resolves to true if the server will notify it of the resource. */
   async join(uri: string): Promise<boolean> {
     const watched = this.#watched.get(uri) ?? { listeners: 0, done: Promise.resolve(null) };
     this.#watched.set(uri, watched);
@@ -40,7 +39,7 @@ export class WatchedResources {
     return (await this.#subscribe(uri, watched)) !== null;
   }
 
-  /** Counts one listener less. Resolves when the server was told, if it had to be. */
+  /** Counts one listener less. Resolves when the server has unsubscribed, if it has to. */
   async leave(uri: string): Promise<void> {
     const watched = this.#watched.get(uri);
     if (watched === undefined || watched.listeners === 0) return;
@@ -56,7 +55,7 @@ export class WatchedResources {
     if (watched.listeners === 0 && watched.done === done) this.#watched.delete(uri);
   }
 
-  /** There is another connection now: everything is subscribed to anew. Resolves when all was asked for. */
+  /** Subscribes to everything on a new connection. Resolves when all requests are done. */
   async moveTo(epoch: Epoch): Promise<void> {
     this.#epoch = epoch;
     const all = [...this.#watched];
