@@ -20,10 +20,14 @@ export function urlProblem(value: JsonValue | undefined): string | null {
 /** Tells whether the authority of a URL has an `@`, even with nothing before it. */
 export function hasUserinfo(value: JsonValue | undefined): boolean {
   if (typeof value !== 'string' || !URL.canParse(value)) return false;
-  // As browsers read it: they skip tabs and newlines, and treat a backslash as a slash.
-  const text = value.replace(/[\t\n\r]/g, '').trimStart();
+  // As browsers read it: they skip leading control characters and spaces, and tabs and newlines anywhere,
+  // and treat a backslash as a slash (WHATWG URL, "basic URL parser").
+  const text = value.replace(/[\t\n\r]/g, '').replace(LEADING_CONTROLS, '');
   return /^[a-z][a-z0-9+.-]*:[\\/]*[^\\/?#]*@/i.test(text) && isHierarchical(value);
 }
+
+/** The leading characters that URL parsers remove. */
+const LEADING_CONTROLS = /^[\u0000-\u0020]+/;
 
 /** The `@` of `mailto:` and similar URLs is not userinfo. */
 function isHierarchical(value: string): boolean {

@@ -15,6 +15,8 @@ describe('a URL with userinfo, which hides where it leads,', () => {
     'https://bank.example\t@evil.example/',
     'ht\ntps://bank.example@evil.example/',
     ' https://bank.example@evil.example/',
+    '\u0001https://bank.example@evil.example/',
+    '\u0000 \u001f https://bank.example@evil.example/',
     'https://bank.example@[::1]/',
     'https://a@b@evil.example/',
   ];
