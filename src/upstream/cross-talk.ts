@@ -29,15 +29,21 @@ export interface CrossTalkOptions {
 /** A session, as far as it can be told from another. */
 export type Party = object;
 
+interface Unfinished {
+  readonly atMs: number;
+  readonly by: Party;
+}
+
 export class CrossTalk {
   readonly hasSiblings: boolean;
   readonly #options: CrossTalkOptions;
   readonly #issued = new RecentMap<UpstreamRequestId, Party>(MAX_IDS);
   /** The questions that came last, and the sessions that were sent them. */
   readonly #questions = new RecentMap<string, Set<Party>>(MAX_QUESTIONS);
-  readonly #running = new Set<UpstreamRequestId>();
+  /** Calls may last for hours: their ids are known here when `#issued` has forgotten them. */
+  readonly #running = new Map<UpstreamRequestId, Party>();
   /** Calls that ended without their reply, and when, the oldest first. */
-  readonly #unfinished = new Map<UpstreamRequestId, number>();
+  readonly #unfinished = new Map<UpstreamRequestId, Unfinished>();
   #textIds = false;
   #broadcasts = false;
   #mixes = false;
@@ -78,18 +84,20 @@ export class CrossTalk {
   }
 
   isIssuedBy(id: UpstreamRequestId, by: Party): boolean {
-    return this.#issued.get(id) === by;
+    return this.#issuerOf(id) === by;
   }
 
-  /** A call begins. */
-  began(id: UpstreamRequestId): void {
-    this.#running.add(id);
+  /** A call of this session begins. */
+  began(id: UpstreamRequestId, by: Party): void {
+    this.#running.set(id, by);
   }
 
   /** @param replied false when the server may still be at work on the call */
   ended(id: UpstreamRequestId, replied: boolean): void {
-    if (!this.#running.delete(id) || replied) return;
-    this.#unfinished.set(id, this.#options.now());
+    const by = this.#running.get(id);
+    this.#running.delete(id);
+    if (by === undefined || replied) return;
+    this.#unfinished.set(id, { atMs: this.#options.now(), by });
     for (const oldest of this.#unfinished.keys()) {
       if (this.#unfinished.size <= MAX_UNFINISHED) break;
       this.#unfinished.delete(oldest);
@@ -100,8 +108,8 @@ export class CrossTalk {
   heard(message: JsonRpcMessage, by: Party, transport: Transport['kind']): void {
     const id = idOfOurs(message);
     if (id === null) return;
+    const issuer = this.#issuerOf(id);
     if (message.type === 'response') this.#unfinished.delete(id);
-    const issuer = this.#issued.get(id);
     if (issuer === by) return;
     // No other client makes ids of this form: it is one of another process of the gateway.
     const isStrange = issuer === undefined && transport === 'http-sse';
@@ -138,9 +146,13 @@ export class CrossTalk {
     return !this.#strangers && this.#running.size === 1 && this.#running.has(id) && this.#allDone();
   }
 
+  #issuerOf(id: UpstreamRequestId): Party | undefined {
+    return this.#issued.get(id) ?? this.#running.get(id) ?? this.#unfinished.get(id)?.by;
+  }
+
   #allDone(): boolean {
     const now = this.#options.now();
-    for (const [id, atMs] of this.#unfinished) {
+    for (const [id, { atMs }] of this.#unfinished) {
       if (now - atMs < MAY_STILL_ASK_MS) return false;
       this.#unfinished.delete(id);
     }

@@ -55,6 +55,15 @@ test.each<[string, (stream: Stream, callId: number) => void]>([
     },
   ],
   [
+    'a reply to another request, behind what named the call,',
+    (stream, id) => {
+      const params = { progressToken: id, progress: 1 };
+      stream.send({ jsonrpc: '2.0', method: 'notifications/progress', params }, 'e2');
+      stream.send(done(id + 1, 'of alice'), 'e3');
+      stream.send(question('of alice'), 'e4');
+    },
+  ],
+  [
     'the withdrawal of a question that was never asked',
     (stream, id) => {
       const params = { requestId: 'of alice' };

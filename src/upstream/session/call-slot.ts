@@ -5,14 +5,17 @@
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
 import type { Patience } from './progress-heartbeat.ts';
-import type { CrossTalk } from '../cross-talk.ts';
+import type { CrossTalk, Party } from '../cross-talk.ts';
 import type { ExchangeListener } from './exchange.ts';
 
 export class SessionCall {
   /** The stream of the call was taken up, and has not named the call yet. */
   onTrial = false;
+  /** The stream of the call was taken up: what names a request there must name the call, to its end. */
+  takenUp = false;
   readonly #patience: Patience;
   readonly #crossTalk: CrossTalk;
+  readonly #party: Party;
   readonly #askedOf = new Map<ServerRequestId, ExchangeListener>();
   /** Every question of the call so far: a stream that is read on may bring one once more. */
   readonly #heard = new Set<ServerRequestId>();
@@ -20,9 +23,11 @@ export class SessionCall {
   #mayBeUnknown = false;
   #current: { readonly id: UpstreamRequestId; readonly listener: ExchangeListener } | null = null;
 
-  constructor(patience: Patience, crossTalk: CrossTalk) {
+  /** @param party the session, as `CrossTalk` knows it */
+  constructor(patience: Patience, crossTalk: CrossTalk, party: Party) {
     this.#patience = patience;
     this.#crossTalk = crossTalk;
+    this.#party = party;
   }
 
   /** The id of the call's request; `null` while there is no call. */
@@ -60,7 +65,8 @@ export class SessionCall {
   ): void {
     this.#current = { id, listener };
     this.onTrial = false;
-    this.#crossTalk.began(id);
+    this.takenUp = false;
+    this.#crossTalk.began(id, this.#party);
     this.#mayBeUnknown = this.#carriedOne;
     this.#carriedOne = true;
     for (const question of open) {
@@ -79,6 +85,7 @@ export class SessionCall {
     if (listener === null) return null;
     this.#crossTalk.ended(id, replied);
     this.onTrial = false;
+    this.takenUp = false;
     this.#current = null;
     this.#askedOf.clear();
     this.#heard.clear();
@@ -101,6 +108,12 @@ export class SessionCall {
   notified(method: string, params: JsonObject): void {
     this.#mayBeUnknown = false;
     this.#current?.listener.notified(method, params);
+  }
+
+  /** The stream of the call is read on by `Last-Event-ID`. */
+  streamTakenUp(): void {
+    this.onTrial = true;
+    this.takenUp = true;
   }
 
   /** Whether the server asked this question in the call. */

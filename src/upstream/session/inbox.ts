@@ -118,7 +118,7 @@ export class SessionInbox {
   #fits(message: JsonRpcMessage, source: MessageSource): boolean {
     const { call, crossTalk, mixed } = this.#parts;
     const { id } = call;
-    if (!call.onTrial || id === null || source.stream !== 'request' || source.id !== id)
+    if (!call.takenUp || id === null || source.stream !== 'request' || source.id !== id)
       return true;
     const named = nameIn(message);
     if (named !== undefined) {
@@ -130,6 +130,7 @@ export class SessionInbox {
       mixed(id, `the stream that was taken up brought ${described(message)} of another request`);
       return false;
     }
+    if (!call.onTrial) return true;
     if (message.type === 'notification' && message.method === 'notifications/cancelled') {
       const { requestId } = message.params;
       const asked = typeof requestId === 'string' || typeof requestId === 'number';

@@ -82,7 +82,7 @@ export class SessionWire implements TransportListener {
       if (this.failure !== null) return this.#patience.stop();
       transport.notify('notifications/progress', params, this.headers).catch(() => {});
     });
-    this.call = new SessionCall(this.#patience, options.crossTalk);
+    this.call = new SessionCall(this.#patience, options.crossTalk, this);
     this.#inbox = new SessionInbox({
       transport: transport.kind,
       call: this.call,
@@ -207,8 +207,10 @@ export class SessionWire implements TransportListener {
   message(received: JsonRpcMessage, source: MessageSource): void {
     const message = this.#withIdAsSent(received);
     const { kind } = this.transport;
-    // A stream that was taken up may repeat what was for the session before.
-    if (!this.call.onTrial) this.#crossTalk.heard(message, this, kind);
+    // A stream that was taken up may repeat what was for the session before; the inbox looks at it.
+    const { onTrial, takenUp, id } = this.call;
+    const isTakenUp = takenUp && source.stream === 'request' && source.id === id;
+    if (!onTrial && !isTakenUp) this.#crossTalk.heard(message, this, kind);
     if (this.#held !== null) {
       // What waits for nothing may be left out, so that what is held has a limit.
       const counts = message.type !== 'notification' || this.#held.length < MAX_HELD;
@@ -233,7 +235,7 @@ export class SessionWire implements TransportListener {
   }
 
   resumed(id: UpstreamRequestId): void {
-    if (this.call.id === id) this.call.onTrial = true;
+    if (this.call.id === id) this.call.streamTakenUp();
     this.call.listenerOf(id)?.resumed();
   }
 

@@ -166,7 +166,7 @@ export class Session {
   ): Exchange {
     this.#wire.takeUp(id);
     this.#wire.call.begin(id, listener, open);
-    this.#wire.call.onTrial = true;
+    this.#wire.call.streamTakenUp();
     this.#wire.headers = headers;
     this.#wire.transport.resume(id, point, headers);
     return this.#exchangeOf(id, Promise.resolve());
