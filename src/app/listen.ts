@@ -1,7 +1,7 @@
 /** Makes an application listen, and turns what the system says against it into something to act on. */
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import type { ListenAddress } from '../config/units/address.ts';
+import type { ListenAddress } from '../config/units.ts';
 import { StartFailure } from '../lib/start-failure.ts';
 
 /**

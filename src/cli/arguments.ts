@@ -1,7 +1,7 @@
 /** From the words of the command line to the command that they mean. Pure: reads nothing, prints nothing. */
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import type { FlagValues } from '../config/load/from-flags.ts';
-import { parseDuration } from '../config/units/duration.ts';
+import { parseDuration } from '../config/units.ts';
 import { nearest } from '../config/load/nearest.ts';
 import { COMMANDS, FLAGS, type CommandName, type Flag } from './flags.ts';
 

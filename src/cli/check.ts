@@ -1,5 +1,5 @@
 /** `mrtr-gateway check FILE`: is a configuration file good? */
-import { ConfigError } from '../config/load/config-error.ts';
+import { ConfigError } from '../config/load/problem.ts';
 import { loadConfig } from '../config/load/load.ts';
 import type { Environment } from './arguments.ts';
 

@@ -1,6 +1,6 @@
 /** `mrtr-gateway probe URL`: what does an upstream speak, and how is the gateway put in front of it? */
 import { systemClock } from '../lib/clock.ts';
-import { formatPath } from '../config/load/field-path.ts';
+import { formatPath } from '../config/load/problem.ts';
 import type { RouteConfig } from '../config/config.ts';
 import { validate } from '../config/load/validate.ts';
 import { jsonText, reportText } from '../probe/print.ts';

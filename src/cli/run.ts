@@ -1,6 +1,6 @@
 /** Runs the command that the words of a command line mean. */
 import type { Config } from '../config/config.ts';
-import { ConfigError } from '../config/load/config-error.ts';
+import { ConfigError } from '../config/load/problem.ts';
 import { configFromFlags, overrideConfig } from '../config/load/from-flags.ts';
 import { writtenSchemaText } from '../config/schema/json-schema.ts';
 import { listenDefault, loadConfig } from '../config/load/load.ts';

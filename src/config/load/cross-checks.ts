@@ -1,18 +1,17 @@
-/** What no field can tell by itself: rules between the fields of a configuration. */
+/** Rules between several fields of a configuration. */
 import type { Config, RouteConfig } from '../config.ts';
-import { formatAddress, isLoopback, type ListenAddress } from '../units/address.ts';
-import { formatDuration } from '../units/duration.ts';
+import { formatAddress, isLoopback, type ListenAddress, formatDuration } from '../units.ts';
 import { checkRedisUrl, RedisUrlInvalid, type RedisOptions } from '../../replicas/redis/options.ts';
 import type { Problem } from './problem.ts';
 
 type SealKey = Config['seal']['keys'][number];
 
-/** Orchestrators and scrapers look for these, and must not find an MCP endpoint. */
+/** Paths of health checks and scrapers. No MCP endpoint may use them. */
 const RESERVED_PATHS = new Set(['/healthz', '/livez', '/readyz', '/metrics']);
-/** Headers that say something else already, or that clients control by themselves. */
+/** Headers that have another meaning, or that clients control. */
 const NO_IDENTITY = /^(?:authorization|cookie|host|connection|origin|accept|content-.*|mcp-.*)$/i;
 
-/** In: a configuration whose fields are well-formed. Out: what does not go together in it. */
+/** Checks rules between fields whose values are valid. @returns all problems */
 export function crossCheck(config: Config): Problem[] {
   return [
     ...checkListeners(config),
@@ -23,7 +22,7 @@ export function crossCheck(config: Config): Problem[] {
     ...config.seal.keys.flatMap((key, index) =>
       checkKey(key, index, config.seal.keys.slice(0, index)),
     ),
-    ...checkFleet(config),
+    ...checkReplicas(config),
     ...checkIdentity(config),
     ...checkLimits(config),
   ];
@@ -48,12 +47,12 @@ function collide(one: ListenAddress | null, other: ListenAddress | null): boolea
   return one.host === other.host || isWildcard(one.host) || isWildcard(other.host);
 }
 
-/** Replicas know each other, and each other's pointers, by keys that all of them were given. */
-function checkFleet({ relay, redis, seal }: Config): Problem[] {
+/** Checks what several replicas need: they recognise each other and each other's pointers by shared keys. */
+function checkReplicas({ relay, redis, seal }: Config): Problem[] {
   const problems: Problem[] = [];
   const shares = relay !== null ? 'relay' : redis !== null ? 'redis' : null;
   if (shares !== null && seal.keys.length === 0) {
-    const text = `expected a key that all replicas share, as ${shares} needs one ("mrtr-gateway keygen" prints one), got none`;
+    const text = `expected a key that all replicas share, since ${shares} needs one ("mrtr-gateway keygen" prints one), got none`;
     problems.push({ path: ['seal', 'keys'], text });
   }
   if (relay !== null) problems.push(...checkRelay(relay, redis !== null));
@@ -73,10 +72,12 @@ function checkRelay(
 ): Problem[] {
   if (via === 'redis') {
     if (hasRedis) return [];
-    return [{ path: ['relay', 'via'], text: 'expected http, as there is no redis, got "redis"' }];
+    return [
+      { path: ['relay', 'via'], text: 'expected http, since there is no redis, got "redis"' },
+    ];
   }
   if (listen === null) {
-    const text = 'expected an address such as 127.0.0.1:8081, as relay.via is http, got nothing';
+    const text = 'expected an address such as 127.0.0.1:8081, since relay.via is http, got nothing';
     return [{ path: ['relay', 'listen'], text }];
   }
   if (advertise !== null || !isWildcard(listen.host)) return [];
@@ -107,12 +108,12 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
   if (samePath !== -1) {
     problems.push({
       path: ['routes', index, 'path'],
-      text: `expected a path of its own, got ${JSON.stringify(route.path)}, which is that of routes[${samePath}]`,
+      text: `expected a unique path, got ${JSON.stringify(route.path)}, which routes[${samePath}] has, too`,
     });
   } else if (sameId !== -1) {
     problems.push({
       path: ['routes', index, 'id'],
-      text: `expected an id of its own, got ${JSON.stringify(route.id)}, which is that of routes[${sameId}]`,
+      text: `expected a unique id, got ${JSON.stringify(route.id)}, which routes[${sameId}] has, too`,
     });
   }
   const { ttlMs, callTtlMs } = route.parking;
@@ -125,7 +126,7 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
   if (route.parking.release === 'when-resumable' && !route.continuation.reattach) {
     problems.push({
       path: ['routes', index, 'parking', 'release'],
-      text: 'expected never, as continuation.reattach is false, got when-resumable',
+      text: 'expected never, since continuation.reattach is false, got when-resumable',
     });
   }
   return problems;
@@ -143,7 +144,7 @@ function checkLoop(route: RouteConfig, index: number, listen: ListenAddress): Pr
 function checkKey({ kid, key }: SealKey, index: number, earlier: readonly SealKey[]): Problem[] {
   const problems: Problem[] = [];
   if (earlier.some((other) => other.kid === kid)) {
-    const text = 'expected a kid of its own, got one that an earlier key has';
+    const text = 'expected a unique kid, got that of an earlier key';
     problems.push({ path: ['seal', 'keys', index, 'kid'], text });
   }
   const bytes = Buffer.from(key, 'base64url');

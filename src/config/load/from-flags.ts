@@ -1,12 +1,10 @@
-/** A configuration without a file: one route, from the flags of the command line. */
+/** Builds a configuration from the flags of the command line: without a file, or on top of one. */
 import type { Config } from '../config.ts';
-import { ConfigError } from './config-error.ts';
+import { ConfigError, type FieldPath, formatPath, type Problem } from './problem.ts';
 import { crossCheck } from './cross-checks.ts';
-import { type FieldPath, formatPath } from './field-path.ts';
-import type { Problem } from './problem.ts';
 import { validate } from './validate.ts';
 
-/** The values as written; what is left out has its default. */
+/** The values as written. Omitted ones have their defaults. */
 export interface FlagValues {
   readonly upstream: string;
   readonly listen?: string;
@@ -28,8 +26,8 @@ const FLAG_OF_FIELD: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * In: the values of flags, and how to name a flag such as `log-level` in a message (its value may come
- * from the environment). Out: the finished configuration.
+ * Builds the configuration of a single route.
+ * @param nameOf names a flag such as `log-level` in messages: its value can come from the environment
  * @throws ConfigError with one line per problem, such as `--listen: expected an address ...`
  */
 export function configFromFlags(
@@ -48,8 +46,8 @@ export function configFromFlags(
 }
 
 /**
- * In: the configuration of a file, and the flags that win over it. Out: the configuration to use.
- * @throws ConfigError as above
+ * Applies flags to the configuration of a file. Flags take precedence.
+ * @throws ConfigError with one line per problem
  */
 export function overrideConfig(
   config: Config,

@@ -1,22 +1,20 @@
-/** From a file to a finished configuration: read, parse, resolve references, validate. */
+/** Loads a configuration file: reads, parses, resolves references, validates. */
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { getSystemErrorMessage } from 'node:util';
 import type { Config } from '../config.ts';
-import { ConfigError } from './config-error.ts';
-import { formatPath } from './field-path.ts';
-import type { Problem } from './problem.ts';
+import { ConfigError, formatPath, type Problem } from './problem.ts';
 import { resolveReferences, type ReferenceSources } from './references.ts';
 import { validate } from './validate.ts';
 import { readSource, type Position, type Source } from './yaml-source.ts';
 
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_SECRET_BYTES = 64 * 1024;
-/** The container image sets it: loopback in a container can be reached by nobody. */
+/** The container image sets it: nothing outside a container can reach its loopback. */
 const LISTEN_DEFAULT = 'MRTR_GATEWAY_LISTEN_DEFAULT';
 
 /**
- * Reads where to listen if neither a flag, a variable nor the file says it.
+ * Reads the address to listen on if no flag, variable or file sets it.
  * @returns an address as written, or `undefined` for the default of the schema
  */
 export function listenDefault(env: ReferenceSources['env']): string | undefined {
@@ -24,9 +22,9 @@ export function listenDefault(env: ReferenceSources['env']): string | undefined 
 }
 
 /**
- * In: the path of a YAML or JSON file, and the environment for its `${NAME}` references; `file:`
- * references are relative to the file's folder. Out: the finished configuration.
- * @throws ConfigError with one line per problem: `file:line:column field: what was expected, what was found`
+ * Loads a YAML or JSON file. `file:` references are relative to its folder.
+ * @param env resolves `${NAME}` references
+ * @throws ConfigError with one line per problem: `file:line:column field: expected ..., got ...`
  */
 export function loadConfig(file: string, env: ReferenceSources['env'] = process.env): Config {
   const folder = dirname(file);
@@ -37,8 +35,8 @@ export function loadConfig(file: string, env: ReferenceSources['env'] = process.
 }
 
 /**
- * In: the text of a configuration, the name that its problems are reported under, and where references
- * lead. Out: the finished configuration.
+ * Parses and validates the text of a configuration.
+ * @param file its name in messages
  * @throws ConfigError and nothing else
  */
 export function parseConfig(text: string, file: string, sources: ReferenceSources): Config {
@@ -60,7 +58,7 @@ export function parseConfig(text: string, file: string, sources: ReferenceSource
   return config;
 }
 
-/** Gives a file without `listen` another default than that of the schema. */
+/** Sets the default of `listen`, if it is not that of the schema. */
 function withListen(data: unknown, listen: string | undefined): unknown {
   const isMap = typeof data === 'object' && data !== null && !Array.isArray(data);
   return isMap && listen !== undefined ? { listen, ...data } : data;
@@ -112,12 +110,13 @@ function readSecretFile(file: string, written: string): string {
   }
 }
 
-/** Reads a regular file (never a pipe, which could block for ever) of at most so many bytes. */
+/** Reads a regular file of at most `maxBytes`. A pipe is refused, since reading it could block. */
 function readBounded(file: string, maxBytes: number): string {
   const descriptor = openSync(file, 'r');
   try {
     const stats = fstatSync(descriptor);
-    if (!stats.isFile()) throw new Error(stats.isDirectory() ? 'it is a folder' : 'it is no file');
+    if (!stats.isFile())
+      throw new Error(stats.isDirectory() ? 'it is a directory' : 'it is not a regular file');
     if (stats.size > maxBytes) throw new Error(`it is larger than ${maxBytes} bytes`);
     return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(descriptor));
   } finally {

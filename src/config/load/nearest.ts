@@ -1,8 +1,8 @@
-/** The word that a misspelt one was probably meant to be. */
+/** Suggestions for misspelt keys. */
 
 const MAX_LENGTH = 64;
 
-/** In: what was written, and what exists. Out: the one word close enough to suggest, or `null`. */
+/** Finds the known word that is most similar to the written one. @returns `null` if none is similar enough */
 export function nearest(written: string, known: readonly string[]): string | null {
   if (written.length > MAX_LENGTH) return null;
   const wanted = written.toLowerCase();
@@ -16,7 +16,7 @@ export function nearest(written: string, known: readonly string[]): string | nul
   return best.distance <= allowed ? best.word : null;
 }
 
-/** Optimal string alignment: insertions, deletions, substitutions, and swaps of neighbours. */
+/** Computes the optimal string alignment distance: insertions, deletions, substitutions and adjacent swaps. */
 function editDistance(left: string, right: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: right.length + 1 }, (_, column) => column);

@@ -1,29 +1,28 @@
 /**
- * References in the values of a configuration: `${NAME}` and `${NAME:-default}` anywhere in a text, and
- * `file:/path` for secrets. They are resolved after parsing, so what they bring in stays one text.
+ * Resolves references in values: `${NAME}` and `${NAME:-default}` anywhere in a string, and `file:/path` for
+ * secrets. They are resolved after parsing, so that a resolved value cannot add YAML.
  */
-import { type FieldPath, isSecretField } from './field-path.ts';
-import type { Problem } from './problem.ts';
+import { type FieldPath, isSecretField, type Problem } from './problem.ts';
 
 export interface ReferenceSources {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The content of a file that a `file:` reference names. Throws with a one-line message. */
+  /** Reads the file of a `file:` reference. @throws Error with a one-line message */
   readonly readSecret: (path: string) => string;
 }
 
 export interface Resolved {
   readonly data: unknown;
   readonly problems: readonly Problem[];
-  /** The text as written, for a value that came from elsewhere and may be a secret; else `null`. */
+  /** The text as written, if the value is resolved and can be a secret; otherwise `null`. */
   writtenAt(path: FieldPath): string | null;
 }
 
-/** `$$` keeps a `${` as it is written. */
+/** `$${` stands for a plain `${`. */
 const REFERENCE = /(\$?)\$\{([^}]*)(\}?)/g;
 const NAMED = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s;
 const FILE_PREFIX = 'file:';
 
-/** In: data as parsed. Out: a copy with every reference resolved, and the references that could not be. */
+/** Copies parsed data with all references resolved, and reports those that cannot be. */
 export function resolveReferences(data: unknown, sources: ReferenceSources): Resolved {
   const problems: Problem[] = [];
   const written = new Map<string, string>();
@@ -65,7 +64,7 @@ function fillIn(text: string, env: ReferenceSources['env']): string {
       throw new Error('expected ${NAME} or ${NAME:-default} (write $${ for a plain ${)');
     }
     const value = Object.hasOwn(env, name) ? env[name] : undefined;
-    // As in a shell, a default also takes the place of an empty value.
+    // As in a shell, the default also replaces an empty value.
     if (fallback !== undefined && (value === undefined || value === '')) return fallback;
     if (value !== undefined) return value;
     throw new Error(

@@ -1,11 +1,10 @@
-/** Checks plain data against the schema, and says in one line for each problem what is wrong. */
+/** Validates data against the schema, with one line for each problem. */
 import type { z } from 'zod';
 import type { Config } from '../config.ts';
 import { crossCheck } from './cross-checks.ts';
-import { type FieldPath, isSecretField } from './field-path.ts';
+import { type FieldPath, isSecretField, type Problem } from './problem.ts';
 import { resolvedSchema, type SchemaNode } from '../schema/json-schema.ts';
 import { nearest } from './nearest.ts';
-import type { Problem } from './problem.ts';
 import { fileSchema } from '../schema/schema.ts';
 
 export type Validation =
@@ -15,8 +14,10 @@ export type Validation =
 const MAX_SHOWN_CHARACTERS = 80;
 
 /**
- * In: data as parsed, references resolved, and what to show for a value in place of the value itself
- * (`null`: show the value). Out: the finished configuration, or everything that is wrong with the data.
+ * Validates parsed data.
+ * @param data with references resolved
+ * @param shownInstead what messages show in place of a value; `null` shows the value
+ * @returns the configuration, or all problems
  */
 export function validate(
   data: unknown,
@@ -55,14 +56,14 @@ function unknownKey(path: FieldPath, key: string, data: unknown): Problem {
   const meant = nearest(key, known);
   const hint =
     meant !== null ? `did you mean "${meant}"?` : `known here are ${known.join(', ') || 'none'}`;
-  // A secret can stand where a key was expected, so there only what resembles a key is shown.
+  // A secret can be in the place of a key. Only a key that resembles a known one is shown.
   if (isSecretField(path) && meant === null) {
     return { path, text: `unknown key (not shown); ${hint}` };
   }
   return { path: [...path, key], atKey: true, text: `unknown key; ${hint}` };
 }
 
-/** The keys that the schema knows at a path. */
+/** Lists the keys that the schema allows at a path. */
 function keysAt(path: FieldPath, data: unknown): readonly string[] {
   let node: SchemaNode | undefined = resolvedSchema();
   let value = data;
@@ -82,7 +83,7 @@ function child(node: SchemaNode | undefined, step: string | number): SchemaNode 
   return typeof node?.additionalProperties === 'object' ? node.additionalProperties : undefined;
 }
 
-/** The value at a path, or `undefined`; own members only. */
+/** Reads the value at a path, own members only. @returns `undefined` if it is missing */
 function lookUp(data: unknown, path: FieldPath): unknown {
   let value = data;
   for (const step of path) {
@@ -93,7 +94,7 @@ function lookUp(data: unknown, path: FieldPath): unknown {
   return value;
 }
 
-/** A value for a message: one short line, without what a URL may carry of credentials. */
+/** Formats a value for a message: one short line, without the credentials of a URL. */
 function show(value: unknown): string {
   if (value === undefined || value === null) return 'nothing';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
@@ -104,6 +105,6 @@ function show(value: unknown): string {
     harmless.length > MAX_SHOWN_CHARACTERS
       ? `${harmless.slice(0, MAX_SHOWN_CHARACTERS)}...`
       : harmless;
-  // Terminals act on these, and JSON leaves them as they are.
+  // Terminals interpret these characters, and JSON does not escape them.
   return JSON.stringify(short).replace(/[\u007f-\u009f\u2028\u2029]/g, '?');
 }

@@ -1,6 +1,6 @@
 /**
- * YAML or JSON text as plain data, with the line and column of every value and key. Only what a
- * configuration needs: one document, text keys, no aliases and no tags.
+ * Reads YAML or JSON as plain data, with the line and column of every value and key. It accepts one document
+ * with string keys, without aliases and tags.
  */
 import {
   isAlias,
@@ -12,7 +12,7 @@ import {
   type ErrorCode,
   type YAMLMap,
 } from 'yaml';
-import type { FieldPath } from './field-path.ts';
+import type { FieldPath } from './problem.ts';
 
 export interface Position {
   readonly line: number;
@@ -28,7 +28,7 @@ export interface SourceProblem {
 export interface Source {
   readonly data: unknown;
   readonly problems: readonly SourceProblem[];
-  /** Where a value stands or, if it is missing, the nearest thing around it that does not. */
+  /** The position of a value or, if it is missing, of the nearest value around it. */
   positionOf(path: FieldPath, atKey?: boolean): Position;
 }
 
@@ -36,29 +36,29 @@ const MAX_DEPTH = 32;
 const START: Position = { line: 1, column: 1 };
 const NOT_YAML = 'not valid YAML';
 
-/** Own texts: those of the parser can quote the file, and the file can hold secrets. */
+/** Our own messages: the parser's can quote the file, which can contain secrets. */
 const SYNTAX: Partial<Record<ErrorCode, string>> = {
-  BAD_DQ_ESCAPE: 'an escape that double quotes do not know (use \\\\ for a backslash)',
-  BAD_INDENT: 'indentation that does not fit what is around it, or a bracket that is not closed',
-  BAD_SCALAR_START: 'a text that begins with a reserved character; put it in quotes',
+  BAD_DQ_ESCAPE: 'unknown escape sequence in double quotes (use \\\\ for a backslash)',
+  BAD_INDENT: 'wrong indentation, or a bracket that is not closed',
+  BAD_SCALAR_START: 'text begins with a reserved character; put it in quotes',
   BLOCK_AS_IMPLICIT_KEY:
-    'a key inside a value on the same line; indent it on a line of its own, or use quotes',
-  KEY_OVER_1024_CHARS: 'a key of more than 1024 characters',
-  MISSING_CHAR: 'a character is missing, such as a closing quote, a bracket, a comma or a colon',
-  MULTILINE_IMPLICIT_KEY: 'a key of more than one line, or a line without its colon',
-  MULTIPLE_DOCS: 'more than one document; leave out the "---"',
-  RESOURCE_EXHAUSTION: 'it nests too deep',
-  TAB_AS_INDENT: 'a tab as indentation; use spaces',
-  TAG_RESOLVE_FAILED: 'a tag (!...); put the text in quotes',
-  UNEXPECTED_TOKEN: 'something after the end of the value; put the text in quotes',
+    'key inside a value on the same line; put it on its own line, or use quotes',
+  KEY_OVER_1024_CHARS: 'key longer than 1024 characters',
+  MISSING_CHAR: 'missing character, such as a closing quote, a bracket, a comma or a colon',
+  MULTILINE_IMPLICIT_KEY: 'key of more than one line, or a line without a colon',
+  MULTIPLE_DOCS: 'more than one document; remove the "---"',
+  RESOURCE_EXHAUSTION: 'nested too deep',
+  TAB_AS_INDENT: 'tab as indentation; use spaces',
+  TAG_RESOLVE_FAILED: 'tag (!...); put the text in quotes',
+  UNEXPECTED_TOKEN: 'unexpected text after the value; put the whole text in quotes',
 };
 
-/** In: the text of a file. Out: its data and everything that is wrong with its form; never throws. */
+/** Reads the text of a file. It reports all syntax problems and does not throw. */
 export function readSource(text: string): Source {
   const lines = new LineCounter();
   const document = parse(text, lines);
   if (document === null) {
-    const tooDeep = { position: START, path: [], text: `${NOT_YAML}: it nests too deep` };
+    const tooDeep = { position: START, path: [], text: `${NOT_YAML}: nested too deep` };
     return { data: undefined, problems: [tooDeep], positionOf: () => START };
   }
   const reader = new Reader((offset) => {
@@ -78,10 +78,10 @@ export function readSource(text: string): Source {
   };
 }
 
-/** `null` for a text that nests deeper than the parser's stack. */
+/** Parses YAML. @returns `null` if the text nests deeper than the stack of the parser allows */
 function parse(text: string, lineCounter: LineCounter) {
   try {
-    // The parser compares every key with every other; the reader below does it in one pass.
+    // The parser finds duplicate keys in quadratic time. The reader below does it in one pass.
     return parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: false });
   } catch {
     return null;
@@ -108,7 +108,7 @@ class Reader {
       const place = JSON.stringify(path.slice(0, length));
       const key = this.#keys.get(place);
       const value = this.#values.get(place);
-      // What is missing inside a value is best looked for from the key of that value.
+      // For a missing member, the key of the value around it is the best position.
       const found = atKey || length < path.length ? (key ?? value) : (value ?? key);
       if (found !== undefined) return found;
     }
@@ -120,7 +120,7 @@ class Reader {
     if (offset !== null) this.#values.set(JSON.stringify(path), this.#locate(offset));
     if (path.length > MAX_DEPTH) return this.problem(path, offset ?? 0, 'nested too deep');
     if (isAlias(node)) {
-      return this.problem(path, offset ?? 0, 'expected the value itself, got an alias (*...)');
+      return this.problem(path, offset ?? 0, 'expected a value, got an alias (*...)');
     }
     if (isMap(node)) return this.#readMap(node, path);
     if (isSeq(node)) return node.items.map((item, index) => this.read(item, [...path, index]));
@@ -133,11 +133,11 @@ class Reader {
       const offset = offsetOf(key) ?? offsetOf(map) ?? 0;
       const name = isScalar(key) ? key.value : undefined;
       if (typeof name !== 'string' || name === '__proto__') {
-        this.problem(path, offset, 'expected keys that are texts; put other keys in quotes');
+        this.problem(path, offset, 'expected a string as key; put other keys in quotes');
         continue;
       }
       if (Object.hasOwn(data, name)) {
-        this.problem(path, offset, 'expected each key once, got one twice');
+        this.problem(path, offset, 'duplicate key');
         continue;
       }
       const member = [...path, name];

@@ -1,4 +1,4 @@
-/** The keys of a route that say how calls run, wait for answers, and survive. */
+/** The keys of a route: how calls run, wait for answers, and survive failures. */
 import { z } from 'zod';
 import { choice, count, duration, durationOrOff, flag, orNull, section, text } from './fields.ts';
 
@@ -8,46 +8,46 @@ export const sessions = section({
       .enum(['principal', 'call', 'shared'], { error: 'one of principal, call, shared' })
       .meta({ title: '`principal`, `call`, `shared`' })
       .describe(
-        'Who shares an upstream session. Left out: one per `call` for anonymous callers, one per `principal` for others.',
+        'Who shares an upstream session. Default: one per `call` for anonymous callers, one per `principal` for others.',
       ),
   ),
-  idleTimeout: duration('5m', '0s', '1d', 'How long an idle session is kept for the next call.'),
-  maxIdle: count(8, { min: 0, max: 10_000 }, 'How many idle sessions are kept.'),
+  idleTimeout: duration(
+    '5m',
+    '0s',
+    '1d',
+    'How long an idle session is kept open for the next call.',
+  ),
+  maxIdle: count(8, { min: 0, max: 10_000 }, 'The maximum number of idle sessions.'),
 })
   .prefault({})
   .describe('Sessions with the legacy server.');
 
 export const calls = section({
-  maxDuration: duration(
-    '1h',
-    '1s',
-    '7d',
-    'How long the server may work on a call while a client is attached.',
-  ),
+  maxDuration: duration('1h', '1s', '7d', 'How long a call can run while a client is connected.'),
   maxHold: durationOrOff(
     'off',
     '1s',
     '1d',
-    'After this long without an outcome the client is told to call again, so that no connection outlives the timeout of a load balancer. Its calls attach again; each takes one of `parking.maxRounds`.',
+    'How long a client connection stays open without an outcome. Then the client is told to retry, so that no connection exceeds the timeout of a load balancer. The retry continues the call, and counts towards `parking.maxRounds`.',
   ),
 })
   .prefault({})
-  .describe('Calls that the server works on.');
+  .describe('Running calls.');
 
 export const parking = section({
-  ttl: duration('10m', '1s', '7d', 'How long one round of questions may wait for its answers.'),
-  callTtl: duration('1h', '1s', '7d', 'How long a call may take over all its rounds.'),
-  maxRounds: count(10, { min: 1, max: 1000 }, 'How many rounds of questions a call may have.'),
+  ttl: duration('10m', '1s', '7d', 'How long one round of questions waits for its answers.'),
+  callTtl: duration('1h', '1s', '7d', 'How long a call can take over all its rounds.'),
+  maxRounds: count(10, { min: 1, max: 1000 }, 'The maximum number of rounds of a call.'),
   redeliver: duration(
     '2m',
     '0s',
     '1h',
-    'How long an outcome is kept for a retry that is sent twice.',
+    'How long an outcome is kept, in case the client repeats its retry.',
   ),
   release: choice(
     ['never', 'when-resumable'],
     'never',
-    'Whether a parked call is let go at once, so that it takes no memory and no connection, where the server keeps its events and any replica can read on. `mrtr-gateway probe` tells whether it does. Needs `continuation.reattach`.',
+    'Whether a parked call releases its memory and connection at once, if the server stores its events and any replica can resume its stream. `mrtr-gateway probe` shows whether it does. Needs `continuation.reattach`.',
   ),
 })
   .prefault({})
@@ -56,7 +56,7 @@ export const parking = section({
 export const continuation = section({
   reattach: flag(
     true,
-    'Whether a call whose replica is gone is read on by another one, where the server keeps its events.',
+    'Whether another replica resumes a call whose replica is gone, if the server stores its events.',
   ),
   replay: section({
     tools: z
@@ -66,51 +66,51 @@ export const continuation = section({
       .meta({ title: 'list of names' })
       .prefault([])
       .describe(
-        'Tools that may be called anew when a call is lost. Their side effects may then happen twice.',
+        'Tools that are called again if a call is lost. Their side effects can then happen twice.',
       ),
     annotated: flag(
       false,
-      'Whether tools that the server annotates as read-only or idempotent may be called anew as well.',
+      'Whether tools that the server annotates as read-only or idempotent are called again as well.',
     ),
   })
     .prefault({})
     .describe(
-      'Calls that are made anew when nothing else can save them: the questions that they repeat are answered from what was answered before.',
+      'Replay of lost calls: the tool is called again, and questions that it repeats get the earlier answers.',
     ),
 })
   .prefault({})
-  .describe('What becomes of a parked call whose replica or whose server lost it.');
+  .describe('What happens to a parked call that its replica or its server lost.');
 
 export const tools = section({
   parameterHeaders: choice(
     ['strip', 'validate'],
     'strip',
-    'What becomes of `x-mcp-header` annotations: `strip` takes them out, so that clients send no such headers, which no legacy server reads; `validate` leaves them and checks the headers of every call against its arguments, for proxies that route on them.',
+    'What happens to `x-mcp-header` annotations. `strip` removes them, so that clients do not send these headers, which no legacy server reads. `validate` keeps them and compares the headers of every call with its arguments, for proxies that route on them.',
   ),
 })
   .prefault({})
-  .describe('How tools of the server are shown to clients.');
+  .describe('How clients see tools of the server.');
 
 export const caching = section({
   listTtl: duration(
     '0s',
     '0s',
     '1d',
-    'How long clients may keep lists of tools, prompts and resources.',
+    'How long clients can cache lists of tools, prompts and resources.',
   ),
-  resourceTtl: duration('0s', '0s', '1d', 'How long clients may keep a resource that they read.'),
+  resourceTtl: duration('0s', '0s', '1d', 'How long clients can cache a resource.'),
   scope: choice(
     ['private', 'public'],
     'private',
-    'Who may share what is kept: `public` only where every caller is shown the same.',
+    'Who can share a cached result. Use `public` only if every caller sees the same.',
   ),
   serveLists: flag(
     false,
-    'Whether the gateway itself answers lists from what it got last, for `caching.listTtl` and until the server says that they changed.',
+    'Whether the gateway serves lists from its own cache, for `caching.listTtl` or until the server reports a change.',
   ),
 })
   .prefault({})
-  .describe('How long results may be kept.');
+  .describe('How long results can be cached.');
 
 export const questions = section({
   keyNames: z
@@ -129,22 +129,22 @@ export const questions = section({
     .meta({ title: 'map of names to lists of names' })
     .prefault({})
     .describe(
-      'Keys of `inputRequests` by tool, prompt or resource, in the order in which it asks.',
+      'Keys of `inputRequests` by tool, prompt or resource, in the order of its questions.',
     ),
   keysFromStringIds: flag(
     true,
-    "Whether a request id of the server's that is a plain name becomes the key of its question.",
+    "Whether the server's request id becomes the key of its question, if it is a plain name.",
   ),
   strictCapabilities: flag(
     false,
-    'Whether a question whose capability the client did not declare ends the call at once.',
+    'Whether a question that needs an undeclared capability of the client ends the call at once.',
   ),
   urlVisitWait: duration(
     '10s',
     '0s',
     '10m',
-    "How long to wait for the server's word that a URL was visited before a call that failed with -32042 is made again.",
+    'How long to wait for the server to report that a URL was visited, before a call that failed with -32042 is repeated.',
   ),
 })
   .prefault({})
-  .describe('How questions of the server are shown to clients.');
+  .describe('How clients see questions of the server.');

@@ -1,16 +1,28 @@
 /**
- * The kinds of values that a configuration file holds. Each says in its error what it expects, and
- * carries the text by which the reference and the JSON Schema name its type (`title`).
+ * The types of values in a configuration file. Each says in its error what it expected, and has the name of
+ * its type for the reference and the JSON Schema (`title`).
  */
 import { z } from 'zod';
-import { ADDRESS, parseAddress, type ListenAddress } from '../units/address.ts';
-import { BYTE_SIZE, formatByteSize, parseByteSize } from '../units/byte-size.ts';
-import { DURATION, formatDuration, parseDuration } from '../units/duration.ts';
+import {
+  ADDRESS,
+  parseAddress,
+  type ListenAddress,
+  BYTE_SIZE,
+  formatByteSize,
+  parseByteSize,
+  DURATION,
+  formatDuration,
+  parseDuration,
+} from '../units.ts';
 
-/** What the name of an option gains in the code: its unit. */
+/** The characters of names. */
+export const NAME = /^[A-Za-z0-9_-]{1,64}$/;
+export const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/;
+
+/** The unit that the name of an option ends with in the code. */
 type Unit = 'Ms' | 'Bytes';
 declare const UNIT: unique symbol;
-/** A field whose option is named with its unit in the code: `commitAfter` is `commitAfterMs` there. */
+/** A field whose name has a unit in the code: `commitAfter` is `commitAfterMs`. */
 type WithUnit<Field, U extends Unit> = Field & { readonly [UNIT]: U };
 
 const units = new WeakMap<object, Unit>();
@@ -27,7 +39,7 @@ type Shape = Readonly<Record<string, z.ZodType>>;
 type CodeName<Key extends string, Field> = Field extends { readonly [UNIT]: infer U extends Unit }
   ? `${Key}${U}`
   : Key;
-/** A section as the code sees it: every option present, every unit in its name. */
+/** A section in the code: all options are present, with units in their names. */
 type Section<S extends Shape> = {
   [Key in keyof S & string as CodeName<Key, S[Key]>]: z.output<S[Key]>;
 };
@@ -36,7 +48,7 @@ type Section<S extends Shape> = {
  * Describes a map of options. An unknown key is an error.
  *
  * @param shape the options by their names in the file
- * @param expected completes "expected ..." when the value is no map
+ * @param expected completes "expected ..." if the value is not a map
  */
 export function section<const S extends Shape>(shape: S, expected = 'a map') {
   const names = Object.entries(shape).map(([key, field]) => [key, units.get(field) ?? ''] as const);
@@ -48,7 +60,7 @@ export function section<const S extends Shape>(shape: S, expected = 'a map') {
     );
 }
 
-/** Describes an option that can be left out, which yields `null`. */
+/** Describes an option that can be omitted, which yields `null`. */
 export function orNull<Field extends z.ZodType>(field: Field) {
   return field.optional().transform((read): z.output<Field> | null => read ?? null);
 }
@@ -58,7 +70,7 @@ export interface Bounds {
   readonly max: number;
 }
 
-/** A quantity as an integer in its smallest unit, or as text. Yields the number of the smallest unit. */
+/** A quantity as an integer in its smallest unit, or as text. It yields the smallest unit. */
 interface Quantity {
   readonly name: string;
   readonly pattern: RegExp;
@@ -93,7 +105,7 @@ export function duration(fallback: string, from: string, to: string, meaning: st
   );
 }
 
-/** A duration, or `off`, which yields `null`. */
+/** Describes a duration, or `off`, which yields `null`. */
 export function durationOrOff(fallback: string, from: string, to: string, meaning: string) {
   const bounds = { min: parseDuration(from) ?? 0, max: parseDuration(to) ?? 0 };
   const duration = quantity(DURATION_QUANTITY, bounds, from);
@@ -141,7 +153,7 @@ function quantity(
     .meta({ title: `${name}, ${format(min)} to ${format(max)}` });
 }
 
-/** Text from the environment is text, so `"true"` counts as well. */
+/** Describes a boolean. `"true"` is accepted as well, since variables are strings. */
 export function flag(fallback: boolean, meaning: string) {
   return z
     .union([z.boolean(), z.enum(['true', 'false'])], { error: 'true or false' })
@@ -163,7 +175,7 @@ export function choice<const Words extends readonly string[]>(
     .describe(meaning);
 }
 
-/** Text of a form; `expected` completes "expected ...". */
+/** Describes a string with a pattern. @param expected completes "expected ..." */
 export function text(pattern: RegExp, expected: string, title: string) {
   return z
     .string({ error: (issue) => (issue.input === undefined ? expected : `${expected}, in quotes`) })
@@ -186,7 +198,7 @@ export function address() {
     .meta({ title: 'address' });
 }
 
-/** An address, or `off` for no listener at all, which yields `null`. */
+/** Describes an address, or `off` for no listener, which yields `null`. */
 export function addressOrOff() {
   const expected = `${ADDRESS_EXPECTED}, or off`;
   return z

@@ -1,9 +1,9 @@
 /** The JSON Schema of the configuration file, for editors. */
 import { z } from 'zod';
-import { type FieldPath, isSecretField } from '../load/field-path.ts';
+import { type FieldPath, isSecretField } from '../load/problem.ts';
 import { fileSchema } from './schema.ts';
 
-/** A node of a JSON Schema, as far as we look into it. */
+/** The part of a JSON Schema node that is used here. */
 export interface SchemaNode {
   readonly title?: string;
   readonly description?: string;
@@ -20,7 +20,7 @@ export interface SchemaNode {
   readonly oneOf?: readonly SchemaNode[];
 }
 
-/** The schema of the file after its references are resolved: the same as what is checked. */
+/** Returns the schema of the file with its references resolved, which is the one that is validated. */
 export function resolvedSchema(): SchemaNode {
   resolved ??= z.toJSONSchema(fileSchema, { io: 'input' }) as SchemaNode;
   return resolved;
@@ -28,7 +28,7 @@ export function resolvedSchema(): SchemaNode {
 
 let resolved: SchemaNode | undefined;
 
-/** The schema of the file as it is written: wherever a scalar stands, a `${NAME}` may stand too. */
+/** Returns the schema of the file as written: every scalar can be a `${NAME}` as well. */
 export function writtenSchema(): SchemaNode {
   return {
     ...allowReferences(resolvedSchema()),
@@ -36,7 +36,7 @@ export function writtenSchema(): SchemaNode {
   };
 }
 
-/** The text of `config/schema.json`. */
+/** Writes `config/schema.json`. */
 export function writtenSchemaText(): string {
   return `${JSON.stringify(writtenSchema(), null, 2)}\n`;
 }

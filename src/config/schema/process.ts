@@ -1,7 +1,7 @@
-/** The keys of the process itself: the public side, its limits, the drain, the log. */
+/** The keys of the process: the public side, identities, limits, drain, log. */
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { choice, count, duration, section, size, text } from './fields.ts';
+import { choice, count, duration, HEADER_NAME, section, size, text } from './fields.ts';
 
 export const edge = section({
   allowedOrigins: z
@@ -15,7 +15,7 @@ export const edge = section({
     .meta({ title: 'list of origins' })
     .prefault([])
     .describe(
-      'Origins of browser clients that may call. Loopback origins may where the gateway listens on loopback.',
+      'Origins of browser clients that are allowed. If the gateway listens on loopback, loopback origins are allowed as well.',
     ),
   allowedHosts: z
     .array(text(/^[a-z0-9.-]{1,253}$/, 'a host name in lower case, without a port', 'host name'), {
@@ -24,7 +24,7 @@ export const edge = section({
     .meta({ title: 'list of host names' })
     .prefault([])
     .describe(
-      'Names under which a gateway that listens on loopback may be called, such as that of the proxy in front of it. Elsewhere every name may be used.',
+      'Additional `Host` names that a gateway on loopback accepts, such as that of the proxy in front of it. On other addresses every name is accepted.',
     ),
   trustedProxies: z
     .array(
@@ -37,61 +37,65 @@ export const edge = section({
     .meta({ title: 'list of IP addresses and networks' })
     .prefault([])
     .describe(
-      'Proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are told to the server. Those of everybody else are dropped.',
+      'Proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are forwarded to the server. From all other peers these headers are dropped.',
     ),
   legacyClients: choice(
     ['pass-through', 'reject'],
     'pass-through',
-    'What becomes of clients that speak an older revision themselves, and of the other paths of a single server; `/.well-known/` stays open.',
+    'Whether clients of older revisions, and requests to other paths of a single server, are passed through. `/.well-known/` is always passed through.',
   ),
   commitAfter: duration(
     '5s',
     '0s',
     '5m',
-    'After this long without an outcome an answer becomes an event stream.',
+    'How long a call can run before its response becomes an event stream.',
   ),
-  keepAlive: duration('15s', '1s', '5m', 'How often a silent event stream gets a comment.'),
+  keepAlive: duration('15s', '1s', '5m', 'How often a comment is sent on a silent event stream.'),
 })
   .prefault({})
   .describe('The public side.');
 
 export const limits = section({
   maxBody: size('4MiB', '1KiB', '256MiB', 'The largest request body.'),
-  maxJsonDepth: count(64, { min: 8, max: 512 }, 'How deep JSON may nest.'),
+  maxJsonDepth: count(64, { min: 8, max: 512 }, 'The maximum nesting depth of JSON.'),
   maxRunningCalls: count(
     10_000,
     { min: 1, max: 1_000_000 },
-    'Calls that run at once, over all routes.',
+    'The maximum number of running calls, over all routes.',
   ),
   maxParkedCalls: count(
     10_000,
     { min: 1, max: 1_000_000 },
-    'Calls that wait for answers at once, over all routes.',
+    'The maximum number of calls that wait for answers, over all routes.',
   ),
   maxParkedCallsPerPrincipal: count(
     100,
     { min: 1, max: 1_000_000 },
-    'Calls of one principal that wait for answers at once.',
+    'The maximum number of calls of one principal that wait for answers.',
   ),
-  maxConnections: count(20_000, { min: 1, max: 1_000_000 }, 'Connections of clients at once.'),
+  maxConnections: count(
+    20_000,
+    { min: 1, max: 1_000_000 },
+    'The maximum number of client connections.',
+  ),
 })
   .prefault({})
-  .describe('Bounds on what clients may use.');
+  .describe('Limits on what clients can use.');
 
 export const drain = section({
   delay: duration(
     '0s',
     '0s',
     '10m',
-    'How long readiness says no while requests are still taken, so that load balancers notice.',
+    'How long `/readyz` reports 503 while requests are still accepted, so that load balancers stop sending them.',
   ),
   parked: duration(
     '0s',
     '0s',
     '1d',
-    'How long parked calls that no other process can take up are then kept, and their retries served.',
+    'How long parked calls that no other process can continue are then kept, and their retries served.',
   ),
-  timeout: duration('25s', '0s', '1d', 'How long running calls may then take to finish.'),
+  timeout: duration('25s', '0s', '1d', 'How long running calls then have to finish.'),
 })
   .prefault({})
   .describe('What happens on SIGTERM, SIGINT or SIGHUP.');
@@ -111,7 +115,29 @@ export const log = section({
   .prefault({})
   .describe('The log, on standard error.');
 
-/** An address, or one with the length of its prefix. */
+export const identity = z
+  .discriminatedUnion(
+    'source',
+    [
+      z.strictObject({ source: z.literal('none') }),
+      z.strictObject({
+        source: z.literal('header'),
+        header: text(HEADER_NAME, 'the name of an HTTP header', 'header name').describe(
+          'The header that contains the principal. The proxy must remove it from client requests. A request without it gets 401, even if it would be passed through, except for `/.well-known/`.',
+        ),
+      }),
+    ],
+    {
+      error: ({ input }) =>
+        typeof input === 'object' && input !== null ? 'none or header' : 'a map with a source',
+    },
+  )
+  .prefault({ source: 'none' })
+  .describe(
+    'How callers are identified: `none` (by their credentials only), or a `header` that a trusted proxy sets.',
+  );
+
+/** Checks an IP address, or a network with the length of its prefix. */
 function isNetwork(written: string): boolean {
   const [, address = '', bits = '0'] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(written) ?? [];
   const family = isIP(address);

@@ -1,10 +1,10 @@
-/** The keys of the configuration by which several replicas work as one. */
+/** The keys that let several replicas work as one. */
 import { z } from 'zod';
 import type { RedisOptions } from '../../replicas/redis/options.ts';
-import { ADDRESS, parseAddress } from '../units/address.ts';
+import { ADDRESS, parseAddress } from '../units.ts';
 import { address, choice, duration, orNull, section, text } from './fields.ts';
 
-/** How the store is reached, and how long the start waits for it, in ms. */
+/** How to reach the store, and how long the start waits for it, in ms. */
 export type RedisConfig = RedisOptions & { readonly startWaitMs: number };
 
 const NODE_EXPECTED = 'an address such as redis-2:6379';
@@ -17,11 +17,11 @@ export const relay = orNull(
       via: choice(
         ['http', 'redis'],
         'http',
-        'The way: `http` is direct; `redis` is for platforms on which replicas cannot reach each other.',
+        'How retries are relayed: `http` is direct; `redis` is for platforms on which replicas cannot reach each other.',
       ),
       listen: orNull(
         address().describe(
-          'Where other replicas bring the retries that belong here. Needed for `http`. Keep it private.',
+          'The address on which other replicas relay retries to this one. Required for `http`. Keep it private.',
         ),
       ),
       advertise: orNull(
@@ -35,13 +35,13 @@ export const relay = orNull(
           })
           .meta({ title: 'URL' })
           .describe(
-            'Where they reach it, such as `http://${POD_IP}:8081`. Left out: at the address of `relay.listen`.',
+            'The URL at which other replicas reach it, such as `http://${POD_IP}:8081`. Default: the address of `relay.listen`.',
           ),
       ),
     },
     'a map with listen or via',
   ).describe(
-    'How a retry that landed on another replica reaches the one that holds the call. Needs `seal.keys`.',
+    'How a retry that arrives at another replica reaches the one that holds the call. Needs `seal.keys`.',
   ),
 );
 
@@ -55,17 +55,17 @@ const login = (whose: string) =>
   z.string({ error: 'text' }).meta({ title: 'text' }).optional().describe(`${whose} ${FROM_FILE}`);
 
 const tls = section({
-  ca: login('The authorities to trust, as PEM. Left out: those of the system.'),
-  cert: login("The gateway's own certificate, as PEM."),
-  key: login('The key of the certificate, as PEM.'),
+  ca: login('The trusted certificate authorities, as PEM. Default: those of the system.'),
+  cert: login("The gateway's certificate, as PEM."),
+  key: login('The private key of the certificate, as PEM.'),
   servername: z
     .string({ error: 'a host name' })
     .meta({ title: 'host name' })
     .optional()
-    .describe('The name that the certificate must bear. Left out: the host of the URL.'),
+    .describe('The name that the certificate must have. Default: the host of the URL.'),
 })
   .optional()
-  .describe('Details of TLS, for a `rediss` URL.');
+  .describe('TLS options, for a `rediss` URL.');
 
 const redisSection = section(
   {
@@ -75,9 +75,9 @@ const redisSection = section(
       .transform((written) => new URL(written))
       .meta({ title: 'URL' })
       .describe(
-        `Such as \`rediss://user:password@redis:6379/0\`: the server, or the first Sentinel or Cluster node to ask. ${FROM_FILE}`,
+        `The server, or the first Sentinel or Cluster node, such as \`rediss://user:password@redis:6379/0\`. ${FROM_FILE}`,
       ),
-    mode: choice(['single', 'sentinel', 'cluster'], 'single', 'What the URL names.'),
+    mode: choice(['single', 'sentinel', 'cluster'], 'single', 'What the URL points to.'),
     nodes: z
       .array(node, { error: 'a list of addresses' })
       .max(100, { error: 'at most 100 addresses' })
@@ -87,18 +87,18 @@ const redisSection = section(
     sentinel: section(
       {
         name: text(/^[\x21-\x7e]{1,128}$/, 'the name of a Sentinel group', 'name').describe(
-          'The name of the group that the Sentinels watch.',
+          'The name of the group that the Sentinels monitor.',
         ),
-        username: login('Login at the Sentinels themselves.'),
-        password: login('Login at the Sentinels themselves.'),
+        username: login('The credentials for the Sentinels.'),
+        password: login('The credentials for the Sentinels.'),
       },
       'a map with at least name',
     )
       .optional()
-      .describe('Needed where `redis.mode` is `sentinel`.'),
+      .describe('Required if `redis.mode` is `sentinel`.'),
     tls,
-    connectTimeout: duration('2s', '10ms', '1m', 'How long a connection may take to be made.'),
-    commandTimeout: duration('1s', '10ms', '1m', 'How long a command may take.'),
+    connectTimeout: duration('2s', '10ms', '1m', 'The timeout of connecting.'),
+    commandTimeout: duration('1s', '10ms', '1m', 'The timeout of a command.'),
     startWait: duration('10s', '0s', '10m', 'How long the start waits for the store.'),
   },
   'a map with at least url',
@@ -107,14 +107,14 @@ const redisSection = section(
 export const redis = orNull(
   redisSection
     .describe(
-      'The store that replicas share: who holds which call, and outcomes for retries that are sent twice. Without it they still relay, and read on or replay without a claim.',
+      'The store that replicas share: which replica holds a call, and outcomes for repeated retries. Without it replicas still relay retries, and resume or replay calls without a claim.',
     )
     .transform(connectionOptions),
 );
 
 type RedisSection = z.output<typeof redisSection>;
 
-/** Splits what only one way of running Redis needs from what all need. */
+/** Separates the options of one mode from those of all modes. */
 function connectionOptions({ mode, nodes, sentinel, tls, ...common }: RedisSection): RedisConfig {
   const shared = { ...common, ...(tls === undefined ? {} : { tls: withoutUndefined(tls) }) };
   switch (mode) {

@@ -1,11 +1,10 @@
 /**
- * The configuration file: every key with its form, its default and its meaning. The types of the
- * configuration, the reference in the documentation and the JSON Schema for editors are made from this.
+ * The configuration file: every key with its type, default and description. The types of the configuration,
+ * the reference in the documentation and the JSON Schema for editors are generated from it.
  */
 import { z } from 'zod';
 import { address, addressOrOff, section } from './fields.ts';
-import { identity } from './identity.ts';
-import { drain, edge, limits, log } from './process.ts';
+import { identity, drain, edge, limits, log } from './process.ts';
 import { redis, relay } from './replicas.ts';
 import { route } from './route.ts';
 import { seal } from './seal.ts';
@@ -15,11 +14,11 @@ export const fileSchema = section(
     listen: address()
       .prefault('127.0.0.1:8080')
       .describe(
-        'Where clients connect. `:8080` means all IPv4 interfaces, port `0` any free port.',
+        'The address for clients. `:8080` means all IPv4 interfaces, port `0` any free port.',
       ),
     admin: addressOrOff()
       .prefault('127.0.0.1:9090')
-      .describe('Where `/healthz`, `/readyz` and `/metrics` are. Keep it private.'),
+      .describe('The address for `/healthz`, `/readyz` and `/metrics`. Keep it private.'),
     routes: z
       .array(route, { error: 'a list of at least one route' })
       .min(1, { error: 'a list of at least one route' })

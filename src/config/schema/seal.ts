@@ -1,7 +1,6 @@
-/** The keys of `seal`: the operator's secrets. */
+/** The keys of `seal`: the secrets. */
 import { z } from 'zod';
-import { section, text } from './fields.ts';
-import { NAME } from './names.ts';
+import { section, text, NAME } from './fields.ts';
 
 const SEAL_KEY = /^[A-Za-z0-9_-]{43}=?$/;
 const SECRET_BYTES = 32;
@@ -12,7 +11,7 @@ export const seal = section({
       section(
         {
           kid: text(NAME, 'a name (letters, digits, "_" and "-", at most 64)', 'name').describe(
-            'The public name of the key, readable in what it seals.',
+            'The public name of the key. Everybody can read it in what the key seals.',
           ),
           key: text(
             SEAL_KEY,
@@ -30,11 +29,13 @@ export const seal = section({
     .meta({ title: 'list' })
     .prefault([])
     .describe(
-      'The first key seals, all of them open. Empty: a key is made at start, and parked calls do not survive a restart.',
+      'The first key seals, all of them open. If empty, a key is generated at start, and parked calls do not survive a restart.',
     ),
   audience: text(/^[\x21-\x7e]{1,128}$/, 'a name of 1 to 128 printable ASCII characters', 'name')
     .default('mrtr-gateway')
-    .describe('The name that all replicas of one deployment share, and no other deployment.'),
+    .describe(
+      'The name of the deployment. All its replicas share it, and no other deployment may use it.',
+    ),
 })
   .prefault({})
-  .describe('How the pointers to parked calls are sealed.');
+  .describe('How pointers to parked calls are sealed.');

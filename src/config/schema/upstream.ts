@@ -1,11 +1,10 @@
 /** The keys of `routes[].upstream`: the legacy server, and how the gateway speaks to it. */
 import { z } from 'zod';
-import { choice, duration, flag, section, size, text } from './fields.ts';
-import { HEADER_NAME } from './names.ts';
+import { choice, duration, flag, section, size, text, HEADER_NAME } from './fields.ts';
 
 /** RFC 9110, section 5.5, without the obsolete octets. */
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
-/** What we, HTTP or MCP itself must set, lest requests upstream break. */
+/** Headers that the gateway, HTTP or MCP sets. */
 const OUR_HEADERS = new Set([
   'accept',
   'accept-encoding',
@@ -34,13 +33,13 @@ const upstreamUrl = z
     return z.NEVER;
   })
   .meta({ title: 'URL' })
-  .describe('Where the legacy MCP server answers.');
+  .describe('The URL of the legacy MCP server.');
 
 function urlProblem(written: string): string | null {
   const url = URL.canParse(written) ? new URL(written) : null;
   if (url === null || !['http:', 'https:'].includes(url.protocol)) return 'an http or https URL';
   if (url.username !== '' || url.password !== '') {
-    return 'a URL without credentials in it (use upstream.headers)';
+    return 'a URL without credentials (use upstream.headers)';
   }
   return url.hash === '' ? null : 'a URL without a fragment';
 }
@@ -49,18 +48,18 @@ const headers = z
   .record(
     z.string(),
     text(HEADER_VALUE, 'a header value (text of printable ASCII characters)', 'text'),
-    { error: 'a map of header names to texts' },
+    { error: 'a map of header names to strings' },
   )
   .superRefine((entries, context) => {
     const seen = new Set<string>();
     for (const name of Object.keys(entries)) {
       const lower = name.toLowerCase();
       const problem = !HEADER_NAME.test(name)
-        ? 'names that are HTTP header names'
+        ? 'valid HTTP header names'
         : OUR_HEADERS.has(lower) || lower.startsWith('proxy-')
-          ? `no header ${lower}, which the gateway itself sets or leaves out`
+          ? `no header ${lower}, which only the gateway sets`
           : seen.has(lower)
-            ? `the header ${lower} once only`
+            ? `the header ${lower} only once`
             : null;
       seen.add(lower);
       if (problem !== null) context.addIssue({ code: 'custom', message: problem });
@@ -69,10 +68,10 @@ const headers = z
   .transform((entries): Record<string, string> =>
     Object.fromEntries(Object.entries(entries).map(([name, value]) => [name.toLowerCase(), value])),
   )
-  .meta({ title: 'map of header names to texts' })
+  .meta({ title: 'map of header names to strings' })
   .prefault({})
   .describe(
-    'Headers set on every request to `upstream.url`, and to where an HTTP+SSE server wants messages posted; they win over those of the client. No other path gets them. Values may be `file:/path` references.',
+    'Headers of every request to `upstream.url`, and to the message endpoint of an HTTP+SSE server. They replace those of the client. Other paths do not get them. Values can be `file:/path` references.',
   );
 
 export const upstream = section(
@@ -81,32 +80,32 @@ export const upstream = section(
     transport: choice(
       ['auto', 'streamable-http', 'http-sse'],
       'auto',
-      'How the server speaks; `auto` finds out, as clients do: Streamable HTTP first, then HTTP+SSE.',
+      'The transport of the server. `auto` detects it as clients do: Streamable HTTP first, then HTTP+SSE.',
     ),
     headers,
     authorization: choice(
       ['forward', 'strip'],
       'forward',
-      "What becomes of the client's `Authorization` header.",
+      "What happens to the client's `Authorization` header.",
     ),
-    connectTimeout: duration('5s', '10ms', '5m', 'How long a connection may take to be made.'),
+    connectTimeout: duration('5s', '10ms', '5m', 'The timeout of connecting.'),
     headersTimeout: duration(
       '60s',
       '100ms',
       '1h',
-      'How long the head of an answer may take, and the whole answer of a request that cannot ask anything.',
+      'The timeout of response headers, and of the whole response to a request that cannot ask for input.',
     ),
-    maxBody: size('16MiB', '1KiB', '1GiB', 'The largest body that is read from the server.'),
-    maxEvent: size('4MiB', '1KiB', '256MiB', 'The largest single event of a stream.'),
+    maxBody: size('16MiB', '1KiB', '1GiB', 'The largest response body.'),
+    maxEvent: size('4MiB', '1KiB', '256MiB', 'The largest event of a stream.'),
     pingInterval: duration(
       '60s',
       '1s',
       '1h',
-      'How often a session that waits for answers is pinged, so that the server keeps it.',
+      'How often a session that waits for answers is pinged, so that the server keeps it open.',
     ),
     statefulWithoutSessionId: flag(
       false,
-      'The server keeps state although it hands out no session id (one process, one session).',
+      'Whether the server keeps state without a session id (one process, one session).',
     ),
   },
   'a map with at least a url',

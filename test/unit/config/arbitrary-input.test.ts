@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { ConfigError } from '../../../src/config/load/config-error.ts';
+import { ConfigError } from '../../../src/config/load/problem.ts';
 import { configOf, FILE } from './problems-of.ts';
 
 const LINE = /^gateway\.yaml:[1-9]\d*:[1-9]\d* [^\n]+$/;

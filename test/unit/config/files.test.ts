@@ -3,7 +3,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from 'vitest';
 import { format, resolveConfig } from 'prettier';
 import { parse } from 'yaml';
-import { ConfigError } from '../../../src/config/load/config-error.ts';
+import { ConfigError } from '../../../src/config/load/problem.ts';
 import {
   resolvedSchema,
   writtenSchema,

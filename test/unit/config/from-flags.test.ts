@@ -48,7 +48,7 @@ describe('a wrong value is one line that names the flag', () => {
 
   test('without a password that was in the URL', () => {
     expect(() => configFromFlags({ upstream: 'http://me:hunter2@a/' })).toThrow(
-      /^--upstream: expected a URL without credentials in it \(use upstream\.headers\), got "\*\*\*@a\/"$/,
+      /^--upstream: expected a URL without credentials \(use upstream\.headers\), got "\*\*\*@a\/"$/,
     );
   });
 });

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { ConfigError } from '../../../src/config/load/config-error.ts';
+import { ConfigError } from '../../../src/config/load/problem.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'mrtr-gateway-config-'));
@@ -35,7 +35,7 @@ describe('a file that cannot be read is one line', () => {
   test('a folder', () => {
     expect(errorOf(folder)).toMatchObject({
       code: 'config_unreadable',
-      message: `${folder}: cannot read it: it is a folder`,
+      message: `${folder}: cannot read it: it is a directory`,
     });
   });
 

@@ -1,6 +1,6 @@
 /** Parses configuration texts in tests, and gives back the lines of the problems. */
 import type { Config } from '../../../src/config/config.ts';
-import { ConfigError } from '../../../src/config/load/config-error.ts';
+import { ConfigError } from '../../../src/config/load/problem.ts';
 import { parseConfig } from '../../../src/config/load/load.ts';
 
 export const FILE = 'gateway.yaml';

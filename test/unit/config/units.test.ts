@@ -1,8 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { formatAddress, isLoopback, parseAddress } from '../../../src/config/units/address.ts';
-import { formatByteSize, parseByteSize } from '../../../src/config/units/byte-size.ts';
-import { formatDuration, parseDuration } from '../../../src/config/units/duration.ts';
+import {
+  formatAddress,
+  isLoopback,
+  parseAddress,
+  formatByteSize,
+  parseByteSize,
+  formatDuration,
+  parseDuration,
+} from '../../../src/config/units.ts';
 
 describe('durations', () => {
   test.each([

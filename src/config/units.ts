@@ -1,0 +1,79 @@
+/** Durations, sizes and addresses as people write them, and as the code uses them: in ms, in bytes, as host and port. */
+import { isIPv6 } from 'node:net';
+
+const DURATION_UNITS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+export const DURATION = /^(\d{1,15})(ms|s|m|h|d)?$/;
+
+/** Parses `500ms`, `30s`, `10m`, `1h`, `7d`, or plain milliseconds. @returns milliseconds, or `null` */
+export function parseDuration(text: string): number | null {
+  const match = DURATION.exec(text);
+  return match === null ? null : Number(match[1]) * (DURATION_UNITS[match[2] ?? 'ms'] ?? 1);
+}
+
+/** Formats milliseconds in the largest unit that needs no fraction. */
+export function formatDuration(ms: number): string {
+  if (ms === 0) return '0s';
+  const units = Object.entries(DURATION_UNITS).reverse();
+  const [unit, size] = units.find(([, size]) => ms % size === 0) ?? ['ms', 1];
+  return `${ms / size}${unit}`;
+}
+
+const SIZE_UNITS: Readonly<Record<string, number>> = {
+  B: 1,
+  KiB: 1024,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+};
+
+export const BYTE_SIZE = /^(\d{1,15})(B|KiB|MiB|GiB)?$/;
+
+/** Parses `512KiB`, `4MiB`, `1GiB`, or plain bytes. @returns bytes, or `null` */
+export function parseByteSize(text: string): number | null {
+  const match = BYTE_SIZE.exec(text);
+  return match === null ? null : Number(match[1]) * (SIZE_UNITS[match[2] ?? 'B'] ?? 1);
+}
+
+/** Formats bytes in the largest unit that needs no fraction. */
+export function formatByteSize(bytes: number): string {
+  const units = Object.entries(SIZE_UNITS).reverse();
+  const [unit, size] = units.find(([, size]) => bytes % size === 0) ?? ['B', 1];
+  return `${bytes / size}${unit}`;
+}
+
+export interface ListenAddress {
+  readonly host: string;
+  /** `0` means any free port. */
+  readonly port: number;
+}
+
+export const ADDRESS = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]*)):(\d{1,5})$/;
+const ALL_INTERFACES = '0.0.0.0';
+const MAX_PORT = 65_535;
+
+/** Parses `127.0.0.1:8080`, `localhost:0`, `[::1]:8080`, or `:8080` for all IPv4 interfaces. @returns `null` for anything else */
+export function parseAddress(text: string): ListenAddress | null {
+  const match = ADDRESS.exec(text);
+  if (match === null) return null;
+  const [, ipv6, name, digits] = match;
+  const port = Number(digits);
+  if (port > MAX_PORT || (ipv6 !== undefined && !isIPv6(ipv6))) return null;
+  return { host: ipv6 ?? (name === undefined || name === '' ? ALL_INTERFACES : name), port };
+}
+
+/** Formats an address, with brackets around IPv6. */
+export function formatAddress({ host, port }: ListenAddress): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** Tells whether only this machine can reach a host. */
+export function isLoopback(host: string): boolean {
+  const name = host.replace(/^\[|\]$/g, '').toLowerCase();
+  return name === 'localhost' || name === '::1' || /^127\.\d+\.\d+\.\d+$/.test(name);
+}
