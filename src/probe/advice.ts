@@ -1,18 +1,17 @@
-/** What somebody who has read the findings would put into a configuration file, and why. */
+/** Derives a configuration file from the findings of a probe, with notes that explain it. */
 import type { JsonObject } from '../protocol/json/json.ts';
 import type { Advice, Findings, ToolEntry } from './report.ts';
 
-/** What the findings do not show. */
-export interface Circumstances {
-  /** The values of these headers are nobody's business. */
+/** The parts of the upstream URL and headers that the findings omit. */
+export interface ProbeContext {
+  /** Names only: the values can be credentials. */
   readonly headerNames: readonly string[];
   readonly query: boolean;
-  /** False when `upstream.transport: auto` would not find out by itself. */
 }
 
-export function advise(findings: Findings, circumstances: Circumstances): Advice {
-  const { headerNames, query } = circumstances;
-  const annotated = findings.tools.items.filter(mayBeMadeAnew).map(({ name }) => name);
+export function advise(findings: Findings, context: ProbeContext): Advice {
+  const { headerNames, query } = context;
+  const annotated = findings.tools.items.filter(isRepeatable).map(({ name }) => name);
   const release = releaseOf(findings);
   const stateless = !findings.modern && findings.sessions.kind === 'none';
   const common = {
@@ -21,7 +20,9 @@ export function advise(findings: Findings, circumstances: Circumstances): Advice
     annotatedTools: annotated,
   };
   if (findings.modern) {
-    const notes = ['It speaks 2026-07-28 itself: modern clients can use it as it is.'];
+    const notes = [
+      'The server speaks 2026-07-28 itself: modern clients can use it without a gateway.',
+    ];
     return { ...common, gatewayNeeded: false, config: null, notes };
   }
   const notes = [
@@ -29,13 +30,15 @@ export function advise(findings: Findings, circumstances: Circumstances): Advice
     ...releaseNotes(release, findings),
     ...replayNotes(annotated),
     ...headerNotes(headerNames),
-    ...(query ? ['Add the query of your URL, which is left out as it may hold a credential.'] : []),
+    ...(query
+      ? ['Add the query of your URL. It is omitted here, since it can contain a credential.']
+      : []),
   ];
   const config = { routes: [routeOf(findings, release, headerNames)] };
   return { ...common, gatewayNeeded: true, config, notes };
 }
 
-function mayBeMadeAnew({ readOnly, idempotent }: ToolEntry): boolean {
+function isRepeatable({ readOnly, idempotent }: ToolEntry): boolean {
   return readOnly || idempotent;
 }
 
@@ -67,57 +70,56 @@ function variableFor(headerName: string): string {
 function sessionNotes({ sessions }: Findings): string[] {
   if (sessions.kind === 'none') {
     return [
-      'It hands out no session id, so the answer to a question may reach a process that never asked: it will not be asked to ask. If it is one single process that keeps its state, set upstream.statefulWithoutSessionId: true.',
+      'The server issues no session id, so an answer could reach a process that did not ask the question. The gateway therefore declares no capabilities to it. If the server is a single process that keeps its state, set upstream.statefulWithoutSessionId: true.',
     ];
   }
   if (sessions.withoutId !== 'accepted') return [];
-  return ['It hands out a session id, and serves requests without one as well.'];
+  return ['The server issues a session id, but also accepts requests without one.'];
 }
 
 function releaseNotes(release: Advice['releaseWhenResumable'], findings: Findings): string[] {
   switch (release) {
     case 'possible':
       return [
-        'parking.release: when-resumable is possible: a call that waits for a human then takes no connection.',
-        'Whether the server also writes what is new to a stream that was taken up only a call can show; where it does not, results come some 5 seconds late.',
+        'parking.release: when-resumable is possible: a parked call then holds no connection.',
+        'Only a real call shows whether the server also sends new events on a resumed stream. If it does not, results arrive about 5 seconds late.',
       ];
     case 'unproven':
       return [
-        'parking.release: when-resumable may be possible: streams are opened again, but nothing came to prove that missed events do.',
+        'parking.release: when-resumable could be possible: the server reopens streams, but did not replay the missed event.',
       ];
     case 'impossible':
       return [
-        `parking.release: when-resumable has no effect: ${whyNotResumable(findings)}. A parked call keeps its connection, and ends with it.`,
+        `parking.release: when-resumable has no effect: ${whyNotResumable(findings)}. A parked call keeps its connection, and is lost if the connection breaks.`,
       ];
   }
 }
 
 function whyNotResumable({ transport, sessions, resumption }: Findings): string {
   if (transport === 'http-sse') return 'HTTP+SSE cannot be resumed';
-  if (sessions.kind === 'none') return 'there is no session id to come back with';
+  if (sessions.kind === 'none') return 'the server issues no session id';
   switch (resumption.eventIds) {
     case 'seen':
-      return 'its events have ids, and a GET with Last-Event-ID is not answered with a stream';
+      return 'events have ids, but a GET with Last-Event-ID does not open a stream';
     case 'not-seen':
-      return 'its events have no ids';
+      return 'events have no ids';
     case 'no-events':
-      return 'it answers with JSON and not with events';
+      return 'the server responds with JSON, not with event streams';
     case 'no-answer':
     case 'not-tried':
-      return 'it did not answer the ping that was to tell';
+      return 'the server did not answer the ping that tests it';
   }
 }
 
 function replayNotes(annotated: readonly string[]): string[] {
   if (annotated.length === 0) return [];
-  const tools =
-    annotated.length === 1 ? '1 tool says it is' : `${annotated.length} tools say they are`;
+  const tools = annotated.length === 1 ? '1 tool is' : `${annotated.length} tools are`;
   return [
-    `${tools} read-only or idempotent. If you trust that, continuation.replay.annotated: true lets their calls be made anew when nothing else can save them.`,
+    `${tools} annotated as read-only or idempotent. If you trust that, set continuation.replay.annotated: true, so that lost calls are repeated.`,
   ];
 }
 
 function headerNotes(headerNames: readonly string[]): string[] {
   if (headerNames.length === 0) return [];
-  return ['The headers of the snippet read their values from the environment.'];
+  return ['The headers read their values from environment variables.'];
 }

@@ -1,42 +1,41 @@
-/** One JSON-RPC request over one POST, and everything about how it was answered. */
+/** Sends single requests, and records how the server responds to them. */
 import type { JsonObject, JsonValue } from '../protocol/json/json.ts';
 import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import { readEventStream } from '../upstream/transport/event-stream.ts';
-import type { HttpAnswer, HttpClient } from '../upstream/http/client.ts';
+import { HttpClient, type HttpAnswer, type HttpExchange } from '../upstream/http/client.ts';
 import { upstreamJson } from '../upstream/http/json.ts';
 import type { Deadline } from './deadline.ts';
-import { handedOut } from './watched-http.ts';
 
-export interface Question {
+export interface ProbeRequest {
   readonly id: number;
   readonly method: string;
   readonly params: JsonObject;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-export interface Answered {
+export interface ProbeResponse {
   readonly status: number;
   readonly mediaType: string;
   readonly sessionId: string | null;
-  /** The ids of the events, in order, up to that of the response. */
+  /** The ids of the events, up to that of the reply. */
   readonly eventIds: readonly string[];
-  /** `null` when no response with the id of the request came. */
+  /** `null` if there was no reply with the id of the request. */
   readonly reply: JsonRpcReply | null;
 }
 
-/** A stream whose response has come is given this long to end by itself. */
+/** How long a stream may stay open after its reply. */
 const LINGER_MS = 500;
 
 /**
- * Sends the request and reads until its response is there.
- * @throws UpstreamFailure, or whatever the body fails with when the signal aborts
+ * Sends a JSON-RPC request in one POST and reads the response up to its reply.
+ * @throws UpstreamFailure, or the error of the body if the signal aborts
  */
 export async function ask(
   http: HttpClient,
-  { id, method, params, headers }: Question,
+  { id, method, params, headers }: ProbeRequest,
   deadline: Deadline,
   signal: AbortSignal,
-): Promise<Answered> {
+): Promise<ProbeResponse> {
   const answer = await http.send({
     method: 'POST',
     headers: {
@@ -48,7 +47,7 @@ export async function ask(
     signal,
   });
   const { status, mediaType } = answer;
-  const head = { status, mediaType, sessionId: handedOut(answer) };
+  const head = { status, mediaType, sessionId: readSessionId(answer) };
   if (status < 400 && mediaType === 'application/json') {
     return { ...head, eventIds: [], reply: replyIn(await http.readJson(answer), id) };
   }
@@ -59,7 +58,7 @@ export async function ask(
   return { ...head, eventIds: [], reply: null };
 }
 
-/** The reply to the request with this id in a message or, as in 2025-03-26, in one of several. */
+/** Finds the reply to a request in a message or, as in 2025-03-26, in a batch. */
 export function replyIn(value: JsonValue, id: number): JsonRpcReply | null {
   for (const element of Array.isArray(value) ? value : [value]) {
     const message = readMessage(element);
@@ -73,7 +72,7 @@ async function readUntilReply(
   answer: HttpAnswer,
   id: number,
   deadline: Deadline,
-): Promise<Pick<Answered, 'eventIds' | 'reply'>> {
+): Promise<Pick<ProbeResponse, 'eventIds' | 'reply'>> {
   const eventIds: string[] = [];
   const found: { reply: JsonRpcReply | null } = { reply: null };
   const linger = { timer: null as ReturnType<Deadline['setTimer']> | null };
@@ -96,4 +95,46 @@ async function readUntilReply(
     linger.timer?.cancel();
   }
   return { eventIds, reply: found.reply };
+}
+
+export interface RecordedResponse {
+  readonly method: HttpExchange['method'];
+  readonly status: number;
+  /** The session id in the response. It is a credential: it is sent to the server only. */
+  readonly sessionId: string | null;
+}
+
+export class RecordingHttpClient extends HttpClient {
+  readonly #recorded: RecordedResponse[] = [];
+
+  /** Finds the first response to a request with this method. */
+  first(method: HttpExchange['method']): RecordedResponse | null {
+    return this.#recorded.find((one) => one.method === method) ?? null;
+  }
+
+  /** Finds the last response to a request with this method. */
+  last(method: HttpExchange['method']): RecordedResponse | null {
+    return this.#recorded.findLast((one) => one.method === method) ?? null;
+  }
+
+  /** The first session id that the server issued. */
+  get sessionId(): string | null {
+    return this.#recorded.find(({ sessionId }) => sessionId !== null)?.sessionId ?? null;
+  }
+
+  override async send(exchange: HttpExchange): Promise<HttpAnswer> {
+    const answer = await super.send(exchange);
+    this.#recorded.push({
+      method: exchange.method,
+      status: answer.status,
+      sessionId: readSessionId(answer),
+    });
+    return answer;
+  }
+}
+
+/** Reads the session id of a response. */
+export function readSessionId(answer: HttpAnswer): string | null {
+  const value = answer.headers['mcp-session-id'];
+  return typeof value === 'string' && value !== '' ? value : null;
 }

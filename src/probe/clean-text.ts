@@ -1,17 +1,17 @@
-/** Texts of a server made harmless for a terminal, which obeys some characters instead of showing them. */
+/** Removes control characters from texts of a server before they reach a terminal. */
 
-/** Controls, line and paragraph separators, and what turns the direction of writing around. */
-const OBEYED = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+/g;
+/** Control characters, line and paragraph separators, and bidirectional controls. */
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+/g;
 
-/** One line of at most `maxLength` characters. */
+/** Cleans a text to one line of at most `maxLength` characters. */
 export function clean(text: string, maxLength: number): string {
-  const line = text.replace(OBEYED, ' ').trim();
+  const line = text.replace(CONTROLS, ' ').trim();
   return line.length > maxLength ? `${line.slice(0, maxLength - 1)}…` : line;
 }
 
-/** JSON that means the same, with those characters escaped. */
+/** Escapes these characters in JSON, without changing its meaning. */
 export function escapeJson(json: string): string {
-  return json.replace(OBEYED, (found) =>
+  return json.replace(CONTROLS, (found) =>
     [...found]
       .map((character) =>
         character === '\n'

@@ -1,4 +1,4 @@
-/** A moment by which everything has to be over: a clock whose timers fire at the latest then. */
+/** The deadline of a probe: a clock whose timers fire no later than that. */
 import type { Clock, Timer } from '../lib/clock.ts';
 
 export class Deadline implements Clock {
@@ -6,7 +6,7 @@ export class Deadline implements Clock {
   readonly #pending = new Set<() => void>();
   #atMs: number;
 
-  /** @param afterMs how long everything may take, from now on */
+  /** @param afterMs how long the whole probe can take, in ms from now */
   constructor(clock: Clock, afterMs: number) {
     this.#clock = clock;
     this.#atMs = clock.now() + afterMs;
@@ -53,7 +53,7 @@ export class Deadline implements Clock {
     }
   }
 
-  /** Lets the deadline pass now: whoever waits for a timer waits no longer. */
+  /** Ends the deadline now: all pending timers fire. */
   expire(): void {
     this.#atMs = Math.min(this.#atMs, this.now());
     for (const fire of [...this.#pending]) fire();

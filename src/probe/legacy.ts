@@ -1,4 +1,4 @@
-/** What a legacy server can do, found out in one session that is ended at the end. */
+/** Probes a legacy server in one session, and ends the session. */
 import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
 import { objectMember, type JsonObject } from '../protocol/json/json.ts';
 import { CrossTalk } from '../upstream/cross-talk.ts';
@@ -7,7 +7,7 @@ import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
 import { StreamableHttpTransport } from '../upstream/transport/streamable-http.ts';
 import type { TransportListener } from '../upstream/transport/transport.ts';
 import type { LegacyTransport } from '../upstream/upstream.ts';
-import { ask } from './ask.ts';
+import { ask, type RecordingHttpClient } from './ask.ts';
 import type { Deadline } from './deadline.ts';
 import { readListings } from './listings.ts';
 import type {
@@ -18,10 +18,9 @@ import type {
   StandaloneStreamReport,
 } from './report.ts';
 import { tryResumption } from './resumption.ts';
-import type { WatchedHttp } from './watched-http.ts';
 
-/** Some servers offer more to a client that can be asked; whatever they ask of a probe is refused. */
-const ABLE_TO_BE_ASKED: ClientProfile = {
+/** Some servers offer more to a client with these capabilities. The probe refuses their questions. */
+const ALL_CAPABILITIES: ClientProfile = {
   ...EMPTY_PROFILE,
   elicitationForm: true,
   elicitationUrl: true,
@@ -31,19 +30,19 @@ const ABLE_TO_BE_ASKED: ClientProfile = {
 };
 
 const WITHOUT_ID_PING = 900_002;
-/** Longer than a probe may take: nothing is pinged in the background. */
+/** Longer than any probe: the session sends no pings of its own. */
 const NO_PINGS_MS = 24 * 3_600_000;
 
 export interface LegacyProbe {
-  readonly http: WatchedHttp;
+  readonly http: RecordingHttpClient;
   readonly kind: LegacyTransport;
   readonly clientInfo: JsonObject;
   readonly deadline: Deadline;
-  /** How long a single request may take. */
+  /** The timeout of one request. */
   readonly requestTimeoutMs: number;
 }
 
-/** @throws UpstreamFailure when no session can be opened */
+/** Probes the server. @throws UpstreamFailure if no session can be opened */
 export async function probeLegacy(probe: LegacyProbe): Promise<Omit<Findings, 'format' | 'url'>> {
   const { http, kind, deadline } = probe;
   const session = await Session.open(connector(probe), sessionOptions(probe), deadline);
@@ -74,7 +73,7 @@ export async function probeLegacy(probe: LegacyProbe): Promise<Omit<Findings, 'f
   }
 }
 
-/** The name of an `Implementation`, as far as it is one. */
+/** Reads the names of an `Implementation`, which can be malformed. */
 export function serverName(info: JsonObject | undefined): ServerName {
   const member = (name: string) => {
     const value = info?.[name];
@@ -92,13 +91,13 @@ function connector({ http, kind, deadline }: LegacyProbe) {
 
 function sessionOptions({ clientInfo, requestTimeoutMs }: LegacyProbe): SessionOptions {
   return {
-    profile: ABLE_TO_BE_ASKED,
+    profile: ALL_CAPABILITIES,
     clientInfo,
     headers: {},
     knownRevision: null,
     requestTimeoutMs,
     pingIntervalMs: NO_PINGS_MS,
-    // So that a server without session ids is asked for its standalone stream as well.
+    // Tries the standalone stream of a server without session ids, too.
     statefulWithoutSessionId: true,
     standaloneStream: true,
     // A probe has one session.
@@ -125,7 +124,7 @@ function resumptionOf(
   return tryResumption(http, headers, deadline, requestTimeoutMs);
 }
 
-/** A server that keeps sessions has to refuse what names none (transports, "Session Management"). */
+/** Pings without a session id: a server with sessions has to refuse it (transports, "Session Management"). */
 async function pingWithoutId(
   { http, deadline, requestTimeoutMs }: LegacyProbe,
   revision: string,
@@ -147,9 +146,9 @@ async function pingWithoutId(
   }
 }
 
-/** Ends a session that the server opened although nobody asked for one. */
+/** Ends a session that the server opened for that ping. */
 async function endSession(
-  http: WatchedHttp,
+  http: RecordingHttpClient,
   sessionId: string,
   revision: string,
   deadline: Deadline,
@@ -163,7 +162,7 @@ async function endSession(
 }
 
 function sessionsOf(
-  http: WatchedHttp,
+  http: RecordingHttpClient,
   kind: LegacyTransport,
   withoutId: SessionsReport['withoutId'],
 ): SessionsReport {

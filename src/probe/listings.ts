@@ -1,10 +1,10 @@
-/** The lists of what a server offers, page by page and within bounds. */
+/** Reads the lists of a server, page by page, up to a limit. */
 import { isJsonObject, objectMember, type JsonObject } from '../protocol/json/json.ts';
 import { ErrorCode, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
 import type { Entry, Findings, Listing, ResourceEntry, ToolEntry } from './report.ts';
 
-/** Sends one request of a list and waits for its reply. */
+/** Requests one page of a list. */
 export type List = (method: string, params: JsonObject) => Promise<JsonRpcReply>;
 
 export type Listings = Pick<Findings, 'tools' | 'prompts' | 'resources' | 'resourceTemplates'>;
@@ -14,7 +14,7 @@ const MAX_ITEMS = 1_000;
 const MAX_NAME_LENGTH = 256;
 const MAX_LINE_LENGTH = 200;
 
-/** Reads the lists of the declared capabilities, all at the same time. Never throws. */
+/** Reads the lists of the declared capabilities concurrently. It does not throw. */
 export async function readListings(capabilities: JsonObject, list: List): Promise<Listings> {
   const read = <Item>(
     capability: string,
@@ -58,7 +58,7 @@ async function readListing<Item>(
     for (let page = 0; page < MAX_PAGES; page += 1) {
       const reply: JsonRpcReply = await list(method, cursor === null ? {} : { cursor });
       if ('error' in reply) {
-        // Whoever has resources need not have templates of them.
+        // A server with resources need not support templates.
         const absent = method === 'resources/templates/list';
         const unknown = reply.error.code === ErrorCode.methodNotFound;
         return ended(absent && unknown ? null : `JSON-RPC error ${reply.error.code}`);

@@ -1,4 +1,4 @@
-/** What a server offers that speaks 2026-07-28 itself: no session, each request stands for itself. */
+/** Probes a server that speaks 2026-07-28 itself: it has no sessions. */
 import { objectMember, type JsonObject } from '../protocol/json/json.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { Meta } from '../protocol/meta.ts';
@@ -15,16 +15,16 @@ export interface ModernProbe {
   readonly http: HttpClient;
   readonly clientInfo: JsonObject;
   readonly deadline: Deadline;
-  /** How long a single request may take. */
+  /** The timeout of one request. */
   readonly requestTimeoutMs: number;
 }
 
-/** @throws UpstreamFailure when it does not answer `server/discover` (any more) */
+/** Probes the server. @throws UpstreamFailure if it does not answer `server/discover` */
 export async function probeModern(probe: ModernProbe): Promise<Omit<Findings, 'format' | 'url'>> {
   const nextId = counter();
   const request = (method: string, params: JsonObject) => send(probe, nextId(), method, params);
   const reply = await request('server/discover', {});
-  // It answers, though not to everybody: that, too, is the modern protocol.
+  // An error reply proves the modern protocol as well.
   const discovered: JsonObject = 'result' in reply ? reply.result : {};
   const capabilities = objectMember(discovered, 'capabilities') ?? {};
   const versions = discovered['supportedVersions'];

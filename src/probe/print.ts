@@ -1,4 +1,4 @@
-/** A report for people, and for programs. */
+/** Prints a report as text or as JSON. */
 import { stringify } from 'yaml';
 import { isJsonObject, type JsonObject } from '../protocol/json/json.ts';
 import { clean, escapeJson } from './clean-text.ts';
@@ -12,12 +12,12 @@ const MAX_SHOWN_ITEMS = 50;
 const MAX_NAME_WIDTH = 40;
 const MAX_LINE_WIDTH = 100;
 
-/** One JSON document and a newline; its members are those of `ProbeReport`. */
+/** Formats a report as JSON and a newline. */
 export function jsonText(report: ProbeReport): string {
   return `${escapeJson(JSON.stringify(report, null, 2))}\n`;
 }
 
-/** Lines for a person, ending with a newline. */
+/** Formats a report as lines of text. */
 export function reportText(report: ProbeReport, coloured: boolean): string {
   const paint: Paint = (style, text) =>
     coloured ? `\u001b[${CODES[style]}m${text}\u001b[0m` : text;
@@ -63,7 +63,7 @@ function revision({ revision, supportedRevisions }: ProbeReport): string {
 }
 
 function serverText({ server: { name, title, version } }: ProbeReport): string {
-  if (name === null) return 'does not say its name';
+  if (name === null) return 'unnamed';
   const text = [name, version, title === null || title === name ? null : `(${title})`];
   return clean(text.filter((part) => part !== null).join(' '), MAX_LINE_WIDTH);
 }
@@ -80,14 +80,14 @@ function capabilities(declared: JsonObject): string {
 
 function sessions({ sessions: { kind, withoutId } }: ProbeReport): string {
   if (kind === 'stream') return 'the event stream is the session';
-  if (kind === 'none') return 'hands out no session id';
+  if (kind === 'none') return 'no session id';
   const without = {
     refused: '; refuses requests without one',
-    accepted: '; serves requests without one, too',
+    accepted: '; accepts requests without one, too',
     'no-answer': '; does not answer requests without one',
     'not-tried': '',
   };
-  return `hands out a session id${without[withoutId]}`;
+  return `issues a session id${without[withoutId]}`;
 }
 
 function standaloneStream({ standaloneStream: { offered, httpStatus } }: ProbeReport): string {
@@ -97,7 +97,7 @@ function standaloneStream({ standaloneStream: { offered, httpStatus } }: ProbeRe
     case 'no':
       return `not offered (HTTP ${httpStatus})`;
     case 'no-answer':
-      return 'the GET was not answered in time';
+      return 'no response to the GET in time';
     case 'built-in':
       return 'one stream carries everything';
     case 'not-tried':
@@ -106,23 +106,23 @@ function standaloneStream({ standaloneStream: { offered, httpStatus } }: ProbeRe
 }
 
 function resumption({ transport, resumption: found }: ProbeReport): string {
-  if (transport === 'http-sse') return 'not in this transport';
+  if (transport === 'http-sse') return 'not supported by this transport';
   const status = found.httpStatus === null ? '' : ` (HTTP ${found.httpStatus})`;
   switch (found.eventIds) {
     case 'no-events':
-      return 'not seen: answers are JSON, not events';
+      return 'not available: responses are JSON, not event streams';
     case 'not-seen':
-      return 'not seen: events have no ids';
+      return 'not available: events have no ids';
     case 'no-answer':
-      return 'not seen: the ping was not answered';
+      return 'unknown: the ping was not answered';
     case 'not-tried':
       return 'not tried';
     case 'seen':
       break;
   }
   const outcome = {
-    replayed: 'accepted: what was missed came again',
-    opened: 'accepted: a stream opens, though nothing missed came again on it',
+    replayed: 'accepted: the missed event was replayed',
+    opened: 'accepted: a stream opens, but the missed event was not replayed',
     refused: `refused${status}`,
     'no-answer': 'not answered in time',
     'not-tried': 'not tried',
@@ -184,7 +184,7 @@ function advice({ advice: { config, notes } }: ProbeReport, paint: Paint): strin
   return `${paint('bold', 'Advice')}\n${snippet}${lines}`;
 }
 
-/** Broken at spaces, and indented behind the dash. */
+/** Wraps a text at spaces, indented after the dash. */
 function wrapped(text: string): string {
   const lines = [''];
   for (const word of text.split(' ')) {

@@ -1,4 +1,4 @@
-/** Why nothing could be found out, as one line with the cause and the way out. */
+/** Why a probe failed: one line with the cause and what to do. */
 import { clean } from './clean-text.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
 
@@ -23,11 +23,11 @@ export class ProbeFailure extends Error {
 }
 
 export interface Attempt {
-  /** As it may be shown. */
+  /** Without credentials. */
   readonly url: string;
   readonly timeoutMs: number;
   readonly gaveHeaders: boolean;
-  /** The media type of what a plain GET answers; `null` when it was not looked at. */
+  /** The media type of the response to a plain GET; `null` if none was sent. */
   readonly page: string | null;
 }
 
@@ -48,7 +48,7 @@ export function probeFailureOf(failure: UpstreamFailure, attempt: Attempt): Prob
   return notMcp(failure, attempt);
 }
 
-/** True when nothing was wrong but the silence. */
+/** Tells whether the server did not respond in time. */
 function isTimeout(failure: UpstreamFailure): boolean {
   return failure.code === 'upstream_timeout' || causeOf(failure).name === 'TimeoutError';
 }
@@ -56,7 +56,7 @@ function isTimeout(failure: UpstreamFailure): boolean {
 export function timedOut({ url, timeoutMs }: Pick<Attempt, 'url' | 'timeoutMs'>): ProbeFailure {
   return new ProbeFailure(
     'timeout',
-    `${url} did not answer within ${timeoutMs} ms; is it the right port? --timeout gives it longer`,
+    `${url} did not answer within ${timeoutMs} ms; check the port, or raise --timeout`,
   );
 }
 
@@ -64,9 +64,9 @@ function unauthorized(failure: UpstreamFailure, { url, gaveHeaders }: Attempt): 
   const { httpStatus, wwwAuthenticate } = failure.details;
   const scheme = /^[A-Za-z][\w-]{0,30}/.exec(wwwAuthenticate ?? '')?.[0] ?? 'Bearer';
   const wayOut = gaveHeaders
-    ? 'the --header that was given is not good enough'
+    ? 'it does not accept the given --header'
     : `give credentials with --header "Authorization: ${scheme} ..."`;
-  return new ProbeFailure('unauthorized', `${url} refuses us (HTTP ${httpStatus}); ${wayOut}`);
+  return new ProbeFailure('unauthorized', `${url} refuses access (HTTP ${httpStatus}); ${wayOut}`);
 }
 
 function redirected({ details }: UpstreamFailure, { url }: Attempt): ProbeFailure {
@@ -75,7 +75,7 @@ function redirected({ details }: UpstreamFailure, { url }: Attempt): ProbeFailur
   const where = target === null ? '' : ` to ${clean(target.origin + target.pathname, 200)}`;
   return new ProbeFailure(
     'redirect',
-    `${url} redirects${where} (HTTP ${details.httpStatus}), which is never followed; give the URL it leads to`,
+    `${url} redirects${where} (HTTP ${details.httpStatus}); redirects are not followed, so give the URL that it leads to`,
   );
 }
 
@@ -86,7 +86,7 @@ function unreachable(failure: UpstreamFailure, cause: Cause, { url }: Attempt): 
   if (isTls(code)) {
     const wayOut =
       code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG'
-        ? 'that port speaks no TLS: use http://'
+        ? 'this port does not use TLS: use http://'
         : 'add its authority with NODE_EXTRA_CA_CERTS=FILE, or use the name in its certificate';
     return new ProbeFailure('tls_failed', `no TLS with ${url}: ${code}; ${wayOut}`);
   }
@@ -95,16 +95,19 @@ function unreachable(failure: UpstreamFailure, cause: Cause, { url }: Attempt): 
       return failed('connection refused', 'is the server running, and is it that port?');
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return failed('there is no such host', 'is the name spelled right?');
+      return failed('host not found', 'is the name spelled right?');
     case 'UND_ERR_CONNECT_TIMEOUT':
     case 'ETIMEDOUT':
-      return failed('nobody answers', 'is a firewall in between?');
+      return failed('connection timed out', 'is a firewall in between?');
     case 'EHOSTUNREACH':
     case 'ENETUNREACH':
       return failed('no route to the host', 'is this machine in the right network?');
     case 'ECONNRESET':
     case 'UND_ERR_SOCKET':
-      return failed('the server hung up', 'does that port speak HTTPS, or no HTTP at all?');
+      return failed(
+        'the server closed the connection',
+        'does that port speak HTTPS, or no HTTP at all?',
+      );
     default:
       return failed(clean(cause.message || failure.message, 200), 'is it an HTTP server?');
   }
@@ -114,7 +117,7 @@ function notMcp(failure: UpstreamFailure, { url, page }: Attempt): ProbeFailure 
   const status = failure.details.httpStatus;
   const problem =
     status === 404
-      ? 'nothing is at this path (HTTP 404)'
+      ? 'not found (HTTP 404)'
       : page === 'text/html'
         ? 'it is a web page (HTML)'
         : clean(failure.message, 200);

@@ -1,6 +1,6 @@
 /**
- * Finds out what an upstream speaks and what the gateway can make of it, without side effects: it
- * greets, pings, lists, and ends its session.
+ * Probes a server without side effects: it initializes a session, pings, lists, and ends the session. The
+ * report says what the server supports and how to configure the gateway for it.
  */
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { RouteConfig } from '../config/config.ts';
@@ -13,24 +13,24 @@ import { probeLegacy } from './legacy.ts';
 import { probeModern } from './modern.ts';
 import { ProbeFailure, probeFailureOf, timedOut } from './probe-failure.ts';
 import type { ProbeReport } from './report.ts';
-import { WatchedHttp } from './watched-http.ts';
+import { RecordingHttpClient } from './ask.ts';
 
 export interface ProbeOptions {
   readonly upstream: RouteConfig['upstream'];
   readonly timeoutMs: number;
-  /** Ends the probe early; the session is ended even so. */
+  /** Interrupts the probe. The session is still ended. */
   readonly signal: AbortSignal;
 }
 
-/** For a DELETE, after the time is up. */
+/** How long the DELETE of the session can take after the timeout. */
 const CLOSING_MS = 2_500;
 const PAGE_WAIT_MS = 2_000;
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 const CLIENT_INFO = { name: 'mrtr-gateway', version: VERSION };
 
 /**
- * Takes at most `timeoutMs`, and a moment for the goodbye.
- * @throws ProbeFailure when the server does not speak MCP or refuses the probe
+ * Probes a server for at most `timeoutMs`, and then ends the session.
+ * @throws ProbeFailure if the server does not speak MCP or refuses the probe
  */
 export async function probe(options: ProbeOptions, clock: Clock): Promise<ProbeReport> {
   const { upstream: config, timeoutMs, signal } = options;
@@ -47,7 +47,7 @@ export async function probe(options: ProbeOptions, clock: Clock): Promise<ProbeR
     gatewayInfo: CLIENT_INFO,
   };
   const upstream = new Upstream(bounded, deadline);
-  const http = new WatchedHttp(bounded);
+  const http = new RecordingHttpClient(bounded);
   const url = shownUrl(config.url);
   try {
     const work = look(upstream, http, options, deadline);
@@ -71,30 +71,33 @@ export async function probe(options: ProbeOptions, clock: Clock): Promise<ProbeR
 
 async function look(
   upstream: Upstream,
-  http: WatchedHttp,
+  http: RecordingHttpClient,
   { upstream: config, timeoutMs }: ProbeOptions,
   deadline: Deadline,
 ): Promise<ProbeReport> {
   const kind = await upstream.detect({});
-  const context = { http, clientInfo: CLIENT_INFO, deadline, requestTimeoutMs: timeoutMs };
+  const target = { http, clientInfo: CLIENT_INFO, deadline, requestTimeoutMs: timeoutMs };
   const found =
-    kind === 'modern' ? await probeModern(context) : await probeLegacy({ ...context, kind });
+    kind === 'modern' ? await probeModern(target) : await probeLegacy({ ...target, kind });
   const findings = { format: 1, url: shownUrl(config.url), ...found } as const;
-  const circumstances = {
+  const context = {
     headerNames: Object.keys(config.headers),
     query: config.url.search !== '',
   };
-  return { ...findings, advice: advise(findings, circumstances) };
+  return { ...findings, advice: advise(findings, context) };
 }
 
-/** Resolves when the time is up and the goodbye has had its moment, too. */
+/** Resolves after the timeout and the time for ending the session. */
 async function lateAfter(deadline: Deadline, clock: Clock, timeoutMs: number): Promise<void> {
   await sleep(deadline, timeoutMs);
   await sleep(clock, CLOSING_MS);
 }
 
-/** What a browser would get there: people mistake a site, or its documentation, for the endpoint. */
-async function mediaTypeOfPage(http: WatchedHttp, deadline: Deadline): Promise<string | null> {
+/** Reads the media type that a browser would get: users confuse a web page with the endpoint. */
+async function mediaTypeOfPage(
+  http: RecordingHttpClient,
+  deadline: Deadline,
+): Promise<string | null> {
   try {
     return await deadline.within(PAGE_WAIT_MS, async (signal) => {
       const answer = await http.send({ method: 'GET', headers: { accept: '*/*' }, signal });

@@ -1,17 +1,17 @@
-/** What a probe found out. These members are what `--json` prints: they may grow, and keep their names. */
+/** The report of a probe, as `--json` prints it. Members can be added; their names do not change. */
 import type { JsonObject } from '../protocol/json/json.ts';
 
 export interface ProbeReport {
-  /** Goes up when a member changes its meaning. */
+  /** Increases if a member changes its meaning. */
   readonly format: 1;
-  /** Without user name, password and query, which can hold credentials. */
+  /** Without user name, password and query, which can be credentials. */
   readonly url: string;
-  /** True when the server speaks 2026-07-28 itself. */
+  /** True if the server speaks 2026-07-28 itself. */
   readonly modern: boolean;
   readonly transport: 'streamable-http' | 'http-sse';
   /** The revision that was negotiated. */
   readonly revision: string;
-  /** What a modern server says it supports; `null` for a legacy one, which does not say. */
+  /** The revisions that a modern server declares; `null` for a legacy server, which declares none. */
   readonly supportedRevisions: readonly string[] | null;
   readonly server: ServerName;
   /** As the server declared them. */
@@ -26,23 +26,23 @@ export interface ProbeReport {
   readonly advice: Advice;
 }
 
-/** What to write into a configuration file, as `advise` concludes it from the findings. */
+/** How to configure the gateway for the server. */
 export interface Advice {
   /** False for a server that speaks 2026-07-28 itself. */
   readonly gatewayNeeded: boolean;
-  /** What goes into a configuration file; `null` when no gateway is needed. */
+  /** A configuration file; `null` if no gateway is needed. */
   readonly config: JsonObject | null;
   /** Whether `parking.release: when-resumable` has an effect with this server. */
   readonly releaseWhenResumable: 'possible' | 'unproven' | 'impossible';
-  /** Whether `upstream.statefulWithoutSessionId` is worth a thought. */
+  /** Whether to consider `upstream.statefulWithoutSessionId`. */
   readonly statefulWithoutSessionId: boolean;
-  /** The tools that `continuation.replay.annotated` would make anew when their call is lost. */
+  /** The tools that `continuation.replay.annotated` would call again if their call is lost. */
   readonly annotatedTools: readonly string[];
   /** Sentences for people. */
   readonly notes: readonly string[];
 }
 
-/** A report before somebody drew conclusions from it. */
+/** A report without advice. */
 export type Findings = Omit<ProbeReport, 'advice'>;
 
 export interface ServerName {
@@ -54,37 +54,37 @@ export interface ServerName {
 export interface SessionsReport {
   /** `stream`: the one event stream of HTTP+SSE is the session. */
   readonly kind: 'session-id' | 'stream' | 'none';
-  /** What became of a ping without the session id. */
+  /** The result of a ping without the session id. */
   readonly withoutId: 'refused' | 'accepted' | 'no-answer' | 'not-tried';
-  /** The status that the DELETE at the end was answered with; `null` when none was sent or answered. */
+  /** The HTTP status of the DELETE of the session; `null` if none was sent, or there was no response. */
   readonly deleteStatus: number | null;
 }
 
 export interface StandaloneStreamReport {
   /** `built-in`: HTTP+SSE has one stream, which carries everything. */
   readonly offered: 'yes' | 'no' | 'no-answer' | 'built-in' | 'not-tried';
-  /** The status of the answer to the GET, when there was one. */
+  /** The HTTP status of the GET; `null` if there was no response. */
   readonly httpStatus: number | null;
 }
 
 export interface ResumptionReport {
-  /** `no-events`: the server answers with JSON, so there is no stream to resume. */
+  /** `no-events`: the server responds with JSON, so that there is no stream to resume. */
   readonly eventIds: 'seen' | 'not-seen' | 'no-events' | 'no-answer' | 'not-tried';
   /**
-   * What became of a GET with `Last-Event-ID`. `replayed`: the missed response came again; `opened`:
-   * there was a stream, and nothing on it that would prove more.
+   * The result of a GET with `Last-Event-ID`. `replayed`: the server replayed the missed reply; `opened`:
+   * it opened a stream, but replayed nothing.
    */
   readonly lastEventId: 'replayed' | 'opened' | 'refused' | 'no-answer' | 'not-tried';
   readonly httpStatus: number | null;
 }
 
 export interface Listing<Item> {
-  /** Whether the server declares the capability; it is not asked for what it does not declare. */
+  /** Whether the server declares the capability. Otherwise the list is not requested. */
   readonly declared: boolean;
   readonly items: readonly Item[];
-  /** True when the server had more than was read. */
+  /** True if the server has more items. */
   readonly truncated: boolean;
-  /** Why the list is empty or ends early; `null` when it was read. */
+  /** Why the list could not be read in full; `null` if it was. */
   readonly problem: string | null;
 }
 
@@ -100,7 +100,7 @@ export interface ResourceEntry extends Entry {
 }
 
 export interface ToolEntry extends Entry {
-  /** The hints of its annotations; unless the server is trusted, they are only claims. */
+  /** The hints of its annotations. They are claims of the server. */
   readonly readOnly: boolean;
   readonly idempotent: boolean;
 }

@@ -1,4 +1,4 @@
-/** Whether a stream that was cut could be read on (transports, "Resumability and Redelivery"). */
+/** Tests whether a broken stream can be resumed (transports, "Resumability and Redelivery"). */
 import { sleep } from '../lib/clock.ts';
 import { readEventStream } from '../upstream/transport/event-stream.ts';
 import type { HttpAnswer, HttpClient } from '../upstream/http/client.ts';
@@ -8,18 +8,18 @@ import { ask, replyIn } from './ask.ts';
 import type { Deadline } from './deadline.ts';
 import type { ResumptionReport } from './report.ts';
 
-/** Far from the ids that the session counts up. */
+/** Not an id that the session uses. */
 const PING_ID = 900_001;
 const REPLAY_WAIT_MS = 1_500;
-/** Simple stores sort events of the same millisecond at random, and then miss some. */
+/** Simple event stores order events of the same millisecond at random, and then miss some. */
 const MAX_ATTEMPTS = 3;
 const CONFLICT_WAIT_MS = 300;
 const MAX_CONFLICTS = 3;
 
 /**
- * Pings, and pretends to have missed everything behind the first event of the answer.
- * @param headers those of a message in a session: its id, if it has one, and the revision
- * @param waitMs how long the ping may take
+ * Pings, and then asks for all events after the first one of the response again.
+ * @param headers of a message in the session: its id, if any, and the revision
+ * @param waitMs the timeout of the ping, in ms
  */
 export async function tryResumption(
   http: HttpClient,
@@ -47,43 +47,43 @@ async function tryOnce(
     const answered = await deadline.within(waitMs, (signal) =>
       ask(http, question, deadline, signal),
     );
-    if (answered.mediaType !== 'text/event-stream') return untried('no-events');
+    if (answered.mediaType !== 'text/event-stream') return notTried('no-events');
     const [first] = answered.eventIds;
-    if (first === undefined) return untried('not-seen');
-    return { eventIds: 'seen', ...(await takeUp(http, headers, first, deadline)) };
+    if (first === undefined) return notTried('not-seen');
+    return { eventIds: 'seen', ...(await resume(http, headers, first, deadline)) };
   } catch {
-    return untried('no-answer');
+    return notTried('no-answer');
   }
 }
 
-function untried(eventIds: ResumptionReport['eventIds']): ResumptionReport {
+function notTried(eventIds: ResumptionReport['eventIds']): ResumptionReport {
   return { eventIds, lastEventId: 'not-tried', httpStatus: null };
 }
 
-type TakenUp = Omit<ResumptionReport, 'eventIds'>;
+type StreamReport = Omit<ResumptionReport, 'eventIds'>;
 
-async function takeUp(
+async function resume(
   http: HttpClient,
   headers: Readonly<Record<string, string>>,
   lastEventId: string,
   deadline: Deadline,
-): Promise<TakenUp> {
+): Promise<StreamReport> {
   for (let conflicts = 0; ; conflicts += 1) {
-    const taken = await deadline
-      .within(REPLAY_WAIT_MS, (signal) => takeUpOnce(http, headers, lastEventId, signal))
+    const found = await deadline
+      .within(REPLAY_WAIT_MS, (signal) => resumeOnce(http, headers, lastEventId, signal))
       .catch((error: unknown) => failed(error));
-    // The server has not noticed yet that the stream of the ping is over.
-    if (taken.httpStatus !== 409 || conflicts >= MAX_CONFLICTS || deadline.passed) return taken;
+    // The server has not yet noticed that the stream of the ping has ended.
+    if (found.httpStatus !== 409 || conflicts >= MAX_CONFLICTS || deadline.passed) return found;
     await sleep(deadline, CONFLICT_WAIT_MS);
   }
 }
 
-async function takeUpOnce(
+async function resumeOnce(
   http: HttpClient,
   headers: Readonly<Record<string, string>>,
   lastEventId: string,
   signal: AbortSignal,
-): Promise<TakenUp> {
+): Promise<StreamReport> {
   const answer = await http.send({
     method: 'GET',
     headers: { ...headers, accept: 'text/event-stream', 'last-event-id': lastEventId },
@@ -94,12 +94,12 @@ async function takeUpOnce(
     http.discard(answer);
     return { lastEventId: 'refused', httpStatus };
   }
-  const replayed = await repeatsTheReply(http, answer);
+  const replayed = await replaysReply(http, answer);
   return { lastEventId: replayed ? 'replayed' : 'opened', httpStatus };
 }
 
-/** A server that does not know the header may open just any stream: only the missed response is proof. */
-async function repeatsTheReply(http: HttpClient, answer: HttpAnswer): Promise<boolean> {
+/** Waits for the missed reply: a server that ignores the header opens a new stream, which proves nothing. */
+async function replaysReply(http: HttpClient, answer: HttpAnswer): Promise<boolean> {
   let repeated = false;
   await readEventStream(answer.body, http.maxEventBytes, {
     retry: () => {},
@@ -113,7 +113,7 @@ async function repeatsTheReply(http: HttpClient, answer: HttpAnswer): Promise<bo
   return repeated;
 }
 
-function failed(error: unknown): TakenUp {
+function failed(error: unknown): StreamReport {
   const httpStatus = asUpstreamFailure(error, false).details.httpStatus ?? null;
   return { lastEventId: httpStatus === null ? 'no-answer' : 'refused', httpStatus };
 }

@@ -353,22 +353,22 @@ describe('what is no MCP server is one line with cause and way out', () => {
       () => answers(200, { 'content-type': 'text/html' }, '<html>'),
       /does not speak MCP: it is a web page \(HTML\); give the URL of the MCP endpoint/,
     ],
-    ['a wrong path', () => answers(404, {}), /nothing is at this path \(HTTP 404\)/],
+    ['a wrong path', () => answers(404, {}), /not found \(HTTP 404\)/],
     [
       'a refusal',
       () => answers(401, { 'www-authenticate': 'Bearer realm="x"' }),
-      /refuses us \(HTTP 401\); give credentials with --header "Authorization: Bearer \.\.\."/,
+      /refuses access \(HTTP 401\); give credentials with --header "Authorization: Bearer \.\.\."/,
     ],
     [
       'a redirect',
       () => answers(308, { location: '/elsewhere?token=hunter2' }),
-      /redirects to http:\/\/127\.0\.0\.1:\d+\/elsewhere \(HTTP 308\), which is never followed/,
+      /redirects to http:\/\/127\.0\.0\.1:\d+\/elsewhere \(HTTP 308\); redirects are not followed/,
     ],
     ['a broken server', () => answers(502, {}), /answers HTTP 502/],
     [
       'a server without TLS',
       async () => (await answers(200, {})).replace('http:', 'https:'),
-      /no TLS with https:.* that port speaks no TLS: use http:\/\//,
+      /no TLS with https:.* this port does not use TLS: use http:\/\//,
     ],
     // Nothing listens on the discard port.
     ['nobody', () => Promise.resolve('http://127.0.0.1:9'), /connection refused; is the server/],
@@ -384,7 +384,7 @@ describe('what is no MCP server is one line with cause and way out', () => {
     const url = await listening(() => {});
     const { code, err } = await probing(url, '--timeout', '100ms');
     expect(code).toBe(69);
-    expect(err).toMatch(/did not answer within 100 ms; .* --timeout gives it longer\n$/);
+    expect(err).toMatch(/did not answer within 100 ms; .* or raise --timeout\n$/);
   });
 
   test('an unusable URL or header is a usage error that repeats no credential', async () => {

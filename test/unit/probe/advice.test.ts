@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { advise, type Circumstances } from '../../../src/probe/advice.ts';
+import { advise, type ProbeContext } from '../../../src/probe/advice.ts';
 import type { Findings, ResumptionReport } from '../../../src/probe/report.ts';
 import { configOf } from '../config/problems-of.ts';
 import { findings, PLAIN } from './findings.ts';
 
-const adviceFor = (also: Partial<Findings> = {}, circumstances: Partial<Circumstances> = {}) =>
+const adviceFor = (also: Partial<Findings> = {}, circumstances: Partial<ProbeContext> = {}) =>
   advise(findings(also), { ...PLAIN, ...circumstances });
 
 test('the snippet is a configuration that loads, and says what the notes say', () => {

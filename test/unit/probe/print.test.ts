@@ -16,9 +16,9 @@ test('people get aligned lines', () => {
   revision           2025-06-18
   server             files 1.0.0
   capabilities       tools (listChanged), logging
-  sessions           hands out a session id; refuses requests without one
+  sessions           issues a session id; refuses requests without one
   standalone stream  offered
-  resumption         events have ids; resumption accepted: what was missed came again
+  resumption         events have ids; resumption accepted: the missed event was replayed
 
 Tools (3)
   read    [read-only]   Reads a file
@@ -34,12 +34,11 @@ Advice
       parking:
         release: when-resumable
 
-  - parking.release: when-resumable is possible: a call that waits for a human then takes no
-    connection.
-  - Whether the server also writes what is new to a stream that was taken up only a call can show;
-    where it does not, results come some 5 seconds late.
-  - 2 tools say they are read-only or idempotent. If you trust that, continuation.replay.annotated:
-    true lets their calls be made anew when nothing else can save them.
+  - parking.release: when-resumable is possible: a parked call then holds no connection.
+  - Only a real call shows whether the server also sends new events on a resumed stream. If it does
+    not, results arrive about 5 seconds late.
+  - 2 tools are annotated as read-only or idempotent. If you trust that, set
+    continuation.replay.annotated: true, so that lost calls are repeated.
 `);
 });
 
@@ -76,12 +75,12 @@ test('programs get the whole report, and their names do not change', () => {
 
 describe('resumption is told as it was seen', () => {
   test.each<[Partial<ResumptionReport>, string]>([
-    [{ lastEventId: 'opened' }, 'events have ids; resumption accepted: a stream opens, though'],
+    [{ lastEventId: 'opened' }, 'events have ids; resumption accepted: a stream opens, but'],
     [{ lastEventId: 'refused', httpStatus: 400 }, 'events have ids; resumption refused (HTTP 400)'],
     [{ lastEventId: 'no-answer' }, 'events have ids; resumption not answered in time'],
-    [{ eventIds: 'not-seen' }, 'not seen: events have no ids'],
-    [{ eventIds: 'no-events' }, 'not seen: answers are JSON, not events'],
-    [{ eventIds: 'no-answer' }, 'not seen: the ping was not answered'],
+    [{ eventIds: 'not-seen' }, 'not available: events have no ids'],
+    [{ eventIds: 'no-events' }, 'not available: responses are JSON, not event streams'],
+    [{ eventIds: 'no-answer' }, 'unknown: the ping was not answered'],
   ])('%o', (also, words) => {
     const resumption = { eventIds: 'seen', lastEventId: 'not-tried', httpStatus: null } as const;
     const text = reportText(reportOf({ resumption: { ...resumption, ...also } }), false);

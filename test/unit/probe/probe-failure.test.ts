@@ -32,15 +32,19 @@ const ofAnswer = (
 
 test.each([
   ['ECONNREFUSED', 'connection_failed', /connection refused; is the server running/],
-  ['ENOTFOUND', 'connection_failed', /there is no such host/],
-  ['UND_ERR_CONNECT_TIMEOUT', 'connection_failed', /nobody answers; is a firewall/],
+  ['ENOTFOUND', 'connection_failed', /host not found/],
+  ['UND_ERR_CONNECT_TIMEOUT', 'connection_failed', /connection timed out; is a firewall/],
   ['EHOSTUNREACH', 'connection_failed', /no route to the host/],
-  ['UND_ERR_SOCKET', 'connection_failed', /the server hung up; does that port speak HTTPS/],
+  [
+    'UND_ERR_SOCKET',
+    'connection_failed',
+    /the server closed the connection; does that port speak HTTPS/,
+  ],
   ['DEPTH_ZERO_SELF_SIGNED_CERT', 'tls_failed', /NODE_EXTRA_CA_CERTS=FILE/],
   ['CERT_HAS_EXPIRED', 'tls_failed', /CERT_HAS_EXPIRED/],
   ['ERR_TLS_CERT_ALTNAME_INVALID', 'tls_failed', /the name in its certificate/],
   ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'tls_failed', /add its authority/],
-  ['ERR_SSL_WRONG_VERSION_NUMBER', 'tls_failed', /speaks no TLS: use http:/],
+  ['ERR_SSL_WRONG_VERSION_NUMBER', 'tls_failed', /does not use TLS: use http:/],
   ['UND_ERR_HEADERS_TIMEOUT', 'timeout', /did not answer within 10000 ms/],
 ])('a connection that fails with %s', (system, code, line) => {
   const failure = ofConnection(systemError(system));
@@ -62,13 +66,13 @@ test('a failure without a known code shows its own words, on one line', () => {
 test('a refusal names the scheme that the server asks for', () => {
   const details = { httpStatus: 401, wwwAuthenticate: 'DPoP algs="ES256"' };
   expect(ofAnswer('unauthorized', details).message).toBe(
-    'https://a/mcp refuses us (HTTP 401); give credentials with --header "Authorization: DPoP ..."',
+    'https://a/mcp refuses access (HTTP 401); give credentials with --header "Authorization: DPoP ..."',
   );
 });
 
 test('a refusal of given credentials does not ask for some', () => {
   expect(ofAnswer('unauthorized', { httpStatus: 403 }, { gaveHeaders: true }).message).toBe(
-    'https://a/mcp refuses us (HTTP 403); the --header that was given is not good enough',
+    'https://a/mcp refuses access (HTTP 403); it does not accept the given --header',
   );
 });
 
@@ -76,7 +80,7 @@ test('a redirect without a target is named all the same', () => {
   expect(ofAnswer('upstream_protocol_error', { httpStatus: 302 })).toMatchObject({
     code: 'redirect',
     message:
-      'https://a/mcp redirects (HTTP 302), which is never followed; give the URL it leads to',
+      'https://a/mcp redirects (HTTP 302); redirects are not followed, so give the URL that it leads to',
   });
 });
 
