@@ -15,7 +15,7 @@ import { principalTag, requestDigest } from '../seal/digests.ts';
 import type { Continuation, Pointer, PointerOwner } from '../seal/pointer.ts';
 import { UnsealablePointer, type ExpectedRequest, type Sealer } from '../seal/seal.ts';
 import type { SessionPool } from '../upstream/pool/session-pool.ts';
-import type { CallContext, Pointed } from './call/context.ts';
+import type { CallContext, SealedPointer } from './call/context.ts';
 import { Call } from './call/call.ts';
 import type { CallEnd, CallLimits, CallState } from './machine/states.ts';
 import {
@@ -369,7 +369,7 @@ export class Bridge {
     expected: ExpectedRequest,
     continuation: Continuation | null,
     outcomeKey: string | null,
-  ): Promise<Pointed> {
+  ): Promise<SealedPointer> {
     const { sealer, replica: owner, log, route } = this.#options;
     const pointer = {
       callId,

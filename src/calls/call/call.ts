@@ -30,7 +30,7 @@ import { isBroken, isDetached, timersOf } from '../machine/selectors.ts';
 import { adopt, begin } from '../machine/steps.ts';
 
 /** A call, and the answer to the request that brought it here. */
-export interface Begun<Made = Call> {
+export interface CallStart<Made = Call> {
   readonly call: Made;
   readonly answer: Promise<CallAnswer>;
 }
@@ -89,7 +89,7 @@ export class Call {
   }
 
   /** Starts a call for its first leg; the promise is that leg's answer. */
-  static start(context: CallContext, request: EdgeRequest, leg: Leg): Begun {
+  static start(context: CallContext, request: EdgeRequest, leg: Leg): CallStart {
     const call = new Call(context, request, context.clock.now());
     const { id, answer } = call.#client.first(request, leg);
     call.#begin(begin(id, context.limits));
@@ -108,7 +108,7 @@ export class Call {
     continuation: Continuation & { readonly resume: ResumePoint },
     request: EdgeRequest,
     leg: Leg,
-  ): Begun {
+  ): CallStart {
     const call = new Call(context, request, continuation.startedAtMs);
     const open = call.#questions.restore(continuation.questions, continuation.keys);
     call.#given.add(...(continuation.replay ?? []));
@@ -134,7 +134,7 @@ export class Call {
     request: EdgeRequest,
     leg: Leg,
     begins: () => void,
-  ): Begun<Call | null> {
+  ): CallStart<Call | null> {
     const call = new Call(context, request, continuation.startedAtMs);
     const open = call.#questions.restore(continuation.questions, {
       // The server asks from the beginning again.

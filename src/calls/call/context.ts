@@ -39,7 +39,11 @@ export interface CallContext {
    * Seals a pointer to the given round of this call.
    * @param continuation what another replica needs to go on with the call, when one could
    */
-  point(round: number, expiresAtMs: number, continuation: Continuation | null): Promise<Pointed>;
+  point(
+    round: number,
+    expiresAtMs: number,
+    continuation: Continuation | null,
+  ): Promise<SealedPointer>;
   /** Whether what is kept can be found by other replicas, too. */
   readonly keepsOutcomes: boolean;
   /** Keeps an outcome for a client that asks elsewhere, because it lost the answer or has not had it yet. */
@@ -49,7 +53,7 @@ export interface CallContext {
 }
 
 /** A sealed pointer, and whether what was given for its continuation found room in it. */
-export interface Pointed {
+export interface SealedPointer {
   readonly requestState: string;
   readonly continues: boolean;
 }

@@ -30,7 +30,7 @@ interface Question {
   readonly elicitationId: string | null;
 }
 
-export type Asked =
+export type QuestionDecision =
   | { readonly type: 'open'; readonly request: OpenRequest }
   | { readonly type: 'refused'; readonly error: JsonRpcErrorObject; readonly reason: string };
 
@@ -67,7 +67,7 @@ export class Questions {
     params: JsonObject,
     profile: ClientProfile,
     revision: LegacyRevision,
-  ): Asked {
+  ): QuestionDecision {
     const translation = translateServerRequest(method, params, profile, revision);
     if (translation.type === 'refuse') {
       if (translation.requiredCapabilities !== null) {

@@ -30,7 +30,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     from: LIVE,
     on: 'drain',
     to: ['cancelling'],
-    why: 'the process stops and cannot take the call with it',
+    why: 'the process stops, and no other process can go on with the call',
     then: (state, _event, limits) =>
       cancelForAll(state, { type: 'refused', reason: 'draining' }, limits),
   }),
@@ -39,7 +39,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     from: ['settled', 'suspended'],
     on: 'drain',
     to: ['done'],
-    why: 'the process stops; the store has the outcome, or the pointer the URLs, for the replica that is next',
+    why: 'the process stops; the next replica finds the outcome in the store, or the URLs in the pointer',
     when: (_state, event) => event.resumable,
     then: (state, _event, limits) => abandon(state, LEFT, limits),
   }),
@@ -48,7 +48,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     from: ['settled', 'suspended'],
     on: 'drain',
     to: ['done'],
-    why: 'the process stops; what waits for a retry is lost with it',
+    why: 'the process stops, and what waits for a retry is lost',
     then: (state, _event, limits) => abandon(state, { type: 'lost' }, limits),
   }),
   row({
@@ -56,7 +56,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     from: LIVE,
     on: 'takenOver',
     to: ['done'],
-    why: 'this process was silent for so long that another replica took the call up: it is not ours to end',
+    why: 'another replica took the call up while this process was silent: this process does not end it',
     then: (state, _event, limits) => leave(state, { type: 'end', end: LEFT }, limits),
   }),
   row({
@@ -64,7 +64,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     from: ['parked', 'idle'],
     on: 'evict',
     to: ['cancelling'],
-    why: 'the place is needed',
+    why: 'its place is needed for another call',
     then: (state, _event, limits) => cancelForAll(state, { type: 'lost' }, limits),
   }),
   row({
@@ -72,7 +72,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     from: ['settled', 'suspended'],
     on: 'evict',
     to: ['done'],
-    why: 'the place is needed',
+    why: 'its place is needed for another call',
     then: (state, _event, limits) => abandon(state, { type: 'lost' }, limits),
   }),
 ];

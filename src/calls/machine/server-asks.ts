@@ -33,7 +33,7 @@ export const SERVER_ASKS: readonly Row[] = [
     from: ['resuming'],
     on: 'asked',
     to: ['resuming'],
-    why: 'the server asks on while answers are still being handed over',
+    why: 'the server asks again while answers are still on their way to it',
     then: (state, event) => ({
       state: {
         ...state,
@@ -74,7 +74,7 @@ export const SERVER_ASKS: readonly Row[] = [
     from: ['resuming'],
     on: 'withdrawn',
     to: ['resuming'],
-    why: 'the server takes a question back while answers are handed over',
+    why: 'the server takes a question back while answers are on their way to it',
     then: (state, event) => ({
       state: {
         ...state,
@@ -91,7 +91,7 @@ export const SERVER_ASKS: readonly Row[] = [
     from: ['parked'],
     on: 'withdrawn',
     to: ['parked', 'idle'],
-    why: 'the server takes a question back that the client is thinking about',
+    why: 'the server takes back a question that the client has',
     then: (state, event) => {
       const open = withoutId(state.open, event.id);
       if (open.length > 0) return { state: { ...state, open }, effects: [] };
@@ -103,7 +103,7 @@ export const SERVER_ASKS: readonly Row[] = [
     from: ['gathering'],
     on: 'gathered',
     to: ['cancelling'],
-    why: 'a server that asks for ever is stopped',
+    why: 'a server that never stops asking is stopped',
     when: (state, _event, limits) => state.round > limits.maxRounds,
     then: (state, _event, limits) =>
       cancel(state, { type: 'refused', reason: 'too_many_rounds' }, limits),
@@ -113,7 +113,7 @@ export const SERVER_ASKS: readonly Row[] = [
     from: ['gathering'],
     on: 'gathered',
     to: ['cancelling'],
-    why: 'no room to park one more call',
+    why: 'there is no room to park one more call',
     when: (_state, event) => !event.mayPark,
     then: (state, _event, limits) => cancel(state, { type: 'refused', reason: 'lot_full' }, limits),
   }),

@@ -10,7 +10,7 @@ export const SERVER_ENDS: readonly Row[] = [
     from: ATTACHED,
     on: 'outcome',
     to: ['done'],
-    why: 'the server finished while a client waits',
+    why: 'the server ends the call while a client waits',
     then: (state, event, limits) => {
       const end: CallEnd = { type: 'outcome', outcome: event.outcome };
       return done(state, end, limits, [
@@ -25,7 +25,7 @@ export const SERVER_ENDS: readonly Row[] = [
     from: ['parked', 'idle'],
     on: 'outcome',
     to: ['settled'],
-    why: 'the server lost patience or moved on; what it settled waits for the retry',
+    why: 'the server ends the call while the client is away; the outcome waits for the retry',
     then: ({ round, consumed }, { outcome }) => ({
       state: { name: 'settled', round, consumed, outcome },
       effects: [RELEASE_CLEAN],
@@ -74,7 +74,7 @@ export const SERVER_ENDS: readonly Row[] = [
     from: ['cancelling'],
     on: 'ended',
     to: ['done'],
-    why: 'the grace is over: close the stream ourselves, since some servers never do',
+    why: 'the grace is over: the gateway closes the stream, since some servers never do',
     then: (state, _event, limits) => done(state, state.end, limits, [RELEASE_TAINTED]),
   }),
   row({
@@ -82,7 +82,7 @@ export const SERVER_ENDS: readonly Row[] = [
     from: ['cancelling'],
     on: 'outcome',
     to: ['done'],
-    why: 'the server ended the cancelled call by itself; a late outcome is ignored',
+    why: 'the server ends the cancelled call by itself; a late outcome is ignored',
     then: (state, _event, limits) => done(state, state.end, limits, [RELEASE_CLEAN]),
   }),
 ];

@@ -30,7 +30,7 @@ export const STREAM: readonly Row[] = [
     from: LIVE,
     on: 'lost',
     to: ['done'],
-    why: 'the stream is gone for good, and the call with it',
+    why: 'the stream cannot be resumed, so the call is lost',
     then: (state, _event, limits) =>
       done(state, { type: 'lost' }, limits, [
         RELEASE_TAINTED,
@@ -42,7 +42,7 @@ export const STREAM: readonly Row[] = [
     from: ['cancelling'],
     on: 'lost',
     to: ['done'],
-    why: 'the stream of the cancelled call is gone',
+    why: 'the stream of the cancelled call cannot be resumed',
     then: (state, _event, limits) => done(state, state.end, limits, [RELEASE_TAINTED]),
   }),
   row({
@@ -50,7 +50,7 @@ export const STREAM: readonly Row[] = [
     from: LIVE,
     on: 'shutOut',
     to: ['done'],
-    why: 'the server keeps the call, and gives it to nobody with the credentials that are here: a retry may bring others',
+    why: 'the server keeps the call but refuses the credentials that are here; a retry may bring others',
     then: (state, _event, limits) => leave(state, { type: 'unauthorized' }, limits),
   }),
 ];
