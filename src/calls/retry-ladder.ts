@@ -81,7 +81,7 @@ interface Climb {
 }
 
 /** For how long an owner that may live keeps a retry waiting for the stream that it may read still, in ms. */
-const MAY_LIVE_PATIENCE_MS = 1_500;
+const MAY_LIVE_PATIENCE_MS = 1_000;
 /** A replica that lives has renewed its lease within this time. */
 const RENEWED_WITHIN_MS = 2_000;
 const LOOK_EVERY_MS = 250;

@@ -16,7 +16,7 @@ import type { KeyRing } from './key-ring.ts';
 import { readPointer, writePointer, type Pointer } from './pointer.ts';
 
 /** How far the clock of the sealing replica can be ahead of ours. */
-export const MAX_CLOCK_SKEW_MS = 60_000;
+const MAX_CLOCK_SKEW_MS = 60_000;
 
 export interface SealerOptions {
   readonly ring: KeyRing<'seal'>;

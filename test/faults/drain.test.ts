@@ -318,35 +318,40 @@ test('new calls are refused while a replica drains, and readiness says so', asyn
   await gone;
 });
 
-test('two replicas that are restarted one after the other under load fail no call', async () => {
-  const { effects, tools } = greeter();
-  const legacy = await legacyServer({ tools, keepsEvents: true });
-  const config = { drain: { delay: '300ms', timeout: '5s' } };
-  let fleet = [...(await replicas(legacy, 2, { config }))];
-  const front = await roundRobin(fleet);
-  let stopping = false;
-  const results: unknown[] = [];
-  const caller = async (who: number) => {
-    const client = await connectModernClient(front.url, () => ({ name: `caller ${who}` }));
-    while (!stopping) {
-      const result = await client.callTool({ name: 'greet', arguments: {} });
-      results.push((result.content as { text: string }[])[0]?.text);
+test(
+  'two replicas that are restarted one after the other under load fail no call',
+  { timeout: 60_000 },
+  async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const config = { drain: { delay: '300ms', timeout: '5s' } };
+    let fleet = [...(await replicas(legacy, 2, { config }))];
+    const front = await roundRobin(fleet);
+    let stopping = false;
+    const results: unknown[] = [];
+    const caller = async (who: number) => {
+      const client = await connectModernClient(front.url, () => ({ name: `caller ${who}` }));
+      while (!stopping) {
+        const result = await client.callTool({ name: 'greet', arguments: {} });
+        results.push((result.content as { text: string }[])[0]?.text);
+      }
+      await client.close();
+    };
+    const callers = Promise.all(Array.from({ length: 8 }, (_, who) => caller(who)));
+    for (const old of [...fleet]) {
+      const before = results.length;
+      const fresh = await replica(legacy, { config });
+      fleet = [...fleet.filter((one) => one !== old), fresh];
+      // As an orchestrator does it: the endpoint goes from the front, and the process is told to stop.
+      const gone = old.drain();
+      front.use(fleet.map(({ url }) => url));
+      expect(await gone).toBe(0);
+      while (results.length < before + 20)
+        await Promise.race([callers, fresh.saw('call.ended', 1)]);
     }
-    await client.close();
-  };
-  const callers = Promise.all(Array.from({ length: 8 }, (_, who) => caller(who)));
-  for (const old of [...fleet]) {
-    const before = results.length;
-    const fresh = await replica(legacy, { config });
-    fleet = [...fleet.filter((one) => one !== old), fresh];
-    // As an orchestrator does it: the endpoint goes from the front, and the process is told to stop.
-    const gone = old.drain();
-    front.use(fleet.map(({ url }) => url));
-    expect(await gone).toBe(0);
-    while (results.length < before + 20) await Promise.race([callers, fresh.saw('call.ended', 1)]);
-  }
-  stopping = true;
-  await callers;
-  expect(results.filter((words) => !/^Hello caller \d$/.test(String(words)))).toEqual([]);
-  expect(effects).toHaveLength(results.length);
-});
+    stopping = true;
+    await callers;
+    expect(results.filter((words) => !/^Hello caller \d$/.test(String(words)))).toEqual([]);
+    expect(effects).toHaveLength(results.length);
+  },
+);

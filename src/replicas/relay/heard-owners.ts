@@ -6,7 +6,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { RecentMap } from '../../lib/lru-map.ts';
 
 /** How long a replica that says nothing may be alive all the same, where no lease tells, in ms. */
-export const MAY_LIVE_MS = 10_000;
+const MAY_LIVE_MS = 10_000;
 /** A silence of which nobody took notice for so long says nothing of now, in ms. */
 const FORGOTTEN_MS = 60_000;
 const MAX_OWNERS = 10_000;
