@@ -155,7 +155,7 @@ export class ResumableStream {
   async resume(
     firstWaitMs = this.#retryMs ?? FIRST_BACKOFF_MS,
     onRefusal = () => {},
-    onHeld = () => {},
+    onHeld?: () => void,
   ): Promise<HttpAnswer> {
     let waitMs = firstWaitMs;
     for (let attempt = 1; ; attempt += 1) {
@@ -173,7 +173,7 @@ export class ResumableStream {
     }
   }
 
-  async #get(onHeld: () => void): Promise<HttpAnswer> {
+  async #get(onHeld: (() => void) | undefined): Promise<HttpAnswer> {
     const { http, clock, headersFor, hasSession } = this.#parts;
     const sent = http.send({
       method: 'GET',
@@ -184,8 +184,8 @@ export class ResumableStream {
       },
       signal: this.signal,
     });
-    const held = clock.setTimer(HELD_HEAD_MS, onHeld);
-    const answer = await sent.finally(() => held.cancel());
+    const held = onHeld === undefined ? null : clock.setTimer(HELD_HEAD_MS, onHeld);
+    const answer = await sent.finally(() => held?.cancel());
     if (answer.status === 200 && answer.mediaType === 'text/event-stream') return answer;
     if (answer.status >= 400) throw await http.failureOf(answer, hasSession());
     answer.body.on('error', () => {}).destroy();
