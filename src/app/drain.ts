@@ -32,9 +32,9 @@ export async function drainCalls(draining: Draining): Promise<void> {
   // Listeners would wait for ever; ended now, they are elsewhere while calls are finished here.
   for (const route of subscriptions) route.endAll();
   const isIdle = () => runningCalls.count + openResponses.count === 0;
-  const keptUntilMs = clock.now() + drain.parkedMs;
+  const keptUntilMs = clock.elapsed() + drain.parkedMs;
   const isKeeping = () =>
-    clock.now() < keptUntilMs && bridges.some((bridge) => bridge.holdsParkedCalls);
+    clock.elapsed() < keptUntilMs && bridges.some((bridge) => bridge.holdsParkedCalls);
   // A call that is parked again meanwhile is kept, too; one that was retried has time to finish.
   do {
     await until(() => !isKeeping(), drain.parkedMs, clock);
@@ -45,6 +45,6 @@ export async function drainCalls(draining: Draining): Promise<void> {
 }
 
 async function until(isOver: () => boolean, atMostMs: number, clock: Clock): Promise<void> {
-  const deadlineMs = clock.now() + atMostMs;
-  while (!isOver() && clock.now() < deadlineMs) await sleep(clock, LOOK_EVERY_MS);
+  const deadlineMs = clock.elapsed() + atMostMs;
+  while (!isOver() && clock.elapsed() < deadlineMs) await sleep(clock, LOOK_EVERY_MS);
 }

@@ -19,6 +19,7 @@ import type { CallContext, SealedPointer } from './call/context.ts';
 import { Call } from './call/call.ts';
 import type { CallEnd, CallLimits, CallState } from './machine/states.ts';
 import {
+  CALL_CANCELLED,
   INVALID_STATE,
   OVERLOADED,
   OVERLOADED_FOR_RETRY,
@@ -161,6 +162,8 @@ export class Bridge {
     // It may have taken a while, and others may have come in the meantime.
     const refusedNow = this.#refusalOfNew('call');
     if (refusedNow !== null) return refusedNow;
+    // Its call would be over, and forgotten, before it has its place.
+    if (leg.closed.aborted) return { kind: 'failed', failure: CALL_CANCELLED };
     const permit = { mayReplay, takenUp: false };
     const context = this.#context(id, request, this.#newOutcomeKey(), permit);
     const { call, answer } = Call.start(context, request, leg);

@@ -61,6 +61,8 @@ class RedisDirectory implements Directory {
   /** Called whenever there is news of the store, good or bad. */
   readonly #starting = new Set<() => void>();
   #up = false;
+  /** When the store was last seen to be away, in ms of `Clock.elapsed`. */
+  #awayAtMs = -Infinity;
   #closed = false;
   #started = false;
   #renewal: Timer | undefined;
@@ -81,7 +83,7 @@ class RedisDirectory implements Directory {
     this.#onClockSample = options.onClockSample;
     this.#redis.on('error', (error: unknown) => this.#failed(error));
     this.#redis.on('node error', (error: unknown) => this.#failed(error));
-    this.#redis.on('close', () => this.#setUp(false));
+    this.#redis.on('close', () => this.#wentAway());
     this.#redis.on('ready', () => void this.#renewLease());
     neverGiveUp(this.#redis, options.clock, () => this.#started && !this.#closed);
   }
@@ -137,12 +139,14 @@ class RedisDirectory implements Directory {
   }
 
   async isAlive(boot: string): Promise<boolean> {
-    return (await this.#run((redis) => redis.exists(this.#leaseKey(boot)))) === 1;
+    return (await this.renewedAgoMs(boot)) !== null;
   }
 
   async renewedAgoMs(boot: string): Promise<number | null> {
     const leftMs = await this.#run((redis) => redis.pttl(this.#leaseKey(boot)));
-    return leftMs < 0 ? null : Math.max(0, this.#leaseMs - leftMs);
+    if (leftMs >= 0) return Math.max(0, this.#leaseMs - leftMs);
+    this.#requireRenewedLeases();
+    return null;
   }
 
   async keepOutcome(call: CallId, sealed: Uint8Array, ttlMs: number): Promise<void> {
@@ -200,9 +204,21 @@ class RedisDirectory implements Directory {
     try {
       return await command(this.#redis);
     } catch (error) {
-      this.#setUp(false);
+      this.#wentAway();
       throw unavailable(error, this.#store, this.#lastError);
     }
+  }
+
+  /**
+   * Leases expire while the store is away, and one that fails over may lose the newest: for the time of a
+   * lease after that, a replica without one may only not have reconnected yet.
+   */
+  #requireRenewedLeases(): void {
+    if (this.#clock.elapsed() - this.#awayAtMs >= this.#leaseMs) return;
+    throw new DirectoryUnavailable(
+      'store',
+      `Redis at ${this.#store} was away, and not every replica may have renewed its lease yet`,
+    );
   }
 
   /** The lease is the heartbeat: only a write that went through shows that the store does its work. */
@@ -266,6 +282,11 @@ class RedisDirectory implements Directory {
     const isReason = error instanceof Error && error.message !== 'Connection is closed.';
     if (isReason || this.#lastError === undefined) this.#lastError = error;
     for (const look of [...this.#starting]) look();
+  }
+
+  #wentAway(): void {
+    this.#awayAtMs = this.#clock.elapsed();
+    this.#setUp(false);
   }
 
   #setUp(up: boolean): void {

@@ -297,6 +297,26 @@ describe.skipIf(!redisAvailable)('the directory in Redis', () => {
       expect(await directory.claim(call, TTL_MS)).toMatchObject({ type: 'claimed' });
     });
 
+    test('says nothing of who is dead before every replica has had time to renew its lease', async () => {
+      const server = await startServer();
+      const clock = new ManualClock();
+      const { directory } = await startReplica(single(server), 'a', { clock, leaseMs: 5000 });
+      expect(await directory.isAlive('slow')).toBe(false);
+      // It comes back empty, as after a failover that took longer than a lease.
+      await server.restart();
+      await expect.poll(() => directory.up, HEAL).toBe(true);
+      const call = newCall();
+      const claim = '{"epoch":1,"owner":{"id":"slow","boot":"slow"}}';
+      await spy(server).set(`mrtr:fleet:{${call}}:claim`, claim, 'PX', TTL_MS);
+      await expect(directory.isAlive('slow')).rejects.toMatchObject({ failure: 'store' });
+      await expect(directory.renewedAgoMs('slow')).rejects.toMatchObject({ failure: 'store' });
+      await expect(directory.claim(call, TTL_MS)).rejects.toMatchObject({ failure: 'store' });
+      clock.advance(5000);
+      expect(await directory.isAlive('slow')).toBe(false);
+      expect(await directory.renewedAgoMs('slow')).toBeNull();
+      expect(await directory.claim(call, TTL_MS)).toMatchObject({ type: 'claimed' });
+    });
+
     test('of a store that falls silent ends each command within its time', async () => {
       const server = await startServer();
       // No heartbeat: the commands have to notice it themselves.

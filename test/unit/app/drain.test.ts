@@ -1,0 +1,46 @@
+/** How long a drain waits, by a clock that somebody sets meanwhile. */
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { drainCalls } from '../../../src/app/drain.ts';
+import { RunningCalls } from '../../../src/calls/running-calls.ts';
+import { OpenResponses } from '../../../src/lib/open-responses.ts';
+
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+
+/** A clock whose time of day can be set back; durations go on. */
+class SettableClock extends ManualClock {
+  setBackMs = 0;
+
+  override now(): number {
+    return super.now() - this.setBackMs;
+  }
+}
+
+test('a drain ends in its time when the clock is set back meanwhile', async () => {
+  const clock = new SettableClock();
+  const runningCalls = new RunningCalls(1);
+  runningCalls.began();
+  let isOver = false;
+  const drained = drainCalls({
+    bridges: [],
+    runningCalls,
+    subscriptions: [],
+    openResponses: new OpenResponses(),
+    drain: { delayMs: 0, parkedMs: 0, timeoutMs: 1_000 },
+    graceMs: 1_000,
+    clock,
+    log: { event: () => {} },
+  }).then(() => (isOver = true));
+  const passMs = async (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 50) {
+      clock.advance(50);
+      await turn();
+    }
+  };
+  await passMs(500);
+  clock.setBackMs = 3_600_000;
+  expect(isOver).toBe(false);
+  await passMs(1_600);
+  expect(isOver).toBe(true);
+  await drained;
+});
