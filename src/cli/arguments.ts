@@ -1,11 +1,11 @@
-/** From the words of the command line to the command that they mean. Pure: reads nothing, prints nothing. */
+/** Parses the command line. It reads and prints nothing. */
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import type { FlagValues } from '../config/load/from-flags.ts';
 import { parseDuration } from '../config/units.ts';
 import { nearest } from '../config/load/nearest.ts';
 import { COMMANDS, FLAGS, type CommandName, type Flag } from './flags.ts';
 
-/** Values of the flags that may stand beside `--config`; they win over the file. */
+/** Values of the flags that can be combined with `--config`. They override the file. */
 export type Overrides = Omit<FlagValues, 'upstream' | 'path' | 'transport'>;
 
 export type Command =
@@ -24,7 +24,7 @@ export type Command =
   | { readonly kind: 'help'; readonly command: CommandName }
   | { readonly kind: 'version' };
 
-/** A command line that means nothing. `message` is one line. */
+/** Thrown for an invalid command line. `message` is one line. */
 export class UsageError extends Error {
   readonly kind = 'usage-error';
   readonly code = 'usage';
@@ -37,7 +37,10 @@ export class UsageError extends Error {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** In: the words after the program's name, and the environment for flags that are not given. Never throws. */
+/**
+ * Parses a command line. It does not throw.
+ * @param env provides the values of flags that are not given
+ */
 export function parseArguments(words: readonly string[], env: Environment): Command | UsageError {
   try {
     return commandOf(words, env);
@@ -66,7 +69,7 @@ function commandOf(words: readonly string[], env: Environment): Command {
   }
 }
 
-/** The first word names the command, unless it is a flag. */
+/** Reads the command: the first word, unless it is a flag. */
 function nameOfCommand(words: readonly string[]): CommandName {
   const [first] = words;
   if (first === undefined || first.startsWith('-')) return 'serve';
@@ -81,12 +84,12 @@ function nameOfCommand(words: readonly string[]): CommandName {
 
 interface Words {
   readonly given: ReadonlyMap<string, string>;
-  /** All values of the flags that may be given several times. */
+  /** All values of the flags that can be given several times. */
   readonly lists: ReadonlyMap<string, readonly string[]>;
   readonly operands: readonly string[];
 }
 
-/** Lenient parsing, then own checks: each error names the flag as it was written, in one line. */
+/** Parses leniently and then checks: each error names the flag as it was written, in one line. */
 function read(words: readonly string[], command: CommandName): Words {
   const flags = FLAGS[command];
   const options: NonNullable<ParseArgsConfig['options']> = {};
@@ -190,7 +193,7 @@ function probeCommand(
   };
 }
 
-/** The values may be credentials, so no message repeats them. */
+/** Parses headers. Values can be credentials, so no message contains them. */
 function headersOf(lines: readonly string[]): Record<string, string> {
   const headers = new Map<string, string>();
   for (const line of lines) {
@@ -237,7 +240,7 @@ function serveCommand(given: Words['given'], env: Environment): Command {
   return { kind: 'serve-upstream', values: { upstream, ...overrides, ...rest } };
 }
 
-/** How to name a value in a message: by its flag or, if that was not given, by its variable. */
+/** Names a value in a message: by its flag or, if that is not given, by its variable. */
 export function nameOfValue(words: readonly string[], env: Environment, flag: string): string {
   const isGiven = words.some((word) => word === `--${flag}` || word.startsWith(`--${flag}=`));
   const variable = variableOf(flag);

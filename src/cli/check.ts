@@ -1,11 +1,11 @@
-/** `mrtr-gateway check FILE`: is a configuration file good? */
+/** `mrtr-gateway check FILE`: validates a configuration file. */
 import { ConfigError } from '../config/load/problem.ts';
 import { loadConfig } from '../config/load/load.ts';
 import type { Environment } from './arguments.ts';
 
 export interface CheckResult {
   readonly good: boolean;
-  /** One line if the file is good, else one for each problem; without the last newline. */
+  /** One line if the file is valid, otherwise one for each problem, without the last newline. */
   readonly text: string;
 }
 

@@ -1,4 +1,4 @@
-/** What the exit status of the command says; the numbers are those of sysexits.h where one fits. */
+/** The exit codes of the command, which follow sysexits.h if one fits. */
 import type { StartFailureCode } from '../lib/start-failure.ts';
 
 export const EXIT = {

@@ -1,4 +1,4 @@
-/** Every flag of every command: what is accepted and what the help says are one list. */
+/** The flags of all commands. The parser and the help use the same list. */
 
 export const COMMANDS = ['serve', 'check', 'probe', 'keygen'] as const;
 export type CommandName = (typeof COMMANDS)[number];
@@ -6,12 +6,12 @@ export type CommandName = (typeof COMMANDS)[number];
 export interface Flag {
   readonly name: string;
   readonly short?: string;
-  /** What stands for the value in the help; without it the flag takes none. */
+  /** The placeholder of the value in the help. Without it the flag has no value. */
   readonly value?: string;
   readonly fallback?: string;
-  /** The environment variable that counts when the flag is not given. */
+  /** The environment variable that is used if the flag is not given. */
   readonly env?: string;
-  /** May be given several times. */
+  /** Can be given several times. */
   readonly repeatable?: true;
   readonly meaning: string;
 }

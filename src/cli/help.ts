@@ -1,4 +1,4 @@
-/** What `--help` prints: how to use each command, by example. */
+/** The text of `--help`: how to use each command, with examples. */
 import { EXIT, EXIT_MEANINGS } from './exit-codes.ts';
 import { FLAGS, type CommandName, type Flag } from './flags.ts';
 
@@ -74,7 +74,7 @@ const PROBE_CODES = columns([
   ],
 ]);
 
-/** The help of a command, ending with a newline. */
+/** Formats the help of a command. */
 export function helpFor(command: CommandName): string {
   const flags = `Flags:\n${columns(FLAGS[command].map(flagLine))}`;
   if (command === 'probe') return `${TEXTS.probe}\n${flags}\nExit codes:\n${PROBE_CODES}`;

@@ -1,4 +1,4 @@
-/** What the command uses of the process it runs in, so that tests can stand in for it. */
+/** The parts of the process that the command uses, so that tests can replace them. */
 
 export type HostEvent =
   'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'uncaughtException' | 'unhandledRejection';

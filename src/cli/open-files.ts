@@ -1,4 +1,4 @@
-/** Whether the process may open as many files and sockets as its configuration can come to need. */
+/** Compares the limit of open files with what the configuration can need. */
 import { readFileSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import type { Log } from '../ops/log.ts';
@@ -8,23 +8,23 @@ const RESERVED = 256;
 /** The request of a call and the standalone stream of its session. */
 const SOCKETS_OF_CALL = 2;
 
-/** @returns how many files are open at most when every limit of the configuration is reached */
+/** Computes how many files are open if every limit of the configuration is reached. */
 export function openFilesNeeded({ limits, routes }: Pick<Config, 'limits' | 'routes'>): number {
   const calls = limits.maxRunningCalls + limits.maxParkedCalls;
   const idle = routes.reduce((total, { sessions }) => total + sessions.maxIdle, 0);
   return limits.maxConnections + SOCKETS_OF_CALL * calls + idle + RESERVED;
 }
 
-/** Logs a warning where this process may open fewer files than it can come to need. */
+/** Logs a warning if this process cannot open as many files as it can need. */
 export function warnOfFewFiles(config: Config, log: Log): void {
   const [limit, needed] = [openFileLimit(), openFilesNeeded(config)];
   if (limit !== null && limit < needed) log.event('gateway.few_open_files', { limit, needed });
 }
 
 /**
- * Reads the limit of this process. Node.js raises the soft limit to the hard one at start, and has no
- * call that tells it.
- * @returns `null` where it is not known: beside Linux, or without a limit
+ * Reads the limit of this process. Node.js raises the soft limit to the hard one at start, and has no API to
+ * read it.
+ * @returns `null` if it is unknown (not on Linux) or unlimited
  */
 function openFileLimit(): number | null {
   try {
@@ -34,7 +34,7 @@ function openFileLimit(): number | null {
   }
 }
 
-/** In: what Linux says in `/proc/self/limits`. */
+/** Parses `/proc/self/limits` of Linux. */
 export function readOpenFileLimit(text: string): number | null {
   const soft = /^Max open files +(\d+) /m.exec(text)?.[1];
   return soft === undefined ? null : Number(soft);

@@ -1,4 +1,4 @@
-/** `mrtr-gateway probe URL`: what does an upstream speak, and how is the gateway put in front of it? */
+/** `mrtr-gateway probe URL`: shows what a server supports, and how to configure the gateway for it. */
 import { systemClock } from '../lib/clock.ts';
 import { formatPath } from '../config/load/problem.ts';
 import type { RouteConfig } from '../config/config.ts';
@@ -12,10 +12,10 @@ import type { Host } from './host.ts';
 
 export type ProbeCommand = Extract<Command, { kind: 'probe' }>;
 
-/** Far beyond the longest probe. It only keeps the process alive, as our timers do not. */
+/** Longer than any probe. This timer keeps the process alive, since the timers of the clock do not. */
 const AWAKE_MS = 3_600_000;
 
-/** Prints the report, or one line that says why there is none. Out: the exit code. */
+/** Prints the report, or one line that says why there is none. @returns the exit code */
 export async function probeUpstream(command: ProbeCommand, host: Host): Promise<ExitCode> {
   const upstream = upstreamOf(command);
   if (typeof upstream === 'string') {
@@ -43,7 +43,7 @@ export async function probeUpstream(command: ProbeCommand, host: Host): Promise<
   }
 }
 
-/** The upstream as a configuration file would have it, or the first problem with what was given. */
+/** Builds the upstream section from the arguments. @returns it, or the first problem */
 function upstreamOf({ url, headers }: ProbeCommand): RouteConfig['upstream'] | string {
   const { config, problems } = validate({ routes: [{ upstream: { url, headers } }] });
   const route = config?.routes[0];

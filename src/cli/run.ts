@@ -1,4 +1,4 @@
-/** Runs the command that the words of a command line mean. */
+/** Runs the command of a command line. */
 import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/load/problem.ts';
 import { configFromFlags, overrideConfig } from '../config/load/from-flags.ts';
@@ -13,7 +13,7 @@ import type { Host } from './host.ts';
 import { keygen } from './keygen.ts';
 import { serve, type Start } from './serve.ts';
 
-/** In: the words after the program's name. Out: the exit code, when the command is done. */
+/** Runs a command. @returns its exit code */
 export async function run(words: readonly string[], host: Host, start: Start): Promise<ExitCode> {
   const command = parseArguments(words, host.env);
   if (command instanceof UsageError) {
@@ -51,7 +51,7 @@ function print(host: Host, text: string): ExitCode {
   return EXIT.ok;
 }
 
-/** The configuration, or the exit code after its problems have been printed. */
+/** Loads the configuration. @returns it, or the exit code after its problems are printed */
 function configOf(
   command: Extract<Command, { kind: 'serve-file' | 'serve-upstream' }>,
   words: readonly string[],

@@ -7,14 +7,14 @@ import { StartFailure } from '../lib/start-failure.ts';
 import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';
 import type { Host } from './host.ts';
 
-/** npm passes on the Ctrl-C that the terminal has sent us already: that is one press, not two. */
+/** npm forwards the Ctrl-C that the terminal has already sent us. Both count as one press. */
 const SAME_PRESS_MS = 500;
 
 export type Start = (config: Config, options: { readonly log: Log }) => Promise<Gateway>;
 
 /**
- * Starts a gateway and waits until it has stopped. Out: the exit code; the caller ends the process with
- * it, whatever still runs.
+ * Starts a gateway and waits until it has stopped.
+ * @returns the exit code, with which the caller ends the process
  */
 export async function serve(
   config: Config,
@@ -22,7 +22,7 @@ export async function serve(
   start: Start,
   clock: Clock = systemClock,
 ): Promise<ExitCode> {
-  // Whoever read the log may go; that must not end the calls of others, nor be told to the log.
+  // If the reader of the log goes away, calls must not end. The log cannot report it.
   for (const stream of [host.stdout, host.stderr]) stream.on('error', () => {});
   const log = logFor(config, host);
   const code = await new Promise<ExitCode>((finish) => {
@@ -64,7 +64,7 @@ async function run(
   };
   host.on('SIGTERM', () => stop(EXIT.terminated));
   host.on('SIGINT', () => stop(EXIT.interrupted));
-  // There is nothing to reload; a terminal that closes is no reason to lose calls.
+  // There is nothing to reload, and a closing terminal is no reason to lose calls.
   host.on('SIGHUP', () => stop(EXIT.hungUp));
   try {
     gateway = await start(config, { log });
@@ -86,7 +86,7 @@ function logFor({ log }: Config, host: Host): Log {
   });
 }
 
-/** The query of an upstream's URL can hold a credential, so it is left out. */
+/** Shows the URL of an upstream without its query, which can contain a credential. */
 function banner({ url }: Gateway, { routes }: Config): string {
   const [first, ...others] = routes;
   const upstream = first === undefined ? '' : first.upstream.url;

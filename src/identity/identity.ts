@@ -1,6 +1,6 @@
 /**
- * Who is calling. Only a verified source counts: a header that a trusted proxy in front of us sets. The
- * credentials themselves tell callers apart as well, since no two of them may share a session.
+ * Identifies callers: by a header that a trusted proxy sets, and by their credentials, since callers with
+ * different credentials must not share a session.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Caller } from '../model/caller.ts';
@@ -8,12 +8,12 @@ import { sha256 } from '../lib/sha256.ts';
 
 export type IdentitySource =
   | { readonly source: 'none' }
-  /** A trusted proxy names the principal in this header, and removes it from what clients send. */
+  /** A trusted proxy sets this header to the principal, and removes it from client requests. */
   | { readonly source: 'header'; readonly header: string };
 
 export interface CallerOptions {
   readonly identity: IdentitySource;
-  /** `strip`: the client's `Authorization` stays here. */
+  /** `strip`: the client's `Authorization` is not sent upstream. */
   readonly authorization: 'forward' | 'strip';
 }
 
@@ -21,9 +21,9 @@ const ANONYMOUS = 'anonymous';
 const FORWARDED = ['traceparent', 'tracestate'];
 
 /**
- * The caller of a request; `null` when a configured source names nobody.
- * Without an identity source, whoever holds the same credentials is the same principal, and callers
- * without any are anonymous.
+ * Identifies the caller of a request. Without an identity source, the same credentials mean the same
+ * principal, and callers without credentials are anonymous.
+ * @returns `null` if a source is configured and does not name anybody
  */
 export function callerOf(headers: IncomingHttpHeaders, options: CallerOptions): Caller | null {
   const name = nameOf(headers, options.identity);
@@ -40,12 +40,12 @@ export function callerOf(headers: IncomingHttpHeaders, options: CallerOptions): 
   };
 }
 
-/** False when a configured source names nobody. */
+/** Tells whether a caller is acceptable: false if a source is configured and does not name anybody. */
 export function isKnownCaller(headers: IncomingHttpHeaders, identity: IdentitySource): boolean {
   return identity.source === 'none' || nameOf(headers, identity) !== null;
 }
 
-/** What the source says, if there is one. */
+/** Reads the name from the identity source. */
 function nameOf(headers: IncomingHttpHeaders, identity: IdentitySource): string | null {
   if (identity.source === 'none') return null;
   const value = headers[identity.header.toLowerCase()];

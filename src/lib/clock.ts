@@ -1,14 +1,14 @@
-/** Time as a dependency: everything that waits takes a `Clock`, so that tests decide when time passes. */
+/** Time as a dependency: everything that waits takes a `Clock`, so that tests control the time. */
 
 export interface Timer {
-  /** Stops the timer; harmless when it has fired already. */
+  /** Stops the timer. It does nothing if the timer has fired. */
   cancel(): void;
 }
 
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Milliseconds since some moment of the past; it goes on at its pace while somebody sets the clock. */
+  /** Monotonic milliseconds: changes of the system time do not affect it. */
   elapsed(): number;
   /** Runs `callback` once, after `afterMs` milliseconds. */
   setTimer(afterMs: number, callback: () => void): Timer;
@@ -25,7 +25,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves after `afterMs` milliseconds, or at once when the signal aborts. */
+/** Resolves after `afterMs` milliseconds, or as soon as the signal aborts. */
 export function sleep(clock: Clock, afterMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();

@@ -1,14 +1,14 @@
-/** A map that keeps what was used last, up to a number of entries. */
+/** A map that evicts the least recently used entry if it exceeds its size. */
 export class RecentMap<Key, Value> {
   readonly #max: number;
-  /** The entry that was used longest ago comes first. */
+  /** Least recently used first. */
   readonly #entries = new Map<Key, Value>();
 
   constructor(max: number) {
     this.#max = max;
   }
 
-  /** Whether there is such an entry, which is not used by that. */
+  /** Tells whether an entry exists, without counting as a use. */
   has(key: Key): boolean {
     return this.#entries.has(key);
   }

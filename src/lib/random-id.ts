@@ -1,19 +1,19 @@
-/** Names that nobody can guess. */
+/** Unguessable ids. */
 import { randomFillSync } from 'node:crypto';
 
 const ID_BYTES = 16;
-/** Asking the system for randomness costs more than the bytes do, so it is asked for many at once. */
+/** A system call costs more than the bytes it returns, so many are read at once. */
 const pool = Buffer.alloc(ID_BYTES * 256);
 let used = pool.length;
 
-/** 128 random bits as base64url. */
+/** Generates 128 random bits. @returns base64url */
 export function randomId(): string {
   if (used === pool.length) {
     randomFillSync(pool);
     used = 0;
   }
   const id = pool.toString('base64url', used, used + ID_BYTES);
-  // What was given out is not kept.
+  // An id that was returned does not stay in memory.
   pool.fill(0, used, used + ID_BYTES);
   used += ID_BYTES;
   return id;

@@ -1,4 +1,4 @@
-/** Why the gateway did not start: one line that names the cause and the way out. */
+/** Why the gateway could not start: one line with the cause and what to do. */
 
 export type StartFailureCode =
   | 'port_in_use'

@@ -1,10 +1,10 @@
-/** A set whose members go by themselves, so that it cannot grow for ever. */
+/** A set whose members expire, so that it cannot grow without limit. */
 import type { Clock } from './clock.ts';
 
 export class ForgetfulSet<Member> {
   readonly #clock: Clock;
   readonly #lifetimeMs: number;
-  /** Each member and when it goes, oldest first. */
+  /** When each member expires, oldest first. */
   readonly #members = new Map<Member, number>();
 
   constructor(clock: Clock, lifetimeMs: number) {
@@ -14,8 +14,8 @@ export class ForgetfulSet<Member> {
 
   add(member: Member): void {
     const nowMs = this.#clock.now();
-    for (const [oldest, goesAtMs] of this.#members) {
-      if (goesAtMs > nowMs) break;
+    for (const [oldest, expiresAtMs] of this.#members) {
+      if (expiresAtMs > nowMs) break;
       this.#members.delete(oldest);
     }
     this.#members.delete(member);

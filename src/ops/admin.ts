@@ -1,16 +1,16 @@
-/** The operator's listener: is the process alive, is it ready, what does it count. Never on the public port. */
+/** The admin listener: liveness, readiness and metrics. It is never on the public port. */
 import fastify, { type FastifyInstance } from 'fastify';
 import type { Metrics } from './metrics.ts';
 
 export interface Readiness {
   readonly status: 'ready' | 'not ready' | 'draining';
-  /** A word for each route, for whoever reads the body. */
+  /** A word for each route, for readers of the body. */
   readonly routes: Readonly<Record<string, string>>;
 }
 
 /**
- * The admin application; the caller makes it listen and closes it.
- * @param isKnownHost whether a `Host` may be ours; a page may have rebound its own name to this machine
+ * Creates the admin application. The caller starts and closes it.
+ * @param isKnownHost tells whether a `Host` is ours. It stops DNS rebinding.
  */
 export function createAdmin(
   metrics: Metrics,

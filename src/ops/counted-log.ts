@@ -1,4 +1,4 @@
-/** A log whose events are counted as well, so that no caller has to remember to do both. */
+/** A log that also counts its events in the metrics. */
 import type { Log, LogEvent, LogEvents } from './log.ts';
 import type { Metrics } from './metrics.ts';
 

@@ -1,12 +1,12 @@
 /**
- * Logging as typed events: each event lists exactly the fields it may carry, so that no request, answer,
- * token or sealed pointer can slip into a line. One JSON line each, or pretty on a terminal.
+ * Logging as typed events. Each event lists its fields, so that no argument, answer, token or sealed pointer
+ * can get into a line. An event is one line of JSON, or pretty text on a terminal.
  */
 import type { Writable } from 'node:stream';
 import pino from 'pino';
 import pretty from 'pino-pretty';
 
-/** The ways in which a retry can be served. */
+/** The ways to serve a retry. */
 export const RUNGS = ['here', 'relay', 'outcome', 'reattach', 'replay'] as const;
 /** How a retry was served. */
 export type Rung = (typeof RUNGS)[number];
@@ -15,7 +15,7 @@ export type Rung = (typeof RUNGS)[number];
 export const CLOCK_REFUSALS = ['pointer'] as const;
 export type ClockRefusal = (typeof CLOCK_REFUSALS)[number];
 
-/** Everything this gateway ever logs. */
+/** All events of the log, with their fields. */
 export interface LogEvents {
   'gateway.listening': { url: string; admin: string | null; upstreams: string };
   'gateway.key_ephemeral': object;
@@ -48,9 +48,9 @@ export interface LogEvents {
     problem: string;
   };
   'relay.listening': { url: string };
-  /** `aheadSeconds`: of this machine's clock; below zero when it is behind. */
+  /** `aheadSeconds`: how far the clock of this machine is ahead; negative if it is behind. */
   'clock.skewed': { aheadSeconds: number };
-  /** `aheadSeconds`: of this machine's clock, against that of the other replica. */
+  /** `aheadSeconds`: how far the clock of this machine is ahead of the other replica's. */
   'clock.refused': {
     route: string;
     call: string;
@@ -157,7 +157,7 @@ const MAX_FIELD_CHARACTERS = 256;
 
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g;
 
-/** A log that writes to the destination; text fields are cut and freed of control characters. */
+/** Creates a log. Text fields are truncated, and control characters are escaped. */
 export function createLog(options: LogOptions): Log {
   const lines: pino.DestinationStream =
     options.format === 'pretty'

@@ -1,23 +1,23 @@
-/** What the gateway counts, in Prometheus' form and by its naming rules. Labels never name a person or a call. */
+/** Metrics for Prometheus, which follow its naming rules. Labels never identify a user or a call. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import { VERSION } from '../lib/version.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
 import { CLOCK_REFUSALS, RUNGS, type ClockRefusal, type Rung } from './log.ts';
 
-/** Second boundaries that the OpenTelemetry conventions for MCP name. */
+/** Bucket boundaries of the OpenTelemetry conventions for MCP. */
 const BUCKETS_SECONDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
-/** Those that have a series of their own. */
+/** Error codes with their own series. */
 const NAMED_CODES: ReadonlySet<number> = new Set(Object.values(ErrorCode));
 
 export interface Gauges {
-  /** Calls that wait for their client, by route. */
+  /** Parked calls by route. */
   readonly parked: () => ReadonlyMap<string, number>;
   readonly sessions: () => ReadonlyMap<string, number>;
-  /** Whether the shared store answers; `null` when there is none. */
+  /** Whether the shared store is reachable; `null` if none is configured. */
   readonly redisUp: () => boolean | null;
-  /** How far this machine's clock is ahead of the shared store's; `null` while that is not known. */
+  /** How far the clock of this machine is ahead of the shared store's, in ms; `null` if unknown. */
   readonly clockAheadMs: () => number | null;
 }
 
@@ -109,7 +109,7 @@ export class Metrics {
     });
   }
 
-  /** Counts from zero: an alert on an increase would miss the first event of a series that was not there. */
+  /** Creates all series with zero: an alert on an increase would miss the first event of a new series. */
   begin(routes: readonly string[]): void {
     for (const reason of INVALID_REQUEST_STATE_REASONS) this.#refusals.inc({ reason }, 0);
     for (const of of CLOCK_REFUSALS) this.#clockRefusals.inc({ of }, 0);
@@ -123,7 +123,7 @@ export class Metrics {
     return this.#registry.contentType;
   }
 
-  /** One answered request; `code` is the JSON-RPC error code, or `null`. Methods come from a closed list. */
+  /** Records a request. `code` is the JSON-RPC error code, or `null`. `method` is from a closed list. */
   operation(route: string, method: string, code: number | null, ms: number): void {
     this.#operations.observe(
       { mcp_method_name: method, route, error_type: errorType(code) },
@@ -152,7 +152,7 @@ export class Metrics {
   }
 }
 
-/** A server may answer with any code it likes, and each new label value is a series for good. */
+/** Limits the values of the label: servers can send any code, and each value is a new series for ever. */
 function errorType(code: number | null): string {
   if (code === null) return '';
   return NAMED_CODES.has(code) ? String(code) : 'other';

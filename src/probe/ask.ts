@@ -134,7 +134,7 @@ export class RecordingHttpClient extends HttpClient {
 }
 
 /** Reads the session id of a response. */
-export function readSessionId(answer: HttpAnswer): string | null {
+function readSessionId(answer: HttpAnswer): string | null {
   const value = answer.headers['mcp-session-id'];
   return typeof value === 'string' && value !== '' ? value : null;
 }

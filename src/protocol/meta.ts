@@ -1,7 +1,7 @@
 /** `_meta` (basic/index, "`_meta`"): reserved names, and the values of some of them. */
 import { isJsonInteger, isJsonObject, type ExactNumber, type JsonObject } from './json/json.ts';
 
-export const META_PREFIX = 'io.modelcontextprotocol/';
+const META_PREFIX = 'io.modelcontextprotocol/';
 /** The prefix of what this gateway itself tells clients. */
 const OWN_META_PREFIX = 'mrtr-gateway/';
 export const Meta = {
