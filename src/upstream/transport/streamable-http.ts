@@ -123,10 +123,9 @@ export class StreamableHttpTransport implements Transport {
     const stream = this.#openFor(id, headers);
     stream.lastEventId = point.lastEventId;
     stream.mayBeMute();
-    const resumed = once(() => this.#listener.resumed(id));
-    stream.resume(0, undefined, resumed).then(
+    stream.resume(0).then(
       (answer) => {
-        resumed();
+        this.#listener.resumed(id);
         void this.#pump(id, stream, answer);
       },
       (error: unknown) => {
@@ -227,17 +226,14 @@ export class StreamableHttpTransport implements Transport {
       // A stream that we leave ourselves, to look whether there is more, is not a broken one.
       if (!silent) this.#listener.interrupted(id);
       stream.mayBeMute();
-      const resumed = once(() => this.#listener.resumed(id));
       try {
-        answer = silent
-          ? await stream.resume(0)
-          : await stream.resume(undefined, undefined, resumed);
+        answer = await stream.resume(silent ? 0 : undefined);
       } catch (error) {
         if (!stream.finished && silent) this.#listener.interrupted(id);
         if (!stream.finished) this.#listener.lost(id, asUpstreamFailure(error, true));
         break;
       }
-      if (!silent) resumed();
+      if (!silent) this.#listener.resumed(id);
     }
     this.#streams.delete(id);
   }
@@ -310,13 +306,4 @@ function noResponse(what: string): UpstreamFailure {
   return new UpstreamFailure('upstream_unavailable', `${what} ended without a response`, {
     mayHaveActed: true,
   });
-}
-
-/** Calls the function the first time only. */
-function once(call: () => void): () => void {
-  let called = false;
-  return () => {
-    if (!called) call();
-    called = true;
-  };
 }
