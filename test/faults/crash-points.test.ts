@@ -222,7 +222,7 @@ describe.for([
     const answers = await owner.asked('greet');
     owner.way.cut();
     legacy.cut();
-    await owner.isAt('broken');
+    await owner.streamBroke();
     owner.begin('greet', answers);
     await owner.gateway.saw('call.moved', owner.gateway.named('call.moved').length + 1);
     await owner.crash();
