@@ -1,14 +1,15 @@
 /**
  * Event stores of real servers, shaped as those in the examples of the SDKs, while owners are killed,
  * drained and restarted: each caller gets its own result, or an honest error. That of the Python SDK names
- * streams by the JSON-RPC request id and is shared by all sessions; that of the TypeScript SDK names them
- * at random. `ROLLING_MS` prolongs the rolling restarts (60000 is a minute).
+ * streams by the JSON-RPC request id and is shared by all sessions; those of the TypeScript and the Go SDK
+ * do not. `ROLLING_MS` prolongs the rolling restarts (60000 is a minute).
  */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { keepSecret, type Kept } from '../fixtures/clients/secret-keeper.ts';
 import { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
 import { legacyServer } from '../fixtures/gateways/replica-testbed.ts';
+import { startServer } from '../fixtures/processes.ts';
 import { PYTHON, startPythonStoreServer } from '../fixtures/real-servers/python-server.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
@@ -43,6 +44,15 @@ async function typescriptServer(): Promise<string> {
   return (await legacyServer({ tools, keepsEvents: true })).url;
 }
 
+/** Built by `go build -C test/fixtures/real-servers/go-server -o "$PWD/results/go-server" .` */
+const GO_SERVER = process.env['MCP_GO_SERVER'] ?? '';
+
+async function goServer(): Promise<string> {
+  const server = await startServer(GO_SERVER, [], { ready: /listening on/ });
+  stopAfterTest(() => server.stop());
+  return `${server.origin}/events`;
+}
+
 async function gateway(upstream: string): Promise<GatewayProcess> {
   const started = await GatewayProcess.start({ upstream });
   stopAfterTest(() => started.kill());
@@ -59,6 +69,7 @@ const ownOf = (who: string): Kept => ({
 describe.each([
   { sdk: 'Python', missing: PYTHON === undefined, server: pythonServer },
   { sdk: 'TypeScript', missing: false, server: typescriptServer },
+  { sdk: 'Go', missing: GO_SERVER === '', server: goServer },
 ])('an event store of the $sdk SDK', ({ missing, server }) => {
   test.skipIf(missing).each([
     { how: 'killed', end: (owner: GatewayProcess) => owner.kill() },

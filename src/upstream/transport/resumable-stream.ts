@@ -16,6 +16,8 @@ const MAX_RESUME_ATTEMPTS = 5;
 const FIRST_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 30_000;
 const LINGER_MS = 1_000;
+/** How long a server that refuses nothing can hold the head of a stream back before it counts as open. */
+const HELD_HEAD_MS = 1_000;
 const HEADER_TEXT = /^[\x20-\x7e\x80-\xff]*$/;
 
 /** What a stream needs of the transport that it belongs to. */
@@ -145,17 +147,21 @@ export class ResumableStream {
    * Opens the stream, behind the last event that was heard, with several tries where that may help.
    * @param firstWaitMs how long to wait before the first try
    * @param onRefusal called after each try that failed, when there will be another one
+   * @param onHeld called when the server has taken the request and holds the head of its response back:
+   *   servers of the Go SDK send it with the first event, which may be the reply to an answer that is
+   *   not sent before the stream is open
    * @throws UpstreamFailure when it cannot be had
    */
   async resume(
     firstWaitMs = this.#retryMs ?? FIRST_BACKOFF_MS,
     onRefusal = () => {},
+    onHeld?: () => void,
   ): Promise<HttpAnswer> {
     let waitMs = firstWaitMs;
     for (let attempt = 1; ; attempt += 1) {
       if (waitMs > 0) await sleep(this.#parts.clock, waitMs, this.signal);
       try {
-        return await this.#get();
+        return await this.#get(onHeld);
       } catch (error) {
         const failure = asUpstreamFailure(error, true);
         if (this.signal.aborted || !isPassing(failure) || attempt >= MAX_RESUME_ATTEMPTS) {
@@ -167,9 +173,9 @@ export class ResumableStream {
     }
   }
 
-  async #get(): Promise<HttpAnswer> {
-    const { http, headersFor, hasSession } = this.#parts;
-    const answer = await http.send({
+  async #get(onHeld: (() => void) | undefined): Promise<HttpAnswer> {
+    const { http, clock, headersFor, hasSession } = this.#parts;
+    const sent = http.send({
       method: 'GET',
       headers: {
         ...headersFor(this.headers),
@@ -178,6 +184,8 @@ export class ResumableStream {
       },
       signal: this.signal,
     });
+    const held = onHeld === undefined ? null : clock.setTimer(HELD_HEAD_MS, onHeld);
+    const answer = await sent.finally(() => held?.cancel());
     if (answer.status === 200 && answer.mediaType === 'text/event-stream') return answer;
     if (answer.status >= 400) throw await http.failureOf(answer, hasSession());
     answer.body.on('error', () => {}).destroy();

@@ -123,9 +123,10 @@ export class StreamableHttpTransport implements Transport {
     const stream = this.#openFor(id, headers);
     stream.lastEventId = point.lastEventId;
     stream.mayBeMute();
-    stream.resume(0).then(
+    const resumed = once(() => this.#listener.resumed(id));
+    stream.resume(0, undefined, resumed).then(
       (answer) => {
-        this.#listener.resumed(id);
+        resumed();
         void this.#pump(id, stream, answer);
       },
       (error: unknown) => {
@@ -226,14 +227,17 @@ export class StreamableHttpTransport implements Transport {
       // A stream that we leave ourselves, to look whether there is more, is not a broken one.
       if (!silent) this.#listener.interrupted(id);
       stream.mayBeMute();
+      const resumed = once(() => this.#listener.resumed(id));
       try {
-        answer = await stream.resume(silent ? 0 : undefined);
+        answer = silent
+          ? await stream.resume(0)
+          : await stream.resume(undefined, undefined, resumed);
       } catch (error) {
         if (!stream.finished && silent) this.#listener.interrupted(id);
         if (!stream.finished) this.#listener.lost(id, asUpstreamFailure(error, true));
         break;
       }
-      if (!silent) this.#listener.resumed(id);
+      if (!silent) resumed();
     }
     this.#streams.delete(id);
   }
@@ -306,4 +310,13 @@ function noResponse(what: string): UpstreamFailure {
   return new UpstreamFailure('upstream_unavailable', `${what} ended without a response`, {
     mayHaveActed: true,
   });
+}
+
+/** Calls the function the first time only. */
+function once(call: () => void): () => void {
+  let called = false;
+  return () => {
+    if (!called) call();
+    called = true;
+  };
 }

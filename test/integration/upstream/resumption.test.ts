@@ -32,9 +32,13 @@ describe('a stream that breaks behind an event with an id', () => {
     const session = await open(upstreamOf(server, HTTP, clock));
     const { heard } = call(session);
     await heard.until('interrupted');
+    let timers = 0;
     /** The seconds until the next try. */
     const pause = async () => {
+      // Each try sets a timer while it is under way, and the pause behind it is the next one.
+      while (clock.timersSet < timers && !isOver()) await nextTurn();
       while (clock.pending === 0 && !isOver()) await nextTurn();
+      timers = clock.timersSet + 2;
       let seconds = 0;
       for (; clock.pending > 0; seconds += 0.5) clock.advance(500);
       return seconds;
