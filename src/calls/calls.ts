@@ -116,7 +116,7 @@ export class Bridge {
   /** True while a parked call is here that no other process could take up. */
   get holdsParkedCalls(): boolean {
     const { lot, hasHeirs } = this.#options;
-    return lot.calls().some((call) => isParked(call.state) && !call.outlives(hasHeirs));
+    return lot.calls().some((call) => isDetached(call.state) && !call.outlives(hasHeirs));
   }
 
   /** Serves `tools/call`, `prompts/get` or `resources/read`: a new call, or the retry of one. */
@@ -325,10 +325,10 @@ export class Bridge {
     const target = targetOf(request.params);
     let [running, parked] = [false, false];
     let end: CallEnd | null = null;
-    const expected = once(request, (first) => this.#expected(first));
+    const expected = onceFrom(request, (first) => this.#expected(first));
     const count = (now: CallState | null) => {
       const [wasRunning, wasParked] = [running, parked];
-      parked = now !== null && isParked(now);
+      parked = now !== null && isDetached(now);
       running = now !== null && !parked && now.name !== 'done';
       if (running && !wasRunning) this.#options.running.began();
       if (!running && wasRunning) this.#options.running.ended();
@@ -353,7 +353,7 @@ export class Bridge {
       hasRoom: () => lot.hasRoomFor(id),
       moved: (state) => {
         if (state === null) this.#forget(id, end, takenUp);
-        else lot.setParked(id, isParked(state));
+        else lot.setParked(id, isDetached(state));
         if (state?.name === 'done') end = state.end;
         count(state);
       },
@@ -449,7 +449,7 @@ export class Bridge {
 }
 
 /** What the function makes of the value, which is let go of as soon as that is done: requests may be large. */
-function once<Value, Made>(value: Value, make: (value: Value) => Made): () => Made {
+function onceFrom<Value, Made>(value: Value, make: (value: Value) => Made): () => Made {
   let pending: { readonly value: Value } | null = { value };
   let made: Made;
   return () => {
@@ -457,11 +457,6 @@ function once<Value, Made>(value: Value, make: (value: Value) => Made): () => Ma
     pending = null;
     return made;
   };
-}
-
-/** True while a call holds a place of the lot: no client is connected, and something waits. */
-function isParked(state: CallState): boolean {
-  return isDetached(state);
 }
 
 /** The operator allows that the call is made anew when it is lost. */

@@ -4,6 +4,7 @@
  * the call anew where the operator allows that (replay). When no rung holds, the client is told so.
  */
 import { sleep, type Clock } from '../lib/clock.ts';
+import { once } from '../lib/once.ts';
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
 import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
@@ -351,12 +352,6 @@ export class Ladder {
     const { callId: call, round } = pointer;
     log.event('call.resumed', { route, call, round, rung });
   }
-}
-
-/** Asks once, when it is needed first. */
-function once<Value>(ask: () => Promise<Value>): () => Promise<Value> {
-  let asked: Promise<Value> | null = null;
-  return () => (asked ??= ask());
 }
 
 function isResumable(continuation: Continuation): continuation is Resumable {

@@ -4,6 +4,7 @@
  * `Last-Event-ID`. It moves messages; what they mean is the session's business.
  */
 import type { Clock } from '../../lib/clock.ts';
+import { once } from '../../lib/once.ts';
 import {
   sessionId,
   type ServerRequestId,
@@ -310,13 +311,4 @@ function noResponse(what: string): UpstreamFailure {
   return new UpstreamFailure('upstream_unavailable', `${what} ended without a response`, {
     mayHaveActed: true,
   });
-}
-
-/** Calls the function the first time only. */
-function once(call: () => void): () => void {
-  let called = false;
-  return () => {
-    if (!called) call();
-    called = true;
-  };
 }
