@@ -117,7 +117,7 @@ export const COORDINATION_UNAVAILABLE: Failure = callFailure(
 export const RELAY_STOPPING: Failure = callFailure(
   'draining',
   'yes',
-  'The gateway is stopping, and another replica goes on with the call',
+  'The gateway is shutting down; another replica continues the call',
   { retryable: true },
 );
 
@@ -129,9 +129,9 @@ export const ELICITATION_DECLINED: Failure = callFailure(
 
 const NOT_ANSWERABLE = {
   no_session_id:
-    'The server asks for input, but gave no session id (Mcp-Session-Id), so that no answer could reach the request that asks. The call was cancelled. Run the server with sessions',
+    'The server asked for input but issued no session id (Mcp-Session-Id), so no answer can reach it. The call was cancelled. Run the server with sessions',
   broadcast:
-    'The server sends what it asks to every session, and others use it at the same time, so that nobody can tell whose question it is. It was refused. Run one gateway process without relay and Redis, or a server that keeps its sessions apart',
+    'The server sends its questions to every session and has other clients, so the gateway cannot tell whose question this is. The question was refused. Run one gateway process without relay and Redis, or a server that keeps sessions apart',
 } as const;
 
 /** Why the gateway cannot deliver an answer to a question of the server. */

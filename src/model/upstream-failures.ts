@@ -66,7 +66,7 @@ const UNAVAILABLE = 'The server cannot be reached';
 const TIMEOUT = 'The server did not answer in time';
 const NOT_MCP = 'The server sent an invalid MCP message';
 const STREAMS_MIXED =
-  'The server mixed up the streams of its calls, so that nothing more of this one can be believed; it was cancelled';
+  'The server mixed up the streams of different calls. The call was cancelled, since its messages cannot be trusted';
 const SESSION_GONE = 'The server ended the session';
 
 const REQUEST_FAILURES: Readonly<Record<UpstreamFailureCode, readonly [FailureReason, string]>> = {

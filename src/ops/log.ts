@@ -122,7 +122,7 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'notifications were dropped: they arrived faster than the client read them, on a shared stream that cannot be paused',
   'gateway.listening': 'ready for clients',
   'gateway.few_open_files':
-    'the process may open fewer files than its limits can come to need: raise the limit of open files, or lower limits.*',
+    'the limit of open files is lower than the configured limits can need: raise it (ulimit -n) or lower limits.*',
   'gateway.draining': 'draining: running calls finish or move to another replica',
   'upstream.unavailable': 'the legacy server cannot be reached; the gateway keeps trying',
   'edge.refused':
@@ -132,13 +132,13 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'Redis does not respond; calls of lost replicas cannot be resumed until it does',
   'directory.up': 'Redis responds',
   'clock.skewed':
-    "the clocks of this machine and of the shared store differ: the store's counts until they agree",
+    'the clocks of this machine and of Redis differ: the gateway uses the time of Redis until they agree',
   'clock.refused':
-    'the clocks of this replica and of another one differ by more than a minute: what that one wrote cannot be used here; synchronize them',
+    'the clocks of this replica and another differ by more than a minute, so its requestState cannot be used here: synchronize the clocks',
   'gateway.key_ephemeral':
     'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
   'upstream.broadcasts':
-    'the server sends to every session what is for one of them: it is served by one session, one call at a time',
+    'the server sends messages for one session to every session: the gateway now uses one session and one call at a time',
   'session.no_standalone_stream':
     'the server opened no standalone stream: questions that it does not relate to a call will not arrive',
 };

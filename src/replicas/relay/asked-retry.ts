@@ -166,7 +166,7 @@ export class AskedRetry {
   }
 
   #giveUpUnderstanding(): void {
-    this.giveUp({ type: 'silent', problem: 'a line of its answer is not understood' });
+    this.giveUp({ type: 'silent', problem: 'it sent an invalid relay message' });
   }
 
   readonly #onClosed = (): void => {

@@ -126,7 +126,7 @@ export class RelayClient implements Relay {
       for await (const sealed of sealedLines(body, sealedBytes(MAX_PIECE_BYTES))) {
         const letter = await openLetter(ring, boot, sealed, MAX_PIECE_BYTES);
         if (letter?.id !== id || letter.from !== owner.boot) {
-          asked.giveUp({ type: 'silent', problem: 'a line of its answer is not understood' });
+          asked.giveUp({ type: 'silent', problem: 'it sent an invalid relay message' });
           return 'over';
         }
         owners.heard(owner.boot);

@@ -13,7 +13,7 @@ export async function* sealedLines(body: Readable, maxBytes: number): AsyncGener
       const end = chunk.indexOf(LINE_FEED, start);
       const part = chunk.subarray(start, end === -1 ? chunk.length : end);
       begunBytes += part.length;
-      if (begunBytes > maxBytes) throw new Error('a line of its answer is too long');
+      if (begunBytes > maxBytes) throw new Error('it sent a relay message that is too long');
       begun.push(part);
       if (end === -1) break;
       yield Buffer.concat(begun).toString('latin1');

@@ -12,7 +12,7 @@ export const BROADCAST: JsonRpcReply = {
   error: {
     code: ErrorCode.internalError,
     message:
-      'This server sends its questions to every session, and more than one client uses it: nobody can tell whom it asks',
+      'This server sends its questions to every session and has other clients: the question has no certain recipient',
   },
 };
 

@@ -83,7 +83,7 @@ describe('a question that no client can be asked', () => {
     const { response } = await callTool(url, 'ask');
     expect(response.error).toMatchObject({
       code: -32603,
-      message: expect.stringContaining('gave no session id'),
+      message: expect.stringContaining('issued no session id'),
       data: { reason: 'call_not_answerable', cause: 'no_session_id' },
     });
     const call = await server.saw(({ body }) => body?.method === 'tools/call');
