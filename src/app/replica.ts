@@ -16,7 +16,7 @@ import { RelayClient } from '../replicas/relay/http-relay.ts';
 import { Mailbox } from '../replicas/relay/redis-channel.ts';
 import { RedisRelay } from '../replicas/relay/redis-relay.ts';
 import { createRelayServer, type RelayServerOptions } from '../replicas/relay/server.ts';
-import { ASKER_SILENCE_MS } from '../replicas/relay/heartbeat.ts';
+import { UNREAD_ANSWER_MS } from '../replicas/relay/heartbeat.ts';
 import { createKeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { StartFailure } from '../lib/start-failure.ts';
@@ -89,7 +89,7 @@ async function relayWay(
   const ring = await createKeyRing(keys, 'relay');
   const maxBodyBytes = limits.maxBodyBytes + RELAY_OVERHEAD_BYTES;
   if (relay.via === 'http') {
-    const writeStallMs = ASKER_SILENCE_MS;
+    const writeStallMs = UNREAD_ANSWER_MS;
     return httpWay(relay, { ring, boot, maxBodyBytes, writeStallMs, retry }, surroundings);
   }
   if (redis === null) return NO_WAY;

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { callTool } from '../fixtures/clients/modern-client.ts';
 import { answersOf, legacyServer, replicas } from '../fixtures/gateways/replica-testbed.ts';
-import { MIB, openCall, pacedAt, textOf, upTo } from '../fixtures/servers/flood.ts';
+import { MIB, openCall, pacedAt, stopsOnce, textOf, upTo } from '../fixtures/servers/flood.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
 
 const EVENTS = 1_500;
@@ -24,6 +24,7 @@ const tools: LegacyServerOptions['tools'] = {
 test.each([
   ['reads at full speed', undefined],
   ['reads slowly', pacedAt(4 * MIB)],
+  ['stops reading for five seconds', stopsOnce(5_000)],
 ])('a client that %s gets everything over the relay', { timeout: 60_000 }, async (_how, pace) => {
   const legacy = await legacyServer({ tools });
   const [one, other] = await replicas(legacy, 2);

@@ -14,6 +14,7 @@ describe.skipIf(PYTHON === undefined)(
       expect(response.error?.data).toEqual({
         reason: 'call_not_answerable',
         cause: 'no_session_id',
+        mayHaveActed: 'yes',
       });
     });
   },

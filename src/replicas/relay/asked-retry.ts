@@ -28,6 +28,8 @@ export interface AskedRetryOptions {
   readonly givesSigns: boolean;
   /** How long an owner may be silent that has taken the retry, in ms. */
   readonly busySilenceMs: number;
+  /** How long one piece can wait for a client that is behind, in ms; 0 where others wait behind it. */
+  readonly maxPauseMs: number;
   /** How long ago the owner was heard through any retry, in ms. */
   heardAgoMs(): number;
   /** Whether letters have come that were not read yet. */
@@ -40,9 +42,6 @@ export interface AskedRetryOptions {
 const RELEASE_MS = 1_500;
 /** How long nothing may be heard of this retry while the owner is heard through others, in ms. */
 const UNHEARD_MS = 60_000;
-
-/** Shorter than what the owner takes for our death. A client that is behind for longer hears less. */
-const MAX_PAUSE_MS = 3_000;
 
 export class AskedRetry {
   readonly #leg: Leg;
@@ -83,8 +82,11 @@ export class AskedRetry {
     return this.#state === 'over';
   }
 
-  /** What the owner wrote, in its order; what comes twice is heard once. */
-  hear({ kind, number, text }: Letter): void {
+  /**
+   * What the owner wrote, in its order; what comes twice is heard once. Resolves when the client has taken
+   * it, or is behind for too long: then it misses notifications.
+   */
+  async hear({ kind, number, text }: Letter): Promise<void> {
     if (this.#state === 'over') return;
     this.#heardAtMs = this.#options.clock.elapsed();
     if (this.#state === 'asked') this.#watch.seen();
@@ -132,16 +134,6 @@ export class AskedRetry {
     void say('release');
   }
 
-  /** Waits while the client is behind: it is not the owner that is silent then. */
-  async untilTaken(backlog: Promise<void>): Promise<void> {
-    if (this.#state !== 'asked') return;
-    const taken = new AbortController();
-    this.#watch.stop();
-    await Promise.race([backlog, sleep(this.#options.clock, MAX_PAUSE_MS, taken.signal)]);
-    taken.abort();
-    if (this.#state === 'asked') this.#watch = this.#watched();
-  }
-
   /** The owner has answered or does not have the call, or nobody waits for it any more. */
   end(relayed: Relayed): void {
     if (this.#state === 'over') return;
@@ -154,15 +146,29 @@ export class AskedRetry {
     this.#options.over();
   }
 
-  #hearPiece(text: string): void {
+  async #hearPiece(text: string): Promise<void> {
     const lines = this.#lines.add(text);
+    const { clock, maxPauseMs } = this.#options;
+    const untilMs = clock.elapsed() + maxPauseMs;
     for (const written of lines ?? []) {
       const line = readRelayLine(written);
       if (line === null) return this.#giveUpUnderstanding();
       if (line.type === 'answer') return this.end({ type: 'answered', answer: line.answer });
+      await this.#untilTaken(untilMs - clock.elapsed());
       if (this.#state === 'asked') this.#leg.notify(line.method, line.params);
     }
     if (lines === null) this.#giveUpUnderstanding();
+  }
+
+  /** Waits while the client is behind: it is not the owner that is silent then. */
+  async #untilTaken(maxMs: number): Promise<void> {
+    const { backlog } = this.#leg;
+    if (backlog === null || maxMs <= 0 || this.#state !== 'asked') return;
+    const taken = new AbortController();
+    this.#watch.stop();
+    await Promise.race([backlog, sleep(this.#options.clock, maxMs, taken.signal)]);
+    taken.abort();
+    if (this.#state === 'asked') this.#watch = this.#watched();
   }
 
   #giveUpUnderstanding(): void {

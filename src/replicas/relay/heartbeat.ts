@@ -19,6 +19,11 @@ export const CONFIRMED_WITHIN_MS = 2_000;
  * than a mailbox may hang unread.
  */
 export const ASKER_SILENCE_MS = 6_000;
+/**
+ * How long an owner's answer over HTTP can stay unread before its reader is given up, in ms. A client that is
+ * behind holds the reader up, so this is as long as an owner at work can be silent.
+ */
+export const UNREAD_ANSWER_MS = BUSY_OWNER_SILENCE_MS.http;
 /** How long the client of a retry that was given up may take to come again. */
 export const COMING_AGAIN_MS = 30_000;
 

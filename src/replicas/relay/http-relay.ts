@@ -13,7 +13,7 @@ import type { PointerOwner } from '../../seal/pointer.ts';
 import { AskedRetry } from './asked-retry.ts';
 import type { HeardOwners } from './heard-owners.ts';
 import { openLetter, sealedBytes, sealLetter, type LetterKind } from './sealed-message.ts';
-import { BUSY_OWNER_SILENCE_MS } from './heartbeat.ts';
+import { BUSY_OWNER_SILENCE_MS, UNREAD_ANSWER_MS } from './heartbeat.ts';
 import { MAX_PIECE_BYTES } from './pieces.ts';
 import { writeRelayRequest } from './messages.ts';
 import { RELAY_PATH } from './server.ts';
@@ -36,7 +36,6 @@ interface Conversation {
   readonly id: string;
   readonly text: string;
   readonly asked: AskedRetry;
-  readonly leg: Leg;
 }
 
 const CONNECT_MS = 1_000;
@@ -95,13 +94,15 @@ export class RelayClient implements Relay {
       maxLineLength: maxAnswerBytes,
       givesSigns: false,
       busySilenceMs: BUSY_OWNER_SILENCE_MS.http,
+      // Half of what the owner takes for our death.
+      maxPauseMs: UNREAD_ANSWER_MS / 2,
       say: (kind, words = '') => this.#say(owner, id, kind, words),
       heardAgoMs: () => owners.heardAgoMs(owner.boot),
       over: () => void this.#asked.delete(asked),
     });
     this.#asked.add(asked);
     if (this.#releasing) asked.release();
-    const conversation = this.#converse(owner, { id, text, asked, leg }, connection.signal);
+    const conversation = this.#converse(owner, { id, text, asked }, connection.signal);
     const relayed = await asked.relayed;
     connection.abort();
     return { relayed, isBroken: relayed.type === 'silent' && (await conversation) === 'broken' };
@@ -110,7 +111,7 @@ export class RelayClient implements Relay {
   /** Hears what the owner answers, to its end. */
   async #converse(
     owner: Owner,
-    { id, text, asked, leg }: Conversation,
+    { id, text, asked }: Conversation,
     signal: AbortSignal,
   ): Promise<'broken' | 'over'> {
     const { ring, boot, owners } = this.#options;
@@ -130,10 +131,9 @@ export class RelayClient implements Relay {
           return 'over';
         }
         owners.heard(owner.boot);
-        asked.hear(letter);
+        // While the client is behind, the owner is held back by its own connection.
+        await asked.hear(letter);
         if (asked.isOver) return 'over';
-        // Holds the owner back by its own connection while the client is behind.
-        if (leg.backlog !== null) await asked.untilTaken(leg.backlog);
       }
       asked.giveUp({ type: 'silent', problem: 'its answer ended early' });
       return 'broken';

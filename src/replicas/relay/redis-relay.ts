@@ -106,6 +106,7 @@ export class RedisRelay {
       maxLineLength: maxAnswerBytes,
       givesSigns: true,
       busySilenceMs: BUSY_OWNER_SILENCE_MS.redis,
+      maxPauseMs: 0,
       say: async (kind, text) => (await post(kind, text)) === 'taken',
       heardAgoMs: () => owners.heardAgoMs(owner.boot),
       isBehind: () => mailbox.isBehind,
@@ -129,7 +130,7 @@ export class RedisRelay {
     if (asked !== undefined) {
       if (asked.boot !== letter.from) return;
       this.#options.owners.heard(letter.from);
-      asked.retry.hear(letter);
+      void asked.retry.hear(letter);
     } else if (letter.kind === 'retry') {
       void this.#serve(letter);
     } else {

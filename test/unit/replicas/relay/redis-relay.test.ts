@@ -167,11 +167,16 @@ describe('a retry that is relayed by letters', () => {
   });
 
   test('has lost its client when its mailbox stays full for half a minute', async () => {
-    const { clock, mail, leg } = await relayed();
+    const { clock, mail, leg, heard } = await relayed();
     mail.full.add('asker');
     leg.notify('notifications/progress', { progressToken: 'token', progress: 1 });
     await mail.saw(1);
     const fullSinceMs = clock.now();
+    // Each half second the owner tries its letter again, and the asker gives a sign of life. After ten
+    // seconds without a letter the asker gives the owner up, and says that its client may come again.
+    await mail.passHalves(clock, 19, 2);
+    await mail.passHalves(clock, 1, 3);
+    expect(await heard).toMatchObject({ type: 'silent' });
     while (!leg.closed.aborted) {
       clock.advance(100);
       await mail.until(() => true);
