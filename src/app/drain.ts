@@ -1,5 +1,5 @@
 /** The phases of leaving: unready, no new calls, parked calls kept, calls finished or handed over, answers delivered. */
-import type { Bridge } from '../calls/calls.ts';
+import type { CallRegistry } from '../calls/calls.ts';
 import type { RunningCalls } from '../calls/running-calls.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
@@ -8,7 +8,7 @@ import type { Log } from '../ops/log.ts';
 import type { Subscriptions } from '../subscriptions/subscriptions.ts';
 
 export interface Draining {
-  readonly bridges: readonly Bridge[];
+  readonly bridges: readonly CallRegistry[];
   readonly runningCalls: RunningCalls;
   readonly subscriptions: readonly Pick<Subscriptions, 'endAll'>[];
   readonly openResponses: OpenResponses;

@@ -1,12 +1,12 @@
 /** A gateway from a configuration: started, drained, closed. What it consists of is in `wiring/`. */
 import type { Call } from '../calls/call/call.ts';
-import type { RelayedRetry } from '../model/relay.ts';
+import type { ServeRelayedRetry } from '../model/relay.ts';
 import { RunningCalls } from '../calls/running-calls.ts';
 import { sleep, systemClock, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
 import { isAllowedHost, isLoopbackHost } from '../edge/http/origin.ts';
-import { MemoryLot } from '../calls/memory-lot.ts';
+import { ParkedCalls } from '../calls/parked-calls.ts';
 import { FleetClock } from '../replicas/directory/fleet-clock.ts';
 import { OpenResponses } from '../lib/open-responses.ts';
 import { createAdmin, type Readiness } from '../ops/admin.ts';
@@ -62,7 +62,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     clockAheadMs: () => clock.aheadMs,
   });
   const log = countedLog(options.log, metrics);
-  const retry: RelayedRetry = async (id, request, leg) => {
+  const retry: ServeRelayedRetry = async (id, request, leg) => {
     const route = routes.find(({ config: { id: own } }) => own === id);
     return route === undefined ? null : route.bridge.relayed(request, leg);
   };
@@ -79,7 +79,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
       maxListeners: MAX_LISTENERS,
       maxListenersPerPrincipal: MAX_LISTENERS_PER_PRINCIPAL,
     }),
-    lot: new MemoryLot<Call>({
+    lot: new ParkedCalls<Call>({
       maxParked: config.limits.maxParkedCalls,
       maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
     }),

@@ -2,7 +2,7 @@
  * This process among the others of its fleet: its name, the listener on which it takes retries from
  * them, its way to them, and the store that they share.
  */
-import type { Relay, RelayedRetry } from '../model/relay.ts';
+import type { Relay, ServeRelayedRetry } from '../model/relay.ts';
 import type { Config } from '../config/config.ts';
 import { listen } from './listen.ts';
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
@@ -44,7 +44,7 @@ const RELAY_OVERHEAD_BYTES = 256 * 1024;
  */
 export async function joinFleet(
   config: Config,
-  retry: RelayedRetry,
+  retry: ServeRelayedRetry,
   surroundings: Surroundings,
 ): Promise<Replica> {
   const name = { id: randomId(), boot: randomId() };
@@ -79,7 +79,7 @@ const NO_WAY: RelayWay = { start: async () => ({}), relayOf: () => null, close: 
 async function relayWay(
   config: Config,
   boot: string,
-  retry: RelayedRetry,
+  retry: ServeRelayedRetry,
   surroundings: Surroundings,
 ): Promise<RelayWay> {
   const { relay, redis, seal, limits } = config;

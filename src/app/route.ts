@@ -1,5 +1,5 @@
 /** One route: its upstream, its bridge, and what is known of its server. */
-import { Bridge } from '../calls/calls.ts';
+import { CallRegistry } from '../calls/calls.ts';
 import type { CallLimits } from '../calls/machine/states.ts';
 import { Discovery } from '../catalogue/discovery.ts';
 import { Forwarder } from '../catalogue/forward.ts';
@@ -22,7 +22,7 @@ export interface Route {
   readonly config: RouteConfig;
   readonly upstream: Upstream;
   readonly pool: SessionPool;
-  readonly bridge: Bridge;
+  readonly bridge: CallRegistry;
   readonly lists: ListCache;
   readonly catalogue: ToolCatalogue;
   readonly discovery: Discovery;
@@ -93,7 +93,7 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
     maxCallers: MAX_KNOWN_CALLERS,
     clock,
   });
-  const bridge = new Bridge({
+  const bridge = new CallRegistry({
     route,
     pool,
     lot: shared.lot,

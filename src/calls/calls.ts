@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
 import type { Directory } from '../model/directory.ts';
-import type { MemoryLot } from './memory-lot.ts';
+import type { ParkedCalls } from './parked-calls.ts';
 import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { CacheFields } from '../protocol/translate/edge-result.ts';
@@ -26,20 +26,20 @@ import {
   STOPPING,
   STOPPING_FOR_RETRY,
 } from '../model/failures.ts';
-import { ForgetfulSet } from '../lib/ttl-set.ts';
+import { TtlSet } from '../lib/ttl-set.ts';
 import { Ladder, type Resumable } from './retry-ladder.ts';
-import type { CallAnswer, EdgeRequest, Leg } from '../model/request.ts';
+import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import { loggedTarget } from './logged-target.ts';
-import type { Relay, Served } from '../model/relay.ts';
+import type { Relay, RelayedRetryHandle } from '../model/relay.ts';
 import type { RunningCalls } from './running-calls.ts';
 import { sealOutcome, type OutcomeRecord } from './sealed-outcome.ts';
 import { isDetached } from './machine/selectors.ts';
 import { sha256 } from '../lib/sha256.ts';
 
-export interface BridgeOptions {
+export interface CallRegistryOptions {
   readonly route: string;
   readonly pool: SessionPool;
-  readonly lot: MemoryLot<Call>;
+  readonly lot: ParkedCalls<Call>;
   readonly sealer: Sealer;
   /** This replica, as pointers name it. */
   readonly replica: PointerOwner;
@@ -69,23 +69,23 @@ export interface BridgeOptions {
   readonly directory: Directory | null;
 }
 
-export class Bridge {
-  readonly #options: BridgeOptions;
+export class CallRegistry {
+  readonly #options: CallRegistryOptions;
   readonly #ladder: Ladder;
   /** Calls that were let go of, or lost: any replica may take them up, this one too. */
-  readonly #left: ForgetfulSet<CallId>;
+  readonly #left: TtlSet<CallId>;
   /** Calls that were taken up here and have ended here. */
-  readonly #ended: ForgetfulSet<CallId>;
+  readonly #ended: TtlSet<CallId>;
   /** The epochs of calls that were taken up here, for as long as they are. */
   readonly #claims = new Map<CallId, number>();
   #parked = 0;
   #draining = false;
 
-  constructor(options: BridgeOptions) {
+  constructor(options: CallRegistryOptions) {
     this.#options = options;
     const { route, replica, relay, directory, reattach, log, limits, clock } = options;
-    this.#left = new ForgetfulSet(clock, limits.callTtlMs);
-    this.#ended = new ForgetfulSet(clock, limits.callTtlMs);
+    this.#left = new TtlSet(clock, limits.callTtlMs);
+    this.#ended = new TtlSet(clock, limits.callTtlMs);
     this.#ladder = new Ladder({
       route,
       boot: replica.boot,
@@ -120,14 +120,14 @@ export class Bridge {
   }
 
   /** Serves `tools/call`, `prompts/get` or `resources/read`: a new call, or the retry of one. */
-  async call(request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
+  async call(request: EdgeRequest, leg: Leg): Promise<CallReply> {
     return request.requestState === null
       ? this.#start(request, leg)
       : this.#retry(request, request.requestState, leg);
   }
 
   /** Serves a retry that landed on another replica; `null` when its call is not here. */
-  async relayed(request: EdgeRequest, leg: Leg): Promise<Served | null> {
+  async relayed(request: EdgeRequest, leg: Leg): Promise<RelayedRetryHandle | null> {
     if (request.requestState === null) return null;
     const opened = await this.#open(request, request.requestState);
     if (opened instanceof OutOfTime) {
@@ -153,7 +153,7 @@ export class Bridge {
     this.#options.relay?.release();
   }
 
-  async #start(request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
+  async #start(request: EdgeRequest, leg: Leg): Promise<CallReply> {
     const refused = this.#refusalOfNew('call');
     if (refused !== null) return refused;
     const { lot, randomCallId, log, route } = this.#options;
@@ -173,7 +173,7 @@ export class Bridge {
     return answer;
   }
 
-  async #retry(request: EdgeRequest, requestState: string, leg: Leg): Promise<CallAnswer> {
+  async #retry(request: EdgeRequest, requestState: string, leg: Leg): Promise<CallReply> {
     const pointer = await this.#open(request, requestState);
     if (pointer instanceof OutOfTime) return this.#retryOutOfTime(pointer, request, leg);
     if (pointer instanceof InvalidRequestState) return this.#refuse(pointer);
@@ -191,27 +191,27 @@ export class Bridge {
   }
 
   /** Whoever holds the call knows whether its time is over: by a timer, and not by a clock that may be wrong. */
-  async #retryOutOfTime(late: OutOfTime, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
+  async #retryOutOfTime(late: OutOfTime, request: EdgeRequest, leg: Leg): Promise<CallReply> {
     const { pointer } = late;
     const here = this.#servedHere(pointer, request, leg);
     if (here !== null) return here;
     return (await this.#ladder.askOwner(late, request, leg)) ?? this.#refuse(late);
   }
 
-  #toServe({ callId }: Pointer, begin: Served['begin']): Served {
+  #toServe({ callId }: Pointer, begin: RelayedRetryHandle['begin']): RelayedRetryHandle {
     return {
       begin,
-      letClientCome: () => this.#options.lot.find(callId)?.letClientsCome(),
+      sendClientBack: () => this.#options.lot.find(callId)?.letClientsCome(),
     };
   }
 
-  #servedHere(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer> | null {
+  #servedHere(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallReply> | null {
     const call = this.#options.lot.find(pointer.callId);
     return call === undefined ? null : this.#retried(call, pointer, request, leg);
   }
 
   /** Serves a retry that nobody but this process can serve, or that is refused; `null` for all others. */
-  #served(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer> | null {
+  #served(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallReply> | null {
     const { callId } = pointer;
     const call = this.#options.lot.find(callId);
     // What this process may not make anew any more, another one may.
@@ -223,12 +223,7 @@ export class Bridge {
   }
 
   /** A call that is lost is made anew where that is allowed. */
-  async #retried(
-    call: Call,
-    pointer: Pointer,
-    request: EdgeRequest,
-    leg: Leg,
-  ): Promise<CallAnswer> {
+  async #retried(call: Call, pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallReply> {
     const { round } = pointer;
     if (call.isLostFor(round, request)) {
       const anew = await this.#ladder.replay(pointer, request, leg);
@@ -246,18 +241,18 @@ export class Bridge {
   }
 
   /** What a call is told that may not begin here now; `null` when it may. */
-  #refusalOfNew(by: 'call' | 'retry'): CallAnswer | null {
+  #refusalOfNew(by: 'call' | 'retry'): CallReply | null {
     const [stopping, overloaded] =
       by === 'call' ? [STOPPING, OVERLOADED] : [STOPPING_FOR_RETRY, OVERLOADED_FOR_RETRY];
     if (this.#draining) return { kind: 'failed', failure: stopping };
     return this.#options.running.isFull ? { kind: 'failed', failure: overloaded } : null;
   }
 
-  #refused(why: InvalidRequestState): Served {
-    return { begin: () => Promise.resolve(this.#refuse(why)), letClientCome: () => {} };
+  #refused(why: InvalidRequestState): RelayedRetryHandle {
+    return { begin: () => Promise.resolve(this.#refuse(why)), sendClientBack: () => {} };
   }
 
-  #refuse(refused: InvalidRequestState): CallAnswer {
+  #refuse(refused: InvalidRequestState): CallReply {
     const { log, route } = this.#options;
     log.event('pointer.refused', { route, reason: refused.reason, call: refused.callId });
     return { kind: 'failed', failure: INVALID_STATE };
@@ -277,7 +272,7 @@ export class Bridge {
     request: EdgeRequest,
     leg: Leg,
     begins: () => void,
-  ): Promise<CallAnswer> {
+  ): Promise<CallReply> {
     const { lot } = this.#options;
     const { callId: id, round } = pointer;
     const standing = lot.find(id);

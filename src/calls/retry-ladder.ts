@@ -13,14 +13,14 @@ import type { OutOfTime } from '../seal/invalid-request-state.ts';
 import type { Continuation, Pointer, PointerOwner, ResumePoint } from '../seal/pointer.ts';
 import type { Call } from './call/call.ts';
 import {
-  failedCallAnswer,
+  failedCallReply,
   CALL_CANCELLED,
   callLost,
   COORDINATION_UNAVAILABLE,
   RELAY_STOPPING,
 } from '../model/failures.ts';
-import type { CallAnswer, EdgeRequest, Leg } from '../model/request.ts';
-import type { Relay, Relayed } from '../model/relay.ts';
+import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
+import type { Relay, RelayOutcome } from '../model/relay.ts';
 import { openOutcome } from './sealed-outcome.ts';
 import { ThinnedLeg } from './thinned-leg.ts';
 
@@ -38,7 +38,7 @@ export interface Calls {
     continuation: Resumable,
     request: EdgeRequest,
     leg: Leg,
-  ): { call: Call; answer: Promise<CallAnswer> };
+  ): { call: Call; answer: Promise<CallReply> };
   /** @param begins called when the call is really made anew */
   replay(
     pointer: Pointer,
@@ -46,9 +46,9 @@ export interface Calls {
     request: EdgeRequest,
     leg: Leg,
     begins: () => void,
-  ): Promise<CallAnswer>;
+  ): Promise<CallReply>;
   /** Serves a retry of a call that is here. */
-  retry(call: Call, pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer>;
+  retry(call: Call, pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallReply>;
 }
 
 export interface LadderOptions {
@@ -91,7 +91,7 @@ const OWNER_MAY_LIVE = 'its owner does not answer, and may live';
 /** A call that was taken up, or `null` where it is made anew, and what comes of that. */
 interface Taken {
   readonly call: Call | null;
-  readonly answer: Promise<CallAnswer>;
+  readonly answer: Promise<CallReply>;
 }
 
 export class Ladder {
@@ -104,7 +104,7 @@ export class Ladder {
   }
 
   /** Serves a retry whose pointer is good and whose call is not here. */
-  async climb(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
+  async climb(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallReply> {
     try {
       return await this.#climb(pointer, request, leg);
     } catch (error) {
@@ -118,7 +118,7 @@ export class Ladder {
    * expired and nobody says otherwise. One from the future only shows that the clocks differ: another
    * replica can serve it, and this one when its clock has come so far.
    */
-  async askOwner(late: OutOfTime, request: EdgeRequest, leg: Leg): Promise<CallAnswer | null> {
+  async askOwner(late: OutOfTime, request: EdgeRequest, leg: Leg): Promise<CallReply | null> {
     const { log, route } = this.#options;
     const { pointer, reason, offByMs } = late;
     const { callId: call, owner } = pointer;
@@ -135,7 +135,7 @@ export class Ladder {
   }
 
   /** Makes a call anew that turned out to be lost while it was here; `null` where that is not allowed. */
-  async replay(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer | null> {
+  async replay(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallReply | null> {
     const { continuation } = pointer;
     if (continuation === undefined || continuation.replay === null) return null;
     return this.#callAgain(pointer, continuation, request, leg);
@@ -146,12 +146,12 @@ export class Ladder {
     continuation: Continuation,
     request: EdgeRequest,
     leg: Leg,
-  ): Promise<CallAnswer> {
+  ): Promise<CallReply> {
     const begins = () => this.#resumed(pointer, 'replay');
     return this.#options.calls.replay(pointer, continuation, request, leg, begins);
   }
 
-  async #climb(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
+  async #climb(pointer: Pointer, request: EdgeRequest, leg: Leg): Promise<CallReply> {
     const relayed = await this.#relay(pointer, pointer.owner, request, leg);
     const mayLive = once(() => this.#mayLive(pointer.owner, relayed));
     const ownerIsSilent = relayed?.type === 'silent';
@@ -172,7 +172,7 @@ export class Ladder {
   }
 
   /** What a relay settles; `null` where the next rung is to serve. */
-  #answerOf(pointer: Pointer, relayed: Relayed | null): CallAnswer | null {
+  #answerOf(pointer: Pointer, relayed: RelayOutcome | null): CallReply | null {
     switch (relayed?.type) {
       case 'answered':
         return relayed.answer;
@@ -188,7 +188,7 @@ export class Ladder {
   }
 
   /** Whether the owner may have the call, for all that its silence shows. */
-  async #mayLive(owner: PointerOwner, relayed: Relayed | null): Promise<boolean> {
+  async #mayLive(owner: PointerOwner, relayed: RelayOutcome | null): Promise<boolean> {
     const { directory, boot } = this.#options;
     if (owner.boot === boot || relayed?.type === 'unknown') return false;
     if (directory === null) return relayed?.type === 'silent';
@@ -218,7 +218,7 @@ export class Ladder {
     holder: PointerOwner,
     request: EdgeRequest,
     leg: Leg,
-  ): Promise<CallAnswer> {
+  ): Promise<CallReply> {
     const relayed = await this.#relay(pointer, holder, request, leg);
     const problem = `replica ${holder.id} has taken it up`;
     return this.#answerOf(pointer, relayed) ?? this.#unavailable(pointer, problem);
@@ -230,7 +230,7 @@ export class Ladder {
     owner: PointerOwner,
     request: EdgeRequest,
     leg: Leg,
-  ): Promise<Relayed | null> {
+  ): Promise<RelayOutcome | null> {
     const { relay, boot, log, route } = this.#options;
     if (relay === null || owner.boot === boot) return null;
     // What comes through a mailbox cannot wait, since others wait behind it.
@@ -247,7 +247,7 @@ export class Ladder {
     return relayed;
   }
 
-  async #keptOutcome(pointer: Pointer, request: EdgeRequest): Promise<CallAnswer | null> {
+  async #keptOutcome(pointer: Pointer, request: EdgeRequest): Promise<CallReply | null> {
     const { directory } = this.#options;
     const { callId, outcomeKey, round } = pointer;
     if (directory === null || outcomeKey === undefined) return null;
@@ -263,7 +263,7 @@ export class Ladder {
     return record.answer;
   }
 
-  async #takeUp(climb: Climb): Promise<CallAnswer | null> {
+  async #takeUp(climb: Climb): Promise<CallReply | null> {
     const { pointer, request, leg, ownerMayLive } = climb;
     const { directory, calls, claimMs, reattach } = this.#options;
     const { callId, continuation } = pointer;
@@ -317,9 +317,9 @@ export class Ladder {
    */
   async #unlessOwnerReads(
     call: Call,
-    answer: Promise<CallAnswer>,
+    answer: Promise<CallReply>,
     { ownerMayLive, ownerIsSilent }: Climb,
-  ): Promise<CallAnswer> {
+  ): Promise<CallReply> {
     const { clock } = this.#options;
     const answered = new AbortController();
     const patience = sleep(clock, MAY_LIVE_PATIENCE_MS, answered.signal).then(async () => {
@@ -335,13 +335,13 @@ export class Ladder {
     }
   }
 
-  #lost(pointer: Pointer, request: EdgeRequest): CallAnswer {
+  #lost(pointer: Pointer, request: EdgeRequest): CallReply {
     const { log, route } = this.#options;
     log.event('pointer.refused', { route, reason: 'unknown-call', call: pointer.callId });
-    return failedCallAnswer(request.method, callLost(true), null);
+    return failedCallReply(request.method, callLost(true), null);
   }
 
-  #unavailable(pointer: Pointer, problem: string): CallAnswer {
+  #unavailable(pointer: Pointer, problem: string): CallReply {
     const { log, route } = this.#options;
     log.event('call.not_taken_up', { route, call: pointer.callId, problem });
     return { kind: 'failed', failure: COORDINATION_UNAVAILABLE };

@@ -4,7 +4,7 @@
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { callAnswer, type CallAnswer } from '../model/request.ts';
+import { callReply, type CallReply } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
 import { parseJson } from '../protocol/json/parse.ts';
 
@@ -16,7 +16,7 @@ export interface OutcomeRecord {
    * ended the call by itself, so that no answer counted.
    */
   readonly answersDigest: string | null;
-  readonly answer: CallAnswer;
+  readonly answer: CallReply;
 }
 
 const FORMAT = 1;
@@ -28,7 +28,7 @@ const HEADER_BYTES = 1 + NONCE_BYTES + TAG_BYTES;
 const outcomeRecord = z.strictObject({
   round: z.int().min(1),
   answersDigest: z.string().min(1).nullable(),
-  answer: callAnswer,
+  answer: callReply,
 });
 
 /** In: 32 bytes of key, the call, and its outcome. Out: bytes for the store. Throws for another key length. */

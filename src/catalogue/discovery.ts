@@ -11,8 +11,8 @@ import type { SessionPool } from '../upstream/pool/session-pool.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
 import { callerKey } from './cache-keys.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
-import { type CallAnswer, type EdgeRequest, sessionOwnerOf } from '../model/request.ts';
-import { RecentMap } from '../lib/lru-map.ts';
+import { type CallReply, type EdgeRequest, sessionOwnerOf } from '../model/request.ts';
+import { LruMap } from '../lib/lru-map.ts';
 
 export interface DiscoveryOptions {
   readonly pool: SessionPool;
@@ -38,14 +38,14 @@ const TTLS_TO_TRUST = 10;
 export class Discovery {
   readonly #options: DiscoveryOptions;
   /** By principal and credentials: callers can see different things. */
-  readonly #known: RecentMap<string, Finding>;
+  readonly #known: LruMap<string, Finding>;
   readonly #refreshing = new Map<string, Promise<Finding>>();
   readonly #asked = new WeakSet<Session>();
   #hasStream = false;
 
   constructor(options: DiscoveryOptions) {
     this.#options = options;
-    this.#known = new RecentMap(options.maxCallers);
+    this.#known = new LruMap(options.maxCallers);
   }
 
   /** Returns the server's capabilities as this caller saw them, or `null` if they are unknown or too old. */
@@ -60,7 +60,7 @@ export class Discovery {
   }
 
   /** Replies to `server/discover`. Never throws, and waits at most `firstWaitMs`. */
-  async discover(request: EdgeRequest): Promise<CallAnswer> {
+  async discover(request: EdgeRequest): Promise<CallReply> {
     const key = callerKey(request);
     const { clock, firstWaitMs } = this.#options;
     const known = this.#known.get(key);
@@ -122,7 +122,7 @@ export class Discovery {
     return this.#hasStream;
   }
 
-  #reply(known: Finding): CallAnswer {
+  #reply(known: Finding): CallReply {
     const { supportedVersions, ttlMs } = this.#options;
     const result = discoverResult(known.initialized.raw, {
       supportedVersions: supportedVersions(),

@@ -15,7 +15,7 @@ import type { SessionPool } from '../upstream/pool/session-pool.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
 import { requestFailure } from '../model/failure-catalogue.ts';
 import { CALL_CANCELLED } from '../model/failures.ts';
-import { type CallAnswer, type EdgeRequest, sessionOwnerOf } from '../model/request.ts';
+import { type CallReply, type EdgeRequest, sessionOwnerOf } from '../model/request.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 
 export interface ForwarderOptions {
@@ -45,7 +45,7 @@ export class Forwarder {
   }
 
   /** Sends the request upstream and returns the reply. Never throws because of the upstream. */
-  async forward(request: EdgeRequest, closed: AbortSignal): Promise<CallAnswer> {
+  async forward(request: EdgeRequest, closed: AbortSignal): Promise<CallReply> {
     const items = ITEMS[request.method];
     if (items !== undefined && request.params['cursor'] !== undefined) {
       // Every list is returned whole, so the gateway never gave out a cursor.
@@ -74,8 +74,8 @@ export class Forwarder {
   /** Repeats the request in a new session if the session expired. The requests here have no effects. */
   async #withFreshSession(
     request: EdgeRequest,
-    send: (session: Session) => Promise<CallAnswer>,
-  ): Promise<CallAnswer> {
+    send: (session: Session) => Promise<CallReply>,
+  ): Promise<CallReply> {
     const owner = sessionOwnerOf(request);
     const sendOnce = async () => {
       const { session, release } = await this.#options.pool.borrow(owner);
@@ -87,7 +87,7 @@ export class Forwarder {
     });
   }
 
-  async #single(session: Session, request: EdgeRequest, closed: AbortSignal): Promise<CallAnswer> {
+  async #single(session: Session, request: EdgeRequest, closed: AbortSignal): Promise<CallReply> {
     return this.#reply(request.method, await this.#send(session, request, {}, closed), session);
   }
 
@@ -97,7 +97,7 @@ export class Forwarder {
     request: EdgeRequest,
     member: string,
     closed: AbortSignal,
-  ): Promise<CallAnswer> {
+  ): Promise<CallReply> {
     const { maxPages, maxItems } = this.#options;
     const items: JsonValue[] = [];
     let cursor: JsonValue | undefined;
@@ -118,7 +118,7 @@ export class Forwarder {
     return { kind: 'failed', failure: requestFailure('list_too_long', problem) };
   }
 
-  #reply(method: string, reply: JsonRpcReply, session: Session): CallAnswer {
+  #reply(method: string, reply: JsonRpcReply, session: Session): CallReply {
     if ('error' in reply) return { kind: 'failed', failure: edgeError(method, reply.error) };
     const { caching, parameterHeaders } = this.#options;
     const serverInfo = objectMember(session.initializeResult.raw, 'serverInfo') ?? null;

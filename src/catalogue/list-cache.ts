@@ -5,12 +5,12 @@
 import type { Clock } from '../lib/clock.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
 import { listKey } from './cache-keys.ts';
-import type { CallAnswer, EdgeRequest } from '../model/request.ts';
-import { RecentMap } from '../lib/lru-map.ts';
+import type { CallReply, EdgeRequest } from '../model/request.ts';
+import { LruMap } from '../lib/lru-map.ts';
 
 export interface ListCacheOptions {
   /** Asks the server; never rejects. */
-  readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallAnswer>;
+  readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
   /** How long a list is served from the cache, in ms; `0` disables the cache. */
   readonly keepMs: number;
   readonly maxKept: number;
@@ -31,19 +31,19 @@ const CHANGED: ReadonlyMap<string, readonly string[]> = new Map([
 
 export class ListCache {
   readonly #options: ListCacheOptions;
-  readonly #cached = new Map<string, RecentMap<string, CachedList>>();
+  readonly #cached = new Map<string, LruMap<string, CachedList>>();
   /** How often each list changed, so that a reply from before a change is not cached after it. */
   readonly #changes = new Map<string, number>();
 
   constructor(options: ListCacheOptions) {
     this.#options = options;
     for (const method of [...CHANGED.values()].flat()) {
-      this.#cached.set(method, new RecentMap(options.maxKept));
+      this.#cached.set(method, new LruMap(options.maxKept));
     }
   }
 
   /** Serves a list method, and forwards any other. Never rejects. */
-  async list(request: EdgeRequest, closed: AbortSignal): Promise<CallAnswer> {
+  async list(request: EdgeRequest, closed: AbortSignal): Promise<CallReply> {
     const { forward, keepMs, clock } = this.#options;
     const kept = this.#cached.get(request.method);
     if (kept === undefined || keepMs === 0 || request.params['cursor'] !== undefined) {
@@ -71,7 +71,7 @@ export class ListCache {
 }
 
 /** Reduces `ttlMs` by the age of the cached result. */
-function withAge(result: JsonObject, ageMs: number): CallAnswer {
+function withAge(result: JsonObject, ageMs: number): CallReply {
   const { ttlMs } = result;
   if (typeof ttlMs !== 'number') return { kind: 'result', result };
   return { kind: 'result', result: { ...result, ttlMs: Math.max(0, Math.floor(ttlMs - ageMs)) } };

@@ -2,12 +2,12 @@
 import type { Clock } from '../lib/clock.ts';
 import { isJsonObject, objectMember, type JsonObject } from '../protocol/json/json.ts';
 import { clientKey } from './cache-keys.ts';
-import type { CallAnswer, EdgeRequest } from '../model/request.ts';
-import { RecentMap } from '../lib/lru-map.ts';
+import type { CallReply, EdgeRequest } from '../model/request.ts';
+import { LruMap } from '../lib/lru-map.ts';
 
 export interface ToolCatalogueOptions {
   /** Serves `tools/list` as for a client. Never rejects. */
-  readonly list: (request: EdgeRequest, closed: AbortSignal) => Promise<CallAnswer>;
+  readonly list: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
   /** After this long the server is asked again, in ms. */
   readonly ttlMs: number;
   readonly maxCallers: number;
@@ -23,11 +23,11 @@ interface Lookup {
 
 export class ToolCatalogue {
   readonly #options: ToolCatalogueOptions;
-  readonly #lookups: RecentMap<string, Lookup>;
+  readonly #lookups: LruMap<string, Lookup>;
 
   constructor(options: ToolCatalogueOptions) {
     this.#options = options;
-    this.#lookups = new RecentMap(options.maxCallers);
+    this.#lookups = new LruMap(options.maxCallers);
   }
 
   /**

@@ -5,7 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
 import { callFailure } from '../model/failure-catalogue.ts';
-import type { CallAnswer, EdgeRequest, Leg } from '../model/request.ts';
+import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import type { Caller } from '../model/caller.ts';
 import type { OpenResponses } from '../lib/open-responses.ts';
 import type { Log } from '../ops/log.ts';
@@ -36,15 +36,15 @@ export interface EdgeRoute {
     request: EdgeRequest,
     rawHeaders: readonly string[],
   ) => Promise<string | null>;
-  readonly discover: (request: EdgeRequest) => Promise<CallAnswer>;
-  readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallAnswer>;
-  readonly call: (request: EdgeRequest, leg: Leg) => Promise<CallAnswer>;
+  readonly discover: (request: EdgeRequest) => Promise<CallReply>;
+  readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
+  readonly call: (request: EdgeRequest, leg: Leg) => Promise<CallReply>;
   /** Serves a listener until it ends. */
   readonly listen: (
     request: EdgeRequest,
     id: ClientRequestId,
     leg: ListenLeg,
-  ) => Promise<CallAnswer>;
+  ) => Promise<CallReply>;
   /** Passes a request through whose body was read. */
   readonly passThrough: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 }
@@ -141,7 +141,7 @@ async function replyTo(
   leg: ListenLeg,
   route: EdgeRoute,
   { log }: EdgeOptions,
-): Promise<CallAnswer> {
+): Promise<CallReply> {
   try {
     switch (serviceOf(method)) {
       case 'discover':

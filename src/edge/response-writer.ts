@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import type { Clock, Timer } from '../lib/clock.ts';
-import type { CallAnswer, Leg } from '../model/request.ts';
+import type { CallReply, Leg } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
 
@@ -80,7 +80,7 @@ export class ResponseWriter implements Leg {
   }
 
   /** Sends the reply and ends the response. */
-  finish(answer: CallAnswer): SentResponse {
+  finish(answer: CallReply): SentResponse {
     this.#finished = true;
     this.#stopTimer();
     // Nothing follows that could be held back.

@@ -1,5 +1,5 @@
 /** A map that evicts the least recently used entry if it exceeds its size. */
-export class RecentMap<Key, Value> {
+export class LruMap<Key, Value> {
   readonly #max: number;
   /** Least recently used first. */
   readonly #entries = new Map<Key, Value>();

@@ -1,7 +1,7 @@
 /** A set whose members expire, so that it cannot grow without limit. */
 import type { Clock } from './clock.ts';
 
-export class ForgetfulSet<Member> {
+export class TtlSet<Member> {
   readonly #clock: Clock;
   readonly #lifetimeMs: number;
   /** When each member expires, oldest first. */

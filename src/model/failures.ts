@@ -9,7 +9,7 @@ import { metaMember } from '../protocol/translate/edge-result.ts';
 import { INVALID_REQUEST_STATE } from '../seal/invalid-request-state.ts';
 import { callFailure } from './failure-catalogue.ts';
 import type { Failure, RefusalReason } from './outcome.ts';
-import type { CallAnswer } from './request.ts';
+import type { CallReply } from './request.ts';
 
 /** The `requestState` is not valid, so that nothing is known of its call. */
 export const INVALID_STATE: Failure = callFailure(
@@ -178,11 +178,11 @@ export function illFormedAnswer(key: string, problem: string): Failure {
  * have no such form and get the JSON-RPC error.
  * @param serverInfo of the legacy server, if it is known
  */
-export function failedCallAnswer(
+export function failedCallReply(
   method: string,
   failure: Failure,
   serverInfo: JsonObject | null,
-): CallAnswer {
+): CallReply {
   if (method !== 'tools/call') return { kind: 'failed', failure };
   const { message } = failure.error;
   const { reason, mayHaveActed } = objectMember({ ...failure.error }, 'data') ?? {};

@@ -1,6 +1,6 @@
 /** The interface of the relay: how a retry reaches the replica that holds its call. */
 import type { PointerOwner } from '../seal/pointer.ts';
-import type { CallAnswer, EdgeRequest, Leg } from './request.ts';
+import type { CallReply, EdgeRequest, Leg } from './request.ts';
 
 /**
  * The outcome of a relayed retry.
@@ -12,39 +12,39 @@ import type { CallAnswer, EdgeRequest, Leg } from './request.ts';
  * - `left`: the client of this replica left, and the owner was told
  * - `released`: this replica stops, and the owner continues the call
  */
-export type Relayed =
-  | { readonly type: 'answered'; readonly answer: CallAnswer }
+export type RelayOutcome =
+  | { readonly type: 'answered'; readonly answer: CallReply }
   | {
       readonly type: 'unknown' | 'gone' | 'silent' | 'unreachable' | 'left' | 'released';
       readonly problem: string;
     };
 
-export const CLIENT_LEFT: Relayed = { type: 'left', problem: 'the client has gone' };
+export const CLIENT_LEFT: RelayOutcome = { type: 'left', problem: 'the client has gone' };
 
 /** A relayed retry that this process can serve. It has no effect before `begin`. */
-export interface Served {
+export interface RelayedRetryHandle {
   /**
    * Carries out the retry. The reply can take as long as the call.
    * @returns `null` if the call is no longer here
    */
-  begin(): Promise<CallAnswer> | null;
+  begin(): Promise<CallReply> | null;
   /** Replies with a `requestState` alone, if the state of the call allows it, so that the client retries. */
-  letClientCome(): void;
+  sendClientBack(): void;
 }
 
 /** Serves a retry that reached another replica. Resolves to `null` if the route or the call is not here. */
-export type RelayedRetry = (
+export type ServeRelayedRetry = (
   route: string,
   request: EdgeRequest,
   leg: Leg,
-) => Promise<Served | null>;
+) => Promise<RelayedRetryHandle | null>;
 
 export interface Relay {
   /**
    * Relays a retry to its owner. Never throws. If the leg closes, tells the owner that the client left. The
    * owner carries nothing out for a retry that was given up here.
    */
-  relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<Relayed>;
+  relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome>;
   /** Tells the clients of relayed retries to retry, since this replica stops. Holds for later ones as well. */
   release(): void;
 }

@@ -50,12 +50,12 @@ export interface Leg {
 }
 
 /** What the gateway replies to a request: a result, or an error. */
-export type CallAnswer =
+export type CallReply =
   | { readonly kind: 'result'; readonly result: JsonObject }
   | { readonly kind: 'failed'; readonly failure: Failure };
 
 /** Checks a reply that comes from another process or from a store. */
-export const callAnswer = z.discriminatedUnion('kind', [
+export const callReply = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('result'), result: jsonObject }),
   z.strictObject({
     kind: z.literal('failed'),
@@ -69,4 +69,4 @@ export const callAnswer = z.discriminatedUnion('kind', [
       headers: z.exactOptional(z.record(z.string(), z.string())),
     }),
   }),
-]) satisfies z.ZodType<CallAnswer>;
+]) satisfies z.ZodType<CallReply>;

@@ -2,7 +2,7 @@
 import type { JsonObject, JsonValue } from '../protocol/json/json.ts';
 import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import { readEventStream } from '../upstream/transport/event-stream.ts';
-import { HttpClient, type HttpAnswer, type HttpExchange } from '../upstream/http/client.ts';
+import { HttpClient, type HttpResponse, type HttpRequestOptions } from '../upstream/http/client.ts';
 import { upstreamJson } from '../upstream/http/json.ts';
 import type { Deadline } from './deadline.ts';
 
@@ -69,7 +69,7 @@ export function replyIn(value: JsonValue, id: number): JsonRpcReply | null {
 
 async function readUntilReply(
   http: HttpClient,
-  answer: HttpAnswer,
+  answer: HttpResponse,
   id: number,
   deadline: Deadline,
 ): Promise<Pick<ProbeResponse, 'eventIds' | 'reply'>> {
@@ -98,7 +98,7 @@ async function readUntilReply(
 }
 
 export interface RecordedResponse {
-  readonly method: HttpExchange['method'];
+  readonly method: HttpRequestOptions['method'];
   readonly status: number;
   /** The session id in the response. It is a credential: it is sent to the server only. */
   readonly sessionId: string | null;
@@ -108,12 +108,12 @@ export class RecordingHttpClient extends HttpClient {
   readonly #recorded: RecordedResponse[] = [];
 
   /** Finds the first response to a request with this method. */
-  first(method: HttpExchange['method']): RecordedResponse | null {
+  first(method: HttpRequestOptions['method']): RecordedResponse | null {
     return this.#recorded.find((one) => one.method === method) ?? null;
   }
 
   /** Finds the last response to a request with this method. */
-  last(method: HttpExchange['method']): RecordedResponse | null {
+  last(method: HttpRequestOptions['method']): RecordedResponse | null {
     return this.#recorded.findLast((one) => one.method === method) ?? null;
   }
 
@@ -122,7 +122,7 @@ export class RecordingHttpClient extends HttpClient {
     return this.#recorded.find(({ sessionId }) => sessionId !== null)?.sessionId ?? null;
   }
 
-  override async send(exchange: HttpExchange): Promise<HttpAnswer> {
+  override async send(exchange: HttpRequestOptions): Promise<HttpResponse> {
     const answer = await super.send(exchange);
     this.#recorded.push({
       method: exchange.method,
@@ -134,7 +134,7 @@ export class RecordingHttpClient extends HttpClient {
 }
 
 /** Reads the session id of a response. */
-function readSessionId(answer: HttpAnswer): string | null {
+function readSessionId(answer: HttpResponse): string | null {
   const value = answer.headers['mcp-session-id'];
   return typeof value === 'string' && value !== '' ? value : null;
 }

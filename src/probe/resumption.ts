@@ -1,7 +1,7 @@
 /** Tests whether a broken stream can be resumed (transports, "Resumability and Redelivery"). */
 import { sleep } from '../lib/clock.ts';
 import { readEventStream } from '../upstream/transport/event-stream.ts';
-import type { HttpAnswer, HttpClient } from '../upstream/http/client.ts';
+import type { HttpResponse, HttpClient } from '../upstream/http/client.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
 import { upstreamJson } from '../upstream/http/json.ts';
 import { ask, replyIn } from './ask.ts';
@@ -99,7 +99,7 @@ async function resumeOnce(
 }
 
 /** Waits for the missed reply: a server that ignores the header opens a new stream, which proves nothing. */
-async function replaysReply(http: HttpClient, answer: HttpAnswer): Promise<boolean> {
+async function replaysReply(http: HttpClient, answer: HttpResponse): Promise<boolean> {
   let repeated = false;
   await readEventStream(answer.body, http.maxEventBytes, {
     retry: () => {},

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import { requestFailure } from '../model/failure-catalogue.ts';
-import { type CallAnswer, type EdgeRequest, type Leg, sessionOwnerOf } from '../model/request.ts';
+import { type CallReply, type EdgeRequest, type Leg, sessionOwnerOf } from '../model/request.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import type { Log } from '../ops/log.ts';
 import { metaMember } from '../protocol/translate/edge-result.ts';
@@ -51,7 +51,7 @@ export class Subscriptions {
    * @param id of the request, which is the id of the subscription (subscriptions, "Receiving Notifications")
    * @returns the result that ends the stream, or the failure
    */
-  async listen(request: EdgeRequest, id: ClientRequestId, leg: ListenLeg): Promise<CallAnswer> {
+  async listen(request: EdgeRequest, id: ClientRequestId, leg: ListenLeg): Promise<CallReply> {
     if (this.#stopping) return REFUSED;
     const { quota, maxResourcesPerListener } = this.#options;
     const giveBack = quota.take(request.caller.principalKey);
@@ -118,19 +118,19 @@ async function join(stream: SharedStream, listener: Listener): Promise<JsonObjec
 }
 
 /** Builds the result that ends a subscription (subscriptions, "Graceful Closure"). */
-function endResult(id: ClientRequestId, serverInfo: JsonObject | null): CallAnswer {
+function endResult(id: ClientRequestId, serverInfo: JsonObject | null): CallReply {
   const meta = metaMember({ [Meta.subscriptionId]: id }, serverInfo);
   return { kind: 'result', result: { resultType: 'complete', ...meta } };
 }
 
-const TOO_MANY: CallAnswer = {
+const TOO_MANY: CallReply = {
   kind: 'failed',
   failure: requestFailure(
     'too_many_listeners',
     'The gateway is at its limit of listeners; close one and try again',
   ),
 };
-const REFUSED: CallAnswer = {
+const REFUSED: CallReply = {
   kind: 'failed',
   failure: requestFailure(
     'stopping',

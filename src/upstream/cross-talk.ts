@@ -3,7 +3,7 @@
  * process to many clients send everything to everybody; event stores that are shared mix the streams of
  * sessions. Ids of ours are random, so an id of another session is a proof.
  */
-import { RecentMap } from '../lib/lru-map.ts';
+import { LruMap } from '../lib/lru-map.ts';
 import { sha256 } from '../lib/sha256.ts';
 import type { UpstreamRequestId } from '../protocol/ids.ts';
 import type { JsonRpcMessage } from '../protocol/json-rpc.ts';
@@ -37,9 +37,9 @@ interface Unfinished {
 export class CrossTalk {
   readonly hasSiblings: boolean;
   readonly #options: CrossTalkOptions;
-  readonly #issued = new RecentMap<UpstreamRequestId, Party>(MAX_IDS);
+  readonly #issued = new LruMap<UpstreamRequestId, Party>(MAX_IDS);
   /** The questions that came last, and the sessions that were sent them. */
-  readonly #questions = new RecentMap<string, Set<Party>>(MAX_QUESTIONS);
+  readonly #questions = new LruMap<string, Set<Party>>(MAX_QUESTIONS);
   /** Calls may last for hours: their ids are known here when `#issued` has forgotten them. */
   readonly #running = new Map<UpstreamRequestId, Party>();
   /** Calls that ended without their reply, and when, the oldest first. */

@@ -9,7 +9,7 @@ import { Meta } from '../protocol/meta.ts';
 import { MODERN_REVISION, type LegacyRevision } from '../protocol/revisions.ts';
 import { CrossTalk } from './cross-talk.ts';
 import { readEventStream } from './transport/event-stream.ts';
-import { HttpClient, type HttpAnswer } from './http/client.ts';
+import { HttpClient, type HttpResponse } from './http/client.ts';
 import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
 import { MessagePaths } from './transport/http-sse/message-paths.ts';
 import { Session, type SessionOptions } from './session/session.ts';
@@ -305,7 +305,7 @@ export class Upstream {
   }
 
   /** The JSON body, or the data of the first event. */
-  async #firstMessage(answer: HttpAnswer): Promise<JsonValue> {
+  async #firstMessage(answer: HttpResponse): Promise<JsonValue> {
     if (answer.mediaType === 'application/json') return this.#http.readJson(answer);
     let first: JsonValue = null;
     if (answer.mediaType === 'text/event-stream') {

@@ -23,8 +23,8 @@ import {
   type Step,
   type TimerName,
 } from '../machine/states.ts';
-import { failedCallAnswer, ELICITATION_DECLINED, illFormedAnswer } from '../../model/failures.ts';
-import type { CallAnswer, EdgeRequest, Leg } from '../../model/request.ts';
+import { failedCallReply, ELICITATION_DECLINED, illFormedAnswer } from '../../model/failures.ts';
+import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
 import { Questions } from './questions.ts';
 import { isBroken, isDetached, timersOf } from '../machine/selectors.ts';
 import { adopt, begin } from '../machine/steps.ts';
@@ -32,7 +32,7 @@ import { adopt, begin } from '../machine/steps.ts';
 /** A call, and the answer to the request that brought it here. */
 export interface CallStart<Made = Call> {
   readonly call: Made;
-  readonly answer: Promise<CallAnswer>;
+  readonly answer: Promise<CallReply>;
 }
 
 export class Call {
@@ -147,7 +147,7 @@ export class Call {
       return { call: null, answer: Promise.resolve({ kind: 'failed', failure }) };
     }
     if (read.declined) {
-      const answer = failedCallAnswer(request.method, ELICITATION_DECLINED, null);
+      const answer = failedCallReply(request.method, ELICITATION_DECLINED, null);
       return { call: null, answer: Promise.resolve(answer) };
     }
     begins();
@@ -194,7 +194,7 @@ export class Call {
   }
 
   /** A retry of this call with an opened pointer to `round`. */
-  retry(round: number, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
+  retry(round: number, request: EdgeRequest, leg: Leg): Promise<CallReply> {
     return this.#client.retry(round, request, leg);
   }
 

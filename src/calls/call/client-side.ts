@@ -3,7 +3,7 @@ import { answersDigest } from '../../seal/digests.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
 import type { Effect, LegId, RetryEvent } from '../machine/states.ts';
 import { illFormedAnswer } from '../../model/failures.ts';
-import type { CallAnswer, EdgeRequest, Leg } from '../../model/request.ts';
+import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
 import { Notifications } from './notifications.ts';
 import type { Questions } from './questions.ts';
 import { openRequests } from '../machine/selectors.ts';
@@ -36,12 +36,12 @@ export class ClientSide {
   }
 
   /** Lets the leg wait with which a call begins; the promise is its answer. */
-  first(request: EdgeRequest, leg: Leg): { id: LegId; answer: Promise<CallAnswer> } {
+  first(request: EdgeRequest, leg: Leg): { id: LegId; answer: Promise<CallReply> } {
     return this.#legs.attach(request, leg, new Map());
   }
 
   /** Lets a retry have what the call has for it; the promise is its answer. */
-  retry(round: number, request: EdgeRequest, leg: Leg): Promise<CallAnswer> {
+  retry(round: number, request: EdgeRequest, leg: Leg): Promise<CallReply> {
     const { machine, questions } = this.#parts;
     const open = round === openRound(machine.state) ? openRequests(machine.state) : [];
     const read = questions.read(open, request.inputResponses);

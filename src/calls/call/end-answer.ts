@@ -2,7 +2,7 @@
 import { completeResult, type ResultContext } from '../../protocol/translate/edge-result.ts';
 import type { CallEnd } from '../machine/states.ts';
 import {
-  failedCallAnswer,
+  failedCallReply,
   CALL_CANCELLED,
   callLost,
   COORDINATION_UNAVAILABLE,
@@ -10,7 +10,7 @@ import {
   INVALID_STATE,
   refusal,
 } from '../../model/failures.ts';
-import type { CallAnswer } from '../../model/request.ts';
+import type { CallReply } from '../../model/request.ts';
 
 /**
  * @param begun whether the server has begun the call, as far as is known
@@ -21,16 +21,16 @@ export function endAnswer(
   end: CallEnd,
   begun: boolean,
   context: ResultContext,
-): CallAnswer {
+): CallReply {
   switch (end.type) {
     case 'outcome':
       return end.outcome.kind === 'failed'
         ? { kind: 'failed', failure: end.outcome.failure }
         : { kind: 'result', result: completeResult(method, end.outcome.result, context) };
     case 'declined':
-      return failedCallAnswer(method, ELICITATION_DECLINED, context.serverInfo);
+      return failedCallReply(method, ELICITATION_DECLINED, context.serverInfo);
     case 'lost':
-      return failedCallAnswer(method, callLost(begun), context.serverInfo);
+      return failedCallReply(method, callLost(begun), context.serverInfo);
     case 'cancelled':
       return { kind: 'failed', failure: CALL_CANCELLED };
     case 'left':

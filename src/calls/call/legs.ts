@@ -3,7 +3,7 @@ import type { InputKey } from '../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegId } from '../machine/states.ts';
 import { CALL_CANCELLED } from '../../model/failures.ts';
-import type { CallAnswer, EdgeRequest, Leg } from '../../model/request.ts';
+import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
 import { ThinnedLeg, type Missed } from '../thinned-leg.ts';
 import type { ListeningLeg } from './notifications.ts';
 
@@ -17,7 +17,7 @@ export interface AttachedLeg extends ListeningLeg {
 
 interface WaitingLeg extends AttachedLeg {
   readonly leg: ThinnedLeg;
-  readonly answer: (answer: CallAnswer | Promise<CallAnswer>) => void;
+  readonly answer: (answer: CallReply | Promise<CallReply>) => void;
   readonly detach: () => void;
   readonly noticeClosed: () => void;
 }
@@ -45,10 +45,10 @@ export class Legs {
     request: EdgeRequest,
     leg: Leg,
     replies: UpstreamReplies,
-  ): { readonly id: LegId; readonly answer: Promise<CallAnswer> } {
+  ): { readonly id: LegId; readonly answer: Promise<CallReply> } {
     const id = this.#nextId;
     this.#nextId += 1;
-    const { promise: answer, resolve } = Promise.withResolvers<CallAnswer>();
+    const { promise: answer, resolve } = Promise.withResolvers<CallReply>();
     const thinned = new ThinnedLeg(leg, request.logLevel);
     const onClosed = () => {
       if (!this.#waiting.has(id)) return;
@@ -94,7 +94,7 @@ export class Legs {
    */
   answer(
     ids: readonly LegId[],
-    answer: (leg: AttachedLeg) => CallAnswer | Promise<CallAnswer>,
+    answer: (leg: AttachedLeg) => CallReply | Promise<CallReply>,
   ): void {
     for (const id of ids) {
       const waiting = this.#waiting.get(id);

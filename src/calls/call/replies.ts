@@ -9,7 +9,7 @@ import {
   INVALID_STATE,
   missingCapability,
 } from '../../model/failures.ts';
-import type { CallAnswer } from '../../model/request.ts';
+import type { CallReply } from '../../model/request.ts';
 import type { Failure } from '../../model/outcome.ts';
 import type { Questions } from './questions.ts';
 import type { CallContext } from './context.ts';
@@ -40,7 +40,7 @@ export class Replies {
   }
 
   /** @param profile what the client of the leg declares: nothing else is asked of it (MRTR, server requirement 7) */
-  answerTo(reply: LegReply, profile: ClientProfile): CallAnswer | Promise<CallAnswer> {
+  answerTo(reply: LegReply, profile: ClientProfile): CallReply | Promise<CallReply> {
     const { unauthorized, begun, questions, rounds, log } = this.#parts;
     switch (reply.type) {
       case 'end':
@@ -69,15 +69,15 @@ export class Replies {
   #unlessUncovered(
     keys: readonly InputKey[],
     profile: ClientProfile,
-    ask: () => Promise<CallAnswer>,
-  ): CallAnswer | Promise<CallAnswer> {
+    ask: () => Promise<CallReply>,
+  ): CallReply | Promise<CallReply> {
     const { questions } = this.#parts;
     const uncovered = questions.uncovered(keys, profile);
     if (uncovered.length === 0) return ask();
     return { kind: 'failed', failure: missingCapability(questions.requiredFor(uncovered)) };
   }
 
-  answerOf(end: CallEnd): CallAnswer {
+  answerOf(end: CallEnd): CallReply {
     const { context, exchange, rounds, begun, heldElsewhere } = this.#parts;
     if (end.type === 'lost' && heldElsewhere()) {
       return { kind: 'failed', failure: COORDINATION_UNAVAILABLE };

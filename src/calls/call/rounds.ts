@@ -2,7 +2,7 @@
 import { inputRequiredResult } from '../../protocol/translate/edge-result.ts';
 import type { InputKey } from '../../protocol/ids.ts';
 import type { Continuation } from '../../seal/pointer.ts';
-import type { CallAnswer } from '../../model/request.ts';
+import type { CallReply } from '../../model/request.ts';
 import type { Questions } from './questions.ts';
 import type { CallContext } from './context.ts';
 import type { CallExchange } from './exchange.ts';
@@ -24,25 +24,25 @@ export class Rounds {
   /** And the last one holds what another reader of the stream would need. */
   resumable = false;
   readonly #parts: RoundsParts;
-  #last: { readonly keys: readonly InputKey[]; readonly answer: Promise<CallAnswer> } | null = null;
+  #last: { readonly keys: readonly InputKey[]; readonly answer: Promise<CallReply> } | null = null;
 
   constructor(parts: RoundsParts) {
     this.#parts = parts;
   }
 
   /** What the last round said, to the letter; `null` before the first. */
-  get last(): { readonly keys: readonly InputKey[]; readonly answer: Promise<CallAnswer> } | null {
+  get last(): { readonly keys: readonly InputKey[]; readonly answer: Promise<CallReply> } | null {
     return this.#last;
   }
 
   /** Asks the client these questions in a round of this number. */
-  ask(round: number, keys: readonly InputKey[]): Promise<CallAnswer> {
+  ask(round: number, keys: readonly InputKey[]): Promise<CallReply> {
     const answer = this.#ask(round, keys);
     this.#last = { keys, answer };
     return answer;
   }
 
-  async #ask(round: number, keys: readonly InputKey[]): Promise<CallAnswer> {
+  async #ask(round: number, keys: readonly InputKey[]): Promise<CallReply> {
     const { context, machine, exchange, questions, startedAtMs } = this.#parts;
     const { clock, limits, leaveWhenParked } = context;
     const expiresAtMs = Math.min(clock.now() + limits.parkTtlMs, startedAtMs + limits.callTtlMs);

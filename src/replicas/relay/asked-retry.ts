@@ -4,7 +4,7 @@
  * so a retry that was given up here is void there, whenever it is read.
  */
 import type { Leg } from '../../model/request.ts';
-import { CLIENT_LEFT, type Relayed } from '../../model/relay.ts';
+import { CLIENT_LEFT, type RelayOutcome } from '../../model/relay.ts';
 import { sleep, type Clock, type Timer } from '../../lib/clock.ts';
 import type { Letter, LetterKind } from './sealed-message.ts';
 import { LinesOfPieces } from './pieces.ts';
@@ -46,7 +46,7 @@ const UNHEARD_MS = 60_000;
 export class AskedRetry {
   readonly #leg: Leg;
   readonly #options: AskedRetryOptions;
-  readonly #relayed = Promise.withResolvers<Relayed>();
+  readonly #relayed = Promise.withResolvers<RelayOutcome>();
   readonly #lines: LinesOfPieces;
   #state: 'asked' | 'givenUp' | 'over' = 'asked';
   /** The owner may have carried the retry out. */
@@ -73,7 +73,7 @@ export class AskedRetry {
   }
 
   /** What came of it; resolves when it is given up or at its end. */
-  get relayed(): Promise<Relayed> {
+  get relayed(): Promise<RelayOutcome> {
     return this.#relayed.promise;
   }
 
@@ -110,7 +110,7 @@ export class AskedRetry {
    * The client is served in another way, or told to come again. The owner may be at work on its call all
    * the same, and would end it for a client that is gone.
    */
-  giveUp(relayed: Relayed): void {
+  giveUp(relayed: RelayOutcome): void {
     if (this.#state !== 'asked') return;
     if (!this.#confirmed) return this.end(relayed);
     this.#state = 'givenUp';
@@ -135,7 +135,7 @@ export class AskedRetry {
   }
 
   /** The owner has answered or does not have the call, or nobody waits for it any more. */
-  end(relayed: Relayed): void {
+  end(relayed: RelayOutcome): void {
     if (this.#state === 'over') return;
     this.#state = 'over';
     this.#leg.closed.removeEventListener('abort', this.#onClosed);

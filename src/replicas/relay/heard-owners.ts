@@ -3,7 +3,7 @@
  * same process was asked for: under load each of them may be silent for long.
  */
 import type { Clock } from '../../lib/clock.ts';
-import { RecentMap } from '../../lib/lru-map.ts';
+import { LruMap } from '../../lib/lru-map.ts';
 
 /** How long a replica that says nothing may be alive all the same, where no lease tells, in ms. */
 const MAY_LIVE_MS = 10_000;
@@ -20,7 +20,7 @@ interface Owner {
 
 export class HeardOwners {
   readonly #clock: Pick<Clock, 'elapsed'>;
-  readonly #owners = new RecentMap<string, Owner>(MAX_OWNERS);
+  readonly #owners = new LruMap<string, Owner>(MAX_OWNERS);
 
   constructor(clock: Pick<Clock, 'elapsed'>) {
     this.#clock = clock;

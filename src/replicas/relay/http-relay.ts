@@ -5,7 +5,7 @@
  */
 import { Agent, request } from 'undici';
 import type { EdgeRequest, Leg } from '../../model/request.ts';
-import { CLIENT_LEFT, type Relay, type Relayed } from '../../model/relay.ts';
+import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../model/relay.ts';
 import { sleep, type Clock } from '../../lib/clock.ts';
 import { randomId } from '../../lib/random-id.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
@@ -58,7 +58,7 @@ export class RelayClient implements Relay {
     this.#options = options;
   }
 
-  async relay(owner: PointerOwner, edgeRequest: EdgeRequest, leg: Leg): Promise<Relayed> {
+  async relay(owner: PointerOwner, edgeRequest: EdgeRequest, leg: Leg): Promise<RelayOutcome> {
     const { owners, route } = this.#options;
     const { address, boot } = owner;
     if (address === undefined) return { type: 'gone', problem: 'it has no address' };
@@ -84,7 +84,7 @@ export class RelayClient implements Relay {
     owner: Owner,
     text: string,
     leg: Leg,
-  ): Promise<{ relayed: Relayed; isBroken: boolean }> {
+  ): Promise<{ relayed: RelayOutcome; isBroken: boolean }> {
     if (leg.closed.aborted) return { relayed: CLIENT_LEFT, isBroken: false };
     const { owners, clock, maxAnswerBytes } = this.#options;
     const id = randomId();

@@ -3,7 +3,7 @@
  * the client is to be told.
  */
 import { z } from 'zod';
-import { callAnswer, type CallAnswer, type EdgeRequest } from '../../model/request.ts';
+import { callReply, type CallReply, type EdgeRequest } from '../../model/request.ts';
 import { type JsonObject, jsonObject } from '../../protocol/json/json.ts';
 import { parseJson } from '../../protocol/json/parse.ts';
 import { isProgressToken, type ProgressToken } from '../../protocol/meta.ts';
@@ -15,7 +15,7 @@ export interface RelayRequest {
 
 export type RelayLine =
   | { readonly type: 'notification'; readonly method: string; readonly params: JsonObject }
-  | { readonly type: 'answer'; readonly answer: CallAnswer };
+  | { readonly type: 'answer'; readonly answer: CallReply };
 
 const progressToken = z.custom<ProgressToken>(isProgressToken);
 
@@ -52,7 +52,7 @@ const relayLine = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('notification'), method: z.string(), params: jsonObject }),
   z.strictObject({
     type: z.literal('answer'),
-    answer: callAnswer,
+    answer: callReply,
   }),
 ]);
 

@@ -3,7 +3,7 @@
  * store that they share. Slower than HTTP, and with the same meaning.
  */
 import type { EdgeRequest, Leg } from '../../model/request.ts';
-import { CLIENT_LEFT, type Relay, type Relayed } from '../../model/relay.ts';
+import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../model/relay.ts';
 import { sleep } from '../../lib/clock.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
 import { randomId } from '../../lib/random-id.ts';
@@ -95,7 +95,7 @@ export class RedisRelay {
     owner: PointerOwner,
     request: EdgeRequest,
     leg: Leg,
-  ): Promise<Relayed> {
+  ): Promise<RelayOutcome> {
     if (leg.closed.aborted) return CLIENT_LEFT;
     const { clock, mailbox, owners, maxAnswerBytes } = this.#options;
     const id = randomId();

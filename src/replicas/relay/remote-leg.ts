@@ -1,5 +1,5 @@
 /** A leg whose client waits at another replica, which is written to letter by letter. */
-import type { CallAnswer, Leg } from '../../model/request.ts';
+import type { CallReply, Leg } from '../../model/request.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
 import { writeRelayLine } from './messages.ts';
@@ -58,7 +58,7 @@ export class LetterLeg implements Leg {
   }
 
   /** Resolves when the answer is written, or cannot be. */
-  async finish(answer: CallAnswer): Promise<void> {
+  async finish(answer: CallReply): Promise<void> {
     this.#stopSigns();
     this.#closing?.cancel();
     this.#write(writeRelayLine({ type: 'answer', answer }));

@@ -1,5 +1,5 @@
 /** A retry of another replica's client while it is served here, whichever way it came. */
-import type { RelayedRetry, Served } from '../../model/relay.ts';
+import type { ServeRelayedRetry, RelayedRetryHandle } from '../../model/relay.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { Confirmation } from './confirmation.ts';
 import { LetterLeg } from './remote-leg.ts';
@@ -19,7 +19,7 @@ export interface WayBack {
 }
 
 export interface ServedRetryOptions {
-  readonly retry: RelayedRetry;
+  readonly retry: ServeRelayedRetry;
   readonly clock: Clock;
 }
 
@@ -32,7 +32,7 @@ export class ServedRetry {
   /** Whether the replica that asked is there, where the way does not show it. */
   readonly #watch: { readonly seen: () => void; readonly stop: () => void };
   #confirmation: Confirmation | null = null;
-  #begun: Served | null = null;
+  #begun: RelayedRetryHandle | null = null;
   #comesAgain = false;
   #wayEnded = false;
   #pieces = 0;
@@ -77,7 +77,7 @@ export class ServedRetry {
       case 'go':
         return this.#confirmation?.answered(text);
       case 'release':
-        return this.#begun?.letClientCome();
+        return this.#begun?.sendClientBack();
       case 'again':
         this.#comesAgain = true;
         this.#watch.stop();

@@ -26,7 +26,7 @@ export interface HttpClientOptions {
   readonly maxEventBytes: number;
 }
 
-export interface HttpExchange {
+export interface HttpRequestOptions {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly url?: URL;
   readonly headers: Readonly<Record<string, string>>;
@@ -40,7 +40,7 @@ export interface HttpExchange {
   readonly repeatable?: boolean;
 }
 
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly mediaType: string;
@@ -79,7 +79,7 @@ export class HttpClient {
    * @throws UpstreamFailure when no answer came, or one that MCP does not know (a redirect, a
    *   compressed body)
    */
-  async send(exchange: HttpExchange): Promise<HttpAnswer> {
+  async send(exchange: HttpRequestOptions): Promise<HttpResponse> {
     try {
       return await this.#sendOver(this.#connections.take(), exchange);
     } catch (error) {
@@ -88,7 +88,7 @@ export class HttpClient {
     }
   }
 
-  async #sendOver(lane: Lane, exchange: HttpExchange): Promise<HttpAnswer> {
+  async #sendOver(lane: Lane, exchange: HttpRequestOptions): Promise<HttpResponse> {
     const url = exchange.url ?? this.#options.url;
     const uploaded = upload(exchange.body);
     const write = new NotedWrite(lane.dispatcher);
@@ -123,18 +123,18 @@ export class HttpClient {
   }
 
   /** Reads a JSON body within the configured limit. Throws UpstreamFailure. */
-  async readJson(answer: HttpAnswer): Promise<JsonValue> {
+  async readJson(answer: HttpResponse): Promise<JsonValue> {
     const text = await readText(answer.body, this.#options.maxBodyBytes);
     return upstreamJson(text);
   }
 
   /** Takes an answer that says all with its status; the body is dropped, a long or slow one cut. */
-  discard(answer: HttpAnswer): void {
+  discard(answer: HttpResponse): void {
     void readSmallText(answer.body).catch(() => {});
   }
 
   /** Turns an answer with an error status into the failure it means, consuming its body. */
-  async failureOf(answer: HttpAnswer, sentSession: boolean): Promise<UpstreamFailure> {
+  async failureOf(answer: HttpResponse, sentSession: boolean): Promise<UpstreamFailure> {
     const error = await readErrorBody(answer);
     const status = answer.status;
     const details = { mayHaveActed: mayHaveActedWith(status), httpStatus: status };
@@ -176,7 +176,7 @@ export class HttpClient {
   }
 }
 
-function refuseForeignForms(answer: HttpAnswer): void {
+function refuseForeignForms(answer: HttpResponse): void {
   const encoding = answer.headers['content-encoding'];
   const problem =
     answer.status >= 300 && answer.status < 400
@@ -225,7 +225,7 @@ async function readSmallText(body: Readable): Promise<string> {
   }
 }
 
-async function readErrorBody(answer: HttpAnswer): Promise<JsonRpcErrorObject | null> {
+async function readErrorBody(answer: HttpResponse): Promise<JsonRpcErrorObject | null> {
   try {
     const text = await readSmallText(answer.body);
     if (answer.mediaType !== 'application/json') return null;

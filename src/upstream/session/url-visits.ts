@@ -1,6 +1,6 @@
 /** The server's word that URLs were visited (elicitation, "URL Mode", completion notifications). */
 import { sleep, type Clock } from '../../lib/clock.ts';
-import { RecentMap } from '../../lib/lru-map.ts';
+import { LruMap } from '../../lib/lru-map.ts';
 import { sha256 } from '../../lib/sha256.ts';
 
 /** A server may say so of as many URLs as it likes, and its session may last for long. */
@@ -11,7 +11,7 @@ export class UrlVisits {
    * Digests of what the server said last, since people visit URLs before their client says that they
    * did.
    */
-  readonly #remembered = new RecentMap<string, true>(MAX_REMEMBERED);
+  readonly #remembered = new LruMap<string, true>(MAX_REMEMBERED);
   readonly #waiters = new Set<(elicitation: string) => void>();
 
   completed(elicitationId: string): void {

@@ -6,7 +6,7 @@ import { sleep, type Clock } from '../../lib/clock.ts';
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonValue } from '../../protocol/json/json.ts';
 import { readEventStream } from './event-stream.ts';
-import type { HttpAnswer, HttpClient } from '../http/client.ts';
+import type { HttpResponse, HttpClient } from '../http/client.ts';
 import { Silence } from './idle-watch.ts';
 import type { CallerHeaders, MessageSource } from './transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
@@ -79,7 +79,7 @@ export class ResumableStream {
   }
 
   /** Reads one connection to its end, or until the silence on it has lasted too long. */
-  async read(answer: HttpAnswer): Promise<StreamEnd> {
+  async read(answer: HttpResponse): Promise<StreamEnd> {
     const { http, clock } = this.#parts;
     let silent = false;
     this.#silence?.listen(() => {
@@ -156,7 +156,7 @@ export class ResumableStream {
     firstWaitMs = this.#retryMs ?? FIRST_BACKOFF_MS,
     onRefusal = () => {},
     onHeld?: () => void,
-  ): Promise<HttpAnswer> {
+  ): Promise<HttpResponse> {
     let waitMs = firstWaitMs;
     for (let attempt = 1; ; attempt += 1) {
       if (waitMs > 0) await sleep(this.#parts.clock, waitMs, this.signal);
@@ -173,7 +173,7 @@ export class ResumableStream {
     }
   }
 
-  async #get(onHeld: (() => void) | undefined): Promise<HttpAnswer> {
+  async #get(onHeld: (() => void) | undefined): Promise<HttpResponse> {
     const { http, clock, headersFor, hasSession } = this.#parts;
     const sent = http.send({
       method: 'GET',

@@ -3,7 +3,7 @@
  * time; when it breaks it is got back, and whoever needs it meanwhile waits for that attempt.
  */
 import { sleep, type Clock } from '../../lib/clock.ts';
-import type { HttpAnswer } from '../http/client.ts';
+import type { HttpResponse } from '../http/client.ts';
 import { ResumableStream, type StreamParts } from './resumable-stream.ts';
 import type { CallerHeaders, TransportListener } from './transport.ts';
 import { asUpstreamFailure } from '../failure.ts';
@@ -74,7 +74,7 @@ export class StandaloneStream {
   }
 
   /** Reads the stream, and gets it back when it breaks, for as long as that can be done. */
-  async #keep(stream: ResumableStream, first: HttpAnswer): Promise<void> {
+  async #keep(stream: ResumableStream, first: HttpResponse): Promise<void> {
     let answer = first;
     for (;;) {
       await stream.read(answer);

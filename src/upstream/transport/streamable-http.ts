@@ -19,7 +19,7 @@ import {
   type JsonRpcReply,
 } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/revisions.ts';
-import type { HttpAnswer, HttpClient } from '../http/client.ts';
+import type { HttpResponse, HttpClient } from '../http/client.ts';
 import { ResumableStream, type StreamParts } from './resumable-stream.ts';
 import { StandaloneStream } from './standalone-stream.ts';
 import type {
@@ -181,7 +181,7 @@ export class StreamableHttpTransport implements Transport {
   }
 
   /** Takes in the answer to a POSTed request; from here on everything goes through the listener. */
-  #receive(id: UpstreamRequestId, stream: ResumableStream, answer: HttpAnswer): void {
+  #receive(id: UpstreamRequestId, stream: ResumableStream, answer: HttpResponse): void {
     if (answer.mediaType === 'text/event-stream') {
       void this.#pump(id, stream, answer);
     } else if (answer.mediaType === 'application/json') {
@@ -203,7 +203,7 @@ export class StreamableHttpTransport implements Transport {
   async #readWhole(
     id: UpstreamRequestId,
     stream: ResumableStream,
-    answer: HttpAnswer,
+    answer: HttpResponse,
   ): Promise<void> {
     try {
       await stream.hear(await this.#http.readJson(answer));
@@ -216,7 +216,7 @@ export class StreamableHttpTransport implements Transport {
   }
 
   /** Reads a request's event stream to its end, over as many connections as the server makes of it. */
-  async #pump(id: UpstreamRequestId, stream: ResumableStream, first: HttpAnswer): Promise<void> {
+  async #pump(id: UpstreamRequestId, stream: ResumableStream, first: HttpResponse): Promise<void> {
     let answer = first;
     for (;;) {
       const { failure, silent } = await stream.read(answer);
@@ -247,7 +247,7 @@ export class StreamableHttpTransport implements Transport {
     message: JsonObject,
     headers: CallerHeaders,
     request?: { readonly signal: AbortSignal; readonly repeatable: boolean },
-  ): Promise<HttpAnswer> {
+  ): Promise<HttpResponse> {
     const answer = await this.#http.send({
       method: 'POST',
       headers: {
@@ -276,7 +276,7 @@ export class StreamableHttpTransport implements Transport {
     };
   }
 
-  #takeSessionId(answer: HttpAnswer): void {
+  #takeSessionId(answer: HttpResponse): void {
     const value = answer.headers['mcp-session-id'];
     if (typeof value === 'string' && value !== '') this.#sessionId = sessionId(value);
   }

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import type { CallAnswer, Leg } from '../../../src/model/request.ts';
+import type { CallReply, Leg } from '../../../src/model/request.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { OpenResponses } from '../../../src/lib/open-responses.ts';
 import { openLetter, sealLetter } from '../../../src/replicas/relay/sealed-message.ts';
@@ -18,7 +18,7 @@ const MIB = 1024 * 1024;
 async function frozenAsker(writeStallMs: number) {
   const ring = await createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
   const openResponses = new OpenResponses();
-  const answer = Promise.withResolvers<CallAnswer>();
+  const answer = Promise.withResolvers<CallReply>();
   const taken = Promise.withResolvers<Leg>();
   const app = createRelayServer({
     ring,
@@ -32,7 +32,7 @@ async function frozenAsker(writeStallMs: number) {
         taken.resolve(leg);
         return answer.promise;
       },
-      letClientCome: () => {},
+      sendClientBack: () => {},
     }),
   });
   stopAfterTest(() => app.close());

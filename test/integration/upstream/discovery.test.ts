@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Discovery } from '../../../src/catalogue/discovery.ts';
-import type { CallAnswer, EdgeRequest } from '../../../src/model/request.ts';
+import type { CallReply, EdgeRequest } from '../../../src/model/request.ts';
 import { SessionPool } from '../../../src/upstream/pool/session-pool.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
@@ -92,7 +92,7 @@ test('who has had no answer yet waits three seconds for a server, and is told so
   const server = await ScriptedServer.start(() => {});
   const clock = new ManualClock();
   const discovery = discoveryOf(server, clock);
-  let answer: CallAnswer | null = null;
+  let answer: CallReply | null = null;
   const asked = discovery.discover(REQUEST).then((given) => {
     answer = given;
   });

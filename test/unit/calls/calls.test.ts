@@ -1,8 +1,8 @@
 /** What is left of a call whose client leaves before it begins. */
 import { expect, test } from 'vitest';
 import type { Call } from '../../../src/calls/call/call.ts';
-import { Bridge, type BridgeOptions } from '../../../src/calls/calls.ts';
-import { MemoryLot } from '../../../src/calls/memory-lot.ts';
+import { CallRegistry, type CallRegistryOptions } from '../../../src/calls/calls.ts';
+import { ParkedCalls } from '../../../src/calls/parked-calls.ts';
 import { RunningCalls } from '../../../src/calls/running-calls.ts';
 import { callId } from '../../../src/protocol/ids.ts';
 import type { SessionPool } from '../../../src/upstream/pool/session-pool.ts';
@@ -10,10 +10,10 @@ import { RETRY } from '../../fixtures/clients/edge-request.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 test('a client that leaves while its tool is looked up leaves no call behind', async () => {
-  const lot = new MemoryLot<Call>({ maxParked: 10, maxParkedPerPrincipal: 10 });
+  const lot = new ParkedCalls<Call>({ maxParked: 10, maxParkedPerPrincipal: 10 });
   const running = new RunningCalls(10);
   const client = new AbortController();
-  const options: Partial<BridgeOptions> = {
+  const options: Partial<CallRegistryOptions> = {
     route: 'route',
     lot,
     running,
@@ -32,7 +32,7 @@ test('a client that leaves while its tool is looked up leaves no call behind', a
       return true;
     },
   };
-  const bridge = new Bridge(options as BridgeOptions);
+  const bridge = new CallRegistry(options as CallRegistryOptions);
   const leg = { closed: client.signal, backlog: null, notify: () => {} };
   const answer = await bridge.call({ ...RETRY, inputResponses: null, requestState: null }, leg);
   expect(lot.calls()).toHaveLength(0);

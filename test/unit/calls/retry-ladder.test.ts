@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { Call } from '../../../src/calls/call/call.ts';
 import { Ladder, type Calls } from '../../../src/calls/retry-ladder.ts';
-import type { CallAnswer, Leg } from '../../../src/model/request.ts';
+import type { CallReply, Leg } from '../../../src/model/request.ts';
 import type { Directory } from '../../../src/model/directory.ts';
 import { callId, sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
 import type { Pointer } from '../../../src/seal/pointer.ts';
@@ -35,7 +35,7 @@ const POINTER: Pointer = {
     replay: null,
   },
 };
-const DONE: CallAnswer = { kind: 'result', result: { content: [] } };
+const DONE: CallReply = { kind: 'result', result: { content: [] } };
 
 /** A ladder whose store answers when the test says so, and what it did, in order. */
 function stage() {

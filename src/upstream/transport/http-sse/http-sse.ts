@@ -9,7 +9,7 @@ import type { ExactNumber, JsonObject } from '../../../protocol/json/json.ts';
 import { readMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../../protocol/revisions.ts';
 import { readEventStream } from '../event-stream.ts';
-import type { HttpAnswer, HttpClient } from '../../http/client.ts';
+import type { HttpResponse, HttpClient } from '../../http/client.ts';
 import type { CallerHeaders, OutgoingRequest, Transport, TransportListener } from '../transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../../failure.ts';
 import { upstreamJson } from '../../http/json.ts';
@@ -113,7 +113,7 @@ export class HttpSseTransport implements Transport {
   }
 
   /** Reads the one stream from its first event on; resolves with the endpoint that it names. */
-  #awaitEndpoint(answer: HttpAnswer): Promise<URL> {
+  #awaitEndpoint(answer: HttpResponse): Promise<URL> {
     return new Promise((resolve, reject) => {
       const timer = this.#clock.setTimer(ENDPOINT_WAIT_MS, () =>
         fail(notThisTransport(`no "endpoint" event within ${ENDPOINT_WAIT_MS} ms`)),

@@ -1,6 +1,6 @@
 /** Two replicas that write to each other through mailboxes: how each learns that the other is gone. */
 import { describe, expect, test } from 'vitest';
-import type { CallAnswer, Leg } from '../../../../src/model/request.ts';
+import type { CallReply, Leg } from '../../../../src/model/request.ts';
 import { OpenResponses } from '../../../../src/lib/open-responses.ts';
 import { HeardOwners } from '../../../../src/replicas/relay/heard-owners.ts';
 import type { Mailbox } from '../../../../src/replicas/relay/redis-channel.ts';
@@ -10,7 +10,7 @@ import { ManualClock } from '../../../fixtures/manual-clock.ts';
 import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 import { RETRY } from '../../../fixtures/clients/edge-request.ts';
 
-const ANSWER: CallAnswer = { kind: 'result', result: { content: [] } };
+const ANSWER: CallReply = { kind: 'result', result: { content: [] } };
 const OWNER = { id: 'owner', boot: 'owner' };
 
 /** What the client of the store throws when it has no connection. */
@@ -75,7 +75,7 @@ async function twoReplicas() {
   stopAfterTest(async () => void (mail.isOver = true));
   const ring = await createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
   const openResponses = new OpenResponses();
-  const answer = Promise.withResolvers<CallAnswer>();
+  const answer = Promise.withResolvers<CallReply>();
   const taken = Promise.withResolvers<Leg>();
   const common = {
     ...{ ring, maxBodyBytes: 100_000, maxAnswerBytes: 100_000, openResponses, clock },
@@ -86,7 +86,7 @@ async function twoReplicas() {
       taken.resolve(leg);
       return answer.promise;
     },
-    letClientCome: () => {},
+    sendClientBack: () => {},
   });
   new RedisRelay({ ...common, boot: 'owner', mailbox: mail.boxOf('owner'), retry });
   const asking = new RedisRelay({

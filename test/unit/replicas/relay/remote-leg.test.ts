@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import type { CallAnswer } from '../../../../src/model/request.ts';
+import type { CallReply } from '../../../../src/model/request.ts';
 import { LetterLeg } from '../../../../src/replicas/relay/remote-leg.ts';
 import { readRelayLine } from '../../../../src/replicas/relay/messages.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
-const ANSWER: CallAnswer = { kind: 'result', result: { content: [] } };
+const ANSWER: CallReply = { kind: 'result', result: { content: [] } };
 const MIB = 1024 * 1024;
 const readRelayLines = (text: string) => text.split('\n').slice(0, -1).map(readRelayLine);
 

@@ -15,7 +15,7 @@ interface Place<Call> {
   parked: boolean;
 }
 
-export class MemoryLot<Call> {
+export class ParkedCalls<Call> {
   readonly #limits: LotLimits;
   readonly #places = new Map<CallId, Place<Call>>();
   readonly #parkedBy = new Map<string, number>();
