@@ -12,10 +12,13 @@ import { startGateway, whatRuns } from './gateway-process.ts';
 import { describeMachine } from './machine.ts';
 import { nginxVersion, startNginx } from './nginx.ts';
 import { readOptions, USAGE, type BenchOptions } from './options.ts';
+import { measureFootprint } from './footprint.ts';
+import { measureOfficial } from './official.ts';
 import { measureParked } from './parked.ts';
 import { measureQuestions } from './questions.ts';
 import { measureRelayed } from './relayed.ts';
 import { reportText, type Report } from './report.ts';
+import { measureSeal } from './seal.ts';
 
 const UPSTREAM = new URL('./upstream-process.ts', import.meta.url);
 const BLIND_PROXY = new URL('./blind-proxy-process.ts', import.meta.url);
@@ -44,27 +47,54 @@ async function run(options: BenchOptions, folder: string): Promise<Report> {
   const upstreamChild = Child.node('the upstream', UPSTREAM, []);
   const upstream = `http://127.0.0.1:${await upstreamChild.port()}`;
   const nginx = nginxVersion();
-  const { paths, stop } = await startPaths(upstream, nginx !== null, folder);
+  const { paths, stop } = await startPaths(upstream, nginx !== null, folder, options.earlier);
   const gateway = paths.find(({ name }) => name === 'gateway')?.origin ?? '';
-  progress('1/4 calls without questions');
+  progress('1/7 calls without questions');
   const calls = await measureCalls(paths, upstream, options.calls);
-  progress('2/4 round trip of a question');
+  progress('2/7 round trip of a question');
   const questions = await measureQuestions(gateway, upstream, options.questions);
   await stop();
-  progress('3/4 retries through another replica');
+  progress('3/7 a whole question of a real server');
+  const official = await measureOfficial(folder, options.official);
+  progress('4/7 retries through another replica');
   const relayed = await measureRelayed(upstream, folder, options.relay);
-  progress('4/4 memory and sockets of parked calls');
+  progress('5/7 memory and sockets of parked calls');
   const parked = await measureParked(upstream, folder, options.parked);
+  progress('6/7 start and memory of the process');
+  const footprint = await measureFootprint(upstream, folder, options.earlier, options.footprint);
+  progress('7/7 seals');
+  const seal = await measureSeal(options.seal);
   await upstreamChild.stop();
   const elapsedMs = performance.now() - startedAt;
-  return { machine, nginx, runs: whatRuns(), calls, questions, relayed, parked, elapsedMs };
+  return {
+    machine,
+    nginx,
+    runs: whatRuns(),
+    calls,
+    questions,
+    official,
+    relayed,
+    parked,
+    footprint,
+    seal,
+    elapsedMs,
+  };
 }
 
 /** Starts every process that stands between a client and the upstream. */
-async function startPaths(upstream: string, withNginx: boolean, folder: string) {
+async function startPaths(
+  upstream: string,
+  withNginx: boolean,
+  folder: string,
+  checkout: URL | null,
+) {
   const blind = Child.node('the blind proxy', BLIND_PROXY, [upstream]);
   const blindOrigin = `http://127.0.0.1:${await blind.port()}`;
-  const gateway = await startGateway({ upstreamUrl: `${upstream}/mcp`, folder });
+  const upstreamUrl = `${upstream}/mcp`;
+  const gateway = await startGateway({ upstreamUrl, folder });
+  const sseUrl = `${upstream}/sse`;
+  const sse = await startGateway({ upstreamUrl: sseUrl, folder, transport: 'http-sse' });
+  const earlier = checkout === null ? null : await startGateway({ upstreamUrl, folder, checkout });
   const nginx = withNginx ? await startNginx(upstream, folder) : null;
   const paths: Path[] = [
     { name: 'direct', origin: upstream, pid: null },
@@ -73,9 +103,14 @@ async function startPaths(upstream: string, withNginx: boolean, folder: string) 
       : [{ name: 'nginx' as const, origin: nginx.origin, pid: nginx.child.pid }]),
     { name: 'http-proxy', origin: blindOrigin, pid: blind.pid },
     { name: 'gateway', origin: gateway.origin, pid: gateway.child.pid },
+    { name: 'http-sse', origin: sse.origin, pid: sse.child.pid },
+    ...(earlier === null
+      ? []
+      : [{ name: 'earlier' as const, origin: earlier.origin, pid: earlier.child.pid }]),
   ];
   const stop = async () => {
-    await Promise.all([blind.stop(), gateway.child.stop(), nginx?.child.stop()]);
+    const gateways = [gateway, sse, earlier].map((one) => one?.child.stop());
+    await Promise.all([blind.stop(), nginx?.child.stop(), ...gateways]);
   };
   return { paths, stop };
 }

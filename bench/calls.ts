@@ -9,7 +9,10 @@ import { legacyCall, modernCall } from './messages.ts';
 import type { CallsOptions, LoadOptions } from './options.ts';
 import { median, percentile, ratio, spreadOf, type Spread } from './statistics.ts';
 
-export type PathName = 'direct' | 'nginx' | 'http-proxy' | 'gateway';
+/** `earlier` is another version of the gateway, `http-sse` the gateway with an upstream of that transport. */
+export type PathName = 'direct' | 'nginx' | 'http-proxy' | 'gateway' | 'earlier' | 'http-sse';
+
+const BRIDGES: ReadonlySet<PathName> = new Set(['gateway', 'earlier', 'http-sse']);
 
 /** A way to the upstream. */
 export interface Path {
@@ -28,6 +31,8 @@ export interface PathResult {
   readonly callsPerSecond: Spread;
   /** Calls a second as a ratio to the blind proxy's in the same round. */
   readonly callsPerSecondToBlind: Spread;
+  /** The same to the direct way's. */
+  readonly callsPerSecondToDirect: Spread;
   /** Over all calls of all rounds. */
   readonly medianMs: number;
   readonly p99Ms: number;
@@ -94,7 +99,7 @@ async function takeRounds(
 function connect({ name, origin }: Path, upstream: string, count: number): Promise<Connection[]> {
   return Promise.all(
     Array.from({ length: count }, async () => {
-      if (name === 'gateway') return new Connection(origin, '/mcp', (id) => modernCall('echo', id));
+      if (BRIDGES.has(name)) return new Connection(origin, '/mcp', (id) => modernCall('echo', id));
       const session = await openLegacySession(`${upstream}/mcp`);
       return new Connection(origin, '/mcp', (id) => legacyCall('echo', id, session));
     }),
@@ -125,17 +130,19 @@ function summary(path: PathName, connections: number, rounds: readonly Round[]):
     isThere(name) ? median(latencies(name)) - median(direct) : null;
   const addedMedianMs = medianMs - median(direct);
   const cpu = cpuMsPerCall(of(path));
+  const callsPerSecondTo = (peer: PathName) =>
+    spreadOf(
+      rounds.map(
+        (round) => sampleOf(round, path).callsPerSecond / sampleOf(round, peer).callsPerSecond,
+      ),
+    );
   return {
     path,
     connections,
     calls: own.length,
     callsPerSecond: spreadOf(of(path).map((each) => each.callsPerSecond)),
-    callsPerSecondToBlind: spreadOf(
-      rounds.map(
-        (round) =>
-          sampleOf(round, path).callsPerSecond / sampleOf(round, 'http-proxy').callsPerSecond,
-      ),
-    ),
+    callsPerSecondToBlind: callsPerSecondTo('http-proxy'),
+    callsPerSecondToDirect: callsPerSecondTo('direct'),
     medianMs,
     p99Ms,
     addedMedianMs,
@@ -147,7 +154,7 @@ function summary(path: PathName, connections: number, rounds: readonly Round[]):
   };
 }
 
-/** Over all rounds together, as the kernel counts too coarsely for one. */
+/** Over all rounds together. */
 function cpuMsPerCall(samples: readonly Sample[]): number | null {
   let sum = 0;
   let calls = 0;

@@ -1,25 +1,28 @@
 /** Processes that the benchmark starts, asks, and ends for certain. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, fstatSync, openSync, readSync, unlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Memory } from './memory-probe.ts';
 
 const START_MS = 20_000;
+const ERRORS_BYTES = 4_000;
 const PROBE = new URL('./memory-probe.ts', import.meta.url).href;
 
 export class Child {
   readonly pid: number;
   readonly #process: ChildProcess;
   readonly #name: string;
-  #errors = '';
+  /** What the process logs goes to a file, as elsewhere, and takes this process no time. */
+  readonly #log: number;
 
   private constructor(name: string, command: string, args: readonly string[], ipc: boolean) {
     this.#name = name;
+    this.#log = temporaryFile();
     this.#process = spawn(command, [...args], {
-      stdio: ['ignore', 'ignore', 'pipe', ...(ipc ? (['ipc'] as const) : [])],
-    });
-    this.#process.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      this.#errors = (this.#errors + text).slice(-4_000);
+      stdio: ['ignore', 'ignore', this.#log, ...(ipc ? (['ipc'] as const) : [])],
     });
     if (this.#process.pid === undefined) throw new Error(`${name} cannot be started`);
     this.pid = this.#process.pid;
@@ -53,7 +56,7 @@ export class Child {
         settle(() => resolve((message as Record<string, unknown>)[member]));
       };
       const fail = (why: string) =>
-        settle(() => reject(new Error(`${this.#name} ${why}\n${this.#errors}`)));
+        settle(() => reject(new Error(`${this.#name} ${why}\n${this.errors}`)));
       const onExit = () => fail('ended');
       const timer = setTimeout(() => fail(`said nothing for ${withinMs} ms`), withinMs);
       const settle = (then: () => void) => {
@@ -79,14 +82,39 @@ export class Child {
     return this.#process.exitCode !== null || this.#process.signalCode !== null;
   }
 
+  /** The end of its log. */
   get errors(): string {
-    return this.#errors;
+    const start = Math.max(0, fstatSync(this.#log).size - ERRORS_BYTES);
+    const end = Buffer.alloc(ERRORS_BYTES);
+    return end.toString('utf8', 0, readSync(this.#log, end, 0, ERRORS_BYTES, start));
+  }
+
+  /** Asks the process to end, and waits until it has. */
+  async end(): Promise<void> {
+    if (this.ended) return;
+    const gone = once(this.#process, 'exit');
+    this.#process.kill('SIGTERM');
+    await gone;
+    await this.stop();
   }
 
   async stop(): Promise<void> {
-    if (this.ended) return;
-    const gone = once(this.#process, 'exit');
-    this.#process.kill('SIGKILL');
-    await gone;
+    if (!this.ended) {
+      const gone = once(this.#process, 'exit');
+      this.#process.kill('SIGKILL');
+      await gone;
+    }
+    closeSync(this.#log);
   }
+}
+
+let files = 0;
+
+/** A file that is gone when both processes have closed it. */
+function temporaryFile(): number {
+  files += 1;
+  const path = join(tmpdir(), `mrtr-gateway-bench-${process.pid}-${files}.log`);
+  const file = openSync(path, 'wx+');
+  unlinkSync(path);
+  return file;
 }

@@ -2,13 +2,14 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { request } from 'undici';
 import { Child } from './child.ts';
 import { answers, freePort } from './listening.ts';
 import { PRINCIPAL_HEADER } from './messages.ts';
 
-const PROGRAM = new URL('../bin/mrtr-gateway.js', import.meta.url);
-const COMPILED = new URL('../dist/main.js', import.meta.url);
+const CHECKOUT = new URL('..', import.meta.url);
+const PROGRAM = 'bin/mrtr-gateway.js';
 const MANY = 1_000_000;
 
 /** One key for all replicas of the benchmark. */
@@ -26,6 +27,11 @@ export interface GatewayOptions {
   readonly releases?: boolean;
   /** Takes retries from other replicas, and brings them theirs. */
   readonly relays?: boolean;
+  /** The folder of another version of the gateway to run, with its dependencies; ends with a slash. */
+  readonly checkout?: URL;
+  /** Runs it as users do: without what lets the benchmark collect its garbage. */
+  readonly bare?: boolean;
+  readonly transport?: 'streamable-http' | 'http-sse';
 }
 
 export interface GatewayProcess {
@@ -37,7 +43,7 @@ export interface GatewayProcess {
 
 /** What the program is run from: the compiled files where they are built, or else the sources. */
 export function whatRuns(): 'dist' | 'src' {
-  return existsSync(COMPILED) ? 'dist' : 'src';
+  return existsSync(new URL('dist/main.js', CHECKOUT)) ? 'dist' : 'src';
 }
 
 /** Starts a gateway in front of the upstream; resolves when it is ready. */
@@ -45,7 +51,13 @@ export async function startGateway(options: GatewayOptions): Promise<GatewayProc
   const [port, adminPort] = [await freePort(), await freePort()];
   const file = join(options.folder, `gateway-${port}.json`);
   await writeFile(file, JSON.stringify(configuration(options, port, adminPort)));
-  const child = Child.node('the gateway', PROGRAM, ['--config', file]);
+  const program = new URL(PROGRAM, options.checkout ?? CHECKOUT);
+  const child = options.bare
+    ? Child.program('the gateway', process.execPath, [
+        fileURLToPath(program),
+        ...['--config', file],
+      ])
+    : Child.node('the gateway', program, ['--config', file]);
   const admin = `http://127.0.0.1:${adminPort}`;
   await answers(`${admin}/readyz`, child);
   const resumes = async (rung: string) => {
@@ -60,14 +72,14 @@ export async function startGateway(options: GatewayOptions): Promise<GatewayProc
 }
 
 function configuration(options: GatewayOptions, port: number, adminPort: number): object {
-  const { upstreamUrl, releases = false, relays = false } = options;
+  const { upstreamUrl, releases = false, relays = false, transport = 'streamable-http' } = options;
   return {
     listen: `127.0.0.1:${port}`,
     admin: `127.0.0.1:${adminPort}`,
     routes: [
       {
         path: '/mcp',
-        upstream: { url: upstreamUrl, transport: 'streamable-http' },
+        upstream: { url: upstreamUrl, transport },
         sessions: { scope: 'principal', maxIdle: 64 },
         parking: { ttl: '30m', release: releases ? 'when-resumable' : 'never' },
       },
@@ -79,8 +91,8 @@ function configuration(options: GatewayOptions, port: number, adminPort: number)
       maxParkedCallsPerPrincipal: MANY,
       maxConnections: MANY,
     },
-    // The peers log nothing either.
-    log: { level: 'warn', format: 'json' },
+    // As in production; the peers log nothing.
+    log: { level: 'info', format: 'json' },
     ...(relays || releases ? { seal: SEAL } : {}),
     ...(relays ? { relay: { listen: '127.0.0.1:0' } } : {}),
   };

@@ -6,6 +6,7 @@ import { request } from 'undici';
 import type { Child } from './child.ts';
 
 const START_MS = 20_000;
+const POLL_MS = 5;
 
 /** A loopback port that was free a moment ago. */
 export async function freePort(): Promise<number> {
@@ -18,8 +19,21 @@ export async function freePort(): Promise<number> {
   return address.port;
 }
 
-/** Resolves when the URL answers with 200. Throws when the process ends before, or after 20 s. */
-export async function answers(url: string, child: Child): Promise<void> {
+/** Resolves when the URL responds with 200. Throws when the process ends before, or after 20 s. */
+export function answers(url: string, child: Child): Promise<void> {
+  return responds(url, child, (status) => status === 200);
+}
+
+/** The same with any status. */
+export function answersAtAll(url: string, child: Child): Promise<void> {
+  return responds(url, child, () => true);
+}
+
+async function responds(
+  url: string,
+  child: Child,
+  isReady: (status: number) => boolean,
+): Promise<void> {
   const giveUpAt = performance.now() + START_MS;
   for (;;) {
     if (child.ended || performance.now() > giveUpAt) {
@@ -28,10 +42,10 @@ export async function answers(url: string, child: Child): Promise<void> {
     try {
       const { statusCode, body } = await request(url);
       await body.dump();
-      if (statusCode === 200) return;
+      if (isReady(statusCode)) return;
     } catch {
       // It does not listen yet.
     }
-    await pause(20);
+    await pause(POLL_MS);
   }
 }

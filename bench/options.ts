@@ -1,4 +1,5 @@
 /** The flags of the benchmark, and how long each part of it takes. */
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 
 export interface BenchOptions {
@@ -10,6 +11,27 @@ export interface BenchOptions {
   readonly parked: ParkedOptions;
   readonly relay: RelayOptions;
   readonly questions: QuestionsOptions;
+  readonly official: OfficialOptions;
+  readonly footprint: FootprintOptions;
+  readonly seal: SealOptions;
+  /** The folder of another version of the gateway, or `null`. */
+  readonly earlier: URL | null;
+}
+
+export interface OfficialOptions {
+  readonly warmUp: number;
+  readonly samples: number;
+}
+
+export interface FootprintOptions {
+  readonly starts: number;
+  /** How long each is loaded before its memory counts, in ms. */
+  readonly loadMs: number;
+}
+
+export interface SealOptions {
+  readonly warmUp: number;
+  readonly samples: number;
 }
 
 export interface CallsOptions {
@@ -51,16 +73,19 @@ export interface QuestionsOptions {
   readonly warmUpRounds: number;
 }
 
-export const USAGE = `npm run bench -- [--quick] [--json] [--parked N] [--released N]
+export const USAGE = `npm run bench -- [--quick | --noisy] [--json] [--earlier FOLDER] [--parked N] [--released N]
 
   --quick     a run of about 20 s that shows that everything works; its numbers are rough
+  --noisy     short turns and many of them, for a machine that others use: trust the processor time and
+              the ratios of the same round, not the times
+  --earlier FOLDER  another version of the gateway, with its node_modules, as one more peer
   --json      one JSON document on standard output, progress on standard error
   --parked N  how many calls to hold parked at once for the memory of one (1000); each takes two sockets
               in the gateway and two in the upstream, so the limit of open files may have to be raised
   --released N  how many calls to park and release (2000)`;
 
 const FULL = {
-  giveUpMs: 600_000,
+  giveUpMs: 1_200_000,
   calls: {
     loads: [
       { connections: 1, rounds: 16, runMs: 250 },
@@ -71,10 +96,25 @@ const FULL = {
   parked: { count: 1_000, releasedCount: 2_000, warmUp: 250, repetitions: 3, serveMs: 400 },
   relay: { warmUp: 150, samples: 300 },
   questions: { repetitions: 4, rounds: 25, warmUpRounds: 20 },
+  official: { warmUp: 20, samples: 100 },
+  footprint: { starts: 5, loadMs: 60_000 },
+  seal: { warmUp: 1_000, samples: 2_000 },
+};
+
+const NOISY = {
+  ...FULL,
+  giveUpMs: 1_200_000,
+  calls: {
+    loads: [
+      { connections: 1, rounds: 50, runMs: 180 },
+      { connections: 32, rounds: 50, runMs: 180 },
+    ],
+    warmUpMs: 2_000,
+  },
 };
 
 const QUICK = {
-  giveUpMs: 120_000,
+  giveUpMs: 240_000,
   calls: {
     loads: [
       { connections: 1, rounds: 4, runMs: 150 },
@@ -85,6 +125,9 @@ const QUICK = {
   parked: { count: 300, releasedCount: 600, warmUp: 200, repetitions: 1, serveMs: 300 },
   relay: { warmUp: 50, samples: 80 },
   questions: { repetitions: 1, rounds: 20, warmUpRounds: 5 },
+  official: { warmUp: 5, samples: 20 },
+  footprint: { starts: 1, loadMs: 3_000 },
+  seal: { warmUp: 200, samples: 400 },
 };
 
 /** Reads the flags; `null` when help was asked for. Throws TypeError for flags that are not understood. */
@@ -94,16 +137,24 @@ export function readOptions(args: readonly string[]): BenchOptions | null {
     options: {
       json: { type: 'boolean', default: false },
       quick: { type: 'boolean', default: false },
+      noisy: { type: 'boolean', default: false },
+      earlier: { type: 'string' },
       parked: { type: 'string' },
       released: { type: 'string' },
       help: { type: 'boolean', short: 'h', default: false },
     },
   });
   if (values.help) return null;
-  const base = values.quick ? QUICK : FULL;
+  if (values.quick && values.noisy) throw new TypeError('--quick and --noisy exclude each other');
+  const base = values.quick ? QUICK : values.noisy ? NOISY : FULL;
+  const earlier = values.earlier === undefined ? null : folderUrl(values.earlier);
   const count = wholeNumber('--parked', values.parked) ?? base.parked.count;
   const releasedCount = wholeNumber('--released', values.released) ?? base.parked.releasedCount;
-  return { ...base, json: values.json, parked: { ...base.parked, count, releasedCount } };
+  return { ...base, json: values.json, earlier, parked: { ...base.parked, count, releasedCount } };
+}
+
+function folderUrl(path: string): URL {
+  return pathToFileURL(path.endsWith('/') ? path : `${path}/`);
 }
 
 function wholeNumber(flag: string, text: string | undefined): number | null {

@@ -1,10 +1,13 @@
 /** What a run found, and how it is told to people. */
-import type { PathResult } from './calls.ts';
+import type { PathName, PathResult } from './calls.ts';
 import { goalsOf } from './goals.ts';
+import type { Footprint, FootprintResult } from './footprint.ts';
 import type { Machine } from './machine.ts';
+import type { OfficialResult } from './official.ts';
 import type { ParkedCalls, ParkedResult, Taken } from './parked.ts';
 import type { Latency, QuestionsResult } from './questions.ts';
 import type { RelayedResult, Times } from './relayed.ts';
+import type { SealResult } from './seal.ts';
 import type { Spread } from './statistics.ts';
 import { spreadCell, table } from './table.ts';
 
@@ -16,7 +19,10 @@ export interface Report {
   readonly runs: 'dist' | 'src';
   readonly calls: readonly PathResult[];
   readonly questions: QuestionsResult;
+  readonly official: OfficialResult;
   readonly relayed: RelayedResult;
+  readonly footprint: FootprintResult;
+  readonly seal: SealResult;
   readonly parked: ParkedResult;
   readonly elapsedMs: number;
 }
@@ -26,8 +32,11 @@ export function reportText(report: Report): string {
     machineText(report),
     callsText(report),
     questionsText(report.questions),
+    officialText(report.official),
     relayedText(report.relayed),
     parkedText(report.parked),
+    footprintText(report.footprint),
+    sealText(report.seal),
     goalsText(report),
     `"a (b..c)" is the median of the rounds, and between which values the middle half of them lies.
 Took ${(report.elapsedMs / 1_000).toFixed(0)} s.`,
@@ -59,12 +68,22 @@ function callsText({ calls }: Report): string {
   ].join('\n\n');
 }
 
+const PATH_NAMES: Readonly<Record<PathName, string>> = {
+  direct: 'direct',
+  nginx: 'nginx',
+  'http-proxy': '@fastify/http-proxy (blind)',
+  gateway: 'gateway',
+  earlier: 'gateway, earlier version',
+  'http-sse': 'gateway, HTTP+SSE upstream',
+};
+
 function callsTable(results: readonly PathResult[]): string {
   const head = [
     'path',
     'calls',
     'calls/s',
     'x blind',
+    'x direct',
     'median ms',
     'p99 ms',
     '+median',
@@ -79,10 +98,11 @@ function callsTable(results: readonly PathResult[]): string {
     const between = (value: number | null, digits: number) =>
       isBetween ? (value?.toFixed(digits) ?? '-') : '';
     return [
-      result.path === 'http-proxy' ? '@fastify/http-proxy (blind)' : result.path,
+      PATH_NAMES[result.path],
       String(result.calls),
       spreadCell(result.callsPerSecond, 0),
       spreadCell(result.callsPerSecondToBlind, 2),
+      between(result.callsPerSecondToDirect.median, 2),
       result.medianMs.toFixed(3),
       result.p99Ms.toFixed(2),
       between(result.addedMedianMs, 3),
@@ -108,6 +128,55 @@ ${table([
 ])}`;
 }
 
+function officialText(official: OfficialResult): string {
+  const { samples, gatewayMedianMs, gatewayP99Ms, directMedianMs, directP99Ms } = official;
+  return `3. A whole question, from the call to its result: the official client and server-everything, ${samples} of each, in turns
+
+${table([
+  ['', 'median ms', 'p99 ms', 'x direct'],
+  [
+    'modern client, through the gateway',
+    gatewayMedianMs.toFixed(2),
+    gatewayP99Ms.toFixed(2),
+    official.toDirect?.toFixed(2) ?? '-',
+  ],
+  ['legacy client, direct', directMedianMs.toFixed(2), directP99Ms.toFixed(2), ''],
+])}`;
+}
+
+function footprintText({ gateway, earlier, loadMs, ...to }: FootprintResult): string {
+  const mebibytes = (bytes: number) => (bytes / 2 ** 20).toFixed(0);
+  const row = (name: string, one: Footprint) => [
+    name,
+    spreadCell(one.startMs, 0),
+    mebibytes(one.idleRssBytes.median),
+    mebibytes(one.loadedRssBytes),
+  ];
+  const ratios = [to.startToEarlier, to.idleToEarlier, to.loadedToEarlier];
+  return `6. The process: from its start to \`/readyz\`, and its memory (RSS), idle and after ${loadMs / 1_000} s of calls over 32 connections
+
+${table([
+  ['', 'start ms', 'idle MiB', 'after load MiB'],
+  row('gateway', gateway),
+  ...(earlier === null
+    ? []
+    : [
+        row('earlier version', earlier),
+        ['to the earlier version', ...ratios.map((value) => value?.toFixed(2) ?? '-')],
+      ]),
+])}`;
+}
+
+function sealText({ samples, length, medianUs, joseMedianUs, toJose }: SealResult): string {
+  return `7. Sealing and opening one requestState of ${length} characters, ${samples} of each, in turns
+
+${table([
+  ['', 'median us', 'x jose'],
+  ['gateway', medianUs.toFixed(1), toJose?.toFixed(2) ?? '-'],
+  ['jose, the same size', joseMedianUs.toFixed(1), ''],
+])}`;
+}
+
 function relayedText(result: RelayedResult): string {
   const row = (what: string, { medianMs, p99Ms }: Times) => [
     what,
@@ -115,7 +184,7 @@ function relayedText(result: RelayedResult): string {
     p99Ms.toFixed(2),
   ];
   const ratioText = (value: number | null) => value?.toFixed(2) ?? '-';
-  return `3. Retry through another replica, one at a time, ${result.samples} of each, in turns
+  return `4. Retry through another replica, one at a time, ${result.samples} of each, in turns
    Two gateways with one key and the relay between them; beside them two bare servers of node:http.
 
 ${table([
@@ -154,7 +223,7 @@ function parkedText({
     calls === null ? '' : spreadCell(calls.serving, 2),
     calls === null ? '' : String(calls.answered),
   ];
-  return `4. Memory and sockets of a parked call, ${count} held or ${releasedCount} released at once, ${bareStream.rssBytes.rounds} repetitions in fresh processes
+  return `5. Memory and sockets of a parked call, ${count} held or ${releasedCount} released at once, ${bareStream.rssBytes.rounds} repetitions in fresh processes
    After garbage collection; the gateway's process only. A held call has two streams upstream: its own,
    and its session's standalone one. The floor is one bare stream, held by undici in a process that does
    nothing else. "serving": calls/s of one connection while they are parked, to the rate before.

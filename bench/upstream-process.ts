@@ -2,7 +2,7 @@
  * A legacy MCP server (2025-11-25, Streamable HTTP, stateful) that does as little as one can: run as a
  * process of its own, so that what is measured in front of it is not its own work. Its tools are `echo`
  * and `ask`, which elicits. It answers calls as an event stream, as the official servers do. At `/mcp`
- * it forgets what it has sent; at `/kept` it numbers and keeps the events of `ask`, so that its streams
+ * it forgets what it has sent; at `/sse` it speaks HTTP+SSE (2024-11-05), `echo` only; at `/kept` it numbers and keeps the events of `ask`, so that its streams
  * can be left and read on by `Last-Event-ID`.
  */
 import { randomUUID } from 'node:crypto';
@@ -29,6 +29,10 @@ interface Asked {
   readonly events: string[];
 }
 
+/** The streams of HTTP+SSE sessions. */
+const sseStreams = new Map<string, ServerResponse>();
+const SSE_MESSAGES = '/messages?session=';
+
 /** By the id of the question, which also names the stream in the ids of events. */
 const asked = new Map<string, Asked>();
 let questions = 0;
@@ -37,8 +41,19 @@ const server = createServer((request, response) => {
   const lastEventId = request.headers['last-event-id'];
   if (request.method === 'GET' && typeof lastEventId === 'string') {
     readOn(lastEventId, response);
+  } else if (request.method === 'GET' && request.url === '/sse') {
+    openSse(response);
   } else if (request.method === 'GET') {
     response.writeHead(200, EVENT_STREAM).flushHeaders();
+  } else if (request.method === 'POST' && request.url?.startsWith(SSE_MESSAGES)) {
+    const stream = sseStreams.get(request.url.slice(SSE_MESSAGES.length));
+    readBody(request).then(
+      (text) => {
+        response.writeHead(202).end();
+        stream?.write(sseReply(JSON.parse(text) as Message));
+      },
+      () => response.destroy(),
+    );
   } else if (request.method === 'POST') {
     readBody(request).then(
       (text) => answer(JSON.parse(text) as Message, request.url === '/kept', response),
@@ -77,6 +92,23 @@ function answer(
       if (id === undefined) response.writeHead(202).end();
       else response.writeHead(200, JSON_TYPE).end(message({ id, error: NO_SUCH_METHOD }));
   }
+}
+
+function openSse(response: ServerResponse): void {
+  const session = randomUUID();
+  sseStreams.set(session, response);
+  response.on('close', () => sseStreams.delete(session));
+  response.writeHead(200, EVENT_STREAM);
+  response.write(`event: endpoint\ndata: ${SSE_MESSAGES}${session}\n\n`);
+}
+
+/** What goes over the stream of an HTTP+SSE session; nothing for a notification. */
+function sseReply({ id, method, params }: Message): string {
+  if (id === undefined) return '';
+  if (method === 'initialize') return event({ id, result: INITIALIZED });
+  if (method === 'tools/list') return event({ id, result: { tools: TOOLS } });
+  if (method === 'tools/call') return event({ id, result: text(params?.arguments) });
+  return event({ id, ...(method === 'ping' ? { result: {} } : { error: NO_SUCH_METHOD }) });
 }
 
 function ask(callId: Message['id'], isKept: boolean, stream: ServerResponse): void {

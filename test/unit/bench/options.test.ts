@@ -32,3 +32,15 @@ test.each([['--parked', '0'], ['--parked', '1.5'], ['--released', 'many'], ['--f
 test('--help measures nothing', () => {
   expect(readOptions(['--help'])).toBeNull();
 });
+
+test('--earlier names the folder of another version', () => {
+  expect(readOptions(['--earlier', '/srv/earlier'])?.earlier?.href).toBe('file:///srv/earlier/');
+  expect(readOptions([])?.earlier).toBeNull();
+});
+
+test('--noisy takes more and shorter turns, and does not go with --quick', () => {
+  const [full, noisy] = [readOptions([]), readOptions(['--noisy'])];
+  expect(noisy?.calls.loads[1]?.rounds).toBeGreaterThan(full?.calls.loads[1]?.rounds ?? 0);
+  expect(noisy?.calls.loads[1]?.runMs).toBeLessThan(full?.calls.loads[1]?.runMs ?? 0);
+  expect(() => readOptions(['--noisy', '--quick'])).toThrow(TypeError);
+});

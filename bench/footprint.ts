@@ -1,0 +1,112 @@
+/** How long each program takes to start, and the memory of its process, idle and after a load. */
+import { readFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
+import { type Child } from './child.ts';
+import { startGateway } from './gateway-process.ts';
+import { Connection, load } from './load.ts';
+import { modernCall } from './messages.ts';
+import type { FootprintOptions } from './options.ts';
+import { ratio, spreadOf, type Spread } from './statistics.ts';
+
+/** Of one version of the gateway. */
+export interface Footprint {
+  readonly startMs: Spread;
+  readonly idleRssBytes: Spread;
+  readonly loadedRssBytes: number;
+}
+
+export interface FootprintResult {
+  readonly gateway: Footprint;
+  readonly earlier: Footprint | null;
+  /** The gateway's to the earlier version's. */
+  readonly startToEarlier: number | null;
+  readonly idleToEarlier: number | null;
+  readonly loadedToEarlier: number | null;
+  readonly loadMs: number;
+}
+
+interface Sample {
+  readonly startMs: number;
+  readonly idleRssBytes: number;
+}
+
+const CONNECTIONS = 32;
+/** How long a process settles before its memory counts, in ms. */
+const SETTLE_MS = 1_000;
+
+export async function measureFootprint(
+  upstream: string,
+  folder: string,
+  earlier: URL | null,
+  { starts, loadMs }: FootprintOptions,
+): Promise<FootprintResult> {
+  const upstreamUrl = `${upstream}/mcp`;
+  const versions = [{}, ...(earlier === null ? [] : [{ checkout: earlier }])];
+  const samples: Sample[][] = versions.map(() => []);
+  for (let start = 0; start < starts; start += 1) {
+    for (const [index, version] of versions.entries()) {
+      samples[index]?.push(await startOnce({ upstreamUrl, folder, ...version }));
+    }
+  }
+  const loaded: number[] = [];
+  for (const version of versions) {
+    loaded.push(await rssAfterLoad({ upstreamUrl, folder, ...version }, loadMs));
+  }
+  const [gateway, before] = versions.map((_version, index) =>
+    footprint(samples[index] ?? [], loaded[index] ?? NaN),
+  );
+  if (gateway === undefined) throw new Error('nothing was measured');
+  const to = (of: (one: Footprint) => number) =>
+    before === undefined ? null : ratio(of(gateway), of(before));
+  return {
+    gateway,
+    earlier: before ?? null,
+    startToEarlier: to(({ startMs }) => startMs.median),
+    idleToEarlier: to(({ idleRssBytes }) => idleRssBytes.median),
+    loadedToEarlier: to(({ loadedRssBytes }) => loadedRssBytes),
+    loadMs,
+  };
+}
+
+type Version = Parameters<typeof startGateway>[0];
+
+async function startOnce(version: Version): Promise<Sample> {
+  const startedAt = performance.now();
+  const { child } = await startGateway({ ...version, bare: true });
+  const startMs = performance.now() - startedAt;
+  await pause(SETTLE_MS);
+  const idleRssBytes = rssBytes(child);
+  // Not killed: what the next start can use is written at a clean end.
+  await child.end();
+  return { startMs, idleRssBytes };
+}
+
+async function rssAfterLoad(version: Version, loadMs: number): Promise<number> {
+  const { child, origin } = await startGateway({ ...version, bare: true });
+  const connections = Array.from(
+    { length: CONNECTIONS },
+    () => new Connection(origin, '/mcp', (id) => modernCall('echo', id)),
+  );
+  try {
+    await load(connections, loadMs);
+    await pause(SETTLE_MS);
+    return rssBytes(child);
+  } finally {
+    await Promise.all(connections.map((one) => one.close()));
+    await child.stop();
+  }
+}
+
+/** What the process has in memory, as Linux tells; NaN where it does not. */
+function rssBytes({ pid }: Child): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? NaN) * 1_024;
+}
+
+function footprint(samples: readonly Sample[], loadedRssBytes: number): Footprint {
+  return {
+    startMs: spreadOf(samples.map(({ startMs }) => startMs)),
+    idleRssBytes: spreadOf(samples.map(({ idleRssBytes }) => idleRssBytes)),
+    loadedRssBytes,
+  };
+}
