@@ -84,7 +84,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
       maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
     }),
     runningCalls: new RunningCalls(config.limits.maxRunningCalls),
-    sealer: await sealerOf(config, sealKeys, clock),
+    sealer: sealerOf(config, sealKeys, clock),
     sealKeys,
   };
   routes.push(...config.routes.map((route) => createRoute(route, shared)));
@@ -156,8 +156,8 @@ function sealKeysOf(config: Config, log: Log): readonly SecretKey[] {
   return configured.length > 0 ? configured : [generateKey()];
 }
 
-async function sealerOf(config: Config, keys: readonly SecretKey[], clock: Clock): Promise<Sealer> {
-  const ring = await createKeyRing(keys, 'seal');
+function sealerOf(config: Config, keys: readonly SecretKey[], clock: Clock): Sealer {
+  const ring = createKeyRing(keys, 'seal');
   const { audience } = config.seal;
   return createSealer({ ring, audience, clock, maxTokenBytes: MAX_REQUEST_STATE_BYTES });
 }

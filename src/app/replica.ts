@@ -48,7 +48,7 @@ export async function joinFleet(
   surroundings: Surroundings,
 ): Promise<Replica> {
   const name = { id: randomId(), boot: randomId() };
-  const way = await relayWay(config, name.boot, retry, surroundings);
+  const way = relayWay(config, name.boot, retry, surroundings);
   let directory: Directory | null = null;
   const close = async () => {
     await way.close();
@@ -76,17 +76,17 @@ interface RelayWay {
 
 const NO_WAY: RelayWay = { start: async () => ({}), relayOf: () => null, close: async () => {} };
 
-async function relayWay(
+function relayWay(
   config: Config,
   boot: string,
   retry: ServeRelayedRetry,
   surroundings: Surroundings,
-): Promise<RelayWay> {
+): RelayWay {
   const { relay, redis, seal, limits } = config;
   // Without keys that all replicas have, none could tell another one from a stranger.
   if (relay === null || seal.keys.length === 0) return NO_WAY;
   const keys = seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
-  const ring = await createKeyRing(keys, 'relay');
+  const ring = createKeyRing(keys, 'relay');
   const maxBodyBytes = limits.maxBodyBytes + RELAY_OVERHEAD_BYTES;
   if (relay.via === 'http') {
     const writeStallMs = UNREAD_ANSWER_MS;

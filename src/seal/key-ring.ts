@@ -2,7 +2,13 @@
  * The keys that all replicas share: the first one seals, all of them open, so that keys can be rotated while
  * calls are parked. Each purpose has a key that is derived from the configured one.
  */
-import { hkdfSync, randomBytes, timingSafeEqual, type webcrypto } from 'node:crypto';
+import {
+  createSecretKey,
+  hkdfSync,
+  randomBytes,
+  timingSafeEqual,
+  type KeyObject,
+} from 'node:crypto';
 
 export const SECRET_BYTES = 32;
 export const KEY_ID = /^[A-Za-z0-9_-]{1,64}$/;
@@ -19,10 +25,10 @@ export interface SecretKey {
 
 export type KeyPurpose = 'seal' | 'relay';
 
-/** A derived key, not extractable. */
+/** A derived key. */
 export interface RingKey {
   readonly kid: string;
-  readonly key: webcrypto.CryptoKey;
+  readonly key: KeyObject;
 }
 
 export interface KeyRing<Purpose extends KeyPurpose> {
@@ -61,12 +67,12 @@ export function generateKey(random: (bytes: number) => Uint8Array = randomBytes)
  * @param keys the configured keys, the one that seals first. The ring keeps no reference to them.
  * @throws InvalidKeyRing
  */
-export async function createKeyRing<Purpose extends KeyPurpose>(
+export function createKeyRing<Purpose extends KeyPurpose>(
   keys: readonly SecretKey[],
   purpose: Purpose,
-): Promise<KeyRing<Purpose>> {
+): KeyRing<Purpose> {
   keys.forEach((key, index) => checkKey(key, index, keys.slice(0, index)));
-  const [sealing, ...others] = await Promise.all(keys.map((key) => deriveKey(key, purpose)));
+  const [sealing, ...others] = keys.map((key) => deriveKey(key, purpose));
   if (sealing === undefined) {
     throw new InvalidKeyRing(
       'key_ring_empty',
@@ -111,15 +117,11 @@ function checkKey({ kid, secret }: SecretKey, index: number, earlier: readonly S
   }
 }
 
-/** Derives with HKDF-SHA256 (RFC 5869). It reads the secret before it first awaits, so the caller can wipe it. */
-async function deriveKey({ kid, secret }: SecretKey, purpose: KeyPurpose): Promise<RingKey> {
-  const derived = new Uint8Array(
-    hkdfSync('sha256', secret, new Uint8Array(), `mrtr-gateway/${purpose}/v1`, SECRET_BYTES),
-  );
-  const key = await crypto.subtle.importKey('raw', derived, 'AES-GCM', false, [
-    'encrypt',
-    'decrypt',
-  ]);
+/** Derives with HKDF-SHA256 (RFC 5869). */
+function deriveKey({ kid, secret }: SecretKey, purpose: KeyPurpose): RingKey {
+  const info = `mrtr-gateway/${purpose}/v1`;
+  const derived = new Uint8Array(hkdfSync('sha256', secret, new Uint8Array(), info, SECRET_BYTES));
+  const key = createSecretKey(derived);
   derived.fill(0);
   return { kid, key };
 }

@@ -41,13 +41,13 @@ export interface ExpectedRequest {
 
 export interface Sealer {
   /** Seals a pointer. @throws UnsealablePointer */
-  seal(pointer: UnsealedPointer): Promise<string>;
+  seal(pointer: UnsealedPointer): string;
   /**
    * Opens a client's `requestState`, of any type.
    * @returns its pointer, which is authentic, in time, and for this request and caller
    * @throws InvalidRequestState otherwise; `OutOfTime` if only the time is wrong
    */
-  open(requestState: unknown, expected: ExpectedRequest): Promise<Pointer>;
+  open(requestState: unknown, expected: ExpectedRequest): Pointer;
 }
 
 /** Thrown for a pointer that could not be opened again. */
@@ -65,7 +65,7 @@ export class UnsealablePointer extends Error {
 export function createSealer(options: SealerOptions): Sealer {
   const { ring, audience, clock, maxTokenBytes } = options;
   return {
-    async seal(pointer) {
+    seal(pointer) {
       const issuedAtSeconds = Math.floor(clock.now() / 1000);
       const claims = writePointer({ ...pointer, audience, issuedAtSeconds });
       if (claims === null) {
@@ -74,7 +74,7 @@ export function createSealer(options: SealerOptions): Sealer {
           'a claim of the pointer is missing or invalid',
         );
       }
-      const requestState = await sealBytes(ring, Buffer.from(JSON.stringify(claims)));
+      const requestState = sealBytes(ring, Buffer.from(JSON.stringify(claims)));
       if (requestState.length > maxTokenBytes) {
         throw new UnsealablePointer(
           'pointer_too_large',
@@ -83,8 +83,8 @@ export function createSealer(options: SealerOptions): Sealer {
       }
       return requestState;
     },
-    async open(requestState, expected) {
-      const pointer = readPointer(parse(await openBytes(ring, requestState, maxTokenBytes)));
+    open(requestState, expected) {
+      const pointer = readPointer(parse(openBytes(ring, requestState, maxTokenBytes)));
       if (pointer === null) throw new InvalidRequestState('claims');
       const reason = bindingProblem(pointer, audience, expected);
       if (reason !== null) throw new InvalidRequestState(reason, pointer.callId);

@@ -12,18 +12,21 @@ export class Confirmation {
   /** When each question was asked that may be answered still. */
   readonly #askedAtMs = new Map<string, number>();
   readonly #settled = Promise.withResolvers<boolean>();
-  readonly #stopAsking: () => void;
+  #stopAsking = () => {};
 
-  /** @param ask sends a question; asked again and again until it is answered in time */
+  /** @param ask sends a question */
   constructor(clock: Clock, ask: (question: string) => void) {
     this.#clock = clock;
     this.#ask = ask;
-    this.#stopAsking = giveSigns(clock, () => this.#askAnew());
-    this.#askAnew();
   }
 
-  /** Resolves with true when a question was answered in time, and with false when it was given up. */
-  get given(): Promise<boolean> {
+  /**
+   * Asks until a question is answered in time.
+   * @returns whether one was; `false` if it was given up before
+   */
+  asked(): Promise<boolean> {
+    this.#stopAsking = giveSigns(this.#clock, () => this.#askAnew());
+    this.#askAnew();
     return this.#settled.promise;
   }
 

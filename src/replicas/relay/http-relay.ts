@@ -125,7 +125,7 @@ export class RelayClient implements Relay {
         return 'over';
       }
       for await (const sealed of sealedLines(body, sealedBytes(MAX_PIECE_BYTES))) {
-        const letter = await openLetter(ring, boot, sealed, MAX_PIECE_BYTES);
+        const letter = openLetter(ring, boot, sealed, MAX_PIECE_BYTES);
         if (letter?.id !== id || letter.from !== owner.boot) {
           asked.giveUp({ type: 'silent', problem: 'it sent an invalid relay message' });
           return 'over';
@@ -170,7 +170,7 @@ export class RelayClient implements Relay {
       dispatcher: this.#agent,
       method: 'POST',
       headers: { 'content-type': 'application/jose' },
-      body: await sealLetter(ring, owner.boot, letter),
+      body: sealLetter(ring, owner.boot, letter),
       signal,
     });
   }

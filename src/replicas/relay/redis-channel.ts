@@ -74,7 +74,7 @@ export class Mailbox {
   }
 
   /** Gives every letter to the reader, in the order of their coming, until `close`. */
-  async read(letter: (sealed: string) => Promise<void>): Promise<void> {
+  async read(letter: (sealed: string) => void): Promise<void> {
     const { boot, clock } = this.#options;
     while (!this.#closed) {
       try {
@@ -83,7 +83,7 @@ export class Mailbox {
           this.#reader.llen(this.#key(boot)),
         ]);
         this.#isBehind = left > 0;
-        if (got !== null) await letter(got[1]);
+        if (got !== null) letter(got[1]);
       } catch {
         this.#isBehind = false;
         if (!this.#closed) await sleep(clock, RETRY_MS);

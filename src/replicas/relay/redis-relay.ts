@@ -61,8 +61,8 @@ export class RedisRelay {
     this.#retries = new ServedRetries(options);
     const { mailbox, ring, boot, maxBodyBytes } = options;
     const maxBytes = Math.max(maxBodyBytes, MAX_PIECE_BYTES);
-    void mailbox.read(async (sealed) => {
-      const letter = await openLetter(ring, boot, sealed, maxBytes);
+    void mailbox.read((sealed) => {
+      const letter = openLetter(ring, boot, sealed, maxBytes);
       if (letter !== null) this.#take(letter);
     });
   }
@@ -183,7 +183,7 @@ export class RedisRelay {
   async #posted(to: string, letter: Omit<Letter, 'from'>): Promise<Posted> {
     const { ring, mailbox, boot } = this.#options;
     try {
-      const sealed = await sealLetter(ring, to, { ...letter, from: boot });
+      const sealed = sealLetter(ring, to, { ...letter, from: boot });
       return (await mailbox.post(to, sealed)) ? 'taken' : 'full';
     } catch (error) {
       return wasNotSent(error) ? 'unsent' : 'lost';

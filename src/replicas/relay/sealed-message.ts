@@ -59,20 +59,20 @@ export function sealedBytes(textBytes: number): number {
 }
 
 /** The letter for the process `to`. */
-export function sealLetter(ring: KeyRing<'relay'>, to: string, letter: Letter): Promise<string> {
+export function sealLetter(ring: KeyRing<'relay'>, to: string, letter: Letter): string {
   const written: z.infer<typeof content> = { v: 2, to, ...letter };
   return sealBytes(ring, Buffer.from(JSON.stringify(written)));
 }
 
 /** The letter that a replica of this fleet wrote to the process `to`, or `null`. */
-export async function openLetter(
+export function openLetter(
   ring: KeyRing<'relay'>,
   to: string,
   sealed: string,
   maxBytes: number,
-): Promise<Letter | null> {
+): Letter | null {
   try {
-    const bytes = await openBytes(ring, sealed, sealedBytes(maxBytes));
+    const bytes = openBytes(ring, sealed, sealedBytes(maxBytes));
     const read = content.parse(parseJson(Buffer.from(bytes).toString('utf8')));
     if (read.to !== to) return null;
     const { kind, id, from, number, text } = read;

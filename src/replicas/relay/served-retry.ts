@@ -112,7 +112,8 @@ export class ServedRetry {
     this.#confirmation = new Confirmation(this.#options.clock, (question) => {
       this.#way.say('ready', question, 0).catch(() => this.#leg.close());
     });
-    if (!(await this.#confirmation.given)) return;
+    // Asked only now: the answer can come before the question is sent to its end.
+    if (!(await this.#confirmation.asked())) return;
     const answer = served.begin();
     if (answer === null) return this.#way.say('unknown', '', 0);
     this.#begun = served;

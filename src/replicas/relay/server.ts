@@ -38,7 +38,7 @@ export function createRelayServer(options: RelayServerOptions): FastifyInstance 
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   app.post(RELAY_PATH, async ({ body }, reply) => {
     const sealed = body instanceof Buffer ? body.toString('latin1') : '';
-    const letter = await openLetter(ring, boot, sealed, options.maxBodyBytes);
+    const letter = openLetter(ring, boot, sealed, options.maxBodyBytes);
     // Also what a replica gets that takes us for the process that had this address before.
     if (letter === null) return reply.code(421).send();
     if (letter.kind !== 'retry') {
@@ -62,10 +62,8 @@ async function serve(
   response.writeHead(200, { 'content-type': 'application/jose' });
   response.flushHeaders();
   cutWhenStalled(response, writeStallMs);
-  const say: WayBack['say'] = async (kind, text, number) => {
-    const letter = { kind, id, from: boot, number, text };
-    await write(response, await sealLetter(ring, from, letter));
-  };
+  const say: WayBack['say'] = (kind, text, number) =>
+    write(response, sealLetter(ring, from, { kind, id, from: boot, number, text }));
   await retries.serve({ id, from, ...retry }, { showsEnd: true, say }, (served) => {
     // Perhaps we were given up: then the client comes again, or the call is about to be claimed elsewhere.
     response.once('close', () => served.ended(TAKEOVER_MS));

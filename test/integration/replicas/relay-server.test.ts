@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import type { CallReply, Leg } from '../../../src/model/request.ts';
+import type { ServeRelayedRetry } from '../../../src/model/relay.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { OpenResponses } from '../../../src/lib/open-responses.ts';
 import { openLetter, sealLetter } from '../../../src/replicas/relay/sealed-message.ts';
@@ -16,7 +17,7 @@ const MIB = 1024 * 1024;
 
 /** A retry at its owner, asked for by a replica that reads nothing of the answer. */
 async function frozenAsker(writeStallMs: number) {
-  const ring = await createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
+  const ring = createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
   const openResponses = new OpenResponses();
   const answer = Promise.withResolvers<CallReply>();
   const taken = Promise.withResolvers<Leg>();
@@ -39,7 +40,7 @@ async function frozenAsker(writeStallMs: number) {
   await app.listen({ port: 0, host: '127.0.0.1' });
   const text = writeRelayRequest({ route: 'route', request: RETRY }).toString();
   const letter = { kind: 'retry', id: 'id', from: 'asker', number: 0, text } as const;
-  const sealed = await sealLetter(ring, 'owner', letter);
+  const sealed = sealLetter(ring, 'owner', letter);
   const accepted = once(app.server, 'connection');
   const { port } = app.server.address() as AddressInfo;
   const client = connect(port, '127.0.0.1');
@@ -52,9 +53,48 @@ async function frozenAsker(writeStallMs: number) {
   const question = await firstLetter(client, ring);
   client.pause();
   const go = { ...letter, kind: 'go', text: question?.text ?? '' } as const;
-  const body = await sealLetter(ring, 'owner', go);
+  const body = sealLetter(ring, 'owner', go);
   await fetch(`http://127.0.0.1:${port}/relay`, { method: 'POST', body });
   return { leg: await taken.promise, answer: answer.resolve, openResponses, gone };
+}
+
+/**
+ * Asks for a retry and reads all that its owner writes.
+ * @param retry serves the retry
+ * @returns the first line of the HTTP response, and the letters, in the order of the bytes
+ */
+async function conversation(retry: ServeRelayedRetry) {
+  const ring = createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
+  const app = createRelayServer({
+    ...{ ring, boot: 'owner', maxBodyBytes: MIB, writeStallMs: 10_000, clock: systemClock, retry },
+    openResponses: new OpenResponses(),
+  });
+  stopAfterTest(() => app.close());
+  await app.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = app.server.address() as AddressInfo;
+  const text = writeRelayRequest({ route: 'route', request: RETRY }).toString();
+  const letter = { kind: 'retry', id: 'id', from: 'asker', number: 0, text } as const;
+  const sealed = sealLetter(ring, 'owner', letter);
+  const client = connect(port, '127.0.0.1');
+  stopAfterTest(async () => client.destroy());
+  client.write(
+    `POST /relay HTTP/1.1\r\nhost: owner\r\nconnection: close\r\ncontent-length: ${sealed.length}\r\n\r\n${sealed}`,
+  );
+  let read = '';
+  let isConfirmed = false;
+  const letters = () =>
+    (read.match(/^\S+\.\.\S+(?=\n)/gm) ?? []).map((line) =>
+      openLetter(ring, 'asker', line, 10_000),
+    );
+  for await (const chunk of client as AsyncIterable<Buffer>) {
+    read += chunk.toString('latin1');
+    const ready = letters().find((one) => one?.kind === 'ready');
+    if (isConfirmed || ready === undefined) continue;
+    isConfirmed = true;
+    const body = sealLetter(ring, 'owner', { ...letter, kind: 'go', text: ready?.text ?? '' });
+    await fetch(`http://127.0.0.1:${port}/relay`, { method: 'POST', body });
+  }
+  return { head: read.split('\r\n', 1)[0], letters: letters() };
 }
 
 /** The letter in the first line of the answer that is one. */
@@ -69,6 +109,28 @@ async function firstLetter(client: Socket, ring: KeyRing<'relay'>) {
     }
   }
 }
+
+describe('what a replica answers', () => {
+  test('keeps its order when the call notifies its client the moment that it goes on', async () => {
+    const { head, letters } = await conversation(async (_route, _request, leg) => ({
+      begin: () => {
+        leg.notify('notifications/progress', { progressToken: 'token', progress: 1 });
+        return Promise.resolve({ kind: 'result', result: { content: [] } });
+      },
+      sendClientBack: () => {},
+    }));
+    expect(head).toBe('HTTP/1.1 200 OK');
+    expect(letters[0]?.kind).toBe('ready');
+    const pieces = letters.filter((letter) => letter?.kind === 'piece');
+    expect(pieces.map((letter) => letter?.number)).toEqual(pieces.map((_, index) => index));
+    const lines = pieces.map((letter) => letter?.text).join('');
+    expect(lines.split('\n').map((line) => line && JSON.parse(line).type)).toEqual([
+      'notification',
+      'answer',
+      '',
+    ]);
+  });
+});
 
 describe('a replica that asks and does not read', () => {
   test('is gone when nothing of what waits moves for a while, and with it its client', async () => {

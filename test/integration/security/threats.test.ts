@@ -77,8 +77,8 @@ test('the port of the relay takes nothing from strangers, and serves nothing els
   const [gateway] = await replicas(await legacyServer({ tools: greeter().tools }), 1);
   const relay = String((await gateway.saw('relay.listening'))[0]?.['url']);
   const retry = { kind: 'retry', id: 'id', from: 'me', number: 0, text: '{}' } as const;
-  const ring = await createKeyRing([{ kid: 'test', secret: Buffer.alloc(32, 7) }], 'relay');
-  const forAnother = await sealLetter(ring, 'another process', retry);
+  const ring = createKeyRing([{ kid: 'test', secret: Buffer.alloc(32, 7) }], 'relay');
+  const forAnother = sealLetter(ring, 'another process', retry);
   for (const body of ['', '{}', 'a..b.c.d', forAnother]) {
     const answer = await fetch(new URL('/relay', relay), { method: 'POST', body });
     expect([answer.status, await answer.text()]).toEqual([421, '']);

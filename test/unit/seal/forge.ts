@@ -1,5 +1,5 @@
 /** Makes tokens that the sealer would not: other headers and other contents, under genuine keys. */
-import { randomBytes, webcrypto } from 'node:crypto';
+import { createCipheriv, randomBytes } from 'node:crypto';
 import { createKeyRing, type KeyPurpose, type SecretKey } from '../../../src/seal/key-ring.ts';
 import { OLD_KEY } from './sealing-fixture.ts';
 
@@ -15,18 +15,14 @@ export interface Forgery {
 }
 
 /** A compact JWE whose tag is right for whatever header and content it is given. */
-export async function forge(forgery: Forgery): Promise<string> {
-  const ring = await createKeyRing([forgery.signedBy ?? OLD_KEY], forgery.purpose ?? 'seal');
+export function forge(forgery: Forgery): string {
+  const ring = createKeyRing([forgery.signedBy ?? OLD_KEY], forgery.purpose ?? 'seal');
   const headerText = forgery.headerText ?? JSON.stringify(forgery.header ?? HEADER);
   const header = Buffer.from(headerText).toString('base64url');
-  const iv = randomBytes(12);
-  const sealed = Buffer.from(
-    await webcrypto.subtle.encrypt(
-      { name: 'AES-GCM', iv, additionalData: Buffer.from(header) },
-      ring.sealing.key,
-      Buffer.from(forgery.content ?? JSON.stringify(forgery.claims)),
-    ),
-  );
-  const parts = [iv, sealed.subarray(0, -16), sealed.subarray(-16)];
+  const nonce = randomBytes(12);
+  const cipher = createCipheriv('aes-256-gcm', ring.sealing.key, nonce).setAAD(Buffer.from(header));
+  const content = Buffer.from(forgery.content ?? JSON.stringify(forgery.claims));
+  const sealed = Buffer.concat([cipher.update(content), cipher.final()]);
+  const parts = [nonce, sealed, cipher.getAuthTag()];
   return `${header}..${parts.map((part) => part.toString('base64url')).join('.')}`;
 }

@@ -13,7 +13,7 @@ import {
   sealer,
 } from './sealing-fixture.ts';
 
-const { open } = await sealer();
+const { open } = sealer();
 
 const CLAIMS = {
   v: 1,
@@ -31,8 +31,8 @@ const CLAIMS = {
   d: request.digest,
 };
 
-test('the forger is good enough: with the right header and claims its token opens', async () => {
-  const opened = await open(await forge({ claims: CLAIMS }), request);
+test('the forger is good enough: with the right header and claims its token opens', () => {
+  const opened = open(forge({ claims: CLAIMS }), request);
   expect(opened).toMatchObject({ callId: pointer.callId, round: 1 });
 });
 
@@ -57,51 +57,58 @@ describe('a header other than ours is refused, even under a right tag', () => {
     ['a compression', { ...HEADER, zip: 'DEF' }],
     ['a list', [HEADER]],
     ['a text', 'dir'],
-  ])('%s', async (_title, header) => {
-    await expectRefused(open(await forge({ header, claims: CLAIMS }), request), 'malformed');
+  ])('%s', (_title, header) => {
+    expectRefused(() => open(forge({ header, claims: CLAIMS }), request), 'malformed');
   });
 
   test.each([
     ['null', 'null'],
+    ['a space between its members', JSON.stringify(HEADER).replace(',', ', ')],
+    [
+      'its members in another order',
+      JSON.stringify(Object.fromEntries(Object.entries(HEADER).reverse())),
+    ],
+    ['an escaped letter', JSON.stringify(HEADER).replace('dir', '\\u0064ir')],
+    ['a member twice', JSON.stringify(HEADER).replace('{', '{"alg":"dir",')],
     ['not JSON', '{alg:dir}'],
     ['a prototype', `{"__proto__":{"kid":"x"},${JSON.stringify(HEADER).slice(1)}`],
-  ])('%s', async (_title, headerText) => {
-    await expectRefused(open(await forge({ headerText, claims: CLAIMS }), request), 'malformed');
+  ])('%s', (_title, headerText) => {
+    expectRefused(() => open(forge({ headerText, claims: CLAIMS }), request), 'malformed');
   });
 
   test.each(['unheard-of', 'toString', '__proto__', 'constructor'])(
     'the key id %s, which the ring does not have',
-    async (kid) => {
-      const token = await forge({ header: { ...HEADER, kid }, claims: CLAIMS });
-      await expectRefused(open(token, request), 'unknown-key');
+    (kid) => {
+      const token = forge({ header: { ...HEADER, kid }, claims: CLAIMS });
+      expectRefused(() => open(token, request), 'unknown-key');
     },
   );
 });
 
 test('a compressed token that unfolds to a thousand times its size is refused unopened', async () => {
   const bomb = deflateRawSync(Buffer.alloc(200_000, ' '));
-  const token = await forge({ header: { ...HEADER, zip: 'DEF' }, content: bomb });
+  const token = forge({ header: { ...HEADER, zip: 'DEF' }, content: bomb });
   expect(token.length).toBeLessThan(600);
-  const { key } = (await createKeyRing([OLD_KEY], 'seal')).sealing;
+  const { key } = createKeyRing([OLD_KEY], 'seal').sealing;
   const inflated = await compactDecrypt(token, key);
   expect(inflated.plaintext.byteLength).toBe(200_000);
-  await expectRefused(open(token, request), 'malformed');
+  expectRefused(() => open(token, request), 'malformed');
 });
 
 describe('keys are not confused', () => {
-  test('what the relay key of the same secret sealed, the seal does not open', async () => {
-    await expectRefused(open(await forge({ claims: CLAIMS, purpose: 'relay' }), request), 'seal');
+  test('what the relay key of the same secret sealed, the seal does not open', () => {
+    expectRefused(() => open(forge({ claims: CLAIMS, purpose: 'relay' }), request), 'seal');
   });
 
-  test('what another secret sealed under the name of ours does not open', async () => {
-    await expectRefused(open(await forge({ claims: CLAIMS, signedBy: NEW_KEY }), request), 'seal');
+  test('what another secret sealed under the name of ours does not open', () => {
+    expectRefused(() => open(forge({ claims: CLAIMS, signedBy: NEW_KEY }), request), 'seal');
   });
 
   test('the secret itself, underived, seals nothing that opens', async () => {
     const token = await new CompactEncrypt(Buffer.from(JSON.stringify(CLAIMS)))
       .setProtectedHeader(HEADER)
       .encrypt(OLD_KEY.secret);
-    await expectRefused(open(token, request), 'seal');
+    expectRefused(() => open(token, request), 'seal');
   });
 });
 
@@ -111,12 +118,9 @@ describe('a content that is not a pointer is refused, even under a right tag', (
     return rest;
   };
 
-  test.each(Object.keys(CLAIMS) as (keyof typeof CLAIMS)[])(
-    'without the claim %s',
-    async (claim) => {
-      await expectRefused(open(await forge({ claims: without(claim) }), request), 'claims');
-    },
-  );
+  test.each(Object.keys(CLAIMS) as (keyof typeof CLAIMS)[])('without the claim %s', (claim) => {
+    expectRefused(() => open(forge({ claims: without(claim) }), request), 'claims');
+  });
 
   test.each([
     ['a later version', { v: 2 }],
@@ -137,8 +141,8 @@ describe('a content that is not a pointer is refused, even under a right tag', (
     ['an empty principal', { p: '' }],
     ['a list of audiences', { aud: ['fleet-a'] }],
     ['an empty call id', { c: '' }],
-  ])('with %s', async (_title, change) => {
-    await expectRefused(open(await forge({ claims: { ...CLAIMS, ...change } }), request), 'claims');
+  ])('with %s', (_title, change) => {
+    expectRefused(() => open(forge({ claims: { ...CLAIMS, ...change } }), request), 'claims');
   });
 
   test.each([
@@ -151,14 +155,14 @@ describe('a content that is not a pointer is refused, even under a right tag', (
     ['an expiry beyond all numbers', JSON.stringify(CLAIMS).replace(/"exp":\d+/, '"exp":1e999')],
     ['a prototype', `{"__proto__":{"p":null},${JSON.stringify(CLAIMS).slice(1)}`],
     ['a constructor', `{"constructor":{"prototype":{"p":null}},${JSON.stringify(CLAIMS).slice(1)}`],
-  ])('of %s', async (_title, content) => {
-    await expectRefused(open(await forge({ content }), request), 'claims');
+  ])('of %s', (_title, content) => {
+    expectRefused(() => open(forge({ content }), request), 'claims');
   });
 
-  test('of a text that only becomes the expected target once its broken UTF-8 is repaired', async () => {
+  test('of a text that only becomes the expected target once its broken UTF-8 is repaired', () => {
     const [before = '', after = ''] = JSON.stringify({ ...CLAIMS, t: 'HERE' }).split('HERE');
     const content = Buffer.concat([Buffer.from(before), Buffer.of(0xff), Buffer.from(after)]);
     const misled = { ...request, target: '\ufffd' };
-    await expectRefused(open(await forge({ content }), misled), 'claims');
+    expectRefused(() => open(forge({ content }), misled), 'claims');
   });
 });

@@ -2,14 +2,14 @@ import { expect, test } from 'vitest';
 import { generateKey } from '../../../src/seal/key-ring.ts';
 import { createKeyRing, KEY_ID } from '../../../src/seal/key-ring.ts';
 
-test('a generated key is fit for a ring', async () => {
+test('a generated key is fit for a ring', () => {
   const generated = generateKey();
   expect(generated.kid).toMatch(KEY_ID);
   expect(generated.secret).toHaveLength(32);
-  expect((await createKeyRing([generated], 'seal')).sealing.kid).toBe(generated.kid);
+  expect(createKeyRing([generated], 'seal').sealing.kid).toBe(generated.kid);
 });
 
-test('two generated keys share neither name nor bytes', async () => {
+test('two generated keys share neither name nor bytes', () => {
   const [one, other] = [generateKey(), generateKey()];
   expect(one.kid).not.toBe(other.kid);
   expect(one.secret).not.toEqual(other.secret);

@@ -14,19 +14,19 @@ import {
 } from './sealing-fixture.ts';
 
 describe('a faithful echo', () => {
-  test('restores the pointer, with what the sealer added', async () => {
-    const { seal, open } = await sealer();
-    expect(await open(await seal(pointer), request)).toEqual({
+  test('restores the pointer, with what the sealer added', () => {
+    const { seal, open } = sealer();
+    expect(open(seal(pointer), request)).toEqual({
       ...pointer,
       audience: 'fleet-a',
       issuedAtSeconds: NOW_SECONDS,
     });
   });
 
-  test('works for an owner without an address and for a caller without identity', async () => {
-    const { seal, open } = await sealer();
+  test('works for an owner without an address and for a caller without identity', () => {
+    const { seal, open } = sealer();
     const owner = { id: 'replica-2', boot: '1' };
-    const opened = await open(await seal({ ...pointer, owner, principal: null }), {
+    const opened = open(seal({ ...pointer, owner, principal: null }), {
       ...request,
       principal: null,
     });
@@ -36,29 +36,29 @@ describe('a faithful echo', () => {
 
   test.each(['ünïcødé – 状態', 'file:///tmp/a b', 'unpaired \ud800 surrogate', ''])(
     'works for the target %j',
-    async (target) => {
-      const { seal, open } = await sealer();
-      const opened = await open(await seal({ ...pointer, target }), { ...request, target });
+    (target) => {
+      const { seal, open } = sealer();
+      const opened = open(seal({ ...pointer, target }), { ...request, target });
       expect(opened.target).toBe(target);
     },
   );
 
-  test('opens more than once: single use is the business of the owner of the call', async () => {
-    const { seal, open } = await sealer();
-    const requestState = await seal(pointer);
-    expect(await open(requestState, request)).toEqual(await open(requestState, request));
+  test('opens more than once: single use is the business of the owner of the call', () => {
+    const { seal, open } = sealer();
+    const requestState = seal(pointer);
+    expect(open(requestState, request)).toEqual(open(requestState, request));
   });
 });
 
 describe('what a client can see', () => {
-  test('is text of the base64url alphabet and dots', async () => {
-    const { seal } = await sealer();
-    expect(await seal(pointer)).toMatch(/^[A-Za-z0-9_.-]+$/);
+  test('is text of the base64url alphabet and dots', () => {
+    const { seal } = sealer();
+    expect(seal(pointer)).toMatch(/^[A-Za-z0-9_.-]+$/);
   });
 
-  test('is nothing of the pointer, neither as text nor as decoded bytes', async () => {
-    const { seal } = await sealer();
-    const requestState = await seal(pointer);
+  test('is nothing of the pointer, neither as text nor as decoded bytes', () => {
+    const { seal } = sealer();
+    const requestState = seal(pointer);
     const decoded = requestState
       .split('.')
       .map((segment) => Buffer.from(segment, 'base64url').toString('latin1'))
@@ -71,9 +71,9 @@ describe('what a client can see', () => {
     }
   });
 
-  test('is the algorithm, the name of the key and the type, nothing else', async () => {
-    const { seal } = await sealer();
-    const [header = ''] = (await seal(pointer)).split('.');
+  test('is the algorithm, the name of the key and the type, nothing else', () => {
+    const { seal } = sealer();
+    const [header = ''] = seal(pointer).split('.');
     expect(JSON.parse(Buffer.from(header, 'base64url').toString())).toEqual({
       alg: 'dir',
       enc: 'A256GCM',
@@ -82,62 +82,62 @@ describe('what a client can see', () => {
     });
   });
 
-  test('is small: an ordinary pointer stays below 1 KiB', async () => {
-    const { seal } = await sealer();
-    expect((await seal(pointer)).length).toBeLessThan(1024);
+  test('is small: an ordinary pointer stays below 1 KiB', () => {
+    const { seal } = sealer();
+    expect(seal(pointer).length).toBeLessThan(1024);
   });
 });
 
-test('ten thousand seals of one pointer use ten thousand nonces', async () => {
-  const { seal } = await sealer();
+test('ten thousand seals of one pointer use ten thousand nonces', () => {
+  const { seal } = sealer();
   const nonces = new Set<string>();
   for (let batch = 0; batch < 100; batch += 1) {
-    const tokens = await Promise.all(Array.from({ length: 100 }, () => seal(pointer)));
+    const tokens = Array.from({ length: 100 }, () => seal(pointer));
     for (const token of tokens) nonces.add(token.split('.')[2] ?? '');
   }
   expect(nonces.size).toBe(10_000);
 });
 
 describe('a pointer lapses', () => {
-  async function openAt(nowMs: number, expiresAtSeconds: number) {
-    const { seal } = await sealer();
-    const { open } = await sealer({ clock: { now: () => nowMs } });
-    return open(await seal({ ...pointer, expiresAtSeconds }), request);
+  function openAt(nowMs: number, expiresAtSeconds: number) {
+    const { seal } = sealer();
+    const { open } = sealer({ clock: { now: () => nowMs } });
+    return open(seal({ ...pointer, expiresAtSeconds }), request);
   }
 
-  test('at its expiry, not a millisecond earlier', async () => {
+  test('at its expiry, not a millisecond earlier', () => {
     const expiry = NOW_SECONDS + LIFETIME_SECONDS;
-    expect(await openAt(expiry * 1000 - 1, expiry)).toMatchObject({ expiresAtSeconds: expiry });
-    await expectRefused(openAt(expiry * 1000, expiry), 'expired');
+    expect(openAt(expiry * 1000 - 1, expiry)).toMatchObject({ expiresAtSeconds: expiry });
+    expectRefused(() => openAt(expiry * 1000, expiry), 'expired');
   });
 
-  test('to the fraction of a second when its lifetime is a fraction', async () => {
-    expect(await openAt(NOW_MS + 499, NOW_SECONDS + 0.5)).toMatchObject({ round: 1 });
-    await expectRefused(openAt(NOW_MS + 500, NOW_SECONDS + 0.5), 'expired');
+  test('to the fraction of a second when its lifetime is a fraction', () => {
+    expect(openAt(NOW_MS + 499, NOW_SECONDS + 0.5)).toMatchObject({ round: 1 });
+    expectRefused(() => openAt(NOW_MS + 500, NOW_SECONDS + 0.5), 'expired');
   });
 
-  test('and does not count yet when it comes from more than 60 seconds in the future', async () => {
+  test('and does not count yet when it comes from more than 60 seconds in the future', () => {
     const expiry = NOW_SECONDS + LIFETIME_SECONDS;
-    expect(await openAt(NOW_MS - 60_000, expiry)).toMatchObject({ issuedAtSeconds: NOW_SECONDS });
-    await expectRefused(openAt(NOW_MS - 60_001, expiry), 'issued-in-future');
+    expect(openAt(NOW_MS - 60_000, expiry)).toMatchObject({ issuedAtSeconds: NOW_SECONDS });
+    expectRefused(() => openAt(NOW_MS - 60_001, expiry), 'issued-in-future');
   });
 
-  test('whenever the time is not a number', async () => {
-    await expectRefused(openAt(Number.NaN, NOW_SECONDS + LIFETIME_SECONDS), 'expired');
+  test('whenever the time is not a number', () => {
+    expectRefused(() => openAt(Number.NaN, NOW_SECONDS + LIFETIME_SECONDS), 'expired');
   });
 
-  test('later when a later round seals anew', async () => {
+  test('later when a later round seals anew', () => {
     let nowMs = NOW_MS;
-    const { seal, open } = await sealer({ clock: { now: () => nowMs } });
-    const first = await seal(pointer);
+    const { seal, open } = sealer({ clock: { now: () => nowMs } });
+    const first = seal(pointer);
     nowMs += (LIFETIME_SECONDS + 1) * 1000;
-    const second = await seal({
+    const second = seal({
       ...pointer,
       round: 2,
       expiresAtSeconds: nowMs / 1000 + LIFETIME_SECONDS,
     });
-    await expectRefused(open(first, request), 'expired');
-    expect(await open(second, request)).toMatchObject({
+    expectRefused(() => open(first, request), 'expired');
+    expect(open(second, request)).toMatchObject({
       round: 2,
       issuedAtSeconds: NOW_SECONDS + LIFETIME_SECONDS + 1,
     });
@@ -165,70 +165,69 @@ describe('a genuine pointer is refused', () => {
     'from nobody when it was sealed for somebody': [{ principal: null }, 'principal'],
   } as const;
 
-  test.each(Object.entries(other))('%s', async (_title, [change, reason]) => {
-    const { seal, open } = await sealer();
-    const requestState = await seal(pointer);
-    await expectRefused(open(requestState, { ...request, ...change }), reason);
-    expect(await open(requestState, request)).toMatchObject({ callId: pointer.callId });
+  test.each(Object.entries(other))('%s', (_title, [change, reason]) => {
+    const { seal, open } = sealer();
+    const requestState = seal(pointer);
+    expectRefused(() => open(requestState, { ...request, ...change }), reason);
+    expect(open(requestState, request)).toMatchObject({ callId: pointer.callId });
   });
 
-  test('from somebody when it was sealed for nobody', async () => {
-    const { seal, open } = await sealer();
-    const requestState = await seal({ ...pointer, principal: null });
-    await expectRefused(open(requestState, request), 'principal');
+  test('from somebody when it was sealed for nobody', () => {
+    const { seal, open } = sealer();
+    const requestState = seal({ ...pointer, principal: null });
+    expectRefused(() => open(requestState, request), 'principal');
   });
 
-  test('by another fleet that has the same keys', async () => {
-    const [billing, payments] = [
-      await sealer({ audience: 'billing' }),
-      await sealer({ audience: 'payments' }),
-    ];
-    const requestState = await billing.seal(pointer);
-    await expectRefused(payments.open(requestState, request), 'audience');
-    expect(await billing.open(requestState, request)).toMatchObject({ audience: 'billing' });
+  test('by another fleet that has the same keys', () => {
+    const [billing, payments] = [sealer({ audience: 'billing' }), sealer({ audience: 'payments' })];
+    const requestState = billing.seal(pointer);
+    expectRefused(() => payments.open(requestState, request), 'audience');
+    expect(billing.open(requestState, request)).toMatchObject({ audience: 'billing' });
   });
 
-  test('by a fleet with other keys', async () => {
-    const { seal } = await sealer();
-    const { open } = await sealer({ keys: [NEW_KEY] });
-    await expectRefused(open(await seal(pointer), request), 'unknown-key');
+  test('by a fleet with other keys', () => {
+    const { seal } = sealer();
+    const { open } = sealer({ keys: [NEW_KEY] });
+    expectRefused(() => open(seal(pointer), request), 'unknown-key');
   });
 
   test.each([undefined, 12345, true, {}])(
     'when the identity source hands over %j, whatever the types say',
-    async (principal) => {
-      const { seal, open } = await sealer();
+    (principal) => {
+      const { seal, open } = sealer();
       const misled = { ...request, principal: principal as unknown as string };
-      await expectRefused(open(await seal(pointer), misled), 'principal');
-      const anonymous = await seal({ ...pointer, principal: null });
-      await expectRefused(open(anonymous, misled), 'principal');
+      expectRefused(() => open(seal(pointer), misled), 'principal');
+      const anonymous = seal({ ...pointer, principal: null });
+      expectRefused(() => open(anonymous, misled), 'principal');
     },
   );
 
-  test('and the refusal names the call for the log, once the seal has proven it', async () => {
-    const { seal, open } = await sealer();
-    const requestState = await seal(pointer);
-    const proven = await refusal(open(requestState, { ...request, target: 'destroy' }));
+  test('and the refusal names the call for the log, once the seal has proven it', () => {
+    const { seal, open } = sealer();
+    const requestState = seal(pointer);
+    const proven = refusal(() => open(requestState, { ...request, target: 'destroy' }));
     expect(proven.callId).toBe(pointer.callId);
-    const unproven = await refusal(open(`${requestState}A`, request));
+    const unproven = refusal(() => open(`${requestState}A`, request));
     expect(unproven.callId).toBeNull();
   });
 });
 
 describe('sealing refuses', () => {
-  test('what would be too long to open', async () => {
-    const { seal } = await sealer({ maxTokenBytes: 1024 });
-    const sealing = seal({ ...pointer, target: `file:///${'a'.repeat(1024)}` });
-    await expect(sealing).rejects.toThrow(UnsealablePointer);
-    await expect(sealing).rejects.toMatchObject({ code: 'pointer_too_large' });
+  test('what would be too long to open', () => {
+    const { seal } = sealer({ maxTokenBytes: 1024 });
+    const sealing = () => seal({ ...pointer, target: `file:///${'a'.repeat(1024)}` });
+    expect(sealing).toThrow(UnsealablePointer);
+    expect(sealing).toThrow(expect.objectContaining({ code: 'pointer_too_large' }));
   });
 
-  test('nothing that is exactly as long as may be opened', async () => {
-    const { length } = await (await sealer()).seal(pointer);
-    const { seal, open } = await sealer({ maxTokenBytes: length });
-    expect(await open(await seal(pointer), request)).toMatchObject({ round: 1 });
-    const tighter = await sealer({ maxTokenBytes: length - 1 });
-    await expect(tighter.seal(pointer)).rejects.toMatchObject({ code: 'pointer_too_large' });
+  test('nothing that is exactly as long as may be opened', () => {
+    const { length } = sealer().seal(pointer);
+    const { seal, open } = sealer({ maxTokenBytes: length });
+    expect(open(seal(pointer), request)).toMatchObject({ round: 1 });
+    const tighter = sealer({ maxTokenBytes: length - 1 });
+    expect(() => tighter.seal(pointer)).toThrow(
+      expect.objectContaining({ code: 'pointer_too_large' }),
+    );
   });
 
   test.each([
@@ -238,20 +237,20 @@ describe('sealing refuses', () => {
     ['a round that is no whole number', { round: 1.5 }],
     ['an empty digest', { digest: '' }],
     ['a principal that is no text', { principal: 12345 as unknown as string }],
-  ])('%s', async (_title, change) => {
-    const { seal } = await sealer();
-    await expect(seal({ ...pointer, ...change })).rejects.toMatchObject({
-      code: 'pointer_malformed',
-    });
+  ])('%s', (_title, change) => {
+    const { seal } = sealer();
+    expect(() => seal({ ...pointer, ...change })).toThrow(
+      expect.objectContaining({ code: 'pointer_malformed' }),
+    );
   });
 
-  test('to work for a fleet without a name', async () => {
-    const { seal } = await sealer({ audience: '' });
-    await expect(seal(pointer)).rejects.toMatchObject({ code: 'pointer_malformed' });
+  test('to work for a fleet without a name', () => {
+    const { seal } = sealer({ audience: '' });
+    expect(() => seal(pointer)).toThrow(expect.objectContaining({ code: 'pointer_malformed' }));
   });
 
-  test('to work while the clock has no time', async () => {
-    const { seal } = await sealer({ clock: { now: () => Number.NaN } });
-    await expect(seal(pointer)).rejects.toMatchObject({ code: 'pointer_malformed' });
+  test('to work while the clock has no time', () => {
+    const { seal } = sealer({ clock: { now: () => Number.NaN } });
+    expect(() => seal(pointer)).toThrow(expect.objectContaining({ code: 'pointer_malformed' }));
   });
 });

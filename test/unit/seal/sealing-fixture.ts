@@ -49,9 +49,9 @@ export const pointer: UnsealedPointer = {
 
 type SealerChoices = Partial<Omit<SealerOptions, 'ring'>> & { keys?: readonly SecretKey[] };
 
-export async function sealer({ keys, ...choices }: SealerChoices = {}): Promise<Sealer> {
+export function sealer({ keys, ...choices }: SealerChoices = {}): Sealer {
   return createSealer({
-    ring: await createKeyRing(keys ?? [OLD_KEY], 'seal'),
+    ring: createKeyRing(keys ?? [OLD_KEY], 'seal'),
     audience: 'fleet-a',
     clock: { now: () => NOW_MS },
     maxTokenBytes: 4096,
@@ -59,19 +59,18 @@ export async function sealer({ keys, ...choices }: SealerChoices = {}): Promise<
   });
 }
 
-/** The refusal that an opening ended in; fails the test when it succeeded or broke in another way. */
-export async function refusal(opening: Promise<unknown>): Promise<InvalidRequestState> {
-  const outcome = await opening.then(
-    () => 'it opened',
-    (error: unknown) => error,
-  );
+/** The refusal that an opening throws; fails the test when it succeeds or breaks in another way. */
+export function refusal(open: () => unknown): InvalidRequestState {
+  let outcome: unknown = 'it opened';
+  try {
+    open();
+  } catch (error) {
+    outcome = error;
+  }
   expect(outcome).toBeInstanceOf(InvalidRequestState);
   return outcome as InvalidRequestState;
 }
 
-export async function expectRefused(
-  opening: Promise<unknown>,
-  reason: InvalidRequestStateReason,
-): Promise<void> {
-  expect((await refusal(opening)).reason).toBe(reason);
+export function expectRefused(open: () => unknown, reason: InvalidRequestStateReason): void {
+  expect(refusal(open).reason).toBe(reason);
 }

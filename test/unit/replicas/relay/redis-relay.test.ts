@@ -18,7 +18,7 @@ const NOT_SENT = "Stream isn't writeable and enableOfflineQueue options is false
 
 /** The store: letters reach their reader at once, unless something is wrong. */
 class Mail {
-  readonly #readers = new Map<string, (sealed: string) => Promise<void>>();
+  readonly #readers = new Map<string, (sealed: string) => void>();
   #underWay: Promise<unknown>[] = [];
   /** Processes whose letters nobody reads any more. */
   readonly dead = new Set<string>();
@@ -39,7 +39,9 @@ class Mail {
         if (this.isAway) throw new Error(NOT_SENT);
         if (this.full.has(to)) return false;
         const read = this.#readers.get(to);
-        if (read !== undefined && !this.dead.has(to)) this.#underWay.push(read(sealed));
+        if (read !== undefined && !this.dead.has(to)) {
+          this.#underWay.push(new Promise(setImmediate).then(() => read(sealed)));
+        }
         if (this.repliesAreLost) throw new Error('Command timed out');
         return true;
       },
@@ -47,17 +49,17 @@ class Mail {
     };
   }
 
-  /** Resolves when `letters` more were posted and read. */
-  async saw(letters: number): Promise<void> {
+  /** Does something, and resolves when it has brought so many letters, and they were read. */
+  async saw(letters: number, act: () => void): Promise<void> {
     const until = this.count + letters;
+    act();
     await this.until(() => this.count >= until);
   }
 
   /** Lets half a second pass so many times, with the letters that each of them brings. */
   async passHalves(clock: ManualClock, halves: number, letters: number): Promise<void> {
     for (let passed = 0; passed < halves; passed += 1) {
-      clock.advance(500);
-      await this.saw(letters);
+      await this.saw(letters, () => clock.advance(500));
     }
   }
 
@@ -73,7 +75,7 @@ async function twoReplicas() {
   const clock = new ManualClock();
   const mail = new Mail();
   stopAfterTest(async () => void (mail.isOver = true));
-  const ring = await createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
+  const ring = createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
   const openResponses = new OpenResponses();
   const answer = Promise.withResolvers<CallReply>();
   const taken = Promise.withResolvers<Leg>();
@@ -169,8 +171,9 @@ describe('a retry that is relayed by letters', () => {
   test('has lost its client when its mailbox stays full for half a minute', async () => {
     const { clock, mail, leg, heard } = await relayed();
     mail.full.add('asker');
-    leg.notify('notifications/progress', { progressToken: 'token', progress: 1 });
-    await mail.saw(1);
+    await mail.saw(1, () => {
+      leg.notify('notifications/progress', { progressToken: 'token', progress: 1 });
+    });
     const fullSinceMs = clock.now();
     // Each half second the owner tries its letter again, and the asker gives a sign of life. After ten
     // seconds without a letter the asker gives the owner up, and says that its client may come again.
@@ -188,8 +191,9 @@ describe('a retry that is relayed by letters', () => {
 describe('a retry whose owner was given up, and whose client may come again,', () => {
   test('keeps its call for half a minute, and is told nothing more', async () => {
     const { clock, mail, leg, told } = await givenUp();
-    leg.notify('notifications/progress', { progressToken: 'token', progress: 1 });
-    await mail.saw(1);
+    await mail.saw(1, () => {
+      leg.notify('notifications/progress', { progressToken: 'token', progress: 1 });
+    });
     // The owner hears at last that the client comes again.
     await mail.passHalves(clock, 1, 2);
     await mail.passHalves(clock, 59, 1);
@@ -217,8 +221,7 @@ describe('a retry whose owner was given up, and whose client may come again,', (
 
   test('is over when the owner answers', async () => {
     const { clock, mail, answer, openResponses, told } = await givenUp();
-    answer(ANSWER);
-    await mail.saw(1);
+    await mail.saw(1, () => answer(ANSWER));
     await mail.until(() => openResponses.count === 0);
     expect([clock.pending, told]).toEqual([0, []]);
   });
