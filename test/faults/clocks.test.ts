@@ -13,10 +13,8 @@ import {
   replica,
   text,
 } from '../fixtures/gateways/replica-testbed.ts';
-import { clockOffsetAvailable } from '../fixtures/gateways/gateway-process.ts';
 import { startTestGateway } from '../fixtures/gateways/gateway.ts';
 import { callTool } from '../fixtures/clients/modern-client.ts';
-import { redisAvailable } from '../fixtures/redis/redis-server.ts';
 import { overseer } from '../fixtures/redis/redis-topologies.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
@@ -28,8 +26,8 @@ const AHEAD_AND_BEHIND = [
   ['behind', -APART_SECONDS],
 ] as const;
 
-describe.skipIf(!clockOffsetAvailable)('clocks two minutes apart', { timeout: 60_000 }, () => {
-  describe.skipIf(!redisAvailable)('with a store: a replica', () => {
+describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, () => {
+  describe('with a store: a replica', { tags: ['long', 'redis'] }, () => {
     test.each([
       ['ahead, over HTTP,', APART_SECONDS, {}],
       [
@@ -87,8 +85,9 @@ describe.skipIf(!clockOffsetAvailable)('clocks two minutes apart', { timeout: 60
     );
   });
 
-  test.skipIf(!redisAvailable)(
+  test(
     'with a store: leases of a replica whose clock is wrong are renewed and end as those of any other',
+    { tags: ['long', 'redis'] },
     async () => {
       const legacy = await legacyServer({ tools: greeter().tools });
       const redis = await redisServer();

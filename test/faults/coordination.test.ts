@@ -30,11 +30,10 @@ import type { LegacyServer } from '../fixtures/servers/legacy-server.ts';
 import { callTool } from '../fixtures/clients/modern-client.ts';
 import { freePort } from '../fixtures/processes.ts';
 import { overseer, redisCluster, sentinelGroup } from '../fixtures/redis/redis-topologies.ts';
-import { redisAvailable } from '../fixtures/redis/redis-server.ts';
 import { Severable } from '../fixtures/network/flaky-proxy.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
-describe.skipIf(!redisAvailable)('a store of several servers', () => {
+describe('a store of several servers', { tags: ['redis'] }, () => {
   test('that fails over while calls are parked loses none: here, relayed or taken up', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -61,33 +60,37 @@ describe.skipIf(!redisAvailable)('a store of several servers', () => {
     expect(await promoted.keys('mrtr:*:claim')).toHaveLength(1);
   });
 
-  test('that is a Cluster serves calls on every node of it: claimed once, repeated, and gone by themselves', async () => {
-    const { effects, tools } = greeter();
-    const legacy = await legacyServer({ tools, keepsEvents: true });
-    const { nodes, config } = await redisCluster();
-    const [one, other, third] = await replicas(legacy, 3, { config });
-    const names = Array.from({ length: 16 }, (_, index) => `caller ${index}`);
-    const asked = await Promise.all(names.map(() => callTool(one.url, 'greet')));
-    await one.kill();
-    const retry = (gateway: GatewayProcess) =>
-      Promise.all(
-        asked.map((each, index) =>
-          callTool(gateway.url, 'greet', answersOf(each, names[index] ?? '')),
-        ),
-      );
-    const done = await Promise.all([retry(other), retry(third)]);
-    const expected = names.map((name) => `Hello ${name}`);
-    expect(done.map((answers) => answers.map(text))).toEqual([expected, expected]);
-    expect(effects.toSorted()).toEqual(names.toSorted());
-    const clients = nodes.map(overseer);
-    const claims = await Promise.all(clients.map((client) => client.keys('mrtr:*:claim')));
-    expect(claims.flat()).toHaveLength(names.length);
-    expect(claims.filter((keys) => keys.length > 0).length).toBeGreaterThan(1);
-    for (const client of clients) expect(await endless(client)).toEqual([]);
-  });
+  test(
+    'that is a Cluster serves calls on every node of it: claimed once, repeated, and gone by themselves',
+    { tags: ['long'] },
+    async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const { nodes, config } = await redisCluster();
+      const [one, other, third] = await replicas(legacy, 3, { config });
+      const names = Array.from({ length: 16 }, (_, index) => `caller ${index}`);
+      const asked = await Promise.all(names.map(() => callTool(one.url, 'greet')));
+      await one.kill();
+      const retry = (gateway: GatewayProcess) =>
+        Promise.all(
+          asked.map((each, index) =>
+            callTool(gateway.url, 'greet', answersOf(each, names[index] ?? '')),
+          ),
+        );
+      const done = await Promise.all([retry(other), retry(third)]);
+      const expected = names.map((name) => `Hello ${name}`);
+      expect(done.map((answers) => answers.map(text))).toEqual([expected, expected]);
+      expect(effects.toSorted()).toEqual(names.toSorted());
+      const clients = nodes.map(overseer);
+      const claims = await Promise.all(clients.map((client) => client.keys('mrtr:*:claim')));
+      expect(claims.flat()).toHaveLength(names.length);
+      expect(claims.filter((keys) => keys.length > 0).length).toBeGreaterThan(1);
+      for (const client of clients) expect(await endless(client)).toEqual([]);
+    },
+  );
 });
 
-describe.skipIf(!redisAvailable)('what the store holds', () => {
+describe('what the store holds', { tags: ['redis'] }, () => {
   test('of calls that are parked is nothing: only their owners show that they live', async () => {
     const { tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -98,43 +101,47 @@ describe.skipIf(!redisAvailable)('what the store holds', () => {
     expect(keys).toEqual([expect.stringMatching(/:lease$/)]);
   });
 
-  test('of ten thousand calls is little more than their outcomes, and goes by itself', async () => {
-    const redis = await redisServer();
-    const directory = createRedisDirectory({
-      redis: { mode: 'single', url: redis.url, connectTimeoutMs: 5_000, commandTimeoutMs: 5_000 },
-      audience: 'fleet',
-      owner: { id: 'one', boot: randomUUID(), address: 'http://10.0.0.1:8081' },
-      clock: systemClock,
-      random: Math.random,
-    });
-    stopAfterTest(() => directory.close());
-    await directory.start(10_000);
-    const answer = { kind: 'result', result: { content: 'x'.repeat(1_000) } } as const;
-    const retry = { round: 1, answersDigest: 'd'.repeat(43), answer };
-    let sealedBytes = 0;
-    const keep = async () => {
-      const call = callId(randomBytes(16).toString('base64url'));
-      const sealed = sealOutcome(randomBytes(32), call, retry);
-      sealedBytes = sealed.byteLength;
-      await directory.claim(call, 60_000);
-      await directory.keepOutcome(call, sealed, 60_000);
-    };
-    for (let left = 10_000; left > 0; left -= 500)
-      await Promise.all(Array.from({ length: 500 }, keep));
-    const store = overseer(redis);
-    const keys = await store.keys('mrtr:*');
-    expect(keys).toHaveLength(3 * 10_000 + 1);
-    const looks = store.pipeline();
-    for (const key of keys) looks.pttl(key).memory('USAGE', key);
-    const replies = ((await looks.exec()) ?? []).map(([, reply]) => Number(reply));
-    expect(Math.min(...replies), 'no key stays for ever').toBeGreaterThan(0);
-    const bytes = replies.filter((_, index) => index % 2 === 1).reduce((sum, each) => sum + each);
-    // Beside the outcome: a claim, its epoch, and what three keys take by themselves.
-    expect(bytes / 10_000).toBeLessThan(1.3 * sealedBytes + 800);
-  });
+  test(
+    'of ten thousand calls is little more than their outcomes, and goes by itself',
+    { tags: ['long'] },
+    async () => {
+      const redis = await redisServer();
+      const directory = createRedisDirectory({
+        redis: { mode: 'single', url: redis.url, connectTimeoutMs: 5_000, commandTimeoutMs: 5_000 },
+        audience: 'fleet',
+        owner: { id: 'one', boot: randomUUID(), address: 'http://10.0.0.1:8081' },
+        clock: systemClock,
+        random: Math.random,
+      });
+      stopAfterTest(() => directory.close());
+      await directory.start(10_000);
+      const answer = { kind: 'result', result: { content: 'x'.repeat(1_000) } } as const;
+      const retry = { round: 1, answersDigest: 'd'.repeat(43), answer };
+      let sealedBytes = 0;
+      const keep = async () => {
+        const call = callId(randomBytes(16).toString('base64url'));
+        const sealed = sealOutcome(randomBytes(32), call, retry);
+        sealedBytes = sealed.byteLength;
+        await directory.claim(call, 60_000);
+        await directory.keepOutcome(call, sealed, 60_000);
+      };
+      for (let left = 10_000; left > 0; left -= 500)
+        await Promise.all(Array.from({ length: 500 }, keep));
+      const store = overseer(redis);
+      const keys = await store.keys('mrtr:*');
+      expect(keys).toHaveLength(3 * 10_000 + 1);
+      const looks = store.pipeline();
+      for (const key of keys) looks.pttl(key).memory('USAGE', key);
+      const replies = ((await looks.exec()) ?? []).map(([, reply]) => Number(reply));
+      expect(Math.min(...replies), 'no key stays for ever').toBeGreaterThan(0);
+      const bytes = replies.filter((_, index) => index % 2 === 1).reduce((sum, each) => sum + each);
+      // Beside the outcome: a claim, its epoch, and what three keys take by themselves.
+      expect(bytes / 10_000).toBeLessThan(1.3 * sealedBytes + 800);
+    },
+  );
 });
 
-describe.skipIf(!redisAvailable)('a claim whose reply got lost', () => {
+describe('a claim whose reply got lost', { tags: ['redis'] }, () => {
   test('is still that of the replica that made it, which goes on with the call later', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -168,7 +175,7 @@ describe.skipIf(!redisAvailable)('a claim whose reply got lost', () => {
   });
 });
 
-describe.skipIf(!redisAvailable)('replicas that do not reach each other, but the store', () => {
+describe('replicas that do not reach each other, but the store', { tags: ['redis'] }, () => {
   test('serve a retry all the same, and its owner leaves the call alone', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -185,35 +192,43 @@ describe.skipIf(!redisAvailable)('replicas that do not reach each other, but the
     expect(effects).toEqual(['Ada']);
   });
 
-  test('in one direction only: an outcome that could not be brought back is found in the store', async () => {
-    const { effects, tools } = greeter();
-    const legacy = await legacyServer({ tools, keepsEvents: true });
-    const { url: redis } = await redisServer();
-    const { owner, way } = await reachableBy(legacy, { redis });
-    const other = await replica(legacy, { redis });
-    const asked = await callTool(owner.url, 'greet');
-    way.cut('back');
-    expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
-    expect(effects).toEqual(['Ada']);
-    expect(legacy.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
-  });
+  test(
+    'in one direction only: an outcome that could not be brought back is found in the store',
+    { tags: ['long'] },
+    async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const { url: redis } = await redisServer();
+      const { owner, way } = await reachableBy(legacy, { redis });
+      const other = await replica(legacy, { redis });
+      const asked = await callTool(owner.url, 'greet');
+      way.cut('back');
+      expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+      expect(effects).toEqual(['Ada']);
+      expect(legacy.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
+    },
+  );
 
-  test('in one direction only: a call at work is taken up, and its owner does not cancel it', async () => {
-    const { effects, tools, finish } = slowGreeter();
-    const legacy = await legacyServer({ tools, keepsEvents: true });
-    const { url: redis } = await redisServer();
-    const { owner, way } = await reachableBy(legacy, { redis });
-    const other = await replica(legacy, { redis });
-    const asked = await callTool(owner.url, 'greet');
-    way.cut('back');
-    const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-    await other.saw('call.resumed');
-    finish();
-    expect(text(await retried)).toBe('Hello Ada');
-    expect((await owner.saw('call.ended'))[0]?.['end']).toBe('left');
-    expect(legacy.methods()).not.toContain('notifications/cancelled');
-    expect(effects).toEqual(['Ada']);
-  });
+  test(
+    'in one direction only: a call at work is taken up, and its owner does not cancel it',
+    { tags: ['long'] },
+    async () => {
+      const { effects, tools, finish } = slowGreeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const { url: redis } = await redisServer();
+      const { owner, way } = await reachableBy(legacy, { redis });
+      const other = await replica(legacy, { redis });
+      const asked = await callTool(owner.url, 'greet');
+      way.cut('back');
+      const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+      await other.saw('call.resumed');
+      finish();
+      expect(text(await retried)).toBe('Hello Ada');
+      expect((await owner.saw('call.ended'))[0]?.['end']).toBe('left');
+      expect(legacy.methods()).not.toContain('notifications/cancelled');
+      expect(effects).toEqual(['Ada']);
+    },
+  );
 });
 
 test('replicas that do not reach each other and share no store have the effect once', async () => {

@@ -2,6 +2,7 @@
  * The owner of a call is killed at each point that a call can be at. Whoever comes back with a pointer
  * gets the outcome from another replica or is told that the call is lost, and never waits in vain; the
  * tool has had its effect at most once; and nothing is left where the call was taken up.
+ * @module-tag long
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { CRASH_POINTS, type CrashPoint } from '../fixtures/gateways/crash-points.ts';
@@ -9,12 +10,10 @@ import { CrashStage, type Doomed, type StageOptions } from '../fixtures/gateways
 import { answersOf, reasonOf, text } from '../fixtures/gateways/replica-testbed.ts';
 import { callTool } from '../fixtures/clients/modern-client.ts';
 import { overseer } from '../fixtures/redis/redis-topologies.ts';
-import { redisAvailable } from '../fixtures/redis/redis-server.ts';
 
 function stageFor(options: StageOptions): () => CrashStage {
   let stage: CrashStage;
   beforeAll(async () => {
-    if (options.redis && !redisAvailable) return;
     stage = await CrashStage.set(options);
   });
   beforeEach(() => stage?.begin());
@@ -43,9 +42,9 @@ const STAGES: [string, StageOptions, readonly CrashPoint[]][] = [
 
 describe.for(STAGES)('in front of a server that %s, a crash when', ([, options, points]) => {
   const stage = stageFor(options);
-  const skipped = options.redis && !redisAvailable;
+  const tags = options.redis ? ['redis'] : [];
 
-  test.skipIf(skipped).for(points)('$when', async (point) => {
+  test.for(points)('$when', { tags }, async (point) => {
     const { rescuer, script } = stage();
     const owner = await stage().owner(point.options);
     const comesBackWith = await point.reach(owner, stage());
@@ -66,7 +65,7 @@ describe.for(STAGES)('in front of a server that %s, a crash when', ([, options, 
     expect(await rescuer.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(0);
   });
 
-  test.skipIf(skipped)('the second question has come and was not shown yet', async () => {
+  test('the second question has come and was not shown yet', { tags }, async () => {
     const { rescuer, script } = stage();
     const owner = await stage().owner();
     const first = await owner.asked('two', 'a');
@@ -83,7 +82,7 @@ describe.for(STAGES)('in front of a server that %s, a crash when', ([, options, 
     }
   });
 
-  test.skipIf(skipped)('is over leaves nothing on the replica that stayed', async () => {
+  test('is over leaves nothing on the replica that stayed', { tags }, async () => {
     const { legacy, rescuer } = stage();
     expect(await rescuer.drain()).toBe(0);
     expect(rescuer.named('gateway.draining')).toMatchObject([{ running: 0, parked: 0 }]);
@@ -141,12 +140,13 @@ describe.for([
   ['in a store as well', true],
 ] as const)('a fleet that remembers a call %s', ([, redis]) => {
   const stage = stageFor({ keepsEvents: true, redis });
-  const skipped = redis && !redisAvailable;
+  const tags = redis ? ['redis'] : [];
 
-  test.skipIf(skipped)(
+  test(
     redis
       ? 'has kept the outcome of one that the server ended by itself'
       : 'tells of one that the server ended by itself: only its owner knew how',
+    { tags },
     async () => {
       const { legacy, rescuer, script } = stage();
       const owner = await stage().owner();
@@ -163,7 +163,7 @@ describe.for([
     },
   );
 
-  test.skipIf(skipped)('makes one anew whose URLs were to be visited first', async () => {
+  test('makes one anew whose URLs were to be visited first', { tags }, async () => {
     const { legacy, rescuer, script } = stage();
     const owner = await stage().owner();
     const { response } = await owner.call('pay');
@@ -179,7 +179,7 @@ describe.for([
     expect(callsOf(legacy) - before).toBe(1);
   });
 
-  test.skipIf(skipped)('ends one in time that its client had cancelled', async () => {
+  test('ends one in time that its client had cancelled', { tags }, async () => {
     const { legacy, script } = stage();
     const owner = await stage().owner();
     const bounded = await stage().owner({ route: { calls: { maxDuration: '1s' } } });
@@ -197,7 +197,7 @@ describe.for([
     script.finishing.resolve();
   });
 
-  test.skipIf(skipped)('keeps one whose second owner is killed while it takes it up', async () => {
+  test('keeps one whose second owner is killed while it takes it up', { tags }, async () => {
     const { rescuer, script } = stage();
     const [owner, second] = await Promise.all([stage().owner(), stage().owner()]);
     const answers = await owner.asked('greet');
@@ -216,7 +216,7 @@ describe.for([
     expect([text(done), script.effects]).toEqual(['Hello Ada', ['Ada']]);
   });
 
-  test.skipIf(skipped)('keeps one whose retry waited for a broken stream', async () => {
+  test('keeps one whose retry waited for a broken stream', { tags }, async () => {
     const { legacy, rescuer, script } = stage();
     const owner = await stage().owner();
     const answers = await owner.asked('greet');

@@ -27,7 +27,6 @@ import {
 } from '../fixtures/servers/scripted-server.ts';
 import { callTool, type Exchanged } from '../fixtures/clients/modern-client.ts';
 import { connectModernClient } from '../fixtures/clients/official-client.ts';
-import { redisAvailable } from '../fixtures/redis/redis-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 /** A call that the server has the answer of, and works on. */
@@ -55,16 +54,20 @@ describe('a call that another replica can take up', () => {
     expect(effects).toEqual(['Ada']);
   });
 
-  test('is let go as well when the process is told to hang up (SIGHUP)', async () => {
-    const { effects, tools } = greeter();
-    const legacy = await legacyServer({ tools, keepsEvents: true });
-    const [one, other] = await replicas(legacy, 2);
-    const asked = await callTool(one.url, 'greet');
-    expect(await one.drain('SIGHUP')).toBe(0);
-    const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-    expect(text(done)).toBe('Hello Ada');
-    expect(effects).toEqual(['Ada']);
-  });
+  test(
+    'is let go as well when the process is told to hang up (SIGHUP)',
+    { tags: ['long'] },
+    async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const [one, other] = await replicas(legacy, 2);
+      const asked = await callTool(one.url, 'greet');
+      expect(await one.drain('SIGHUP')).toBe(0);
+      const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+      expect(text(done)).toBe('Hello Ada');
+      expect(effects).toEqual(['Ada']);
+    },
+  );
 
   test('is handed over while it is at work: its client is told to call again', async () => {
     const { effects, tools, finish } = slowGreeter();
@@ -107,16 +110,20 @@ describe('a call that nobody else can take up', () => {
     await legacy.saw('notifications/cancelled');
   });
 
-  test('is cancelled where no other process could open its pointer, though the server keeps its events', async () => {
-    const { tools } = slowGreeter();
-    const legacy = await legacyServer({ tools, keepsEvents: true });
-    const config = { seal: {}, drain: { delay: '0s', timeout: '100ms' } };
-    const [one] = await replicas(legacy, 1, { relay: false, config });
-    const working = await atWork(one, legacy);
-    expect(await one.drain()).toBe(0);
-    expect(reasonOf(await working.answer)).toBe('draining');
-    await legacy.saw('notifications/cancelled');
-  });
+  test(
+    'is cancelled where no other process could open its pointer, though the server keeps its events',
+    { tags: ['long'] },
+    async () => {
+      const { tools } = slowGreeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const config = { seal: {}, drain: { delay: '0s', timeout: '100ms' } };
+      const [one] = await replicas(legacy, 1, { relay: false, config });
+      const working = await atWork(one, legacy);
+      expect(await one.drain()).toBe(0);
+      expect(reasonOf(await working.answer)).toBe('draining');
+      await legacy.saw('notifications/cancelled');
+    },
+  );
 
   test('is cancelled while it is parked, and its retry elsewhere is told that it is lost', async () => {
     const { effects, tools } = greeter();
@@ -170,7 +177,7 @@ describe('while a replica stops that has ended a parked call', () => {
     expect(await gone).toBe(0);
   });
 
-  test('a retry elsewhere makes it anew where that is allowed', async () => {
+  test('a retry elsewhere makes it anew where that is allowed', { tags: ['long'] }, async () => {
     const { one, other, retryAt, gone } = await endedByDrain({
       continuation: { replay: { tools: ['greet'] } },
     });
@@ -203,7 +210,7 @@ describe('with drain.parked a parked call that nobody else can take up', () => {
     expect(legacy.methods()).not.toContain('notifications/cancelled');
   });
 
-  test('is kept when its retry parks it again', async () => {
+  test('is kept when its retry parks it again', { tags: ['long'] }, async () => {
     const tools: LegacyServerOptions['tools'] = {
       greet: async (call) => `Hello ${await askName(call)} ${await askName(call)}`,
     };
@@ -217,7 +224,7 @@ describe('with drain.parked a parked call that nobody else can take up', () => {
     expect(await gone).toBe(0);
   });
 
-  test('is cancelled when that time is over', async () => {
+  test('is cancelled when that time is over', { tags: ['long'] }, async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });
     const [one] = await replicas(legacy, 1, { config: keeping('100ms') });
@@ -228,19 +235,24 @@ describe('with drain.parked a parked call that nobody else can take up', () => {
   });
 });
 
-test('with drain.parked a parked call that another replica can take up is not waited for', async () => {
-  const { effects, tools } = greeter();
-  const legacy = await legacyServer({ tools, keepsEvents: true });
-  const config = { drain: { delay: '0s', parked: '1h', timeout: '2s' } };
-  const [one, other] = await replicas(legacy, 2, { config });
-  const asked = await callTool(one.url, 'greet');
-  expect(await one.drain()).toBe(0);
-  expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
-  expect(effects).toEqual(['Ada']);
-});
+test(
+  'with drain.parked a parked call that another replica can take up is not waited for',
+  { tags: ['long'] },
+  async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const config = { drain: { delay: '0s', parked: '1h', timeout: '2s' } };
+    const [one, other] = await replicas(legacy, 2, { config });
+    const asked = await callTool(one.url, 'greet');
+    expect(await one.drain()).toBe(0);
+    expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+    expect(effects).toEqual(['Ada']);
+  },
+);
 
-test.skipIf(!redisAvailable)(
+test(
   'a call that the server ended by itself while nobody waited leaves its outcome for other replicas',
+  { tags: ['redis'] },
   async () => {
     const patience = new AbortController();
     const tools: LegacyServerOptions['tools'] = {
@@ -320,7 +332,7 @@ test('new calls are refused while a replica drains, and readiness says so', asyn
 
 test(
   'two replicas that are restarted one after the other under load fail no call',
-  { timeout: 60_000 },
+  { tags: ['long'], timeout: 60_000 },
   async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });

@@ -10,9 +10,10 @@ import { keepSecret, type Kept } from '../fixtures/clients/secret-keeper.ts';
 import { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
 import { legacyServer } from '../fixtures/gateways/replica-testbed.ts';
 import { startServer } from '../fixtures/processes.ts';
-import { PYTHON, startPythonStoreServer } from '../fixtures/real-servers/python-server.ts';
+import { startPythonStoreServer } from '../fixtures/real-servers/python-server.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+import { GO_SERVER } from '../run/needs.ts';
 
 const ROLLING_MS = z.coerce.number().parse(process.env['ROLLING_MS'] ?? 8_000);
 
@@ -44,11 +45,8 @@ async function typescriptServer(): Promise<string> {
   return (await legacyServer({ tools, keepsEvents: true })).url;
 }
 
-/** Built by `go build -C test/fixtures/real-servers/go-server -o "$PWD/results/go-server" .` */
-const GO_SERVER = process.env['MCP_GO_SERVER'] ?? '';
-
 async function goServer(): Promise<string> {
-  const server = await startServer(GO_SERVER, [], { ready: /listening on/ });
+  const server = await startServer(String(GO_SERVER), [], { ready: /listening on/ });
   stopAfterTest(() => server.stop());
   return `${server.origin}/events`;
 }
@@ -66,74 +64,77 @@ const ownOf = (who: string): Kept => ({
   reason: null,
 });
 
-describe.each([
-  { sdk: 'Python', missing: PYTHON === undefined, server: pythonServer },
-  { sdk: 'TypeScript', missing: false, server: typescriptServer },
-  { sdk: 'Go', missing: GO_SERVER === '', server: goServer },
-])('an event store of the $sdk SDK', ({ missing, server }) => {
-  test.skipIf(missing).each([
-    { how: 'killed', end: (owner: GatewayProcess) => owner.kill() },
-    { how: 'drained', end: (owner: GatewayProcess) => owner.drain() },
-  ])('gives each caller its own result when their owner is $how', async ({ end }) => {
-    const upstream = await server();
-    const [owner, other] = [await gateway(upstream), await gateway(upstream)];
-    let url = owner.url;
-    let asked = 0;
-    const ended = Promise.withResolvers<void>();
-    const beforeAnswer = async () => {
-      asked += 1;
-      if (asked === CALLERS.length) {
-        url = other.url;
-        await end(owner);
-        ended.resolve();
-      }
-      await ended.promise;
-    };
-    const kept = await Promise.all(
-      CALLERS.map((who) => keepSecret(() => url, who, { beforeAnswer })),
-    );
-    expect(kept).toEqual(CALLERS.map(ownOf));
-    expect(await other.rungs()).toEqual(CALLERS.map(() => 'reattach'));
-  });
+const SDKS = [
+  { sdk: 'Python', tags: ['python'], server: pythonServer },
+  { sdk: 'TypeScript', tags: [], server: typescriptServer },
+  { sdk: 'Go', tags: ['go'], server: goServer },
+];
 
-  test.skipIf(missing)(
-    'gives each caller its own result or an honest error through rolling restarts',
-    async () => {
+for (const { sdk, tags, server } of SDKS)
+  describe(`an event store of the ${sdk} SDK`, { tags }, () => {
+    test.each([
+      { how: 'killed', end: (owner: GatewayProcess) => owner.kill() },
+      { how: 'drained', end: (owner: GatewayProcess) => owner.drain() },
+    ])('gives each caller its own result when their owner is $how', async ({ end }) => {
       const upstream = await server();
-      const replicas = [await gateway(upstream), await gateway(upstream)];
-      const until = performance.now() + ROLLING_MS;
-      const kept: Kept[] = [];
-      const callAgainAndAgain = async (who: string) => {
-        for (let time = 0; performance.now() < until; time += 1) {
-          const name = `${who} ${time}`;
-          const url = () => replicas[time % 2]?.url ?? '';
-          kept.push(await keepSecret(url, name).catch(() => broken(name)));
+      const [owner, other] = [await gateway(upstream), await gateway(upstream)];
+      let url = owner.url;
+      let asked = 0;
+      const ended = Promise.withResolvers<void>();
+      const beforeAnswer = async () => {
+        asked += 1;
+        if (asked === CALLERS.length) {
+          url = other.url;
+          await end(owner);
+          ended.resolve();
         }
+        await ended.promise;
       };
-      const restart = async () => {
-        for (let turn = 0; performance.now() < until; turn += 1) {
-          const fresh = await gateway(upstream);
-          const old = replicas[turn % 2];
-          replicas[turn % 2] = fresh;
-          // Every other one has no time to say farewell.
-          await (turn % 2 === 0 ? old?.drain() : old?.kill());
-        }
-      };
-      await Promise.all([...CALLERS.map(callAgainAndAgain), restart()]);
-      const dishonest = kept.filter(
-        (one) =>
-          one.text !== ownOf(one.who).text && (one.reason === null || !HONEST.has(one.reason)),
+      const kept = await Promise.all(
+        CALLERS.map((who) => keepSecret(() => url, who, { beforeAnswer })),
       );
-      expect(dishonest).toEqual([]);
-      const strange = kept.flatMap(({ who, asked }) =>
-        asked.filter((question) => question !== `The secret of ${who}?`),
-      );
-      expect(strange).toEqual([]);
-      expect(kept.filter(({ reason }) => reason === null).length).toBeGreaterThan(0);
-    },
-    ROLLING_MS + 60_000,
-  );
-});
+      expect(kept).toEqual(CALLERS.map(ownOf));
+      expect(await other.rungs()).toEqual(CALLERS.map(() => 'reattach'));
+    });
+
+    test(
+      'gives each caller its own result or an honest error through rolling restarts',
+      { tags: ['long'], timeout: ROLLING_MS + 60_000 },
+      async () => {
+        const upstream = await server();
+        const replicas = [await gateway(upstream), await gateway(upstream)];
+        const until = performance.now() + ROLLING_MS;
+        const kept: Kept[] = [];
+        const callAgainAndAgain = async (who: string) => {
+          for (let time = 0; performance.now() < until; time += 1) {
+            const name = `${who} ${time}`;
+            const url = () => replicas[time % 2]?.url ?? '';
+            kept.push(await keepSecret(url, name).catch(() => broken(name)));
+          }
+        };
+        const restart = async () => {
+          for (let turn = 0; performance.now() < until; turn += 1) {
+            const fresh = await gateway(upstream);
+            const old = replicas[turn % 2];
+            replicas[turn % 2] = fresh;
+            // Every other one has no time to say farewell.
+            await (turn % 2 === 0 ? old?.drain() : old?.kill());
+          }
+        };
+        await Promise.all([...CALLERS.map(callAgainAndAgain), restart()]);
+        const dishonest = kept.filter(
+          (one) =>
+            one.text !== ownOf(one.who).text && (one.reason === null || !HONEST.has(one.reason)),
+        );
+        expect(dishonest).toEqual([]);
+        const strange = kept.flatMap(({ who, asked }) =>
+          asked.filter((question) => question !== `The secret of ${who}?`),
+        );
+        expect(strange).toEqual([]);
+        expect(kept.filter(({ reason }) => reason === null).length).toBeGreaterThan(0);
+      },
+    );
+  });
 
 function broken(who: string): Kept {
   return { who, asked: [], text: null, reason: 'connection broken' };

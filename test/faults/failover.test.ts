@@ -9,7 +9,6 @@ import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
 import { callTool, type Exchanged } from '../fixtures/clients/modern-client.ts';
 import { redisCluster, sentinelGroup } from '../fixtures/redis/redis-topologies.ts';
-import { redisAvailable } from '../fixtures/redis/redis-server.ts';
 
 const RETRY_EVERY_MS = 50;
 
@@ -25,9 +24,9 @@ const STORES = [
   ['a Cluster', () => redisCluster({ withReplica: true })],
 ] as const satisfies readonly (readonly [string, () => Promise<Store>])[];
 
-describe.skipIf(!redisAvailable).each(STORES)(
+describe.each(STORES)(
   'while %s fails over',
-  { timeout: 60_000 },
+  { tags: ['long', 'redis'], timeout: 60_000 },
   (_, startStore) => {
     test('calls whose owner lives are served, here and relayed over HTTP, those at work as well', async () => {
       const { effects, tools, finish } = greeters();

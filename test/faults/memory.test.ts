@@ -90,7 +90,7 @@ function held(event: (received: Received) => string): Say {
 
 const times = (text: string, bytes: number) => text.repeat(Math.floor(bytes / text.length));
 
-describe.skipIf(process.platform !== 'linux')('ten at once', { timeout: 60_000 }, () => {
+describe('ten at once', { tags: ['linux'], timeout: 60_000 }, () => {
   test.each<[string, Say]>([
     ['endless tiny data lines', endless('data: x\n')],
     ['endless empty data lines', endless('data\n')],
@@ -107,7 +107,7 @@ describe.skipIf(process.platform !== 'linux')('ten at once', { timeout: 60_000 }
     ['an event name without end', endless('x'.repeat(1000), 'event: ')],
     ['a comment without end', endless('x'.repeat(1000), 'data: x\n:')],
     ['data without end', endless('x'.repeat(1000), 'data: ')],
-  ])('events of %s', async (_what, say) => {
+  ])('events of %s', { tags: ['long'] }, async (_what, say) => {
     expect(await cost(say)).toBeLessThan(MOST);
   });
 
@@ -116,7 +116,7 @@ describe.skipIf(process.platform !== 'linux')('ten at once', { timeout: 60_000 }
     ['one line beyond Latin 1', held(() => `data: ${times(`${'x'.repeat(500)}世`, ALMOST)}`)],
     ['as many lines as may be', held(() => 'data: x\n'.repeat(99_000))],
     ['long lines', held(() => times(`data: ${'x'.repeat(100)}\n`, ALMOST))],
-  ])('events of %s that do not end', async (_what, say) => {
+  ])('events of %s that do not end', { tags: ['long'] }, async (_what, say) => {
     expect(await cost(say)).toBeLessThan(MOST);
   });
 
@@ -125,13 +125,17 @@ describe.skipIf(process.platform !== 'linux')('ten at once', { timeout: 60_000 }
     ['nested arrays', `[${times(`${'['.repeat(50)}${']'.repeat(50)},`, ALMOST - 200)}0]`],
   ];
 
-  test.each(SHAPES)('calls whose progress has millions of %s', async (_what, value) => {
-    const say = held(({ body }) => {
-      const params = `{"progressToken":${tokenOf(body)},"progress":1,"x":${value}}`;
-      return `data: {"jsonrpc":"2.0","method":"notifications/progress","params":${params}}\n\n`;
-    });
-    expect(await cost(say)).toBeLessThan(MOST);
-  });
+  test.each(SHAPES)(
+    'calls whose progress has millions of %s',
+    { tags: ['long'] },
+    async (_what, value) => {
+      const say = held(({ body }) => {
+        const params = `{"progressToken":${tokenOf(body)},"progress":1,"x":${value}}`;
+        return `data: {"jsonrpc":"2.0","method":"notifications/progress","params":${params}}\n\n`;
+      });
+      expect(await cost(say)).toBeLessThan(MOST);
+    },
+  );
 
   test.each(SHAPES)('calls whose arguments have millions of %s', async (_what, value) => {
     const params = { name: 'hostile', arguments: {} };

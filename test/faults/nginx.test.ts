@@ -6,11 +6,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { callTool } from '../fixtures/clients/modern-client.ts';
 import { answersOf, legacyServer, replica, text } from '../fixtures/gateways/replica-testbed.ts';
-import { nginxAvailable, startNginx } from '../fixtures/network/nginx.ts';
+import { startNginx } from '../fixtures/network/nginx.ts';
 import { askName, type Tool } from '../fixtures/servers/legacy-server.ts';
 
 const BIG = 'x'.repeat(3 * 1024 * 1024);
-const isLong = process.env['MRTR_LONG_TESTS'] === '1';
 
 /** Tools that are silent for so long before and after they ask. */
 function silentTools(silenceMs: number): Record<string, Tool> {
@@ -30,7 +29,7 @@ function silentTools(silenceMs: number): Record<string, Tool> {
   };
 }
 
-describe.skipIf(!nginxAvailable)('behind nginx', { timeout: 60_000 }, () => {
+describe('behind nginx', { tags: ['nginx'], timeout: 60_000 }, () => {
   test('a call that is silent for longer than its read timeout is kept by comments, parked and answered', async () => {
     const legacy = await legacyServer({ tools: silentTools(4_500) });
     const edge = { commitAfter: '500ms', keepAlive: '1s' };
@@ -69,9 +68,9 @@ describe.skipIf(!nginxAvailable)('behind nginx', { timeout: 60_000 }, () => {
     await legacy.saw('notifications/cancelled');
   });
 
-  test.skipIf(!isLong)(
+  test(
     'a call that is silent for 70 s is answered with the defaults of both',
-    { timeout: 240_000 },
+    { tags: ['minutes'], timeout: 240_000 },
     async () => {
       const legacy = await legacyServer({ tools: silentTools(70_000) });
       const gateway = await replica(legacy);

@@ -13,14 +13,13 @@ import {
   whileRetryable,
 } from '../fixtures/gateways/replica-testbed.ts';
 import { callTool } from '../fixtures/clients/modern-client.ts';
-import { noPartitions, separateReplicas } from '../fixtures/network/partitions.ts';
-import { redisAvailable } from '../fixtures/redis/redis-server.ts';
+import { separateReplicas } from '../fixtures/network/partitions.ts';
 
 const THROUGH_REDIS = { config: { relay: { via: 'redis' } } };
 
-describe.skipIf(noPartitions !== null || !redisAvailable)(
-  `a replica that is cut off from the store${noPartitions === null ? '' : ` (skipped: ${noPartitions})`}`,
-  { timeout: 60_000 },
+describe(
+  'a replica that is cut off from the store',
+  { tags: ['long', 'namespaces', 'redis'], timeout: 60_000 },
   () => {
     test('and owns calls serves them here and over HTTP; what it left is taken up when it dies', async () => {
       const { effects, tools } = greeter();

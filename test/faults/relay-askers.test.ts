@@ -12,14 +12,13 @@ import {
 } from '../fixtures/gateways/replica-testbed.ts';
 import { callTool } from '../fixtures/clients/modern-client.ts';
 import { monitored, overseer } from '../fixtures/redis/redis-topologies.ts';
-import { redisAvailable } from '../fixtures/redis/redis-server.ts';
 
 const throughRedis = async () => {
   const { url: redis } = await redisServer();
   return { redis, relay: false, config: { relay: { via: 'redis' } } };
 };
 
-test.skipIf(!redisAvailable)('nobody writes for long to the mailbox of the dead', async () => {
+test('nobody writes for long to the mailbox of the dead', { tags: ['redis'] }, async () => {
   const { tools } = slowGreeter();
   const legacy = await legacyServer({ tools });
   const { redis: url, ...options } = await throughRedis();

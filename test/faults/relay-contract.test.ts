@@ -21,281 +21,310 @@ import { RELAY_WAYS } from '../fixtures/relay-ways.ts';
 /** How long an operator is told that a retry in front of a frozen owner takes at most, in ms. */
 const FROZEN_ANSWER_MS = 5_000;
 
-describe.each(RELAY_WAYS.filter(({ isThere }) => isThere))(
-  'a retry that is relayed $way',
-  // Three processes may take long to start on a busy machine.
-  { timeout: 90_000 },
-  ({ options, bursts }) => {
-    test('reaches the owner, and its progress comes before its answer', async () => {
-      const tools: LegacyServerOptions['tools'] = {
-        work: async (call) => {
-          const name = await askName(call);
-          const progressToken = call.extra._meta?.progressToken ?? 0;
-          for (const progress of [1, 2, 3]) {
-            await call.extra.sendNotification({
-              method: 'notifications/progress',
-              params: { progressToken, progress, message: 'working' },
-            });
-          }
-          return `Hello ${name}`;
-        },
-      };
-      const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
-      const meta = { progressToken: 'mine' };
-      const asked = await callTool(one.url, 'work', {}, { meta });
-      const done = await callTool(other.url, 'work', answersOf(asked, 'Ada'), { meta });
-      expect(text(done)).toBe('Hello Ada');
-      expect(done.notifications).toEqual(
-        [1, 2, 3].map((progress) => ({
-          jsonrpc: '2.0',
-          method: 'notifications/progress',
-          params: { progressToken: 'mine', progress, message: 'working' },
-        })),
-      );
-      expect(await other.rungs()).toEqual(['relay']);
-    });
-
-    test('may land elsewhere in each round', async () => {
-      const tools: LegacyServerOptions['tools'] = {
-        two: async (call) => `${await askName(call, 'First?')} ${await askName(call, 'Second?')}`,
-      };
-      const [one, other, third] = await replicas(await legacyServer({ tools }), 3, await options());
-      const first = await callTool(one.url, 'two');
-      const second = await callTool(other.url, 'two', answersOf(first, 'a'));
-      const done = await callTool(third.url, 'two', answersOf(second, 'b'));
-      expect(text(done)).toBe('a b');
-      expect([...(await other.rungs()), ...(await third.rungs())]).toEqual(['relay', 'relay']);
-    });
-
-    test('is refused as its owner would: with other answers, or for another tool', async () => {
-      const { tools, effects } = greeter();
-      const legacy = await legacyServer({ tools: { ...tools, other: async () => 'other' } });
-      const [one, other] = await replicas(legacy, 2, await options());
-      const asked = await callTool(one.url, 'greet');
-      const answers = answersOf(asked, 'Ada');
-      const wrongTool = await callTool(other.url, 'other', answers);
-      expect(wrongTool.response.error.code).toBe(-32602);
-      await callTool(other.url, 'greet', answers);
-      const repeated = await callTool(other.url, 'greet', answers);
-      expect(text(repeated), 'the identical retry gets the identical outcome').toBe('Hello Ada');
-      const different = await callTool(other.url, 'greet', answersOf(asked, 'Eve'));
-      expect(reasonOf(different)).toBe('invalid_request_state');
-      expect(effects).toEqual(['Ada']);
-    });
-
-    test('and whose client leaves has its call cancelled by the owner', async () => {
-      const { tools } = slowGreeter();
-      const legacy = await legacyServer({ tools });
-      const [one, other] = await replicas(legacy, 2, await options());
-      const asked = await callTool(one.url, 'greet');
-      const leaving = new AbortController();
-      const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'), {
-        signal: leaving.signal,
-      }).catch(() => 'left');
-      await legacy.saw('response');
-      leaving.abort();
-      expect(await retried).toBe('left');
-      await legacy.saw('notifications/cancelled');
-      expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
-    });
-
-    test('and whose replica is killed has its call cancelled by the owner', async () => {
-      const { tools } = slowGreeter();
-      const legacy = await legacyServer({ tools });
-      const [one, other] = await replicas(legacy, 2, await options());
-      const asked = await callTool(one.url, 'greet');
-      const lost = callTool(other.url, 'greet', answersOf(asked, 'Ada')).catch(() => 'lost');
-      await legacy.saw('response');
-      await other.kill();
-      expect(await lost).toBe('lost');
-      await legacy.saw('notifications/cancelled');
-      expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
-    });
-
-    test('and whose replica is frozen has its call cancelled when more and more waits for it', async () => {
-      const data = 'x'.repeat(100_000);
-      const tools: LegacyServerOptions['tools'] = {
-        flood: async (call) => {
-          const { extra } = call;
-          const name = await askName(call);
-          while (!extra.signal.aborted) {
-            await extra.sendNotification({
-              method: 'notifications/message',
-              params: { level: 'info', data },
-            });
-            await new Promise(setImmediate);
-          }
-          return name;
-        },
-      };
-      const legacy = await legacyServer({ tools });
-      const [one, other] = await replicas(legacy, 2, await options());
-      const meta = { 'io.modelcontextprotocol/logLevel': 'debug' };
-      const asked = await callTool(one.url, 'flood', {}, { meta });
-      const answers = answersOf(asked, 'Ada');
-      const lost = callTool(other.url, 'flood', answers, { meta }).catch(() => 'lost');
-      await legacy.saw('response');
-      other.freeze();
-      await legacy.saw('notifications/cancelled');
-      expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
-      await other.kill();
-      expect(await lost).toBe('lost');
-    });
-
-    test('is not lost when the owner stalls for a moment', async () => {
-      const { effects, tools } = greeter();
-      const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
-      const asked = await callTool(one.url, 'greet');
-      one.freeze();
-      const retried = whileRetryable(() => callTool(other.url, 'greet', answersOf(asked, 'Ada')));
-      setTimeout(() => one.thaw(), 2_500);
-      expect(text(await retried)).toBe('Hello Ada');
-      expect(effects).toEqual(['Ada']);
-    });
-
-    test('is not lost when the owner stalls while it is at work for it', async () => {
-      const { effects, tools, finish } = slowGreeter();
-      const legacy = await legacyServer({ tools });
-      const [one, other] = await replicas(legacy, 2, await options());
-      const asked = await callTool(one.url, 'greet');
-      const answers = answersOf(asked, 'Ada');
-      const retried = whileRetryable(() => callTool(other.url, 'greet', answers));
-      await legacy.saw('response');
-      one.freeze();
-      setTimeout(() => {
-        one.thaw();
-        finish();
-      }, 2_500);
-      expect(text(await retried)).toBe('Hello Ada');
-      expect(legacy.methods()).not.toContain('notifications/cancelled');
-      expect(effects).toEqual(['Ada']);
-    });
-
-    test('in front of a frozen owner is to be repeated, and nothing of it is carried out when the owner wakes up', async () => {
-      const { effects, tools } = greeter();
-      const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
-      const asked = await callTool(one.url, 'greet');
-      one.freeze();
-      const began = performance.now();
-      const refused = await callTool(other.url, 'greet', answersOf(asked, 'Eve'));
-      expect(reasonOf(refused)).toBe('coordination_unavailable');
-      expect(refused.response.error.data.retryable).toBe(true);
-      expect(performance.now() - began).toBeLessThan(FROZEN_ANSWER_MS);
-      one.thaw();
-      // By then it has read all that had come before; no answer was taken, so others still count.
-      const done = whileRetryable(() => callTool(other.url, 'greet', answersOf(asked, 'Ada')));
-      expect(text(await done)).toBe('Hello Ada');
-      expect(effects).toEqual(['Ada']);
-    });
-
-    test('whose client was told that the call is lost is not carried out when the owner wakes up', async () => {
-      const { effects, tools } = greeter();
-      const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
-      const asked = await callTool(one.url, 'greet');
-      one.freeze();
-      const last = await whileRetryable(() =>
-        callTool(other.url, 'greet', answersOf(asked, 'Eve')),
-      );
-      expect(reasonOf(last)).toBe('call_lost');
-      one.thaw();
-      // It has read every letter when it answers one that came after them.
-      const done = await whileRetryable(() =>
-        callTool(other.url, 'greet', answersOf(asked, 'Ada')),
-      );
-      expect(text(done)).toBe('Hello Ada');
-      expect(effects).toEqual(['Ada']);
-    });
-
-    test('is answered soon in front of a frozen owner that the server lets nobody take the stream from', async () => {
-      const { effects, tools } = greeter();
-      const legacy = await legacyServer({ tools, keepsEvents: 'for one reader' });
-      const [one, other] = await replicas(legacy, 2, await options());
-      const asked = await callTool(one.url, 'greet');
-      one.freeze();
-      const began = performance.now();
-      const refused = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-      expect(reasonOf(refused)).toBe('coordination_unavailable');
-      expect(performance.now() - began).toBeLessThan(FROZEN_ANSWER_MS);
-      one.thaw();
-      const done = whileRetryable(() => callTool(other.url, 'greet', answersOf(asked, 'Ada')));
-      expect(text(await done)).toBe('Hello Ada');
-      expect(effects).toEqual(['Ada']);
-    });
-
-    test('by a replica that stops is answered with state alone, and goes on elsewhere', async () => {
-      const { effects, tools, finish } = slowGreeter();
-      const legacy = await legacyServer({ tools });
-      const [one, other] = await replicas(legacy, 2, await options());
-      const asked = await callTool(one.url, 'greet');
-      const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-      await legacy.saw('response');
-      expect(await other.drain()).toBe(0);
-      const told = await retried;
-      expect(told.response.result).toMatchObject({
-        resultType: 'input_required',
-        inputRequests: {},
-      });
-      const done = callTool(one.url, 'greet', { requestState: stateOf(told) });
-      finish();
-      expect(text(await done)).toBe('Hello Ada');
-      expect(legacy.methods()).not.toContain('notifications/cancelled');
-      expect(effects).toEqual(['Ada']);
-    });
-
-    test('by a replica that stops while the owner is frozen is told so, and nothing is lost', async () => {
-      const { effects, tools } = greeter();
-      const legacy = await legacyServer({ tools });
-      // Time enough for the retry to come in.
-      const config = { drain: { delay: '1s', timeout: '100ms' } };
-      const own = await options();
-      const [one, other] = await replicas(legacy, 2, {
-        ...own,
-        config: { ...own.config, ...config },
-      });
-      const asked = await callTool(one.url, 'greet');
-      one.freeze();
-      const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-      const gone = other.drain();
-      const told = await retried;
-      expect([reasonOf(told), told.response.error.data.retryable]).toEqual(['draining', true]);
-      expect(await gone).toBe(0);
-      one.thaw();
-      expect(text(await callTool(one.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
-      expect(effects).toEqual(['Ada']);
-    });
-
-    test.each(bursts)(
-      'arrives with $count results of $length characters at once',
-      { timeout: 180_000 },
-      async ({ count, length }) => {
-        const released = Promise.withResolvers<void>();
-        const effects: string[] = [];
+for (const { way, tags, options, bursts } of RELAY_WAYS)
+  describe(
+    `a retry that is relayed ${way}`,
+    // Three processes may take long to start on a busy machine.
+    { tags, timeout: 90_000 },
+    () => {
+      test('reaches the owner, and its progress comes before its answer', async () => {
         const tools: LegacyServerOptions['tools'] = {
-          burst: async (call) => {
+          work: async (call) => {
             const name = await askName(call);
-            effects.push(name);
-            if (effects.length === count) released.resolve();
-            await released.promise;
-            return `${name}:${'x'.repeat(length)}`;
+            const progressToken = call.extra._meta?.progressToken ?? 0;
+            for (const progress of [1, 2, 3]) {
+              await call.extra.sendNotification({
+                method: 'notifications/progress',
+                params: { progressToken, progress, message: 'working' },
+              });
+            }
+            return `Hello ${name}`;
           },
         };
         const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
-        const names = Array.from({ length: count }, (_, index) => `caller-${index}`);
-        const asked = await Promise.all(names.map(() => callTool(one.url, 'burst')));
-        const done = await Promise.all(
-          asked.map((each, index) =>
-            callTool(other.url, 'burst', answersOf(each, names[index] ?? '')),
-          ),
+        const meta = { progressToken: 'mine' };
+        const asked = await callTool(one.url, 'work', {}, { meta });
+        const done = await callTool(other.url, 'work', answersOf(asked, 'Ada'), { meta });
+        expect(text(done)).toBe('Hello Ada');
+        expect(done.notifications).toEqual(
+          [1, 2, 3].map((progress) => ({
+            jsonrpc: '2.0',
+            method: 'notifications/progress',
+            params: { progressToken: 'mine', progress, message: 'working' },
+          })),
         );
-        expect(done.map(reasonOf).filter((reason) => reason !== undefined)).toEqual([]);
-        const arrived = done.map((each) => String(text(each)));
-        expect(arrived.map((words) => words.split(':')[0])).toEqual(names);
-        expect(new Set(arrived.map((words) => words.length - words.indexOf(':') - 1))).toEqual(
-          new Set([length]),
+        expect(await other.rungs()).toEqual(['relay']);
+      });
+
+      test('may land elsewhere in each round', { tags: ['long'] }, async () => {
+        const tools: LegacyServerOptions['tools'] = {
+          two: async (call) => `${await askName(call, 'First?')} ${await askName(call, 'Second?')}`,
+        };
+        const [one, other, third] = await replicas(
+          await legacyServer({ tools }),
+          3,
+          await options(),
         );
-        expect(effects.toSorted()).toEqual(names.toSorted());
-        expect(new Set(await other.rungs())).toEqual(new Set(['relay']));
-      },
-    );
-  },
-);
+        const first = await callTool(one.url, 'two');
+        const second = await callTool(other.url, 'two', answersOf(first, 'a'));
+        const done = await callTool(third.url, 'two', answersOf(second, 'b'));
+        expect(text(done)).toBe('a b');
+        expect([...(await other.rungs()), ...(await third.rungs())]).toEqual(['relay', 'relay']);
+      });
+
+      test('is refused as its owner would: with other answers, or for another tool', async () => {
+        const { tools, effects } = greeter();
+        const legacy = await legacyServer({ tools: { ...tools, other: async () => 'other' } });
+        const [one, other] = await replicas(legacy, 2, await options());
+        const asked = await callTool(one.url, 'greet');
+        const answers = answersOf(asked, 'Ada');
+        const wrongTool = await callTool(other.url, 'other', answers);
+        expect(wrongTool.response.error.code).toBe(-32602);
+        await callTool(other.url, 'greet', answers);
+        const repeated = await callTool(other.url, 'greet', answers);
+        expect(text(repeated), 'the identical retry gets the identical outcome').toBe('Hello Ada');
+        const different = await callTool(other.url, 'greet', answersOf(asked, 'Eve'));
+        expect(reasonOf(different)).toBe('invalid_request_state');
+        expect(effects).toEqual(['Ada']);
+      });
+
+      test('and whose client leaves has its call cancelled by the owner', async () => {
+        const { tools } = slowGreeter();
+        const legacy = await legacyServer({ tools });
+        const [one, other] = await replicas(legacy, 2, await options());
+        const asked = await callTool(one.url, 'greet');
+        const leaving = new AbortController();
+        const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'), {
+          signal: leaving.signal,
+        }).catch(() => 'left');
+        await legacy.saw('response');
+        leaving.abort();
+        expect(await retried).toBe('left');
+        await legacy.saw('notifications/cancelled');
+        expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
+      });
+
+      test(
+        'and whose replica is killed has its call cancelled by the owner',
+        { tags: ['long'] },
+        async () => {
+          const { tools } = slowGreeter();
+          const legacy = await legacyServer({ tools });
+          const [one, other] = await replicas(legacy, 2, await options());
+          const asked = await callTool(one.url, 'greet');
+          const lost = callTool(other.url, 'greet', answersOf(asked, 'Ada')).catch(() => 'lost');
+          await legacy.saw('response');
+          await other.kill();
+          expect(await lost).toBe('lost');
+          await legacy.saw('notifications/cancelled');
+          expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
+        },
+      );
+
+      test(
+        'and whose replica is frozen has its call cancelled when more and more waits for it',
+        { tags: ['long'] },
+        async () => {
+          const data = 'x'.repeat(100_000);
+          const tools: LegacyServerOptions['tools'] = {
+            flood: async (call) => {
+              const { extra } = call;
+              const name = await askName(call);
+              while (!extra.signal.aborted) {
+                await extra.sendNotification({
+                  method: 'notifications/message',
+                  params: { level: 'info', data },
+                });
+                await new Promise(setImmediate);
+              }
+              return name;
+            },
+          };
+          const legacy = await legacyServer({ tools });
+          const [one, other] = await replicas(legacy, 2, await options());
+          const meta = { 'io.modelcontextprotocol/logLevel': 'debug' };
+          const asked = await callTool(one.url, 'flood', {}, { meta });
+          const answers = answersOf(asked, 'Ada');
+          const lost = callTool(other.url, 'flood', answers, { meta }).catch(() => 'lost');
+          await legacy.saw('response');
+          other.freeze();
+          await legacy.saw('notifications/cancelled');
+          expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
+          await other.kill();
+          expect(await lost).toBe('lost');
+        },
+      );
+
+      test('is not lost when the owner stalls for a moment', { tags: ['long'] }, async () => {
+        const { effects, tools } = greeter();
+        const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
+        const asked = await callTool(one.url, 'greet');
+        one.freeze();
+        const retried = whileRetryable(() => callTool(other.url, 'greet', answersOf(asked, 'Ada')));
+        setTimeout(() => one.thaw(), 2_500);
+        expect(text(await retried)).toBe('Hello Ada');
+        expect(effects).toEqual(['Ada']);
+      });
+
+      test(
+        'is not lost when the owner stalls while it is at work for it',
+        { tags: ['long'] },
+        async () => {
+          const { effects, tools, finish } = slowGreeter();
+          const legacy = await legacyServer({ tools });
+          const [one, other] = await replicas(legacy, 2, await options());
+          const asked = await callTool(one.url, 'greet');
+          const answers = answersOf(asked, 'Ada');
+          const retried = whileRetryable(() => callTool(other.url, 'greet', answers));
+          await legacy.saw('response');
+          one.freeze();
+          setTimeout(() => {
+            one.thaw();
+            finish();
+          }, 2_500);
+          expect(text(await retried)).toBe('Hello Ada');
+          expect(legacy.methods()).not.toContain('notifications/cancelled');
+          expect(effects).toEqual(['Ada']);
+        },
+      );
+
+      test('in front of a frozen owner is to be repeated, and nothing of it is carried out when the owner wakes up', async () => {
+        const { effects, tools } = greeter();
+        const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
+        const asked = await callTool(one.url, 'greet');
+        one.freeze();
+        const began = performance.now();
+        const refused = await callTool(other.url, 'greet', answersOf(asked, 'Eve'));
+        expect(reasonOf(refused)).toBe('coordination_unavailable');
+        expect(refused.response.error.data.retryable).toBe(true);
+        expect(performance.now() - began).toBeLessThan(FROZEN_ANSWER_MS);
+        one.thaw();
+        // By then it has read all that had come before; no answer was taken, so others still count.
+        const done = whileRetryable(() => callTool(other.url, 'greet', answersOf(asked, 'Ada')));
+        expect(text(await done)).toBe('Hello Ada');
+        expect(effects).toEqual(['Ada']);
+      });
+
+      test(
+        'whose client was told that the call is lost is not carried out when the owner wakes up',
+        { tags: ['long'] },
+        async () => {
+          const { effects, tools } = greeter();
+          const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
+          const asked = await callTool(one.url, 'greet');
+          one.freeze();
+          const last = await whileRetryable(() =>
+            callTool(other.url, 'greet', answersOf(asked, 'Eve')),
+          );
+          expect(reasonOf(last)).toBe('call_lost');
+          one.thaw();
+          // It has read every letter when it answers one that came after them.
+          const done = await whileRetryable(() =>
+            callTool(other.url, 'greet', answersOf(asked, 'Ada')),
+          );
+          expect(text(done)).toBe('Hello Ada');
+          expect(effects).toEqual(['Ada']);
+        },
+      );
+
+      test(
+        'is answered soon in front of a frozen owner that the server lets nobody take the stream from',
+        { tags: ['long'] },
+        async () => {
+          const { effects, tools } = greeter();
+          const legacy = await legacyServer({ tools, keepsEvents: 'for one reader' });
+          const [one, other] = await replicas(legacy, 2, await options());
+          const asked = await callTool(one.url, 'greet');
+          one.freeze();
+          const began = performance.now();
+          const refused = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+          expect(reasonOf(refused)).toBe('coordination_unavailable');
+          expect(performance.now() - began).toBeLessThan(FROZEN_ANSWER_MS);
+          one.thaw();
+          const done = whileRetryable(() => callTool(other.url, 'greet', answersOf(asked, 'Ada')));
+          expect(text(await done)).toBe('Hello Ada');
+          expect(effects).toEqual(['Ada']);
+        },
+      );
+
+      test('by a replica that stops is answered with state alone, and goes on elsewhere', async () => {
+        const { effects, tools, finish } = slowGreeter();
+        const legacy = await legacyServer({ tools });
+        const [one, other] = await replicas(legacy, 2, await options());
+        const asked = await callTool(one.url, 'greet');
+        const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+        await legacy.saw('response');
+        expect(await other.drain()).toBe(0);
+        const told = await retried;
+        expect(told.response.result).toMatchObject({
+          resultType: 'input_required',
+          inputRequests: {},
+        });
+        const done = callTool(one.url, 'greet', { requestState: stateOf(told) });
+        finish();
+        expect(text(await done)).toBe('Hello Ada');
+        expect(legacy.methods()).not.toContain('notifications/cancelled');
+        expect(effects).toEqual(['Ada']);
+      });
+
+      test(
+        'by a replica that stops while the owner is frozen is told so, and nothing is lost',
+        { tags: ['long'] },
+        async () => {
+          const { effects, tools } = greeter();
+          const legacy = await legacyServer({ tools });
+          // Time enough for the retry to come in.
+          const config = { drain: { delay: '1s', timeout: '100ms' } };
+          const own = await options();
+          const [one, other] = await replicas(legacy, 2, {
+            ...own,
+            config: { ...own.config, ...config },
+          });
+          const asked = await callTool(one.url, 'greet');
+          one.freeze();
+          const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+          const gone = other.drain();
+          const told = await retried;
+          expect([reasonOf(told), told.response.error.data.retryable]).toEqual(['draining', true]);
+          expect(await gone).toBe(0);
+          one.thaw();
+          expect(text(await callTool(one.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+          expect(effects).toEqual(['Ada']);
+        },
+      );
+
+      test.each(bursts)(
+        'arrives with $count results of $length characters at once',
+        { tags: ['long'], timeout: 180_000 },
+        async ({ count, length }) => {
+          const released = Promise.withResolvers<void>();
+          const effects: string[] = [];
+          const tools: LegacyServerOptions['tools'] = {
+            burst: async (call) => {
+              const name = await askName(call);
+              effects.push(name);
+              if (effects.length === count) released.resolve();
+              await released.promise;
+              return `${name}:${'x'.repeat(length)}`;
+            },
+          };
+          const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
+          const names = Array.from({ length: count }, (_, index) => `caller-${index}`);
+          const asked = await Promise.all(names.map(() => callTool(one.url, 'burst')));
+          const done = await Promise.all(
+            asked.map((each, index) =>
+              callTool(other.url, 'burst', answersOf(each, names[index] ?? '')),
+            ),
+          );
+          expect(done.map(reasonOf).filter((reason) => reason !== undefined)).toEqual([]);
+          const arrived = done.map((each) => String(text(each)));
+          expect(arrived.map((words) => words.split(':')[0])).toEqual(names);
+          expect(new Set(arrived.map((words) => words.length - words.indexOf(':') - 1))).toEqual(
+            new Set([length]),
+          );
+          expect(effects.toSorted()).toEqual(names.toSorted());
+          expect(new Set(await other.rungs())).toEqual(new Set(['relay']));
+        },
+      );
+    },
+  );

@@ -4,7 +4,6 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { Mailbox } from '../../src/replicas/relay/redis-channel.ts';
 import { redisServer } from '../fixtures/gateways/replica-testbed.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
-import { redisAvailable } from '../fixtures/redis/redis-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const MIB = 1024 * 1024;
@@ -23,7 +22,7 @@ async function fill(from: Mailbox, letter: string): Promise<number> {
   return posted;
 }
 
-describe.skipIf(!redisAvailable)('a mailbox', () => {
+describe('a mailbox', { tags: ['redis'] }, () => {
   test('that nobody reads holds 64 MiB', async () => {
     const { url } = await redisServer();
     const letters = await fill(mailbox(url, 'writer'), 'x'.repeat(4 * MIB));

@@ -12,11 +12,10 @@ import {
 } from '../fixtures/gateways/replica-testbed.ts';
 import { callTool } from '../fixtures/clients/modern-client.ts';
 import { monitored, overseer } from '../fixtures/redis/redis-topologies.ts';
-import { redisAvailable } from '../fixtures/redis/redis-server.ts';
 
 const options = (redis: URL) => ({ redis, relay: false, config: { relay: { via: 'redis' } } });
 
-describe.skipIf(!redisAvailable)('a retry that lands on another replica', () => {
+describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
   test('whose owner is frozen is served by the next rung', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -63,7 +62,7 @@ describe.skipIf(!redisAvailable)('a retry that lands on another replica', () => 
 
   test(
     'and that the client is to repeat, since the store was away, finds its call when it comes again',
-    { timeout: 60_000 },
+    { tags: ['long'], timeout: 60_000 },
     async () => {
       const { effects, tools, finish } = slowGreeter();
       const legacy = await legacyServer({ tools });

@@ -14,7 +14,7 @@ import {
   text,
 } from '../fixtures/gateways/replica-testbed.ts';
 import { callTool } from '../fixtures/clients/modern-client.ts';
-import { redisAvailable, type RedisServer } from '../fixtures/redis/redis-server.ts';
+import type { RedisServer } from '../fixtures/redis/redis-server.ts';
 import { overseer } from '../fixtures/redis/redis-topologies.ts';
 import { Severable } from '../fixtures/network/flaky-proxy.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
@@ -22,31 +22,37 @@ import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 /** Levels as they stand in a log line. */
 const WARN = 40;
 
-describe.skipIf(!redisAvailable)('with a shared store', () => {
+describe('with a shared store', { tags: ['redis'] }, () => {
   test.each([
     ['over HTTP', { listen: '127.0.0.1:0' }],
     ['through the store', { via: 'redis' }],
-  ])('a clean stop of replicas that relay %s warns of nothing', async (_title, relay) => {
-    const { tools } = greeter();
-    const legacy = await legacyServer({ tools, keepsEvents: true });
-    const { url } = await redisServer();
-    const options = { redis: url, relay: false, config: { relay } };
-    const [one, other] = await replicas(legacy, 2, options);
-    const asked = await callTool(one.url, 'greet');
-    expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
-    await callTool(one.url, 'greet');
-    for (const replica of [one, other]) {
-      expect(await replica.drain()).toBe(0);
-      await replica.saw('gateway.stopped');
-      const lines = replica.lines();
-      const stop = lines.findIndex((line) => 'event' in line && line.event === 'gateway.draining');
-      expect(stop).toBeGreaterThan(0);
-      const loud = lines
-        .slice(stop)
-        .filter((line) => 'level' in line && Number(line.level) >= WARN);
-      expect(loud).toEqual([]);
-    }
-  });
+  ])(
+    'a clean stop of replicas that relay %s warns of nothing',
+    { tags: ['long'] },
+    async (_title, relay) => {
+      const { tools } = greeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const { url } = await redisServer();
+      const options = { redis: url, relay: false, config: { relay } };
+      const [one, other] = await replicas(legacy, 2, options);
+      const asked = await callTool(one.url, 'greet');
+      expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+      await callTool(one.url, 'greet');
+      for (const replica of [one, other]) {
+        expect(await replica.drain()).toBe(0);
+        await replica.saw('gateway.stopped');
+        const lines = replica.lines();
+        const stop = lines.findIndex(
+          (line) => 'event' in line && line.event === 'gateway.draining',
+        );
+        expect(stop).toBeGreaterThan(0);
+        const loud = lines
+          .slice(stop)
+          .filter((line) => 'level' in line && Number(line.level) >= WARN);
+        expect(loud).toEqual([]);
+      }
+    },
+  );
 
   describe('an owner that is frozen', () => {
     test('is replaced, and when it wakes up it leaves the call alone', async () => {
@@ -66,39 +72,47 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
       expect(effects).toEqual(['Ada']);
     });
 
-    test('does not end a call that is at work elsewhere when it wakes up', async () => {
-      const { effects, tools, finish } = slowGreeter();
-      const legacy = await legacyServer({ tools, keepsEvents: true });
-      const { url } = await redisServer();
-      const route = { parking: { ttl: '4s' } };
-      const [one, other] = await replicas(legacy, 2, { redis: url, route });
-      const asked = await callTool(one.url, 'greet');
-      one.freeze();
-      const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-      await other.saw('call.resumed');
-      one.thaw();
-      await one.saw('call.ended');
-      finish();
-      expect(text(await retried)).toBe('Hello Ada');
-      expect(effects).toEqual(['Ada']);
-    });
+    test(
+      'does not end a call that is at work elsewhere when it wakes up',
+      { tags: ['long'] },
+      async () => {
+        const { effects, tools, finish } = slowGreeter();
+        const legacy = await legacyServer({ tools, keepsEvents: true });
+        const { url } = await redisServer();
+        const route = { parking: { ttl: '4s' } };
+        const [one, other] = await replicas(legacy, 2, { redis: url, route });
+        const asked = await callTool(one.url, 'greet');
+        one.freeze();
+        const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+        await other.saw('call.resumed');
+        one.thaw();
+        await one.saw('call.ended');
+        finish();
+        expect(text(await retried)).toBe('Hello Ada');
+        expect(effects).toEqual(['Ada']);
+      },
+    );
   });
 
-  test('a call whose frozen owner still has the only stream is not lost: it goes on when that is gone', async () => {
-    const { effects, tools } = greeter();
-    const legacy = await legacyServer({ tools, keepsEvents: 'for one reader' });
-    const { url } = await redisServer();
-    const [one, other, third] = await replicas(legacy, 3, { redis: url });
-    const asked = await callTool(one.url, 'greet');
-    one.freeze();
-    const refused = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-    expect(reasonOf(refused)).toBe('coordination_unavailable');
-    expect(refused.response.error.data.retryable).toBe(true);
-    await one.kill();
-    // Whoever tried in vain holds the call no more.
-    expect(text(await callTool(third.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
-    expect(effects).toEqual(['Ada']);
-  });
+  test(
+    'a call whose frozen owner still has the only stream is not lost: it goes on when that is gone',
+    { tags: ['long'] },
+    async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools, keepsEvents: 'for one reader' });
+      const { url } = await redisServer();
+      const [one, other, third] = await replicas(legacy, 3, { redis: url });
+      const asked = await callTool(one.url, 'greet');
+      one.freeze();
+      const refused = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+      expect(reasonOf(refused)).toBe('coordination_unavailable');
+      expect(refused.response.error.data.retryable).toBe(true);
+      await one.kill();
+      // Whoever tried in vain holds the call no more.
+      expect(text(await callTool(third.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+      expect(effects).toEqual(['Ada']);
+    },
+  );
 
   describe('retries that race', () => {
     test('with the same answers get the same outcome, and the server is answered once', async () => {
@@ -121,22 +135,26 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
       expect(legacy.methods().filter((method) => method === 'response')).toHaveLength(1);
     });
 
-    test('on two replicas, when the owner is gone, are served by the one that is faster', async () => {
-      const { effects, tools } = greeter();
-      const legacy = await legacyServer({ tools, keepsEvents: true });
-      const { url } = await redisServer();
-      const [one, other, third] = await replicas(legacy, 3, { redis: url });
-      const asked = await callTool(one.url, 'greet');
-      await one.kill();
-      const answers = answersOf(asked, 'Ada');
-      const done = await Promise.all(
-        [other, third].map((gateway) => callTool(gateway.url, 'greet', answers)),
-      );
-      expect(done.map(text)).toEqual(['Hello Ada', 'Hello Ada']);
-      expect(effects).toEqual(['Ada']);
-      const rungs = [...(await other.rungs()), ...(await third.rungs())];
-      expect(rungs.filter((rung) => rung === 'reattach')).toHaveLength(1);
-    });
+    test(
+      'on two replicas, when the owner is gone, are served by the one that is faster',
+      { tags: ['long'] },
+      async () => {
+        const { effects, tools } = greeter();
+        const legacy = await legacyServer({ tools, keepsEvents: true });
+        const { url } = await redisServer();
+        const [one, other, third] = await replicas(legacy, 3, { redis: url });
+        const asked = await callTool(one.url, 'greet');
+        await one.kill();
+        const answers = answersOf(asked, 'Ada');
+        const done = await Promise.all(
+          [other, third].map((gateway) => callTool(gateway.url, 'greet', answers)),
+        );
+        expect(done.map(text)).toEqual(['Hello Ada', 'Hello Ada']);
+        expect(effects).toEqual(['Ada']);
+        const rungs = [...(await other.rungs()), ...(await third.rungs())];
+        expect(rungs.filter((rung) => rung === 'reattach')).toHaveLength(1);
+      },
+    );
 
     test('with different answers: one counts, the other is refused', async () => {
       const { effects, tools } = greeter();
@@ -159,56 +177,68 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
   test.each([
     ['over HTTP', {}],
     ['through the store', { relay: false, config: { relay: { via: 'redis' } } }],
-  ])('a client that leaves while its retry is relayed %s leaves no call behind', async (_, way) => {
-    const { tools } = slowGreeter();
-    const legacy = await legacyServer({ tools, keepsEvents: true });
-    const { url } = await redisServer();
-    const [one, other] = await replicas(legacy, 2, { redis: url, ...way });
-    const asked = await callTool(one.url, 'greet');
-    const leaving = new AbortController();
-    const { signal } = leaving;
-    const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'), { signal });
-    await legacy.saw('response');
-    leaving.abort();
-    await expect(retried).rejects.toThrow();
-    await legacy.saw('notifications/cancelled');
-    expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
-    await other.saw('relay.failed');
-    expect(await overseer(url).keys('*:claim')).toEqual([]);
-    expect(await Promise.all([one.drain(), other.drain()])).toEqual([0, 0]);
-    expect(await other.rungs()).toEqual([]);
-  });
+  ])(
+    'a client that leaves while its retry is relayed %s leaves no call behind',
+    { tags: ['long'] },
+    async (_, way) => {
+      const { tools } = slowGreeter();
+      const legacy = await legacyServer({ tools, keepsEvents: true });
+      const { url } = await redisServer();
+      const [one, other] = await replicas(legacy, 2, { redis: url, ...way });
+      const asked = await callTool(one.url, 'greet');
+      const leaving = new AbortController();
+      const { signal } = leaving;
+      const retried = callTool(other.url, 'greet', answersOf(asked, 'Ada'), { signal });
+      await legacy.saw('response');
+      leaving.abort();
+      await expect(retried).rejects.toThrow();
+      await legacy.saw('notifications/cancelled');
+      expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
+      await other.saw('relay.failed');
+      expect(await overseer(url).keys('*:claim')).toEqual([]);
+      expect(await Promise.all([one.drain(), other.drain()])).toEqual([0, 0]);
+      expect(await other.rungs()).toEqual([]);
+    },
+  );
 
-  test('a call that is taken up in vain stays free for the next one', async () => {
-    const { effects, tools } = greeter();
-    const legacy = await legacyServer({ tools });
-    const { url } = await redisServer();
-    const route = { continuation: { replay: { tools: ['greet'] } } };
-    const [one, other, third] = await replicas(legacy, 3, { redis: url, route });
-    const asked = await callTool(one.url, 'greet');
-    await one.kill();
-    const answers = answersOf(asked, 'Ada');
-    const [key] = Object.keys(answers.inputResponses);
-    const illFormed = { ...answers, inputResponses: { [String(key)]: { action: 'perhaps' } } };
-    expect((await callTool(other.url, 'greet', illFormed)).response.error.code).toBe(-32602);
-    expect(text(await callTool(third.url, 'greet', answers))).toBe('Hello Ada');
-    expect(effects).toEqual(['Ada']);
-  });
+  test(
+    'a call that is taken up in vain stays free for the next one',
+    { tags: ['long'] },
+    async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools });
+      const { url } = await redisServer();
+      const route = { continuation: { replay: { tools: ['greet'] } } };
+      const [one, other, third] = await replicas(legacy, 3, { redis: url, route });
+      const asked = await callTool(one.url, 'greet');
+      await one.kill();
+      const answers = answersOf(asked, 'Ada');
+      const [key] = Object.keys(answers.inputResponses);
+      const illFormed = { ...answers, inputResponses: { [String(key)]: { action: 'perhaps' } } };
+      expect((await callTool(other.url, 'greet', illFormed)).response.error.code).toBe(-32602);
+      expect(text(await callTool(third.url, 'greet', answers))).toBe('Hello Ada');
+      expect(effects).toEqual(['Ada']);
+    },
+  );
 
-  test('a call that has ended where it was taken up is over, wherever its retry comes', async () => {
-    const { effects, tools } = greeter();
-    const legacy = await legacyServer({ tools });
-    const { url } = await redisServer();
-    const continuation = { replay: { tools: ['greet'] } };
-    const route = { continuation, parking: { redeliver: '0s' } };
-    const [one, other, third] = await replicas(legacy, 3, { redis: url, route });
-    const asked = await callTool(one.url, 'greet');
-    await one.kill();
-    await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-    const late = await callTool(third.url, 'greet', answersOf(asked, 'Ada'));
-    expect(reasonOf(late)).toBe('invalid_request_state');
-    expect(effects).toEqual(['Ada']);
-  });
+  test(
+    'a call that has ended where it was taken up is over, wherever its retry comes',
+    { tags: ['long'] },
+    async () => {
+      const { effects, tools } = greeter();
+      const legacy = await legacyServer({ tools });
+      const { url } = await redisServer();
+      const continuation = { replay: { tools: ['greet'] } };
+      const route = { continuation, parking: { redeliver: '0s' } };
+      const [one, other, third] = await replicas(legacy, 3, { redis: url, route });
+      const asked = await callTool(one.url, 'greet');
+      await one.kill();
+      await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+      const late = await callTool(third.url, 'greet', answersOf(asked, 'Ada'));
+      expect(reasonOf(late)).toBe('invalid_request_state');
+      expect(effects).toEqual(['Ada']);
+    },
+  );
 
   describe('an outcome', () => {
     test('is there for the same retry when its owner is gone', async () => {
@@ -283,6 +313,7 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
       ],
     ])(
       'and is %s holds up only what needs it: that is told as retryable, and served when it is back',
+      { tags: ['long'] },
       async (_, fail, heal) => {
         const { effects, tools } = greeter();
         const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -304,7 +335,7 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
       },
     );
 
-    test('by being emptied, loses no call', async () => {
+    test('by being emptied, loses no call', { tags: ['long'] }, async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
       const { url } = await redisServer();
@@ -316,30 +347,41 @@ describe.skipIf(!redisAvailable)('with a shared store', () => {
       expect(effects).toEqual(['Ada']);
     });
 
-    test('for one replica only: that one relays still, and takes nothing up', async () => {
-      const { effects, tools } = greeter();
-      const legacy = await legacyServer({ tools, keepsEvents: true });
-      const redis = await redisServer();
-      const way = await Severable.to({ host: '127.0.0.1', port: redis.port });
-      stopAfterTest(() => way.stop());
-      const [one, third] = await replicas(legacy, 2, { redis: redis.url });
-      const [cutOff] = await replicas(legacy, 1, {
-        redis: new URL(`redis://127.0.0.1:${way.port}`),
-      });
-      const [first, second] = [await callTool(one.url, 'greet'), await callTool(one.url, 'greet')];
-      way.cut();
-      await cutOff.saw('directory.down');
-      expect(text(await callTool(cutOff.url, 'greet', answersOf(first, 'Ada')))).toBe('Hello Ada');
-      await one.kill();
-      const refused = await callTool(cutOff.url, 'greet', answersOf(second, 'Eve'));
-      expect(reasonOf(refused)).toBe('coordination_unavailable');
-      expect(text(await callTool(third.url, 'greet', answersOf(second, 'Eve')))).toBe('Hello Eve');
-      way.mend();
-      await cutOff.saw('directory.up', 2);
-      const again = await callTool(cutOff.url, 'greet', answersOf(second, 'Eve'));
-      expect(text(again)).toBe('Hello Eve');
-      expect(effects).toEqual(['Ada', 'Eve']);
-    });
+    test(
+      'for one replica only: that one relays still, and takes nothing up',
+      { tags: ['long'] },
+      async () => {
+        const { effects, tools } = greeter();
+        const legacy = await legacyServer({ tools, keepsEvents: true });
+        const redis = await redisServer();
+        const way = await Severable.to({ host: '127.0.0.1', port: redis.port });
+        stopAfterTest(() => way.stop());
+        const [one, third] = await replicas(legacy, 2, { redis: redis.url });
+        const [cutOff] = await replicas(legacy, 1, {
+          redis: new URL(`redis://127.0.0.1:${way.port}`),
+        });
+        const [first, second] = [
+          await callTool(one.url, 'greet'),
+          await callTool(one.url, 'greet'),
+        ];
+        way.cut();
+        await cutOff.saw('directory.down');
+        expect(text(await callTool(cutOff.url, 'greet', answersOf(first, 'Ada')))).toBe(
+          'Hello Ada',
+        );
+        await one.kill();
+        const refused = await callTool(cutOff.url, 'greet', answersOf(second, 'Eve'));
+        expect(reasonOf(refused)).toBe('coordination_unavailable');
+        expect(text(await callTool(third.url, 'greet', answersOf(second, 'Eve')))).toBe(
+          'Hello Eve',
+        );
+        way.mend();
+        await cutOff.saw('directory.up', 2);
+        const again = await callTool(cutOff.url, 'greet', answersOf(second, 'Eve'));
+        expect(text(again)).toBe('Hello Eve');
+        expect(effects).toEqual(['Ada', 'Eve']);
+      },
+    );
   });
 });
 

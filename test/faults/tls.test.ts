@@ -11,10 +11,10 @@ import {
   text,
 } from '../fixtures/gateways/replica-testbed.ts';
 import { overTls, privateAuthority } from '../fixtures/network/private-authority.ts';
-import { redisTlsAvailable, startRedis } from '../fixtures/redis/redis-server.ts';
+import { startRedis } from '../fixtures/redis/redis-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
-describe.skipIf(!redisTlsAvailable)('over TLS', { timeout: 60_000 }, () => {
+describe('over TLS', { tags: ['redis-tls'], timeout: 60_000 }, () => {
   test('to the server and to the store a call is parked, relayed and taken up as ever', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });

@@ -6,13 +6,14 @@ import { describe } from 'vitest';
 import { startServer } from '../fixtures/processes.ts';
 import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
 import { travelPromises } from '../fixtures/real-servers/travel-promises.ts';
+import { GO_SERVER } from '../run/needs.ts';
 
-const GO_SERVER = process.env['MCP_GO_SERVER'] ?? '';
-
-describe.skipIf(GO_SERVER === '').each([
+describe.each([
   { answers: 'Streamable HTTP with streams', path: '/mcp' },
   { answers: 'Streamable HTTP with JSON', path: '/json' },
   { answers: 'HTTP+SSE', path: '/sse' },
-])('a server of the Go SDK over $answers (needs MCP_GO_SERVER, its binary)', ({ path }) => {
-  travelPromises(askedStage(() => startServer(GO_SERVER, [], { ready: /listening on/ }), path));
+])('a server of the Go SDK over $answers', { tags: ['go'] }, ({ path }) => {
+  travelPromises(
+    askedStage(() => startServer(String(GO_SERVER), [], { ready: /listening on/ }), path),
+  );
 });

@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides } from '../fixtures/gateways/gateway.ts';
 import { callTool } from '../fixtures/clients/modern-client.ts';
-import { PYTHON, startPythonServer } from '../fixtures/real-servers/python-server.ts';
+import { startPythonServer } from '../fixtures/real-servers/python-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const CASES = [
@@ -14,10 +14,9 @@ const CASES = [
 ] as const;
 const TOOLS = ['act_on_any_answer', 'act_without_an_answer'];
 
-describe
-  .skipIf(PYTHON === undefined)
-  .each(CASES.flatMap((one) => TOOLS.map((tool) => ({ ...one, tool }))))(
-  'over $transport the tool $tool of a Python server (needs MCP_PYTHON, a python with mcp 1.x)',
+describe.each(CASES.flatMap((one) => TOOLS.map((tool) => ({ ...one, tool }))))(
+  'over $transport the tool $tool of a Python server',
+  { tags: ['python'] },
   ({ transport, path, tool }) => {
     async function start(overrides: GatewayOverrides = {}) {
       const server = await startPythonServer(transport, 'actors');

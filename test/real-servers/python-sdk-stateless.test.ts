@@ -2,20 +2,17 @@
 import { describe, expect, test } from 'vitest';
 import { callTool } from '../fixtures/clients/modern-client.ts';
 import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
-import { PYTHON, startPythonStoreServer } from '../fixtures/real-servers/python-server.ts';
+import { startPythonStoreServer } from '../fixtures/real-servers/python-server.ts';
 
-describe.skipIf(PYTHON === undefined)(
-  'a stateless server of the Python SDK (needs MCP_PYTHON, a python with mcp 1.x)',
-  () => {
-    const stage = askedStage(() => startPythonStoreServer('stateless'), '/mcp');
+describe('a stateless server of the Python SDK', { tags: ['python'] }, () => {
+  const stage = askedStage(() => startPythonStoreServer('stateless'), '/mcp');
 
-    test('ends a call in which it asks at once, with the cause', async () => {
-      const { response } = await callTool(stage.gateway.url, 'keep', { arguments: { who: 'Ada' } });
-      expect(response.error?.data).toEqual({
-        reason: 'call_not_answerable',
-        cause: 'no_session_id',
-        mayHaveActed: 'yes',
-      });
+  test('ends a call in which it asks at once, with the cause', async () => {
+    const { response } = await callTool(stage.gateway.url, 'keep', { arguments: { who: 'Ada' } });
+    expect(response.error?.data).toEqual({
+      reason: 'call_not_answerable',
+      cause: 'no_session_id',
+      mayHaveActed: 'yes',
     });
-  },
-);
+  });
+});

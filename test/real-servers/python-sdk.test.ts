@@ -4,14 +4,15 @@
  */
 import { describe } from 'vitest';
 import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
-import { PYTHON, startPythonServer } from '../fixtures/real-servers/python-server.ts';
+import { startPythonServer } from '../fixtures/real-servers/python-server.ts';
 import { travelPromises } from '../fixtures/real-servers/travel-promises.ts';
 
-describe.skipIf(PYTHON === undefined).each([
+describe.each([
   { transport: 'streamable-http', path: '/mcp' },
   { transport: 'sse', path: '/sse' },
 ] as const)(
-  'a server of the Python SDK over $transport (needs MCP_PYTHON, a python with mcp 1.x)',
+  'a server of the Python SDK over $transport',
+  { tags: ['python'] },
   ({ transport, path }) => {
     travelPromises(askedStage(() => startPythonServer(transport), path));
   },

@@ -60,7 +60,7 @@ describe('the stream of a call', () => {
     },
   );
 
-  test('brings 40 MB at 2 MB/s', { timeout: 60_000 }, async () => {
+  test('brings 40 MB at 2 MB/s', { tags: ['long'], timeout: 60_000 }, async () => {
     const field = await ground({}, async ({ body }, response) => {
       const stream = eventStream(response);
       let count = 0;

@@ -15,8 +15,6 @@ import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { freePort } from '../../fixtures/processes.ts';
 import {
   makeCertificate,
-  redisAvailable,
-  redisTlsAvailable,
   startRedis,
   type Certificate,
   type RedisServer,
@@ -102,7 +100,7 @@ const commands: [string, (directory: Directory) => Promise<unknown>][] = [
   ['outcomeOf', (directory) => directory.outcomeOf(newCall())],
 ];
 
-describe.skipIf(!redisAvailable)('the directory in Redis', () => {
+describe('the directory in Redis', { tags: ['redis'] }, () => {
   describe('while the store works', () => {
     let server: RedisServer;
     beforeAll(async () => {
@@ -492,7 +490,7 @@ describe.skipIf(!redisAvailable)('the directory in Redis', () => {
     expect(await redis.dbsize()).toBe(1);
   });
 
-  describe.skipIf(!redisTlsAvailable)('over TLS', () => {
+  describe('over TLS', { tags: ['redis-tls'] }, () => {
     let certificate: Certificate;
     let server: RedisServer;
     let ca: string;

@@ -21,7 +21,6 @@ import {
 } from '../../fixtures/gateways/replica-testbed.ts';
 import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
 import { callTool, send } from '../../fixtures/clients/modern-client.ts';
-import { redisAvailable } from '../../fixtures/redis/redis-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const IDENTITY = {
@@ -184,7 +183,7 @@ test('patterns of a server are not matched here, however long that would take', 
   expect(text(done)).toBe('accept');
 });
 
-describe.skipIf(!redisAvailable)('a store that somebody else writes to', () => {
+describe('a store that somebody else writes to', { tags: ['redis'] }, () => {
   test.for<[string, string]>([
     ['no JSON', 'garbage'],
     ['a name of all objects', '{"__proto__":{"epoch":1},"constructor":{"prototype":{}}}'],

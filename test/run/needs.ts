@@ -1,0 +1,101 @@
+/**
+ * What some tests need that not every machine has. A test says so by a tag of that name, and is skipped where it
+ * is missing. The end of the run says how many tests were skipped, and how to get what they need.
+ */
+import { spawnSync } from 'node:child_process';
+
+export interface Need {
+  readonly tag: string;
+  /** Completes "12 tests need ...". */
+  readonly what: string;
+  readonly howToGet: string;
+  readonly isThere: boolean;
+}
+
+const runs = (command: string, ...args: string[]): boolean => spawnSync(command, args).status === 0;
+
+/** The command that starts a Redis or Valkey server, if there is one. */
+export const REDIS_COMMAND = ['redis-server', 'valkey-server'].find((one) =>
+  runs(one, '--version'),
+);
+
+/** A Python with the package `mcp` in a version below 2; empty counts as not set. */
+export const PYTHON = process.env['MCP_PYTHON'] || undefined;
+
+/** The server of the Go SDK, built. */
+export const GO_SERVER = process.env['MCP_GO_SERVER'] || undefined;
+
+/** The library that gives a process a clock of its own. */
+export const LIBFAKETIME = spawnSync(
+  'sh',
+  ['-c', 'ls /usr/lib/*/faketime/libfaketimeMT.so.1 /usr/lib/faketime/libfaketimeMT.so.1'],
+  { encoding: 'utf8' },
+).stdout.split('\n')[0];
+
+const hasOpenssl = runs('openssl', 'version');
+
+/** A build without TLS stops at the directive; one with it stops at the missing certificate. */
+function redisHasTls(): boolean {
+  if (REDIS_COMMAND === undefined || !hasOpenssl) return false;
+  const args = ['--port', '0', '--tls-port', '1', '--save', ''];
+  const { stderr } = spawnSync(REDIS_COMMAND, args, { encoding: 'utf8', timeout: 5000 });
+  return !/Bad directive|FATAL CONFIG/.test(stderr);
+}
+
+function hasNamespaces(): boolean {
+  if (process.getuid?.() !== 0) return false;
+  const name = `mrtr-${process.pid}-try`;
+  if (!runs('ip', 'netns', 'add', name)) return false;
+  return runs('ip', 'netns', 'delete', name);
+}
+
+export const NEEDS: readonly Need[] = [
+  {
+    tag: 'redis',
+    what: 'Redis',
+    howToGet: 'install redis-server or valkey-server',
+    isThere: REDIS_COMMAND !== undefined,
+  },
+  {
+    tag: 'redis-tls',
+    what: 'OpenSSL and a Redis with TLS',
+    howToGet: 'install openssl, and a redis-server that is built with TLS',
+    isThere: redisHasTls(),
+  },
+  {
+    tag: 'python',
+    what: 'Python with the MCP SDK',
+    howToGet: "set MCP_PYTHON to a Python 3.10 or newer with 'mcp<2'",
+    isThere: PYTHON !== undefined,
+  },
+  {
+    tag: 'go',
+    what: 'the server of the Go SDK',
+    howToGet: 'build test/fixtures/real-servers/go-server and set MCP_GO_SERVER to it',
+    isThere: GO_SERVER !== undefined,
+  },
+  {
+    tag: 'nginx',
+    what: 'nginx',
+    howToGet: 'install nginx (Debian: nginx-light)',
+    isThere: runs('nginx', '-v'),
+  },
+  {
+    tag: 'faketime',
+    what: 'libfaketime',
+    howToGet: 'install faketime',
+    isThere: LIBFAKETIME !== undefined && LIBFAKETIME !== '',
+  },
+  {
+    tag: 'namespaces',
+    what: 'network namespaces',
+    howToGet: 'install ip (Debian: iproute2) and run as root',
+    isThere: hasNamespaces(),
+  },
+  {
+    tag: 'linux',
+    what: 'Linux',
+    howToGet: 'run on Linux',
+    isThere: process.platform === 'linux',
+  },
+];
