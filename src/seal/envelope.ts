@@ -44,7 +44,7 @@ export function openBytes(
   ring: KeyRing<KeyPurpose>,
   token: unknown,
   maxTokenBytes: number,
-): Uint8Array {
+): Buffer {
   if (typeof token !== 'string') throw new InvalidRequestState('malformed');
   // First, since all other checks cost more for a longer token. The shape is ASCII: characters are bytes.
   if (!(token.length <= maxTokenBytes)) throw new InvalidRequestState('oversized');

@@ -135,13 +135,17 @@ const reply = z.union([
   }),
 ]);
 
+/** What the client was asked. */
+const inputRequests = z.array(z.strictObject({ method: text, params: jsonObject }));
+
 const continuationClaims = z.strictObject({
   b: z.number(),
   q: z.array(
     z.strictObject({
       k: text,
       i: z.union([z.string(), z.number()]).nullable(),
-      r: z.strictObject({ method: text, params: jsonObject }),
+      /** In version 1. Version 2 keeps the requests beside the claims, since they can be compressed. */
+      r: z.exactOptional(inputRequests.element),
       b: answerTranslation,
     }),
   ),
@@ -158,7 +162,7 @@ const continuationClaims = z.strictObject({
 });
 
 const pointerClaims = z.strictObject({
-  v: z.literal(1),
+  v: z.literal([1, 2]),
   /** The only mode so far. It is written, so that another one can be added and refused by older replicas. */
   mode: z.literal('park'),
   aud: text,
@@ -178,11 +182,18 @@ const pointerClaims = z.strictObject({
 
 export type PointerClaims = z.infer<typeof pointerClaims>;
 
-/** Writes the claims of a pointer. @returns `null` if `readPointer` would refuse them */
-export function writePointer(pointer: Pointer): PointerClaims | null {
+/** A pointer in its written form. */
+export interface WrittenPointer {
+  readonly claims: PointerClaims;
+  /** The requests of the open questions, in their order: what the client is shown. */
+  readonly requests: readonly InputRequest[];
+}
+
+/** Writes a pointer. @returns `null` if `readPointer` would refuse it */
+export function writePointer(pointer: Pointer): WrittenPointer | null {
   const { id, boot, address } = pointer.owner;
   const claims: PointerClaims = {
-    v: 1,
+    v: 2,
     mode: 'park',
     aud: pointer.audience,
     rt: pointer.route,
@@ -200,14 +211,27 @@ export function writePointer(pointer: Pointer): PointerClaims | null {
       ? {}
       : { cont: writeContinuation(pointer.continuation) }),
   };
-  return pointerClaims.safeParse(claims).success ? claims : null;
+  const requests = (pointer.continuation?.questions ?? []).map(({ request }) => request);
+  const isValid =
+    pointerClaims.safeParse(claims).success && inputRequests.safeParse(requests).success;
+  return isValid ? { claims, requests } : null;
 }
 
-/** Reads a pointer from any parsed value. @returns `null` if a claim is missing, invalid or unknown */
-export function readPointer(value: unknown): Pointer | null {
+/**
+ * Reads a pointer from any parsed values.
+ * @param value the claims
+ * @param requests the requests beside the claims, in version 2
+ * @returns `null` if anything is missing, invalid or unknown
+ */
+export function readPointer(value: unknown, requests: unknown = []): Pointer | null {
   const parsed = pointerClaims.safeParse(value);
-  if (!parsed.success) return null;
+  const beside = inputRequests.safeParse(requests);
+  if (!parsed.success || !beside.success) return null;
   const { o: owner, ...claims } = parsed.data;
+  const questions = claims.cont?.q ?? [];
+  const within = questions.flatMap(({ r }) => (r === undefined ? [] : [r]));
+  const [shown, others] = claims.v === 1 ? [within, beside.data] : [beside.data, within];
+  if (shown.length !== questions.length || others.length > 0) return null;
   return {
     audience: claims.aud,
     route: claims.rt,
@@ -225,7 +249,7 @@ export function readPointer(value: unknown): Pointer | null {
     target: claims.t,
     digest: claims.d,
     ...(claims.k === undefined ? {} : { outcomeKey: claims.k }),
-    ...(claims.cont === undefined ? {} : { continuation: readContinuation(claims.cont) }),
+    ...(claims.cont === undefined ? {} : { continuation: readContinuation(claims.cont, shown) }),
   };
 }
 
@@ -233,10 +257,9 @@ function writeContinuation(continuation: Continuation): z.infer<typeof continuat
   const { startedAtMs, questions, keys, resume, replay } = continuation;
   return {
     b: startedAtMs,
-    q: questions.map(({ key, id, request, back }) => ({
+    q: questions.map(({ key, id, back }) => ({
       k: key,
       i: id,
-      r: request,
       b:
         back.kind === 'elicitation-form'
           ? { kind: back.kind, inverse: [...back.inverse].map(([name, one]) => [name, copy(one)]) }
@@ -265,14 +288,17 @@ function copy(inverse: PropertyInverse): z.infer<typeof propertyInverse> {
   };
 }
 
-function readContinuation(claims: z.infer<typeof continuationClaims>): Continuation {
+function readContinuation(
+  claims: z.infer<typeof continuationClaims>,
+  requests: readonly InputRequest[],
+): Continuation {
   const { b: startedAtMs, q: questions, n: keys, s: resume, a: replay } = claims;
   return {
     startedAtMs,
-    questions: questions.map(({ k, i, r, b }) => ({
+    questions: questions.map(({ k, i, b }, index) => ({
       key: inputKey(k),
       id: i === null ? null : serverRequestId(i),
-      request: r,
+      request: requests[index] as InputRequest,
       back: b.kind === 'elicitation-form' ? { kind: b.kind, inverse: new Map(b.inverse) } : b,
     })),
     keys: { asked: keys.a, counts: keys.c },

@@ -5,7 +5,6 @@
  */
 import { timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
-import { parseJson } from '../protocol/json/parse.ts';
 import { openBytes, sealBytes } from './envelope.ts';
 import {
   InvalidRequestState,
@@ -13,7 +12,8 @@ import {
   type InvalidRequestStateReason,
 } from './invalid-request-state.ts';
 import type { KeyRing } from './key-ring.ts';
-import { readPointer, writePointer, type Pointer } from './pointer.ts';
+import { decodePointer, encodePointer } from './pointer-bytes.ts';
+import type { Pointer } from './pointer.ts';
 
 /** How far the clock of the sealing replica can be ahead of ours. */
 const MAX_CLOCK_SKEW_MS = 60_000;
@@ -67,14 +67,14 @@ export function createSealer(options: SealerOptions): Sealer {
   return {
     seal(pointer) {
       const issuedAtSeconds = Math.floor(clock.now() / 1000);
-      const claims = writePointer({ ...pointer, audience, issuedAtSeconds });
-      if (claims === null) {
+      const content = encodePointer({ ...pointer, audience, issuedAtSeconds });
+      if (content === null) {
         throw new UnsealablePointer(
           'pointer_malformed',
           'a claim of the pointer is missing or invalid',
         );
       }
-      const requestState = sealBytes(ring, Buffer.from(JSON.stringify(claims)));
+      const requestState = sealBytes(ring, content);
       if (requestState.length > maxTokenBytes) {
         throw new UnsealablePointer(
           'pointer_too_large',
@@ -84,7 +84,7 @@ export function createSealer(options: SealerOptions): Sealer {
       return requestState;
     },
     open(requestState, expected) {
-      const pointer = readPointer(parse(openBytes(ring, requestState, maxTokenBytes)));
+      const pointer = decodePointer(openBytes(ring, requestState, maxTokenBytes));
       if (pointer === null) throw new InvalidRequestState('claims');
       const reason = bindingProblem(pointer, audience, expected);
       if (reason !== null) throw new InvalidRequestState(reason, pointer.callId);
@@ -93,14 +93,6 @@ export function createSealer(options: SealerOptions): Sealer {
       return pointer;
     },
   };
-}
-
-function parse(content: Uint8Array): unknown {
-  try {
-    return parseJson(new TextDecoder('utf-8', { fatal: true }).decode(content));
-  } catch {
-    return undefined;
-  }
 }
 
 /** Negates the condition that must hold, so that a time that is not a number fails. */

@@ -123,7 +123,7 @@ describe('a content that is not a pointer is refused, even under a right tag', (
   });
 
   test.each([
-    ['a later version', { v: 2 }],
+    ['a later version', { v: 3 }],
     ['a version as text', { v: '1' }],
     ['an unknown mode', { mode: 'teleport' }],
     ['an unknown claim', { admin: true }],

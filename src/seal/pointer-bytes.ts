@@ -1,0 +1,49 @@
+/**
+ * A pointer as the bytes that are sealed: its claims as JSON; then, if it has open questions, a line feed and
+ * their requests as JSON, compressed with deflate.
+ */
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { parseJson } from '../protocol/json/parse.ts';
+import type { JsonValue } from '../protocol/json/json.ts';
+import { readPointer, writePointer, type Pointer } from './pointer.ts';
+
+/** JSON.stringify writes no line feed. */
+const LINE_FEED = 0x0a;
+/** Small and fast: the context of a larger window costs more time than it saves bytes. */
+const DEFLATE = { level: 3, windowBits: 12, memLevel: 4 };
+/** The longest requests, as JSON. */
+const MAX_REQUESTS_BYTES = 1024 * 1024;
+
+/**
+ * Encodes a pointer. Only the requests are compressed: the client is shown them in the same response. What a
+ * client chooses (answers) and what it must not learn (session ids) never share a compression window, since
+ * the length of the token would tell one from the other (the CRIME attack; ADR 3).
+ * @returns `null` if the pointer is invalid, or its questions are too long
+ */
+export function encodePointer(pointer: Pointer): Buffer | null {
+  const written = writePointer(pointer);
+  if (written === null) return null;
+  const claims = Buffer.from(JSON.stringify(written.claims));
+  if (written.requests.length === 0) return claims;
+  const requests = Buffer.from(JSON.stringify(written.requests));
+  if (requests.byteLength > MAX_REQUESTS_BYTES) return null;
+  return Buffer.concat([claims, Buffer.of(LINE_FEED), deflateRawSync(requests, DEFLATE)]);
+}
+
+/** Decodes a pointer. @returns `null` if anything of it is missing, invalid or unknown */
+export function decodePointer(bytes: Buffer): Pointer | null {
+  const end = bytes.indexOf(LINE_FEED);
+  try {
+    if (end === -1) return readPointer(parse(bytes));
+    const { windowBits } = DEFLATE;
+    const deflated = bytes.subarray(end + 1);
+    const requests = inflateRawSync(deflated, { windowBits, maxOutputLength: MAX_REQUESTS_BYTES });
+    return readPointer(parse(bytes.subarray(0, end)), parse(requests));
+  } catch {
+    return null;
+  }
+}
+
+function parse(content: Uint8Array): JsonValue {
+  return parseJson(new TextDecoder('utf-8', { fatal: true }).decode(content));
+}

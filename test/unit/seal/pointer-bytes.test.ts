@@ -1,0 +1,139 @@
+/** The questions inside a pointer: compressed, bounded on the way back, and read in the earlier form as well. */
+import { deflateRawSync } from 'node:zlib';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { inputKey, serverRequestId } from '../../../src/protocol/ids.ts';
+import type { Continuation } from '../../../src/seal/pointer.ts';
+import { UnsealablePointer, type UnsealedPointer } from '../../../src/seal/seal.ts';
+import { forge } from './forge.ts';
+import { expectRefused, NOW_SECONDS, pointer, request, sealer } from './sealing-fixture.ts';
+
+const MIB = 1024 * 1024;
+
+function question(index: number, message: string): Continuation['questions'][number] {
+  return {
+    key: inputKey(`elicitation-${index}`),
+    id: serverRequestId(`question-${index}`),
+    request: { method: 'elicitation/create', params: { mode: 'form', message } },
+    back: { kind: 'elicitation-form', inverse: new Map() },
+  };
+}
+
+function asking(...messages: readonly string[]): UnsealedPointer {
+  return {
+    ...pointer,
+    continuation: {
+      startedAtMs: NOW_SECONDS * 1000,
+      questions: messages.map((message, index) => question(index, message)),
+      keys: { asked: messages.length, counts: { elicitation: messages.length } },
+      resume: null,
+      replay: null,
+    },
+  };
+}
+
+/** The claims as the first version wrote them, with the requests among them. */
+function firstVersion(...messages: readonly string[]): object {
+  return { ...claimsOf(messages, true), v: 1 };
+}
+
+function claimsOf(messages: readonly string[], withRequests: boolean) {
+  const { route, method, target, digest, principal } = request;
+  return {
+    ...{ v: 2, mode: 'park', aud: 'fleet-a', rt: route, c: pointer.callId, n: 1 },
+    ...{ o: { id: 'replica-1', boot: 'b7f0' }, iat: NOW_SECONDS, exp: NOW_SECONDS + 60 },
+    ...{ p: principal, m: method, t: target, d: digest },
+    cont: {
+      b: NOW_SECONDS * 1000,
+      q: messages.map((message, index) => ({
+        k: `elicitation-${index}`,
+        i: `question-${index}`,
+        ...(withRequests ? { r: question(index, message).request } : {}),
+        b: { kind: 'elicitation-form', inverse: [] },
+      })),
+      n: { a: messages.length, c: { elicitation: messages.length } },
+      s: null,
+      a: null,
+    },
+  };
+}
+
+/** A token with these bytes after the line feed. */
+function withRequests(claims: object, bytes: Uint8Array): string {
+  return forge({ content: Buffer.concat([Buffer.from(`${JSON.stringify(claims)}\n`), bytes]) });
+}
+
+const deflated = (value: unknown) => deflateRawSync(JSON.stringify(value), { windowBits: 12 });
+const requestsOf = (...messages: readonly string[]) =>
+  messages.map((message, index) => question(index, message).request);
+
+describe('the questions of a pointer', () => {
+  test('come back as they were, whatever they say', () => {
+    const { seal, open } = sealer({ maxTokenBytes: 64 * 1024 });
+    fc.assert(
+      fc.property(
+        fc.array(fc.string({ unit: 'binary', maxLength: 200 }), { maxLength: 5 }),
+        (messages) => {
+          const asked = asking(...messages.map((message) => message.toWellFormed()));
+          expect(open(seal(asked), request).continuation).toEqual(asked.continuation);
+        },
+      ),
+    );
+  });
+
+  test('take less than half of their size when they repeat themselves, as forms do', () => {
+    const { seal } = sealer({ maxTokenBytes: 64 * 1024 });
+    const field = { type: 'string', title: 'A field', description: 'What is to be written here' };
+    const form = JSON.stringify(Array.from({ length: 20 }, (_, index) => ({ [index]: field })));
+    const empty = seal(asking('')).length;
+    expect(seal(asking(form)).length - empty).toBeLessThan(form.length / 2);
+  });
+
+  test('are read from a pointer of the first version, whose claims hold them', () => {
+    const { open } = sealer();
+    const opened = open(forge({ claims: firstVersion('Which name?', 'Which city?') }), request);
+    expect(opened.continuation).toEqual(asking('Which name?', 'Which city?').continuation);
+  });
+
+  test('of more than 1 MiB are not sealed', () => {
+    const { seal } = sealer({ maxTokenBytes: MIB });
+    expect(() => seal(asking('x'.repeat(MIB)))).toThrow(UnsealablePointer);
+  });
+});
+
+describe('a pointer is refused, even under a right tag,', () => {
+  const claims = claimsOf(['Which name?'], false);
+
+  test.each([
+    { when: 'its requests are missing', token: () => forge({ claims }) },
+    {
+      when: 'it has fewer requests than questions',
+      token: () => withRequests(claimsOf(['a', 'b'], false), deflated(requestsOf('a'))),
+    },
+    {
+      when: 'it has more requests than questions',
+      token: () => withRequests(claims, deflated(requestsOf('a', 'b'))),
+    },
+    {
+      when: 'its requests stand both among its claims and beside them',
+      token: () => withRequests(firstVersion('a'), deflated(requestsOf('a'))),
+    },
+    { when: 'its requests are no list', token: () => withRequests(claims, deflated('a')) },
+    {
+      when: 'a request has no method',
+      token: () => withRequests(claims, deflated([{ params: {} }])),
+    },
+    { when: 'its requests are no JSON', token: () => withRequests(claims, deflateRawSync('{')) },
+    {
+      when: 'its requests are not compressed',
+      token: () => withRequests(claims, Buffer.from(JSON.stringify(requestsOf('a')))),
+    },
+    {
+      when: 'its requests inflate to more than 1 MiB',
+      token: () => withRequests(claims, deflated(requestsOf('x'.repeat(MIB)))),
+    },
+  ])('when $when', ({ token }) => {
+    const { open } = sealer({ maxTokenBytes: 64 * 1024 });
+    expectRefused(() => open(token(), request), 'claims');
+  });
+});
