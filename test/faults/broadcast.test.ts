@@ -39,6 +39,9 @@ const ownOf = (who: string): Kept => ({
   reason: null,
 });
 
+// Rule mixed-sessions-4: A server that sends a reply, progress or a question to a session that it is not for
+// is served by one session from then on, one call at a time in the process; 100 calls wait for their turn.
+// Lists and completion are served beside the call.
 test('of several callers, each is asked its own questions and gets its own result', async () => {
   const { url, named } = await started(await gateway(await bridge('keeper')));
   const kept = await Promise.all(calls(6).map((who) => keepSecret(() => url, who)));
@@ -46,6 +49,7 @@ test('of several callers, each is asked its own questions and gets its own resul
   expect(named('upstream.broadcasts')).toHaveLength(1);
 });
 
+// Rule mixed-sessions-4.
 test('of several callers of the reference server, each gets its own result, and lists are served beside calls', async () => {
   const { url, named } = await started(await gateway(await bridge('everything')));
   // No roots: the reference server asks for them by itself, a moment after each handshake.
@@ -77,6 +81,8 @@ test('of several callers of the reference server, each gets its own result, and 
   expect(named('upstream.broadcasts')).toHaveLength(1);
 });
 
+// Rule mixed-sessions-5: Where several replicas may use such a server, its questions are refused with error
+// -32603, and a call that fails for it gets `call_not_answerable`, `data.cause` `broadcast`.
 test('with several replicas a question ends in an error that says why, and what asks nothing is served', async () => {
   const upstream = await bridge('keeper');
   const replicas = [
@@ -101,6 +107,7 @@ test('with several replicas a question ends in an error that says why, and what 
   expect(said.map(({ text }) => text)).toEqual(calls(2).map((who) => `said by ${who}`));
 });
 
+// Rule questions-3.
 test('a session without a call leaves the questions of other clients alone', async () => {
   const upstream = await bridge('keeper');
   const { url } = await gateway(upstream);

@@ -28,6 +28,8 @@ const AHEAD_AND_BEHIND = [
 
 describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, () => {
   describe('with a store: a replica', { tags: ['long', 'redis'] }, () => {
+    // Rule store-6: The clock of the store counts where that of a replica differs by more than a second:
+    // nothing is refused for it, and no lease, pointer or relayed retry ends early or late.
     test.each([
       ['ahead, over HTTP,', APART_SECONDS, {}],
       [
@@ -85,6 +87,7 @@ describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, ()
     );
   });
 
+  // Rule store-6.
   test(
     'with a store: leases of a replica whose clock is wrong are renewed and end as those of any other',
     { tags: ['long', 'redis'] },
@@ -104,6 +107,8 @@ describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, ()
   );
 
   describe.each(AHEAD_AND_BEHIND)('without a store: a replica %s', (_, by) => {
+    // Rule pointer-9: Whether a round has expired is for the replica that holds its call to say, whose timers
+    // no clock touches; another one asks it before it refuses a pointer.
     test('serves the clients of calls that live elsewhere, and they its own', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -126,6 +131,10 @@ describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, ()
     });
   });
 
+  // Rule pointer-10: No relayed retry goes by a clock. A pointer that is out of its time by the clock of a
+  // replica, and whose owner cannot be asked and may live, or that was sealed more than a minute ahead of
+  // that clock, is refused with error -32603, `data.reason` `coordination_unavailable` and `data.retryable`,
+  // and has no effect. The log and a metric name the clocks.
   test('without a store: a call whose owner is gone waits for a replica with the right time', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -145,6 +154,7 @@ describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, ()
   });
 });
 
+// Rule pointer-9.
 test.each([
   ['forward', 86_400_000],
   ['back', -86_400_000],

@@ -91,6 +91,7 @@ describe('a store of several servers', { tags: ['redis'] }, () => {
 });
 
 describe('what the store holds', { tags: ['redis'] }, () => {
+  // Rule store-9.
   test('of calls that are parked is nothing: only their owners show that they live', async () => {
     const { tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -142,6 +143,7 @@ describe('what the store holds', { tags: ['redis'] }, () => {
 });
 
 describe('a claim whose reply got lost', { tags: ['redis'] }, () => {
+  // Rule store-4.
   test('is still that of the replica that made it, which goes on with the call later', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -192,6 +194,7 @@ describe('replicas that do not reach each other, but the store', { tags: ['redis
     expect(effects).toEqual(['Ada']);
   });
 
+  // Rule store-3.
   test(
     'in one direction only: an outcome that could not be brought back is found in the store',
     { tags: ['long'] },
@@ -209,6 +212,7 @@ describe('replicas that do not reach each other, but the store', { tags: ['redis
     },
   );
 
+  // Rule store-2.
   test(
     'in one direction only: a call at work is taken up, and its owner does not cancel it',
     { tags: ['long'] },
@@ -231,6 +235,8 @@ describe('replicas that do not reach each other, but the store', { tags: ['redis
   );
 });
 
+// Rule store-10: Without a store nobody prevents two replicas from reading one call; the server settles which
+// answer came first, and the tool acts once.
 test('replicas that do not reach each other and share no store have the effect once', async () => {
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools, keepsEvents: true });

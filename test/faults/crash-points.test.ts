@@ -44,6 +44,7 @@ describe.for(STAGES)('in front of a server that %s, a crash when', ([, options, 
   const stage = stageFor(options);
   const tags = options.redis ? ['redis'] : [];
 
+  // Rule reattach-1.
   test.for(points)('$when', { tags }, async (point) => {
     const { rescuer, script } = stage();
     const owner = await stage().owner(point.options);
@@ -91,6 +92,7 @@ describe.for(STAGES)('in front of a server that %s, a crash when', ([, options, 
   });
 });
 
+// Rule lost-1.
 describe('a crash before the client has a pointer', () => {
   const stage = stageFor({ keepsEvents: true, redis: false });
 
@@ -216,6 +218,7 @@ describe.for([
     expect([text(done), script.effects]).toEqual(['Hello Ada', ['Ada']]);
   });
 
+  // Rule streams-3.
   test('keeps one whose retry waited for a broken stream', { tags }, async () => {
     const { legacy, rescuer, script } = stage();
     const owner = await stage().owner();

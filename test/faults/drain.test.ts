@@ -41,6 +41,9 @@ async function atWork(
 }
 
 describe('a call that another replica can take up', () => {
+  // Rule drain-2 (MRTR, "Server Requirements" 6): A call that another replica can read on is left with its
+  // server: a parked one silently, one at work by telling its client to come again with an empty
+  // `inputRequests`.
   test('is let go while it is parked, and goes on there', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -54,6 +57,7 @@ describe('a call that another replica can take up', () => {
     expect(effects).toEqual(['Ada']);
   });
 
+  // Rule drain-3: SIGHUP and SIGINT drain as SIGTERM does.
   test(
     'is let go as well when the process is told to hang up (SIGHUP)',
     { tags: ['long'] },
@@ -69,6 +73,7 @@ describe('a call that another replica can take up', () => {
     },
   );
 
+  // Rule drain-2.
   test('is handed over while it is at work: its client is told to call again', async () => {
     const { effects, tools, finish } = slowGreeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -86,6 +91,7 @@ describe('a call that another replica can take up', () => {
 });
 
 describe('a call that nobody else can take up', () => {
+  // Rule drain-1.
   test('is finished, when it can be in time', async () => {
     const { tools, finish } = slowGreeter();
     const legacy = await legacyServer({ tools });
@@ -99,6 +105,9 @@ describe('a call that nobody else can take up', () => {
     expect(await gone).toBe(0);
   });
 
+  // Rule drain-5: Every other call is cancelled at the server, and a client that waits gets error -32603 with
+  // `data.reason` `draining`; a retry that comes while the replica stops, there or by relay, and one that
+  // comes later elsewhere are told that the call is lost, or make it anew where that is allowed.
   test('is cancelled when it cannot, and its client is told why', async () => {
     const { tools } = slowGreeter();
     const legacy = await legacyServer({ tools });
@@ -110,6 +119,7 @@ describe('a call that nobody else can take up', () => {
     await legacy.saw('notifications/cancelled');
   });
 
+  // Rule drain-5.
   test(
     'is cancelled where no other process could open its pointer, though the server keeps its events',
     { tags: ['long'] },
@@ -125,6 +135,7 @@ describe('a call that nobody else can take up', () => {
     },
   );
 
+  // Rule drain-5.
   test('is cancelled while it is parked, and its retry elsewhere is told that it is lost', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });
@@ -167,6 +178,7 @@ async function endedByDrain(route: object = {}) {
 }
 
 describe('while a replica stops that has ended a parked call', () => {
+  // Rule drain-5.
   test('a retry there and one that is relayed to it are told that the call is lost', async () => {
     const { one, other, retryAt, gone } = await endedByDrain();
     const told = await Promise.all([retryAt(one), retryAt(other), retryAt(one)]);
@@ -177,6 +189,7 @@ describe('while a replica stops that has ended a parked call', () => {
     expect(await gone).toBe(0);
   });
 
+  // Rule drain-5.
   test('a retry elsewhere makes it anew where that is allowed', { tags: ['long'] }, async () => {
     const { one, other, retryAt, gone } = await endedByDrain({
       continuation: { replay: { tools: ['greet'] } },
@@ -196,6 +209,9 @@ describe('while a replica stops that has ended a parked call', () => {
 describe('with drain.parked a parked call that nobody else can take up', () => {
   const keeping = (parked: string) => ({ drain: { delay: '0s', parked, timeout: '2s' } });
 
+  // Rule drain-4: With `drain.parked` (default 0s) parked calls that no other process can take up are kept
+  // for at most that long, and their retries are served. Calls that another process can take up are not
+  // waited for.
   test('is kept, and its retry is served wherever it lands', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });
@@ -210,6 +226,7 @@ describe('with drain.parked a parked call that nobody else can take up', () => {
     expect(legacy.methods()).not.toContain('notifications/cancelled');
   });
 
+  // Rule drain-4.
   test('is kept when its retry parks it again', { tags: ['long'] }, async () => {
     const tools: LegacyServerOptions['tools'] = {
       greet: async (call) => `Hello ${await askName(call)} ${await askName(call)}`,
@@ -224,6 +241,7 @@ describe('with drain.parked a parked call that nobody else can take up', () => {
     expect(await gone).toBe(0);
   });
 
+  // Rule drain-4.
   test('is cancelled when that time is over', { tags: ['long'] }, async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });
@@ -235,6 +253,7 @@ describe('with drain.parked a parked call that nobody else can take up', () => {
   });
 });
 
+// Rule drain-4.
 test(
   'with drain.parked a parked call that another replica can take up is not waited for',
   { tags: ['long'] },
@@ -250,6 +269,7 @@ test(
   },
 );
 
+// Rule settled-3: With a shared store such an outcome outlives its owner.
 test(
   'a call that the server ended by itself while nobody waited leaves its outcome for other replicas',
   { tags: ['redis'] },
@@ -298,6 +318,7 @@ test('a call of a legacy client is finished, and that it listens as well keeps n
   expect(await gone).toBe(0);
 });
 
+// Rule passthrough-14.
 test.each(['*/*', 'text/event-stream'])(
   'a legacy client that listens over HTTP+SSE with Accept: %s keeps nobody waiting',
   async (accept) => {
@@ -312,6 +333,8 @@ test.each(['*/*', 'text/event-stream'])(
   },
 );
 
+// Rule drain-1: New calls are refused with error -32603, `data.reason` `stopping`, and readiness is
+// withdrawn; calls in flight are finished within `drain.timeout`.
 test('new calls are refused while a replica drains, and readiness says so', async () => {
   const { tools, finish } = slowGreeter();
   const legacy = await legacyServer({ tools });
@@ -330,6 +353,8 @@ test('new calls are refused while a replica drains, and readiness says so', asyn
   await gone;
 });
 
+// Rule drain-6: Replicas that are restarted one after the other, in front of a server that keeps its events,
+// fail no call.
 test(
   'two replicas that are restarted one after the other under load fail no call',
   { tags: ['long'], timeout: 60_000 },

@@ -72,6 +72,11 @@ const SDKS = [
 
 for (const { sdk, tags, server } of SDKS)
   describe(`an event store of the ${sdk} SDK`, { tags }, () => {
+    // Rule resumption-2 (transports, "Resumability and Redelivery"): A server that takes the GET that resumes
+    // a stream, refuses nothing and holds the head of its response back for a second counts as open: answers
+    // are sent. Servers of the Go SDK send the head with the first event only, which may be the reply to the
+    // answer.
+    // Rule mixed-sessions-3.
     test.each([
       { how: 'killed', end: (owner: GatewayProcess) => owner.kill() },
       { how: 'drained', end: (owner: GatewayProcess) => owner.drain() },
@@ -97,6 +102,9 @@ for (const { sdk, tags, server } of SDKS)
       expect(await other.rungs()).toEqual(CALLERS.map(() => 'reattach'));
     });
 
+    // Rule mixed-sessions-3: Through crashes, drains and rolling restarts in front of an event store that
+    // names streams by the request id and is shared by all sessions, each caller gets its own result or an
+    // honest error.
     test(
       'gives each caller its own result or an honest error through rolling restarts',
       { tags: ['long'], timeout: ROLLING_MS + 60_000 },

@@ -28,6 +28,9 @@ describe.each(STORES)(
   'while %s fails over',
   { tags: ['long', 'redis'], timeout: 60_000 },
   (_, startStore) => {
+    // Rule store-8 (MRTR, "Server Requirements" 5): While a master of the store crashes and another server
+    // takes its place, calls whose owner lives are served, here and over an HTTP relay, and calls whose owner
+    // dies get their results, or a retryable error and then the result; a tool acts once.
     test('calls whose owner lives are served, here and relayed over HTTP, those at work as well', async () => {
       const { effects, tools, finish } = greeters();
       const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -53,6 +56,7 @@ describe.each(STORES)(
       expect(calls).toHaveLength(1 + names.length);
     });
 
+    // Rule store-8.
     test('calls whose owner dies are taken up, and retries that come to two replicas at once act once', async () => {
       const { effects, tools } = greeters();
       const legacy = await legacyServer({ tools, keepsEvents: true });

@@ -15,6 +15,10 @@ import { connectModernClient } from '../fixtures/clients/official-client.ts';
 describe('a call that takes longer than a connection may be held', () => {
   const route = { calls: { maxHold: '1s' } };
 
+  // Rule time-and-room-3 (MRTR, "Server Requirements" 6; "Client Requirements" 1): With `calls.maxHold` a
+  // client waits no longer than that for one answer: it gets an `InputRequiredResult` with a pointer and an
+  // empty `inputRequests`, and its next request attaches to the call again. Each of them is one of the rounds
+  // of the call; with the last one the client waits to the end.
   test('is answered with state alone, and the next request attaches to it again', async () => {
     const finishing = Promise.withResolvers<void>();
     let calls = 0;
@@ -38,6 +42,7 @@ describe('a call that takes longer than a connection may be held', () => {
     expect(calls).toBe(1);
   });
 
+  // Rule time-and-room-3.
   test('comes through for a client that knows nothing of it', async () => {
     let finish = () => {};
     const tools: LegacyServerOptions['tools'] = {
@@ -57,6 +62,9 @@ describe('a call that takes longer than a connection may be held', () => {
 describe('a parked call that is released', () => {
   const route = { parking: { release: 'when-resumable' } };
 
+  // Rule time-and-room-8: With `parking.release` `when-resumable` a parked call whose server keeps its events
+  // is let go at once: it holds no memory, no connection and no place here, and its session stays with the
+  // server. Any replica takes it up when its answer comes. Others stay.
   test('holds nothing here, and is taken up when its answer comes, on any replica', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -72,6 +80,7 @@ describe('a parked call that is released', () => {
     expect(effects).toEqual(['Ada', 'Eve']);
   });
 
+  // Rule time-and-room-8.
   test('stays where the server keeps no events', async () => {
     const { tools } = greeter();
     const [one] = await replicas(await legacyServer({ tools }), 1, { route });
@@ -82,6 +91,7 @@ describe('a parked call that is released', () => {
   });
 });
 
+// Rule laws-2.
 test('when all calls have ended, no connection and no session is left', async () => {
   const { tools } = greeter();
   const legacy = await legacyServer({ tools, keepsEvents: true });

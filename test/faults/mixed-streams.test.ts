@@ -44,6 +44,9 @@ async function takenUp(sent: (stream: Stream, callId: number) => void) {
   return { server, response, gateway: other };
 }
 
+// Rule mixed-sessions-1 (2025-11-25 transports, "Resumability and Redelivery"): On a stream that was taken up
+// by `Last-Event-ID`, the reply, the progress token and the withdrawn question must be the call's. One that
+// is not ends the call with error -32603 `upstream_streams_mixed`; the call is cancelled at the server.
 test.each<[string, (stream: Stream, callId: number) => void]>([
   ['a reply to another request', (stream, id) => stream.send(done(id + 1, 'of alice'), 'e2')],
   [
@@ -83,6 +86,9 @@ test.each<[string, (stream: Stream, callId: number) => void]>([
   expect(cancelled.body.params.requestId).toBe(call.body.id);
 });
 
+// Rule mixed-sessions-2: What names no request there (log messages, new questions) passes when the server was
+// never seen to mix streams, or after something that named the call. Otherwise log messages are dropped, and
+// a question ends the call as above.
 test('what names the call lets it go on, with what comes after it', async () => {
   const { response } = await takenUp((stream, id) => {
     const params = { progressToken: id, progress: 1 };
@@ -93,6 +99,7 @@ test('what names the call lets it go on, with what comes after it', async () => 
   expect(asked?.params.message).toBe('next?');
 });
 
+// Rule mixed-sessions-2.
 test('a server that mixed streams once is believed no question before it has named the call', async () => {
   const taken = { times: 0 };
   const server = await legacyServer(

@@ -30,6 +30,7 @@ function silentTools(silenceMs: number): Record<string, Tool> {
 }
 
 describe('behind nginx', { tags: ['nginx'], timeout: 60_000 }, () => {
+  // Rule responses-3.
   test('a call that is silent for longer than its read timeout is kept by comments, parked and answered', async () => {
     const legacy = await legacyServer({ tools: silentTools(4_500) });
     const edge = { commitAfter: '500ms', keepAlive: '1s' };
@@ -49,6 +50,7 @@ describe('behind nginx', { tags: ['nginx'], timeout: 60_000 }, () => {
     expect(text(done)).toBe('Hello Ada');
   });
 
+  // Rule responses-3.
   test('an answer that is larger than its buffers arrives whole', async () => {
     const legacy = await legacyServer({ tools: silentTools(0) });
     const gateway = await replica(legacy);

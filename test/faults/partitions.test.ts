@@ -21,6 +21,9 @@ describe(
   'a replica that is cut off from the store',
   { tags: ['long', 'namespaces', 'redis'], timeout: 60_000 },
   () => {
+    // Rule store-7: A replica that is cut off from the store, and goes on, serves the calls that it owns;
+    // once it is back it does not act again on what was taken up meanwhile, and what it relays is told as
+    // retryable.
     test('and owns calls serves them here and over HTTP; what it left is taken up when it dies', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -40,6 +43,7 @@ describe(
       expect(effects).toEqual(['Ada', 'Eve', 'Zoe']);
     });
 
+    // Rule store-7.
     test('and owns a call does not act on it a second time when it is back', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -68,6 +72,7 @@ describe(
       expect(effects).toEqual(['Ada']);
     });
 
+    // Rule store-7.
     test('while it relays says that the retry may be repeated, and is answered when it is back', async () => {
       const { effects, tools, finish } = slowGreeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });

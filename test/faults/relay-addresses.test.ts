@@ -27,6 +27,8 @@ function pour(response: ServerResponse, chunk: string): void {
   write();
 }
 
+// Rule relay-5: An answer of a stranger, or one that never ends, is given up within 5 s, and takes no memory
+// to speak of.
 test.each<[string, (response: ServerResponse) => void]>([
   ['never ends a line', (response) => pour(response, CHUNK)],
   ['sends empty lines for ever', (response) => pour(response, '\n'.repeat(1_000))],

@@ -18,6 +18,7 @@ const throughRedis = async () => {
   return { redis, relay: false, config: { relay: { via: 'redis' } } };
 };
 
+// Rule relay-12.
 test('nobody writes for long to the mailbox of the dead', { tags: ['redis'] }, async () => {
   const { tools } = slowGreeter();
   const legacy = await legacyServer({ tools });

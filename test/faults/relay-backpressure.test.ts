@@ -21,6 +21,9 @@ const tools: LegacyServerOptions['tools'] = {
   },
 };
 
+// Rule relay-12: An owner reads no more of a call while 1 MiB waits for the relaying replica, which over HTTP
+// takes no more while its client is behind, for up to 3 s at a time; beyond that, and through Redis, the
+// client hears less, as on a shared stream. A mailbox in Redis holds 10,000 letters and 64 MiB.
 test.each([
   ['reads at full speed', undefined],
   ['reads slowly', pacedAt(4 * MIB)],

@@ -27,6 +27,10 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
     // Three processes may take long to start on a busy machine.
     { tags, timeout: 90_000 },
     () => {
+      // Rule retries-1 (MRTR, "Client Requirements" 3): A client may come back at once: the call is parked
+      // before the first byte of the question leaves. The retry has an id and a progress token of its own,
+      // and its client hears of the work that follows.
+      // Rules progress-2, relay-1, relay-13.
       test('reaches the owner, and its progress comes before its answer', async () => {
         const tools: LegacyServerOptions['tools'] = {
           work: async (call) => {
@@ -56,6 +60,8 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect(await other.rungs()).toEqual(['relay']);
       });
 
+      // Rule relay-1: A retry that lands elsewhere is served by the owner, with its progress, wherever each
+      // round lands. A client that leaves is told of, and cancels the call there.
       test('may land elsewhere in each round', { tags: ['long'] }, async () => {
         const tools: LegacyServerOptions['tools'] = {
           two: async (call) => `${await askName(call, 'First?')} ${await askName(call, 'Second?')}`,
@@ -72,6 +78,8 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect([...(await other.rungs()), ...(await third.rungs())]).toEqual(['relay', 'relay']);
       });
 
+      // Rule relay-7: The owner believes nothing that the other replica has checked: the retry is refused as
+      // it would be there.
       test('is refused as its owner would: with other answers, or for another tool', async () => {
         const { tools, effects } = greeter();
         const legacy = await legacyServer({ tools: { ...tools, other: async () => 'other' } });
@@ -88,6 +96,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect(effects).toEqual(['Ada']);
       });
 
+      // Rule relay-1.
       test('and whose client leaves has its call cancelled by the owner', async () => {
         const { tools } = slowGreeter();
         const legacy = await legacyServer({ tools });
@@ -104,6 +113,8 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
       });
 
+      // Rule relay-9 (streamable-http, "Cancellation"): A replica that asked and died, or takes nothing of
+      // the answer for a while (6 to 12 s), has lost its client: the owner cancels the call.
       test(
         'and whose replica is killed has its call cancelled by the owner',
         { tags: ['long'] },
@@ -121,6 +132,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
+      // Rule relay-9.
       test(
         'and whose replica is frozen has its call cancelled when more and more waits for it',
         { tags: ['long'] },
@@ -155,6 +167,11 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
+      // Rule relay-3: An owner that says nothing for 3 s is not waited for, and may live all the same: by its
+      // lease in Redis, or for 10 s from the first retry that it did not answer. Until it is dead, what no
+      // other rung can serve is answered with error -32603 with `data.reason` `coordination_unavailable` and
+      // `data.retryable`, within 5 s; nothing is called lost or made anew. An owner whose port is closed is
+      // dead at once, unless it goes on to renew its lease.
       test('is not lost when the owner stalls for a moment', { tags: ['long'] }, async () => {
         const { effects, tools } = greeter();
         const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
@@ -166,6 +183,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect(effects).toEqual(['Ada']);
       });
 
+      // Rules relay-3, relay-10.
       test(
         'is not lost when the owner stalls while it is at work for it',
         { tags: ['long'] },
@@ -188,6 +206,9 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
+      // Rule relay-2: The owner carries a retry out only when the replica that asked confirms, within 2 s of
+      // being asked, that its client still waits. A retry that was given up is void, whenever the owner reads
+      // it: no tool acts on it after its client was answered. No clock of the day is involved.
       test('in front of a frozen owner is to be repeated, and nothing of it is carried out when the owner wakes up', async () => {
         const { effects, tools } = greeter();
         const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
@@ -205,6 +226,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect(effects).toEqual(['Ada']);
       });
 
+      // Rule relay-2.
       test(
         'whose client was told that the call is lost is not carried out when the owner wakes up',
         { tags: ['long'] },
@@ -227,6 +249,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
+      // Rule relay-3.
       test(
         'is answered soon in front of a frozen owner that the server lets nobody take the stream from',
         { tags: ['long'] },
@@ -247,6 +270,8 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
+      // Rule relay-6: A replica that relays a retry and stops has its client told to come again: with state
+      // alone by the owner, or with `data.reason` `draining` and `data.retryable`. The call goes on.
       test('by a replica that stops is answered with state alone, and goes on elsewhere', async () => {
         const { effects, tools, finish } = slowGreeter();
         const legacy = await legacyServer({ tools });
@@ -267,6 +292,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect(effects).toEqual(['Ada']);
       });
 
+      // Rule relay-6.
       test(
         'by a replica that stops while the owner is frozen is told so, and nothing is lost',
         { tags: ['long'] },
@@ -293,6 +319,9 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
+      // Rule relay-4: Results arrive however many come at once, and however large they are: they go in pieces
+      // of 128 Ki characters, each of which is a sign of life, and what one retry hears of an owner holds for
+      // all.
       test.each(bursts)(
         'arrives with $count results of $length characters at once',
         { tags: ['long'], timeout: 180_000 },

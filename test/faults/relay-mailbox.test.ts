@@ -23,6 +23,7 @@ async function fill(from: Mailbox, letter: string): Promise<number> {
 }
 
 describe('a mailbox', { tags: ['redis'] }, () => {
+  // Rule relay-12.
   test('that nobody reads holds 64 MiB', async () => {
     const { url } = await redisServer();
     const letters = await fill(mailbox(url, 'writer'), 'x'.repeat(4 * MIB));
@@ -30,6 +31,7 @@ describe('a mailbox', { tags: ['redis'] }, () => {
     expect(letters).toBeGreaterThan(8);
   });
 
+  // Rule relay-12.
   test('that nobody reads holds ten thousand letters', async () => {
     const { url } = await redisServer();
     expect(await fill(mailbox(url, 'writer'), 'x')).toBe(10_000);

@@ -27,6 +27,7 @@ function stall(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
+// Rule relay-11: A replica that stalled reads what came meanwhile before it takes another one for dead.
 test('a replica that stalled reads what came meanwhile before it takes an owner for dead', async () => {
   const { owner, child, said } = await ownerElsewhere();
   const ring = createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');

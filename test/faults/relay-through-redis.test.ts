@@ -16,6 +16,8 @@ import { monitored, overseer } from '../fixtures/redis/redis-topologies.ts';
 const options = (redis: URL) => ({ redis, relay: false, config: { relay: { via: 'redis' } } });
 
 describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
+  // Rule relay-13: Where replicas cannot reach each other (`relay.via: redis`) the same letters go through
+  // lists in Redis, in their order, and go by themselves.
   test('whose owner is frozen is served by the next rung', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -29,6 +31,7 @@ describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
     expect(effects).toEqual(['Augusta']);
   });
 
+  // Rule relay-13.
   test('is written to the store unreadably, in a mailbox that goes by itself', async () => {
     const { tools } = greeter();
     const { url } = await redisServer();
@@ -60,6 +63,7 @@ describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
     expect(text(done)).toBe('Hello Ada');
   });
 
+  // Rule relay-10.
   test(
     'and that the client is to repeat, since the store was away, finds its call when it comes again',
     { tags: ['long'], timeout: 60_000 },

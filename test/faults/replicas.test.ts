@@ -20,6 +20,10 @@ import { connectModernClient } from '../fixtures/clients/official-client.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 describe('an owner that is killed while the call is parked', () => {
+  // Rule reattach-1 (2025-11-25 transports, "Resumability and Redelivery"): Where the server keeps its
+  // events, any replica reads the call on from where its owner stopped (`continuation.reattach`, on by
+  // default), in each round anew. The call is not made again, and the tool has its effect once, wherever the
+  // owner was killed.
   test('is replaced, where the server keeps its events: the call is read on', async () => {
     const { tools, effects } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -33,6 +37,7 @@ describe('an owner that is killed while the call is parked', () => {
     expect(legacy.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
   });
 
+  // Rule reattach-1.
   test('is replaced in a later round as well, and by a third replica', async () => {
     const tools: LegacyServerOptions['tools'] = {
       two: async (call) => `${await askName(call, 'First?')} ${await askName(call, 'Second?')}`,
@@ -62,6 +67,10 @@ describe('an owner that is killed while the call is parked', () => {
     expect(effects).toEqual([]);
   });
 
+  // Rule replay-1 (tools, "Tool"): Only `tools/call` is replayed, and only for tools in
+  // `continuation.replay.tools` or, with `continuation.replay.annotated`, for tools that say of themselves
+  // that they are read-only or idempotent.
+  // Rule replay-3.
   test('leaves a call to be made anew, where the operator allows that for the tool', async () => {
     const started: string[] = [];
     const tools: LegacyServerOptions['tools'] = {
@@ -81,6 +90,9 @@ describe('an owner that is killed while the call is parked', () => {
     expect(started).toHaveLength(2);
   });
 
+  // Rule replay-3: Questions that the new call repeats are answered from what was answered before, each
+  // answer once and in its order; a question is the same when all that a client would see of it is the same,
+  // `_meta` aside. One that differs, or comes more often, is asked.
   test('and a question that differs when the call is made anew is asked', async () => {
     let calls = 0;
     const tools: LegacyServerOptions['tools'] = {
@@ -104,6 +116,7 @@ describe('an owner that is killed while the call is parked', () => {
 });
 
 describe('an owner that is killed while the answers are upstream', () => {
+  // Rule reattach-1.
   test('is replaced, and the tool has its effect once', async () => {
     const { effects, tools, finish } = slowGreeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -154,6 +167,7 @@ test('fifty parked calls behind a round-robin front all complete, with a replica
   await legacy.isLeft();
 });
 
+// Rule replay-4: A call that has ended where it was replayed is not made once more.
 test('a call that has ended where it was taken up is not made once more, for want of a shared store', async () => {
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools });

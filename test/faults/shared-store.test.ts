@@ -55,6 +55,8 @@ describe('with a shared store', { tags: ['redis'] }, () => {
   );
 
   describe('an owner that is frozen', () => {
+    // Rule store-2: An owner that was frozen, and wakes up to find its call with another replica, leaves it
+    // alone.
     test('is replaced, and when it wakes up it leaves the call alone', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -72,6 +74,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
       expect(effects).toEqual(['Ada']);
     });
 
+    // Rule store-2.
     test(
       'does not end a call that is at work elsewhere when it wakes up',
       { tags: ['long'] },
@@ -94,6 +97,9 @@ describe('with a shared store', { tags: ['redis'] }, () => {
     );
   });
 
+  // Rule reattach-7: A server that gives a stream to one reader only (409), while the frozen owner still has
+  // it, makes the retry wait for another try: error -32603 with `data.reason` `coordination_unavailable` and
+  // `data.retryable`. The call is not lost.
   test(
     'a call whose frozen owner still has the only stream is not lost: it goes on when that is gone',
     { tags: ['long'] },
@@ -115,6 +121,9 @@ describe('with a shared store', { tags: ['redis'] }, () => {
   );
 
   describe('retries that race', () => {
+    // Rule store-1 (MRTR, "Server Requirements" 5): Of several replicas that find a call without its owner,
+    // one takes it up; the others send their retries there. However many identical retries race, they get one
+    // outcome, and of different ones one counts.
     test('with the same answers get the same outcome, and the server is answered once', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -135,6 +144,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
       expect(legacy.methods().filter((method) => method === 'response')).toHaveLength(1);
     });
 
+    // Rule store-1.
     test(
       'on two replicas, when the owner is gone, are served by the one that is faster',
       { tags: ['long'] },
@@ -156,6 +166,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
       },
     );
 
+    // Rule store-1.
     test('with different answers: one counts, the other is refused', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -201,6 +212,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
     },
   );
 
+  // Rule store-4: A call that was taken up in vain is free for the next retry.
   test(
     'a call that is taken up in vain stays free for the next one',
     { tags: ['long'] },
@@ -221,6 +233,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
     },
   );
 
+  // Rule replay-4.
   test(
     'a call that has ended where it was taken up is over, wherever its retry comes',
     { tags: ['long'] },
@@ -241,6 +254,8 @@ describe('with a shared store', { tags: ['redis'] }, () => {
   );
 
   describe('an outcome', () => {
+    // Rule store-3: The outcome of a call is there for its identical retry when the owner is gone, encrypted
+    // with a key that only the pointer carries; a retry with other answers is told that the call is lost.
     test('is there for the same retry when its owner is gone', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools });
@@ -258,6 +273,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
       expect(effects).toEqual(['Ada']);
     });
 
+    // Rule store-3.
     test('is stored unreadably', async () => {
       const { tools } = greeter();
       const legacy = await legacyServer({ tools });
@@ -271,6 +287,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
     });
   });
 
+  // Rule store-9: Everything in the store ends by itself.
   test('nothing is in the store that does not end by itself', async () => {
     const { tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -289,6 +306,10 @@ describe('with a shared store', { tags: ['redis'] }, () => {
   });
 
   describe('a store that fails', () => {
+    // Rule store-5: While the store is away, retries go on to their owners. What needs a claim gets error
+    // -32603 with `data.reason` `coordination_unavailable` and `data.retryable`, has no effect, and is served
+    // when the store is back. A store that was emptied loses no call, and one that somebody else writes to
+    // makes for that error and nothing worse.
     test('does not keep a retry from its owner, here or on another replica', async () => {
       const { tools } = greeter();
       const legacy = await legacyServer({ tools });
@@ -304,6 +325,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
       expect((await fetch(`${other.adminUrl}/readyz`)).status).toBe(200);
     });
 
+    // Rule store-5.
     test.each([
       ['killed', (redis: RedisServer) => redis.kill(), (redis: RedisServer) => redis.restart()],
       [
@@ -335,6 +357,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
       },
     );
 
+    // Rule store-5.
     test('by being emptied, loses no call', { tags: ['long'] }, async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });

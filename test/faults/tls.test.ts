@@ -15,6 +15,7 @@ import { startRedis } from '../fixtures/redis/redis-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 describe('over TLS', { tags: ['redis-tls'], timeout: 60_000 }, () => {
+  // Rule limits-2.
   test('to the server and to the store a call is parked, relayed and taken up as ever', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -43,6 +44,8 @@ describe('over TLS', { tags: ['redis-tls'], timeout: 60_000 }, () => {
     ]);
   });
 
+  // Rule limits-2: A server whose certificate is of an authority that is not known here, has expired or is
+  // for another name is sent nothing: `upstream_unavailable`, and the log says what is wrong.
   test.each([
     ['that no known authority vouches for', 'IP:127.0.0.1', 2, false, /NODE_EXTRA_CA_CERTS/],
     ['that has expired', 'IP:127.0.0.1', -1, true, /CERT_HAS_EXPIRED.*expired/],

@@ -20,6 +20,10 @@ const callsOf = (legacy: LegacyServer) =>
   legacy.methods().filter((method) => method === 'tools/call').length;
 
 describe('a stream that breaks while its call is parked', () => {
+  // Rule streams-1 (2025-11-25 transports, "Resumability and Redelivery"): A stream that ends without a
+  // response is taken up behind its last event with `Last-Event-ID`, after the time that the server named in
+  // `retry` and at the soonest after 100 ms. A server that closes it on purpose, to be polled, is polled. The
+  // call stays what it was, and nothing is asked or answered twice.
   test('is taken up again, where the server keeps its events', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -32,6 +36,10 @@ describe('a stream that breaks while its call is parked', () => {
     expect(callsOf(legacy)).toBe(1);
   });
 
+  // Rule lost-1 (tools, "Error Handling"): The client is told, and that the call may have had effects:
+  // `tools/call` gets a result with `isError` and `_meta["mrtr-gateway/reason"]` `call_lost`, which the model
+  // can see; prompts and resources get error -32603 with `data.reason` `call_lost`. A call that the server
+  // may have acted on is never made anew, unless the operator allows that (see replay, below).
   test('ends the call where the server keeps nothing, and the retry is told so', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });
@@ -57,6 +65,7 @@ describe('a stream that breaks while its call is parked', () => {
   });
 });
 
+// Rule streams-1.
 test('a stream that breaks after the answers is taken up again, and the effect is there once', async () => {
   const { effects, tools, finish } = slowGreeter();
   const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -70,6 +79,7 @@ test('a stream that breaks after the answers is taken up again, and the effect i
   expect(effects).toEqual(['Ada']);
 });
 
+// Rules streams-1, resumption-1.
 test('a server that closes its stream on purpose, to be polled, is polled', async () => {
   const tools: LegacyServerOptions['tools'] = {
     greet: async (call) => {
@@ -90,6 +100,7 @@ test('a server that closes its stream on purpose, to be polled, is polled', asyn
 });
 
 describe('a server that is started anew', () => {
+  // Rule lost-2.
   test('has lost the parked call, which the retry is told; the next call works', async () => {
     const { effects, tools } = greeter();
     const first = await LegacyServer.start({ tools });
@@ -106,6 +117,7 @@ describe('a server that is started anew', () => {
     expect(effects).toEqual(['Eve']);
   });
 
+  // Rule replay-1.
   test('gets the parked call once more, where the tool may be called anew', async () => {
     const { effects, tools } = greeter();
     const first = await LegacyServer.start({ tools });
@@ -121,6 +133,7 @@ describe('a server that is started anew', () => {
   });
 });
 
+// Rule lost-2.
 test('sessions that the server forgets while a call is parked lose it, and the retry is told so', async () => {
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -132,6 +145,8 @@ test('sessions that the server forgets while a call is parked lose it, and the r
   expect(effects).toEqual([]);
 });
 
+// Rule settled-2: Where the tool may be made anew (`continuation.replay`) and the server gave up with an
+// error, it is called again instead, and the answer counts.
 test('a server that lost patience is called anew, where the tool may be, and the answer counts', async () => {
   let patience = new AbortController();
   const tools: LegacyServerOptions['tools'] = {

@@ -41,6 +41,7 @@ function paying(then: Tool) {
 
 const route = { questions: { urlVisitWait: '0s' } };
 
+// Rule replay-5.
 test('a stream that breaks after the call was made again is not answered with a third call', async () => {
   const { seen, tools } = paying(() => new Promise(() => {}));
   const legacy = await legacyServer({ tools });
@@ -55,6 +56,9 @@ test('a stream that breaks after the call was made again is not answered with a 
   expect(seen.effects).toBe(1);
 });
 
+// Rule replay-5 (2025-11-25 elicitation, "URL Elicitation Required Error"): A call that the server ended with
+// URLs to visit (-32042) is made again by any replica, as that error asks for; what comes after that is
+// replayed only where the operator allows it.
 test('another replica makes the call again when the owner is gone, but not what comes after', async () => {
   const { seen, tools } = paying(async (call) => `paid by ${await askName(call)}`);
   const legacy = await legacyServer({ tools });
@@ -69,6 +73,7 @@ test('another replica makes the call again when the owner is gone, but not what 
   expect(seen.effects).toBe(1);
 });
 
+// Rule replay-5.
 test('where the operator allows it, what comes after is replayed, too', async () => {
   const { seen, tools } = paying(async (call) => `paid by ${await askName(call)}`);
   const legacy = await legacyServer({ tools });

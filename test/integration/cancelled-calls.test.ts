@@ -83,6 +83,9 @@ const CASES = (['streamable-http', 'http-sse'] as const).flatMap((transport) =>
 );
 
 describe.each(CASES)('over $transport a tool that $tool does not act', ({ transport, tool }) => {
+  // Rule closing-2 (cancellation, "Behavior Requirements"): A tool that its SDK stops, or that asks its SDK
+  // whether it is cancelled, does not act on an answer that nobody gave: when the time of a question is over,
+  // when there is no room to park the call, and when the process stops.
   test('when the time of its question is over', async () => {
     const { gateway, legacy, effects, heard, url } = await start(transport, {
       parking: { ttlMs: 50 },
@@ -94,6 +97,7 @@ describe.each(CASES)('over $transport a tool that $tool does not act', ({ transp
     expect(effects).toEqual([]);
   });
 
+  // Rule closing-2.
   test('when there is no room to park its call', async () => {
     const { gateway, legacy, effects, heard, url } = await start(transport, {
       limits: { maxParkedCallsPerPrincipal: 1 },
@@ -106,6 +110,7 @@ describe.each(CASES)('over $transport a tool that $tool does not act', ({ transp
     expect(effects).toEqual([]);
   });
 
+  // Rule closing-2.
   test('when the gateway drains', async () => {
     const { gateway, legacy, effects, heard, url } = await start(transport, {});
     await callTool(url, tool);
@@ -124,6 +129,8 @@ const question = {
   params: { mode: 'form', message: 'Name?', requestedSchema: { type: 'object', properties: {} } },
 };
 
+// Rule closing-3 (cancellation, "Behavior Requirements"): A question that the server takes back meanwhile is
+// not answered. A server that does not take the cancellation is not answered, and its session is ended.
 test('a server that takes its question back because of the cancellation is not answered', async () => {
   const clock = new ManualClock();
   const mayTake = Promise.withResolvers<void>();
@@ -161,6 +168,7 @@ test('a server that takes its question back because of the cancellation is not a
 });
 
 describe('a server that does not take the cancellation', () => {
+  // Rule closing-3.
   test.each([
     ['says nothing to it', null],
     ['refuses it', 500],

@@ -54,6 +54,7 @@ describe.each(batching)(TITLE, (shape) => {
     return { server, url: gateway.url };
   }
 
+  // Rule wire-2.
   test('a response in a batch of one is the response', async () => {
     const { url } = await start(({ body }, say) => say.own([response(body.id)]));
     expect(textOf(await callTool(url, 'any'))).toBe('done');
@@ -78,6 +79,7 @@ describe.each(batching)(TITLE, (shape) => {
     expect(textOf(done)).toBe('done');
   });
 
+  // Rule wire-2.
   test('what is no message in a batch does not keep the rest from its way', async () => {
     const { url } = await start(({ body }, say) =>
       say.own([
@@ -93,6 +95,7 @@ describe.each(batching)(TITLE, (shape) => {
     expect(textOf(await callTool(url, 'any'))).toBe('done');
   });
 
+  // Rule wire-2.
   test('questions in a batch come to the client together, and each is answered by its id', async () => {
     const { server, url } = await start(async ({ body }, say) => {
       const questions = [
@@ -126,6 +129,10 @@ describe.each(batching)(TITLE, (shape) => {
     );
   });
 
+  // Rule wire-2 (2025-03-26 basic, "Batching"): The gateway sends one message at a time, and takes arrays of
+  // messages apart (2025-03-26 allows them). What is no message among them, and what answers another request,
+  // does not keep the rest from its way.
+  // Rule answers-8.
   test('the gateway itself sends one message at a time', async () => {
     const { server, url } = await start(({ body }, say) => say.own(response(body.id)));
     await callTool(url, 'any');
@@ -136,6 +143,7 @@ describe.each(batching)(TITLE, (shape) => {
 });
 
 describe.each(SERVERS)(TITLE, (shape) => {
+  // Rule questions-8.
   test('a ping without an id is answered by nobody, and the call goes on', async () => {
     const server = await wireServer(shape, {
       request: ({ body }, say) => {

@@ -23,6 +23,9 @@ describe.each(SERVERS)(TITLE, (shape) => {
     return client;
   }
 
+  // Rule subscriptions-3 (subscriptions, "Acknowledgment"): For each resource the server is asked with
+  // `resources/subscribe`. One that it refuses, or does not confirm within 2 s, is left out of the
+  // acknowledgement, as are those beyond the first 100 of a request.
   test('a client is promised what it asks for, and each resource is subscribed to', async () => {
     const client = await listen(EVERYTHING);
     expect(client.acknowledged).toEqual(EVERYTHING);
@@ -30,6 +33,9 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(subscribed).toEqual([{ uri: 'test://one' }, { uri: 'test://two' }]);
   });
 
+  // Rule changes-8: All of this holds for servers of every revision and transport, and the official client
+  // listens, hears and leaves.
+  // Rule changes-1.
   test('a client hears of every change', async () => {
     const client = await listen(EVERYTHING);
     for (const list of ['tools', 'prompts', 'resources']) {
@@ -46,6 +52,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     ]);
   });
 
+  // Rule changes-1.
   test('a client hears nothing that it did not ask for, of changes or of anything else', async () => {
     const client = await listen({ resourceSubscriptions: ['test://one'] });
     await stage.server.announce({ method: 'notifications/tools/list_changed' });

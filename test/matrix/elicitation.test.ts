@@ -64,6 +64,7 @@ describe.each(since('2025-06-18'))(TITLE, (shape) => {
   const streams = streamsOf(shape);
   const [on = 'own'] = streams;
 
+  // Rule forms-1.
   test.each(streams)(
     'a form on the %s stream comes with all its fields, and so do its answers',
     async (stream) => {
@@ -74,6 +75,7 @@ describe.each(since('2025-06-18'))(TITLE, (shape) => {
     },
   );
 
+  // Rule answers-1.
   test.each(['decline', 'cancel'])(
     'the server is told that the user chose to %s',
     async (action) => {
@@ -83,6 +85,7 @@ describe.each(since('2025-06-18'))(TITLE, (shape) => {
     },
   );
 
+  // Rule questions-2.
   test.each(streams)(
     'three forms at once on the %s stream, and two more, each get their own answer',
     async (stream) => {
@@ -97,6 +100,7 @@ describe.each(since('2025-06-18'))(TITLE, (shape) => {
     },
   );
 
+  // Rule undeclared-1.
   test('a client that cannot fill in forms is not asked', async () => {
     const args = { arguments: { rounds: [[OLD_FORM]], on } };
     const done = await callTool(stage.url, 'ask', args, { capabilities: { roots: {} } });
@@ -122,6 +126,7 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
     { const: 'g', title: 'Green' },
   ];
 
+  // Rule forms-1.
   test('a form has titled choices, lists of choices and defaults of every type', async () => {
     const question = form(
       {
@@ -168,6 +173,7 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
   const { elicitationId: _ofTheServer, ...SHOWN_VISIT } = VISIT;
   const SHOWN = { method: 'elicitation/create', params: SHOWN_VISIT };
 
+  // Rules urls-1, urls-4.
   test.each(streams)(
     'a URL on the %s stream is shown as it is, without the id of the server',
     async (stream) => {
@@ -181,6 +187,7 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
     },
   );
 
+  // Rule undeclared-1.
   test.each([
     { declares: 'forms only', elicitation: { form: {} }, code: -32602 },
     { declares: 'no elicitation', elicitation: undefined, code: -32601 },
@@ -200,6 +207,10 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
     };
     const params = { arguments: { elicitations: [VISIT, other] } };
 
+    // Rule url-errors-2 (2025-11-25 elicitation, "Completion Notifications for URL Mode Elicitation"): Before
+    // that the gateway waits until the server says with `notifications/elicitation/complete` that every URL
+    // was visited, for `questions.urlVisitWait` at most (10 s by default): servers need not say it. The
+    // client itself never gets that notification.
     test('is made anew once the server says that all its URLs were visited', async () => {
       stage.server.visit(false);
       const { inputRequests, requestState } = inputRequired(
@@ -233,6 +244,7 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
       expect(calls[1]).toMatchObject({ name: 'demand', arguments: params.arguments });
     });
 
+    // Rule url-errors-5.
     test('is refused to a client that cannot visit URLs, with what that takes', async () => {
       stage.server.visit(false);
       const capabilities = { elicitation: { form: {} } };
@@ -247,6 +259,8 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
 });
 
 describe.each(before('2025-06-18'))(TITLE, (shape) => {
+  // Rule forms-9: A server of a revision that has no elicitation, and asks with a form all the same, is
+  // answered: its client declared it.
   test('a server that asks with a form all the same, as SDKs do, is answered', async () => {
     const question = form({ name: { type: 'string' } });
     const server = await wireServer(shape, {

@@ -10,6 +10,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
   const stage = revisionStage(shape);
   const self = selfOf(revision);
 
+  // Rule discover-2.
   test('server/discover tells what the server said of itself, in modern terms', async () => {
     const { response } = await send(stage.url, 'server/discover');
     const { experimental: _ofNobody, ...capabilities } = self.capabilities;
@@ -24,6 +25,10 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(response.result).not.toHaveProperty('protocolVersion');
   });
 
+  // Rule handshake-1 (2025-11-25 lifecycle, "Version Negotiation"): The gateway offers `2025-11-25`, over
+  // HTTP+SSE as well, and takes any of `2025-11-25`, `2025-06-18`, `2025-03-26` and `2024-11-05` in return. A
+  // server that chooses another one is left, and the request fails with -32603 `upstream_protocol_error`.
+  // Rules envelope-2, handshake-3, handshake-7.
   test('the newest legacy revision is offered, with what the client declares and who it is', async () => {
     const capabilities = { elicitation: { form: {} }, roots: { listChanged: true } };
     await callTool(stage.url, 'echo', {}, { capabilities });
@@ -35,6 +40,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     });
   });
 
+  // Rule handshake-8.
   test('what was agreed stands in the header of every later message, and of none before', async () => {
     await callTool(stage.url, 'echo');
     const all = stage.server.received.map(({ method, headers }) => [
@@ -54,6 +60,10 @@ describe.each(SERVERS)(TITLE, (shape) => {
     ]);
   });
 
+  // Rule wire-1 (2025-11-25 transports, "Sending Messages to the Server"): Over Streamable HTTP every POST
+  // accepts `application/json` and `text/event-stream`, that of an answer or a notification too; over
+  // HTTP+SSE it accepts `application/json`. An answer may come as JSON or as an event stream, whatever was
+  // asked.
   test('every message says what answers it takes', async () => {
     await callTool(stage.url, 'echo');
     const accepts = new Set(stage.server.received.map(({ headers }) => headers.accept));
@@ -61,6 +71,11 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect([...accepts]).toEqual([transport === 'http-sse' ? 'application/json' : both]);
   });
 
+  // Rule sessions-9 (2025-11-25 transports, "Session Management"): At the end of its use a session is ended
+  // with DELETE (Streamable HTTP) or by closing its stream (HTTP+SSE). A server that refuses DELETE, or does
+  // not answer it within 2 seconds, keeps nobody waiting. A process that stops waits as long for the sessions
+  // that it is ending.
+  // Rule sessions-4.
   test('the session ends with the call', async () => {
     await callTool(stage.url, 'echo');
     const [call] = stage.server.all('tools/call');
@@ -77,6 +92,10 @@ describe.each(since('2025-03-26').filter(({ transport }) => transport === 'strea
     describe('as far as the gateway knows in several processes,', () => {
       const stage = revisionStage({ ...shape, sessionIds: 'none' });
 
+      // Rule handshake-14 (2025-11-25 transports, "Session Management"): A server that gives no session id is
+      // greeted a second time, by a client that declares nothing: an answer of ours may reach a process that
+      // never asked. What it lists and what needs no questions works as ever.
+      // `upstream.statefulWithoutSessionId: true` says that there is one process, which may be asked to ask.
       test('is greeted by a client that can be asked nothing, and serves calls', async () => {
         expect(textOf(await callTool(stage.url, 'echo', { arguments: { a: 1 } }))).toContain(
           '"a":1',
@@ -94,6 +113,7 @@ describe.each(since('2025-03-26').filter(({ transport }) => transport === 'strea
         expect(call?.headers['mcp-protocol-version']).toBe(shape.revision);
       });
 
+      // Rule handshake-14.
       test('lists and reads', async () => {
         const tools = await send(stage.url, 'tools/list');
         expect(tools.response.result.tools.length).toBeGreaterThan(1);
@@ -106,6 +126,7 @@ describe.each(since('2025-03-26').filter(({ transport }) => transport === 'strea
       const upstream = { statefulWithoutSessionId: true };
       const stage = revisionStage({ ...shape, sessionIds: 'none' }, { upstream });
 
+      // Rule handshake-14.
       test('is greeted by a client that can be asked what it declares', async () => {
         await callTool(stage.url, 'echo', {}, { capabilities: { elicitation: { form: {} } } });
         const declared = stage.server.all('initialize').map(({ body }) => body.params.capabilities);

@@ -38,6 +38,10 @@ describe.each(SERVERS)(TITLE, (shape) => {
   const stage = revisionStage(shape);
   const streams = streamsOf(shape);
 
+  // Rule notifications-1 (progress, "Behavior Requirements"): Progress goes to the client that waits, under
+  // the client’s own token; without a token the client hears none. It always increases: what goes back or
+  // stands still is left out.
+  // Rule progress-2.
   test.each(streams)(
     'progress on the %s stream comes under the token of the client',
     async (on) => {
@@ -57,6 +61,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     },
   );
 
+  // Rule progress-3 (progress, "Behavior Requirements"): Progress that goes back or stands still is left out.
+  // Rule notifications-1.
   test('progress that goes back or stands still is left out', async () => {
     const said = [progress(1), progress(1), progress(0.5), progress(2)];
     const [on = 'own'] = streams;
@@ -65,6 +71,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(done.notifications.map(({ params }) => params.progressToken)).toEqual([7, 7]);
   });
 
+  // Rules notifications-1, progress-2.
   test('without a token the client hears no progress', async () => {
     const [on = 'own'] = streams;
     const done = await say(stage, [progress(1), progress(2)], on, {});
@@ -72,6 +79,9 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(textOf(done)).toBe('said');
   });
 
+  // Rule logs-1 (logging, "Per-request log level"): A request that names no
+  // `io.modelcontextprotocol/logLevel` gets no log messages, and sets no level at the server.
+  // Rule notifications-4.
   test('a client that asks for no log messages gets none, and no level is set', async () => {
     const [on = 'own'] = streams;
     const done = await say(stage, [...LOGS, progress(1)], on, { progressToken: 'mine' }, 1);
@@ -79,6 +89,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(stage.server.all('logging/setLevel')).toEqual([]);
   });
 
+  // Rule notifications-6: Every other notification, known or not, stays out of the answer to a request and
+  // does no harm.
   test.each(streams)(
     'what nobody knows on the %s stream goes nowhere, and hurts nothing',
     async (on) => {
@@ -93,6 +105,9 @@ describe.each(SERVERS)(TITLE, (shape) => {
     },
   );
 
+  // Rule questions-8 (2025-11-25 ping, "Behavior Requirements"): Every `ping` of a server is answered with
+  // `{}`, wherever it comes; one without an id is ignored. Any other request that is no question (such as
+  // `tasks/*`) is refused with error -32601, and the client hears of none of them.
   test.each(streams)(
     'a ping on the %s stream is answered, and the client hears nothing of it',
     async (on) => {
@@ -103,12 +118,18 @@ describe.each(SERVERS)(TITLE, (shape) => {
     },
   );
 
+  // Rule questions-8.
   test.each(streams)('a request on the %s stream that nobody knows is refused', async (on) => {
     const rounds = [[{ method: 'com.example/unknown', params: {} }]];
     const done = await callTool(stage.url, 'ask', { arguments: { rounds, on } });
     expect(JSON.parse(textOf(done))).toEqual([[{ error: -32601 }]]);
   });
 
+  // Rule cancellation-1 (streamable-http, "Cancellation"): A client that closes its request while the server
+  // works has cancelled it: the server gets `notifications/cancelled` with the id of the request upstream,
+  // and 2 seconds to react before its stream is cut. That holds for lists and completions, too; their stream
+  // is closed at once. Whatever the server still says is for nobody.
+  // Rules responses-7, leaving-1.
   test('a client that leaves cancels the call at the server', async () => {
     const leaving = new AbortController();
     const call = callTool(stage.url, 'wait', {}, { signal: leaving.signal });
@@ -128,6 +149,9 @@ describe.each(WITH_ROOM)(TITLE, (shape) => {
   const stage = revisionStage(shape);
   const streams = streamsOf(shape);
 
+  // Rule notifications-4 (logging, "Per-request log level"): Log messages go to a client that named a level
+  // in its `_meta`, from that level on; to others none, and then no level is set at the server.
+  // Rules notifications-5, logs-2, logs-3.
   test('log messages come from the asked level on', async () => {
     const [on = 'own'] = streams;
     const asked = { 'io.modelcontextprotocol/logLevel': 'warning' };
@@ -143,6 +167,12 @@ const WITH_STREAM_BESIDE = SERVERS.filter(({ transport }) => transport === 'stre
 describe.each(WITH_STREAM_BESIDE)(TITLE, (shape) => {
   const stage = revisionStage(shape);
 
+  // Rule notifications-5 (2025-11-25 transports, "Listening for Messages from the Server"): Over Streamable
+  // HTTP, log messages count as the call’s only on the stream of the call, since those on the GET stream
+  // relate to no request. Over HTTP+SSE there is one stream for all, and they are those of the only call on
+  // it.
+  // Rule logs-3: Over Streamable HTTP a log message belongs to the call on whose stream it comes; one beside
+  // it is not passed on. Over HTTP+SSE there is one stream, and one call at a time on it.
   test('log messages beside the stream of the call are not taken for the call’s', async () => {
     const meta = { progressToken: 'mine', 'io.modelcontextprotocol/logLevel': 'debug' };
     const done = await say(stage, [...LOGS, progress(1)], 'standalone', meta, 1);
@@ -154,6 +184,7 @@ const WITH_STREAMS = SERVERS.filter(({ answers }) => answers === 'event stream')
 describe.each(WITH_STREAMS)(`${TITLE} that keeps its events`, (shape) => {
   const stage = revisionStage({ ...shape, keepsEvents: true });
 
+  // Rule resumption-1.
   test('goes on with a call whose stream was cut', async () => {
     const options: SendOptions = {
       meta: { progressToken: 'mine' },

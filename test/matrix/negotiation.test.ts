@@ -47,6 +47,7 @@ const refuses = ({ revision }: RevisionShape, data: unknown): WireScript => ({
 describe.each(SERVERS)(TITLE, (shape) => {
   const { revision } = shape;
 
+  // Rule handshake-1.
   test('a server that answers with its own revision is spoken to in that', async () => {
     const { url, offers, agreedOn } = await start(shape, {});
     expect(textOf(await callTool(url, 'any'))).toBe('called');
@@ -54,6 +55,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(agreedOn()).toBe(revision);
   });
 
+  // Rule handshake-2.
   test.each([
     { what: 'names nothing that the gateway knows', data: { supported: ['2099-01-01'] } },
     { what: 'names nothing', data: undefined },
@@ -69,6 +71,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(gateway.log.named('upstream.failed').at(0)?.['problem']).toContain('-32602');
   });
 
+  // Rule handshake-1.
   test.each(['2024-10-07', '2026-07-28', '2099-01-01', '', null, 20250326])(
     'a server that answers with %j is left',
     async (protocolVersion) => {
@@ -89,6 +92,9 @@ describe.each(SERVERS)(TITLE, (shape) => {
 
 describe.each(before(OFFER))(TITLE, (shape) => {
   const { revision } = shape;
+  // Rule handshake-2 (2025-11-25 lifecycle, "Error Handling"): A server that refuses the offer with an error
+  // that lists other revisions in `data.supported` (also where it comes with HTTP 400) is offered the newest
+  // of those that the gateway knows, once. One that refuses without a list is not offered another.
   test('a server that refuses the offer and names what it supports is offered the best of that', async () => {
     const data = { supported: ['2024-10-07', revision, '2099-01-01'], requested: OFFER };
     const { url, offers, agreedOn } = await start(shape, refuses(shape, data));

@@ -32,6 +32,9 @@ describe.each(SERVERS)(TITLE, (shape) => {
   const streams = streamsOf(shape);
   const [on = 'own'] = streams;
 
+  // Rule sampling-1 (sampling, "Creating Messages"): Messages of every kind that the revision knows,
+  // preferences, prompt, limits and metadata come through unchanged.
+  // Rule questions-1.
   test.each(streams)(
     'sampling on the %s stream keeps everything that it asks for',
     async (stream) => {
@@ -58,6 +61,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     },
   );
 
+  // Rule sampling-2 (sampling, "Capabilities"): `includeContext` other than `none` is taken out for a client
+  // that did not declare `sampling.context`.
   test('context is asked of a client only that declares it', async () => {
     const asking = sampling({ ...PLAIN, includeContext: 'allServers' });
     const capabilities = { sampling: {} };
@@ -70,6 +75,11 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(told).toEqual([[{ result: said(IMAGE) }]]);
   });
 
+  // Rule sampling-4 (2025-06-18 and 2025-11-25 sampling, "Creating Messages"): An answer goes to the server
+  // word for word. Where the server takes one block of content only (before `2025-11-25`, or where it sent no
+  // tools), a list of one block becomes that block and several texts become one text of several lines. What
+  // cannot be one block, or is of a type that the revision does not know (audio before `2025-03-26`), is an
+  // error -32603 to the server.
   test('a list of one block in the answer becomes that block, and texts become one text', async () => {
     const texts = [TEXT, { type: 'text', text: 'A cat' }];
     const rounds = [[sampling(PLAIN, said([IMAGE]))], [sampling(PLAIN, said(texts))]];
@@ -78,11 +88,13 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(told).toEqual([[{ result: said(IMAGE) }], [{ result: said(joined) }]]);
   });
 
+  // Rule sampling-4.
   test('blocks that cannot be one are refused to the server, which takes one', async () => {
     const { told } = await askedAndTold(stage.url, on, [[sampling(PLAIN, said([TEXT, IMAGE]))]]);
     expect(told).toEqual([[{ error: -32603 }]]);
   });
 
+  // Rule undeclared-1.
   test('a client that cannot sample is not asked', async () => {
     const { question } = sampling(PLAIN);
     const args = { arguments: { rounds: [[question]], on } };
@@ -90,6 +102,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(JSON.parse(textOf(done))).toEqual([[{ error: -32601 }]]);
   });
 
+  // Rule roots-1 (roots, "Listing Roots"): In a call, roots are asked for with `params` even where the server
+  // sent none, and the answer goes back word for word.
   test.each(streams)('roots on the %s stream are asked for and told', async (stream) => {
     const roots = { roots: [{ uri: 'file:///home/ada', name: 'Home' }, { uri: 'file:///srv' }] };
     const asking = { question: { method: 'roots/list' }, answer: roots };
@@ -98,6 +112,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(told).toEqual([[{ result: roots }]]);
   });
 
+  // Rule questions-4.
   test.each([
     { method: 'prompts/get', params: { name: ASKS } },
     { method: 'resources/read', params: { uri: `test://${ASKS}` } },
@@ -113,6 +128,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(JSON.parse(text)).toEqual({ result: { roots: [{ uri: 'file:///a' }] } });
   });
 
+  // Rule undeclared-1.
   test('a client without roots is not asked for them', async () => {
     const args = { arguments: { rounds: [[{ method: 'roots/list' }]], on } };
     const done = await callTool(stage.url, 'ask', args, { capabilities: { sampling: {} } });
@@ -130,6 +146,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     },
   );
 
+  // Rule shown-7.
   test.each(streams)('three rounds on the %s stream come one after the other', async (stream) => {
     const roots = { roots: [{ uri: 'file:///a' }] };
     const rounds = [
@@ -145,6 +162,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
 
 describe.each(before('2025-03-26'))(TITLE, (shape) => {
   const stage = revisionStage(shape);
+  // Rule sampling-4.
   test('an answer with audio, which it does not know, is refused to it', async () => {
     const [on = 'own'] = streamsOf(shape);
     const { told } = await askedAndTold(stage.url, on, [[sampling(PLAIN, said(AUDIO))]]);
@@ -177,6 +195,9 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
     toolChoice: { mode: 'auto' },
   };
 
+  // Rule sampling-3 (sampling, "Tools in Sampling"): A request with `tools` or `toolChoice` is shown only to
+  // a client that declares `sampling.tools`, in every round; `execution`, which belongs to legacy tasks, is
+  // taken out of the tools.
   test('sampling with tools comes whole, without what only legacy tasks know', async () => {
     const tool = { ...TOOL, execution: { taskSupport: 'optional' } };
     const answer = { ...said([TEXT, USE]), stopReason: 'toolUse' };
@@ -187,6 +208,7 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
     expect(told).toEqual([[{ result: answer }]]);
   });
 
+  // Rule sampling-3.
   test('sampling with tools is not asked of a client that samples without', async () => {
     const { question } = sampling({ ...params, tools: [TOOL] });
     const args = { arguments: { rounds: [[question]], on } };

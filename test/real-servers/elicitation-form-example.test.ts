@@ -101,6 +101,7 @@ describe('the elicitation form example of the v1 SDK', () => {
     );
   });
 
+  // Rule answers-2.
   test('what the server finds wrong with an answer comes back as its own error', async () => {
     const { client } = await stage.connect({
       elicitation: () => ({ action: 'accept', content: { name: 'Ada' } }),

@@ -33,6 +33,7 @@ describe.each(CASES.flatMap((one) => TOOLS.map((tool) => ({ ...one, tool }))))(
       return { gateway, effects };
     }
 
+    // Rule closing-2.
     test('does not act when the time of its question is over', async () => {
       const { gateway, effects } = await start({ parking: { ttlMs: 50 } });
       await callTool(gateway.url, tool);
@@ -40,6 +41,7 @@ describe.each(CASES.flatMap((one) => TOOLS.map((tool) => ({ ...one, tool }))))(
       expect(await effects()).toBe('');
     });
 
+    // Rule closing-2.
     test('does not act when there is no room to park its call', async () => {
       const { gateway, effects } = await start({ limits: { maxParkedCallsPerPrincipal: 1 } });
       await callTool(gateway.url, tool);
@@ -49,6 +51,7 @@ describe.each(CASES.flatMap((one) => TOOLS.map((tool) => ({ ...one, tool }))))(
       expect(await effects()).toBe('');
     });
 
+    // Rule closing-2.
     test('does not act when the gateway drains', async () => {
       const { gateway, effects } = await start();
       await callTool(gateway.url, tool);

@@ -7,6 +7,7 @@ import { startPythonStoreServer } from '../fixtures/real-servers/python-server.t
 describe('a stateless server of the Python SDK', { tags: ['python'] }, () => {
   const stage = askedStage(() => startPythonStoreServer('stateless'), '/mcp');
 
+  // Rule questions-6.
   test('ends a call in which it asks at once, with the cause', async () => {
     const { response } = await callTool(stage.gateway.url, 'keep', { arguments: { who: 'Ada' } });
     expect(response.error?.data).toEqual({

@@ -66,6 +66,10 @@ const refused =
 const textOf = ({ response }: Exchanged): unknown => response.result?.content?.[0].text;
 
 describe('credentials that the server refuses', () => {
+  // Rule answers-10 (2025-11-25 authorization, "Token Handling"): When the server refuses the credentials of
+  // an answer, the client gets HTTP status 401 or 403 with the server’s `WWW-Authenticate`, and the same
+  // pointer serves a retry with better ones.
+  // Rule pointer-5.
   test.each([401, 403])(
     'with %i are told of, and the same pointer serves with better ones',
     async (status) => {
@@ -86,6 +90,10 @@ describe('credentials that the server refuses', () => {
 });
 
 describe('a connection that breaks under an answer', () => {
+  // Rule answers-9: An answer under which the connection breaks is sent once more, which is harmless: a
+  // question is settled by its first answer. When that fails, too, the client gets error -32603 with
+  // `data.reason` `upstream_unavailable` and `data.retryable`; the round is not used up, and what the server
+  // has had is not sent again.
   test('is made again at once for the same answer', async () => {
     const { retry, answers, calls } = await asking(cut);
     expect(textOf(await retry())).toBe('done');
@@ -93,6 +101,7 @@ describe('a connection that breaks under an answer', () => {
     expect(calls()).toBe(1);
   });
 
+  // Rule answers-9.
   test('twice is told as retryable, and the same pointer serves later', async () => {
     const { retry, answers, calls } = await asking(cut, cut);
     const told = await retry();
@@ -106,6 +115,7 @@ describe('a connection that breaks under an answer', () => {
     expect(calls()).toBe(1);
   });
 
+  // Rule answers-9.
   test('does not make an answer count twice that the server has had before', async () => {
     const { retry, answers } = await asking(taken, cut, cut);
     expect((await retry()).response.error.data.retryable).toBe(true);
@@ -113,6 +123,7 @@ describe('a connection that breaks under an answer', () => {
     expect(answers().map(([id]) => id)).toEqual(['one', 'two', 'two', 'two']);
   });
 
+  // Rule answers-9.
   test('leaves the round open for other answers than those that did not get through', async () => {
     const { retry, answers } = await asking(cut, cut);
     await retry();

@@ -46,6 +46,9 @@ const burst =
   };
 
 describe('the stream of a call', () => {
+  // Rule http-11: While 256 KiB wait for its client, the stream of a call is not read: the server is held
+  // back by its own connection, and the client gets everything. Of several clients that wait for one call the
+  // fastest counts. A parked call is read on, and what it says is heard by nobody.
   test(
     'brings 30 MB of progress in a burst to a client that reads',
     { timeout: 60_000 },
@@ -60,6 +63,7 @@ describe('the stream of a call', () => {
     },
   );
 
+  // Rule http-11.
   test('brings 40 MB at 2 MB/s', { tags: ['long'], timeout: 60_000 }, async () => {
     const field = await ground({}, async ({ body }, response) => {
       const stream = eventStream(response);
@@ -79,6 +83,7 @@ describe('the stream of a call', () => {
     await expectUnharmed(field);
   });
 
+  // Rule http-11.
   test(
     'waits for a client that reads slowly, who gets all of it',
     { timeout: 60_000 },
@@ -91,6 +96,7 @@ describe('the stream of a call', () => {
     },
   );
 
+  // Rule http-11.
   test('is held back at the server while the client takes nothing', async () => {
     const written = Promise.withResolvers<number>();
     const field = await ground({}, async ({ body }, response) => {
@@ -108,6 +114,7 @@ describe('the stream of a call', () => {
     await expectUnharmed(field);
   });
 
+  // Rule http-11.
   test('brings a result that waits behind more than the client takes at once', async () => {
     const text = 'y'.repeat(3 * MIB);
     const field = await ground({}, ({ body }, response) => {
@@ -125,6 +132,7 @@ describe('the stream of a call', () => {
     await expectUnharmed(field);
   });
 
+  // Rule http-10.
   test('ends when the client takes nothing for the stall time, and the call is cancelled', async () => {
     const field = await ground({ timeouts: { writeStallMs: 300 } }, async ({ body }, response) => {
       eventStream(response);
@@ -138,6 +146,7 @@ describe('the stream of a call', () => {
     await expectUnharmed(field);
   });
 
+  // Rule http-11.
   test('is read on when its client has gone, in the middle of a pause', async () => {
     const field = await ground({}, burst(EVENTS));
     const call = await openCall(field.url, 'flood');
@@ -182,6 +191,10 @@ async function gatewayOf(server: ScriptedServer, overrides: GatewayOverrides = {
 }
 
 describe('a stream that is shared', () => {
+  // Rule http-12 (progress, "Behavior Requirements"): A stream that several share (that of HTTP+SSE, the
+  // standalone stream, a mailbox in Redis) is never paused. A client that is behind gets the newest progress
+  // only, and no log messages; they are counted in the log (`call.thinned`), and the client is told how many
+  // it missed. The result always arrives.
   test(
     'brings each of two calls its result, and the newest progress',
     { timeout: 60_000 },
@@ -202,6 +215,7 @@ describe('a stream that is shared', () => {
     },
   );
 
+  // Rule http-12.
   test('is never paused: what a client misses is counted, logged, and told', async () => {
     const over = Promise.withResolvers<void>();
     const server = await overOneStream((say, body) => {
@@ -236,6 +250,7 @@ describe('a stream that is shared', () => {
     });
   });
 
+  // Rule http-12.
   test('ends for a client that takes nothing for the stall time, and the call is cancelled', async () => {
     const server = await overOneStream((say, body) => {
       let count = 0;

@@ -15,6 +15,9 @@ import {
 const resumes = ({ method, headers }: Received) =>
   method === 'GET' && headers['last-event-id'] !== undefined;
 
+// Rule streams-5: While a stream is being resumed, a client that waits when `calls.maxDuration` or
+// `parking.callTtl` is over gets error -32603 with `data.reason` `upstream_timeout`, and a process that stops
+// leaves the call to the replica that can take it up, as with an open stream.
 test('a client that waits is told of the timeout when the time of the call is up while its stream is broken', async () => {
   const clock = new ManualClock();
   const { url, server } = await scriptedGateway(
@@ -44,6 +47,7 @@ test('a client that waits is told of the timeout when the time of the call is up
   expect(response.error).toMatchObject({ code: -32603, data: { reason: 'upstream_timeout' } });
 });
 
+// Rule streams-5.
 test('a parked call that another replica can take up is left to it although its stream is being resumed', async () => {
   const question = {
     jsonrpc: '2.0',

@@ -19,6 +19,11 @@ async function sentFor(field: Ground, headers: Record<string, string>) {
 }
 
 describe('headers of the caller', () => {
+  // Rule envelope-5 (streamable-http, "Server Behavior for Custom Headers"): Of the headers of a translated
+  // request, `Authorization`, `traceparent`, `tracestate` and every `Mcp-Param-*` go along, unchanged, with
+  // every message upstream that it causes; no other header of the client does (cookies, `X-Forwarded-*`,
+  // `Proxy-*`, `Last-Event-ID`), nor does the gateway add `X-Forwarded-*` there.
+  // Rule wire-8.
   test('that are the call’s own go with every message that it causes', async () => {
     const field = await ground();
     const own = {
@@ -37,6 +42,10 @@ describe('headers of the caller', () => {
     }
   });
 
+  // Rule envelope-7 (authorization, "Token Handling"): With `upstream.authorization: strip` the client's
+  // `Authorization` stays here. `upstream.headers` are set on every request to the MCP endpoint (and to the
+  // message paths that an HTTP+SSE server announces), never on other paths, and win over the client's.
+  // Rule wire-8.
   test('that are credentials stay here where the operator strips them', async () => {
     const field = await ground({ upstream: { authorization: 'strip' } });
     const sent = await sentFor(field, { authorization: 'Bearer ada' });
@@ -44,6 +53,11 @@ describe('headers of the caller', () => {
     for (const { headers } of sent) expect(headers).not.toHaveProperty('authorization');
   });
 
+  // Rule wire-8: Of what the client sends as headers its credentials (unless `upstream.authorization:
+  // strip`), its trace context and its parameter headers go upstream, and nothing else: no cookies, no
+  // forwarding headers, no session id. `upstream.headers` win over all of them. A cookie that the server sets
+  // is not kept.
+  // Rule envelope-7.
   test('give way to the headers that the operator sets', async () => {
     const ours = { authorization: 'Bearer gateway', 'x-tenant': 'a' };
     const field = await ground({ upstream: { headers: ours } });
@@ -54,6 +68,10 @@ describe('headers of the caller', () => {
 });
 
 describe('where a proxy in front names the caller', () => {
+  // Rule callers-5 (streamable-http, "Security & Endpoint" 3): With `identity.source: header`, a POST on a
+  // route's path without that header gets 401 (-32600), legacy or modern, whatever else is wrong with it. The
+  // header does not go upstream with translated requests. So does everything that would be passed on, in any
+  // method and on any path, except GET, HEAD and OPTIONS below `/.well-known/`.
   test.each<[string, string | Buffer]>([
     ['a sound call', rawCall()],
     ['a body that is no JSON', rawCall({ body: '{' })],
@@ -71,12 +89,14 @@ describe('where a proxy in front names the caller', () => {
     expect(field.upstream.methods()).not.toContain('tools/list');
   });
 
+  // Rule callers-5.
   test('the call of somebody is served, and the name does not go upstream', async () => {
     const field = await ground(IDENTITY);
     const sent = await sentFor(field, { 'x-user': 'ada' });
     for (const { headers } of sent) expect(headers).not.toHaveProperty('x-user');
   });
 
+  // Rule callers-5.
   test('all that nobody may read is how to authorize', async () => {
     const field = await ground(IDENTITY);
     const statuses: number[] = [];
@@ -99,6 +119,9 @@ describe('where a proxy in front names the caller', () => {
   });
 });
 
+// Rule passthrough-5 (authorization, "Error Handling"): A `WWW-Authenticate` challenge of the server reaches
+// the client word for word, of a modern call with the status 401 or 403.
+// Rule failures-1.
 test('a server that refuses the caller’s credentials says so to the caller, word for word', async () => {
   const challenge =
     'Bearer error="invalid_token", resource_metadata="https://mcp.example/.well-known/oauth-protected-resource"';
@@ -112,6 +135,8 @@ test('a server that refuses the caller’s credentials says so to the caller, wo
   expect((await send(field.url, 'server/discover')).status, 'others go on').toBe(200);
 });
 
+// Rule discover-8 (authorization, "Error Handling"): Credentials that the server refuses get its status (401
+// or 403) and its challenge, as with any other request, and decide nothing for other callers.
 test('a server that wants credentials for everything is found out with those of the first who has some', async () => {
   const challenge = 'Bearer resource_metadata="https://mcp.example/.well-known/x"';
   const server = await ScriptedServer.start(({ method, headers, body }, response) => {

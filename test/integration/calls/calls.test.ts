@@ -51,6 +51,10 @@ const greetDeaf = {
 };
 
 describe('a question in the middle of a call', () => {
+  // Rule shown-1 (MRTR, "Basic Workflow"): The questions of a call become the `inputRequests` of an
+  // `InputRequiredResult` that answers the client’s request with HTTP status 200. Beside them stand
+  // `requestState`, the name that the server gave itself, and no cache fields.
+  // Rule retries-1.
   test('becomes an InputRequiredResult, and its answer finishes the call', async () => {
     const { url } = await start({ tools: greet });
     const asked = await callTool(url, 'greet');
@@ -86,6 +90,9 @@ describe('a question in the middle of a call', () => {
     });
   });
 
+  // Rule shown-7 (MRTR, "Server Requirements" 8): What a server asks after it was answered is another round,
+  // with a pointer of its own. A call has `parking.maxRounds` of them (10 by default); a server that asks on
+  // is cancelled, and the client gets error -32603 with `data.reason` `too_many_rounds`.
   test('may be followed by another, each with its own pointer', async () => {
     const { url } = await start({
       tools: {
@@ -145,6 +152,7 @@ describe('a question in the middle of a call', () => {
     expect(text(done)).toBe('Ada hello file:///a');
   });
 
+  // Rules questions-4, methods-1.
   test('may come in a prompt and in a resource', async () => {
     const { url } = await start({
       prompts: { hello: (call) => askName(call) },
@@ -165,6 +173,9 @@ describe('a question in the middle of a call', () => {
     }
   });
 
+  // Rule answers-1 (elicitation, "Response Actions"): Accepted, declined and cancelled questions go back as
+  // that: `decline` and `cancel` with nothing beside the action, `accept` with its content, which is an empty
+  // object where the client sent none.
   test('is answered upstream with what the user decided when the user says no', async () => {
     const { url } = await start({ tools: greet });
     for (const action of ['decline', 'cancel']) {
@@ -184,6 +195,8 @@ describe('answers', () => {
       (await Promise.all([askName(call, 'One?'), askName(call, 'Two?')])).join(' '),
   };
 
+  // Rule answers-4 (MRTR, "Error Handling"): Some of the answers go to the server at once, and the client is
+  // asked for the others in a further round.
   test('that are partial lead to a new question for what is missing', async () => {
     const { url, legacy } = await start({ tools: both });
     const asked = await callTool(url, 'both');
@@ -200,6 +213,8 @@ describe('answers', () => {
     expect(text(done)).toBe('one two');
   });
 
+  // Rule answers-3 (MRTR, "Error Handling"): Answers to keys that nobody asked for, or that are not open any
+  // more, are ignored.
   test('to keys that nobody asked for are ignored', async () => {
     const { url } = await start({ tools: greet });
     const asked = await callTool(url, 'greet');
@@ -214,6 +229,8 @@ describe('answers', () => {
     expect(text(done)).toBe('Hello Ada');
   });
 
+  // Rule answers-5 (MRTR, "Error Handling"): A retry without any answer is asked the same again, with a fresh
+  // pointer to the same round.
   test('that are none at all lead to the same question again', async () => {
     const { url } = await start({ tools: greet });
     const asked = await callTool(url, 'greet');
@@ -229,6 +246,10 @@ describe('answers', () => {
     expect(text(done)).toBe('Hello Ada');
   });
 
+  // Rule answers-6 (MRTR, "Error Handling"): An answer that cannot be one (no object; an unknown action; a
+  // form value that is no text, number, boolean or list of texts; a sampling answer without role, model or
+  // content; roots that are no list) is refused with error -32602, `data.reason` `invalid_input_response` and
+  // the key in `data.key`. None of the answers beside it goes to the server, and the pointer stays good.
   test('that are ill-formed are refused by their key, and the pointer stays good', async () => {
     const { url } = await start({ tools: greet });
     const asked = await callTool(url, 'greet');
@@ -258,6 +279,10 @@ describe('answers', () => {
 });
 
 describe('capabilities that the client did not declare', () => {
+  // Rule undeclared-2 (basic, "Error Codes"): A call that succeeds all the same is a success. When it fails
+  // after that, in whatever way, the client gets HTTP status 400 and error -32021 with everything in
+  // `data.requiredCapabilities` that was refused in the call, and in `data.upstream` the error of the server,
+  // where it gave one.
   test('are never asked for; the server is told so, and its success counts', async () => {
     const { url, legacy } = await start({
       tools: {
@@ -276,6 +301,7 @@ describe('capabilities that the client did not declare', () => {
     expect(initialize).toContainEqual({ sampling: {} });
   });
 
+  // Rules responses-4, undeclared-2.
   test('make the failure of the call a -32021 that names them', async () => {
     const { url } = await start({ tools: greet });
     const failed = await callTool(url, 'greet', {}, { capabilities: {} });
@@ -289,6 +315,8 @@ describe('capabilities that the client did not declare', () => {
     });
   });
 
+  // Rule undeclared-3: With `questions.strictCapabilities` such a question cancels the call at once, with the
+  // same error.
   test('end the call at once where the operator wants that', async () => {
     const { url } = await start(
       { tools: { careful: (call) => askName(call).catch(() => 'went on') } },
@@ -299,10 +327,14 @@ describe('capabilities that the client did not declare', () => {
   });
 });
 
+// Rule envelope-1.
 describe('a retry that declares less than the request before', () => {
   const retryOf = (asked: Exchanged, capabilities: object) =>
     [{ requestState: asked.response.result.requestState }, { capabilities }] as const;
 
+  // Rule undeclared-4 (MRTR, "Server Requirements" 7): What a retry declares counts from there on. Questions
+  // that it does not cover are not asked again: it gets error -32021, nothing is used up, and the same
+  // pointer serves a retry that declares more. Complete answers count whatever it declares.
   test('is not asked what it cannot answer, and the round is not used up', async () => {
     const { url } = await start({
       tools: { greet: async (call) => `Hello ${await askName(call)}` },
@@ -314,6 +346,7 @@ describe('a retry that declares less than the request before', () => {
     expect(again.response.result.resultType).toBe('input_required');
   });
 
+  // Rule undeclared-4.
   test('is not given the next question in place of a lost answer', async () => {
     const tools = {
       two: async (call: ToolCall) =>
@@ -331,6 +364,7 @@ describe('a retry that declares less than the request before', () => {
     expect((await callTool(url, 'two', answers)).response.result).toEqual(next.response.result);
   });
 
+  // Rule undeclared-4.
   test('counts for what the server asks next: it hears that nobody can answer', async () => {
     const tools = {
       late: async (call: ToolCall) => {
@@ -350,6 +384,7 @@ describe('a retry that declares less than the request before', () => {
 });
 
 describe('the same retry', () => {
+  // Rule retries-2.
   test('sent again after the end gets the identical outcome, and nothing runs twice', async () => {
     let runs = 0;
     const { url } = await start({
@@ -367,6 +402,7 @@ describe('the same retry', () => {
     expect(runs).toBe(1);
   });
 
+  // Rule retries-2.
   test('sent again after the next question gets that question again', async () => {
     const { url } = await start({
       tools: { two: async (call) => `${await askName(call)} ${await askName(call)}` },
@@ -381,6 +417,10 @@ describe('the same retry', () => {
     expect(again.response.result).toEqual(second.response.result);
   });
 
+  // Rule retries-2: A retry that is repeated to the letter gets what the first one got, in any order of its
+  // members: the same outcome while both wait, the same next question, and the same outcome for
+  // `parking.redeliver` (2 min by default) after the end. Nothing runs twice, and the server is not answered
+  // twice.
   test('sent twice at once is answered twice alike', async () => {
     const { url } = await start({
       tools: {
@@ -406,6 +446,8 @@ describe('the same retry', () => {
 });
 
 describe('another retry with a used pointer', () => {
+  // Rule retries-3 (MRTR, "Server Requirements" 5): A retry with other answers to a round that is used up, or
+  // with the pointer of any round before the last, is refused as every bad pointer is.
   test('is refused, at once and later', async () => {
     const { url, gateway } = await start({
       tools: {
@@ -438,6 +480,9 @@ describe('another retry with a used pointer', () => {
 });
 
 describe('a pointer that is not good', () => {
+  // Rule pointer-6 (MRTR, "Server Requirements" 4): Every refusal is the same to the client: error -32602
+  // `Invalid or expired requestState` with `data.reason` `invalid_request_state`, HTTP status 200. Why it was
+  // refused stands in the log line `pointer.refused` and in the metrics alone.
   test('is refused alike outside, whatever is wrong, and told apart in the log', async () => {
     const { url, gateway } = await start({ tools: { ...greet, other: greet.greet } });
     const asked = await callTool(url, 'greet');
@@ -478,6 +523,8 @@ describe('a pointer that is not good', () => {
 });
 
 describe('while nobody is connected', () => {
+  // Rule settled-1: What a server settles while its client is away (it lost patience, or went on without the
+  // answer) is kept for `parking.ttl` and given to the retry, whose answers come too late.
   test('what the server settles by itself is kept for the retry', async () => {
     const { url, gateway } = await start({
       tools: {
@@ -501,6 +548,10 @@ describe('while nobody is connected', () => {
     expect(text(done)).toBe('went on without you');
   });
 
+  // Rule time-and-room-1 (MRTR, "Server Requirements" 5 and 8): A round may wait for `parking.ttl` (10 min by
+  // default), counted anew when it is asked again, and a call for `parking.callTtl` (1 h) over all of its
+  // rounds, on whatever replicas. After that the server is told to stop, and a retry is refused as a bad
+  // pointer.
   test('a round that is not answered in time is closed out and cancelled upstream', async () => {
     const clock = new ManualClock();
     const overrides = { clock, parking: { ttlMs: 60_000 } };
@@ -518,6 +569,12 @@ describe('while nobody is connected', () => {
     expect(late.response.error).toEqual(INVALID_STATE);
   });
 
+  // Rule time-and-room-4 (2025-11-25 ping, "Implementation Considerations"): While a call waits for its
+  // client its session is pinged every `upstream.pingInterval` (1 min by default). A server that does not
+  // answer two pings in a row, or does not know the session, is taken for gone; credentials that are refused
+  // are not used for pings again.
+  // Rule keep-alive-1 (2025-11-25 ping, "Usage Patterns"): A session whose call waits for its client is sent
+  // a `ping` every `upstream.pingInterval` (60 seconds by default), so that the server does not expire it.
   test('a human may take six minutes: the session is pinged and the answer still arrives', async () => {
     const clock = new ManualClock();
     const { url, legacy } = await start({ tools: greet }, { clock });
@@ -548,6 +605,11 @@ describe('a server with little patience', () => {
     },
   });
 
+  // Rule time-and-room-5 (2025-11-25 lifecycle, "Timeouts"): A server that asked with a progress token is
+  // told every 15 s, with growing progress, that somebody still thinks, so that one which counts its patience
+  // anew with each progress goes on waiting.
+  // Rule keep-alive-4 (2025-11-25 lifecycle, "Timeouts"): A server that gave its question a progress token is
+  // told of progress every 15 seconds until it is answered: with that some count their time-out anew.
   test('that counts anew with each progress is told every 15 seconds that somebody still thinks', async () => {
     const clock = new ManualClock();
     const { url, legacy } = await start({ tools: patient(600_000) }, { clock });
@@ -587,6 +649,9 @@ function settled(): Promise<void> {
 }
 
 describe('limits', () => {
+  // Rule time-and-room-6: At most `limits.maxParkedCalls` wait, and `limits.maxParkedCallsPerPrincipal` for
+  // one caller. A call that would be one more is cancelled instead of being parked, and the client gets error
+  // -32603 with `data.reason` `too_many_parked_calls`; those that wait already are left alone.
   test('a caller beyond its number of parked calls gets a clear error, and upstream is cancelled', async () => {
     const { url, legacy } = await start(
       { tools: greetDeaf },
@@ -611,6 +676,7 @@ describe('limits', () => {
     expect(third.response.result.resultType).toBe('input_required');
   });
 
+  // Rule time-and-room-6.
   test('the gateway as a whole parks no more calls than it may', async () => {
     const { url } = await start({ tools: greet }, { limits: { maxParkedCalls: 2 } });
     const answers = [await callTool(url, 'greet'), await callTool(url, 'greet')];
@@ -622,6 +688,7 @@ describe('limits', () => {
     });
   });
 
+  // Rule shown-7.
   test('a server that never stops asking is stopped', async () => {
     const { url } = await start(
       {
@@ -648,6 +715,7 @@ describe('limits', () => {
 });
 
 describe('the attached client', () => {
+  // Rule responses-1.
   test('gets progress under its own token and logs at its own level, then the response', async () => {
     const { url, legacy } = await start({
       tools: {
@@ -699,6 +767,9 @@ describe('the attached client', () => {
     expect(legacy.methods()).toContain('logging/setLevel');
   });
 
+  // Rule responses-1 (streamable-http, "Sending Messages" 6): The answer is JSON when its outcome comes
+  // within `edge.commitAfter` (5 s) and nothing else is to be told before; it becomes an event stream with
+  // the first notification for this client, or after that time.
   test('that asked for neither gets one JSON object', async () => {
     const { url } = await start({
       tools: {
@@ -721,6 +792,13 @@ describe('the attached client', () => {
     expect(text(done)).toBe('done');
   });
 
+  // Rule responses-7 (streamable-http, "Cancellation"; cancellation, "Transport-Specific Cancellation"): A
+  // client that closes its connection before its answer is complete has cancelled the request: the call is
+  // cancelled upstream, and everything that it held is freed. It also holds while a session is being opened
+  // for the call.
+  // Rule leaving-1 (streamable-http, "Cancellation"): Closing a request that waits cancels the call: the
+  // server gets `notifications/cancelled` with the id of its request, and open questions are closed out.
+  // Rule cancellation-1.
   test('that leaves cancels the call upstream, and everything is freed', async () => {
     const { url, legacy, gateway } = await start({
       tools: {
@@ -742,6 +820,10 @@ describe('the attached client', () => {
     expect(gateway.log.named('call.ended')[0]).toMatchObject({ end: 'cancelled' });
   });
 
+  // Rule responses-3 (streamable-http, "Receiving Messages"): Event streams are sent with `Cache-Control:
+  // no-cache, no-transform` and `X-Accel-Buffering: no`, and a silent one gets a comment every
+  // `edge.keepAlive` (15 s).
+  // Rule responses-1.
   test('gets a stream with keep-alive comments when the outcome takes its time', async () => {
     const clock = new ManualClock();
     let finish: (text: string) => void = () => {};
@@ -771,6 +853,7 @@ describe('the attached client', () => {
     expect(text(done)).toBe('at last');
   });
 
+  // Rule validation-4.
   test('that takes JSON only gets JSON, however long it takes', async () => {
     const { url } = await start({
       tools: {
@@ -796,6 +879,7 @@ describe('the attached client', () => {
 
 describe('questions beside the call’s own stream', () => {
   for (const transport of ['streamable-http', 'http-sse'] as const) {
+    // Rules questions-2, sessions-2.
     test(`reach the right call over ${transport}, twenty at once`, async () => {
       const { url, gateway } = await start({
         transport,
@@ -847,6 +931,10 @@ describe('error -32042', () => {
     return { paid, tools: { pay } };
   }
 
+  // Rule url-errors-1 (2025-11-25 elicitation, "URL Elicitation Required Error"): The URLs are shown as an
+  // `InputRequiredResult`, one question for each. When all are accepted the same request is made again, in
+  // the same session where that still lives, with the credentials of the retry; a result or further questions
+  // of the new call go on as those of any call.
   test('becomes URL input, and the call is made anew when the server knows of the visit', async () => {
     const { paid, tools } = payment();
     const servers: ToolCall['server'][] = [];
@@ -872,6 +960,9 @@ describe('error -32042', () => {
     expect(again.session).toBe(first.session);
   });
 
+  // Rule envelope-6 (authorization, "Token Requirements"): Credentials are those of the request at hand,
+  // never stored ones: a retry that brings a fresh token sends that.
+  // Rule url-errors-1.
   test('makes the call anew with the credentials of the request that came back', async () => {
     const { paid, tools } = payment();
     const tokens: unknown[] = [];
@@ -893,6 +984,7 @@ describe('error -32042', () => {
     expect(tokens).toEqual(['Bearer first', 'Bearer refreshed']);
   });
 
+  // Rule url-errors-2.
   test('is tried again after a while when the server says nothing of the visit', async () => {
     const { paid, tools } = payment();
     const { url } = await start({ tools }, { questions: { urlVisitWaitMs: 20 } });
@@ -903,6 +995,9 @@ describe('error -32042', () => {
     expect(text(await callTool(url, 'pay', retry))).toBe('paid');
   });
 
+  // Rule url-errors-4 (tools, "Error Handling"): One URL that is declined or cancelled ends the call, and it
+  // is not made again. `tools/call` gets a result with `isError`, prompts and resources get error -32603 with
+  // `data.reason` `elicitation_declined`.
   test('that the user declines ends the call as a failed tool', async () => {
     const { url, legacy } = await start({ tools: payment().tools });
     const asked = await callTool(url, 'pay');
@@ -914,6 +1009,8 @@ describe('error -32042', () => {
     expect(legacy.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
   });
 
+  // Rule url-errors-5 (basic, "Error Codes"): A client that did not declare URL mode gets HTTP status 400 and
+  // error -32021 that names the capability.
   test('without the URL capability names the capability', async () => {
     const { url } = await start({ tools: payment().tools });
     const failed = await callTool(url, 'pay', {}, { capabilities: { elicitation: {} } });
@@ -926,6 +1023,9 @@ describe('error -32042', () => {
 });
 
 describe('sessions', () => {
+  // Rule expired-3 (2025-11-25 transports, "Session Management"): A new request that was refused so, before
+  // the server acted on it, is sent once more in a new session. When that is refused too, the client gets
+  // -32603 with `data.reason` `upstream_session_lost`.
   test('that the server forgot are made anew, and the call is made once', async () => {
     let runs = 0;
     const { url, legacy } = await start(
@@ -938,6 +1038,9 @@ describe('sessions', () => {
     expect(runs).toBe(2);
   });
 
+  // Rule lost-2 (2025-11-25 transports, "Session Management"): So is a call whose session the server has
+  // forgotten, or whose server was started anew.
+  // Rule expired-4.
   test('of a parked call that the server forgot make the retry tell that the call is lost', async () => {
     const { url, legacy } = await start({ tools: greet });
     const asked = await callTool(url, 'greet');
@@ -952,6 +1055,9 @@ describe('sessions', () => {
     });
   });
 
+  // Rule laws-2: When a call is over, nothing is left of it: no session, no connection, no stream, here or at
+  // the server.
+  // Rule sessions-4.
   test('are closed when the call ends, and nothing is left', async () => {
     const { url, legacy, gateway } = await start({ tools: greet });
     const asked = await callTool(url, 'greet');

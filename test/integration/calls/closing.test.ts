@@ -35,6 +35,7 @@ test('a server that does not answer its handshake keeps no gateway from leaving'
   await hanging.stop();
 });
 
+// Rule sessions-9.
 test('a gateway leaves when its server has heard of the end of each session', async () => {
   const told: string[] = [];
   let isCalled = false;

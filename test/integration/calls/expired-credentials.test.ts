@@ -89,6 +89,9 @@ const answered = ({ response }: Exchanged) => ({
 });
 const text = ({ response }: Exchanged): unknown => response.result?.content?.[0]?.text;
 
+// Rule reattach-4 (authorization, "Error Handling"): Credentials with which the server lets nobody read on
+// (401, 403) leave the call alone: the retry gets the server's status and `WWW-Authenticate`, and one with
+// good credentials goes on with it. So it is when the stream of a parked call breaks after its token expired.
 test('a call that is taken up with refused credentials is left alone, and goes on with good ones', async () => {
   const { server, revoke } = await guardedServer();
   const [one, other] = await gateways(server, 2);
@@ -100,6 +103,7 @@ test('a call that is taken up with refused credentials is left alone, and goes o
   expect(text(await callTool(other.url, 'act', answered(asked), by('new')))).toBe('done');
 });
 
+// Rule reattach-4.
 test('a call whose stream breaks after its credentials expired waits for better ones', async () => {
   const { server, revoke, cut } = await guardedServer();
   const [gateway] = await gateways(server, 1);
@@ -111,6 +115,7 @@ test('a call whose stream breaks after its credentials expired waits for better 
   expect(text(await callTool(gateway.url, 'act', answered(asked), by('new')))).toBe('done');
 });
 
+// Rule reattach-4.
 test('a call that nobody may take up is lost then, and its session is ended', async () => {
   const { server, revoke, cut } = await guardedServer();
   const replay = { tools: [], annotated: false };

@@ -13,6 +13,7 @@ const FLEET: GatewayOverrides = {
   continuation: { reattach: true, replay: { tools: ['act'], annotated: false } },
 };
 
+// Rule reattach-7.
 test('retries elsewhere are told to come again, and none of them has the call made anew', async () => {
   const server = await legacyServer(
     (_received, response) => {

@@ -36,6 +36,8 @@ const done = (id: unknown) => ({
   result: { content: [{ type: 'text', text: 'done' }] },
 });
 
+// Rule time-and-room-7: At most `limits.maxRunningCalls` are at work for a client; one more gets error -32603
+// with `data.reason` `overloaded`. Parked calls do not count, also while their stream is being resumed.
 test('a parked call whose stream is being resumed takes no place of a running one', async () => {
   let isCut = false;
   const { gateway, url } = await start(
@@ -61,6 +63,9 @@ test('a parked call whose stream is being resumed takes no place of a running on
   expect(plain.response.result.content[0].text).toBe('done');
 });
 
+// Rule failures-7: `overloaded`: `limits.maxRunningCalls` calls are at work already. The call was not sent,
+// and may be sent again.
+// Rule time-and-room-7.
 test('no more calls run at once than may, though their tools have to be looked up first', async () => {
   let running = 0;
   let most = 0;
@@ -92,6 +97,7 @@ test('no more calls run at once than may, though their tools have to be looked u
   expect(most).toBeLessThanOrEqual(2);
 });
 
+// Rule shown-4.
 test('a server that asks without end is answered that it asks too much, and the client is shown a few', async () => {
   const { server, url } = await start(({ body }, response) => {
     if (body.method !== 'tools/call') return;

@@ -32,6 +32,8 @@ const answers = ({ response }: Exchanged, answer: unknown = accept({ name: 'Ada'
   };
 };
 
+// Rule replay-2: Several retries that wait for a call which is lost have it made anew once, and share what
+// comes of it. An ill-formed answer uses nothing up.
 test('a call that several retries wait for is made anew once, and they share what comes of it', async () => {
   const first = Promise.withResolvers<never>();
   const finishing = Promise.withResolvers<void>();
@@ -55,6 +57,7 @@ test('a call that several retries wait for is made anew once, and they share wha
   expect(gateway.log.named('call.resumed').filter(({ rung }) => rung === 'replay')).toHaveLength(1);
 });
 
+// Rule replay-2.
 test('an answer that is ill-formed loses nothing: the corrected one has the call made anew', async () => {
   const { gateway, url, calls, forget } = await start(greet, REPLAYED);
   const asked = await callTool(url, 'greet');
@@ -67,6 +70,8 @@ test('an answer that is ill-formed loses nothing: the corrected one has the call
   expect(calls()).toBe(2);
 });
 
+// Rule lost-3: It is called lost for as long as its pointer lives, and made anew where that is allowed,
+// however long ago it was lost.
 test('a call that was lost long ago is called lost, and not its pointer invalid', async () => {
   const { gateway, url, calls, forget } = await start(greet, { parking: { redeliverMs: 0 } });
   const asked = await callTool(url, 'greet');
@@ -76,6 +81,7 @@ test('a call that was lost long ago is called lost, and not its pointer invalid'
   expect(calls()).toBe(1);
 });
 
+// Rule lost-3.
 test('a call that was lost long ago is made anew where that is allowed', async () => {
   const { gateway, url, calls, forget } = await start(greet, {
     ...REPLAYED,

@@ -64,6 +64,7 @@ async function advancing<Value>(clock: ManualClock, promise: Promise<Value>): Pr
 }
 
 describe('a pointer', () => {
+  // Rule retries-3.
   test('of a round before the last is refused, with whatever answers', async () => {
     const [onCall, options] = inTurn('one', 'two', 'three');
     const { url, gateway } = await scriptedGateway(onCall, {}, options);
@@ -78,6 +79,7 @@ describe('a pointer', () => {
     expect(textOf(await callTool(url, 'ask', answered(third, 'three')))).toBe('done');
   });
 
+  // Rule time-and-room-1.
   test('is good for as long as a round may wait, counted anew when the round is asked again, within the time of the call', async () => {
     const clock = new ManualClock();
     const parking = { ttlMs: 60_000, callTtlMs: 100_000 };
@@ -98,6 +100,7 @@ describe('a pointer', () => {
 });
 
 describe('an outcome', () => {
+  // Rule retries-2.
   test('is given again to the retry that brought it for as long as it is kept, and to no other', async () => {
     const clock = new ManualClock();
     const [onCall, options] = inTurn('one');
@@ -118,6 +121,7 @@ describe('an outcome', () => {
     expect(calls, 'nobody calls again').toHaveLength(1);
   });
 
+  // Rule settled-1.
   test('that nobody came for is forgotten when its round is over', async () => {
     const clock = new ManualClock();
     let finish = () => {};
@@ -140,6 +144,7 @@ describe('an outcome', () => {
 });
 
 describe('a client that goes away', () => {
+  // Rule leaving-2: When several requests wait for the same outcome, those that stay get it.
   test('while another one waits for the same outcome ends nothing', async () => {
     let finish = () => {};
     const { url, server, gateway } = await scriptedGateway(
@@ -166,6 +171,8 @@ describe('a client that goes away', () => {
     expect(server.methods()).not.toContain('notifications/cancelled');
   });
 
+  // Rule leaving-3 (streamable-http, "Cancellation"): A connection that closes after the question was
+  // answered with cancels nothing: that request is over.
   test('with its question has cancelled nothing: that request was answered', async () => {
     const [onCall, options] = inTurn('one');
     const { url, server } = await scriptedGateway(onCall, {}, options);
@@ -187,6 +194,11 @@ describe('a client that goes away', () => {
 });
 
 describe('a call that nobody comes back for', () => {
+  // Rule closing-1 (2025-11-25 cancellation, "Behavior Requirements"): The request is cancelled first. Its
+  // open questions are answered only when the server has taken that (a 2xx to `notifications/cancelled`
+  // within 2 s): elicitation with `{"action":"cancel"}`, sampling with error -1, roots with error -32603.
+  // After 2 s its stream is cut, since some servers never end it.
+  // Rule cancellation-1.
   test('is cancelled first, then its questions are answered, then its stream is cut', async () => {
     const clock = new ManualClock();
     const gone = Promise.withResolvers<unknown>();
@@ -266,6 +278,8 @@ describe('the session of a call that was cancelled', () => {
     return { clock, url, gateway, cancel: () => cancel() };
   }
 
+  // Rule closing-4: The session is used for another call only if the server ended the cancelled one within
+  // that time.
   test('is not used again when the server says nothing more', async () => {
     const { clock, url, gateway } = await cancelled(() => {});
     clock.advance(2_000);
@@ -274,6 +288,7 @@ describe('the session of a call that was cancelled', () => {
     expect(sessionsOf(gateway)).toBe(2);
   });
 
+  // Rule closing-4.
   test('is used again when the server has ended the call', async () => {
     const { url, gateway, cancel } = await cancelled((response, id) => {
       json(response, 200, { jsonrpc: '2.0', id, error: { code: -32000, message: 'cancelled' } });
@@ -285,7 +300,9 @@ describe('the session of a call that was cancelled', () => {
   });
 });
 
+// Rule failures-6.
 describe('a call that is lost', () => {
+  // Rule lost-1.
   test.each([
     { method: 'prompts/get', params: { name: 'hello' } },
     { method: 'resources/read', params: { uri: 'test://one' } },
@@ -303,6 +320,8 @@ describe('a call that is lost', () => {
   });
 });
 
+// Rule streams-3: A retry that comes in the meantime waits for the stream: its answers go out when that is
+// back, so that an outcome cannot be missed.
 test('a retry that comes while the stream is being taken up waits for it, and its answers are not risked', async () => {
   let callId: unknown;
   let cut = () => {};
@@ -343,6 +362,8 @@ test('a retry that comes while the stream is being taken up waits for it, and it
   expect(server.methods().filter((method) => method === 'response')).toHaveLength(1);
 });
 
+// Rule retries-4 (caching, "Cache Key"): What a call came to after its first question may not be kept by any
+// cache.
 test('what a resource came to after a question may not be kept, whatever the operator says of others', async () => {
   const contents = [{ uri: 'test://one', text: 'for Ada' }];
   let finish = () => {};
@@ -369,6 +390,9 @@ describe('a call that is read on from where it stopped', () => {
   const RELEASED = { ...HEADERS, parking: { release: 'when-resumable' } } as const;
   const as = (token: string) => ({ headers: { 'x-user': 'ada', authorization: token } });
 
+  // Rule reattach-2: The stream is had before the answers go out: where it cannot be had, nothing is
+  // answered. Both go with the session of the call and with the credentials of the retry; no credentials
+  // stand in a pointer.
   test('has its stream back before its answers go out, both with the credentials of the retry', async () => {
     let callId: unknown;
     let resumed: ReturnType<typeof eventStream> | undefined;
@@ -405,6 +429,7 @@ describe('a call that is read on from where it stopped', () => {
     }
   });
 
+  // Rule time-and-room-1.
   test('goes on with the time of the call, which is not counted anew', async () => {
     const clock = new ManualClock();
     const { url, server, gateway } = await scriptedGateway(
@@ -431,6 +456,8 @@ describe('a call that is read on from where it stopped', () => {
     expect(server.methods()).not.toContain('response');
   });
 
+  // Rule reattach-3 (MRTR, "Server Requirements" 2): Keys of questions go on where they stopped.
+  // Rule shown-5.
   test.each([
     ['counted', {}, ['elicitation-1', 'elicitation-2', 'elicitation-3']],
     ['the operator’s', { keyNames: { ask: ['who', 'why', 'when'] } }, ['who', 'why', 'when']],
@@ -472,6 +499,7 @@ describe('a call that is read on from where it stopped', () => {
     expect(rungs).toEqual(['reattach', 'reattach', 'reattach']);
   });
 
+  // Rule reattach-2.
   test('is lost where the stream cannot be had, and its answers stay here', async () => {
     const { url, server, gateway } = await scriptedGateway(
       (_received, response) => eventStream(response).send(question('one'), 'event-1'),
@@ -493,6 +521,8 @@ describe('a call that is read on from where it stopped', () => {
     expect(server.methods()).not.toContain('response');
   });
 
+  // Rule reattach-6: Questions that find no room in a pointer of 32 KiB stay with the owner alone; the log
+  // says so (`pointer.continuation_dropped`).
   test('is none whose question finds no room in the pointer: it stays with its owner', async () => {
     let finish = () => {};
     const { url, gateway } = await scriptedGateway(
@@ -546,6 +576,7 @@ describe('a lost call of a tool', () => {
     return { calls, retried };
   }
 
+  // Rule replay-1.
   test.each(['reads', 'repeats'])(
     'that says of itself that it %s is made anew, where the operator trusts that',
     async (name) => {
@@ -555,6 +586,7 @@ describe('a lost call of a tool', () => {
     },
   );
 
+  // Rule replay-1.
   test.each([
     ['reads', false],
     ['acts', true],

@@ -32,6 +32,9 @@ const textOf = ({ response }: Exchanged): unknown => response.result?.content?.[
 const keysOf = ({ response }: Exchanged) => Object.keys(response.result?.inputRequests ?? {});
 
 describe('a question that no client can be asked', () => {
+  // Rule questions-4 (MRTR, "Supported Requests"): Only `tools/call`, `prompts/get` and `resources/read` may
+  // ask. What a server asks on the stream of any other request is answered in the same way, and the request
+  // goes on.
   test('on the stream of a request that may not ask is refused to the server, and the request goes on', async () => {
     const { url, answerTo } = await start(async ({ body }, response) => {
       const stream = eventStream(response);
@@ -50,6 +53,9 @@ describe('a question that no client can be asked', () => {
     expect((await answerTo('roots')).body.result).toEqual({ roots: [] });
   });
 
+  // Rule questions-5: What comes on the stream of a call that is over, while another call runs in the
+  // session, is turned down: elicitation with `{"action":"cancel"}`, sampling with error -1, `roots/list`
+  // with an empty list.
   test('on the stream of a call that is over is turned down, and the call that runs never sees it', async () => {
     let first: ReturnType<typeof eventStream> | undefined;
     const { url, answerTo } = await start(
@@ -74,6 +80,7 @@ describe('a question that no client can be asked', () => {
     expect((await answerTo('sample')).body.error.code).toBe(-1);
   });
 
+  // Rule questions-6.
   test('because its server could not be answered, having no session id, ends the call at once with the cause', async () => {
     const { url, gateway, server } = await start(
       (_received, response) => eventStream(response).send(question('lost')),
@@ -94,6 +101,7 @@ describe('a question that no client can be asked', () => {
     expect(refused).toMatchObject({ reason: 'the server gave no session id' });
   });
 
+  // Rule forms-6.
   test('because no form can show it is refused to the server, and the tool decides', async () => {
     const { url, gateway, answerTo } = await start(async ({ body }, response) => {
       const stream = eventStream(response);
@@ -108,6 +116,8 @@ describe('a question that no client can be asked', () => {
     expect(refused).toMatchObject({ reason: 'schema_not_representable' });
   });
 
+  // Rule shown-9: When the call ends before a question could be shown, the client gets the outcome, and the
+  // question is closed out towards the server.
   test('because the call is over before it could be shown is closed out', async () => {
     const { url, answerTo } = await start(({ body }, response) => {
       const stream = eventStream(response);
@@ -144,6 +154,8 @@ describe('questions that come one after the other', () => {
     };
   }
 
+  // Rule shown-3: Questions that come within 30 ms of each other are shown in one result, for which the first
+  // of them waits 150 ms at most. They stand in the order in which they were asked.
   test('within 30 ms of each other are shown together', async () => {
     const { asked, ask, clock, parked } = await paced();
     await ask();
@@ -155,6 +167,7 @@ describe('questions that come one after the other', () => {
     expect(keysOf(await asked)).toEqual(['q1', 'q2']);
   });
 
+  // Rule shown-3.
   test('for longer than 150 ms are not waited for', async () => {
     const { asked, ask, clock, parked } = await paced();
     await ask();
@@ -167,6 +180,8 @@ describe('questions that come one after the other', () => {
     expect(keysOf(await asked)).toHaveLength(6);
   });
 
+  // Rule shown-4: At most 16 questions are open at a time. When there are so many the client gets them at
+  // once, and the server is told of each further one with error -32603 that it asks too much.
   test('are shown at once when there are as many as a client is shown together', async () => {
     const { asked, ask, clock, parked } = await paced();
     for (let time = 1; time <= 16; time += 1) {
@@ -179,6 +194,10 @@ describe('questions that come one after the other', () => {
 });
 
 describe('a question that the server takes back', () => {
+  // Rule shown-8 (2025-11-25 cancellation, "Behavior Requirements"): A question that the server takes back
+  // (`notifications/cancelled` with its id) is not shown any more, and an answer to it that comes all the
+  // same goes nowhere; the answers beside it do. When the last one is taken back the retry waits for the
+  // outcome. Withdrawals of anything else change nothing.
   test('is not answered any more, and those beside it are', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     let finish = () => {};
@@ -201,6 +220,7 @@ describe('a question that the server takes back', () => {
     expect(server.received.filter(({ body }) => body?.id === 'one')).toEqual([]);
   });
 
+  // Rule shown-8.
   test('as the last one leaves the retry waiting for the outcome, whatever it answers', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     let finish = () => {};
@@ -222,6 +242,7 @@ describe('a question that the server takes back', () => {
     expect(server.methods()).not.toContain('response');
   });
 
+  // Rule shown-8.
   test('but never asked changes nothing', async () => {
     const { url } = await start(({ body }, response) => {
       const stream = eventStream(response);
@@ -233,6 +254,10 @@ describe('a question that the server takes back', () => {
 });
 
 describe('answers', () => {
+  // Rule answers-8 (2025-11-25 transports, "Sending Messages to the Server" 3): Answers go to the server one
+  // after the other, each in a POST of its own, in the order in which the questions were asked and with the
+  // credentials of the retry that brought them.
+  // Rule pointer-5.
   test('go upstream one after the other, in the order of asking, with the credentials of the retry', async () => {
     let [open, most] = [0, 0];
     let finish = () => {};
@@ -275,6 +300,8 @@ describe('answers', () => {
     expect(most).toBe(1);
   });
 
+  // Rule answers-11 (MRTR, "Error Handling"): `inputResponses` of a request without `requestState` mean
+  // nothing: nobody asked for them, and they are not sent to the server.
   test('that come before anything was asked count for nothing', async () => {
     const { url, server } = await start((_received, response) => {
       eventStream(response).send(question('one'));
@@ -287,6 +314,7 @@ describe('answers', () => {
   });
 });
 
+// Rule shown-5.
 test('the operator’s names are the keys of a tool’s questions, and of no other tool’s', async () => {
   const questions = { keyNames: { ask: ['who', 'why'] } };
   const { url } = await start(
@@ -300,6 +328,8 @@ test('the operator’s names are the keys of a tool’s questions, and of no oth
   expect(keysOf(await callTool(url, 'other'))).toEqual(['one', 'two', 'three']);
 });
 
+// Rule shown-6 (2025-11-25 transports, "Session Management"): An id that holds the session id, as those of
+// some servers do, is never shown: the session id is a credential.
 test('a request id that holds the session id is no key, and reaches no client', async () => {
   const { url } = await start(
     (_received, response) => eventStream(response).send(question('session-1-0')),

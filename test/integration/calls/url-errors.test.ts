@@ -93,6 +93,9 @@ test('a call that is made anew reports its progress from the beginning', async (
 });
 
 describe('URLs that are to be visited', () => {
+  // Rule url-errors-3 (MRTR, "Error Handling"): Whoever accepts some of the URLs is asked for the others, and
+  // nothing is called yet. A new call that demands URLs again makes a further round, within
+  // `parking.maxRounds`.
   test('in part lead to a question for the rest, and not to a call', async () => {
     const { url, calls } = await demanding([[visit('one'), visit('two')]]);
     const params = { arguments: { order: 7 } };
@@ -111,6 +114,7 @@ describe('URLs that are to be visited', () => {
     expect(calls()).toBe(2);
   });
 
+  // Rule url-errors-3.
   test('again after the call was made anew are asked in a further round', async () => {
     const { url, calls } = await demanding([[visit('one')], [visit('two')]]);
     const first = await callTool(url, 'pay');
@@ -121,6 +125,7 @@ describe('URLs that are to be visited', () => {
     expect(calls()).toBe(3);
   });
 
+  // Rule url-errors-3.
   test('again and again end with the rounds that a call may have', async () => {
     const { url, calls } = await demanding(
       Array.from({ length: 9 }, () => [visit('one')]),
@@ -136,6 +141,7 @@ describe('URLs that are to be visited', () => {
     expect(calls()).toBe(3);
   });
 
+  // Rule url-errors-1.
   test('may be followed by questions of the call that is made anew', async () => {
     const { url, server } = await demanding([[visit('one')]], {}, async ({ body }, response) => {
       const stream = eventStream(response);
@@ -153,6 +159,9 @@ describe('URLs that are to be visited', () => {
     expect(done.response.result.resultType).toBe('complete');
   });
 
+  // Rule url-errors-6 (elicitation, "Safe URL Handling"): When one of the URLs is missing or unsafe, or the
+  // request is none that may ask, the client gets error -32603, and in `data.upstream` what the server said.
+  // Where a URL has userinfo, `data.reason` is `unsafe_url` and `data.upstream` has no URLs.
   test.each([
     ['is none', { message: 'no URL' }],
     ['is unsafe', { ...visit('two'), url: 'javascript:alert(1)' }],
@@ -166,6 +175,7 @@ describe('URLs that are to be visited', () => {
 });
 
 describe('a user who does not want to visit one of them', () => {
+  // Rule url-errors-4.
   test.each([
     { method: 'prompts/get', params: { name: 'hello' } },
     { method: 'resources/read', params: { uri: 'test://one' } },

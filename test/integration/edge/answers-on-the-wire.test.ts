@@ -46,6 +46,10 @@ const talkative: Answer = ({ body }, response) => {
 };
 
 describe('an answer as an event stream', () => {
+  // Rule responses-2 (streamable-http, "Receiving Messages"): An event stream has the notifications of its
+  // request and then one response, each as one `message` event: never a request of the server, never an `id`
+  // or a `retry` (it cannot be resumed), nothing behind the response, no session id.
+  // Rule responses-3.
   test('has the notifications of the call and its response, and nothing of the stream behind it', async () => {
     const field = await ground({}, talkative);
     const answer = await sendRaw(field.url, curious('talk'));
@@ -73,6 +77,10 @@ describe('a failure', () => {
   const refused = (response: ServerResponse) => void response.writeHead(401).end();
   const unauthorized = { code: -32603, data: { reason: 'unauthorized' } };
 
+  // Rule responses-4 (streamable-http, "Protocol Version Header"; basic/index, "Error Codes"): After
+  // validation an outcome has HTTP status 200, apart from a -32601 of the server to a list or a completion
+  // (404), -32021 (400) and credentials that the server refused (401, 403). Once the stream began, every
+  // failure is its last message, under 200.
   test('before a byte was sent has its HTTP status', async () => {
     const field = await ground({}, (_received, response) => refused(response));
     const answer = await sendRaw(field.url, curious('fail'));
@@ -81,6 +89,7 @@ describe('a failure', () => {
     expect(JSON.parse(answer.body)).toMatchObject({ id: 7, error: unauthorized });
   });
 
+  // Rule responses-4.
   test('after the stream began is its last message, and the status stays 200', async () => {
     const asked = Promise.withResolvers<ServerResponse>();
     const field = await ground({ edge: { commitAfterMs: 10 } }, (_received, response) =>
@@ -99,6 +108,9 @@ describe('a failure', () => {
     expect(JSON.parse(message)).toMatchObject({ jsonrpc: '2.0', id: 7, error: unauthorized });
   });
 
+  // Rule responses-5 (streamable-http, "Receiving Messages"): Every answer ends with a response, also when
+  // the server's stream breaks off or an error of our own comes up (-32603 without its detail, which is in
+  // the log).
   test('of the server in the middle of its stream is told all the same', async () => {
     const field = await ground({}, ({ body }, response) => {
       const stream = eventStream(response);
@@ -115,6 +127,8 @@ describe('a failure', () => {
   });
 });
 
+// Rule responses-8 (MRTR, "Basic Workflow"): A client that closes after its answer has cancelled nothing: a
+// call that waits for an answer to a question goes on waiting.
 test('a client that closes behind a question has not cancelled the call', async () => {
   let call: { id: unknown; response: ServerResponse } | null = null;
   const upstream = await legacyServer(

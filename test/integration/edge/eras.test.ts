@@ -63,6 +63,9 @@ function passedTo({ upstream }: Ground) {
 }
 
 describe('where legacy clients are passed through', () => {
+  // Rule eras-1 (basic/index, "Statelessness"; versioning, "Backward Compatibility with Initialization-Based
+  // Versions"): The era is a property of the request, never of the connection: one connection may carry both.
+  // Rules eras-4, eras-10.
   test('one connection carries both eras, and each request is judged by itself', async () => {
     const field = await ground();
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -103,6 +106,9 @@ describe('where legacy clients are passed through', () => {
     expect([greeted, modern, legacy].map(({ reused }) => reused)).toEqual([false, true, true]);
   });
 
+  // Rule eras-8 (streamable-http, "Earlier Streamable HTTP Revisions"): Any method but POST and OPTIONS on a
+  // route's path gets 405 with `Allow: POST` when it comes under the modern version header, and always where
+  // legacy clients are rejected. Otherwise it is passed on.
   test.each(['GET', 'DELETE', 'PUT'])(
     '%s under the modern version is not allowed, and says what is',
     async (method) => {
@@ -123,6 +129,7 @@ describe('where legacy clients are passed through', () => {
     },
   );
 
+  // Rule eras-8.
   test.each([{}, { 'mcp-protocol-version': LEGACY }])(
     'DELETE with %j is the server’s',
     async (headers) => {
@@ -138,6 +145,11 @@ describe('where legacy clients are passed through', () => {
     },
   );
 
+  // Rule validation-10 (versioning, "Protocol Version Negotiation"): `supported` names the same versions as
+  // `server/discover`.
+  // Rule discover-3 (caching, "Cacheable Results"): The answer may be kept for 60 s, by this client only
+  // (`ttlMs`, `cacheScope: "private"`).
+  // Rule discover-1.
   test('the versions that are served are ours and the one of the server', async () => {
     const field = await ground();
     const { response } = await send(field.url, 'server/discover');
@@ -165,6 +177,11 @@ describe('where legacy clients are passed through', () => {
 describe('where legacy clients are rejected', () => {
   const supported = ['2026-07-28'];
   const listTools = { jsonrpc: '2.0', id: 'x', method: 'tools/list' };
+  // Rule eras-5 (streamable-http, "Protocol Version Header"; versioning, "Protocol Version Negotiation"):
+  // With `edge.legacyClients: reject`, `initialize` and requests under a legacy version header get 400,
+  // -32022, with `supported` and `requested`; a request without version header gets 400, -32020, with
+  // `supported`. The request's `id` is repeated.
+  // Rule eras-6.
   test.each<[string, unknown, Record<string, string>, object]>([
     [
       'initialize',
@@ -201,6 +218,8 @@ describe('where legacy clients are rejected', () => {
     expect(served.status, 'modern clients are served').toBe(200);
   });
 
+  // Rule eras-6 (streamable-http, "Sending Messages" 4 and 5): With `edge.legacyClients: reject`, a legacy
+  // notification is taken (202) and dropped, and a response gets 400, -32600.
   test('a notification is taken and goes nowhere', async () => {
     const field = await ground(REJECT);
     const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
@@ -209,6 +228,7 @@ describe('where legacy clients are rejected', () => {
     expect(passedTo(field)).toEqual([]);
   });
 
+  // Rule eras-8.
   test.each(['GET', 'DELETE'])('%s is not allowed', async (method) => {
     const field = await ground(REJECT);
     const headers = { 'mcp-protocol-version': LEGACY, 'mcp-session-id': 'session-1' };
@@ -216,6 +236,9 @@ describe('where legacy clients are rejected', () => {
     expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'POST']);
   });
 
+  // Rule discover-1 (versioning, "Backward Compatibility with Initialization-Based Versions";
+  // server/discover, "DiscoverResult"): `supportedVersions` is `2026-07-28`, and, where legacy clients are
+  // passed through, the revision that the server negotiated.
   test('server/discover names our version only', async () => {
     const field = await ground(REJECT);
     const { response } = await send(field.url, 'server/discover');
@@ -223,6 +246,8 @@ describe('where legacy clients are rejected', () => {
   });
 });
 
+// Rule eras-9: The path of a route counts in whatever way it is spelled (`/%6dcp`, with a query or a
+// fragment); another case or a slash more is another path.
 describe.each(['/mcp', '/mcp?x=1', '/%6dcp', '/mc%70', '/%6D%63%70?x=1'])(
   'the path of a route, spelled %s,',
   (target) => {
@@ -267,6 +292,7 @@ describe.each(['/mcp', '/mcp?x=1', '/%6dcp', '/mc%70', '/%6D%63%70?x=1'])(
   },
 );
 
+// Rule eras-9.
 test.each(['/MCP', '/mcp/', '/mcp%2F', '/%256dcp'])(
   '%s is not the path of a route, and closed where legacy clients are rejected',
   async (target) => {
@@ -281,6 +307,9 @@ test.each(['/MCP', '/mcp/', '/mcp%2F', '/%256dcp'])(
 );
 
 describe('a modern notification', () => {
+  // Rule eras-11 (streamable-http, "Sending Messages" 5): A modern notification, known or not, gets 202 with
+  // no body and goes nowhere; a cancelled call is one whose answer the client closed. A malformed one gets
+  // 400 without an `id`.
   test.each(['notifications/cancelled', 'notifications/roots/list_changed', 'x/unknown'])(
     '%s is taken without a word, and goes nowhere',
     async (method) => {
@@ -296,6 +325,10 @@ describe('a modern notification', () => {
 });
 
 describe('a method without its capability', () => {
+  // Rule validation-15 (streamable-http, "Protocol Version Header"): A method whose capability the server did
+  // not declare is 404, -32601, without asking it, once the gateway knows the server for this caller; before
+  // that the server is asked.
+  // Rule methods-3.
   test('does not exist once the server is known, and the server is not asked', async () => {
     const field = await ground();
     await send(field.url, 'server/discover');
@@ -306,6 +339,7 @@ describe('a method without its capability', () => {
 });
 
 describe('while it is not known what the server speaks', () => {
+  // Rule eras-12.
   test('a request waits three seconds at most, and goes on as to a legacy server', async () => {
     const silent = await ScriptedServer.start(({ body, path }, response) => {
       if (path === '/beside') response.end();
@@ -373,6 +407,10 @@ async function serverWith(
 }
 
 describe('a server that is modern itself', () => {
+  // Rule eras-12: A server that is modern itself gets every request of its route as it came, without any of
+  // the checks below. While it is not known what a server speaks, a request waits for that, for 3 s at most,
+  // and is then treated as one for a legacy server.
+  // Rule detection-1.
   test('gets every request as it came, also those that we would refuse, and its answers stand', async () => {
     const { seen, url } = await serverWith(({ body }) =>
       body.includes('server/discover')
@@ -397,6 +435,12 @@ describe('a path beside those of the routes', () => {
       body: { resource: 'https://mcp.example/mcp', asked: url },
     }));
 
+  // Rule passthrough-4 (authorization server discovery, "Protected Resource Metadata Discovery
+  // Requirements"): With all routes on one server, every path beside the routes is its own, such as
+  // `/.well-known/oauth-protected-resource` and other OAuth metadata, passed under the same name and with its
+  // content unchanged: the server has to know its public URL. The operator's headers do not go there.
+  // `edge.legacyClients: reject` closes these paths (404), apart from `/.well-known/`. With several servers
+  // they are closed (404), as nobody could say whose they are.
   test('is the server’s own, such as its OAuth metadata, which we do not touch', async () => {
     const server = await metadata();
     const gateway = await startTestGateway(server.url);
@@ -408,6 +452,7 @@ describe('a path beside those of the routes', () => {
     }
   });
 
+  // Rule passthrough-4.
   test('is closed where legacy clients are rejected, but for what tells how to authorize', async () => {
     const server = await metadata();
     const gateway = await startTestGateway(server.url, REJECT);
@@ -420,6 +465,7 @@ describe('a path beside those of the routes', () => {
     expect(server.seen.map(({ url }) => url)).not.toContain('/health');
   });
 
+  // Rule passthrough-4.
   test('is nobody’s where there are several servers', async () => {
     const [one, other] = [await metadata(), await metadata()];
     const config = testConfig(one.url);

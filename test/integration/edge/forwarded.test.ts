@@ -23,6 +23,7 @@ async function toldBy(trustedProxies: readonly string[]) {
   return { told: { from, host, proto }, own: new URL(gateway.url).host };
 }
 
+// Rule passthrough-6.
 test.each([['127.0.0.1'], ['127.0.0.0/8'], ['::1', '127.0.0.1']])(
   'what a proxy says whom the operator trusts goes on: %s',
   async (...trustedProxies) => {
@@ -31,6 +32,7 @@ test.each([['127.0.0.1'], ['127.0.0.0/8'], ['::1', '127.0.0.1']])(
   },
 );
 
+// Rule passthrough-6.
 test.each([[[]], [['192.0.2.1']], [['10.0.0.0/8', '::1']]])(
   'what anybody else says does not, where %j are trusted',
   async (trustedProxies) => {

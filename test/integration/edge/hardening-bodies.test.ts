@@ -41,6 +41,8 @@ function chunked(body: string, pieceBytes: number): string {
 describe('the size of a body', () => {
   const limited = () => ground({ limits: { maxBodyBytes: LIMIT } });
 
+  // Rule validation-2: A body may be as large as `limits.maxBody` (413, -32600), refused before a byte of it
+  // is read where its length is declared. One that is shorter than declared makes no call.
   test.each<[string, (body: string) => string | Buffer]>([
     ['in one piece', (body) => rawCall({ body })],
     ['in many chunks', (body) => chunked(body, 100)],
@@ -55,6 +57,7 @@ describe('the size of a body', () => {
     await expectUnharmed(field);
   });
 
+  // Rule validation-2.
   test('is refused by what is declared, before a byte of the body came', async () => {
     const field = await limited();
     const headers = callHeaders({ 'content-length': String(LIMIT + 1) });
@@ -78,6 +81,7 @@ describe('the size of a body', () => {
     await expectUnharmed(field);
   });
 
+  // Rule validation-2.
   test('that is less than declared makes no call', async () => {
     const field = await ground();
     const socket = open(field.url);
@@ -93,6 +97,7 @@ describe('the size of a body', () => {
 });
 
 describe('a body that is compressed', () => {
+  // Rule validation-3.
   test.each<[string, Buffer]>([
     ['gzip', gzipSync(callBody())],
     ['deflate', deflateSync(callBody())],
@@ -133,6 +138,8 @@ describe('a body that is compressed', () => {
 });
 
 describe('a media type', () => {
+  // Rule validation-3: `Content-Type` must be `application/json`, with parameters or without, and the body
+  // not compressed; otherwise 415, -32600.
   test.each([
     ['that a form of a web page can send', 'text/plain'],
     ['of a form', 'application/x-www-form-urlencoded'],
@@ -169,6 +176,7 @@ describe('a text', () => {
     const [before = '', after = ''] = withArguments('{"text":"@"}').split('@');
     return Buffer.concat([Buffer.from(before), Buffer.from(hex, 'hex'), Buffer.from(after)]);
   };
+  // Rule validation-5 (basic/index, "Error Codes"): A body that is not JSON in UTF-8 is 400, -32700.
   test.each<[string, Buffer | string]>([
     ['with a byte that UTF-8 does not have', bytes('ff')],
     ['with a character that is cut short', bytes('e282')],
@@ -218,6 +226,8 @@ describe('nesting', () => {
     return withArguments(`{"a":${'['.repeat(inner)}${']'.repeat(inner)}}`);
   };
 
+  // Rule validation-6: JSON that nests deeper than `limits.maxJsonDepth`, has a member twice in one object,
+  // or reaches for the prototype of objects, is 400, -32600: two parsers could take it for different things.
   test('may be as deep as the limit, and no level deeper', async () => {
     const field = await ground({ limits: { maxJsonDepth: 20 } });
     expect((await sendRaw(field.url, rawCall({ body: deep(20) }))).status).toBe(200);
@@ -253,6 +263,7 @@ describe('nesting', () => {
 
 describe('members', () => {
   const call = callBody();
+  // Rule validation-6.
   test.each([
     ['method', call.replace('{', '{"method":"tools/list",')],
     ['id', call.replace('{', '{"id":"other",')],
@@ -273,6 +284,7 @@ describe('members', () => {
     await expectUnharmed(field);
   });
 
+  // Rule validation-6.
   test.each([
     ['__proto__', withArguments('{"__proto__":{"polluted":true}}')],
     ['__proto__, escaped', withArguments('{"__pr\\u006fto__":{"polluted":true}}')],
@@ -302,6 +314,10 @@ describe('members', () => {
 
 describe('a message', () => {
   const call = callBody();
+  // Rule validation-8 (basic/index, "Requests"; streamable-http, "Sending Messages" 4): One JSON-RPC 2.0
+  // object with a `method` that is a string and an `id` that is a string or an integer, never `null`;
+  // otherwise 400, -32600.
+  // Rule validation-1.
   test.each([
     ['a batch', `[${call}]`],
     ['a batch of two', `[${call},${callBody()}]`],

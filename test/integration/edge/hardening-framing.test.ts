@@ -25,6 +25,9 @@ const body = callBody();
 const bytes = Buffer.byteLength(body);
 const chunk = `${bytes.toString(16)}\r\n${body}\r\n`;
 
+// Rule http-1: Framing that two parsers could read differently (`Content-Length` beside `Transfer-Encoding`,
+// a repeated, signed or listed length, folded headers, bare line feeds, a space before a colon, broken
+// chunks) gets 400 and the connection is closed; nothing behind it is taken for another request.
 describe('framing that could smuggle a request is refused, and the connection closed', () => {
   test.each<[string, string]>([
     [
@@ -88,6 +91,8 @@ describe('framing that could smuggle a request is refused, and the connection cl
     await expectUnharmed(field);
   });
 
+  // Rule http-2: `chunked` is the only transfer coding (501 otherwise, or 400 where the end of the body
+  // cannot be told), and chunk extensions have a bound (413).
   test.each(['gzip, chunked', 'xchunked', 'gzip'])(
     'the transfer coding "%s" is not known here',
     async (coding) => {
@@ -102,6 +107,7 @@ describe('framing that could smuggle a request is refused, and the connection cl
     },
   );
 
+  // Rule http-2.
   test('extensions of chunks have a bound', async () => {
     const field = await ground();
     const extended = `${bytes.toString(16)};${'x'.repeat(20_000)}\r\n${body}\r\n0\r\n\r\n`;
@@ -123,6 +129,7 @@ describe('framing that could smuggle a request is refused, and the connection cl
 });
 
 describe('headers', () => {
+  // Rule http-3: At most 100 headers, and 16 KiB of them together: beyond that 431.
   test.each([
     ['one that is larger than 16 KiB', rawCall({ more: [['x-large', 'x'.repeat(17_000)]] })],
     ['many that are larger together', rawCall({ more: many(600, 'x'.repeat(30)) })],
@@ -137,6 +144,9 @@ describe('headers', () => {
     await expectUnharmed(field);
   });
 
+  // Rule http-4 (streamable-http, "Server Validation"): `Host`, `Origin`, `Authorization` and `Content-Type`
+  // may stand in a request once (400), even if both say the same. A repeated `MCP-Protocol-Version`,
+  // `Mcp-Method` or `Mcp-Name` is 400 with -32020.
   test.each([
     ['Host', 'localhost', -32600],
     ['Origin', 'http://localhost', -32600],
@@ -155,6 +165,8 @@ describe('headers', () => {
     await expectUnharmed(field);
   });
 
+  // Rule http-5: The request target must be a path: absolute URLs, `//host` and `*` get 400, and CONNECT
+  // opens no tunnel.
   test.each([
     ['another authority in the target', 'http://evil.example/mcp'],
     ['our own authority in the target', 'http://localhost/mcp'],
@@ -174,6 +186,8 @@ describe('headers', () => {
     await expectUnharmed(field);
   });
 
+  // Rule validation-13 (streamable-http, "Standard Request Headers" and "Case Sensitivity"): `Mcp-Method`
+  // must be there and equal to the method, case included (400, -32020).
   test('an underscore does not stand for a hyphen', async () => {
     const field = await ground();
     const request = rawCall({
@@ -217,6 +231,8 @@ describe('headers', () => {
 });
 
 describe('Expect', () => {
+  // Rule http-6: A client that asks with `Expect: 100-continue` is told to go on only after its headers
+  // passed every check; what is refused by its headers (403, 413) is never uploaded.
   test('a client that asks whether to go on is told to, and answered', async () => {
     const field = await ground();
     const socket = open(field.url);
@@ -233,6 +249,7 @@ describe('Expect', () => {
     await expectUnharmed(field);
   });
 
+  // Rule http-6.
   test.each([
     ['a call that is refused by its headers', { origin: 'http://evil.example' }, 403],
     ['a body that is declared too large', { 'content-length': '99999999' }, 413],
@@ -248,6 +265,8 @@ describe('Expect', () => {
 });
 
 describe('connections', () => {
+  // Rule http-7: Pipelined requests are answered in their order, and broken bytes behind a request never
+  // bring an answer in its place.
   test('pipelined requests are answered in their order', async () => {
     const field = await ground();
     const socket = open(field.url);
@@ -260,6 +279,7 @@ describe('connections', () => {
     await expectUnharmed(field);
   });
 
+  // Rule http-7.
   test('garbage behind a call is never answered in its place', async () => {
     const abandoned = Promise.withResolvers<void>();
     const field = await ground({}, (_received, response) => {
@@ -287,6 +307,7 @@ describe('connections', () => {
     await expectUnharmed(field);
   });
 
+  // Rule http-5.
   test('CONNECT opens no tunnel', async () => {
     const field = await ground();
     const socket = open(field.url);

@@ -44,6 +44,9 @@ describe('behind a loopback address', () => {
     'localhost, evil.example',
     'evil.example\tlocalhost',
   ];
+  // Rule callers-2 (streamable-http, "Security & Endpoint"): Where the gateway listens on loopback, the
+  // `Host` must be a name of this machine, the host of an allowed origin, or in `edge.allowedHosts`;
+  // otherwise 403. This holds for the admin listener as well.
   test.each(refusedHosts)('Host %s is another name, and refused', async (host) => {
     const field = await ground();
     const answer = await sendRaw(field.url, rawCall({ changes: { host } }));
@@ -61,6 +64,7 @@ describe('behind a loopback address', () => {
     await expectUnharmed(field);
   });
 
+  // Rule callers-2.
   test.each([
     'localhost',
     'LOCALHOST:1',
@@ -75,6 +79,10 @@ describe('behind a loopback address', () => {
     await expectUnharmed(field);
   });
 
+  // Rule callers-1 (streamable-http, "Security & Endpoint" 1): A request with an `Origin` that is not listed
+  // in `edge.allowedOrigins` gets 403, on every path. Where the gateway listens on loopback, `http` and
+  // `https` origins of this machine may call as well. A request without `Origin` comes from no web page and
+  // passes.
   test.each([
     'http://evil.example',
     'https://localhost.evil.example',
@@ -100,6 +108,7 @@ describe('behind a loopback address', () => {
     await expectUnharmed(field);
   });
 
+  // Rule callers-1.
   test.each([
     'http://localhost:5173',
     'https://127.0.0.1',
@@ -113,6 +122,7 @@ describe('behind a loopback address', () => {
     await expectUnharmed(field);
   });
 
+  // Rule callers-2.
   test('the listener of the operator asks for the Host as well', async () => {
     const field = await ground({ admin: true });
     const url = field.gateway.adminUrl ?? '';
@@ -253,6 +263,8 @@ describe('what is written into headers', () => {
   const LINES = 'echo\r\nx-injected: 1';
   const encoded = (text: string) => `=?base64?${Buffer.from(text).toString('base64')}?=`;
 
+  // Rule envelope-8 (streamable-http, "Value Encoding"): Whatever stands in a name or a value, it adds no
+  // header to a message upstream or to an answer.
   test('a tool whose name has line breaks adds no header anywhere', async () => {
     const field = await ground();
     const body = callBody(LINES);
@@ -267,6 +279,7 @@ describe('what is written into headers', () => {
     await expectUnharmed(field);
   });
 
+  // Rule validation-17.
   test.each([
     ['that is no Base64', '=?base64?***?='],
     [
@@ -284,6 +297,7 @@ describe('what is written into headers', () => {
     await expectUnharmed(field);
   });
 
+  // Rules eras-10, envelope-5, wire-8.
   test('what the client says of itself and of others does not go upstream', async () => {
     const field = await ground();
     const more = [
@@ -304,6 +318,8 @@ describe('what is written into headers', () => {
     await expectUnharmed(field);
   });
 
+  // Rule http-13: No answer of the gateway itself names its software (`Server`, `X-Powered-By`, `Via`) or
+  // sets a cookie.
   test.each(['server', 'x-powered-by', 'via', 'set-cookie', 'mcp-session-id'])(
     'no answer has the header %s',
     async (name) => {
@@ -316,6 +332,9 @@ describe('what is written into headers', () => {
   );
 });
 
+// Rule validation-23: Calls beyond `limits.maxRunningCalls` are refused in-band: 200, -32603 with
+// `data.reason: "overloaded"`, since clients take 429 and 5xx for a sign to change eras.
+// Rule failures-7.
 test('calls beyond the limit are refused at once, and taken again afterwards', async () => {
   const answer = Promise.withResolvers<() => void>();
   const field = await ground({ limits: { maxRunningCalls: 1 } }, ({ body }, response) => {

@@ -28,6 +28,8 @@ const isCancelled = ({ body }: { body: { method?: string } | undefined }) =>
 
 describe('a request that comes too slowly', () => {
   const head = (changes = {}) => rawRequest('POST', '/mcp', callHeaders(changes));
+  // Rule http-8: The head of a request may take 10 s and the whole of it 30 s, however it drips; then 408 and
+  // the connection is cut. Time that a call takes at the server does not count.
   test.each<[string, string, string | undefined]>([
     ['without a first byte', '', undefined],
     ['with a head that stops', head().slice(0, 40), undefined],
@@ -65,6 +67,7 @@ describe('a request that comes too slowly', () => {
     await expectUnharmed(field);
   });
 
+  // Rule http-8.
   test('is not what a call is that takes its time upstream', async () => {
     const released = Promise.withResolvers<void>();
     const field = await ground(
@@ -87,6 +90,8 @@ describe('a request that comes too slowly', () => {
 });
 
 describe('a connection', () => {
+  // Rule http-9: A connection may be idle for 65 s between requests. Beyond `limits.maxConnections` no
+  // further one is taken.
   test('that is idle between two requests is closed without a word', async () => {
     const field = await ground({ timeouts: SHORT });
     const answer = await sendRaw(field.url, rawCall(), { untilClosed: true });
@@ -95,6 +100,7 @@ describe('a connection', () => {
     await expectUnharmed(field);
   });
 
+  // Rule http-9.
   test('beyond the limit is not taken, and those that end make room', async () => {
     const field = await ground({ limits: { maxConnections: 3 } });
     const held = [];
@@ -138,6 +144,9 @@ describe('a client that does not read', () => {
       body: callBody('flood').replace('"_meta":{', '"_meta":{"progressToken":7,'),
     });
 
+  // Rule http-10: A client that reads is never cut, however slowly. Only one that takes nothing of what waits
+  // for it for 60 s is gone; its call is cancelled upstream. A listener is cut as well when 256 KiB wait for
+  // it, since nobody can be held back for it.
   test('its stream is cut after a while, and the call cancelled', async () => {
     const field = await ground({ timeouts: SHORT }, flood);
     const { client, server } = await openBoth(field.url);
@@ -148,6 +157,7 @@ describe('a client that does not read', () => {
     await expectIdle(field);
   });
 
+  // Rule http-10.
   test('its answer is dropped after a while, however long it is', async () => {
     const text = 'x'.repeat(15 * 1024 * 1024);
     const field = await ground({ timeouts: SHORT }, ({ body }, response) => {
@@ -164,6 +174,7 @@ describe('a client that does not read', () => {
     await expectUnharmed(field);
   });
 
+  // Rule http-10.
   test('one that reads in small pieces gets all of it', async () => {
     const text = 'x'.repeat(12 * 1024 * 1024);
     const field = await ground({ timeouts: SHORT }, ({ body }, response) => {
@@ -231,6 +242,7 @@ describe.each(WAYS)('a client that %s the connection', (_way, leave) => {
     await expectIdle(field);
   });
 
+  // Rule responses-7.
   test('behind the first event has its call cancelled', async () => {
     const field = await ground({ edge: { commitAfterMs: 10 } }, () => {});
     const { client, server } = await openBoth(field.url);
@@ -256,6 +268,8 @@ describe.each(WAYS)('a client that %s the connection', (_way, leave) => {
     await expectIdle(field);
   });
 
+  // Rule cancellation-2: A call that is cancelled before it was sent is never sent.
+  // Rule responses-7.
   test('while a session is opened for it does not leave its call running', async () => {
     const field = await ground({}, () => {});
     const { client, server } = await openBoth(field.url);

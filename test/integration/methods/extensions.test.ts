@@ -48,6 +48,10 @@ async function clockServer() {
   return { server, url: gateway.url };
 }
 
+// Rule handshake-6: MCP Apps (`io.modelcontextprotocol/ui`) is declared with the client's settings, and
+// sessions are kept apart by them. `roots.listChanged`, `tasks`, `experimental` and other extensions are
+// never declared, whatever the client says: the gateway hears of no changed roots, and carries no traffic of
+// the others.
 test('a client that can show views is offered them, and another one is not', async () => {
   const { url } = await clockServer();
   const tools = async (capabilities: object) =>
@@ -56,6 +60,7 @@ test('a client that can show views is offered them, and another one is not', asy
   expect(await tools({ elicitation: {} })).toEqual([PLAIN_TOOL]);
 });
 
+// Rule discover-4.
 test('what the client declares reaches the server, and what the server declares the client', async () => {
   const { server, url } = await clockServer();
   await send(url, 'tools/list', {}, { capabilities: CLIENT });

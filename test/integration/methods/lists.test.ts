@@ -86,6 +86,9 @@ const list = (url: string, headers: Record<string, string> = {}) =>
   send(url, 'tools/list', {}, { headers }).then(({ response }) => response.result);
 
 describe('how long a client may keep what it got', () => {
+  // Rule caching-1 (caching, "Cacheable Results"): Lists, templates and resources that were read carry
+  // `ttlMs: 0` and `cacheScope: "private"`: nobody may keep them. `caching.listTtl`, `caching.resourceTtl`
+  // and `caching.scope` say more. Other results carry neither field.
   test('is not at all, unless the operator says so', async () => {
     const { scripted } = await server();
     const { url } = await gateway(scripted, {});
@@ -94,6 +97,7 @@ describe('how long a client may keep what it got', () => {
     expect(read.response.result).toMatchObject({ ttlMs: 0, cacheScope: 'private' });
   });
 
+  // Rule caching-1.
   test('is what the operator says, for lists and for resources', async () => {
     const { scripted } = await server();
     const caching = { listTtlMs: 60_000, resourceTtlMs: 5_000, scope: 'public' } as const;
@@ -107,6 +111,10 @@ describe('how long a client may keep what it got', () => {
 describe('a gateway that serves lists itself', () => {
   const caching = { listTtlMs: 60_000, serveLists: true };
 
+  // Rule caching-4 (caching, "Cache Scope Field"): With `caching.serveLists` the gateway answers a list from
+  // what it got last, for `caching.listTtl`, and says how much of that time is left. It keeps lists by
+  // principal, credentials and declared capabilities, and asks anew when the server says that the list
+  // changed, or may have said so unheard.
   test('asks once while the list may be kept, and says how long that is still', async () => {
     const { scripted, listed } = await server();
     const clock = new ManualClock();
@@ -121,6 +129,7 @@ describe('a gateway that serves lists itself', () => {
     expect(listed()).toBe(2);
   });
 
+  // Rules lists-4, caching-4.
   test('asks anew for each caller, and for each kind of client', async () => {
     const { scripted, listed } = await server();
     const { url } = await gateway(scripted, { caching });
@@ -165,6 +174,9 @@ describe('a gateway that serves lists itself', () => {
     expect(listed()).toBe(asked.length);
   });
 
+  // Rule notifications-7 (caching, "Interaction with Notifications"): `list_changed` makes the gateway drop
+  // the lists that it keeps itself (`caching.serveLists`).
+  // Rule caching-4.
   test('asks anew when the server said that the list changed', async () => {
     const { scripted, listed, change } = await server();
     const { url } = await gateway(scripted, { caching });
@@ -174,6 +186,7 @@ describe('a gateway that serves lists itself', () => {
     expect(listed()).toBe(2);
   });
 
+  // Rules caching-4, resumption-6.
   test('asks anew when the stream was cut on which the server would have said so', async () => {
     const { scripted, listed, cut } = await server();
     const { url } = await gateway(scripted, { caching });
@@ -188,6 +201,12 @@ describe('headers that repeat a parameter', () => {
   const call = (url: string, args: object, headers: Record<string, string> = {}) =>
     send(url, 'tools/call', { name: 'sql', arguments: args }, { headers });
 
+  // Rule validation-18 (streamable-http, "Server Behavior for Custom Headers"): `x-mcp-header` annotations
+  // are taken out of tools by default, and `Mcp-Param-*` headers then mean nothing here. With
+  // `tools.parameterHeaders: validate`, valid annotations stay, and a call whose headers are missing,
+  // superfluous, ill encoded or different from its arguments gets 400, -32020; a tool with broken annotations
+  // loses them, so that clients keep it.
+  // Rule lists-7.
   test('are asked of nobody by default, and mean nothing', async () => {
     const { scripted } = await server();
     const { url } = await gateway(scripted, {});
@@ -196,6 +215,11 @@ describe('headers that repeat a parameter', () => {
     expect(called.status).toBe(200);
   });
 
+  // Rule lists-8 (streamable-http, "Server Behavior for Custom Headers"): With `tools.parameterHeaders:
+  // validate` the annotations of a tool stay when all of them keep to the rules, and are taken out when one
+  // does not. A call whose headers do not say the same as its arguments is refused with 400 and -32020, by a
+  // client that never listed the tools too.
+  // Rule validation-18.
   test('are checked against the arguments where the operator wants that', async () => {
     const { scripted } = await server();
     const { url } = await gateway(scripted, { tools: { parameterHeaders: 'validate' } });
@@ -213,6 +237,7 @@ describe('headers that repeat a parameter', () => {
     expect((await call(url, { query: 'q' })).status).toBe(200);
   });
 
+  // Rule cancellation-2.
   test('and a client that leaves while they are looked up has called nothing', async () => {
     const asked = Promise.withResolvers<void>();
     const answer = Promise.withResolvers<void>();
@@ -232,6 +257,7 @@ describe('headers that repeat a parameter', () => {
     expect(scripted.methods()).not.toContain('tools/call');
   });
 
+  // Rule lists-8.
   test('are checked for a client that never listed the tools, too', async () => {
     const { scripted, listed } = await server();
     const { url } = await gateway(scripted, { tools: { parameterHeaders: 'validate' } });

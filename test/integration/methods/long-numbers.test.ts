@@ -40,6 +40,9 @@ async function call(url: string, params: object, options: Parameters<typeof mode
   return answer.text();
 }
 
+// Rule envelope-4: Numbers that JavaScript cannot hold exactly arrive as they were written, in arguments and
+// results; they are good ids and progress tokens, too.
+// Rule requests-1.
 test('arrive upstream, and come back, as they were written', async () => {
   const { upstream, url } = await gatewayTo(({ body }, response) => {
     const result = { content: [], structuredContent: { key, huge, list: [{ time }] } };
@@ -53,6 +56,10 @@ test('arrive upstream, and come back, as they were written', async () => {
   expect(text).toContain(`"arguments":{"key":${KEY},"huge":${HUGE},"nested":[{"time":${TIME}}]}`);
 });
 
+// Rule requests-1 (RFC 8259, section 6): Numbers that JavaScript cannot hold (integers beyond 2^53, `1e400`)
+// go through as they were written, in both directions, as request ids and progress tokens too. A question of
+// the server under such an id is refused (-32600).
+// Rule envelope-4.
 test('are good ids and progress tokens', async () => {
   const { url } = await gatewayTo(({ body }, response) => {
     const stream = eventStream(response);
@@ -70,6 +77,7 @@ test('are good ids and progress tokens', async () => {
   expect(answer).toContain(`"id":${KEY},"result":`);
 });
 
+// Rule requests-1.
 test('are asked for, and answered, in questions', async () => {
   let finish = (_text: string): void => {};
   const { url } = await gatewayTo(
@@ -102,6 +110,7 @@ test('are asked for, and answered, in questions', async () => {
   expect(heard).toContain(`"content":{"key":${KEY},"more":${TIME}}`);
 });
 
+// Rule requests-1.
 test('as the id of a question are refused to the server, which would not know the answer', async () => {
   const { upstream, url } = await gatewayTo(({ body }, response) => {
     const stream = eventStream(response);

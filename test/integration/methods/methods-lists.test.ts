@@ -10,6 +10,8 @@ const named = (count: number, first = 0) =>
     inputSchema: { type: 'object' },
   }));
 describe('a list', () => {
+  // Rule lists-2 (pagination, "Error Handling"): No cursor was ever given out, so a request with one is
+  // refused: -32602 with `data.reason` `unknown_cursor`.
   test('has no pages of its own, so that every cursor is refused and no server is asked', async () => {
     const { server, url } = await answering({ 'tools/list': replies({ tools: [] }) });
     for (const method of ['tools/list', 'prompts/list', 'resources/list']) {
@@ -20,6 +22,7 @@ describe('a list', () => {
     }
   });
 
+  // Rule lists-3.
   test.each([
     [5_000, 'tools'],
     [5_001, 'error'],
@@ -37,6 +40,8 @@ describe('a list', () => {
     else expect(response.error).toMatchObject({ code: -32603, data: { reason: 'list_too_long' } });
   });
 
+  // Rule lists-3: A list of more than 50 pages or 5000 items is refused with -32603 and `data.reason`
+  // `list_too_long`, and a list of which a page fails is that failure: never half a list.
   test('of 50 pages is gathered, and of more is refused', async () => {
     let pages = 50;
     const { server, url } = await answering({
@@ -54,6 +59,7 @@ describe('a list', () => {
     expect(countOf(server, 'tools/list')).toBe(100);
   });
 
+  // Rule lists-3.
   test('of which a page fails is that failure, and never half a list', async () => {
     const { url } = await answering({
       'tools/list': ({ body }, response) => {
@@ -70,6 +76,9 @@ describe('a list', () => {
     expect(response).not.toHaveProperty('result');
   });
 
+  // Rule lists-4 (tools, "Capabilities"): Servers may show other tools to other clients. A list is asked for
+  // with the capabilities that this request declares, and with its credentials.
+  // Rules lists-1, sessions-7.
   test('asks all its pages in one session, and takes another for another kind of client', async () => {
     const { server, url } = await answering({
       'tools/list': ({ body }, response) => {

@@ -5,6 +5,9 @@ import { accept, callTool, send } from '../../fixtures/clients/modern-client.ts'
 import { eventStream, json } from '../../fixtures/servers/scripted-server.ts';
 
 describe('a call', () => {
+  // Rule progress-1 (2025-11-25 progress, "Progress Flow"): Every call asks its server for progress, under a
+  // token of our own (the id of the request upstream), also for a client that did not ask: progress of a
+  // parked call has somebody to be told to later. Lists and completions ask for none.
   test.each<[string, object]>([
     ['who asked for progress', { progressToken: 'theirs' }],
     ['who did not', {}],
@@ -15,6 +18,9 @@ describe('a call', () => {
     expect(body.params._meta).toEqual({ progressToken: body.id });
   });
 
+  // Rule logs-2 (logging, "Per-request log level"): One that names a level gets the messages from that level
+  // on. Before the call is sent, the session’s level is set with `logging/setLevel`, unless it is as low
+  // already or the server has no `logging`; a server that refuses is left alone, and the call goes on.
   test('goes to the server when the level of its log messages is set, and not before', async () => {
     const order: string[] = [];
     const { url } = await answering({
@@ -35,6 +41,7 @@ describe('a call', () => {
 });
 
 describe('a request that asks nothing', () => {
+  // Rule progress-1.
   test('asks for no progress, whatever its client wants', async () => {
     const { server, url } = await answering({ 'tools/list': replies({ tools: [] }) });
     await send(url, 'tools/list', {}, { meta: { progressToken: 'theirs' } });
@@ -42,6 +49,7 @@ describe('a request that asks nothing', () => {
     expect(body.params ?? {}).not.toHaveProperty('_meta');
   });
 
+  // Rule cancellation-1.
   test('is cancelled at the server when its client leaves', async () => {
     const { server, url } = await answering({ 'completion/complete': () => {} });
     const leaving = new AbortController();
@@ -54,6 +62,10 @@ describe('a request that asks nothing', () => {
     expect(told.body.params.requestId).toBe(sent.body.id);
   });
 
+  // Rule cancellation-4 (2025-11-25 lifecycle, "Timeouts"): A list or a completion that is not answered
+  // within `upstream.headersTimeout` (60 seconds by default) is cancelled at the server, and the client gets
+  // -32603 with `data.reason` `upstream_timeout`.
+  // Rule limits-7.
   test('is cancelled at the server when its time is up', async () => {
     const { server, url } = await answering(
       { 'tools/list': () => {} },
@@ -69,6 +81,8 @@ describe('a request that asks nothing', () => {
 });
 
 describe('a resource', () => {
+  // Rule caching-3 (caching, "Cache Key"): A result that came about with answers of the user may be kept by
+  // nobody, whatever operator and server say. An `InputRequiredResult` has no cache fields.
   test('that answers made may be kept by nobody, whatever operator and server say', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     let id: unknown;

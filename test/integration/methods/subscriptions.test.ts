@@ -38,6 +38,9 @@ const ada = { headers: { authorization: 'Bearer ada' } };
 const bob = { headers: { authorization: 'Bearer bob' } };
 
 describe('a listener', () => {
+  // Rule subscriptions-2 (subscriptions, "Acknowledgment"): The first message is the acknowledgement. It
+  // names what was asked for and the server can give, by the capabilities that it declares and if it opens a
+  // stream of its own; members that nobody knows are left out.
   test('is first told what the server can give', async () => {
     const { url } = await start();
     const asked = { ...EVERY_LIST, resourceSubscriptions: ['test://a', 'test://b'] };
@@ -50,6 +53,9 @@ describe('a listener', () => {
     await client.leave();
   });
 
+  // Rule changes-1 (subscriptions, "Receiving Notifications"; "Opening a Stream"): Each notification carries
+  // the id of the request that listens, with its type, as `io.modelcontextprotocol/subscriptionId`. Nothing
+  // is sent that was not asked for: no other list, no other resource, no log message, no progress.
   test('hears what changes under the id of its request, and nothing else', async () => {
     const { server, url } = await start();
     const asked = { toolsListChanged: true, resourceSubscriptions: ['test://a'] };
@@ -75,6 +81,7 @@ describe('a listener', () => {
     await client.leave();
   });
 
+  // Rule subscriptions-2.
   test.each([
     ['tools', { tools: { listChanged: true } }, { toolsListChanged: true }],
     ['prompts', { prompts: { listChanged: true }, tools: {} }, { promptsListChanged: true }],
@@ -97,6 +104,7 @@ describe('a listener', () => {
     await client.leave();
   });
 
+  // Rule subscriptions-3.
   test('is not promised a resource to which the server lets nobody subscribe', async () => {
     const { url } = await start({ refuses: ['test://secret'] });
     const client = await ListeningClient.open(url, {
@@ -106,6 +114,7 @@ describe('a listener', () => {
     await client.leave();
   });
 
+  // Rule subscriptions-2.
   test('is promised nothing by a server that has no stream of its own, and keeps no session of it', async () => {
     const { server, url } = await start({ get: '405' });
     const client = await ListeningClient.open(url, {
@@ -118,6 +127,8 @@ describe('a listener', () => {
     await client.leave();
   });
 
+  // Rule changes-2 (schema, `ResourceUpdatedNotificationParams`): An update goes to those who subscribed to
+  // that resource or to one that it is a part of; one that concerns nobody is dropped.
   test('hears of a part of what it subscribed to', async () => {
     const { server, url } = await start();
     const client = await ListeningClient.open(url, { resourceSubscriptions: ['test://dir'] });
@@ -127,6 +138,7 @@ describe('a listener', () => {
     await client.leave();
   });
 
+  // Rule changes-4.
   test('that leaves is unsubscribed, and with it goes the session', async () => {
     const { server, gateway, url } = await start();
     const client = await ListeningClient.open(url, { resourceSubscriptions: ['test://a'] });
@@ -140,6 +152,7 @@ describe('a listener', () => {
     expect(gateway.log.named('upstream.failed')).toEqual([]);
   });
 
+  // Rule changes-8.
   test('hears the same through a server of the oldest transport', async () => {
     const { server, url } = await start({ transport: 'http-sse' });
     const asked = { toolsListChanged: true, resourceSubscriptions: ['test://a'] };
@@ -153,6 +166,8 @@ describe('a listener', () => {
     await server.until(() => server.sessions.size === 0);
   });
 
+  // Rule changes-3 (MRTR, "Supported Requests"): A listener is never asked anything: questions of the server
+  // in its session are answered as those of a session without a call.
   test('is asked nothing: a question of the server in its session is refused', async () => {
     const { server, url } = await start();
     const client = await ListeningClient.open(url, EVERY_LIST);
@@ -167,6 +182,7 @@ describe('a listener', () => {
     await client.leave();
   });
 
+  // Rule subscriptions-5: While the server cannot be reached, the request gets error -32603 and no stream.
   test('is answered with an error while the server cannot be reached', async () => {
     const { server, url } = await start();
     server.down = true;
@@ -177,6 +193,9 @@ describe('a listener', () => {
 });
 
 describe('a request to listen', () => {
+  // Rule subscriptions-1 (subscriptions, "Opening a Stream"): A request without a `notifications` object, or
+  // with a member in it that is no flag or no list of texts, gets error -32602; from a client that takes no
+  // event stream, HTTP status 406.
   test.each([
     ['without a filter', {}],
     ['with a filter that is none', { notifications: [] }],
@@ -189,6 +208,7 @@ describe('a request to listen', () => {
     expect(response.error.code).toBe(-32602);
   });
 
+  // Rules validation-4, subscriptions-1.
   test('is refused to a client that takes no stream', async () => {
     const { url } = await start();
     const params = { notifications: EVERY_LIST };
@@ -197,6 +217,8 @@ describe('a request to listen', () => {
     expect(status).toBe(406);
   });
 
+  // Rule subscriptions-4: At most 100 requests of one principal listen at a time, and 1000 of all; one more
+  // gets error -32603 with `data.reason` `too_many_listeners`.
   test('is refused beyond so many of one principal, and not to another', async () => {
     const { url } = await start();
     const many = await Promise.all(
@@ -211,6 +233,11 @@ describe('a request to listen', () => {
 });
 
 describe('several listeners', () => {
+  // Rule changes-4 (subscriptions, "Multiple Concurrent Subscriptions"): Listeners of one principal, with the
+  // same credentials and capabilities, share one session with the server, and each of them has its own
+  // filter. Resources are counted: the first listener subscribes, the last one unsubscribes, and with the
+  // last listener the session ends. Different principals never share one; callers without a name only with
+  // `sessions.scope` `shared`.
   test('of one principal share one stream, each with its own filter and id', async () => {
     const { server, url } = await start();
     const one = await ListeningClient.open(url, { toolsListChanged: true }, { ...ada, id: 1 });
@@ -227,6 +254,7 @@ describe('several listeners', () => {
     await Promise.all([one.leave(), two.leave()]);
   });
 
+  // Rule changes-4.
   test('of one principal subscribe once, and the last one unsubscribes', async () => {
     const { server, url } = await start();
     const filter = { resourceSubscriptions: ['test://a'] };
@@ -252,6 +280,7 @@ describe('several listeners', () => {
     expect(server.asked.at(-1)).toEqual(['unsubscribe', 'test://a']);
   });
 
+  // Rule changes-4.
   test('of different principals never share a session', async () => {
     const { server, url } = await start();
     const one = await ListeningClient.open(url, { resourceSubscriptions: ['test://a'] }, ada);
@@ -273,6 +302,7 @@ describe('several listeners', () => {
     await Promise.all([one.leave(), two.leave()]);
   });
 
+  // Rule changes-4.
   test('without a name have a session each, unless the operator lets them share', async () => {
     const filter = { resourceSubscriptions: ['test://a'] };
     for (const [scope, subscriptions] of [
@@ -291,6 +321,7 @@ describe('several listeners', () => {
 describe('when the server loses something', () => {
   const asked = { toolsListChanged: true, resourceSubscriptions: ['test://a'] };
 
+  // Rule changes-5.
   test('a session that it forgot is replaced, with its subscriptions and a hint at what was missed', async () => {
     const { server, url } = await start();
     const client = await ListeningClient.open(url, asked);
@@ -313,6 +344,10 @@ describe('when the server loses something', () => {
     await client.leave();
   });
 
+  // Rule changes-5: A stream that breaks is opened again, and a session that is lost is replaced with all its
+  // subscriptions, for 30 s. Since changes may have gone unheard, each listener then gets one hint for
+  // everything that it listens to, at most every 30 s.
+  // Rule resumption-6.
   test('a stream that it cut is opened again in the same session', async () => {
     const { server, url } = await start();
     const client = await ListeningClient.open(url, asked);
@@ -327,6 +362,7 @@ describe('when the server loses something', () => {
     await client.leave();
   });
 
+  // Rule changes-6.
   test('listeners are let go with their result when it came back able to do less', async () => {
     const { server, url } = await start();
     const all = await ListeningClient.open(url, asked, { ...ada, id: 'all' });
@@ -348,6 +384,9 @@ describe('when the server loses something', () => {
 });
 
 describe('the gateway', () => {
+  // Rule changes-6 (subscriptions, "Graceful Closure"): The gateway ends a listener with a result that
+  // carries the subscription id, and then closes the stream: when it stops, when the server cannot be had
+  // again, when that came back able to do less than was promised, or when it refuses the credentials.
   test('ends every listener with its result when it drains', async () => {
     const { server, gateway, url } = await start();
     const one = await ListeningClient.open(url, EVERY_LIST, { id: 'a' });
@@ -372,6 +411,9 @@ describe('the gateway', () => {
     expect(server.asked.at(-1)).toEqual(['unsubscribe', 'test://a']);
   });
 
+  // Rule changes-7 (streamable-http, "Receiving Messages"): A silent stream carries a comment every 15 s
+  // (`edge.keepAlive`). A client that does not read is cut off, and what it held is freed.
+  // Rule responses-3.
   test('keeps a silent stream alive with comments', async () => {
     const clock = new ManualClock();
     const { gateway, url } = await start({}, { clock });
@@ -384,6 +426,7 @@ describe('the gateway', () => {
     expect(answered?.comments).toBe(2);
   });
 
+  // Rules http-10, changes-7.
   test('cuts off a listener that does not read, and frees what it held', async () => {
     const { server, url } = await start();
     const body = JSON.stringify(
@@ -422,6 +465,7 @@ describe('the gateway', () => {
     }
   });
 
+  // Rule discover-5.
   test('says there nothing of it for a server that has no stream of its own', async () => {
     const { url } = await start({ get: '405' });
     const { response } = await send(url, 'server/discover', {});
@@ -450,6 +494,7 @@ describe('the official client', () => {
     return client;
   }
 
+  // Rule changes-8.
   test('listens, hears and leaves', async () => {
     const { server, url } = await start();
     const client = await connect(url);
@@ -467,6 +512,7 @@ describe('the official client', () => {
     await expect(subscription.closed).resolves.toBe('local');
   });
 
+  // Rule changes-6.
   test('takes the end at a drain for a graceful one', async () => {
     const { gateway, url } = await start();
     const client = await connect(url);

@@ -180,6 +180,7 @@ describe('where a proxy in front names the caller', () => {
 });
 
 describe('where nobody names the caller', () => {
+  // Rule envelope-7.
   test('what the operator adds goes to the endpoint only', async () => {
     const server = await serverOf(streamable);
     const { ask } = await gatewayTo(`${server.origin}/mcp?key=operator`, {
@@ -242,6 +243,7 @@ describe('a server of HTTP+SSE', () => {
     },
   );
 
+  // Rule envelope-7.
   test('gets them nowhere else, and no messages of nobody', async () => {
     const server = await serverOf(guarded({ authorization: OPERATOR }));
     const { ask } = await gatewayTo(`${server.origin}/sse`, { ...NAMED, ...CREDENTIALS });
@@ -343,6 +345,11 @@ describe('a server of HTTP+SSE', () => {
     }
     const inWords = (count: number) => ['none', 'one', 'two', 'three'][count] ?? 'many';
 
+    // Rule passthrough-10 (2024-11-05 transports, "HTTP with SSE"): An HTTP+SSE server's message paths are
+    // that of the gateway's own session and those that it told legacy clients on streams which are open; what
+    // is posted there goes with `upstream.headers`. So does a path that differs from the gateway's own in one
+    // session id of the same form only, since its stream may run through another replica. The streams are
+    // looked at up to their first event, and pass unchanged where nobody names the caller.
     test.each([
       ['numbers', String],
       ['words', inWords],
@@ -355,6 +362,7 @@ describe('a server of HTTP+SSE', () => {
       expect(await listedBy(url, {})).toEqual([]);
     });
 
+    // Rule passthrough-10.
     test('gets them no longer when the stream of the session is over', async () => {
       const { origin } = await server(inWords);
       const { url } = await gatewayTo(`${origin}/sse`, overrides);
@@ -364,6 +372,7 @@ describe('a server of HTTP+SSE', () => {
       await expect.poll(() => posted(path, url)).toBe(401);
     });
 
+    // Rule passthrough-10.
     test.each([
       ['numbers', String, 202],
       ['UUIDs', () => randomUUID(), 202],
@@ -379,6 +388,7 @@ describe('a server of HTTP+SSE', () => {
       },
     );
 
+    // Rule passthrough-10.
     test('gets them on no other path', async () => {
       const { origin, ofClient } = await server(String);
       const { url, ask } = await gatewayTo(`${origin}/sse`, overrides);

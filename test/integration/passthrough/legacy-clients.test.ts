@@ -89,6 +89,9 @@ function nextLogMessage(client: Client): Promise<unknown> {
   );
 }
 
+// Rule passthrough-2 (2025-11-25 transports, "Streamable HTTP"; 2024-11-05 transports, "HTTP with SSE"): The
+// whole legacy protocol works through it: sessions, questions in the middle of a call, the standalone stream,
+// resumption with `Last-Event-ID`, DELETE, and HTTP+SSE.
 describe('over Streamable HTTP', () => {
   let server: ServerProcess;
   beforeAll(async () => {
@@ -143,6 +146,7 @@ describe('over Streamable HTTP', () => {
     expect(await logged).toMatch(/message/);
   });
 
+  // Rule passthrough-2.
   test('a stream is resumed after the event that came last', async () => {
     const client = askableClient();
     const transport = new StreamableHTTPClientTransport(await gatewayTo(server, '/mcp'));
@@ -188,6 +192,7 @@ describe('over Streamable HTTP', () => {
   });
 });
 
+// Rule passthrough-2.
 describe('over HTTP+SSE', () => {
   let server: ServerProcess;
   beforeAll(async () => {

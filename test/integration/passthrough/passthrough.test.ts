@@ -159,7 +159,12 @@ function jsonRpcError(code: number) {
   return { jsonrpc: '2.0', error: { code, message: expect.any(String), data } };
 }
 
+// Rule passthrough-1 (versioning, "Backward Compatibility with Initialization-Based Versions"): Bodies,
+// queries, paths, methods, statuses, redirects, compression and event streams pass byte by byte; nothing is
+// parsed, retried or followed. The public path stands for the path of `upstream.url`, whose own query comes
+// first.
 describe('what passes untouched', () => {
+  // Rule passthrough-1.
   test('the bytes of a body that was read, however odd their JSON', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);
@@ -241,6 +246,7 @@ describe('what passes untouched', () => {
     expect(upstream.seen.map(({ url }) => url)).toEqual(targets);
   });
 
+  // Rule passthrough-1.
   test('the public path stands for the upstream path, whose own query stays in front', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(`${new URL(upstream.url).origin}/v1/rpc?tenant=a%20b`);
@@ -252,6 +258,9 @@ describe('what passes untouched', () => {
     ]);
   });
 
+  // Rule passthrough-7: Cookies, `Authorization`, `Mcp-*` and headers that nobody knows pass; on the endpoint
+  // `upstream.headers` win over the client's, also when it spells them with underscores, and
+  // `upstream.authorization: strip` holds here as well.
   test('the headers of MCP and of authorization, and those nobody knows', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);
@@ -268,6 +277,7 @@ describe('what passes untouched', () => {
     expect(upstream.seen[0]?.headers).toMatchObject(headers);
   });
 
+  // Rule passthrough-5.
   test('status, headers and body of the answer', async () => {
     const upstream = await upstreamOf((response) => {
       response.writeHead(418, {
@@ -304,6 +314,7 @@ describe('what passes untouched', () => {
     expect(upstream.seen[0]?.headers['accept-encoding']).toBe('gzip, br');
   });
 
+  // Rule passthrough-1.
   test('a redirect is passed on and not followed', async () => {
     const upstream = await upstreamOf((response) =>
       response.writeHead(307, { location: 'http://elsewhere.test/login?next=%2F' }).end(),
@@ -326,6 +337,7 @@ describe('what passes untouched', () => {
     expect(answer.text).toBe('');
   });
 
+  // Rule passthrough-1.
   test('a 503 is told to the client and not tried again', async () => {
     const upstream = await upstreamOf((response) =>
       response.writeHead(503, { 'retry-after': '1' }).end('later'),
@@ -366,6 +378,9 @@ describe('what passes untouched', () => {
 });
 
 describe('what a proxy must change', () => {
+  // Rule passthrough-6: `Host` names the server. `X-Forwarded-For`, `-Host` and `-Proto` are set by the
+  // gateway; what the client claims there, in `Forwarded` or in `X-Real-IP`, is dropped, unless it comes from
+  // one of `edge.trustedProxies` in the first three.
   test('Host names the upstream', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);
@@ -373,6 +388,7 @@ describe('what a proxy must change', () => {
     expect(upstream.seen[0]?.headers.host).toBe(new URL(upstream.url).host);
   });
 
+  // Rule passthrough-6.
   test('who asks is told by us; what the client claims is dropped', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);
@@ -414,6 +430,7 @@ describe('what a proxy must change', () => {
     });
   });
 
+  // Rule passthrough-7.
   test("the operator's headers win, in whichever way the client spells its own", async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url, {
@@ -427,6 +444,7 @@ describe('what a proxy must change', () => {
     expect(JSON.stringify(headers)).not.toMatch(/client|theirs/);
   });
 
+  // Rule passthrough-7.
   test("the client's credentials stay here when they are to be stripped", async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url, { authorization: 'strip' });
@@ -434,6 +452,9 @@ describe('what a proxy must change', () => {
     expect(upstream.seen[0]?.headers).not.toHaveProperty('authorization');
   });
 
+  // Rule passthrough-8: Hop-by-hop headers end here in both directions. A `Connection` header that names one
+  // that decides what the request means (`Authorization`, `Mcp-Session-Id`, `Content-Length` and the like)
+  // gets 400. An upgrade is not passed on.
   test('hop-by-hop headers of a request end here', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);
@@ -473,6 +494,7 @@ describe('what a proxy must change', () => {
     },
   );
 
+  // Rule passthrough-8.
   test('hop-by-hop headers of an answer end here', async () => {
     const upstream = await upstreamOf((response) => {
       response.writeHead(200, {
@@ -495,6 +517,8 @@ describe('what a proxy must change', () => {
     }
   });
 
+  // Rule passthrough-9: A redirect into the server leads to the gateway's own address; one to elsewhere stays
+  // as it is. CORS headers that the gateway set stand, whatever the server says.
   test('a redirect into the upstream leads to our own address', async () => {
     const locations: string[] = [];
     const upstream = await upstreamOf((response) =>
@@ -510,6 +534,7 @@ describe('what a proxy must change', () => {
     expect(answers).toEqual(['/public?x=1#y', '/mcp/', '/evil.test/', '/login']);
   });
 
+  // Rule passthrough-9.
   test('what the gateway decided on who may read an answer stands', async () => {
     const upstream = await upstreamOf((response) => {
       response.writeHead(200, { 'access-control-allow-origin': '*', vary: 'accept-encoding' });
@@ -527,6 +552,7 @@ describe('what a proxy must change', () => {
     expect(headers.vary).toBe('origin, accept-encoding');
   });
 
+  // Rule passthrough-8.
   test('an upgrade is not passed on, and the request is answered as a plain one', async () => {
     const upstream = await upstreamOf();
     upstream.server.on('upgrade', (_request, socket) => socket.destroy());
@@ -561,6 +587,8 @@ describe('what a proxy must change', () => {
   });
 });
 
+// Rule passthrough-15: A target that could be read in two ways (dot segments in any spelling, backslashes, a
+// fragment, characters that no URL holds) gets 400 and is not repaired.
 describe('targets that could be read in two ways', () => {
   test.each([
     '//evil.test/',
@@ -596,6 +624,7 @@ describe('targets that could be read in two ways', () => {
     expect(upstream.seen).toEqual([]);
   });
 
+  // Rule passthrough-15.
   test('a target that was encoded twice stays so', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);
@@ -604,6 +633,8 @@ describe('targets that could be read in two ways', () => {
   });
 });
 
+// Rule passthrough-3: Event streams pass without delay and may be silent for ever. A client that leaves ends
+// the stream upstream; a stream that is cut upstream is cut here, so that the client can tell it from an end.
 describe('event streams', () => {
   /** An upstream whose streams the test writes. */
   async function streamingUpstream() {
@@ -639,6 +670,7 @@ describe('event streams', () => {
     },
   );
 
+  // Rule passthrough-3.
   test('one that is silent for an hour lives on', async () => {
     // The HTTP client counts its timeouts in ticks of `setTimeout`, so these are the hour.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -657,6 +689,7 @@ describe('event streams', () => {
     }
   });
 
+  // Rule passthrough-3.
   test('a client that leaves ends the stream upstream', async () => {
     const upstream = await streamingUpstream();
     const { port } = await gatewayTo(upstream.url);
@@ -669,6 +702,7 @@ describe('event streams', () => {
     expect(stream.writableFinished).toBe(false);
   });
 
+  // Rule passthrough-3.
   test('an upstream that is cut cuts the client, which can tell it from an end', async () => {
     const upstream = await streamingUpstream();
     const { port } = await gatewayTo(upstream.url);
@@ -737,6 +771,7 @@ describe('the endpoint that the stream of a GET names first', () => {
   const NAMED = 'event: endpoint\ndata: /m/1\n\n';
   const MESSAGE = 'data: {}\n\n';
 
+  // Rule passthrough-10.
   test.each([
     ['at once', [NAMED]],
     ['letter by letter', [...NAMED]],
@@ -767,6 +802,7 @@ describe('the endpoint that the stream of a GET names first', () => {
     await over.promise;
   });
 
+  // Rule passthrough-10.
   test.each<[string, string[], object, Sent]>([
     ['after a message', [MESSAGE, NAMED], {}, {}],
     ['after more than an event takes', [`: ${'x'.repeat(20_000)}\n`, NAMED], {}, {}],
@@ -806,6 +842,8 @@ describe('the answers that the process must not leave before', () => {
     return underWay;
   }
 
+  // Rule passthrough-14: A drain waits for every answer that is passed on but the event streams of GETs,
+  // which would not end by themselves.
   test.each([undefined, '*/*', 'text/event-stream', 'application/json, text/event-stream'])(
     'are not the event streams of a GET, whatever it accepts: %s',
     async (accept) => {
@@ -815,6 +853,7 @@ describe('the answers that the process must not leave before', () => {
     },
   );
 
+  // Rule passthrough-14.
   test.each(['*/*', 'text/event-stream'])(
     'are any other answers to a GET, whatever it accepts: %s',
     async (accept) => {
@@ -822,6 +861,7 @@ describe('the answers that the process must not leave before', () => {
     },
   );
 
+  // Rule passthrough-14.
   test.each(['text/event-stream', 'application/json'])(
     'are all answers to a POST: %s',
     async (contentType) => {
@@ -903,6 +943,8 @@ describe('bodies that are too large', () => {
     expect(upstream.seen.map(({ body: { length } }) => length)).toEqual([1_000, 1_000]);
   });
 
+  // Rule passthrough-16: A body beyond `limits.maxBody` is refused (413); if that turns out in the middle,
+  // the server gets no whole request.
   test('one that says so is refused before the upstream hears of it', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url, limited);
@@ -913,6 +955,7 @@ describe('bodies that are too large', () => {
     expect(upstream.seen).toEqual([]);
   });
 
+  // Rule passthrough-16.
   test('one that turns out so is refused, and the upstream gets no whole request', async () => {
     const upstream = await upstreamOf();
     const { port, failures } = await gatewayTo(upstream.url, limited);
@@ -950,7 +993,12 @@ describe('a body that nobody wants', () => {
   );
 });
 
+// Rule passthrough-17: A server that cannot be reached is 502, one that takes longer than
+// `upstream.headersTimeout` over the head of its answer 504, both with a JSON-RPC error (-32603) that does
+// not name it. It is 502 as well when the connection breaks; `data.mayHaveActed` is `unknown` once anything
+// was sent, else `no`.
 describe('an upstream that does not answer', () => {
+  // Rule passthrough-17.
   test.each([
     ['GET', '/mcp'],
     ['POST', '/mcp'],
@@ -966,6 +1014,7 @@ describe('an upstream that does not answer', () => {
     expect(failures.map(({ httpStatus }) => httpStatus)).toEqual([502]);
   });
 
+  // Rule passthrough-17.
   test('it takes longer than allowed over the head', async () => {
     const upstream = await upstreamOf(() => {});
     const { port } = await gatewayTo(upstream.url, { headersTimeoutMs: 100 });

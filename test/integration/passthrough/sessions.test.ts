@@ -150,6 +150,11 @@ describe('a session over Streamable HTTP', () => {
     return { server, url: await gatewayTo(`${server.origin}/mcp`, overrides) };
   };
 
+  // Rule passthrough-11 (2025-11-25 transports, "Session Management"): With `identity.source: header` a
+  // legacy session belongs to whoever opened it: `Mcp-Session-Id` is sealed for that principal in every
+  // answer and opened in every request, on every path and replica. An id that was not sealed for the caller
+  // gets 404 ("Session not found"), as an unknown session does, and the server never hears of it; so does the
+  // server's own id. Otherwise ids pass as they came.
   test('is known to its client under another id, in short printable ASCII, and to the server under its own', async () => {
     const { server, url } = await start();
     const session = await opened(url);
@@ -168,6 +173,7 @@ describe('a session over Streamable HTTP', () => {
     for (const { headers } of later) expect(headers[SESSION]).toBe(own);
   });
 
+  // Rule passthrough-11.
   test.each([
     ['POST', { body: LIST }],
     ['GET', {}],
@@ -188,6 +194,7 @@ describe('a session over Streamable HTTP', () => {
     },
   );
 
+  // Rule passthrough-11.
   test('is not reached by the id of the server, in no spelling of the header, and on no other path', async () => {
     const { server, url } = await start();
     await opened(url);
@@ -205,6 +212,10 @@ describe('a session over Streamable HTTP', () => {
     expect(server.seen).toHaveLength(before);
   });
 
+  // Rule passthrough-12: A sealed id does not expire. It opens on every replica of the fleet, for as long as
+  // its key is listed; a client keeps the one that it has when another key seals. It grows by a third and at
+  // most 44 characters beside the name of the key. A session whose id has more than 4096 characters is not
+  // begun: 502.
   test('is known to every replica with the key, under a key that was retired to the second place, and after a restart', async () => {
     const { server, url } = await start();
     const session = await opened(url);
@@ -221,11 +232,13 @@ describe('a session over Streamable HTTP', () => {
     expect((await ask(foreign, 'alice', 'POST', { session, body: LIST })).status).toBe(404);
   });
 
+  // Rule passthrough-11.
   test('has the id of the server where nobody names the caller', async () => {
     const { server, url } = await start({ seal: { keys: [KEY], audience: 'test' } });
     expect(await opened(url)).toBe(server.ids[0]);
   });
 
+  // Rule passthrough-12.
   test('with an id that no header could carry once sealed is not begun: 502', async () => {
     const server = await legacyServer(() => 'x'.repeat(5000));
     const url = await gatewayTo(`${server.origin}/mcp`);
@@ -255,6 +268,10 @@ describe('a session over HTTP+SSE', () => {
     return { server, url: path === '/sse' ? url : url.replace(/\/mcp$/, '/sse') };
   };
 
+  // Rule passthrough-13 (2024-11-05 transports, "HTTP with SSE"): Over HTTP+SSE the `endpoint` event then
+  // names the URL of the client's own stream with the sealed path and query of the server's endpoint. A
+  // message of anybody else to it gets 404, and so does one to a message path of the server that is known. An
+  // endpoint on another origin passes as it came.
   test.each([
     ['of the route', '/sse'],
     ['beside the route', '/mcp'],
@@ -279,6 +296,7 @@ describe('a session over HTTP+SSE', () => {
     },
   );
 
+  // Rule passthrough-13.
   test('is opened by another replica', async () => {
     const { server, url } = await start('/sse');
     const stream = await ask(url, 'alice', 'GET');
@@ -288,6 +306,7 @@ describe('a session over HTTP+SSE', () => {
     expect((await ask(`${other}${search}`, 'bob', 'POST', { body: LIST })).status).toBe(404);
   });
 
+  // Rule passthrough-13.
   test('takes no message under the URL of the server', async () => {
     const { server, url } = await start('/sse');
     const stream = await ask(url, 'alice', 'GET');

@@ -177,6 +177,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       });
     });
 
+    // Rule store-1.
     test('of several replicas that find the holder dead, exactly one takes over', async () => {
       const dead = await startReplica(single(server), 'dead');
       const others = await Promise.all(

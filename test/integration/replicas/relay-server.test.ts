@@ -133,6 +133,7 @@ describe('what a replica answers', () => {
 });
 
 describe('a replica that asks and does not read', () => {
+  // Rule relay-9.
   test('is gone when nothing of what waits moves for a while, and with it its client', async () => {
     const { leg, gone } = await frozenAsker(300);
     const closed = once(leg.closed, 'abort');

@@ -52,6 +52,11 @@ function expectHonest({ response, notifications }: Exchanged): void {
 }
 
 describe('what only the gateway may say is taken out of', () => {
+  // Rule results-2 (basic, "`_meta`"): Every reserved member is taken out of `_meta`, and every
+  // `mrtr-gateway/` one: in results, data of errors, notifications and questions. So are `resultType`,
+  // `inputRequests` and `requestState`. In the `_meta` of tools, resources, messages and content blocks the
+  // names of extensions stay. Structured content is the tool's own and stays whole.
+  // Rule caching-2.
   test.each(Object.keys(RESULTS))('a result of %s', async (method) => {
     const { url } = await answering({
       [method]: replies({ ...RESULTS[method], ...ALL, ...CACHES }),
@@ -68,6 +73,7 @@ describe('what only the gateway may say is taken out of', () => {
     expect([undefined, 'private']).toContain(result.cacheScope);
   });
 
+  // Rule results-2.
   test.each([-32603, -32602, -32002, -32000, 7])('the data of an error %i', async (code) => {
     const { url } = await answering({
       'tools/call': ({ body: { id } }, response) =>
@@ -82,6 +88,7 @@ describe('what only the gateway may say is taken out of', () => {
     expect(JSON.stringify(answered.response.error.data)).toContain('"kept":"kept"');
   });
 
+  // Rule results-2.
   test('progress, log messages, a question, and what follows it', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     let id: unknown;
@@ -132,6 +139,7 @@ describe('a URL with userinfo', () => {
   const url = 'https://bank.example@evil.example/';
   const params = { mode: 'url', message: 'Your bank', url, elicitationId: 'e' };
 
+  // Rule urls-3.
   test('is not shown: the server is told why, and its call goes on', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     let id: unknown;
@@ -173,6 +181,7 @@ describe('a URL with userinfo', () => {
     expect(JSON.stringify(response)).not.toContain('evil.example');
   });
 
+  // Rule urls-3.
   test('in the text of a form is text', async () => {
     const message = `See ${url}`;
     const gateway = await answering({

@@ -28,6 +28,7 @@ const IDENTITY = {
 };
 
 describe('callers that share a gateway', () => {
+  // Rule wire-3.
   test('get only their own, though all their ids and tokens are alike', async () => {
     const tools: LegacyServerOptions['tools'] = {
       work: async (call) => {
@@ -56,6 +57,7 @@ describe('callers that share a gateway', () => {
     );
   });
 
+  // Rule pointer-3.
   test.for([
     ['another user', { 'x-user': 'Eve' }, -32602],
     ['nobody', {}, -32600],
@@ -72,6 +74,7 @@ describe('callers that share a gateway', () => {
   });
 });
 
+// Rule relay-8.
 test('the port of the relay takes nothing from strangers, and serves nothing else', async () => {
   const [gateway] = await replicas(await legacyServer({ tools: greeter().tools }), 1);
   const relay = String((await gateway.saw('relay.listening'))[0]?.['url']);
@@ -87,6 +90,7 @@ test('the port of the relay takes nothing from strangers, and serves nothing els
   }
 });
 
+// Rule relay-8.
 test('a retry is relayed unreadably, and an answer that a stranger gives in place of the owner is none', async () => {
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools });
@@ -184,6 +188,7 @@ test('patterns of a server are not matched here, however long that would take', 
 });
 
 describe('a store that somebody else writes to', { tags: ['redis'] }, () => {
+  // Rule store-5.
   test.for<[string, string]>([
     ['no JSON', 'garbage'],
     ['a name of all objects', '{"__proto__":{"epoch":1},"constructor":{"prototype":{}}}'],
@@ -209,6 +214,7 @@ describe('a store that somebody else writes to', { tags: ['redis'] }, () => {
     expect(other.named('edge.failed')).toEqual([]);
   });
 
+  // Rule pointer-1.
   test('finds no credential, answer or argument in it, and neither does who reads the log', async () => {
     const secrets = ['canary-token', 'canary-answer', 'canary-argument'] as const;
     const [credential, answer, argument] = secrets;

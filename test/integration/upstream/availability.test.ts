@@ -96,6 +96,9 @@ const REFUSALS = [401, 403].flatMap((status) =>
 describe.each(REFUSALS)('a server refusing with $status, transport $transport', (refusal) => {
   const { status, transport } = refusal;
 
+  // Rule detection-5: A server that answers the gateway itself with 401 or 403 at the start is there, and
+  // waits for clients with credentials. Where the `Authorization` of clients does not get there
+  // (`upstream.authorization: strip`, or one in `upstream.headers`), the gateway does not start.
   test('is ready for clients who bring what it wants', async () => {
     const gateway = await gatewayTo(await answering(status), { transport });
     expect(await readiness(gateway)).toEqual({
@@ -107,6 +110,7 @@ describe.each(REFUSALS)('a server refusing with $status, transport $transport', 
   });
 
   const authorization = 'Bearer operator';
+  // Rule detection-5.
   test.each([
     ['are stripped', { authorization: 'strip' }],
     [
@@ -125,6 +129,7 @@ describe.each(REFUSALS)('a server refusing with $status, transport $transport', 
   });
 });
 
+// Rule detection-5.
 test.each(['auto', 'streamable-http'] as const)(
   'a server that answers nobody but 403 serves who brings credentials, transport %s',
   async (transport) => {

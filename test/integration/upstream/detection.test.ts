@@ -32,6 +32,7 @@ async function guarded() {
   return { server, upstream: upstreamOf(server), held: held.promise };
 }
 
+// Rule detection-4.
 test('a caller is not refused for the credentials of another one', async () => {
   const { upstream, held } = await guarded();
   const bad = expect(upstream.detect(as('bad'))).rejects.toMatchObject({ code: 'unauthorized' });
@@ -41,6 +42,7 @@ test('a caller is not refused for the credentials of another one', async () => {
   await bad;
 });
 
+// Rule detection-4.
 test('each caller is told what the server wants of that caller', async () => {
   const { upstream, held } = await guarded();
   const told = ['one', 'other'].map((name) =>
@@ -53,6 +55,9 @@ test('each caller is told what the server wants of that caller', async () => {
   ]);
 });
 
+// Rule detection-6: It is found out once for all who come meanwhile, and holds for as long as the process
+// runs: a server that was upgraded to the modern revision is found out by a restart. A transport that is
+// configured is believed, and no probe is sent.
 test('it is found out once for all who come meanwhile', async () => {
   const { server, upstream, held } = await guarded();
   const kinds = [as('good'), as('other'), as('good')].map((headers) => upstream.detect(headers));
@@ -72,6 +77,7 @@ describe('the answer to the probe for the modern era', () => {
       response.writeHead(202).end();
     });
 
+  // Rule detection-1.
   test.each([-32020, -32021, -32022])('decides for it with the error %i', async (code) => {
     const server = await probed(({ body }, response) => {
       json(response, 400, { jsonrpc: '2.0', id: body.id, error: { code, message: 'm' } });
@@ -80,6 +86,9 @@ describe('the answer to the probe for the modern era', () => {
     expect(server.methods()).toEqual(['server/discover']);
   });
 
+  // Rule detection-2 (versioning, "Backward Compatibility with Initialization-Based Versions"): Any other
+  // answer to that probe means a legacy server, a result without the revision too, and so does no answer
+  // within 3 seconds: some servers leave a method unanswered that they do not know.
   test.each<[string, number, object]>([
     ['an error of a legacy server', 400, { error: { code: -32600, message: 'm' } }],
     ['a result for everything', 200, { result: {} }],
@@ -91,6 +100,7 @@ describe('the answer to the probe for the modern era', () => {
     expect(await upstreamOf(server).detect({})).toBe('streamable-http');
   });
 
+  // Rule detection-4.
   test.each([401, 403, 429, 500, 503])('decides nothing with HTTP %i', async (status) => {
     let refusing = true;
     const server = await probed(({ body }, response) => {
@@ -119,10 +129,12 @@ describe('the refusal of initialize', () => {
     });
   let stream: ReturnType<typeof eventStream> | undefined;
 
+  // Rule detection-3.
   test.each([400, 404, 405])('with HTTP %i means the oldest transport', async (status) => {
     expect(await upstreamOf(await refusing(status)).detect({})).toBe('http-sse');
   });
 
+  // Rule detection-3.
   test.each([406, 415, 422])('with HTTP %i means nothing of the kind', async (status) => {
     const server = await refusing(status);
     await expect(upstreamOf(server).detect({})).rejects.toMatchObject({
@@ -132,6 +144,7 @@ describe('the refusal of initialize', () => {
   });
 });
 
+// Rule detection-6.
 test('what was found out holds for as long as the process runs', async () => {
   let modern = true;
   const server = await ScriptedServer.start(({ body }, response) => {

@@ -69,6 +69,7 @@ test('nothing is known before somebody asked', async () => {
   expect(server.received).toEqual([]);
 });
 
+// Rule discover-6.
 test('what is older than its time to live is used once more, and looked at again meanwhile', async () => {
   const { clock, discovery } = await stage();
   await discovery.discover(REQUEST);
@@ -79,6 +80,9 @@ test('what is older than its time to live is used once more, and looked at again
   while (!seen().includes('"greetings":2')) await nextTurn();
 });
 
+// Rule discover-6: What is known is answered at once, also while the server is down, and looked at again
+// behind the client's back once it is older than 60 s. After ten times that, it is no ground any more to
+// refuse a method.
 test('the last good answer is given at once while the server is down', async () => {
   const { clock, discovery, stop } = await stage();
   const good = await discovery.discover(REQUEST);
@@ -88,6 +92,8 @@ test('the last good answer is given at once while the server is down', async () 
   expect(await discovery.discover(REQUEST)).toEqual(good);
 });
 
+// Rule discover-7: A caller for whom nothing is known yet waits for the server, for 3 s at most; then the
+// answer is 200, -32603 with `data.reason: "upstream_timeout"`.
 test('who has had no answer yet waits three seconds for a server, and is told so in-band', async () => {
   const server = await ScriptedServer.start(() => {});
   const clock = new ManualClock();
@@ -110,6 +116,8 @@ test('who has had no answer yet waits three seconds for a server, and is told so
   clock.advance(TTL_MS);
 });
 
+// Rule discover-9 (caching, "Cache Scope"): What is known is kept by caller and credentials, and never told
+// to another.
 test('what one caller was shown is not shown to another, nor under other credentials', async () => {
   const { discovery } = await stage();
   const { caller } = REQUEST;
@@ -126,6 +134,7 @@ test('what one caller was shown is not shown to another, nor under other credent
   }
 });
 
+// Rule discover-6.
 test('what is far too old counts as unknown', async () => {
   const { clock, discovery, stop } = await stage();
   await discovery.discover(REQUEST);

@@ -67,6 +67,9 @@ const reply =
 const cut: Answer = (_received, _response, request) => void request.socket.destroy();
 const silent: Answer = () => {};
 
+// Rule handshake-11: A handshake that fails in any way fails the request, in-band with its own `data.reason`;
+// the call itself is never sent, and the next request tries again.
+// Rule limits-7.
 describe('a handshake that goes wrong fails the call, and the next one works', () => {
   test.each<[string, string, Answer, string]>([
     ['no answer', 'initialize', silent, 'upstream_timeout'],
@@ -111,6 +114,7 @@ describe('a handshake that goes wrong fails the call, and the next one works', (
   });
 });
 
+// Rules handshake-10, sessions-9.
 describe('what goes wrong beside a call does not fail it', () => {
   test.each<[string, string, Answer]>([
     ['the stream for other messages is refused', 'GET', text(500)],
@@ -139,6 +143,7 @@ describe('what goes wrong beside a call does not fail it', () => {
   });
 });
 
+// Rule lists-3.
 describe('a list that goes wrong is an error, and the next call works', () => {
   const json200 = { 'content-type': 'application/json' };
   test.each<[string, Answer, string]>([
@@ -160,6 +165,7 @@ describe('a list that goes wrong is an error, and the next call works', () => {
     await expectUnharmed(ground);
   });
 
+  // Rule lists-1.
   test.each<[string, object]>([
     ['no tools', {}],
     ['tools that are text', { tools: SECRET }],

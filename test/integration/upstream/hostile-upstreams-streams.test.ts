@@ -51,6 +51,7 @@ function endless(more: (stream: Stream, turn: number, received: Received) => voi
   return { script, cut: cut.promise };
 }
 
+// Rule limits-3.
 describe('an event that never ends is cut at the limit', () => {
   const filler = 'x'.repeat(1_000);
   test.each<[string, (turn: number) => string]>([
@@ -68,6 +69,13 @@ describe('an event that never ends is cut at the limit', () => {
   });
 });
 
+// Rule cancellation-3 (2025-11-25 lifecycle, "Timeouts"): A server may work on a call for `calls.maxDuration`
+// (1 hour by default) while a client is attached. Then the server gets `notifications/cancelled`, its stream
+// is cut after 2 seconds, and the client gets -32603 with `data.reason` `upstream_timeout`.
+// Rule time-and-room-2 (cancellation, "Timeouts"): While a client waits, the server may work for
+// `calls.maxDuration` (1 h by default); then the call is cancelled and the client gets error -32603 with
+// `data.reason` `upstream_timeout`.
+// Rule wire-5.
 describe('a stream that goes on without an answer ends with the time that a call may take', () => {
   const notify = (method: string, params: object) => ({ jsonrpc: '2.0', method, params });
   test.each<[string, (stream: Stream, turn: number, received: Received) => void]>([
@@ -135,6 +143,9 @@ describe('a stream that goes on without an answer ends with the time that a call
 });
 
 describe('responses', () => {
+  // Rule wire-4 (2025-11-25 basic, "Responses"): The first response to a request counts. One with another id,
+  // or with the id as another type, answers nothing; one that comes after the call was cancelled is for
+  // nobody.
   test('the first one counts, and others after it are not heard', async () => {
     const field = await ground(PATIENT, ({ body }, response) => {
       const stream = eventStream(response);
@@ -149,6 +160,8 @@ describe('responses', () => {
     await expectUnharmed(field);
   });
 
+  // Rule wire-7 (2025-11-25 transports, "Sending Messages to the Server"): A stream that goes on after the
+  // response is cut after a second.
   test('one is enough, whatever the stream does afterwards', async () => {
     const { script, cut } = endless((stream, turn, { body }) => {
       if (turn === 0) stream.send(result(body.id));
@@ -160,6 +173,7 @@ describe('responses', () => {
     await expectUnharmed(field);
   });
 
+  // Rule wire-4.
   test('one for another request does not answer this one', async () => {
     const field = await ground(PATIENT, ({ body }, response) => {
       const stream = eventStream(response);
@@ -173,6 +187,7 @@ describe('responses', () => {
     await expectUnharmed(field);
   });
 
+  // Rule wire-4.
   test('one that comes on the stream of another call does not reach that call', async () => {
     const ids: unknown[] = [];
     const responses: ServerResponse[] = [];
@@ -194,6 +209,9 @@ describe('responses', () => {
     await expectUnharmed(field);
   });
 
+  // Rule leaving-4 (cancellation, "Timing Considerations"): What the server still says of a cancelled call is
+  // heard by nobody.
+  // Rules cancellation-1, wire-4.
   test('one that comes after the call was cancelled is for nobody', async () => {
     const called = Promise.withResolvers<{ id: unknown; response: ServerResponse }>();
     const field = await ground(PATIENT, ({ body }, response) => {
@@ -218,6 +236,7 @@ describe('a stream that has to be taken up again', () => {
     stream.end();
   };
 
+  // Rules streams-1, resumption-3.
   test('again and again is taken up at a bounded pace, for as long as a call may take', async () => {
     const field = await ground(LIMITS, breaksOff, breaksOff);
     expect(reasonOf(await callTool(field.url, 'hostile'))).toBe('upstream_timeout');
@@ -229,6 +248,7 @@ describe('a stream that has to be taken up again', () => {
     await expectUnharmed(field);
   });
 
+  // Rules streams-2, resumption-4.
   test.each<[string, Answer]>([
     ['HTML', (_r, response) => void response.writeHead(200, { 'content-type': 'text/html' }).end()],
     ['JSON', (_r, response) => json(response, 200, {})],
@@ -258,6 +278,9 @@ describe('a stream that has to be taken up again', () => {
     await expectUnharmed(field);
   });
 
+  // Rule resumption-4: A call is lost when its stream had no ids, when the last id cannot stand in a header,
+  // when the server answers the GET with anything but an event stream, or no longer knows the session. What a
+  // client is told of a call that is lost is said in [parked-calls.md](parked-calls.md).
   test.each([
     ['a line break', 'a\rb'],
     ['letters beyond ASCII', 'über'],

@@ -71,6 +71,9 @@ const raw =
     response.socket?.end();
   };
 
+// Rule failures-5: `upstream_protocol_error`: HTML, a redirect, a compressed body, no content, any other 4xx
+// without a JSON-RPC error.
+// Rule limits-1.
 describe('an answer that is not of MCP', () => {
   test.each<[string, Answer]>([
     ['HTML', sends(200, { 'content-type': 'text/html' })],
@@ -99,6 +102,9 @@ describe('an answer that is not of MCP', () => {
     await expectFailure(script, 'upstream_protocol_error');
   });
 
+  // Rule limits-1: Redirects are not followed, compressed bodies are neither asked for nor read, and a media
+  // type other than JSON or an event stream is no answer: `upstream_protocol_error`.
+  // Rule failures-5.
   test.each([301, 302, 303, 307, 308])('a redirect %i is not followed', async (status) => {
     const visits: Socket[] = [];
     const sink = createServer((socket) => visits.push(socket.destroy()));
@@ -116,14 +122,21 @@ describe('an answer that is not of MCP', () => {
 });
 
 describe('a server that is not well', () => {
+  // Rule failures-6 (tools, "Error Handling"): A connection that breaks before an answer, bytes that are no
+  // HTTP, a 5xx other than 503, an answer that breaks off, or JSON that answers nothing, has lost the call:
+  // the tool may have acted, and the call is not sent again. A tool then gives a result with `isError` that
+  // says so and `mrtr-gateway/reason: call_lost` in its `_meta`; prompts and resources give the error.
   test.each([500, 501, 502, 504, 520, 599])('says so with %i', async (status) => {
     await expectFailure(sends(status, { 'retry-after': '1' }), 'call_lost');
   });
 
+  // Rule failures-2: `upstream_busy`: 429 or 503. `data.retryAfterMs` says when to come back when the server
+  // said so in seconds, up to an hour.
   test.each([429, 503])('is busy with %i', async (status) => {
     await expectFailure(sends(status, {}), 'upstream_busy');
   });
 
+  // Rule failures-2.
   test.each<[string | string[], number | undefined]>([
     ['2', 2_000],
     ['0', 0],
@@ -140,6 +153,7 @@ describe('a server that is not well', () => {
     expect(response.error.data.retryAfterMs).toBe(retryAfterMs);
   });
 
+  // Rule expired-3.
   test('forgets the session again and again, and is asked twice', async () => {
     const field = await ground(LIMITS, sends(404, {}));
     const exchanged = await callTool(field.url, 'hostile');
@@ -149,6 +163,7 @@ describe('a server that is not well', () => {
     await expectUnharmed(field);
   });
 
+  // Rule failures-1.
   test.each([
     ['ASCII', 'Bearer realm="mcp"'],
     ['Latin letters', 'Bearer realm="\u00fcber"'],
@@ -165,6 +180,7 @@ describe('a server that is not well', () => {
   });
 });
 
+// Rule failures-6.
 describe('bytes that are no HTTP', () => {
   const ok = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n';
   test.each([
@@ -202,6 +218,7 @@ describe('bytes that are no HTTP', () => {
     await expectUnharmed(field);
   });
 
+  // Rule failures-6.
   test.each([
     ['as JSON', (message: string) => `${ok}content-length: ${message.length}\r\n\r\n${message}`],
     [
@@ -238,6 +255,7 @@ describe('JSON', () => {
   const message = (more: object) => (id: unknown) =>
     JSON.stringify({ jsonrpc: '2.0', id, ...more });
   const deep = `${'['.repeat(5_000)}${']'.repeat(5_000)}`;
+  // Rules failures-6, limits-3.
   test.each<[string, (id: unknown) => string]>([
     ['that breaks off', () => `{"jsonrpc":"2.0","${SECRET}`],
     ['with more behind it', (id) => `${message({ result: {} })(id)}${SECRET}`],
@@ -275,6 +293,9 @@ describe('JSON', () => {
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
   });
 
+  // Rule limits-3: A JSON body is read up to `upstream.maxBody` (16 MiB by default) and an event up to
+  // `upstream.maxEvent` (4 MiB), over as many lines as it has; then the connection is cut. JSON nested deeper
+  // than 500 levels, or with a member that would reach a prototype, is no answer.
   test.each<[string, (push: (text: string) => void) => void]>([
     ['without end', (push) => push('x'.repeat(10_000))],
     ['without end, in single bytes', (push) => push(' ')],
@@ -289,6 +310,7 @@ describe('JSON', () => {
     expect((await answering.promise).destroyed).toBe(true);
   });
 
+  // Rule results-1.
   test.each<[string, object]>([
     ['content that is no list', { content: SECRET }],
     ['no content', {}],
@@ -313,6 +335,8 @@ describe('JSON', () => {
     await expectUnharmed(field);
   });
 
+  // Rule errors-1 (basic, "Error Responses"): An error with a code or a message of the wrong type is made
+  // whole: -32603, "Unknown error".
   test.each<[string, object, object]>([
     ['nothing', {}, { code: -32603, message: 'Unknown error' }],
     ['a code that is text', { code: 'E_BAD', message: 'm' }, { code: -32603, message: 'm' }],

@@ -39,6 +39,10 @@ async function breaking(
 }
 
 describe('a connection that breaks under a request before an answer has begun', () => {
+  // Rule handshake-13: When the connection breaks before an answer to `initialize` has begun (a server may
+  // close an idle one in the moment in which it is used), `initialize` goes out once more on a new
+  // connection: without a session id nothing can have come of the first one. The same holds for the GET that
+  // opens HTTP+SSE, and for no other request.
   test.each<[string, (socket: Socket) => void]>([
     ['is reset', (socket) => socket.resetAndDestroy()],
     ['is closed', (socket) => socket.destroy()],
@@ -58,6 +62,7 @@ describe('a connection that breaks under a request before an answer has begun', 
     expect(count('tools/call')).toBe(5);
   });
 
+  // Rule handshake-13.
   test('is given up for initialize after the second one', async () => {
     let breaks = false;
     const { url, count } = await breaking((method, { socket }) => {
@@ -72,6 +77,7 @@ describe('a connection that breaks under a request before an answer has begun', 
     expect(count('initialize') - before).toBe(2);
   });
 
+  // Rule handshake-13.
   test('is never tried again for a call, which may have had effects', async () => {
     const { url, count } = await breaking((method, { socket }) => {
       if (method !== 'tools/call') return false;

@@ -12,6 +12,9 @@ import {
   upstreamOf,
 } from '../../fixtures/servers/upstream-testbed.ts';
 
+// Rule pointer-5: Credentials may change as well where the caller is known by `identity`: a token that was
+// refreshed meanwhile goes to the server with the retry, and for all that follows.
+// Rules wire-9, keep-alive-3.
 test('a parked call outlives credentials that expire, and the next leg brings the ones to ping with', async () => {
   const good = 'Bearer new';
   const server = await legacyServer(({ body, headers }, response) => {
@@ -42,6 +45,9 @@ test('a parked call outlives credentials that expire, and the next leg brings th
   expect(session.dead).toBe(false);
 });
 
+// Rule wire-9: What goes out on nobody’s behalf (pings, a stream that is taken up again, the DELETE) carries
+// the credentials of the leg that came last.
+// Rule pointer-5.
 test('a stream that breaks is taken up with the credentials of the leg that came last', async () => {
   let finish = () => {};
   const server = await legacyServer(

@@ -17,6 +17,9 @@ afterAll(() => {
   vi.useRealTimers();
 });
 
+// Rule limits-6: HTTP itself sets no time for the head of the answer to a call, nor for a stream on which
+// nothing is said: a server that answers with JSON sends the head with its result, and a human may think for
+// an hour. The call is bounded by `calls.maxDuration` and `parking.callTtl`.
 test('the head of the answer to a call may come as late as its result', async () => {
   let answer = () => {};
   const server = await legacyServer(({ body }, response) => {
@@ -29,6 +32,7 @@ test('the head of the answer to a call may come as late as its result', async ()
   expect(await heard.until('replied')).toMatchObject(['replied', { result: {} }]);
 });
 
+// Rule limits-6.
 test('a stream may be silent while a human thinks', async () => {
   let finish = () => {};
   const server = await legacyServer(({ body }, response) => {

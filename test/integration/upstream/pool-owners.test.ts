@@ -26,6 +26,9 @@ async function served({ pool }: Stage, owner: SessionOwner): Promise<string> {
 }
 
 describe('the session of one call', () => {
+  // Rule sessions-3: A call takes the session that was used last by the same caller, so that what the server
+  // keeps in it stays warm. An idle session is kept for `sessions.idleTimeout` (5 minutes by default), and
+  // `sessions.maxIdle` (8) of them for each caller; then it is ended.
   test('serves the next one of the same caller', async () => {
     const ground = await poolStage();
     expect([await served(ground, ADA), await served(ground, ADA)]).toEqual([
@@ -35,6 +38,10 @@ describe('the session of one call', () => {
     expect(ground.ended()).toEqual([]);
   });
 
+  // Rule sessions-1 (basic, "Statelessness"): A session serves one principal, one set of declared
+  // capabilities, one client (its `clientInfo`) and one set of credentials. Whoever differs in any of these
+  // gets another one, for calls and for every other request.
+  // Rule handshake-9.
   test.each(OTHERS)('does not serve a caller who %s', async (_title, other) => {
     const ground = await poolStage();
     expect(await served(ground, ADA)).toBe('session-1');
@@ -42,6 +49,7 @@ describe('the session of one call', () => {
     expect(await served(ground, ADA), 'and is kept for whose it is').toBe('session-1');
   });
 
+  // Rule sessions-1.
   test.each(OTHERS)('nor a request without questions of a caller who %s', async (_title, other) => {
     const ground = await poolStage();
     await usedByACall(ground);
@@ -51,6 +59,9 @@ describe('the session of one call', () => {
     expect(theirs.session).not.toBe(own.session);
   });
 
+  // Rule sessions-4 (2025-11-25 security best practices, "Session Hijacking"): Callers without a name all
+  // look alike. Unless `sessions.scope` says otherwise each of their calls has a session of its own, which
+  // ends with the call.
   test('ends with the call where callers have no name, since all of them look alike', async () => {
     const ground = await poolStage();
     const nobody = { ...ADA, principalKey: '', anonymous: true };
@@ -63,6 +74,8 @@ describe('the session of one call', () => {
     );
   });
 
+  // Rule sessions-6: A session in which the server may still be at work (its call was cancelled, lost, or ran
+  // out of time) is ended and not used again.
   test('ends with it when the server may still be at work', async () => {
     const { pool, server, opened } = await poolStage();
     const lease = await pool.lease(ADA);
@@ -72,6 +85,7 @@ describe('the session of one call', () => {
     expect(opened()).toHaveLength(2);
   });
 
+  // Rule sessions-3.
   test('ends with it when enough are kept', async () => {
     const { pool, server, ended } = await poolStage({}, { maxIdle: 1 });
     const [one, other] = [await pool.lease(ADA), await pool.lease(ADA)];
@@ -82,6 +96,8 @@ describe('the session of one call', () => {
     expect(pool.size).toBe(1);
   });
 
+  // Rule sessions-5: `sessions.scope: shared` lets everybody use the sessions of everybody, as long as
+  // credentials, capabilities and `clientInfo` are the same.
   test('where it is shared serves everybody with the same credentials and capabilities', async () => {
     const ground = await poolStage({}, { scope: 'shared' });
     expect(await served(ground, ADA)).toBe('session-1');
@@ -93,6 +109,9 @@ describe('the session of one call', () => {
 });
 
 describe('calls of one caller', () => {
+  // Rule sessions-2: One call at a time is carried by a session, from its first leg to its last, the time
+  // that it waits for its client included. More calls of the same caller get more sessions; only
+  // `limits.maxRunningCalls` and `limits.maxParkedCalls` bound their number.
   test('that run at the same time have a session each', async () => {
     const { pool, opened } = await poolStage();
     const leases = await Promise.all([pool.lease(ADA), pool.lease(ADA), pool.lease(ADA)]);
@@ -100,6 +119,7 @@ describe('calls of one caller', () => {
     expect(opened()).toHaveLength(3);
   });
 
+  // Rule sessions-3.
   test('find the session that was used last, so that it stays warm', async () => {
     const { pool } = await poolStage();
     const [one, other] = [await pool.lease(ADA), await pool.lease(ADA)];
@@ -109,6 +129,7 @@ describe('calls of one caller', () => {
     expect((await pool.lease(ADA)).session).toBe(other.session);
   });
 
+  // Rule sessions-2.
   test('do not get the session of one that waits for its client', async () => {
     const ground = await poolStage({
       request: (_received, response) =>

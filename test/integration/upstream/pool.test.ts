@@ -8,6 +8,7 @@ import { call } from '../../fixtures/servers/upstream-testbed.ts';
 const isDelete = ({ method }: { readonly method: string }) => method === 'DELETE';
 
 describe('a session that requests use', () => {
+  // Rules sessions-3, sessions-9.
   test.each([
     ['of calls', usedByACall],
     ['of its own', async () => {}],
@@ -28,6 +29,9 @@ describe('a session that requests use', () => {
     },
   );
 
+  // Rule sessions-7: Requests that may not ask anything share one session of the caller, the idle one of
+  // calls where there is one. It is not ended, and not given to a call, while they use it. 256 such sessions
+  // are kept for a route; beyond that the one used longest ago goes, unless it is in use.
   test('is not given to a call, which may end it at any time', async () => {
     const ground = await poolStage();
     await usedByACall(ground);
@@ -68,6 +72,7 @@ describe('sessions that requests share', () => {
     expect({ size: pool.size, timers: clock.pending }).toEqual({ size: 0, timers: 0 });
   });
 
+  // Rule sessions-7.
   test('are as many as are kept, and those go first that were used longest ago and by nobody now', async () => {
     const { pool, server, ended } = await poolStage();
     const borrowAs = (credentialsKey: number) =>
@@ -80,6 +85,7 @@ describe('sessions that requests share', () => {
     expect(held.session.dead).toBe(false);
   });
 
+  // Rule handshake-7.
   test('are one for all callers without a name, whatever their clients are called', async () => {
     const { pool, server, opened } = await poolStage();
     const nobody = { ...ADA, principalKey: '', anonymous: true };
@@ -114,6 +120,9 @@ describe('a session whose standalone stream was lost', () => {
     return { ...ground, lease, server, relent: () => (refuse = false) };
   }
 
+  // Rule sessions-8 (2025-11-25 transports, "Listening for Messages from the Server"): A session whose
+  // standalone stream was lost gets it back before the next call; where that cannot be, the call gets another
+  // session.
   test('gets it back before the next call', async () => {
     const { pool, lease, relent } = await lost(400);
     relent();
@@ -122,6 +131,7 @@ describe('a session whose standalone stream was lost', () => {
     expect(next.session.standaloneStreamOpen).toBe(true);
   });
 
+  // Rule sessions-8.
   test('is replaced where that cannot be', async () => {
     const { pool, lease, opened } = await lost(400);
     const next = await pool.lease(ADA);
@@ -137,6 +147,11 @@ describe('a session whose standalone stream was lost', () => {
 });
 
 describe('a standalone stream that is long in coming', () => {
+  // Rule handshake-10 (2025-11-25 transports, "Listening for Messages from the Server"): After
+  // `notifications/initialized` the standalone GET stream is opened, and its head is awaited for 2 seconds at
+  // most, before the first call is sent: many servers drop a question for which there is no stream. A server
+  // that refuses the stream, or is silent, is used without it. A client that declares nothing has the stream,
+  // too, so that a server that asks there all the same is told no.
   test('is asked for once, and counts when it comes', async () => {
     const waiting: Parameters<Answer>[1][] = [];
     const { clock, pool, server } = await poolStage({

@@ -5,6 +5,7 @@ import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
 import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
+// Rule wire-3.
 test.each<[string, (id: number) => number]>([
   ['without a sign', (id) => id % 2 ** 32],
   ['with a sign', (id) => id | 0],

@@ -34,6 +34,9 @@ const callsOf = (server: ScriptedServer) =>
   server.methods().filter((method) => method === 'tools/call').length;
 
 describe('the answer to a call', () => {
+  // Rule expired-2: Such an error with status 200 may be a tool’s own, of a session with a browser or a
+  // database. It is taken for ours only in a session that served before, and only when the server has said
+  // nothing else of the call; in answer to a ping always.
   test('is the tool’s own in a session that was opened for the call', async () => {
     const server = await legacyServer(({ body }, response) =>
       json(response, 200, unknown(body.id)),
@@ -46,6 +49,7 @@ describe('the answer to a call', () => {
     expect(session.dead).toBe(false);
   });
 
+  // Rule expired-2.
   test('is about the session where that served before, and the server says nothing else', async () => {
     let calls = 0;
     const server = await legacyServer(({ body }, response) => {
@@ -58,6 +62,7 @@ describe('the answer to a call', () => {
     expect(session.dead).toBe(true);
   });
 
+  // Rule expired-2.
   test.each([
     ['progress', (id: unknown) => progressOf(id)],
     ['a question', () => ({ jsonrpc: '2.0', id: 'q', method: 'roots/list' })],
@@ -78,6 +83,8 @@ describe('the answer to a call', () => {
   });
 });
 
+// Rule expired-4: A call that the server had taken is not sent again for that, since it may have had effects:
+// it is lost. So is one whose answers the server refuses in this way.
 test('a call that was taken may have had effects, whatever becomes of its session', async () => {
   const server = await breakingServer();
   const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
@@ -109,6 +116,7 @@ describe('the answer to another request', () => {
     });
   });
 
+  // Rule expired-2.
   test('means so at once where it is the answer to a ping, which no tool gives', async () => {
     const server = await legacyServer(({ body }, response) =>
       json(response, 200, unknown(body.id)),
@@ -118,6 +126,7 @@ describe('the answer to another request', () => {
   });
 });
 
+// Rule lost-1.
 describe('a gateway calls a tool once', () => {
   test('that answers with an error about a session of its own', async () => {
     const server = await legacyServer(({ body }, response) => {
@@ -132,6 +141,7 @@ describe('a gateway calls a tool once', () => {
     expect(callsOf(server)).toBe(1);
   });
 
+  // Rule expired-4.
   test('whose stream broke, when the server does not know the session any more', async () => {
     const server = await breakingServer();
     const url = await gatewayTo(server);

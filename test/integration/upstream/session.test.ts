@@ -22,6 +22,9 @@ import {
 } from '../../fixtures/servers/upstream-testbed.ts';
 
 describe('finding out what a server speaks', () => {
+  // Rule detection-1 (versioning, "Backward Compatibility with Initialization-Based Versions"): A server that
+  // answers `server/discover` with a result that names `2026-07-28`, or with one of the errors -32020, -32021
+  // and -32022, is modern. From then on it gets every request as it came, and nothing is translated.
   test('a server that answers server/discover is modern', async () => {
     const server = await ScriptedServer.start((received, response) => {
       json(response, 200, reply(received.body.id, { supportedVersions: ['2026-07-28'] }));
@@ -29,16 +32,24 @@ describe('finding out what a server speaks', () => {
     expect(await upstreamOf(server).detect({})).toBe('modern');
   });
 
+  // Rule detection-3 (2025-11-25 transports, "Backwards Compatibility"): A legacy server that takes
+  // `initialize` in a POST speaks Streamable HTTP. One that refuses it with 400, 404 or 405 is asked with a
+  // GET, and speaks HTTP+SSE when that opens a stream which names an endpoint. No other status leads to that
+  // second try; a server that then still speaks nothing of MCP is an error `upstream_protocol_error`.
   test('a server that takes initialize speaks Streamable HTTP', async () => {
     const upstream = upstreamOf(await legacyServer(() => {}));
     expect(await upstream.detect({})).toBe('streamable-http');
   });
 
+  // Rule detection-3.
   test('a server whose GET names an endpoint speaks HTTP+SSE', async () => {
     const server = await httpSseServer();
     expect(await upstreamOf(server).detect({})).toBe('http-sse');
   });
 
+  // Rule detection-4: 401, 403, 429 and every 5xx say nothing of what a server speaks: the request fails, and
+  // the next one asks again. A caller is never refused for the credentials of another one who asked at the
+  // same time.
   test('refused credentials decide nothing', async () => {
     const server = await ScriptedServer.start((_received, response) => {
       json(response, 401, {}, { 'www-authenticate': 'Bearer realm="x"' });
@@ -51,6 +62,7 @@ describe('finding out what a server speaks', () => {
     expect(upstream.knownKind).toBeNull();
   });
 
+  // Rule detection-2.
   test('a server that leaves what it does not know unanswered is asked to initialize all the same', async () => {
     const server = await ScriptedServer.start(({ body }, response) => {
       if (body?.method === 'initialize') json(response, 200, reply(body.id, INITIALIZE_RESULT));
@@ -60,6 +72,7 @@ describe('finding out what a server speaks', () => {
     expect(await upstreamOf(server).detect({})).toBe('streamable-http');
   });
 
+  // Rule detection-3.
   test('a server of another kind is named as such', async () => {
     const server = await ScriptedServer.start((_received, response) => {
       response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>hello</h1>');
@@ -71,6 +84,9 @@ describe('finding out what a server speaks', () => {
 });
 
 describe('the handshake', () => {
+  // Rule handshake-9 (2025-11-25 transports, "Session Management"): The session id that the server gave goes
+  // with every later message, with the DELETE at the end too.
+  // Rules detection-6, handshake-10.
   test('declares what the client declares, and opens the standalone stream before the first call', async () => {
     const server = await legacyServer(
       (received, response) => json(response, 200, reply(received.body.id)),
@@ -94,6 +110,12 @@ describe('the handshake', () => {
     expect(later[0]?.headers['mcp-protocol-version']).toBe('2025-11-25');
   });
 
+  // Rule questions-6 (2025-11-25 transports, "Session Management"): A server that gave no session id could
+  // not be answered, since the answer may reach another process. It is greeted by a client that declares
+  // nothing, unless `upstream.statefulWithoutSessionId` is set; a question that it asks all the same ends the
+  // call at once with error -32603, `data.reason` `call_not_answerable` and `data.cause` `no_session_id`, and
+  // the call is cancelled at the server.
+  // Rule handshake-14.
   test('a server without session ids is greeted as by a client that can do nothing', async () => {
     const server = await legacyServer(() => {}, { sessionId: null });
     const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
@@ -129,6 +151,7 @@ describe('the handshake', () => {
 });
 
 describe('a refusal by HTTP status with a JSON-RPC error in it', () => {
+  // Rule handshake-2.
   test('of initialize that names versions is followed by a better offer', async () => {
     const offers: string[] = [];
     const server = await ScriptedServer.start(({ method, body }, response) => {
@@ -150,6 +173,8 @@ describe('a refusal by HTTP status with a JSON-RPC error in it', () => {
     expect(new Set(offers)).toEqual(new Set(['2025-11-25', '2025-06-18']));
   });
 
+  // Rule errors-2: A JSON-RPC error that comes with a status of refusal (4xx other than 401, 403, 404 and
+  // 429) counts like one that comes with 200.
   test('of a call is the reply to it', async () => {
     const server = await legacyServer(({ body }, response) => {
       const error = { code: -32602, message: 'no such tool' };
@@ -164,6 +189,8 @@ describe('a refusal by HTTP status with a JSON-RPC error in it', () => {
 });
 
 describe('whose question it is', () => {
+  // Rule questions-1 (2025-11-25 transports, "Sending Messages to the Server"): A question on the event
+  // stream of a call is a question of that call.
   test('one on the stream of the call is the call’s', async () => {
     const server = await legacyServer((received, response) => {
       const stream = eventStream(response);
@@ -176,6 +203,9 @@ describe('whose question it is', () => {
     expect(heard.events[0]).toEqual(['asked', 0, 'elicitation/create']);
   });
 
+  // Rule questions-2: A question on the standalone GET stream, or on the one stream of HTTP+SSE, is one of
+  // the only call that its session carries. Calls that wait at the same time never get questions or answers
+  // of each other.
   test('one on the standalone stream is the only running call’s', async () => {
     let standalone: ReturnType<typeof eventStream> | undefined;
     const server = await legacyServer(
@@ -197,6 +227,11 @@ describe('whose question it is', () => {
     await heard.until('replied');
   });
 
+  // Rule questions-3 (MRTR, "Supported Requests"): A question that comes while its session carries no call is
+  // never shown to anybody, now or later. On Streamable HTTP, where the stream is the session's own, the
+  // server is answered at once: `roots/list` with an empty list (some servers ask for it right after the
+  // handshake), elicitation and sampling with error -32602. On HTTP+SSE it is left alone, since bridges send
+  // the questions of all clients to everybody.
   test('one that comes while no call runs is answered here, and no later call sees it', async () => {
     const server = await legacyServer(
       (received, response) => json(response, 200, reply(received.body.id)),
@@ -228,6 +263,9 @@ describe('whose question it is', () => {
 });
 
 describe('a stream that ends too early', () => {
+  // Rule streams-2 (2025-11-25 transports, "Resumability and Redelivery"): A stream whose events have no ids
+  // is gone when it breaks, as is every stream of HTTP+SSE, and one that the server does not give back.
+  // Rule resumption-4.
   test('is lost when its events have no ids', async () => {
     const server = await legacyServer((_received, response) => {
       const stream = eventStream(response);
@@ -238,6 +276,10 @@ describe('a stream that ends too early', () => {
     expect(await heard.until('lost')).toEqual(['lost', 'upstream_unavailable']);
   });
 
+  // Rule resumption-1 (2025-11-25 transports, "Resumability and Redelivery"): A stream of a call that ends
+  // without a response, behind an event with an id, is taken up by GET with `Last-Event-ID`; a server that
+  // closes it on purpose is polled in this way. What had come before is not shown again.
+  // Rule streams-1.
   test('is resumed behind the last event when they have', async () => {
     let callId: unknown;
     const server = await legacyServer(
@@ -261,6 +303,7 @@ describe('a stream that ends too early', () => {
     expect(heard.events.map(([name]) => name)).toEqual(['interrupted', 'resumed', 'replied']);
   });
 
+  // Rules questions-7, resumption-1.
   test('that brings a question once more, when it is resumed, asks it once', async () => {
     let callId: unknown;
     const question = { jsonrpc: '2.0', id: 'q', method: 'roots/list' };
@@ -291,6 +334,7 @@ describe('a stream that ends too early', () => {
     ]);
   });
 
+  // Rule questions-7.
   test('that is taken up from elsewhere asks what is new, and tells what is withdrawn', async () => {
     const again = { jsonrpc: '2.0', id: 'old', method: 'roots/list' };
     const withdrawal = {
@@ -326,6 +370,7 @@ describe('a stream that ends too early', () => {
     ]);
   });
 
+  // Rules streams-2, resumption-4.
   test('is lost when the server no longer knows it', async () => {
     const server = await legacyServer(
       (_received, response) => {
@@ -416,6 +461,9 @@ describe('odd answers end in a clear failure', () => {
 });
 
 describe('HTTP+SSE', () => {
+  // Rule wire-10 (2024-11-05 transports, "HTTP with SSE"): The endpoint that an HTTP+SSE server names is
+  // resolved against the URL of its stream, and must be on the same origin: another one is refused and never
+  // contacted. It has 5 seconds to name one, and is held to the first.
   test('an endpoint on another origin is refused and never contacted', async () => {
     for (const endpoint of ['http://127.0.0.1:1/', '//example.invalid/x', 'data:text/plain,x']) {
       const server = await httpSseServer({ endpoint });
@@ -425,6 +473,9 @@ describe('HTTP+SSE', () => {
     }
   });
 
+  // Rule resumption-7 (2024-11-05 transports, "HTTP with SSE"): The one stream of HTTP+SSE is the session:
+  // when it ends, the session and its call are lost.
+  // Rule streams-2.
   test('the call is lost with the stream, since there is no resumption', async () => {
     const server = await httpSseServer();
     const session = await open(upstreamOf(server, { transport: 'http-sse' }));
@@ -450,6 +501,7 @@ test('a batch of 2025-03-26 is taken apart', async () => {
   expect(heard.events.map(([name]) => name)).toEqual(['notified', 'replied']);
 });
 
+// Rule limits-1.
 test('a client never asks for compressed answers', async () => {
   const server = await legacyServer((received, response) =>
     json(response, 200, reply(received.body.id)),

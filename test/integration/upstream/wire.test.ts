@@ -19,6 +19,8 @@ const HTTP = { transport: 'streamable-http' } as const;
 const done: Answer = ({ body }, response) => json(response, 200, reply(body.id));
 
 describe('an answer to a request', () => {
+  // Rule wire-5: A server that only promises its answer (202 to a request) may give it on the standalone
+  // stream. Where it never comes, the call ends with the time that it may take.
   test('that is only promised with 202 comes on the standalone stream', async () => {
     let standalone: ReturnType<typeof eventStream> | undefined;
     const server = await legacyServer(
@@ -32,6 +34,7 @@ describe('an answer to a request', () => {
     expect(await heard.until('replied')).toMatchObject(['replied', { result: {} }]);
   });
 
+  // Rule wire-6.
   test('may come among events of names that nobody knows, which are not read', async () => {
     const server = await legacyServer(({ body }, response) => {
       const stream = eventStream(response);
@@ -45,6 +48,7 @@ describe('an answer to a request', () => {
     expect(await heard.until('replied')).toMatchObject(['replied', { result: {} }]);
   });
 
+  // Rule wire-8.
   test('may be given by the server behind a cookie, which is not kept', async () => {
     const server = await legacyServer(({ body }, response) =>
       json(response, 200, reply(body.id), { 'set-cookie': 'route=a' }),
@@ -78,6 +82,7 @@ test.each([100, 20_000, 3_000_000])(
 );
 
 describe('ids', () => {
+  // Rule wire-3.
   test('of our requests are never used twice in a session, the handshake included', async () => {
     const server = await legacyServer(done);
     const session = await open(upstreamOf(server, HTTP));
@@ -93,6 +98,7 @@ describe('ids', () => {
     for (const id of ids) expect(Number.isSafeInteger(id)).toBe(true);
   });
 
+  // Rule wire-3.
   test('of our requests are new ones in a session that another replica used', async () => {
     const server = await legacyServer(done);
     const owner = { profile: EMPTY_PROFILE, clientInfo: null, headers: {} };
@@ -106,6 +112,7 @@ describe('ids', () => {
     expect(new Set(ids).size).toBe(2);
   });
 
+  // Rule wire-3.
   test.each([0, -1, '0', 'q', ''])('of the server come back with their type: %j', async (id) => {
     const server = await legacyServer((_received, response) =>
       eventStream(response).send({ jsonrpc: '2.0', id, method: 'roots/list' }),
@@ -119,6 +126,9 @@ describe('ids', () => {
   });
 });
 
+// Rule handshake-8 (2025-11-25 transports, "Protocol Version Header"): `initialize` carries neither
+// `MCP-Protocol-Version` nor `Mcp-Session-Id`, a second one neither. Every later message carries the revision
+// that was agreed on, over every transport and to servers that agreed on one before the header was there.
 test('no initialize names a session or a revision in a header, the second one neither', async () => {
   const server = await legacyServer(done, { sessionId: null });
   await call(await open(upstreamOf(server, HTTP))).heard.until('replied');
@@ -134,6 +144,8 @@ test('no initialize names a session or a revision in a header, the second one ne
   ]);
 });
 
+// Rule handshake-12 (2025-11-25 cancellation, "Behavior Requirements"): An `initialize` that is not answered
+// within `upstream.headersTimeout` is given up, and never cancelled.
 test('an initialize that is not answered in time is given up, and never cancelled', async () => {
   let answers = false;
   const server = await ScriptedServer.start(({ method, body }, response) => {
@@ -148,6 +160,7 @@ test('an initialize that is not answered in time is given up, and never cancelle
   expect(server.methods()).toEqual(['initialize', 'initialize', 'notifications/initialized']);
 });
 
+// Rule handshake-10.
 test('a client that declares nothing has the standalone stream, too, so that whoever asks there is answered', async () => {
   let standalone: ReturnType<typeof eventStream> | undefined;
   const server = await legacyServer(done, {
@@ -159,6 +172,9 @@ test('a client that declares nothing has the standalone stream, too, so that who
   expect(body.result).toEqual({ roots: [] });
 });
 
+// Rule handshake-7: `clientInfo` is that of the client, reduced to `name`, `version` and `title`, since some
+// servers branch on it. A request without one is introduced as `mrtr-gateway`; so are the shared sessions of
+// callers without a name.
 test('a client without a name is introduced as the gateway', async () => {
   const server = await legacyServer(done);
   await open(upstreamOf(server, HTTP), EMPTY_PROFILE);
@@ -166,6 +182,7 @@ test('a client without a name is introduced as the gateway', async () => {
   expect(body.params.clientInfo).toEqual({ name: 'mrtr-gateway', version: '0.0.0' });
 });
 
+// Rule handshake-5.
 test('a client that visits URLs only is known as that to a server whose revision is not known yet, and as nothing to an older one', async () => {
   const server = await ScriptedServer.start(({ method, body }, response) => {
     if (method !== 'POST') return void response.writeHead(405).end();
@@ -189,6 +206,7 @@ describe('the level of log messages', () => {
       .filter(({ body }) => body?.method === 'logging/setLevel')
       .map(({ body }) => body.params.level);
 
+  // Rule logs-2.
   test('is set once for all who ask for no more than that', async () => {
     const server = await legacyServer(done);
     const session = await open(upstreamOf(server, HTTP));
@@ -198,6 +216,7 @@ describe('the level of log messages', () => {
     expect(levels(server)).toEqual(['warning', 'debug']);
   });
 
+  // Rule logs-2.
   test('is not set at a server that does not log', async () => {
     const server = await ScriptedServer.start(({ method, body }, response) => {
       if (method !== 'POST') return void response.writeHead(405).end();
@@ -209,6 +228,7 @@ describe('the level of log messages', () => {
     expect(levels(server)).toEqual([]);
   });
 
+  // Rule logs-2.
   test.each<[string, Answer]>([
     [
       'with an error',
@@ -241,6 +261,7 @@ describe('a server of the oldest transport', () => {
       taken(received);
     });
 
+  // Rule wire-10.
   test('that names no endpoint within five seconds is given up', async () => {
     const server = await sse((_received, response) => void eventStream(response));
     const clock = new ManualClock();
@@ -251,6 +272,7 @@ describe('a server of the oldest transport', () => {
     await refused;
   });
 
+  // Rule wire-10.
   test('that names its endpoint twice is held to the first', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     const server = await sse(
@@ -270,6 +292,9 @@ describe('a server of the oldest transport', () => {
     expect(server.received.filter(({ method }) => method === 'GET')).toHaveLength(1);
   });
 
+  // Rule limits-7 (2025-11-25 lifecycle, "Timeouts"): Any other request, the handshake included, has
+  // `upstream.headersTimeout` (60 seconds by default) for its whole answer. A POST over HTTP+SSE has 10
+  // seconds to be taken: a server whose stream is gone may never answer one.
   test('that does not take a message within ten seconds has not taken it', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     const server = await ScriptedServer.start(({ method, body }, response) => {

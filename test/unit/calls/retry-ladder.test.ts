@@ -93,6 +93,8 @@ function stage() {
   return { did, come, isAsked, grant: () => grants.shift()?.() };
 }
 
+// Rule reattach-5: Several retries at one replica take a call up one after the other: the first one does, the
+// others join it.
 test('a retry whose client leaves gives back its claim before another one asks for it', async () => {
   const { did, come, isAsked, grant } = stage();
   let claiming = isAsked();
@@ -111,6 +113,7 @@ test('a retry whose client leaves gives back its claim before another one asks f
   expect(did).toEqual(['claim', 'claimed', 'unclaim', 'claim', 'claimed', 'adopt']);
 });
 
+// Rule reattach-5.
 test('a retry that comes while another one takes the call up joins it, with no claim of its own', async () => {
   const { did, come, isAsked, grant } = stage();
   const claiming = isAsked();

@@ -69,6 +69,7 @@ describe('whoever reads the store', () => {
   });
 });
 
+// Rule store-3.
 describe('nothing opens but what was sealed', () => {
   test('a change of any byte is noticed', () => {
     const sealed = sealOutcome(key, call, record);

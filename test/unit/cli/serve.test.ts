@@ -33,6 +33,7 @@ async function serving(options: { terminal?: boolean } = {}) {
 }
 
 describe('signals', () => {
+  // Rule drain-3.
   test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     '%s drains, and then the exit code is 0',
     async (signal) => {

@@ -1,36 +1,80 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { globSync } from 'node:fs';
+import { format, resolveConfig } from 'prettier';
 import { describe, expect, test } from 'vitest';
-import { pathOf, tablesOf, textOf } from './markdown-tables.ts';
-import { testTitlesIn } from './test-titles.ts';
+import { readRules, sectionOf, sectionsOf, withRules } from '../../../scripts/rules.ts';
+import { pathOf, textOf } from './markdown-tables.ts';
 
-const HEAD = ['rule', 'specification', 'tests'];
-/** A test, as a rule names it: its title, and the file with it. */
-const NAMED_TEST = /\[`([^`]+)`\]\(([^)]+)\)/g;
+const files = globSync('test/**/*.test.ts', { cwd: pathOf('.') })
+  .map((path) => path.replaceAll('\\', '/'))
+  .filter((path) => path !== 'test/unit/docs/rules.test.ts')
+  .toSorted()
+  .map((path) => ({ path, text: textOf(path) }));
+const rules = readRules(files);
+const pages = globSync('docs/rules/*.md', { cwd: pathOf('.') }).toSorted();
 
-const pages = readdirSync(pathOf('docs/rules')).filter((name) => name.endsWith('.md'));
-
-describe.each(pages)('docs/rules/%s', (page) => {
-  const folder = dirname(pathOf(`docs/rules/${page}`));
-  const tables = tablesOf(textOf(`docs/rules/${page}`));
-  const rules = tables
-    .flatMap(({ rows }) => rows)
-    .map(([rule = '', source = '', tests = '']) => ({ rule, source, tests }));
-
-  test('has tables of rules, and of nothing else', () => {
-    expect(tables.length).toBeGreaterThan(0);
-    for (const { head } of tables) expect(head).toEqual(HEAD);
+describe('the pages of docs/rules', () => {
+  test.each(pages)('%s lists the rules that the tests name', async (page) => {
+    const style = (await resolveConfig(pathOf(page))) ?? {};
+    const text = await format(withRules(textOf(page), rules), { ...style, parser: 'markdown' });
+    await expect(text).toMatchFileSnapshot(pathOf(page));
   });
 
-  test.each(rules)('$rule', ({ rule, source, tests }) => {
-    expect(rule).not.toBe('');
-    expect(source, 'where the specification says so, or a dash').not.toBe('');
-    const named = [...tests.matchAll(NAMED_TEST)];
-    expect(named, 'the tests that hold us to it').not.toEqual([]);
-    for (const [, title, path = ''] of named) {
-      const file = resolve(folder, path);
-      expect(file).toSatisfy(existsSync);
-      expect([...testTitlesIn(readFileSync(file, 'utf8'))]).toContain(title);
-    }
+  test('have a section for each rule', () => {
+    const sections = new Set(pages.flatMap((page) => sectionsOf(textOf(page))));
+    expect(rules.filter((rule) => !sections.has(sectionOf(rule)))).toEqual([]);
   });
+});
+
+const file = (text: string) => ({ path: 'test/a.test.ts', text });
+
+describe('a rule comment', () => {
+  test('gives a rule its text, its specification and the files that hold it', () => {
+    const home = [
+      '  // Rule forms-1 (elicitation, "Form"): A form',
+      '  // is shown.',
+      "  test('shown', () => {});",
+    ].join('\n');
+    const other = { path: 'test/b.test.ts', text: "// Rules forms-1, forms-2.\ntest('b');" };
+    const second = "// Rule forms-2: Shown once.\n// Rule forms-1.\ndescribe('c');";
+    expect(readRules([file(home), other, { path: 'test/c.test.ts', text: second }])).toEqual([
+      {
+        key: 'forms-1',
+        text: 'A form is shown.',
+        specification: 'elicitation, "Form"',
+        files: ['test/a.test.ts', 'test/b.test.ts', 'test/c.test.ts'],
+      },
+      {
+        key: 'forms-2',
+        text: 'Shown once.',
+        specification: null,
+        files: ['test/c.test.ts', 'test/b.test.ts'],
+      },
+    ]);
+  });
+
+  test.each([
+    ['is malformed', '// Rule forms: Shown.\ntest();', 'malformed rule comment'],
+    ['has no test below', '// Rule forms-1: Shown.\nconst a = 1;', 'expected a test'],
+    ['refers to nothing', '// Rule forms-1.\ntest();', 'rule forms-1 has no text'],
+    ['gives a text twice', '// Rule a-1: A.\n// Rule a-1: B.\ntest();', 'duplicate rule a-1'],
+  ])('that %s is an error', (_, text, problem) => {
+    expect(() => readRules([file(text)])).toThrow(problem);
+  });
+});
+
+test('a page keeps its headings and prose, and lists rules by number', () => {
+  const rule = (key: string) => ({
+    key,
+    text: 'Text.',
+    specification: null,
+    files: ['test/a/x.test.ts'],
+  });
+  const page =
+    '# T\n\n## Forms\n\nProse.\n\n<!-- rules forms -->\n\n- old\n\n## URLs\n\n<!-- rules urls -->\n';
+  const made = withRules(page, [rule('forms-10'), rule('forms-2'), rule('urls-1')]);
+  expect(made).toBe(
+    '# T\n\n## Forms\n\nProse.\n\n<!-- rules forms -->\n\n- **forms-2** Text. [x]\n- **forms-10** Text. [x]\n\n' +
+      '## URLs\n\n<!-- rules urls -->\n\n- **urls-1** Text. [x]\n\n[x]: ../../test/a/x.test.ts\n',
+  );
+  expect(withRules(made, [rule('forms-2'), rule('urls-1')])).not.toContain('forms-10');
 });

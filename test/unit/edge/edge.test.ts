@@ -60,6 +60,7 @@ const broken = async () => {
 };
 
 describe('a defect of ours', () => {
+  // Rule responses-5.
   test.each<[string, object, Partial<EdgeRoute>]>([
     ['server/discover', {}, { discover: broken }],
     ['tools/call', { name: 'n' }, { call: broken }],

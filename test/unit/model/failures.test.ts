@@ -66,6 +66,7 @@ const failures = fc
   });
 
 describe('a failure of the upstream', () => {
+  // Rule failures-3.
   test('says "no" only where the server certainly did not act, and "yes" where it has begun', () => {
     fc.assert(
       fc.property(failures, fc.boolean(), (failure, begun) => {
@@ -78,6 +79,7 @@ describe('a failure of the upstream', () => {
     );
   });
 
+  // Rule failures-4: `upstream_unavailable`: no connection, or no handshake.
   test('that leaves nothing to wait for is a lost call, and not a server to be tried again', () => {
     fc.assert(
       fc.property(failures, fc.boolean(), (failure, begun) => {
@@ -97,6 +99,7 @@ describe('a failure of the upstream', () => {
   });
 });
 
+// Rule failures-3.
 test('of HTTP statuses, only those that mean a refusal say that the server did not act', () => {
   const statuses = Array.from({ length: 500 }, (_, index) => index + 100);
   expect(statuses.filter((status) => !mayHaveActedWith(status))).toEqual([

@@ -15,6 +15,7 @@ const size = fc.integer({ min: 1, max: 40 });
 const lineEnd = fc.constantFrom('\n', '\r\n', '\r');
 
 describe('the first event', () => {
+  // Rule passthrough-13.
   test('says another endpoint, in pieces of any size and with any line ends', async () => {
     await fc.assert(
       fc.asyncProperty(size, lineEnd, fc.boolean(), async (size, end, reversed) => {
@@ -32,6 +33,7 @@ describe('the first event', () => {
     );
   });
 
+  // Rule passthrough-13.
   test('of another name, and all behind it, pass as they came', async () => {
     const line = fc.string({
       unit: fc.integer({ min: 0x20, max: 0xff }).map((c) => String.fromCharCode(c)),

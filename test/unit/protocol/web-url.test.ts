@@ -21,10 +21,14 @@ describe('a URL with userinfo, which hides where it leads,', () => {
     'https://a@b@evil.example/',
   ];
 
+  // Rule urls-3 (elicitation, "Safe URL Handling"): A URL with userinfo
+  // (`https://bank.example@evil.example/`) hides where it leads and is shown to nobody; the server gets error
+  // -32602 that says so.
   test.each(DECEITFUL)('is shown to nobody: %j', (url) => {
     expect(isWebUrl(url)).toBe(false);
   });
 
+  // Rule url-errors-6.
   test.each(DECEITFUL)('in an error -32042 is shown to nobody either: %j', (url) => {
     const good = { message: 'm', url: 'https://a.example', elicitationId: 'a' };
     const data = { elicitations: [good, { ...good, url }] };
@@ -35,6 +39,7 @@ describe('a URL with userinfo, which hides where it leads,', () => {
     expect(JSON.stringify(error)).not.toContain('evil');
   });
 
+  // Rule urls-3.
   test('is told from every other, whatever stands before the @', () => {
     fc.assert(
       fc.property(fc.webUrl(), fc.webAuthority({ withUserInfo: true }), (plain, authority) => {

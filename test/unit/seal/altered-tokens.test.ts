@@ -69,6 +69,9 @@ describe('a token with one character changed is refused', () => {
   });
 });
 
+// Rule pointer-2 (MRTR, "Server Requirements" 4): A pointer that is altered in any bit or spelled in any
+// other way, compressed, made up, or sealed for another purpose is refused, and so is one that is longer than
+// 32 KiB.
 test('a token with any bit of any segment flipped is refused', () => {
   const segments = requestState.split('.').map((segment) => Buffer.from(segment, 'base64url'));
   for (const [index, bytes] of segments.entries()) {
@@ -85,6 +88,7 @@ test('a token with any bit of any segment flipped is refused', () => {
   }
 });
 
+// Rule pointer-2.
 describe('other spellings of a genuine token, which a lax decoder would take, are refused', () => {
   test('jose itself takes other last characters and a newline, so the check is ours', async () => {
     const key = createKeyRing([OLD_KEY], 'seal').sealing.key;
@@ -163,6 +167,7 @@ describe('parts of two genuine tokens do not make a third', () => {
   });
 });
 
+// Rule pointer-2.
 describe('what was never a token is refused', () => {
   test.each([
     ['the empty string', ''],

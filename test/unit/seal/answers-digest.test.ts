@@ -9,6 +9,7 @@ const answers: JsonObject = {
   roots: { roots: [] },
 };
 
+// Rule retries-2.
 describe('the identical retry is recognised', () => {
   test('in whatever order a client writes its answers', () => {
     expect(answersDigest(reordered(answers))).toBe(answersDigest(answers));

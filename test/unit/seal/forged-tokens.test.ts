@@ -85,6 +85,7 @@ describe('a header other than ours is refused, even under a right tag', () => {
   );
 });
 
+// Rule pointer-2.
 test('a compressed token that unfolds to a thousand times its size is refused unopened', async () => {
   const bomb = deflateRawSync(Buffer.alloc(200_000, ' '));
   const token = forge({ header: { ...HEADER, zip: 'DEF' }, content: bomb });
@@ -96,6 +97,7 @@ test('a compressed token that unfolds to a thousand times its size is refused un
 });
 
 describe('keys are not confused', () => {
+  // Rule pointer-2.
   test('what the relay key of the same secret sealed, the seal does not open', () => {
     expectRefused(() => open(forge({ claims: CLAIMS, purpose: 'relay' }), request), 'seal');
   });

@@ -9,6 +9,7 @@ import {
 import { forge, HEADER } from './forge.ts';
 import { NEW_KEY, NOW_MS, pointer, refusal, request, sealer } from './sealing-fixture.ts';
 
+// Rule pointer-6.
 test('the error for the client is the one that the official SDKs send, and nobody can change it', () => {
   expect(JSON.stringify(INVALID_REQUEST_STATE)).toBe(
     '{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state"}}',
@@ -68,6 +69,7 @@ describe('whatever the cause', () => {
     ['no principal', () => open(token, { ...request, principal: null })],
   ];
 
+  // Rule pointer-6.
   test.each(causes)('%s: the refusal says the same', (_title, opening) => {
     const error = refusal(opening);
     expect([error.name, error.code, error.message]).toEqual([

@@ -27,6 +27,7 @@ describe('a ring', () => {
     expect(ring.find('toString')).toBeUndefined();
   });
 
+  // Rule pointer-1.
   test('derives a key of its own for each purpose', () => {
     const [seal, relay] = [createKeyRing([OLD_KEY], 'seal'), createKeyRing([OLD_KEY], 'relay')];
     expect(relay.sealing.key.equals(seal.sealing.key)).toBe(false);

@@ -14,6 +14,9 @@ const kidOf = (requestState: string): unknown =>
   JSON.parse(Buffer.from(requestState.split('.')[0] ?? '', 'base64url').toString()).kid;
 
 describe('rotation', () => {
+  // Rule pointer-7: All keys in `seal.keys` open, the first one seals. Keys can be brought in and retired one
+  // phase at a time while calls are parked; a fleet that shares keys, but not `seal.audience`, is another
+  // fleet.
   test('never breaks a retry between two neighbouring phases, in either direction', () => {
     for (const [index, keys] of PHASES.entries()) {
       for (const neighbour of PHASES.slice(Math.max(0, index - 1), index + 2)) {
@@ -34,6 +37,7 @@ describe('rotation', () => {
     }
   });
 
+  // Rule pointer-7.
   test('seals with the first key only', () => {
     const requestState = sealer({ keys: [NEW_KEY, OLD_KEY] }).seal(pointer);
     expect(kidOf(requestState)).toBe(NEW_KEY.kid);
@@ -41,6 +45,7 @@ describe('rotation', () => {
     expectRefused(() => onlyOld.open(requestState, request), 'unknown-key');
   });
 
+  // Rule pointer-7.
   test('ends the pointers of a key that is removed', () => {
     const requestState = sealer({ keys: [OLD_KEY] }).seal(pointer);
     const { open } = sealer({ keys: [NEW_KEY] });

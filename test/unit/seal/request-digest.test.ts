@@ -24,6 +24,8 @@ test('the digest of a request stays what it is: other releases of the fleet comp
 });
 
 describe('the digest of a retry equals that of the first request', () => {
+  // Rule pointer-4: Not bound are `_meta`, `inputResponses`, the order of members, the spelling of numbers,
+  // and whether empty `arguments` are sent: those may change between rounds.
   test('although it carries answers, state and other metadata', () => {
     const retry = call({
       _meta: { progressToken: 7 },
@@ -34,10 +36,12 @@ describe('the digest of a retry equals that of the first request', () => {
     expect(digestOf(retry)).toBe(digestOf(call()));
   });
 
+  // Rule pointer-4.
   test('whether empty arguments are sent or left out', () => {
     expect(digestOf({ name: 'status' })).toBe(digestOf({ name: 'status', arguments: {} }));
   });
 
+  // Rule pointer-4.
   test('in whatever order its members come, at every depth', () => {
     fc.assert(
       fc.property(jsonObject, (params) => {
@@ -46,6 +50,7 @@ describe('the digest of a retry equals that of the first request', () => {
     );
   });
 
+  // Rule pointer-4.
   test('however its numbers are spelled', () => {
     const spelled = (text: string): JsonObject => JSON.parse(`{"arguments":{"n":${text}}}`);
     expect(digestOf(spelled('1.0'))).toBe(digestOf(spelled('1')));
@@ -54,6 +59,7 @@ describe('the digest of a retry equals that of the first request', () => {
   });
 });
 
+// Rule pointer-3.
 describe('the digest tells apart', () => {
   test.each<[string, JsonObject]>([
     ['another tool', call({ name: 'destroy' })],

@@ -56,6 +56,7 @@ describe('what a client can see', () => {
     expect(seal(pointer)).toMatch(/^[A-Za-z0-9_.-]+$/);
   });
 
+  // Rule pointer-1.
   test('is nothing of the pointer, neither as text nor as decoded bytes', () => {
     const { seal } = sealer();
     const requestState = seal(pointer);
@@ -71,6 +72,9 @@ describe('what a client can see', () => {
     }
   });
 
+  // Rule pointer-1 (MRTR, "Server Requirements" 3): A pointer is a compact JWE (`dir`, `A256GCM`) with a key
+  // derived from the first one in `seal.keys`. A client sees the algorithm, the name of the key and the type,
+  // and nothing of the call, its owner, its session or its questions.
   test('is the algorithm, the name of the key and the type, nothing else', () => {
     const { seal } = sealer();
     const [header = ''] = seal(pointer).split('.');
@@ -98,6 +102,7 @@ test('ten thousand seals of one pointer use ten thousand nonces', () => {
   expect(nonces.size).toBe(10_000);
 });
 
+// Rule pointer-3.
 describe('a pointer lapses', () => {
   function openAt(nowMs: number, expiresAtSeconds: number) {
     const { seal } = sealer();
@@ -116,6 +121,7 @@ describe('a pointer lapses', () => {
     expectRefused(() => openAt(NOW_MS + 500, NOW_SECONDS + 0.5), 'expired');
   });
 
+  // Rule pointer-8: A pointer that was sealed by a clock up to 60 s ahead of ours is good.
   test('and does not count yet when it comes from more than 60 seconds in the future', () => {
     const expiry = NOW_SECONDS + LIFETIME_SECONDS;
     expect(openAt(NOW_MS - 60_000, expiry)).toMatchObject({ issuedAtSeconds: NOW_SECONDS });
@@ -144,6 +150,9 @@ describe('a pointer lapses', () => {
   });
 });
 
+// Rule pointer-3 (MRTR, "Server Requirements" 5): It serves the caller, the route, the method and the tool,
+// prompt or resource that it was made for, with the same arguments and other members of the request, until it
+// expires. A principal that appears or vanishes between two rounds is as wrong as another one.
 describe('a genuine pointer is refused', () => {
   const other = {
     'on another route': [{ route: 'billing' }, 'route'],
@@ -172,12 +181,14 @@ describe('a genuine pointer is refused', () => {
     expect(open(requestState, request)).toMatchObject({ callId: pointer.callId });
   });
 
+  // Rule pointer-3.
   test('from somebody when it was sealed for nobody', () => {
     const { seal, open } = sealer();
     const requestState = seal({ ...pointer, principal: null });
     expectRefused(() => open(requestState, request), 'principal');
   });
 
+  // Rule pointer-7.
   test('by another fleet that has the same keys', () => {
     const [billing, payments] = [sealer({ audience: 'billing' }), sealer({ audience: 'payments' })];
     const requestState = billing.seal(pointer);

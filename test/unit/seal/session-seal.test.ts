@@ -26,6 +26,7 @@ test('what was sealed is opened for its principal, by every process with the key
   );
 });
 
+// Rule passthrough-12.
 test('the same session has the same name each time, and grows by a third and 44 characters', () => {
   fc.assert(
     fc.property(plain, fc.string(), (text, principal) => {
@@ -36,6 +37,7 @@ test('the same session has the same name each time, and grows by a third and 44 
   );
 });
 
+// Rule passthrough-12.
 test('nothing opens for anybody or anything else', () => {
   fc.assert(
     fc.property(plain, fc.string(), fc.string(), (text, principal, other) => {

@@ -41,6 +41,7 @@ describe('a filter', () => {
     expect(filterObject(NOTHING)).toEqual({});
   });
 
+  // Rule subscriptions-2.
   test('is read member by member; false is as good as absent, and unknown members are not honoured', () => {
     const notifications = {
       toolsListChanged: true,
@@ -55,6 +56,7 @@ describe('a filter', () => {
     });
   });
 
+  // Rule subscriptions-3.
   test('counts each resource once, and no more of them than allowed', () => {
     const notifications = { resourceSubscriptions: ['a:1', 'a:1', 'a:2', 'a:3'] };
     expect(readFilter({ notifications }, 2).resourceSubscriptions).toEqual(['a:1', 'a:2']);
@@ -119,6 +121,7 @@ describe('what is let through', () => {
   });
 });
 
+// Rule changes-2.
 describe('an update concerns a subscription', () => {
   test.each([
     ['file:///a', 'file:///a'],

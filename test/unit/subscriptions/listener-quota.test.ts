@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import { ListenerQuota } from '../../../src/subscriptions/listener-quota.ts';
 
+// Rule subscriptions-4.
 test('one principal takes no more than its share, and all together no more than there are', () => {
   const quota = new ListenerQuota({ maxListeners: 3, maxListenersPerPrincipal: 2 });
   expect(quota.take('ada')).not.toBeNull();

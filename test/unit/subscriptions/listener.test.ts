@@ -20,6 +20,7 @@ function listenerFor(notifications: JsonObject, id: string | number = 1) {
   return { listener: new Listener(clientRequestId(id), asked, leg), asked, sent, closed };
 }
 
+// Rule subscriptions-2.
 test('nothing is sent before the acknowledgement, and what came meanwhile follows it once', () => {
   const { listener, asked, sent } = listenerFor({
     toolsListChanged: true,
@@ -46,6 +47,7 @@ test('what waits for the acknowledgement is bounded', () => {
   expect(sent.at(-1)?.[1]['uri']).toBe('a:1/999');
 });
 
+// Rule changes-1.
 test('every message carries the id of the request, of its own type; what the server said beside stays', () => {
   for (const id of [0, '0']) {
     const { listener, asked, sent } = listenerFor({ toolsListChanged: true }, id);

@@ -178,6 +178,7 @@ describe('a stream', () => {
 });
 
 describe('a resource', () => {
+  // Rule subscriptions-3.
   test('on which the server says nothing in time is left out, and unsubscribed from when it comes', async () => {
     const stage = new Stage();
     await stage.joined(TOOLS);
@@ -223,6 +224,7 @@ describe('a stream that is lost', () => {
     expect(stage.troubles).toEqual(['session_gone']);
   });
 
+  // Rules changes-5, changes-6.
   test('is tried again, more and more rarely, and its listeners are let go after half a minute', async () => {
     const stage = new Stage();
     const { listener } = await stage.joined(TOOLS);
@@ -256,6 +258,7 @@ describe('a stream that is lost', () => {
     expect(stage.sessions).toHaveLength(2);
   });
 
+  // Rule changes-6.
   test('is not opened again with credentials that are refused', async () => {
     const stage = new Stage();
     const { listener } = await stage.joined(TOOLS);
@@ -300,6 +303,7 @@ describe('a stream that is lost', () => {
   });
 });
 
+// Rule changes-5.
 test('a server that cuts its stream all the time makes its clients look only now and then', async () => {
   const stage = new Stage();
   const { heard } = await stage.joined(TOOLS);

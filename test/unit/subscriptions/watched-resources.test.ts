@@ -127,6 +127,7 @@ describe('a resource', () => {
   });
 });
 
+// Rule changes-4.
 test('whoever comes, leaves or loses the connection in whatever order: what is wanted is what is subscribed to', async () => {
   const step = fc.oneof(
     fc.record({

@@ -14,6 +14,7 @@ test('a call that is not made anew repeats nothing: a question that comes twice 
   expect(given.repeat('q')).toBeUndefined();
 });
 
+// Rule replay-3.
 test('each answer is repeated once, those to the same question in the order in which they were given', () => {
   const given = new GivenAnswers();
   given.add(first, other, again);
@@ -27,6 +28,7 @@ test('each answer is repeated once, those to the same question in the order in w
   expect(given.repeats).toBe(false);
 });
 
+// Rule replay-3.
 test('what was repeated is still known for the next time that the call is made anew', () => {
   const given = new GivenAnswers();
   given.add(first);

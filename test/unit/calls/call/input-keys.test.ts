@@ -7,6 +7,7 @@ const PLAIN: InputKeyOptions = { names: [], fromStringIds: false, revealsSession
 const FROM_IDS: InputKeyOptions = { ...PLAIN, fromStringIds: true };
 const id = serverRequestId;
 
+// Rule shown-5.
 test('keys say the kind and count over the whole call', () => {
   const keys = new InputKeys();
   expect([
@@ -22,10 +23,12 @@ test('the upstream’s own ids are not shown unless that was chosen', () => {
   expect(new InputKeys().next('roots', id('secret-session-1'), PLAIN)).toBe('roots-1');
 });
 
+// Rule shown-5.
 test('a plain name that the upstream uses as an id is the key where that was chosen', () => {
   expect(new InputKeys().next('roots', id('user_name'), FROM_IDS)).toBe('user_name');
 });
 
+// Rule shown-5.
 test.each([7, '7', '', 'a b', '-a', 'a/b', 'ä', 'x'.repeat(65)])(
   'the id %j is no plain name',
   (value) => {
@@ -33,11 +36,13 @@ test.each([7, '7', '', 'a b', '-a', 'a/b', 'ä', 'x'.repeat(65)])(
   },
 );
 
+// Rule shown-6.
 test('an id that is built from the session id is never shown: the session id is a credential', () => {
   const options = { ...FROM_IDS, revealsSession: (text: string) => text.includes('s3cret') };
   expect(new InputKeys().next('roots', id('s3cret-0'), options)).toBe('roots-1');
 });
 
+// Rule shown-5.
 test('the operator’s names are given in the order of asking, before any other', () => {
   const options = { ...FROM_IDS, names: ['first', 'second'] };
   const keys = new InputKeys();
@@ -54,6 +59,11 @@ test('a key that another replica gave out is not given again', () => {
   expect(keys.next('roots', null, PLAIN)).toBe('roots-2');
 });
 
+// Rule shown-5 (MRTR, "Server Requirements" 2): A key is never used twice in a call, in whatever round and on
+// whatever replica. It is one of the names in `questions.keyNames` for this tool, in the order of asking;
+// else the server’s own request id, where that is a text of 1 to 64 letters, digits, `_`, `.` and `-` that
+// begins with a letter or `_` (`questions.keysFromStringIds`, on by default); else a count such as
+// `elicitation-1`, `sampling-1`, `roots-1`.
 test('no key is given twice in a call, whatever names, ids and kinds come (MRTR, "Input Requests")', () => {
   const name = fc.constantFrom('a', 'elicitation-1', 'elicitation-2', 'roots-1', 'sampling-1');
   const asked = fc.record({

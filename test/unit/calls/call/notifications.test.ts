@@ -24,6 +24,8 @@ const message = 'notifications/message';
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
 describe('progress', () => {
+  // Rule progress-2 (progress, "Progress Flow"): Progress goes to the client under the token of the request
+  // that waits now, with its type, on whatever stream it comes. A request without a token hears none.
   test('carries the token of the request that waits, with its type, and not ours', () => {
     const { heard, who } = listener({ progressToken: 'theirs' });
     const params = { progressToken: 99, progress: 1, total: 2, message: 'm' };
@@ -47,6 +49,8 @@ describe('progress', () => {
     }
   });
 
+  // Rule notifications-3 (progress, "Progress Flow"): Several requests that wait for the same outcome each
+  // hear of it under their own token.
   test('goes to each of several that wait for the same call, under its own token', () => {
     const one = listener({ progressToken: 1 });
     const other = listener({ progressToken: 'b' });
@@ -55,6 +59,7 @@ describe('progress', () => {
     expect(other.heard[0]?.params['progressToken']).toBe('b');
   });
 
+  // Rule progress-3.
   test('always increases for the client, whatever the server says (progress, "Behavior Requirements")', () => {
     const values = fc.array(fc.oneof(fc.integer({ min: -3, max: 9 }), fc.constantFrom('5', null)));
     fc.assert(
@@ -70,6 +75,10 @@ describe('progress', () => {
     );
   });
 
+  // Rule notifications-2: Progress that was made while no client waited is told to the next one that comes
+  // back, the latest alone.
+  // Rule progress-4: Of the progress that was made while nobody waited, the next request that does gets the
+  // latest.
   test('that was made while nobody waited is told to the next who does, the latest only', () => {
     const notifications = new Notifications();
     notifications.deliver(progress, { progress: 1 }, []);
@@ -91,6 +100,7 @@ describe('progress', () => {
 describe('log messages (logging, "Per-request log level")', () => {
   const log = { level: 'error', data: 'd', logger: 'l' };
 
+  // Rule logs-1.
   test('go to nobody who named no level', () => {
     const { heard, who } = listener();
     new Notifications().deliver(message, log, [who]);
@@ -118,6 +128,7 @@ describe('log messages (logging, "Per-request log level")', () => {
   );
 });
 
+// Rules url-errors-2, notifications-6.
 test.each([
   'notifications/cancelled',
   'notifications/tools/list_changed',

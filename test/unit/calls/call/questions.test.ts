@@ -56,6 +56,7 @@ function three() {
 const ROOTS = { roots: [{ uri: 'file:///a' }] };
 
 describe('asking', () => {
+  // Rule shown-3.
   test('shows each question under its own key, in the order of asking', () => {
     const { questions, keys } = three();
     expect(
@@ -67,10 +68,13 @@ describe('asking', () => {
     ]);
   });
 
+  // Rule questions-7 (2025-11-25 basic, "Requests"): Ids of questions keep their type, and 0 is an id. One
+  // that comes again with its stream, when that is resumed, is the same question and is asked once.
   test('keeps the server’s id with its type, zero included', () => {
     expect(three().requests.map(({ id }) => id)).toEqual([0, 'q', 5]);
   });
 
+  // Rule undeclared-2.
   test('refuses what the client did not declare, and notes all that it would have taken', () => {
     const questions = new Questions(OPTIONS);
     expect(questions.refusedCapabilities).toBeNull();
@@ -92,6 +96,7 @@ describe('asking', () => {
     });
   });
 
+  // Rule undeclared-2.
   test('notes nothing when a question is refused for itself', () => {
     const questions = new Questions(OPTIONS);
     expect(ask(questions, 1, 'x/unknown')).toMatchObject({ type: 'refused' });
@@ -119,6 +124,7 @@ describe('the answers of a retry', () => {
     ]);
   });
 
+  // Rule answers-3.
   test('are ignored for keys that nobody asked for, or that are not open (MRTR, "Error Handling")', () => {
     const { questions, requests } = three();
     const answers = { 'roots-1': ROOTS, 'roots-9': 5, 'sampling-1': 'nonsense', constructor: {} };
@@ -135,6 +141,7 @@ describe('the answers of a retry', () => {
     }
   });
 
+  // Rule answers-6.
   test('go nowhere at all when one of them cannot be one; it is named', () => {
     const { questions, requests } = three();
     const read = questions.read(requests, { 'roots-1': ROOTS, 'sampling-1': { role: 'x' } });
@@ -147,6 +154,7 @@ describe('the answers of a retry', () => {
     expect(read).toMatchObject({ type: 'read', declined: false });
   });
 
+  // Rule answers-6.
   test('of any shape are read or named, and nothing is thrown', () => {
     fc.assert(
       fc.property(
@@ -194,6 +202,7 @@ describe('URLs that ended a call', () => {
     expect(new Questions(OPTIONS).askUrls(unsafe, ALL, '2025-11-25')).toEqual([]);
   });
 
+  // Rule url-errors-4.
   test.each(['decline', 'cancel'])(
     'and are answered with %s end the call as declined',
     (action) => {
@@ -214,6 +223,7 @@ describe('URLs that ended a call', () => {
 });
 
 describe('a retry that declares less than the first request did', () => {
+  // Rule undeclared-4.
   test('does not cover the questions that it could not be asked (MRTR, server requirement 7)', () => {
     const { questions, keys } = three();
     expect(questions.uncovered(keys, ALL)).toEqual([]);
@@ -221,6 +231,7 @@ describe('a retry that declares less than the first request did', () => {
     expect(questions.uncovered(keys, EMPTY_PROFILE)).toEqual(keys);
   });
 
+  // Rule sampling-3.
   test('does not cover sampling with tools when it declares sampling alone (sampling, "Capabilities")', () => {
     const questions = new Questions(OPTIONS);
     const { key: plain } = open(questions, 1, 'sampling/createMessage', SAMPLING);
@@ -233,6 +244,7 @@ describe('a retry that declares less than the first request did', () => {
     expect(other.uncovered([key], { ...ALL, samplingTools: false })).toEqual([key]);
   });
 
+  // Rule undeclared-4.
   test('is told what all of them together take', () => {
     const { questions, keys } = three();
     const url = open(questions, 9, 'elicitation/create', URL_MODE).key;
@@ -246,6 +258,7 @@ describe('a retry that declares less than the first request did', () => {
 });
 
 describe('another replica', () => {
+  // Rule forms-7.
   test('shows the same questions and sends back the same answers', () => {
     const { questions, requests, keys } = three();
     const other = new Questions(OPTIONS);
@@ -271,6 +284,7 @@ describe('another replica', () => {
     expect(open(other, 1, 'roots/list').key).toBe('roots-2');
   });
 
+  // Rule shown-5.
   test('gives no key again that was answered in an earlier round, nor a name of the operator’s out of turn', () => {
     const named = { ...OPTIONS, names: ['who', 'why', 'when'] };
     for (const [options, expected] of [

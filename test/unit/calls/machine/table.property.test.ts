@@ -562,6 +562,10 @@ function live(happenings: readonly Happening[]): World {
 
 // Thousands of histories take as long as the machine needs: a busy one must not fail them.
 describe('whatever happens, in whatever order', { timeout: 180_000 }, () => {
+  // Rule laws-1 (MRTR, "Server Requirements" 5): A question is answered upstream at most once; every request
+  // of a client gets exactly one answer; a round is used up at most once; no state is without a deadline;
+  // whatever ends a call frees what it holds, once.
+  // Rule closing-5: Questions whose answers are on their way are not closed out as well.
   test('the laws of a parked call hold after every event', () => {
     fc.assert(
       fc.property(history, (happenings) => {
@@ -571,6 +575,7 @@ describe('whatever happens, in whatever order', { timeout: 180_000 }, () => {
     );
   });
 
+  // Rule laws-1.
   test('a call left alone is over after a few deadlines, with every leg told', () => {
     fc.assert(
       fc.property(

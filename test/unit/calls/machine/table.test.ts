@@ -1427,6 +1427,7 @@ describe('with a limit on how long one answer may take', () => {
     expect(moved.effects).toContainEqual(armHold);
   });
 
+  // Rule time-and-room-3.
   test('it does not count when the rounds are used up: the client waits to the end', () => {
     expect(step(running({ round: 11 }), { type: 'held' }, limits).row).toBeNull();
   });
@@ -1459,6 +1460,7 @@ describe('the table', () => {
     for (const one of covered) expect(one.state.name, 'each one stays').toBe(one.from.name);
   });
 
+  // Rule laws-1.
   test('gives every state a deadline', () => {
     for (const timers of Object.values(TIMERS)) expect(timers).not.toEqual([]);
   });

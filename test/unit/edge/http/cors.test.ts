@@ -55,6 +55,7 @@ describe('a preflight', () => {
     expect(allowed).not.toContain('*');
   });
 
+  // Rule callers-3.
   test('allows the Mcp-Param headers that it asks for, and nothing else that it asks for', async () => {
     const allowed = await allowedHeaders('Mcp-Param-Region, x-evil, mcp-param-a b, mcp-param-');
     expect(allowed).toContain('mcp-param-region');

@@ -12,6 +12,8 @@ const onTheWire = (text: string) => Buffer.from(text, 'utf8').toString('latin1')
 const sentinel = (text: string) => `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`;
 
 describe('a header field', () => {
+  // Rule validation-11 (streamable-http, "Case Sensitivity"): Names of headers are compared without regard to
+  // case, their values with. Spaces and tabs around a value do not count; nothing else is trimmed.
   test('is found whatever the case of its name, and keeps the case of its value', () => {
     expect(readHeader(['MCP-method', 'Tools/Call'], 'Mcp-Method')).toEqual({
       type: 'present',
@@ -29,6 +31,7 @@ describe('a header field', () => {
     expect(readHeader(raw, 'Mcp-Name')).toEqual({ type: 'repeated' });
   });
 
+  // Rule validation-11.
   test('loses spaces and tabs around it, and nothing else', () => {
     expect(readHeader(['A', ' \t b c\t '], 'a')).toEqual({ type: 'present', value: 'b c' });
     // The second byte of this letter is a no-break space to whoever reads bytes as characters.
@@ -39,6 +42,9 @@ describe('a header field', () => {
   });
 });
 
+// Rule validation-17 (streamable-http, "Value Encoding"): `Mcp-Name` and `Mcp-Param-*` may be `=?base64?…?=`:
+// then they are always decoded, as canonical Base64 of UTF-8 or not at all (400, -32020). The markers are
+// case-sensitive. UTF-8 that a client did not encode is understood.
 describe('a header value (streamable-http, "Value Encoding")', () => {
   test('that is marked as Base64 comes back as any text that was put in', () => {
     fc.assert(
@@ -107,6 +113,9 @@ describe('a header value (streamable-http, "Value Encoding")', () => {
 });
 
 describe('Accept', () => {
+  // Rule validation-4 (streamable-http, "Sending Messages" 2): `Accept` may list both types, `*/*`, the
+  // stream only, or be missing. With JSON only, the answer is one object however long it takes, without
+  // notifications, and `subscriptions/listen` is refused (406). With neither, every request is (406).
   test.each([
     [undefined, 'both'],
     ['', 'both'],

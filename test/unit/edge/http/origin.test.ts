@@ -15,6 +15,7 @@ const named: OriginPolicy = {
 const loopback: OriginPolicy = { ...named, allowLoopback: true };
 
 describe('Origin (streamable-http, "Security & Endpoint")', () => {
+  // Rule callers-1.
   test('may be absent: then no page is calling', () => {
     expect(isAllowedOrigin(undefined, named)).toBe(true);
   });
@@ -67,6 +68,7 @@ describe('Host behind a loopback address', () => {
     expect(isAllowedHost(host, loopback)).toBe(false);
   });
 
+  // Rule callers-2.
   test('may be one of those named, as that of a proxy on this machine', () => {
     const behindProxy = { ...loopback, allowedHosts: ['mcp.example.com'] };
     expect(isAllowedHost('mcp.example.com', behindProxy)).toBe(true);

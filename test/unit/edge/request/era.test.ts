@@ -20,6 +20,9 @@ const claiming = (method: string, version: JsonValue = MODERN) =>
   request(method, { _meta: { [CLAIM]: version } });
 const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
 
+// Rule eras-2 (versioning, "Backward Compatibility with Initialization-Based Versions"): A message with a
+// claim is modern, whatever its headers say. That holds for `initialize` too: it is then a method that does
+// not exist (404, -32601).
 describe('a request that names its version in its own _meta is modern', () => {
   test.each<[string, JsonValue, string | null]>([
     ['tools/call', MODERN, MODERN],
@@ -38,9 +41,14 @@ describe('a request that names its version in its own _meta is modern', () => {
   );
 });
 
+// Rule eras-5.
 describe('initialize without a claim', () => {
   const initialize = request('initialize', { protocolVersion: LEGACY, capabilities: {} });
 
+  // Rule eras-4 (versioning, "Backward Compatibility with Initialization-Based Versions"; streamable-http,
+  // "Earlier Streamable HTTP Revisions"): A request without a claim and without the modern header is legacy.
+  // With `edge.legacyClients: pass-through` (the default) it goes to the server as it came; so do responses,
+  // notifications and batches of legacy clients.
   test.each([null, LEGACY])('and with the header %j is legacy', (header) => {
     expect(eraOf(initialize, header, both)).toEqual({ type: 'legacy' });
   });
@@ -56,6 +64,9 @@ describe('initialize without a claim', () => {
     },
   );
 
+  // Rule eras-3 (basic/index, "`_meta`"; streamable-http, "Server Validation"): An `initialize` without a
+  // claim under `MCP-Protocol-Version: 2026-07-28` contradicts itself: 400, -32020. Any other request without
+  // a claim under that header gets 400, -32602, with the `_meta` members that it lacks.
   test.each([only, both])('under a modern header contradicts itself', (policy) => {
     expect(eraOf(initialize, MODERN, policy)).toMatchObject({
       type: 'refused',
@@ -65,6 +76,7 @@ describe('initialize without a claim', () => {
   });
 });
 
+// Rule eras-3.
 describe('another request without a claim', () => {
   const call = request('tools/call', { name: 'n' });
 
@@ -115,6 +127,7 @@ describe('a notification', () => {
   });
 });
 
+// Rule eras-4.
 describe('a response', () => {
   test.each([{ result: {} }, { error: { code: 1, message: 'm' } }])(
     'may come from legacy clients only (streamable-http, "Sending Messages"): %j',
@@ -135,17 +148,21 @@ test('a response with a claim is nobody’s: modern clients send none, and legac
 });
 
 describe('a list of messages', () => {
+  // Rule eras-4.
   test('may come from legacy clients only', () => {
     const batch = [request('ping'), notification];
     expect(eraOf(batch, null, both)).toEqual({ type: 'legacy' });
     expect(eraOf(batch, null, only)).toMatchObject({ httpStatus: 400, error: { code: -32600 } });
   });
 
+  // Rule eras-7 (streamable-http, "Sending Messages" 4): A batch with a modern message in it, and any batch
+  // where legacy clients are rejected, gets 400, -32600; so does an empty one.
   test('is refused when any of them is modern (streamable-http: one message per request)', () => {
     const batch = [request('ping'), claiming('tools/list')];
     expect(eraOf(batch, null, both)).toMatchObject({ httpStatus: 400, error: { code: -32600 } });
   });
 
+  // Rule eras-7.
   test('is refused when it is empty', () => {
     expect(eraOf([], null, both)).toMatchObject({ httpStatus: 400, error: { code: -32600 } });
   });
@@ -158,6 +175,7 @@ test.each([5, 'x', null, true, {}, { method: 5, id: 1 }])('%j is no message', (b
   });
 });
 
+// Rule eras-1.
 test('whatever comes has an era, and nothing with a claim is ever passed on as legacy', () => {
   const words = [
     'jsonrpc',

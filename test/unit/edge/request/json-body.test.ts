@@ -104,6 +104,8 @@ test('no bytes make it throw', () => {
   );
 });
 
+// Rule validation-7: JSON of more than 131 072 objects and arrays is 400, -32600: it takes many times its
+// length of memory.
 test('a body of more objects and arrays than anybody sends is refused', () => {
   const { type } = read(`[${'{},'.repeat(131_072)}0]`);
   expect(type).toBe('refused');

@@ -31,6 +31,8 @@ test('capabilities alone are enough (basic/index, "Per-request protocol fields")
   });
 });
 
+// Rule envelope-1 (basic/index, "Statelessness"): Capabilities count for the request that declares them, and
+// for nothing before or after it.
 test('capabilities say what this request may be asked, and no other request does', () => {
   expect(read({ [CAPABILITIES]: { roots: {} } }).profile).toEqual({
     ...EMPTY_PROFILE,
@@ -38,6 +40,9 @@ test('capabilities say what this request may be asked, and no other request does
   });
 });
 
+// Rule validation-12 (basic/index, "`_meta`"): `clientCapabilities` must be an object; `clientInfo`, which
+// may be missing, must have a `name` and a `version`; the progress token must be a string or an integer.
+// Otherwise 400, -32602, naming the member.
 describe('what is wrong is named', () => {
   test.each<[JsonObject, string]>([
     [{}, CAPABILITIES],
@@ -55,6 +60,9 @@ describe('what is wrong is named', () => {
   });
 });
 
+// Rule envelope-2 (basic/index, "`_meta`"): `clientInfo` decides nothing; its `name`, `version` and `title`
+// stand in the legacy `initialize`.
+// Rule handshake-7.
 test('of clientInfo goes on what every legacy revision knows', () => {
   const info = { name: 'c', version: '1', title: 'C', icons: [], websiteUrl: 'https://a.example' };
   expect(read({ [INFO]: info }).clientInfo).toEqual({ name: 'c', version: '1', title: 'C' });
@@ -73,6 +81,7 @@ test('trace context and vendor members go on, whatever they are', () => {
   );
 });
 
+// Rules envelope-3, requests-3.
 test('no reserved member goes on: a client must not inject a legacy task', () => {
   const forged = { [`${PREFIX}related-task`]: { taskId: 't' }, 'com.mcp/a': 1, progressToken: 1 };
   expect(read({ ...forged, 'com.example/a': 1 }).forwarded).toEqual({ 'com.example/a': 1 });

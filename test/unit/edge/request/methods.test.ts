@@ -9,6 +9,10 @@ import {
   type MethodName,
 } from '../../../../src/edge/request/methods.ts';
 
+// Rule methods-1 (MRTR, "Supported Requests"): `tools/call`, `prompts/get` and `resources/read` are calls:
+// they may be answered with an `InputRequiredResult`. `tools/list`, `prompts/list`, `resources/list`,
+// `resources/templates/list` and `completion/complete` are passed on and may not ask anything.
+// `server/discover` is answered by the gateway, `subscriptions/listen` served by it.
 test('three methods may be answered with a question (MRTR, "Supported Requests")', () => {
   const asking = ['tools/call', 'prompts/get', 'resources/read'] as const;
   for (const method of asking) expect(isInteractive(method)).toBe(true);
@@ -18,6 +22,7 @@ test('three methods may be answered with a question (MRTR, "Supported Requests")
   expect(isMethod('tasks/result')).toBe(false);
 });
 
+// Rule methods-1.
 test('server/discover is answered here, lists and completions are passed on', () => {
   expect(serviceOf('server/discover')).toBe('discover');
   for (const method of [
@@ -28,6 +33,10 @@ test('server/discover is answered here, lists and completions are passed on', ()
   }
 });
 
+// Rule validation-16 (streamable-http, "Standard Request Headers"): `Mcp-Name` must be there and equal to
+// `params.name` (`tools/call`, `prompts/get`) or `params.uri` (`resources/read`), case included (400,
+// -32020). Where the body lacks the member, the check of the params answers. On other methods it is not
+// looked at.
 test.each<[MethodName, string | null]>([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],
@@ -37,7 +46,11 @@ test.each<[MethodName, string | null]>([
   expect(nameMemberOf(method)).toBe(member);
 });
 
+// Rule validation-15.
 describe('a method without its capability does not exist: 404 (streamable-http, "Protocol Version Header")', () => {
+  // Rule methods-3 (streamable-http, "Protocol Version Header"): A method whose capability the server does
+  // not have is answered in the same way, as soon as that is known of the server. As long as it is not, the
+  // server is asked.
   test.each<[MethodName, string]>([
     ['tools/call', 'tools'],
     ['tools/list', 'tools'],
@@ -56,11 +69,13 @@ describe('a method without its capability does not exist: 404 (streamable-http, 
     expect(methodGate('server/discover', {})).toBeNull();
   });
 
+  // Rule methods-3.
   test('as long as the capabilities are not known, the server is asked', () => {
     expect(methodGate('tools/call', null)).toBeNull();
   });
 });
 
+// Rule methods-2.
 test.each(['initialize', 'ping', 'logging/setLevel', 'resources/subscribe', 'tasks/list'])(
   '%s was removed and is unknown',
   (method) => {

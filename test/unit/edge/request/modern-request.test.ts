@@ -108,14 +108,19 @@ describe('a request that passes', () => {
     expect(accepted({ params })).toMatchObject(params);
   });
 
+  // Rule validation-8.
   test.each([0, 'a', '', -5])('may have the id %j', (id) => {
     expect(accepted({ message: { id } }).id).toBe(id);
   });
 
+  // Rule validation-12.
   test('needs no clientInfo (basic/index, "Per-request protocol fields")', () => {
     expect(accepted().meta.clientInfo).toBeNull();
   });
 
+  // Rule eras-10 (streamable-http, "Earlier Streamable HTTP Revisions"): `Mcp-Session-Id` and `Last-Event-ID`
+  // on a modern request mean nothing: they are ignored, do not go upstream, and no answer to it has a session
+  // id.
   test('may come with a session id and Last-Event-ID, which mean nothing now', () => {
     const headers = { 'Mcp-Session-Id': 's', 'Last-Event-ID': 'e', 'Mcp-Param-X': 'y' };
     expect(accepted({ headers }).id).toBe(7);
@@ -130,6 +135,13 @@ describe('a request that passes', () => {
   });
 });
 
+// Rule validation-9 (streamable-http, "Protocol Version Header"; versioning, "Protocol Version Negotiation"):
+// The claim must be a string (400, -32602), the header `MCP-Protocol-Version` must be there and equal to it
+// (400, -32020), and the version served (400, -32022, with `supported` and `requested`), in this order, and
+// before the rest of the envelope, which another revision may lay out differently.
+// Rule validation-20 (logging, "Error Handling"): From here on the call itself is judged, with HTTP status
+// 200: an unknown `logLevel` is -32602.
+// Rules validation-4, validation-11, validation-13, validation-16, validation-22.
 describe('each step refuses with its own status and code', () => {
   test.each<[string, Change, readonly [number, number, JsonValue]]>([
     [
@@ -202,6 +214,7 @@ describe('each step refuses with its own status and code', () => {
     expect(refusal(change)).toEqual(expected);
   });
 
+  // Rule http-4.
   test.each(['MCP-Protocol-Version', 'Mcp-Method', 'Mcp-Name'] as const)(
     'a second %s header, even of the same value',
     (name) => {
@@ -210,6 +223,10 @@ describe('each step refuses with its own status and code', () => {
     },
   );
 
+  // Rule validation-14 (streamable-http, "Protocol Version Header"): A method that `2026-07-28` does not know
+  // is 404, -32601; so are `ping`, `logging/setLevel`, `resources/subscribe`, `tasks/*` and vendors' own
+  // methods.
+  // Rule eras-2.
   test.each([
     'initialize',
     'ping',
@@ -228,6 +245,7 @@ describe('each step refuses with its own status and code', () => {
     },
   );
 
+  // Rule validation-9.
   test('an unserved version is answered with those that are (basic/versioning)', () => {
     const read = climb({
       headers: { 'MCP-Protocol-Version': '2099-01-01' },
@@ -239,6 +257,7 @@ describe('each step refuses with its own status and code', () => {
   });
 });
 
+// Rule validation-9.
 describe('the first step that fails answers', () => {
   const wrongVersion = { 'MCP-Protocol-Version': '2099-01-01' };
   test.each<[string, Change, readonly [number, number]]>([
@@ -304,6 +323,7 @@ describe('Mcp-Name', () => {
     );
   });
 
+  // Rule validation-17.
   test('carries a name as plain UTF-8 for clients that do not encode', () => {
     for (const name of ['größe', 'voilà', '世界']) {
       const header = Buffer.from(name).toString('latin1');
@@ -311,12 +331,14 @@ describe('Mcp-Name', () => {
     }
   });
 
+  // Rule validation-17.
   test('that is marked is always decoded: a name that looks marked must be encoded itself', () => {
     const name = '=?base64?Zm9v?=';
     expect(refusal(named(name, name)).slice(0, 2)).toEqual([400, -32020]);
     expect(accepted(named(name, sentinel(name))).params['name']).toBe(name);
   });
 
+  // Rule validation-16.
   test('repeats the URI of resources/read', () => {
     const change = calling('resources/read', { uri: 'file:///a' });
     const headers = { ...change.headers, 'Mcp-Name': 'file:///a' };
@@ -324,6 +346,7 @@ describe('Mcp-Name', () => {
     expect(refusal({ ...change, headers: { ...headers, 'Mcp-Name': 'b' } })[1]).toBe(-32020);
   });
 
+  // Rule validation-16.
   test('is not looked at on methods that name nothing', () => {
     const change = calling('tools/list');
     expect(
@@ -339,6 +362,7 @@ describe('a modern notification', () => {
     expect(climb({ body })).toEqual({ type: 'notification' });
   });
 
+  // Rule eras-11.
   test('that is malformed is refused without an id', () => {
     const params = JSON.stringify({ jsonrpc: '2.0', method: 'n', params: [] });
     expect(refusal({ body: params })).toEqual([400, -32600, 'no id']);
@@ -374,6 +398,9 @@ describe('whatever comes', () => {
     ...['progressToken', 'constructor', 'toString', 'n'],
   ];
 
+  // Rule validation-1 (basic/index, "Error Responses" and "Error Codes"): Every refusal is a JSON-RPC error
+  // that the modern schema allows; no code from -32000 to -32019 is ever made up here. Nothing that a client
+  // sends makes the gateway fail.
   test('is read or refused with an error that 2026-07-28 allows, and nothing is thrown', () => {
     const change: fc.Arbitrary<Change> = fc.record(
       {

@@ -8,6 +8,9 @@ const zone: AnnotatedParameter = { name: 'Zone', type: 'integer', path: ['where'
 const dry: AnnotatedParameter = { name: 'Dry', type: 'boolean', path: ['dry'] };
 const base64 = (text: string) => `=?base64?${Buffer.from(text).toString('base64')}?=`;
 
+// Rule validation-19 (streamable-http, "Server Validation"): `Mcp-Param-*` compares integers as numbers
+// (`42.0` is `42`), booleans as `true` and `false`, and expects no header for an argument that is absent or
+// `null`.
 describe('headers that say what the arguments say', () => {
   test.each([
     ['a text', region, { region: 'us-west1' }, 'us-west1'],
@@ -27,6 +30,7 @@ describe('headers that say what the arguments say', () => {
     ).toBeNull();
   });
 
+  // Rule validation-19.
   test.each([
     ['no argument', {}],
     ['null', { region: null }],
@@ -40,6 +44,7 @@ describe('headers that say what the arguments say', () => {
   });
 });
 
+// Rule validation-18.
 describe('headers that say something else', () => {
   test.each([
     ['another text', region, { region: 'a' }, ['Mcp-Param-Region', 'b'], /differ/],

@@ -24,11 +24,15 @@ const SOUND: Readonly<Record<string, JsonObject>> = {
 };
 
 describe.each(Object.entries(SOUND))('%s', (method, sound) => {
+  // Rule validation-21.
   test('takes what the specification requires, and members that nobody knows', () => {
     expect(problem(method, sound)).toBeNull();
     expect(problem(method, { ...sound, 'x-unknown': [1] })).toBeNull();
   });
 
+  // Rule validation-21 (basic/index, "Error Codes"): Params of the wrong shape for their method are -32602,
+  // naming the member: `name`, `uri`, `arguments`, `cursor`, `ref`, `argument`, `context`, `notifications`.
+  // Members that nobody knows pass.
   test.each(Object.keys(sound))('requires %s', (member) => {
     const { [member]: _left, ...rest } = sound;
     expect(problem(method, rest)).toMatch(`params.${member} must be`);
@@ -37,6 +41,7 @@ describe.each(Object.entries(SOUND))('%s', (method, sound) => {
   });
 });
 
+// Rule validation-21.
 test.each([
   ['tools/call', { name: 'n', arguments: [] }, 'arguments'],
   ['tools/call', { name: 'n', arguments: null }, 'arguments'],
@@ -72,6 +77,9 @@ describe('answers and state', () => {
     },
   );
 
+  // Rule validation-22 (MRTR, "Error Handling" and "Supported Requests"): `inputResponses` must be an object
+  // of objects and `requestState` a string, `null` being neither, and both belong to `tools/call`,
+  // `prompts/get` and `resources/read` only; otherwise -32602.
   test.each([
     [{ inputResponses: null }, 'inputResponses must be an object'],
     [{ inputResponses: [] }, 'inputResponses must be an object'],

@@ -33,6 +33,8 @@ const profiles: fc.Arbitrary<ClientProfile> = fc
   }));
 
 describe('what a client declared', () => {
+  // Rule handshake-4 (elicitation, "Capabilities"): `elicitation: {}` means form mode alone, and goes
+  // upstream as `{"form": {}}`.
   test.each([
     [{}, {}],
     [{ elicitation: {} }, { elicitationForm: true }],
@@ -70,6 +72,10 @@ describe('what a client declared', () => {
 });
 
 describe('what a legacy server is told', () => {
+  // Rule handshake-3 (basic, "`_meta`"): The server is told what the client of this request declares, no more
+  // and no less: forms, URLs, sampling with its `tools` and `context`, roots. A server that believes that it
+  // cannot ask may skip the confirmation that it should ask for.
+  // Rule handshake-4.
   test('is neither more nor less than what was declared (2025-11-25)', () => {
     fc.assert(
       fc.property(profiles, (profile) => {
@@ -79,11 +85,17 @@ describe('what a legacy server is told', () => {
     );
   });
 
+  // Rule roots-3 (2025-11-25 roots, "Root List Changes"): Servers are never promised news of roots
+  // (`roots.listChanged`), since a modern client has no way to give any.
+  // Rule handshake-6.
   test('never promises tasks, nor news of roots', () => {
     const declared = { roots: { listChanged: true }, tasks: {}, experimental: {}, extensions: {} };
     expect(legacyCapabilities(readProfile(declared), '2025-11-25')).toEqual({ roots: {} });
   });
 
+  // Rule handshake-5 (2025-06-18 elicitation, "Capabilities"): A client that takes URLs only declares no
+  // elicitation to a server which is known to speak a revision before `2025-11-25`: there the mere member
+  // means forms. At the first contact, when the revision is not known yet, it declares `{"url": {}}`.
   test.each(['2025-06-18', '2025-03-26', '2024-11-05'] as const)(
     'says nothing of elicitation to a server of %s when only URLs can be asked: there it means forms',
     (revision) => {

@@ -15,6 +15,9 @@ const CONTEXT = {
   canReceiveNotifications: false,
 };
 
+// Rule discover-2 (server/discover, "DiscoverResult"): `instructions` and the `_meta` members of vendors are
+// word for word; `serverInfo` stands in `_meta`; `protocolVersion` is not told. A server that said nothing
+// has no capabilities.
 test('what a legacy server said at initialize, in the terms of server/discover', () => {
   const initialized = {
     protocolVersion: '2025-06-18',
@@ -37,6 +40,7 @@ test('what a legacy server said at initialize, in the terms of server/discover',
   });
 });
 
+// Rule discover-2.
 test('a server that said nothing has no capabilities and no instructions', () => {
   expect(discoverResult({}, CONTEXT)).toEqual({
     resultType: 'complete',
@@ -47,6 +51,11 @@ test('a server that said nothing has no capabilities and no instructions', () =>
   });
 });
 
+// Rule discover-4 (versioning, "Extension Negotiation"; logging, "Capabilities"): `tools`, `prompts`,
+// `resources`, `logging` and `completions` are told when the server declared them, whichever revision it
+// speaks. Of `extensions` MCP Apps (`io.modelcontextprotocol/ui`) is, which adds nothing to the wire that is
+// not passed on. `tasks`, `experimental`, other extensions and unknown capabilities are not, since the
+// gateway could not honour them.
 describe('capabilities', () => {
   const all = {
     tools: { listChanged: true },
@@ -56,10 +65,13 @@ describe('capabilities', () => {
     completions: {},
   };
 
+  // Rule discover-5: `listChanged` and `subscribe` are told when the server declared them and has a stream on
+  // which it can say so: a standalone GET stream, or that of HTTP+SSE.
   test('are kept with their flags where notifications can reach the client', () => {
     expect(modernCapabilities(all, true)).toEqual(all);
   });
 
+  // Rule discover-5.
   test('promise no notifications where there is no way for them', () => {
     expect(modernCapabilities(all, false)).toEqual({
       tools: {},
@@ -70,6 +82,7 @@ describe('capabilities', () => {
     });
   });
 
+  // Rule discover-4.
   test('tell of extensions that work through a translation, and of no other', () => {
     const ui = { 'io.modelcontextprotocol/ui': { anything: [1] } };
     const extensions = { ...ui, 'io.modelcontextprotocol/tasks': {}, 'com.example/odd': {} };
@@ -77,12 +90,14 @@ describe('capabilities', () => {
     expect(modernCapabilities({ extensions: { 'com.example/odd': {} } }, true)).toEqual({});
   });
 
+  // Rule discover-4.
   test('that a server did not declare are not invented', () => {
     expect(modernCapabilities({ tools: {} }, true)).toEqual({ tools: {} });
     const flags = { tools: { listChanged: false }, prompts: { listChanged: 'yes' } };
     expect(modernCapabilities(flags, true)).toEqual({ tools: {}, prompts: {} });
   });
 
+  // Rule discover-4.
   test.each(['tasks', 'experimental', 'extensions', 'x-unknown'])(
     '%s is not advertised: the gateway could not honour it',
     (name) => {

@@ -30,6 +30,9 @@ function listed(...tools: JsonValue[]): JsonValue | undefined {
 
 const INPUT = { type: 'object' };
 
+// Rule responses-6 (basic/index, "ResultType" and "`_meta`"): Every result has a `resultType`, and names the
+// server (not the gateway) in `_meta["io.modelcontextprotocol/serverInfo"]`, as it called itself in
+// `initialize`.
 describe('every result', () => {
   test.each([...METHODS, 'unknown'])(
     'says that it is complete, whatever a legacy server put there: %s (basic/index, "ResultType")',
@@ -39,11 +42,13 @@ describe('every result', () => {
     },
   );
 
+  // Rule results-1.
   test('names the upstream (basic/index, "Per-response protocol fields")', () => {
     const result = completeResult('tools/call', { content: [] }, { serverInfo });
     expect(result['_meta']).toEqual({ [SERVER_INFO]: serverInfo });
   });
 
+  // Rule results-1.
   test('names the upstream as it did in initialize, whatever it says in a result', () => {
     const result = { content: [], _meta: { [SERVER_INFO]: { name: 'forged', version: '2' } } };
     expect(completeResult('tools/call', result, { serverInfo })['_meta']).toEqual({
@@ -52,6 +57,9 @@ describe('every result', () => {
     expect(complete('tools/call', result)).not.toHaveProperty('_meta');
   });
 
+  // Rule results-3 (basic, "`_meta`"): The legacy task that a result belongs to is taken out of its `_meta`;
+  // what vendors put there, and every member that nobody knows, stays. Whatever a server of any revision
+  // answers is valid by the modern schema after that.
   test('loses the legacy task it belonged to, and keeps all other _meta', () => {
     const meta = { [RELATED_TASK]: { taskId: 't' }, 'com.example/a': 1 };
     expect(complete('tools/call', { content: [], _meta: meta })['_meta']).toEqual({
@@ -71,6 +79,7 @@ describe('cache fields (caching, "Cacheable Results")', () => {
     expect(complete(method, {})).toMatchObject({ ttlMs: 0, cacheScope: 'private' });
   });
 
+  // Rule caching-1.
   test.each(['tools/call', 'prompts/get', 'completion/complete'])(
     'are not added to %s',
     (method) => {
@@ -79,6 +88,8 @@ describe('cache fields (caching, "Cacheable Results")', () => {
     },
   );
 
+  // Rule caching-2 (caching, "Cacheable Model"): `ttlMs` and `cacheScope` of a legacy server are dropped from
+  // every result: it knows of no caches, and only the operator may let others keep what it says.
   test.each([...METHODS, 'unknown'])(
     'are never those of a legacy server, which knows of no caches: %s',
     (method) => {
@@ -88,12 +99,14 @@ describe('cache fields (caching, "Cacheable Results")', () => {
     },
   );
 
+  // Rule caching-2.
   test('are those of the operator, whatever the server says', () => {
     const caching = { ttlMs: 7, cacheScope: 'private' } as const;
     const own = { tools: [], ttlMs: 5, cacheScope: 'public' };
     expect(completeResult('tools/list', own, { serverInfo, caching })).toMatchObject(caching);
   });
 
+  // Rule retries-4.
   test('of a result that answers made are never the upstream’s (caching, "Cache Key")', () => {
     const own = { contents: [], ttlMs: 5, cacheScope: 'public' };
     expect(complete('resources/read', own, false)).toMatchObject({
@@ -104,16 +117,22 @@ describe('cache fields (caching, "Cacheable Results")', () => {
 });
 
 describe('tools/call', () => {
+  // Rule results-5 (tools, "Structured Content"): A `tools/call` result without `content` gets its structured
+  // content as one text block, or else an empty list: `content` is required now.
   test('without content gets its structured content as text, since content is required', () => {
     expect(complete('tools/call', { structuredContent: { a: 1 } })['content']).toEqual([
       { type: 'text', text: '{"a":1}' },
     ]);
   });
 
+  // Rule results-5.
   test('without either gets an empty content', () => {
     expect(complete('tools/call', {})['content']).toEqual([]);
   });
 
+  // Rule results-4 (tools, "Error Handling"): Content blocks of every type, unknown ones too,
+  // `structuredContent` and `isError` come through word for word. A tool that failed is a result, not an
+  // error.
   test('keeps structured content, errors and blocks of unknown types word for word', () => {
     const result = { content: [{ type: 'hologram', x: 1 }], structuredContent: [1], isError: true };
     expect(complete('tools/call', result)).toEqual({ ...result, resultType: 'complete' });
@@ -121,20 +140,25 @@ describe('tools/call', () => {
 });
 
 describe('tools/list', () => {
+  // Rule lists-5 (tools, "Tool Names"): Items stand in the order of the server. A tool whose name came before
+  // is left out, and so is one without a name, which nobody could call.
   test('keeps the order of the server', () => {
     const tools = ['b', 'a', 'c'].map((name) => ({ name, inputSchema: INPUT }));
     expect(listed(...tools)).toEqual(tools);
   });
 
+  // Rule lists-5.
   test('names each tool once: the first of a name counts (tools, "Tool Names")', () => {
     const first = { name: 'a', description: '1', inputSchema: INPUT };
     expect(listed(first, { ...first, description: '2' })).toEqual([first]);
   });
 
+  // Rule lists-5.
   test('leaves out what cannot be called, having no name', () => {
     expect(listed({ inputSchema: INPUT }, 5, null, { name: 7 })).toEqual([]);
   });
 
+  // Rule lists-6.
   test('says that arguments are an object where a server forgot it', () => {
     expect(listed({ name: 'a' }, { name: 'b', inputSchema: { properties: {} } })).toEqual([
       { name: 'a', inputSchema: INPUT },
@@ -142,11 +166,18 @@ describe('tools/list', () => {
     ]);
   });
 
+  // Rule lists-6 (tools, "Tool"): A tool loses `execution`, which belongs to legacy tasks. An `inputSchema`
+  // that is missing, or does not say so, gets `type: "object"`. Everything else of a tool stays:
+  // `outputSchema`, `annotations`, `icons`, the dialect of its schemas, and references, which are never
+  // followed.
   test('has no "execution", which 2026-07-28 does not know', () => {
     const tool = { name: 'a', inputSchema: INPUT, annotations: { readOnlyHint: true }, title: 'A' };
     expect(listed({ ...tool, execution: { taskSupport: 'required' } })).toEqual([tool]);
   });
 
+  // Rule lists-7 (tools, "x-mcp-header"): `x-mcp-header` is taken out of input schemas, wherever it stands,
+  // and `Mcp-Param-*` headers mean nothing: no legacy server reads them, and one annotation that breaks the
+  // rules makes clients drop the tool.
   test('has no x-mcp-header, wherever a schema may stand: no legacy server reads such headers', () => {
     const marked = { type: 'string', 'x-mcp-header': 'Region' };
     const inputSchema = {
@@ -174,6 +205,7 @@ describe('tools/list', () => {
     ]);
   });
 
+  // Rule lists-7.
   test('keeps arguments and values that are called x-mcp-header', () => {
     const inputSchema = {
       type: 'object',
@@ -186,6 +218,7 @@ describe('tools/list', () => {
     expect(listed({ name: 'a', inputSchema })).toEqual([{ name: 'a', inputSchema }]);
   });
 
+  // Rule lists-6.
   test('leaves the dialect of a schema and its references alone', () => {
     const inputSchema = {
       $schema: 'http://json-schema.org/draft-07/schema#',
@@ -198,6 +231,8 @@ describe('tools/list', () => {
 });
 
 describe('completion/complete', () => {
+  // Rule results-6 (completion, "Completion Results"): `completion/complete` gives 100 values at most; when
+  // the server gave more, `hasMore` says so.
   test('gives at most 100 values and says that there are more (completion, "Completion Results")', () => {
     const values = Array.from({ length: 101 }, (_, at) => `v${at}`);
     const result = { completion: { values, total: 101, hasMore: false } };
@@ -217,6 +252,7 @@ describe('completion/complete', () => {
 describe('an InputRequiredResult', () => {
   const request = { method: 'roots/list', params: {} };
 
+  // Rules shown-1, caching-3.
   test('has what is asked, the state and the upstream’s name, and no cache fields', () => {
     expect(inputRequiredResult({ 'roots-1': request }, 'state', serverInfo)).toEqual({
       resultType: 'input_required',
@@ -226,6 +262,7 @@ describe('an InputRequiredResult', () => {
     });
   });
 
+  // Rule shown-3.
   test('keeps the order in which the server asked', () => {
     const result = inputRequiredResult({ z: request, a: request }, 's', null);
     expect(Object.keys(result['inputRequests'] as JsonObject)).toEqual(['z', 'a']);
@@ -248,6 +285,7 @@ describe.each(METHODS)('whatever a legacy server answers to %s', (method) => {
     return result.map((legacy) => ({ since, legacy }));
   });
 
+  // Rule results-3.
   test('is valid by the modern schema once translated', () => {
     fc.assert(
       fc.property(answered, fc.boolean(), ({ since, legacy }, cacheable) => {
@@ -264,6 +302,7 @@ describe.each(METHODS)('whatever a legacy server answers to %s', (method) => {
     );
   });
 
+  // Rule results-3.
   test('survives, unknown members included', () => {
     fc.assert(
       fc.property(answered, ({ legacy }) => {

@@ -50,6 +50,7 @@ function problemsForClient(schema: JsonObject): string[] {
   return schemaProblems('2026-07-28', 'to-client', { jsonrpc: '2.0', id: 1, result }, 'tools/call');
 }
 
+// Rule forms-1.
 describe('a schema that the specification allows', () => {
   test.each([
     { type: 'string', title: 'T', description: 'D', minLength: 1, maxLength: 9, default: 'd' },
@@ -113,10 +114,14 @@ describe('a property that may be null', () => {
     { type: ['string', 'null'], default: null },
   ];
 
+  // Rule forms-2 (elicitation, "Requested Schema"): A property that may be `null` is asked as what else it
+  // may be, and is not required any more. Left out in the answer, it goes back as `null` where the server
+  // required it.
   test.each(unions)('is asked as what else it may be, without a null default: %j', (definition) => {
     expect(shownProperty(definition)).toEqual({ type: 'string' });
   });
 
+  // Rule forms-2.
   test.each(unions)('is no longer required, and null when left out: %j', (definition) => {
     const requested = one(definition, { required: ['value'] });
     const { schema, inverse } = shown(requested);
@@ -125,6 +130,7 @@ describe('a property that may be null', () => {
     expect(restoreContent({ value: 'x' }, inverse)).toEqual({ value: 'x' });
   });
 
+  // Rule forms-2.
   test.each(unions)('stays left out when the server did not require it: %j', (definition) => {
     expect(restoreContent({}, shown(one(definition)).inverse)).toEqual({});
   });
@@ -159,6 +165,9 @@ describe('a property that may be null', () => {
 });
 
 describe('a property with one allowed value', () => {
+  // Rule forms-3 (elicitation, "Requested Schema"): A property with one allowed value is asked as a choice of
+  // one when it is a text, and else not asked but filled in. A choice of numbers is asked as texts and goes
+  // back as the number.
   test('is asked as a choice of one when it is a text', () => {
     expect(shownProperty({ const: 'a', title: 'T' })).toEqual({
       type: 'string',
@@ -168,6 +177,7 @@ describe('a property with one allowed value', () => {
     expect(answered({ const: 'a' }, 'a')).toEqual({ value: 'a' });
   });
 
+  // Rule forms-3.
   test.each([5, true, null, { a: 1 }, [1]])('is not asked but filled in when it is %j', (value) => {
     const requested = one({ const: value }, { required: ['value'] });
     const { schema, inverse } = shown(requested);
@@ -178,6 +188,7 @@ describe('a property with one allowed value', () => {
 });
 
 describe('a choice of numbers', () => {
+  // Rule forms-3.
   test('is asked as texts and goes back as the number', () => {
     const definition = { type: 'integer', enum: [10, 20], title: 'T', default: 20 };
     expect(shownProperty(definition)).toEqual({
@@ -212,6 +223,8 @@ describe('a choice of numbers', () => {
 describe('a list of free texts', () => {
   const definition = { type: 'array', items: { type: 'string' }, title: 'Tags' };
 
+  // Rule forms-4 (elicitation, "Requested Schema"): A list of free texts is asked as one line, whose
+  // description says how to write it, and goes back as a list.
   test('is asked as one line, which says how to write it', () => {
     expect(shownProperty({ ...definition, description: 'Some', default: ['a', 'b'] })).toEqual({
       type: 'string',
@@ -225,6 +238,7 @@ describe('a list of free texts', () => {
     });
   });
 
+  // Rule forms-4.
   test('goes back as a list; spaces and empty items do not count', () => {
     expect(answered(definition, ' a,b c , ,')).toEqual({ value: ['a', 'b c'] });
     expect(answered(definition, '')).toEqual({ value: [] });
@@ -246,6 +260,8 @@ describe('a list of free texts', () => {
 });
 
 describe('what strict clients do not know', () => {
+  // Rule forms-5 (elicitation, "Requested Schema"): Keywords and formats that the specification does not know
+  // are dropped, and references to definitions in the same schema are put in their place.
   test('unknown keywords of a property are dropped', () => {
     const definition = { type: 'number', multipleOf: 2, examples: [2], 'x-a': 1, minimum: 0 };
     expect(shownProperty(definition)).toEqual({ type: 'number', minimum: 0 });
@@ -259,6 +275,7 @@ describe('what strict clients do not know', () => {
     ]);
   });
 
+  // Rule forms-5.
   test('a format that the specification does not name is dropped', () => {
     expect(shownProperty({ type: 'string', format: 'hostname' })).toEqual({ type: 'string' });
   });
@@ -293,6 +310,7 @@ describe('what strict clients do not know', () => {
     expect(shownProperty(definition)).toEqual(expected);
   });
 
+  // Rule forms-5.
   test.each(['$defs', 'definitions'])('a reference into %s is put in its place', (group) => {
     const definitions = { [group]: { Size: { type: 'integer', minimum: 1, title: 'Size' } } };
     const definition = { $ref: `#/${group}/Size`, title: 'Yours' };
@@ -310,6 +328,9 @@ describe('what strict clients do not know', () => {
   });
 });
 
+// Rule forms-6 (elicitation, "Form Mode Security"): What a form cannot ask (nested objects, lists of anything
+// but texts) and must not (formats such as `password`) is refused to the server with error -32603 that names
+// the property; the client is not asked, and the tool decides how to go on.
 describe('what cannot be asked in a form', () => {
   test.each([
     ['an object', { type: 'object', properties: {} }],
@@ -381,6 +402,8 @@ describe('whatever a server sends', () => {
     );
   });
 
+  // Rule forms-7: Whatever the rewriting did is undone in the answer, on whichever replica it arrives: an
+  // answer to what was shown is one to what was asked.
   test('an answer to what was shown is one that the server asked for', () => {
     const ajv = new Ajv({ strict: false, validateFormats: false, ownProperties: true });
     fc.assert(

@@ -37,6 +37,7 @@ describe('-32002, which 2026-07-28 must not emit (basic/index, "Error Codes")', 
   );
 });
 
+// Rule responses-4.
 describe('-32601', () => {
   test.each(['tools/call', 'prompts/get', 'resources/read'])(
     'on %s means that what it names is unknown: invalid params, and no 404',
@@ -106,6 +107,7 @@ describe('-32042, a URL to visit first', () => {
     ]);
   });
 
+  // Rule url-errors-6.
   test.each([
     {},
     { elicitations: [] },
@@ -120,6 +122,7 @@ describe('-32042, a URL to visit first', () => {
     expect(edgeError('tools/call', withData(data)).error.code).toBe(-32603);
   });
 
+  // Rule url-errors-6.
   test.each(['tools/list', 'completion/complete', 'resources/list'])(
     'is an internal error of %s, which cannot ask for input, whatever the client declares',
     (method) => {

@@ -94,6 +94,7 @@ const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
 const serverInfo = { name: 's', version: '1' };
 
 describe('nothing that only a modern server or the gateway may say passes', () => {
+  // Rule results-2.
   test('in a result, with or without the name of the server', () => {
     fc.assert(
       fc.property(fc.constantFrom(...METHODS), said, fc.boolean(), (method, result, isKnown) => {
@@ -111,6 +112,7 @@ describe('nothing that only a modern server or the gateway may say passes', () =
     );
   });
 
+  // Rule results-2.
   test('in the answer to server/discover', () => {
     fc.assert(
       fc.property(said, (initialized) => {
@@ -125,6 +127,7 @@ describe('nothing that only a modern server or the gateway may say passes', () =
     );
   });
 
+  // Rule results-2.
   test('in the data of an error, with or without capabilities that the client lacks', () => {
     const code = fc.constantFrom(-32002, -32042, -32601, -32602, -32603, -32000, 7);
     const required = fc.constantFrom(null, { sampling: {} });
@@ -150,6 +153,7 @@ describe('nothing that only a modern server or the gateway may say passes', () =
     );
   });
 
+  // Rule results-2.
   test('in a notification of progress, or a log message', () => {
     const method = fc.constantFrom('notifications/progress', 'notifications/message');
     fc.assert(
@@ -170,6 +174,7 @@ describe('nothing that only a modern server or the gateway may say passes', () =
     );
   });
 
+  // Rule results-2.
   test('in a change that listeners hear of, whose subscription id is theirs', () => {
     fc.assert(
       fc.property(said, (params) => {
@@ -194,6 +199,7 @@ describe('nothing that only a modern server or the gateway may say passes', () =
     );
   });
 
+  // Rule results-2.
   test('in a question of any kind', () => {
     const asked = fc.constantFrom<[string, JsonObject]>(
       ['roots/list', {}],
@@ -223,6 +229,7 @@ describe('nothing that only a modern server or the gateway may say passes', () =
 });
 
 describe('all else passes', () => {
+  // Rule results-2.
   test('what a tool gives as data is its own, reserved names included', () => {
     const data = { _meta: { 'io.modelcontextprotocol/serverInfo': 1 }, resultType: 'x' };
     const result = { content: [{ type: 'text', text: '' }], structuredContent: data };

@@ -85,6 +85,7 @@ describe('whatever a legacy server asks', () => {
     );
   });
 
+  // Rule shown-2.
   test('reaches the client as a valid input request, and only when it declared that it can answer', () => {
     fc.assert(
       fc.property(asked, profile, ({ method, params, revision }, declared) => {
@@ -108,6 +109,7 @@ describe('whatever a legacy server asks', () => {
     );
   });
 
+  // Rule shown-2.
   test('is shown whole to a client that declared everything, unknown members included', () => {
     fc.assert(
       fc.property(asked, ({ method, params, revision }) => {

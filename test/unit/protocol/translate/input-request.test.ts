@@ -55,6 +55,9 @@ function problem(back: AnswerTranslation, answer: JsonValue): string {
 }
 
 describe('an input request', () => {
+  // Rule shown-2 (MRTR, "InputRequests"; basic, "`_meta`"): A question is shown as `method` and `params`,
+  // without `jsonrpc` and `id`. `task`, the progress token and the reserved members of `_meta` are taken out;
+  // trace context, vendor members of `_meta` and members that nobody knows stay.
   test.each([
     ['elicitation/create', FORM],
     ['elicitation/create', URL_MODE],
@@ -69,6 +72,7 @@ describe('an input request', () => {
     },
   );
 
+  // Rule shown-2.
   test('loses what only the server and a legacy client share: task, progress token, related task', () => {
     const _meta = {
       progressToken: 1,
@@ -88,6 +92,7 @@ describe('an input request', () => {
     }
   });
 
+  // Rule questions-8.
   test('whose method nobody knows is refused as unknown, and requires nothing of the client', () => {
     for (const method of ['tasks/list', 'tasks/result', 'x/y', 'tools/call']) {
       const { error, requiredCapabilities } = refused(method, {});
@@ -98,10 +103,14 @@ describe('an input request', () => {
 });
 
 describe('a form elicitation', () => {
+  // Rule forms-1 (elicitation, "Form Mode Elicitation Requests"): A form is shown as it is, with `mode` set
+  // to `form` also where the server left that out. Every kind of property that the specification allows, old
+  // and new, comes through unchanged.
   test('says its mode, also when the server left it out', () => {
     expect(surfaced('elicitation/create', FORM).request.params).toEqual({ ...FORM, mode: 'form' });
   });
 
+  // Rule forms-6.
   test('that strict clients could not show is refused with an internal error that says why', () => {
     const requestedSchema = { type: 'object', properties: { a: { type: 'object' } } };
     const { error, reason } = refused('elicitation/create', { ...FORM, requestedSchema });
@@ -110,6 +119,8 @@ describe('a form elicitation', () => {
     expect(reason).toBe('schema_not_representable');
   });
 
+  // Rule forms-8 (2025-11-25 elicitation, "Error Handling"): A request of another mode, without a message or
+  // without a schema is refused to the server with error -32602.
   test.each([
     { requestedSchema: FORM.requestedSchema },
     { message: 5, requestedSchema: FORM.requestedSchema },
@@ -122,6 +133,9 @@ describe('a form elicitation', () => {
 });
 
 describe('a URL elicitation', () => {
+  // Rule urls-1 (elicitation, "URL Mode Elicitation Requests"; "Safe URL Handling"): The URL goes to the
+  // client to the letter and is fetched by nobody here; the `elicitationId`, which `2026-07-28` does not
+  // know, is taken out.
   test('keeps its URL to the letter; the elicitation id was removed in 2026-07-28', () => {
     expect(surfaced('elicitation/create', URL_MODE).request.params).toEqual({
       mode: 'url',
@@ -130,6 +144,8 @@ describe('a URL elicitation', () => {
     });
   });
 
+  // Rule urls-2 (elicitation, "Safe URL Handling"): What is no absolute `http` or `https` URL is shown to
+  // nobody; the server gets error -32602.
   test.each(['javascript:alert(1)', 'file:///etc/passwd', 'data:,x', '/relative', '', 5, null])(
     'with the URL %j is refused (elicitation, "Safe URL Handling")',
     (url) => {
@@ -141,6 +157,7 @@ describe('a URL elicitation', () => {
 });
 
 describe('a sampling request', () => {
+  // Rule sampling-1.
   test('goes on word for word, with tools and context where the client declared them', () => {
     const params = {
       messages: [{ role: 'user', content: [{ type: 'text', text: 't' }] }],
@@ -157,6 +174,7 @@ describe('a sampling request', () => {
     expect(surfaced('sampling/createMessage', params).request.params).toEqual(params);
   });
 
+  // Rule sampling-2.
   test.each(['thisServer', 'allServers'])(
     'loses includeContext %s when the client did not declare sampling.context',
     (includeContext) => {
@@ -170,6 +188,7 @@ describe('a sampling request', () => {
     },
   );
 
+  // Rule sampling-2.
   test('keeps includeContext "none", which asks for nothing', () => {
     const params = { ...SAMPLING, includeContext: 'none' };
     const profile = { ...ALL, samplingContext: false };
@@ -183,17 +202,23 @@ describe('a sampling request', () => {
     expect(request.params['tools']).toEqual([tool]);
   });
 
+  // Rule sampling-5: A request without a list of messages is refused to the server with error -32602.
   test('without a list of messages is refused as invalid params', () => {
     expect(refused('sampling/createMessage', { maxTokens: 1 }).error.code).toBe(-32602);
   });
 });
 
+// Rule roots-1.
 test('a roots request has params even when the server sent none: some clients cannot do without', () => {
   expect(surfaced('roots/list', {}).request).toEqual({ method: 'roots/list', params: {} });
 });
 
 describe('what the client did not declare is never shown to it (MRTR, server requirement 7)', () => {
   const withTools = { ...SAMPLING, tools: [] };
+  // Rule undeclared-1 (MRTR, "Server Requirements" 7; 2025-11-25 elicitation, "Error Handling"): A question
+  // whose capability the request does not declare is never shown. The server is told by the rules of its
+  // revision: error -32601 where the client has nothing of the kind, -32602 where only the mode (form, URL)
+  // or the tools are missing.
   test.each<[string, JsonObject, Partial<ClientProfile>, number, JsonObject]>([
     ['elicitation/create', FORM, {}, -32601, { elicitation: { form: {} } }],
     ['elicitation/create', URL_MODE, {}, -32601, { elicitation: { url: {} } }],
@@ -219,6 +244,7 @@ describe('what the client did not declare is never shown to it (MRTR, server req
     },
   );
 
+  // Rule sampling-3.
   test('a tool choice alone asks for tools too', () => {
     const profile = { ...EMPTY_PROFILE, sampling: true };
     const params = { ...SAMPLING, toolChoice: { mode: 'auto' } };
@@ -243,10 +269,12 @@ describe('the answer to a form', () => {
     });
   });
 
+  // Rule answers-1.
   test('that accepts without content goes upstream with an empty one', () => {
     expect(sent(back, { action: 'accept' })).toEqual({ result: { action: 'accept', content: {} } });
   });
 
+  // Rule answers-1.
   test.each(['decline', 'cancel'])(
     'that says %s goes upstream as that and nothing else',
     (action) => {
@@ -254,6 +282,8 @@ describe('the answer to a form', () => {
     },
   );
 
+  // Rule answers-7 (basic, "`_meta`"): `resultType` and reserved members of `_meta` are taken out of an
+  // answer; members that nobody knows stay.
   test('loses resultType and reserved _meta, and keeps what nobody knows', () => {
     const _meta = { 'io.modelcontextprotocol/related-task': {}, 'com.example/a': 1 };
     const answer = { resultType: 'complete', action: 'accept', content: {}, more: [1], _meta };
@@ -262,6 +292,7 @@ describe('the answer to a form', () => {
     });
   });
 
+  // Rule answers-6.
   test.each<JsonValue>([
     {},
     { action: 'ok' },
@@ -278,6 +309,8 @@ describe('the answer to a form', () => {
     expect(problem(back, answer)).not.toBe('none');
   });
 
+  // Rule answers-2: Values are not checked against the schema. What the server finds wrong comes back as its
+  // own error.
   test('is not judged by the schema: the server is the authority', () => {
     const requestedSchema = { type: 'object', properties: { a: { type: 'integer', maximum: 1 } } };
     const own = surfaced('elicitation/create', { message: 'm', requestedSchema }).back;
@@ -288,6 +321,8 @@ describe('the answer to a form', () => {
   });
 });
 
+// Rule urls-4 (elicitation, "Response Actions"): The answer goes to the server as `action` alone. To accept
+// means that the user agreed to go there, and no more: the retry then waits for what the server does.
 test.each(['accept', 'decline', 'cancel'])(
   'the answer %s to a URL goes upstream without content (elicitation, "URL Mode")',
   (action) => {
@@ -309,11 +344,13 @@ describe('the answer to a sampling request', () => {
     expect(sent(backOf('2025-06-18'), whole)).toEqual({ result: whole });
   });
 
+  // Rule sampling-4.
   test('keeps its list of blocks for a server of 2025-11-25 that sent tools', () => {
     const whole = answer([{ type: 'tool_use', id: 'i', name: 'n', input: {} }, text('a')]);
     expect(sent(backOf('2025-11-25', withTools), whole)).toEqual({ result: whole });
   });
 
+  // Rule sampling-4.
   test.each<[LegacyRevision]>([['2024-11-05'], ['2025-03-26'], ['2025-06-18'], ['2025-11-25']])(
     'has one block for a server of %s that sent no tools',
     (revision) => {
@@ -357,6 +394,7 @@ describe('the answer to a roots request', () => {
     expect(sent(back, { roots })).toEqual({ result: { roots } });
   });
 
+  // Rule roots-2 (roots, "Root"): A root that is no `file://` URI is an ill-formed answer.
   test.each<JsonValue>([
     {},
     { roots: {} },
@@ -370,6 +408,7 @@ describe('the answer to a roots request', () => {
   });
 });
 
+// Rule closing-1.
 describe('a question that nobody will answer any more', () => {
   test('is cancelled when it is an elicitation', () => {
     expect(closeOutReply('elicitation-form')).toEqual({ result: { action: 'cancel' } });

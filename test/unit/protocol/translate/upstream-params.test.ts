@@ -9,11 +9,13 @@ import {
 
 const NOTHING = { progressToken: null, forwardedMeta: {} };
 
+// Rule requests-2.
 test('what belongs to rounds and to legacy tasks never goes upstream', () => {
   const params = { name: 'n', inputResponses: {}, requestState: 's', task: { ttl: 1 } };
   expect(upstreamParams(params, NOTHING)).toEqual({ name: 'n' });
 });
 
+// Rule envelope-3.
 test('the client’s own _meta is replaced by what may go on, and by our progress token', () => {
   const params = { name: 'n', _meta: { progressToken: 'theirs', 'com.example/a': 1 } };
   const context = { progressToken: 7, forwardedMeta: { 'com.example/a': 1 } };
@@ -28,15 +30,20 @@ test('our progress token wins over a forwarded member of that name', () => {
   expect(upstreamParams({}, context)).toEqual({ _meta: { progressToken: 7 } });
 });
 
+// Rule requests-3.
 test('an empty _meta is left out', () => {
   expect(upstreamParams({ name: 'n', _meta: {} }, NOTHING)).toEqual({ name: 'n' });
 });
 
+// Rule requests-2.
 test('absent arguments stay absent, and null stays null', () => {
   expect(upstreamParams({ name: 'n' }, NOTHING)).not.toHaveProperty('arguments');
   expect(upstreamParams({ a: null }, NOTHING)).toEqual({ a: null });
 });
 
+// Rule requests-2 (basic, "`_meta`"): `params` go upstream as they came, unknown members included; what is
+// absent stays absent. Taken out are `inputResponses`, `requestState` and a stray `task`: no request becomes
+// a legacy task.
 test('everything else is word for word, unknown members included', () => {
   fc.assert(
     fc.property(

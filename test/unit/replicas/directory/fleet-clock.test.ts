@@ -42,6 +42,7 @@ describe('the time of the fleet', () => {
     expect([clock.now(), skews]).toEqual([machine.now(), []]);
   });
 
+  // Rule store-6.
   test('is that of the machine again when its clock was set right', () => {
     const { machine, clock, skews, look } = fleetClock();
     look(120_000);

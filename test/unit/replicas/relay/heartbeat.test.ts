@@ -67,6 +67,7 @@ describe.each([
     expect([found.silences, clock.pending]).toEqual([0, 0]);
   });
 
+  // Rule relay-11.
   test('is not silent because the process that listens was stalled', () => {
     const clock = new StallingClock();
     const { seen, found } = watching(clock, afterMs);

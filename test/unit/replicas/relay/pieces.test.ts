@@ -46,6 +46,7 @@ describe('a text in pieces', () => {
     }
   });
 
+  // Rule relay-4.
   test('reads and writes a long text in work that grows with its length', () => {
     const work = (length: number) => {
       const lines = new LinesOfPieces(NO_LIMIT);

@@ -189,6 +189,8 @@ describe('a retry that is relayed by letters', () => {
 });
 
 describe('a retry whose owner was given up, and whose client may come again,', () => {
+  // Rule relay-10: A replica that gave the owner up, and told its client to come again, says so: the owner
+  // keeps the call for half a minute, through Redis after the store is back.
   test('keeps its call for half a minute, and is told nothing more', async () => {
     const { clock, mail, leg, told } = await givenUp();
     await mail.saw(1, () => {
@@ -204,6 +206,7 @@ describe('a retry whose owner was given up, and whose client may come again,', (
     expect(clock.pending).toBe(0);
   });
 
+  // Rule relay-2.
   test('is void when the store lost no more than its reply', async () => {
     const { clock, mail, relay, taken } = await twoReplicas();
     mail.repliesAreLost = true;

@@ -49,6 +49,7 @@ describe('a leg whose client waits elsewhere', () => {
     for (const letter of posted) expect(letter.length).toBeLessThanOrEqual(MIB);
   });
 
+  // Rule relay-12.
   test('is behind while more than 1 MiB waits for it, and gets everything', async () => {
     const { leg, posted, take } = reader();
     leg.begin();
@@ -66,6 +67,7 @@ describe('a leg whose client waits elsewhere', () => {
     expect(readRelayLines(posted.join(''))).toHaveLength(3 + 1);
   });
 
+  // Rule relay-12.
   test('keeps nobody waiting for it once it is answered, or has gone', async () => {
     const params = { data: 'x'.repeat(2 * MIB) };
     const [answered, gone] = [reader(), reader()];

@@ -10,6 +10,10 @@ const ring = <Purpose extends KeyPurpose>(purpose: Purpose, byte = 1) =>
   createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, byte) }], purpose);
 const LETTER: Letter = { kind: 'retry', id: 'id', from: 'one', number: 0, text: 'a secret' };
 
+// Rule relay-8: What replicas write to each other is sealed with a key of its own, for one process and one
+// retry, so credentials and answers are unreadable on the way, and whoever pretends to be a replica learns
+// and forges nothing. The relay’s port takes nothing else: everything that is no letter for this process gets
+// HTTP status 421.
 describe('a letter', () => {
   const open = (sealed: string, to = 'other') => openLetter(ring('relay'), to, sealed, 10_000);
 

@@ -31,7 +31,11 @@ function pinging(...fates: ('answered' | UpstreamFailureCode)[]) {
   return { clock, gone, keepAlive, pass, pings: () => pings };
 }
 
+// Rule time-and-room-4.
 describe('a server is taken for gone', () => {
+  // Rule keep-alive-2 (2025-11-25 ping, "Behavior Requirements"): A server that misses two pings in a row, or
+  // says that it does not know the session, is taken for gone and its call for lost. Whoever answers in
+  // whatever way is there.
   test.each(['upstream_unavailable', 'upstream_timeout'] as const)(
     'when it misses two pings in a row: %s',
     async (code) => {
@@ -43,6 +47,7 @@ describe('a server is taken for gone', () => {
     },
   );
 
+  // Rule keep-alive-2.
   test('at once when it says that it does not know the session', async () => {
     const { gone, pass } = pinging('session_gone');
     await pass(1);
@@ -51,6 +56,7 @@ describe('a server is taken for gone', () => {
 });
 
 describe('a server is there', () => {
+  // Rule keep-alive-2.
   test.each(['upstream_busy', 'upstream_protocol_error'] as const)(
     'when it answers in whatever way: %s',
     async (code) => {
@@ -61,6 +67,7 @@ describe('a server is there', () => {
     },
   );
 
+  // Rule keep-alive-2.
   test.each(['answered', 'upstream_busy'] as const)(
     'again when it missed one ping and not the next: %s',
     async (fate) => {
@@ -72,6 +79,9 @@ describe('a server is there', () => {
 });
 
 describe('credentials that are refused', () => {
+  // Rule keep-alive-3: Credentials that are refused in a ping are not sent again, since that could lock a
+  // user out; pings go on when the next leg brings others, and the call goes on all the same.
+  // Rule time-and-room-4.
   test('are not sent again, and end nothing', async () => {
     const { clock, gone, keepAlive, pass, pings } = pinging('unauthorized');
     await pass(3);
@@ -84,6 +94,7 @@ describe('credentials that are refused', () => {
     });
   });
 
+  // Rule keep-alive-3.
   test('are forgotten when others come', async () => {
     const { keepAlive, pass, pings } = pinging('unauthorized');
     await pass(2);

@@ -17,6 +17,9 @@ async function read(chunks: (string | Uint8Array)[], maxEventBytes = 1024) {
 }
 
 describe('an event stream', () => {
+  // Rule wire-6 (2025-11-25 transports, "Sending Messages to the Server"): Event streams are read with LF and
+  // CRLF, comments, several `data` lines, a byte order mark, and characters split between chunks. Events with
+  // a name other than `message` are left out; an event without data counts for its id.
   test('is read with LF, CRLF, comments, several data lines and a byte order mark', async () => {
     const { events } = await read([
       '\uFEFF: hello\n\ndata: one\ndata: two\n\n',
@@ -28,27 +31,33 @@ describe('an event stream', () => {
     ]);
   });
 
+  // Rule wire-6.
   test('is put together when a character is split between chunks', async () => {
     const bytes = Buffer.from('data: "é世"\n\n');
     const { events } = await read([...bytes].map((byte) => Uint8Array.of(byte)));
     expect(events.map((event) => event.data)).toEqual(['"é世"']);
   });
 
+  // Rule wire-6.
   test('gives the id of an event that has no data', async () => {
     const { events } = await read(['id: e1\ndata:\n\n']);
     expect(events).toEqual([{ event: 'message', data: '', id: 'e1' }]);
   });
 
+  // Rule limits-3.
   test('is refused when an event is larger than the limit', async () => {
     const endless = ['data: ', 'x'.repeat(600), 'x'.repeat(600), 'x'.repeat(600)];
     await expect(read(endless)).rejects.toMatchObject({ code: 'upstream_protocol_error' });
   });
 
+  // Rule limits-8.
   test('is refused when an event id is longer than a header may be', async () => {
     const chunks = [`id: ${'i'.repeat(2000)}\ndata: x\n\n`];
     await expect(read(chunks, 10_000)).rejects.toMatchObject({ code: 'upstream_protocol_error' });
   });
 
+  // Rule limits-8: `retry:` is kept between 100 ms and 30 seconds, and an event id longer than 1024
+  // characters ends the stream.
   test('cannot make us wait for ever, nor not at all', async () => {
     const { retries } = await read([
       'retry: 500\n\n',

@@ -80,6 +80,7 @@ describe('a path resembles that of the gateway’s own session', () => {
     expect(pathsTold(own).resembles(path)).toBe(false);
   });
 
+  // Rule passthrough-10.
   test.each([
     ['/v/7/message', '/v/8/message'],
     ['/v/9/message', '/v/7/message'],
