@@ -1,7 +1,7 @@
 /** Probes a legacy server in one session, and ends the session. */
 import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
 import { objectMember, type JsonObject } from '../protocol/json/json.ts';
-import { CrossTalk } from '../upstream/cross-talk.ts';
+import { BroadcastDetector } from '../upstream/broadcast-detector.ts';
 import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
 import { StreamableHttpTransport } from '../upstream/transport/streamable-http.ts';
@@ -101,7 +101,7 @@ function sessionOptions({ clientInfo, requestTimeoutMs }: LegacyProbe): SessionO
     statefulWithoutSessionId: true,
     standaloneStream: true,
     // A probe has one session.
-    crossTalk: new CrossTalk({ now: () => 0, hasSiblings: false }),
+    detector: new BroadcastDetector({ now: () => 0, hasSiblings: false }),
   };
 }
 

@@ -5,7 +5,7 @@
 import { sleep, type Clock, type Timer } from '../lib/clock.ts';
 import { objectMember, type JsonObject } from '../protocol/json/json.ts';
 import type { Session } from '../upstream/session/session.ts';
-import type { ChangeListener } from '../upstream/session/changes.ts';
+import type { ChangeListener } from '../upstream/session/session-state.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
 import { honoured, isHonoured, offerOf, type NotificationOffer } from './filter.ts';

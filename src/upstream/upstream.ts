@@ -7,7 +7,8 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json/
 import { ErrorCode, readMessage } from '../protocol/json-rpc.ts';
 import { Meta } from '../protocol/meta.ts';
 import { MODERN_REVISION, type LegacyRevision } from '../protocol/revisions.ts';
-import { CrossTalk } from './cross-talk.ts';
+import { BroadcastDetector } from './broadcast-detector.ts';
+import { BroadcastProbe } from './broadcast-probe.ts';
 import { readEventStream } from './transport/event-stream.ts';
 import { HttpClient, type HttpResponse } from './http/client.ts';
 import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
@@ -17,7 +18,6 @@ import type { InitializeResult } from './session/handshake.ts';
 import { StreamableHttpTransport } from './transport/streamable-http.ts';
 import type { CallerHeaders, Transport, TransportListener } from './transport/transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
-import { Witness } from './witness.ts';
 import { upstreamJson } from './http/json.ts';
 
 export type LegacyTransport = Transport['kind'];
@@ -35,7 +35,7 @@ export interface UpstreamOptions {
   readonly statefulWithoutSessionId: boolean;
   /** What the gateway calls itself towards the server when the client gave no name. */
   readonly gatewayInfo: { readonly name: string; readonly version: string };
-  /** Called like `SessionWireOptions.onChange`, for every session. */
+  /** Called like `IncomingOptions.onChange`, for every session. */
   readonly onChange?: (method: string) => void;
   /** Whether other replicas may use the server at the same time. */
   readonly hasSiblings?: boolean;
@@ -61,11 +61,11 @@ const UNDECIDED_STATUSES = new Set([401, 403, 429]);
 export class Upstream {
   /** Where a server of HTTP+SSE wants messages posted. */
   readonly messagePaths: MessagePaths;
-  readonly crossTalk: CrossTalk;
-  readonly #witness: Witness;
-  /** Sessions over HTTP+SSE; those that ended are left out when the next one is opened. */
-  #openOverSse: readonly Session[] = [];
-  #openingOverSse = 0;
+  readonly detector: BroadcastDetector;
+  readonly #broadcastProbe: BroadcastProbe;
+  /** Sessions over HTTP+SSE. Dead ones are removed when the next one is opened. */
+  #httpSseSessions: readonly Session[] = [];
+  #openingHttpSse = 0;
   readonly #options: UpstreamOptions;
   readonly #http: HttpClient;
   readonly #clock: Clock;
@@ -79,12 +79,12 @@ export class Upstream {
   constructor(options: UpstreamOptions, clock: Clock) {
     this.messagePaths = new MessagePaths(options.url);
     const { hasSiblings = false, onBroadcast } = options;
-    this.crossTalk = new CrossTalk({
+    this.detector = new BroadcastDetector({
       now: () => clock.now(),
       hasSiblings,
       ...(onBroadcast === undefined ? {} : { onBroadcast }),
     });
-    this.#witness = new Witness(clock, this.crossTalk);
+    this.#broadcastProbe = new BroadcastProbe(clock, this.detector);
     this.#options = options;
     this.#http = new HttpClient(options);
     this.#clock = clock;
@@ -149,7 +149,7 @@ export class Upstream {
       });
     }
     const open = () => this.#open(kind, request);
-    const session = kind === 'http-sse' ? await this.#openWitnessed(open) : await open();
+    const session = kind === 'http-sse' ? await this.#openHttpSse(open) : await open();
     this.#options.onSession?.(session, kind);
     return session;
   }
@@ -177,28 +177,28 @@ export class Upstream {
   }
 
   async close(): Promise<void> {
-    await this.#witness.dismiss();
+    await this.#broadcastProbe.close();
     await this.#http.close();
   }
 
   /**
-   * Opens a session over HTTP+SSE. Where there are others, one that nobody uses shows whether the server
-   * sends to all what is for one, before there is anything to be seen by the wrong caller.
+   * Opens a session over HTTP+SSE. If there are others, a probe shows first whether the server broadcasts,
+   * before a message can reach the wrong caller.
    */
-  async #openWitnessed(open: () => Promise<Session>): Promise<Session> {
-    const { crossTalk } = this;
-    this.#openOverSse = this.#openOverSse.filter((session) => !session.dead);
-    const others = this.#openOverSse.length + this.#openingOverSse;
-    const mayBeSeenElsewhere = others > 0 || crossTalk.hasSiblings;
-    this.#openingOverSse += 1;
+  async #openHttpSse(open: () => Promise<Session>): Promise<Session> {
+    const { detector } = this;
+    this.#httpSseSessions = this.#httpSseSessions.filter((session) => !session.dead);
+    const others = this.#httpSseSessions.length + this.#openingHttpSse;
+    const mayBeSeenElsewhere = others > 0 || detector.hasSiblings;
+    this.#openingHttpSse += 1;
     try {
-      if (mayBeSeenElsewhere && !crossTalk.broadcasts) await this.#witness.summon(open);
+      if (mayBeSeenElsewhere && !detector.broadcasts) await this.#broadcastProbe.open(open);
       const session = await open();
-      this.#openOverSse = [...this.#openOverSse, session];
-      await this.#witness.watchNewcomer();
+      this.#httpSseSessions = [...this.#httpSseSessions, session];
+      await this.#broadcastProbe.checkReplies();
       return session;
     } finally {
-      this.#openingOverSse -= 1;
+      this.#openingHttpSse -= 1;
     }
   }
 
@@ -262,8 +262,9 @@ export class Upstream {
       // Also for a client that declares nothing: a server that asks it there all the same must be told
       // no, or it waits for an answer to a question that was never delivered, and the call with it.
       standaloneStream: true,
-      crossTalk: this.crossTalk,
-      judge: (question) => (this.#witness.listens ? this.#witness.judge(question) : null),
+      detector: this.detector,
+      checkQuestion: (question) =>
+        this.#broadcastProbe.isOpen ? this.#broadcastProbe.checkQuestion(question) : null,
       ...(this.#options.onChange === undefined ? {} : { onChange: this.#options.onChange }),
     };
   }

@@ -96,10 +96,10 @@ export class SessionPool {
    * @throws UpstreamFailure when a session is needed and cannot be opened
    */
   async lease(owner: SessionOwner, fresh = false): Promise<Lease> {
-    if (this.#upstream.crossTalk.broadcasts) return this.#takeTurn(owner);
+    if (this.#upstream.detector.broadcasts) return this.#takeTurn(owner);
     const reused = fresh ? null : await this.#reuse(owner);
     const session = reused ?? (await this.#upstream.openSession(owner));
-    if (!this.#upstream.crossTalk.broadcasts) return this.#lend(owner, session);
+    if (!this.#upstream.detector.broadcasts) return this.#lend(owner, session);
     // Opening it showed that it must not carry a call beside others.
     this.#unlease(session);
     void this.#end(session);
@@ -146,7 +146,7 @@ export class SessionPool {
    * @throws UpstreamFailure when a session is needed and cannot be opened
    */
   async borrow(owner: SessionOwner): Promise<Loan> {
-    if (this.#upstream.crossTalk.broadcasts) return this.#single.borrow(this.#wanted(owner));
+    if (this.#upstream.detector.broadcasts) return this.#single.borrow(this.#wanted(owner));
     return (await this.#borrowIdle(owner)) ?? this.#borrowShared(owner);
   }
 
@@ -282,7 +282,7 @@ export class SessionPool {
       reusable &&
       !session.dead &&
       !this.#closed &&
-      !this.#upstream.crossTalk.broadcasts &&
+      !this.#upstream.detector.broadcasts &&
       sessions.length < this.#options.maxIdle;
     if (!keep) {
       void this.#end(session);

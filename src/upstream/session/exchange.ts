@@ -2,63 +2,40 @@
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import type { CallerHeaders, StreamPoint, Transport } from '../transport/transport.ts';
+import type { CallerHeaders, StreamPoint } from '../transport/transport.ts';
 import type { UpstreamFailure } from '../failure.ts';
 
-/** What an interactive call hears of its exchange. Nothing comes after `replied` or `lost`. */
+/** What a call is told of its exchange. Nothing is told after `replied` or `lost`. */
 export interface ExchangeListener {
   asked(id: ServerRequestId, method: string, params: JsonObject): void;
+  /** The server withdrew its question (`notifications/cancelled`). */
   withdrawn(id: ServerRequestId): void;
-  /** The server asked what may be a question of another call, and was told so. */
+  /** The server asked a question that may be of another call. The gateway has refused it. */
   unanswerable(method: string, cause: 'broadcast'): void;
   notified(method: string, params: JsonObject): void;
   replied(reply: JsonRpcReply): void;
+  /** The stream of the exchange broke; it is being resumed. */
   interrupted(): void;
   resumed(): void;
   lost(failure: UpstreamFailure): void;
   /**
-   * Resolves when there may be room for more of the exchange; `null` while there is. A stream that serves
-   * this exchange alone is not read meanwhile.
+   * Returns `null` if the call can take more messages, else a promise that resolves when it may. The
+   * stream of the exchange is not read meanwhile.
    */
   backlog(): Promise<void> | null;
 }
 
 export interface Exchange {
   readonly id: UpstreamRequestId;
-  /** Resolves when the server has taken the request; rejects with UpstreamFailure when it has not. */
+  /** Resolves when the server has taken the request. Rejects with UpstreamFailure if it has not. */
   readonly accepted: Promise<void>;
   /**
-   * Tells the server that nobody waits any more. Never throws.
-   * @returns whether the server has taken that (a 2xx to `notifications/cancelled`)
+   * Cancels the request at the server (`notifications/cancelled`). Never throws.
+   * @returns whether the server has taken the notification (a 2xx)
    */
   cancel(reason: string, headers: CallerHeaders): Promise<boolean>;
-  /** Where somebody else could take the exchange up, or `null` when nobody could. */
+  /** Returns where another replica could resume the stream, or `null` if none could. */
   resumable(): StreamPoint | null;
-  /** Closes the stream; nothing more is heard. */
+  /** Closes the stream. The listener is told nothing more. */
   abandon(): void;
-}
-
-/** @param abandoned called when nobody listens to the exchange any more */
-export function exchangeOver(
-  transport: Transport,
-  id: UpstreamRequestId,
-  accepted: Promise<void>,
-  abandoned: () => void,
-): Exchange {
-  return {
-    id,
-    accepted,
-    resumable: () => transport.resumable(id),
-    cancel: async (reason, headers) => {
-      const cancelled = { requestId: id, reason };
-      return transport.notify('notifications/cancelled', cancelled, headers).then(
-        () => true,
-        () => false,
-      );
-    },
-    abandon: () => {
-      abandoned();
-      transport.abandon(id);
-    },
-  };
 }

@@ -1,59 +1,56 @@
 /**
- * Keeps a server waiting for its client. A server that gave its question a progress token may count
- * its patience anew with each progress it hears of (lifecycle, "Timeouts"), and while a human thinks
- * the only progress is that somebody still does.
+ * Sends progress for open questions. A server that gave its question a progress token may restart its
+ * timeout with each progress notification (lifecycle, "Timeouts"), and the user may need long.
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { ServerRequestId } from '../../protocol/ids.ts';
-import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
-import { isProgressToken, type ProgressToken } from '../../protocol/meta.ts';
+import type { JsonObject } from '../../protocol/json/json.ts';
+import type { ProgressToken } from '../../protocol/meta.ts';
 
-/** A quarter of the time that the official SDKs give a request. */
-const PROGRESS_EVERY_MS = 15_000;
+/** A quarter of the request timeout of the official SDKs. */
+const INTERVAL_MS = 15_000;
 
-interface Waiting {
+interface OpenQuestion {
   readonly progressToken: ProgressToken;
   progress: number;
 }
 
-export class Patience {
+export class ProgressHeartbeat {
   readonly #clock: Clock;
-  readonly #notify: (params: JsonObject) => void;
-  readonly #waiting = new Map<ServerRequestId, Waiting>();
+  readonly #send: (params: JsonObject) => void;
+  readonly #open = new Map<ServerRequestId, OpenQuestion>();
   #timer: Timer | null = null;
 
-  /** @param notify sends `notifications/progress` with these params to the server */
-  constructor(clock: Clock, notify: (params: JsonObject) => void) {
+  /** @param send sends `notifications/progress` with these params */
+  constructor(clock: Clock, send: (params: JsonObject) => void) {
     this.#clock = clock;
-    this.#notify = notify;
+    this.#send = send;
   }
 
-  /** The server waits for an answer from here on. */
-  asked(id: ServerRequestId, params: JsonObject): void {
-    const progressToken = objectMember(params, '_meta')?.['progressToken'];
-    if (!isProgressToken(progressToken)) return;
-    this.#waiting.set(id, { progressToken, progress: 0 });
-    this.#timer ??= this.#clock.setTimer(PROGRESS_EVERY_MS, () => this.#report());
+  /** Starts progress for a question. */
+  start(id: ServerRequestId, progressToken: ProgressToken): void {
+    this.#open.set(id, { progressToken, progress: 0 });
+    this.#timer ??= this.#clock.setTimer(INTERVAL_MS, () => this.#report());
   }
 
-  /** The server waits no more: it was answered, or took its question back. */
-  settled(id: ServerRequestId): void {
-    this.#waiting.delete(id);
-    if (this.#waiting.size === 0) this.stop();
+  /** Stops progress for a question: it was answered or withdrawn. */
+  stop(id: ServerRequestId): void {
+    this.#open.delete(id);
+    if (this.#open.size === 0) this.stopAll();
   }
 
-  stop(): void {
-    this.#waiting.clear();
+  stopAll(): void {
+    this.#open.clear();
     this.#timer?.cancel();
     this.#timer = null;
   }
 
   #report(): void {
-    for (const waiting of this.#waiting.values()) {
-      waiting.progress += 1;
-      const { progressToken, progress } = waiting;
-      this.#notify({ progressToken, progress });
+    this.#timer = this.#clock.setTimer(INTERVAL_MS, () => this.#report());
+    for (const question of this.#open.values()) {
+      question.progress += 1;
+      const { progressToken, progress } = question;
+      this.#send({ progressToken, progress });
     }
-    this.#timer = this.#clock.setTimer(PROGRESS_EVERY_MS, () => this.#report());
   }
 }

@@ -1,6 +1,6 @@
 /**
- * One session with a legacy server: its handshake, and what can be asked of it. It carries one
- * interactive call at a time, since real servers ask on streams that name no call.
+ * One session with a legacy server: its handshake, its requests, and its calls. `incoming.ts` receives what
+ * the server sends.
  */
 import type { Clock } from '../../lib/clock.ts';
 import { legacyCapabilities, type ClientProfile } from '../../protocol/translate/client-profile.ts';
@@ -9,61 +9,63 @@ import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { LOG_LEVELS } from '../../protocol/meta.ts';
 import type { LegacyRevision } from '../../protocol/revisions.ts';
-import type { ChangeListener } from './changes.ts';
-import { exchangeOver, type Exchange, type ExchangeListener } from './exchange.ts';
+import type { SessionIdentity } from '../broadcast-detector.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import type { CallerHeaders, StreamPoint } from '../transport/transport.ts';
+import type { Exchange, ExchangeListener } from './exchange.ts';
 import { initialize, type InitializeResult } from './handshake.ts';
-import { SessionWire, type SessionWireOptions } from './session-wire.ts';
-import type {
-  CallerHeaders,
-  StreamPoint,
-  Transport,
-  TransportListener,
-} from '../transport/transport.ts';
-import { asUpstreamFailure } from '../failure.ts';
+import { IncomingMessages, sessionUnknown, type IncomingOptions } from './incoming.ts';
+import { KeepAlive } from './keep-alive.ts';
+import { isSessionError } from './session-gone.ts';
+import {
+  SessionState,
+  type ChangeListener,
+  type Connect,
+  type SessionStateOptions,
+} from './session-state.ts';
 
-export interface SessionOptions extends SessionWireOptions {
+export interface SessionOptions extends SessionStateOptions, IncomingOptions {
   readonly profile: ClientProfile;
   readonly clientInfo: JsonObject;
-  /** The revision this upstream is known to speak, or `null` at the first contact. */
+  /** The revision that this server is known to speak, or `null` at the first contact. */
   readonly knownRevision: LegacyRevision | null;
-  /** Declares an upstream without session ids able to receive answers (a single process). */
+  /** Declares that a server without session ids can receive answers (it is a single process). */
   readonly statefulWithoutSessionId: boolean;
-  /** Whether the stream for messages that belong to no request is wanted. */
+  /** Whether to open the stream for messages that belong to no request. */
   readonly standaloneStream: boolean;
+  readonly pingIntervalMs: number;
 }
 
-type Connect = (listener: TransportListener) => Transport;
-
 export class Session {
-  readonly #wire: SessionWire;
+  readonly #state: SessionState;
   readonly #options: SessionOptions;
-  readonly #clock: Clock;
+  readonly #closing = new AbortController();
   #initialized: InitializeResult | null = null;
   #logLevel: string | null = null;
 
   private constructor(connect: Connect, options: SessionOptions, clock: Clock) {
-    this.#wire = new SessionWire(connect, options, clock);
+    const incoming = (state: SessionState) => new IncomingMessages(state, options);
+    this.#state = new SessionState(connect, incoming, options, clock);
     this.#options = options;
-    this.#clock = clock;
   }
 
   /**
-   * Opens a session: transport, `initialize`, `notifications/initialized`, and the standalone stream,
-   * which must be open before the first call, since servers drop questions for which there is none.
-   * @throws UpstreamFailure when the server cannot be reached or does not speak a known revision
+   * Opens a session: transport, `initialize`, `notifications/initialized`, and the standalone stream.
+   * Servers drop questions while that stream is not open, so it is opened before the first call.
+   * @throws UpstreamFailure if the server cannot be reached or does not speak a known revision
    */
   static async open(connect: Connect, options: SessionOptions, clock: Clock): Promise<Session> {
     const session = new Session(connect, options, clock);
     const declared = legacyCapabilities(options.profile, options.knownRevision);
     try {
-      await session.#wire.transport.open(options.headers);
+      await session.#state.transport.open(options.headers);
       await session.#initialize(declared);
       if (!session.interactive && Object.keys(declared).length > 0) {
-        // No session id: an answer would reach an instance that never asked. So the server is greeted
-        // anew by a client that can do nothing, and does not ask at all.
+        // Without a session id an answer may reach a process that did not ask. A client that declares
+        // nothing is not asked.
         await session.#initialize({});
       }
-      await session.#ready();
+      await session.#complete();
       return session;
     } catch (error) {
       await session.close();
@@ -72,9 +74,8 @@ export class Session {
   }
 
   /**
-   * A session that another connection opened and somebody else used until now, to take up one of its
-   * calls. Nothing is sent before that.
-   * @param initialized what the server said of itself when it was asked last
+   * Takes over a session that another replica opened, to resume one of its calls. Sends nothing.
+   * @param initialized what the server said of itself last
    */
   static adopt(
     connect: Connect,
@@ -92,53 +93,64 @@ export class Session {
     return this.#initialized;
   }
 
-  /** True when an answer to a question of the server can reach the process that asked. */
+  /** True if an answer to a question of the server reaches the process that asked. */
   get interactive(): boolean {
-    return this.#wire.transport.hasSession || this.#options.statefulWithoutSessionId;
-  }
-
-  /** True when the text contains the session's id, which must not reach a client. */
-  reveals(text: string): boolean {
-    return this.#wire.transport.reveals(text);
+    return this.#state.transport.hasSession || this.#options.statefulWithoutSessionId;
   }
 
   get standaloneStreamOpen(): boolean {
-    return this.#wire.standalone === 'open';
+    return this.#state.standalone === 'open';
   }
 
-  /** What this session is to `CrossTalk`. */
-  get party(): object {
-    return this.#wire;
-  }
-
-  /** The credentials of the caller who came last. */
+  /** The credentials for messages that serve no request: those of the last caller. */
   get headers(): CallerHeaders {
-    return this.#wire.headers;
+    return this.#state.headers;
   }
 
   get dead(): boolean {
-    return this.#wire.failure !== null;
+    return this.#state.failure !== null;
+  }
+
+  /** What identifies the session for `BroadcastDetector`. */
+  get identity(): SessionIdentity {
+    return this.#state;
+  }
+
+  /** True if the text contains the id of the session, which must not reach a client. */
+  reveals(text: string): boolean {
+    return this.#state.transport.reveals(text);
   }
 
   /**
-   * Sends a request that may not ask anything, and waits for its reply.
-   * @param signal aborts when nobody waits any more
-   * @throws UpstreamFailure when no reply comes, at the latest after the configured time
-   * @throws ClientLeft when the signal aborts first
+   * Sends a request that cannot lead to questions, and waits for its reply.
+   * @param signal aborts when the reply is not wanted any more
+   * @throws UpstreamFailure if there is no reply within `requestTimeoutMs`
+   * @throws ClientLeft if the signal aborts first
    */
-  request(
+  async request(
     method: string,
     params: JsonObject,
     headers: CallerHeaders,
     signal?: AbortSignal,
   ): Promise<JsonRpcReply> {
-    return this.#wire.request(method, params, headers, signal);
+    const state = this.#state;
+    state.assertAlive();
+    // No tool replies to a ping, so its error is about the session.
+    const mayBeGone = state.mayBeGone || method === 'ping';
+    const id = state.detector.issueId(state);
+    if (method === 'initialize') state.initializeId = id;
+    const outcome = await state.requests.send({ id, method, params }, headers, signal);
+    if (outcome instanceof UpstreamFailure) throw state.noted(outcome);
+    if ('error' in outcome && mayBeGone && isSessionError(outcome.error)) {
+      throw state.noted(sessionUnknown());
+    }
+    state.wasKnown ||= method !== 'initialize';
+    return outcome;
   }
 
   /**
-   * Starts an interactive call; the session belongs to it until it ends. The caller bounds its time
-   * and ends it with `abandon`.
-   * @param params builds the params around the progress token, which is the request's own id
+   * Starts an interactive call. The caller limits its duration and ends it with `abandon`.
+   * @param params returns the params for a progress token, which is the id of the request
    */
   call(
     method: string,
@@ -146,16 +158,16 @@ export class Session {
     listener: ExchangeListener,
     headers: CallerHeaders,
   ): Exchange {
-    if (this.#wire.call.id !== null) throw new Error('the session carries a call already');
-    const id = this.#wire.takeId();
-    this.#wire.call.begin(id, listener);
-    this.#wire.headers = headers;
-    return this.#exchangeOf(id, this.#wire.begin(id, method, params(id), headers));
+    const state = this.#state;
+    if (state.calls.size > 0) throw new Error('the session carries a call already');
+    const call = state.addCall(state.detector.issueId(state), listener, headers);
+    call.accepted = this.#send(call.id, method, params(call.id), headers);
+    return call;
   }
 
   /**
-   * Takes up a call that was started elsewhere. What becomes of it is told to the listener.
-   * @param open questions that the server asked in it, and waits for
+   * Resumes a call that another session started. The listener is told what becomes of it.
+   * @param open questions of the call without an answer
    */
   resumeCall(
     id: UpstreamRequestId,
@@ -164,47 +176,51 @@ export class Session {
     headers: CallerHeaders,
     open: readonly ServerRequestId[] = [],
   ): Exchange {
-    this.#wire.takeUp(id);
-    this.#wire.call.begin(id, listener, open);
-    this.#wire.call.streamTakenUp();
-    this.#wire.headers = headers;
-    this.#wire.transport.resume(id, point, headers);
-    return this.#exchangeOf(id, Promise.resolve());
+    const state = this.#state;
+    state.detector.moveId(id, state);
+    const call = state.addCall(id, listener, headers, open);
+    call.resumeStream();
+    state.transport.resume(id, point, headers);
+    return call;
   }
 
-  /** Answers a question of the server. Throws UpstreamFailure when the server did not take it. */
-  respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
-    return this.#wire.respond(id, reply, headers);
+  /** Answers a question of the server. @throws UpstreamFailure if the server has not taken it */
+  async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
+    const state = this.#state;
+    try {
+      await state.transport.respond(id, reply, headers);
+    } catch (error) {
+      throw state.noted(asUpstreamFailure(error, true));
+    }
+    for (const call of state.calls.values()) call.answered(id);
+    state.useHeaders(headers);
   }
 
-  /** Opens the stream for messages that belong to no request, when that was not done at the start. */
+  /** Opens the standalone stream of a session that was taken over. */
   async openStandaloneStream(headers: CallerHeaders): Promise<void> {
     if (!this.interactive) return;
-    // Who held it before may be frozen, and the server unaware of it: that must not hold up the call.
-    await this.#wire.transport.openStandaloneStream(headers, 'once');
+    // The stream may still be held by a process that hangs. That must not delay the call.
+    await this.#state.transport.openStandaloneStream(headers, 'once');
   }
 
   /**
-   * Makes sure that the session can be used again: a stream for messages that belong to no request is
-   * open if there was one, since a server drops the questions that it has no stream for.
-   * @returns false when the session is of no use any more
+   * Prepares the session for its next use: opens the standalone stream again, if there was one.
+   * @returns false if the session cannot be used any more
    */
   async ready(headers: CallerHeaders): Promise<boolean> {
     if (this.dead) return false;
-    if (this.#wire.standalone === 'never') return true;
-    return (await this.#wire.transport.openStandaloneStream(headers)) && !this.dead;
+    if (this.#state.standalone === 'never') return true;
+    return (await this.#state.transport.openStandaloneStream(headers)) && !this.dead;
   }
 
-  /** Tells the listener from here on what changes at the server; a session that is dead already, too. */
+  /** Tells the listener of changes at the server from now on. */
   observe(listener: ChangeListener): void {
-    this.#wire.changes.observe(listener);
-    const { failure } = this.#wire;
-    if (failure !== null) this.#wire.changes.lose(failure);
+    this.#state.observe(listener);
   }
 
   /**
-   * Makes the server log at least from this level on (legacy `logging/setLevel` is per session).
-   * Best effort: a server that refuses is left alone.
+   * Sets the log level of the server to this one or a more detailed one (`logging/setLevel`, which is per
+   * session). Ignores a refusal.
    */
   async ensureLogLevel(level: string, headers: CallerHeaders): Promise<void> {
     const { capabilities } = this.initializeResult;
@@ -215,30 +231,45 @@ export class Session {
     this.#logLevel = level;
   }
 
-  /** While a call waits for its client, a ping now and then keeps the server from expiring the session. */
+  /** Starts or stops pings, which keep the server from expiring the session while a call waits. */
   keepAlive(on: boolean): void {
-    this.#wire.keepAlive.set(on);
+    if (on) this.#state.keepAlive ??= this.#newKeepAlive();
+    this.#state.keepAlive?.set(on);
   }
 
   /** Resolves when the server has said that all these URL elicitations are complete, or after `waitMs`. */
   urlsVisited(elicitationIds: readonly string[], waitMs: number): Promise<void> {
-    return this.#wire.visits.all(elicitationIds, this.#clock, waitMs, this.#wire.closing);
+    const { visits, clock } = this.#state;
+    return visits.all(elicitationIds, clock, waitMs, this.#closing.signal);
   }
 
-  /** Frees everything here and leaves the session with the server, where somebody else may take it up. */
+  /** Frees everything here. The server keeps the session, so that another replica can take it over. */
   leave(): void {
-    this.#wire.end('the session was left');
-    this.#wire.transport.leave();
+    this.#end('the session was left');
+    this.#state.transport.leave();
   }
 
   /** Ends the session and frees everything. Never throws. */
   async close(): Promise<void> {
-    this.#wire.end('the session was closed');
-    await this.#wire.transport.close(this.#wire.headers).catch(() => {});
+    this.#end('the session was closed');
+    await this.#state.transport.close(this.#state.headers).catch(() => {});
   }
 
-  #exchangeOf(id: UpstreamRequestId, accepted: Promise<void>): Exchange {
-    return exchangeOver(this.#wire.transport, id, accepted, () => this.#wire.call.end(id));
+  /** Sends the request of a call. Throws UpstreamFailure if the server has not taken it. */
+  async #send(
+    id: UpstreamRequestId,
+    method: string,
+    params: JsonObject,
+    headers: CallerHeaders,
+  ): Promise<void> {
+    const state = this.#state;
+    try {
+      state.assertAlive();
+      await state.transport.request({ id, method, params }, headers);
+    } catch (error) {
+      state.endCall(id);
+      throw state.noted(asUpstreamFailure(error, true));
+    }
   }
 
   async #initialize(capabilities: JsonObject): Promise<void> {
@@ -247,13 +278,29 @@ export class Session {
     this.#initialized = await initialize(ask, capabilities, clientInfo);
   }
 
-  async #ready(): Promise<void> {
+  /** Completes the handshake. */
+  async #complete(): Promise<void> {
     const { headers, standaloneStream } = this.#options;
-    // Only now: no `initialize` names a revision in a header, the second of two neither.
-    this.#wire.transport.useRevision(this.initializeResult.protocolVersion);
-    await this.#wire.transport.notify('notifications/initialized', {}, headers);
-    if (standaloneStream && this.interactive) {
-      await this.#wire.transport.openStandaloneStream(headers);
-    }
+    const { transport } = this.#state;
+    // After the last `initialize`, which names no revision in a header.
+    transport.useRevision(this.initializeResult.protocolVersion);
+    await transport.notify('notifications/initialized', {}, headers);
+    if (standaloneStream && this.interactive) await transport.openStandaloneStream(headers);
+  }
+
+  #newKeepAlive(): KeepAlive {
+    const state = this.#state;
+    return new KeepAlive({
+      clock: state.clock,
+      intervalMs: this.#options.pingIntervalMs,
+      ping: () => this.request('ping', {}, state.headers),
+      isDead: () => this.dead,
+      gone: (failure) => state.fail(failure),
+    });
+  }
+
+  #end(reason: string): void {
+    this.#closing.abort();
+    this.#state.end(new UpstreamFailure('session_gone', reason, { mayHaveActed: false }));
   }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { randomRequestId } from '../../../src/upstream/request-id.ts';
+import { randomRequestId } from '../../../src/upstream/request-ids.ts';
 
 // Rule wire-3.
 test('ids of requests are exact integers of 53 bits, and none comes again', () => {

@@ -1,0 +1,182 @@
+/**
+ * Detects servers that send messages to the wrong session: bridges that broadcast to all clients, and event
+ * stores that mix streams. Ids of the gateway are random, so an id in the wrong session is a proof.
+ */
+import { LruMap } from '../lib/lru-map.ts';
+import { sha256 } from '../lib/sha256.ts';
+import type { UpstreamRequestId } from '../protocol/ids.ts';
+import type { JsonRpcMessage } from '../protocol/json-rpc.ts';
+import { hasGatewayIdForm, randomRequestId, randomTextId } from './request-ids.ts';
+import type { Transport } from './transport/transport.ts';
+
+/** The most ids that are remembered; the oldest is forgotten first. */
+const MAX_IDS = 65_536;
+const MAX_QUESTIONS = 256;
+const MAX_UNFINISHED_CALLS = 1_000;
+/** How long a call that ended without a reply can still run at the server and ask questions, in ms. */
+const UNFINISHED_CALL_MS = 600_000;
+
+export interface BroadcastDetectorOptions {
+  /** Returns the time, in ms. */
+  readonly now: () => number;
+  /** Whether other replicas of the gateway may use the same server. */
+  readonly hasSiblings: boolean;
+  /** Called once, when the server is first seen to broadcast. */
+  readonly onBroadcast?: () => void;
+}
+
+/** The identity of a session; only compared. */
+export type SessionIdentity = object;
+
+interface UnfinishedCall {
+  readonly endedAtMs: number;
+  readonly session: SessionIdentity;
+}
+
+export class BroadcastDetector {
+  readonly hasSiblings: boolean;
+  readonly #options: BroadcastDetectorOptions;
+  readonly #issued = new LruMap<UpstreamRequestId, SessionIdentity>(MAX_IDS);
+  /** The last questions, and the sessions that received them. */
+  readonly #questions = new LruMap<string, Set<SessionIdentity>>(MAX_QUESTIONS);
+  /** Calls can run for hours, longer than `#issued` remembers their ids. */
+  readonly #running = new Map<UpstreamRequestId, SessionIdentity>();
+  /** Calls that ended without a reply, the oldest first. */
+  readonly #unfinished = new Map<UpstreamRequestId, UnfinishedCall>();
+  #textIds = false;
+  #broadcasts = false;
+  #mixesStreams = false;
+  /** Whether other gateways use the server; their calls are not known here. */
+  #hasOtherClients: boolean;
+
+  constructor(options: BroadcastDetectorOptions) {
+    this.#options = options;
+    this.hasSiblings = options.hasSiblings;
+    this.#hasOtherClients = options.hasSiblings;
+  }
+
+  /** True if the server sends messages of one session to others. */
+  get broadcasts(): boolean {
+    return this.#broadcasts;
+  }
+
+  /** True if a resumed stream carried messages of another call. */
+  get mixesStreams(): boolean {
+    return this.#mixesStreams;
+  }
+
+  /** Issues an id for a request of this session. */
+  issueId(session: SessionIdentity): UpstreamRequestId {
+    const id = this.#textIds ? randomTextId() : randomRequestId();
+    this.#issued.set(id, session);
+    return id;
+  }
+
+  /** Issues strings from now on: the server cannot hold the integers. */
+  useTextIds(): void {
+    this.#textIds = true;
+  }
+
+  /** Moves the id of a call to the session that resumes it. */
+  moveId(id: UpstreamRequestId, session: SessionIdentity): void {
+    this.#issued.set(id, session);
+  }
+
+  isIssuedBy(id: UpstreamRequestId, session: SessionIdentity): boolean {
+    return this.#issuerOf(id) === session;
+  }
+
+  callBegan(id: UpstreamRequestId, session: SessionIdentity): void {
+    this.#running.set(id, session);
+  }
+
+  /** @param replied false if the server may still run the call */
+  callEnded(id: UpstreamRequestId, replied: boolean): void {
+    const session = this.#running.get(id);
+    this.#running.delete(id);
+    if (session === undefined || replied) return;
+    this.#unfinished.set(id, { endedAtMs: this.#options.now(), session });
+    for (const oldest of this.#unfinished.keys()) {
+      if (this.#unfinished.size <= MAX_UNFINISHED_CALLS) break;
+      this.#unfinished.delete(oldest);
+    }
+  }
+
+  /** Checks a message that a session received, whether it is for that session or not. */
+  received(message: JsonRpcMessage, session: SessionIdentity, transport: Transport['kind']): void {
+    const id = gatewayIdIn(message);
+    if (id === null) return;
+    const issuer = this.#issuerOf(id);
+    if (message.type === 'response') this.#unfinished.delete(id);
+    if (issuer === session) return;
+    // No other client makes ids of this form, so another gateway process issued it.
+    const isOtherGateway = issuer === undefined && transport === 'http-sse';
+    if (isOtherGateway) this.#hasOtherClients = true;
+    if (isOtherGateway || issuer !== undefined) this.reportBroadcast();
+  }
+
+  reportBroadcast(): void {
+    if (this.#broadcasts) return;
+    this.#broadcasts = true;
+    this.#options.onBroadcast?.();
+  }
+
+  reportMixedStreams(): void {
+    this.#mixesStreams = true;
+  }
+
+  /** Remembers that the session received the question. */
+  questionReceived(question: string, session: SessionIdentity): void {
+    const receivers = this.#questions.get(question) ?? new Set();
+    this.#questions.set(question, receivers.add(session));
+  }
+
+  /** True if the session received the question recently. */
+  hasReceived(question: string, session: SessionIdentity): boolean {
+    return this.#questions.get(question)?.has(session) ?? false;
+  }
+
+  /** True if a message without an id of the gateway, in a session with this call, can only be of this call. */
+  isOnlyCall(id: UpstreamRequestId): boolean {
+    if (!this.#broadcasts) return true;
+    return (
+      !this.#hasOtherClients &&
+      this.#running.size === 1 &&
+      this.#running.has(id) &&
+      this.#allFinished()
+    );
+  }
+
+  #issuerOf(id: UpstreamRequestId): SessionIdentity | undefined {
+    return this.#issued.get(id) ?? this.#running.get(id) ?? this.#unfinished.get(id)?.session;
+  }
+
+  #allFinished(): boolean {
+    const now = this.#options.now();
+    for (const [id, { endedAtMs }] of this.#unfinished) {
+      if (now - endedAtMs < UNFINISHED_CALL_MS) return false;
+      this.#unfinished.delete(id);
+    }
+    return true;
+  }
+}
+
+/** Returns a key that is equal for one question in all sessions that receive it. */
+export function questionKey(id: unknown, method: string, params: object): string {
+  return sha256(JSON.stringify([id, method, params]));
+}
+
+/** The id of the gateway that a message names: that of a reply, or the token of progress. */
+function gatewayIdIn(message: JsonRpcMessage): UpstreamRequestId | null {
+  switch (message.type) {
+    case 'response':
+      return hasGatewayIdForm(message.id) ? message.id : null;
+    case 'notification': {
+      if (message.method !== 'notifications/progress') return null;
+      const { progressToken } = message.params;
+      return hasGatewayIdForm(progressToken) ? progressToken : null;
+    }
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,213 @@
+/** The receiving half of a session: gives each message of the server to the call or request that it is for. */
+import type { UpstreamRequestId } from '../../protocol/ids.ts';
+import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
+import { questionKey } from '../broadcast-detector.ts';
+import { UpstreamFailure } from '../failure.ts';
+import { isCutTo32Bits } from '../request-ids.ts';
+import type { MessageSource, TransportListener } from '../transport/transport.ts';
+import { HeldMessages } from './held-messages.ts';
+import { isQuestion, LIST_CHANGES, routeOf, type Route } from './routing.ts';
+import type { SessionCall } from './session-call.ts';
+import { isSessionError } from './session-gone.ts';
+import type { SessionState } from './session-state.ts';
+
+export interface IncomingOptions {
+  /**
+   * Called with each question of a call that may have been broadcast. Later messages wait for the promise.
+   * Returns `null` if there is nothing to find out.
+   */
+  readonly checkQuestion?: (question: string) => Promise<void> | null;
+  /** Called with the method of each change of a list or a resource that happened, or may have been missed. */
+  readonly onChange?: (method: string) => void;
+}
+
+export class IncomingMessages implements TransportListener {
+  readonly #session: SessionState;
+  readonly #options: IncomingOptions;
+  #held: HeldMessages | null = null;
+
+  constructor(session: SessionState, options: IncomingOptions) {
+    this.#session = session;
+    this.#options = options;
+  }
+
+  message(received: JsonRpcMessage, source: MessageSource): void {
+    const session = this.#session;
+    const message = this.#withOwnId(received);
+    if (!this.#mayBeReplayed(source)) {
+      session.detector.received(message, session, session.transport.kind);
+    }
+    if (this.#held !== null) return this.#hold(this.#held, message, source);
+    const check = this.#checkForBroadcast(message);
+    if (check === null) return this.#deliver(message, source);
+    this.#held = new HeldMessages();
+    this.#hold(this.#held, message, source);
+    void check.catch(() => {}).then(() => this.#deliverHeld());
+  }
+
+  interrupted(id: UpstreamRequestId): void {
+    this.#session.calls.get(id)?.listener.interrupted();
+  }
+
+  resumed(id: UpstreamRequestId): void {
+    const call = this.#session.calls.get(id);
+    call?.resumeStream();
+    call?.listener.resumed();
+  }
+
+  lost(id: UpstreamRequestId, failure: UpstreamFailure): void {
+    this.#session.loseCall(id, failure);
+  }
+
+  backlog(id: UpstreamRequestId): Promise<void> | null {
+    return this.#session.calls.get(id)?.listener.backlog() ?? null;
+  }
+
+  closed(failure: UpstreamFailure): void {
+    // Replies that came before the end count. Nothing else can be of use any more.
+    this.#deliverHeld(({ type }) => type === 'response');
+    this.#session.fail(failure);
+  }
+
+  standaloneOpened(): void {
+    if (this.#session.standalone === 'lost') this.#changesMissed();
+    this.#session.standalone = 'open';
+  }
+
+  standaloneResumed(gapless: boolean): void {
+    if (gapless) return;
+    this.#changesMissed();
+    this.#session.changeListener?.missed();
+  }
+
+  standaloneLost(failure: UpstreamFailure): void {
+    this.#session.standalone = 'lost';
+    this.#session.noted(failure);
+    this.#session.loseChanges(failure);
+  }
+
+  /**
+   * Restores the id of `initialize` in a reply of a server that cut it to 32 bits; later ids are strings.
+   * No other request was sent yet, so the reply can only be that one.
+   */
+  #withOwnId(message: JsonRpcMessage): JsonRpcMessage {
+    const session = this.#session;
+    const id = session.initializeId;
+    if (id === null || message.type !== 'response') return message;
+    if (message.id === id) session.initializeId = null;
+    if (!isCutTo32Bits(id, message.id)) return message;
+    session.initializeId = null;
+    session.detector.useTextIds();
+    return { ...message, id };
+  }
+
+  /** True for messages that a server may replay although they were for an earlier holder of the session. */
+  #mayBeReplayed(source: MessageSource): boolean {
+    const { calls } = this.#session;
+    if (source.stream === 'request' && calls.get(source.id)?.streamResumed === true) return true;
+    for (const call of calls.values()) if (call.streamUnverified) return true;
+    return false;
+  }
+
+  /** Over HTTP+SSE: starts to find out whether a question of a call was broadcast, where that is not known. */
+  #checkForBroadcast(message: JsonRpcMessage): Promise<void> | null {
+    const { transport, calls, detector } = this.#session;
+    if (transport.kind !== 'http-sse' || message.type !== 'request') return null;
+    if (!isQuestion(message.method)) return null;
+    const question = questionKey(message.id, message.method, message.params);
+    detector.questionReceived(question, this.#session);
+    return calls.size === 0 ? null : (this.#options.checkQuestion?.(question) ?? null);
+  }
+
+  #hold(held: HeldMessages, message: JsonRpcMessage, source: MessageSource): void {
+    if (held.add(message, source)) return;
+    this.closed(
+      new UpstreamFailure(
+        'upstream_protocol_error',
+        'it sent too much while it was found out whether it broadcasts',
+        { mayHaveActed: true },
+      ),
+    );
+  }
+
+  #deliverHeld(isWanted: (message: JsonRpcMessage) => boolean = () => true): void {
+    const held = this.#held;
+    this.#held = null;
+    for (const [message, source] of held?.takeAll() ?? []) {
+      if (isWanted(message)) this.#deliver(message, source);
+    }
+  }
+
+  #deliver(message: JsonRpcMessage, source: MessageSource): void {
+    const session = this.#session;
+    const call = source.stream === 'request' ? session.calls.get(source.id) : undefined;
+    if (call?.streamResumed === true && !this.#isAccepted(call, message)) return;
+    const { transport, calls, detector } = session;
+    this.#follow(routeOf(message, source, { transport: transport.kind, calls, detector }));
+  }
+
+  /** Ends the call if its resumed stream carries messages of another one: then none of them can be trusted. */
+  #isAccepted(call: SessionCall, message: JsonRpcMessage): boolean {
+    const session = this.#session;
+    const check = call.checkStream(message, (id) => session.detector.isIssuedBy(id, session));
+    if (check.type === 'mixed') {
+      session.detector.reportMixedStreams();
+      session.transport.abandon(call.id);
+      const failure = new UpstreamFailure('streams_mixed', check.problem, { mayHaveActed: true });
+      session.loseCall(call.id, failure);
+    }
+    return check.type === 'accepted';
+  }
+
+  #follow(route: Route<SessionCall>): void {
+    const session = this.#session;
+    switch (route.type) {
+      case 'ignored':
+        return;
+      case 'reply':
+        return this.#onReply(route.id, route.reply);
+      case 'question':
+        return route.call.ask(route.id, route.method, route.params);
+      case 'gateway-reply':
+        if (route.unanswerable !== undefined) {
+          const { call, method } = route.unanswerable;
+          call.listener.unanswerable(method, 'broadcast');
+        }
+        session.transport.respond(route.id, route.reply, session.headers).catch(() => {});
+        return;
+      case 'withdrawn':
+        for (const call of session.calls.values()) call.withdraw(route.id);
+        return;
+      case 'url-visited':
+        return session.visits.completed(route.elicitationId);
+      case 'changed':
+        this.#options.onChange?.(route.method);
+        session.changeListener?.changed(route.method, route.params);
+        return;
+      case 'notified':
+        return route.call.notify(route.method, route.params);
+    }
+  }
+
+  #onReply(id: UpstreamRequestId, reply: JsonRpcReply): void {
+    const session = this.#session;
+    const call = session.endCall(id, true);
+    if (call === null) return session.requests.settle(id, reply);
+    if ('error' in reply && call.sessionMayBeGone && isSessionError(reply.error)) {
+      return call.listener.lost(session.noted(sessionUnknown()));
+    }
+    call.listener.replied(reply);
+  }
+
+  /** Lists may have changed while the stream was not open. */
+  #changesMissed(): void {
+    for (const method of LIST_CHANGES) this.#options.onChange?.(method);
+  }
+}
+
+/** The failure of a request whose error reply means that the server does not know the session. */
+export function sessionUnknown(): UpstreamFailure {
+  return new UpstreamFailure('session_gone', 'the server no longer knows the session', {
+    mayHaveActed: false,
+  });
+}

@@ -1,0 +1,205 @@
+/**
+ * Finds out whom a message of the server is for. Servers ask on streams that name no call: what does not
+ * come on the stream of a call is for the only call of the session, if there is one.
+ */
+import {
+  serverRequestId,
+  upstreamRequestId,
+  type ServerRequestId,
+  type UpstreamRequestId,
+} from '../../protocol/ids.ts';
+import type { ExactNumber, JsonObject } from '../../protocol/json/json.ts';
+import { ErrorCode, type JsonRpcMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
+import type { BroadcastDetector } from '../broadcast-detector.ts';
+import type { MessageSource, Transport } from '../transport/transport.ts';
+
+/** A call, as far as routing looks at it. */
+interface RoutedCall {
+  readonly id: UpstreamRequestId;
+}
+
+/** The state of a session on which routing depends. */
+export interface RoutingContext<Call extends RoutedCall> {
+  readonly transport: Transport['kind'];
+  readonly calls: ReadonlyMap<UpstreamRequestId, Call>;
+  readonly detector: BroadcastDetector;
+}
+
+export type Route<Call> =
+  | { readonly type: 'ignored' }
+  /** The reply to a request of ours. */
+  | { readonly type: 'reply'; readonly id: UpstreamRequestId; readonly reply: JsonRpcReply }
+  /** A question of a call. */
+  | {
+      readonly type: 'question';
+      readonly call: Call;
+      readonly id: ServerRequestId;
+      readonly method: string;
+      readonly params: JsonObject;
+    }
+  /** A request that the gateway replies to itself. */
+  | {
+      readonly type: 'gateway-reply';
+      readonly id: ServerRequestId | ExactNumber;
+      readonly reply: JsonRpcReply;
+      /** The call that is told that one of its questions may have been refused. */
+      readonly unanswerable?: { readonly call: Call; readonly method: string };
+    }
+  | { readonly type: 'withdrawn'; readonly id: ServerRequestId }
+  | { readonly type: 'url-visited'; readonly elicitationId: string }
+  /** A list or a resource changed. */
+  | { readonly type: 'changed'; readonly method: string; readonly params: JsonObject }
+  | {
+      readonly type: 'notified';
+      readonly call: Call;
+      readonly method: string;
+      readonly params: JsonObject;
+    };
+
+const IGNORED = { type: 'ignored' } as const;
+const QUESTIONS = new Set(['elicitation/create', 'sampling/createMessage', 'roots/list']);
+
+/** The notifications by which a server says that a list changed. */
+export const LIST_CHANGES: readonly string[] = [
+  'notifications/tools/list_changed',
+  'notifications/prompts/list_changed',
+  'notifications/resources/list_changed',
+];
+
+/** True for requests that ask the client or its user something. */
+export function isQuestion(method: string): boolean {
+  return QUESTIONS.has(method);
+}
+
+/** Decides whom a message is for. */
+export function routeOf<Call extends RoutedCall>(
+  message: JsonRpcMessage,
+  source: MessageSource,
+  context: RoutingContext<Call>,
+): Route<Call> {
+  switch (message.type) {
+    case 'response':
+      if (message.id === null) return IGNORED;
+      return { type: 'reply', id: upstreamRequestId(message.id), reply: message.reply };
+    case 'request': {
+      const { method, params } = message;
+      return routeOfRequest({ id: serverRequestId(message.id), method, params }, source, context);
+    }
+    case 'notification':
+      return routeOfNotification(message.method, message.params, source, context);
+    case 'malformed': {
+      // A request with an id that cannot be kept is refused, so that the server does not wait.
+      if (message.id === undefined) return IGNORED;
+      const error = { code: ErrorCode.invalidRequest, message: message.problem };
+      return { type: 'gateway-reply', id: message.id, reply: { error } };
+    }
+  }
+}
+
+interface ServerRequest {
+  readonly id: ServerRequestId;
+  readonly method: string;
+  readonly params: JsonObject;
+}
+
+function routeOfRequest<Call extends RoutedCall>(
+  { id, method, params }: ServerRequest,
+  source: MessageSource,
+  { transport, calls, detector }: RoutingContext<Call>,
+): Route<Call> {
+  if (method === 'ping') return { type: 'gateway-reply', id, reply: { result: {} } };
+  const call = callOf(source, calls);
+  if (transport === 'http-sse' && isQuestion(method)) {
+    // The server may have sent the question to every session, and wait for the answer of another one.
+    if (call === null) return IGNORED;
+    if (!detector.isOnlyCall(call.id)) {
+      return {
+        type: 'gateway-reply',
+        id,
+        reply: BROADCAST_REFUSAL,
+        unanswerable: { call, method },
+      };
+    }
+  }
+  if (call !== null && isQuestion(method)) return { type: 'question', call, id, method, params };
+  return { type: 'gateway-reply', id, reply: refusal(method, calls.size > 0) };
+}
+
+function routeOfNotification<Call extends RoutedCall>(
+  method: string,
+  params: JsonObject,
+  source: MessageSource,
+  context: RoutingContext<Call>,
+): Route<Call> {
+  if (method === 'notifications/cancelled') {
+    const { requestId: id } = params;
+    const isId = typeof id === 'string' || typeof id === 'number';
+    return isId ? { type: 'withdrawn', id: serverRequestId(id) } : IGNORED;
+  }
+  if (method === 'notifications/elicitation/complete') {
+    const { elicitationId } = params;
+    return typeof elicitationId === 'string' ? { type: 'url-visited', elicitationId } : IGNORED;
+  }
+  if (LIST_CHANGES.includes(method) || method === 'notifications/resources/updated') {
+    return { type: 'changed', method, params };
+  }
+  const call = callNotified(method, params, source, context);
+  return call === null ? IGNORED : { type: 'notified', call, method, params };
+}
+
+/**
+ * Progress names its request. A log message belongs to a request only if it comes on that request's
+ * stream; over HTTP+SSE there is one stream for all.
+ */
+function callNotified<Call extends RoutedCall>(
+  method: string,
+  params: JsonObject,
+  source: MessageSource,
+  { transport, calls, detector }: RoutingContext<Call>,
+): Call | null {
+  if (method === 'notifications/progress') {
+    const { progressToken } = params;
+    const isToken = typeof progressToken === 'string' || typeof progressToken === 'number';
+    return isToken ? (calls.get(upstreamRequestId(progressToken)) ?? null) : null;
+  }
+  if (source.stream === 'request') return calls.get(source.id) ?? null;
+  const call = callOf(source, calls);
+  return transport === 'http-sse' && call !== null && detector.isOnlyCall(call.id) ? call : null;
+}
+
+/** The call of a stream, or the only call of the session for a stream that belongs to none. */
+function callOf<Call>(
+  source: MessageSource,
+  calls: ReadonlyMap<UpstreamRequestId, Call>,
+): Call | null {
+  if (source.stream === 'request') return calls.get(source.id) ?? null;
+  if (calls.size !== 1) return null;
+  for (const call of calls.values()) return call;
+  return null;
+}
+
+const BROADCAST_REFUSAL: JsonRpcReply = {
+  error: {
+    code: ErrorCode.internalError,
+    message:
+      'This server sends its questions to every session and has other clients: the question has no certain recipient',
+  },
+};
+
+/** The reply to a request that belongs to no call. It never reaches a user. */
+function refusal(method: string, callRunning: boolean): JsonRpcReply {
+  if (method === 'roots/list') return { result: { roots: [] } };
+  if (method === 'elicitation/create' && callRunning) return { result: { action: 'cancel' } };
+  if (method === 'sampling/createMessage' && callRunning) {
+    return { error: { code: -1, message: 'No user is available to review the request' } };
+  }
+  if (isQuestion(method)) {
+    return {
+      error: {
+        code: ErrorCode.invalidParams,
+        message: 'The request does not belong to a client request',
+      },
+    };
+  }
+  return { error: { code: ErrorCode.methodNotFound, message: 'Method not found' } };
+}

@@ -1,0 +1,195 @@
+/** One interactive call of a session: its listener, its open questions, and what its stream was seen to carry. */
+import type { Clock } from '../../lib/clock.ts';
+import {
+  serverRequestId,
+  upstreamRequestId,
+  type ServerRequestId,
+  type UpstreamRequestId,
+} from '../../protocol/ids.ts';
+import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
+import type { JsonRpcMessage } from '../../protocol/json-rpc.ts';
+import type { BroadcastDetector } from '../broadcast-detector.ts';
+import { isProgressToken } from '../../protocol/meta.ts';
+import type { CallerHeaders, StreamPoint, Transport } from '../transport/transport.ts';
+import type { Exchange, ExchangeListener } from './exchange.ts';
+import { ProgressHeartbeat } from './progress-heartbeat.ts';
+import { isQuestion } from './routing.ts';
+
+/** What a call needs of its session. */
+export interface CallHost {
+  readonly clock: Clock;
+  readonly transport: Transport;
+  readonly detector: BroadcastDetector;
+  /** Sends `notifications/progress` to the server. */
+  sendProgress(params: JsonObject): void;
+  /** Removes the call from the session. */
+  endCall(id: UpstreamRequestId): unknown;
+}
+
+export interface SessionCallOptions {
+  readonly id: UpstreamRequestId;
+  readonly listener: ExchangeListener;
+  /**
+   * True if an error reply to the call may mean that the server does not know the session any more. A
+   * session that was opened for this call is known.
+   */
+  readonly sessionMayBeGone: boolean;
+  /** Questions that the server asked before, and that are not answered. */
+  readonly openQuestions: readonly ServerRequestId[];
+}
+
+/** What to do with a message on the stream of a call. */
+export type StreamCheck =
+  | { readonly type: 'accepted' | 'ignored' }
+  /** The stream carries messages of another call. */
+  | { readonly type: 'mixed'; readonly problem: string };
+
+const ACCEPTED: StreamCheck = { type: 'accepted' };
+const IGNORED: StreamCheck = { type: 'ignored' };
+
+export class SessionCall implements Exchange {
+  readonly id: UpstreamRequestId;
+  readonly listener: ExchangeListener;
+  /** Set by the session when it sends the request. */
+  accepted: Promise<void> = Promise.resolve();
+  sessionMayBeGone: boolean;
+  readonly #host: CallHost;
+  readonly #open: Set<ServerRequestId>;
+  /** All questions of the call so far: a resumed stream can repeat them. */
+  readonly #asked: Set<ServerRequestId>;
+  #stream: 'original' | 'unverified' | 'verified' = 'original';
+  #heartbeat: ProgressHeartbeat | null = null;
+
+  constructor(host: CallHost, options: SessionCallOptions) {
+    this.id = options.id;
+    this.listener = options.listener;
+    this.sessionMayBeGone = options.sessionMayBeGone;
+    this.#host = host;
+    this.#open = new Set(options.openQuestions);
+    this.#asked = new Set(options.openQuestions);
+  }
+
+  async cancel(reason: string, headers: CallerHeaders): Promise<boolean> {
+    const cancelled = { requestId: this.id, reason };
+    return this.#host.transport.notify('notifications/cancelled', cancelled, headers).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  resumable(): StreamPoint | null {
+    return this.#host.transport.resumable(this.id);
+  }
+
+  abandon(): void {
+    this.#host.endCall(this.id);
+    this.#host.transport.abandon(this.id);
+  }
+
+  /** Passes a question of the server on. */
+  ask(id: ServerRequestId, method: string, params: JsonObject): void {
+    this.sessionMayBeGone = false;
+    // An id is used once in a session (basic, "Requests"), so this repeats a question.
+    if (this.#asked.has(id)) return;
+    this.#asked.add(id);
+    this.#open.add(id);
+    this.#startHeartbeat(id, params);
+    this.listener.asked(id, method, params);
+  }
+
+  /** Passes a notification on. */
+  notify(method: string, params: JsonObject): void {
+    this.sessionMayBeGone = false;
+    this.listener.notified(method, params);
+  }
+
+  /** The server has taken the reply to its question. */
+  answered(id: ServerRequestId): void {
+    this.#open.delete(id);
+    this.#heartbeat?.stop(id);
+  }
+
+  /** The server withdraws its question. */
+  withdraw(id: ServerRequestId): void {
+    if (!this.#open.has(id)) return;
+    this.answered(id);
+    this.listener.withdrawn(id);
+  }
+
+  /** Stops all timers. */
+  end(): void {
+    this.#heartbeat?.stopAll();
+  }
+
+  /** True if the stream was resumed with `Last-Event-ID`. */
+  get streamResumed(): boolean {
+    return this.#stream !== 'original';
+  }
+
+  /** True if the stream was resumed, and no message on it has named the call yet. */
+  get streamUnverified(): boolean {
+    return this.#stream === 'unverified';
+  }
+
+  /** The stream was resumed with `Last-Event-ID`. */
+  resumeStream(): void {
+    this.#stream = 'unverified';
+  }
+
+  /**
+   * Checks a message on a resumed stream: an event store that mixes streams delivers messages of other
+   * sessions there. A message that names a request has to name this one. A message that names none is
+   * accepted from a server that was never seen to mix streams, or after the call was named.
+   * @param isOwnId whether the session issued an id
+   */
+  checkStream(message: JsonRpcMessage, isOwnId: (id: UpstreamRequestId) => boolean): StreamCheck {
+    if (this.#stream === 'original') return ACCEPTED;
+    const named = requestNamedIn(message);
+    if (named !== undefined) {
+      if (named === this.id) {
+        this.#stream = 'verified';
+        return ACCEPTED;
+      }
+      // A store may repeat what the session was sent on other streams.
+      const isId = typeof named === 'number' || typeof named === 'string';
+      if (isId && isOwnId(upstreamRequestId(named))) return ACCEPTED;
+      const what = message.type === 'response' ? 'the reply to' : 'progress of';
+      return { type: 'mixed', problem: `the resumed stream carried ${what} another request` };
+    }
+    return this.#stream === 'verified' ? ACCEPTED : this.#checkUnverified(message);
+  }
+
+  #startHeartbeat(id: ServerRequestId, params: JsonObject): void {
+    const progressToken = objectMember(params, '_meta')?.['progressToken'];
+    if (!isProgressToken(progressToken)) return;
+    const { clock } = this.#host;
+    this.#heartbeat ??= new ProgressHeartbeat(clock, (progress) =>
+      this.#host.sendProgress(progress),
+    );
+    this.#heartbeat.start(id, progressToken);
+  }
+
+  #checkUnverified(message: JsonRpcMessage): StreamCheck {
+    if (message.type === 'notification' && message.method === 'notifications/cancelled') {
+      const { requestId } = message.params;
+      const isId = typeof requestId === 'string' || typeof requestId === 'number';
+      if (isId && this.#asked.has(serverRequestId(requestId))) return ACCEPTED;
+      const problem = 'the resumed stream carried the withdrawal of a question of another request';
+      return { type: 'mixed', problem };
+    }
+    if (!this.#host.detector.mixesStreams) return ACCEPTED;
+    if (message.type !== 'request') return IGNORED;
+    if (!isQuestion(message.method)) return message.method === 'ping' ? ACCEPTED : IGNORED;
+    const problem = 'the server is known to mix streams, and asked before it named the call';
+    return { type: 'mixed', problem };
+  }
+}
+
+/** The request of ours that a message names: that of a reply, or the token of progress. */
+function requestNamedIn(message: JsonRpcMessage): unknown {
+  if (message.type === 'response') return message.id;
+  if (message.type !== 'notification' || message.method !== 'notifications/progress') {
+    return undefined;
+  }
+  return message.params['progressToken'] ?? null;
+}

@@ -1,0 +1,181 @@
+/** What the two halves of a session share: `session.ts` sends, `incoming.ts` receives. */
+import type { Clock } from '../../lib/clock.ts';
+import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
+import type { JsonObject } from '../../protocol/json/json.ts';
+import type { BroadcastDetector } from '../broadcast-detector.ts';
+import { beforeRequest, UpstreamFailure } from '../failure.ts';
+import type { CallerHeaders, Transport, TransportListener } from '../transport/transport.ts';
+import type { ExchangeListener } from './exchange.ts';
+import type { KeepAlive } from './keep-alive.ts';
+import { SessionRequests } from './requests.ts';
+import { SessionCall, type CallHost } from './session-call.ts';
+import { UrlVisits } from './url-visits.ts';
+
+/** What a subscriber is told of a session. */
+export interface ChangeListener {
+  /** A list changed, or a resource that was subscribed to. */
+  changed(method: string, params: JsonObject): void;
+  /** The stream of the server was interrupted, so that changes may have been missed. */
+  missed(): void;
+  /** No more changes will be told. */
+  lost(failure: UpstreamFailure): void;
+}
+
+/** Connects a session with its server. The transport tells the listener what it receives. */
+export type Connect = (listener: TransportListener) => Transport;
+
+export interface SessionStateOptions {
+  readonly headers: CallerHeaders;
+  readonly requestTimeoutMs: number;
+  readonly detector: BroadcastDetector;
+}
+
+export class SessionState implements CallHost {
+  readonly clock: Clock;
+  readonly transport: Transport;
+  readonly detector: BroadcastDetector;
+  readonly requests: SessionRequests;
+  readonly calls = new Map<UpstreamRequestId, SessionCall>();
+  standalone: 'never' | 'open' | 'lost' = 'never';
+  /** The id of an `initialize` without a reply. */
+  initializeId: UpstreamRequestId | null = null;
+  /** The server has replied to a request after `initialize`, so it knew the session once. */
+  wasKnown = false;
+  keepAlive: KeepAlive | null = null;
+  #headers: CallerHeaders;
+  #failure: UpstreamFailure | null = null;
+  #hasCarriedCall = false;
+  #changeListener: ChangeListener | null = null;
+  #visits: UrlVisits | null = null;
+
+  /** @param listener returns the receiving half */
+  constructor(
+    connect: Connect,
+    listener: (state: SessionState) => TransportListener,
+    options: SessionStateOptions,
+    clock: Clock,
+  ) {
+    this.clock = clock;
+    this.detector = options.detector;
+    this.#headers = options.headers;
+    this.transport = connect(listener(this));
+    this.requests = new SessionRequests(this.transport, options.requestTimeoutMs, clock);
+  }
+
+  /** The credentials for messages that serve no request: those of the last caller. */
+  get headers(): CallerHeaders {
+    return this.#headers;
+  }
+
+  useHeaders(headers: CallerHeaders): void {
+    this.#headers = headers;
+    this.keepAlive?.renewed();
+  }
+
+  /** Why the session cannot be used any more; `null` while it can. */
+  get failure(): UpstreamFailure | null {
+    return this.#failure;
+  }
+
+  /** @throws UpstreamFailure if the session cannot be used any more */
+  assertAlive(): void {
+    if (this.#failure !== null) throw beforeRequest(this.#failure);
+  }
+
+  /** True if an error reply to a request may mean that the server does not know the session any more. */
+  get mayBeGone(): boolean {
+    return this.wasKnown || this.#hasCarriedCall;
+  }
+
+  get visits(): UrlVisits {
+    return (this.#visits ??= new UrlVisits());
+  }
+
+  get changeListener(): ChangeListener | null {
+    return this.#changeListener;
+  }
+
+  /** Tells the listener of changes at the server from now on. */
+  observe(listener: ChangeListener): void {
+    this.#changeListener = listener;
+    if (this.#failure !== null) this.loseChanges(this.#failure);
+  }
+
+  /** Tells the listener, once, that no more changes will be told. */
+  loseChanges(failure: UpstreamFailure): void {
+    const listener = this.#changeListener;
+    this.#changeListener = null;
+    listener?.lost(failure);
+  }
+
+  addCall(
+    id: UpstreamRequestId,
+    listener: ExchangeListener,
+    headers: CallerHeaders,
+    openQuestions: readonly ServerRequestId[] = [],
+  ): SessionCall {
+    const options = { id, listener, sessionMayBeGone: this.#hasCarriedCall, openQuestions };
+    const call = new SessionCall(this, options);
+    this.calls.set(id, call);
+    this.#hasCarriedCall = true;
+    this.detector.callBegan(id, this);
+    this.useHeaders(headers);
+    return call;
+  }
+
+  /**
+   * Removes a call.
+   * @param replied whether the server has replied to the call
+   * @returns the call, or `null` if it had ended before
+   */
+  endCall(id: UpstreamRequestId, replied = false): SessionCall | null {
+    const call = this.calls.get(id);
+    if (call === undefined) return null;
+    this.calls.delete(id);
+    this.detector.callEnded(id, replied);
+    call.end();
+    return call;
+  }
+
+  /** Ends a call without a reply, or fails a request. */
+  loseCall(id: UpstreamRequestId, failure: UpstreamFailure): void {
+    const call = this.endCall(id);
+    if (call === null) return this.requests.settle(id, failure);
+    this.noted(failure);
+    // The server had taken the call, and may have worked on it.
+    const { code, message, details } = failure;
+    call.listener.lost(new UpstreamFailure(code, message, { ...details, mayHaveActed: true }));
+  }
+
+  sendProgress(params: JsonObject): void {
+    if (this.#failure !== null) return;
+    this.transport.notify('notifications/progress', params, this.#headers).catch(() => {});
+  }
+
+  /** Marks the session as unusable if the failure means that. Returns the failure. */
+  noted(failure: UpstreamFailure): UpstreamFailure {
+    if (failure.code !== 'session_gone') return failure;
+    if (this.transport.kind === 'http-sse' && this.#failure === null) this.fail(failure);
+    this.#failure ??= failure;
+    this.loseChanges(failure);
+    return failure;
+  }
+
+  /** Ends everything that runs in the session. */
+  fail(failure: UpstreamFailure): void {
+    this.#failure ??= failure;
+    this.keepAlive?.set(false);
+    this.requests.settleAll(failure);
+    for (const id of [...this.calls.keys()]) this.loseCall(id, failure);
+    this.loseChanges(failure);
+  }
+
+  /** Stops what the session does by itself, because it is closed here. Its calls are not told. */
+  end(failure: UpstreamFailure): void {
+    this.#changeListener = null;
+    this.keepAlive?.set(false);
+    for (const call of this.calls.values()) call.end();
+    this.#failure ??= failure;
+    this.requests.settleAll(this.#failure);
+  }
+}
