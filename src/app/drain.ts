@@ -1,6 +1,6 @@
 /** The phases of leaving: unready, no new calls, parked calls kept, calls finished or handed over, answers delivered. */
-import type { CallRegistry } from '../calls/calls.ts';
-import type { RunningCalls } from '../calls/running-calls.ts';
+import type { Calls } from '../calls/calls.ts';
+import type { Capacity } from '../calls/capacity.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { OpenResponses } from '../lib/open-responses.ts';
@@ -8,8 +8,9 @@ import type { Log } from '../ops/log.ts';
 import type { Subscriptions } from '../subscriptions/subscriptions.ts';
 
 export interface Draining {
-  readonly bridges: readonly CallRegistry[];
-  readonly runningCalls: RunningCalls;
+  /** The calls of each route. */
+  readonly calls: readonly Calls[];
+  readonly capacity: Capacity;
   readonly subscriptions: readonly Pick<Subscriptions, 'endAll'>[];
   readonly openResponses: OpenResponses;
   readonly drain: Config['drain'];
@@ -23,24 +24,23 @@ const LOOK_EVERY_MS = 50;
 
 /** Resolves when nothing is left to do for any client, or when the time for it is over. */
 export async function drainCalls(draining: Draining): Promise<void> {
-  const { bridges, runningCalls, subscriptions, openResponses, drain, graceMs, clock, log } =
-    draining;
-  const parked = bridges.reduce((total, bridge) => total + bridge.parked, 0);
-  log.event('gateway.draining', { running: runningCalls.count, parked });
+  const { calls, capacity, subscriptions, openResponses, drain, graceMs, clock, log } = draining;
+  const parked = calls.reduce((total, { parked }) => total + parked, 0);
+  log.event('gateway.draining', { running: capacity.running, parked });
   await sleep(clock, drain.delayMs);
-  for (const bridge of bridges) bridge.stopTaking();
+  for (const route of calls) route.stopNewCalls();
   // Listeners would wait for ever; ended now, they are elsewhere while calls are finished here.
   for (const route of subscriptions) route.endAll();
-  const isIdle = () => runningCalls.count + openResponses.count === 0;
+  const isIdle = () => capacity.running + openResponses.count === 0;
   const keptUntilMs = clock.elapsed() + drain.parkedMs;
   const isKeeping = () =>
-    clock.elapsed() < keptUntilMs && bridges.some((bridge) => bridge.holdsParkedCalls);
+    clock.elapsed() < keptUntilMs && calls.some((route) => route.holdsParkedCalls);
   // A call that is parked again meanwhile is kept, too; one that was retried has time to finish.
   do {
     await until(() => !isKeeping(), drain.parkedMs, clock);
     await until(() => isIdle() || isKeeping(), drain.timeoutMs, clock);
   } while (isKeeping());
-  for (const bridge of bridges) bridge.endAll();
+  for (const route of calls) route.endAll();
   await until(isIdle, graceMs, clock);
 }
 

@@ -1,12 +1,10 @@
 /** A gateway from a configuration: started, drained, closed. What it consists of is in `wiring/`. */
-import type { Call } from '../calls/call/call.ts';
 import type { ServeRelayedRetry } from '../model/relay.ts';
-import { RunningCalls } from '../calls/running-calls.ts';
+import { Capacity } from '../calls/capacity.ts';
 import { sleep, systemClock, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
 import { isAllowedHost, isLoopbackHost } from '../edge/http/origin.ts';
-import { ParkedCalls } from '../calls/parked-calls.ts';
 import { FleetClock } from '../replicas/directory/fleet-clock.ts';
 import { OpenResponses } from '../lib/open-responses.ts';
 import { createAdmin, type Readiness } from '../ops/admin.ts';
@@ -56,7 +54,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
   const routes: Route[] = [];
   let replica: Replica | null = null;
   const metrics = new Metrics({
-    parked: () => gauge(routes, (route) => route.bridge.parked),
+    parked: () => gauge(routes, (route) => route.calls.parked),
     sessions: () => gauge(routes, (route) => route.pool.size),
     redisUp: () => replica?.directory?.up ?? null,
     clockAheadMs: () => clock.aheadMs,
@@ -64,7 +62,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
   const log = countedLog(options.log, metrics);
   const retry: ServeRelayedRetry = async (id, request, leg) => {
     const route = routes.find(({ config: { id: own } }) => own === id);
-    return route === undefined ? null : route.bridge.relayed(request, leg);
+    return route === undefined ? null : route.calls.serveRelayed(request, leg);
   };
   const openResponses = new OpenResponses();
   replica = await joinFleet(config, retry, { openResponses, clock, log });
@@ -79,11 +77,11 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
       maxListeners: MAX_LISTENERS,
       maxListenersPerPrincipal: MAX_LISTENERS_PER_PRINCIPAL,
     }),
-    lot: new ParkedCalls<Call>({
+    capacity: new Capacity({
+      maxRunning: config.limits.maxRunningCalls,
       maxParked: config.limits.maxParkedCalls,
       maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
     }),
-    runningCalls: new RunningCalls(config.limits.maxRunningCalls),
     sealer: sealerOf(config, sealKeys, clock),
     sealKeys,
   };
@@ -129,8 +127,8 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
       if (draining) return;
       draining = true;
       await drainCalls({
-        bridges: routes.map(({ bridge }) => bridge),
-        runningCalls: shared.runningCalls,
+        calls: routes.map(({ calls }) => calls),
+        capacity: shared.capacity,
         subscriptions: routes.map(({ subscriptions }) => subscriptions),
         openResponses,
         drain: config.drain,

@@ -123,7 +123,7 @@ function serveMcp(
     discover: (request) => route.discovery.discover(request),
     forward: (request, closed) => route.lists.list(request, closed),
     parameterHeaders: (request, rawHeaders) => parameterHeaders(route, request, rawHeaders),
-    call: (request, leg) => route.bridge.call(request, leg),
+    call: (request, leg) => route.calls.serve(request, leg),
     listen: (request, id, leg) => route.subscriptions.listen(request, id, leg),
     passThrough: (request, reply) => passThrough.forward(request, reply),
   };

@@ -1,5 +1,5 @@
-/** One route: its upstream, its bridge, and what is known of its server. */
-import { CallRegistry } from '../calls/calls.ts';
+/** One route: its upstream, its calls, and what is known of its server. */
+import { Calls } from '../calls/calls.ts';
 import type { CallLimits } from '../calls/machine/states.ts';
 import { Discovery } from '../catalogue/discovery.ts';
 import { Forwarder } from '../catalogue/forward.ts';
@@ -22,7 +22,7 @@ export interface Route {
   readonly config: RouteConfig;
   readonly upstream: Upstream;
   readonly pool: SessionPool;
-  readonly bridge: CallRegistry;
+  readonly calls: Calls;
   readonly lists: ListCache;
   readonly catalogue: ToolCatalogue;
   readonly discovery: Discovery;
@@ -93,22 +93,21 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
     maxCallers: MAX_KNOWN_CALLERS,
     clock,
   });
-  const bridge = new CallRegistry({
+  const calls = new Calls({
     route,
     pool,
-    lot: shared.lot,
     sealer: shared.sealer,
     replica: shared.replica.owner,
     relay: shared.replica.relayOf(route),
     directory: shared.replica.directory,
-    fleet: shared.config.seal.audience,
+    audience: shared.config.seal.audience,
     limits: limitsOf(config),
-    running: shared.runningCalls,
-    hasHeirs: shared.config.seal.keys.length > 0,
+    capacity: shared.capacity,
+    hasSuccessors: shared.config.seal.keys.length > 0,
     clock,
     log,
     randomCallId: () => callId(randomId()),
-    ...config.questions,
+    questions: config.questions,
     caching: { ttlMs: config.caching.resourceTtlMs, cacheScope: config.caching.scope },
     mayReplay: (request) => mayReplay(request, config.continuation.replay, catalogue),
     leaveWhenParked: config.parking.release === 'when-resumable',
@@ -118,7 +117,7 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
     config,
     upstream,
     pool,
-    bridge,
+    calls,
     lists,
     catalogue,
     discovery: new Discovery({

@@ -1,9 +1,7 @@
 /** What all routes of a gateway share. */
-import type { Call } from '../calls/call/call.ts';
-import type { RunningCalls } from '../calls/running-calls.ts';
+import type { Capacity } from '../calls/capacity.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
-import type { ParkedCalls } from '../calls/parked-calls.ts';
 import type { OpenResponses } from '../lib/open-responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
@@ -15,8 +13,7 @@ export interface Shared {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Log;
-  readonly lot: ParkedCalls<Call>;
-  readonly runningCalls: RunningCalls;
+  readonly capacity: Capacity;
   readonly sealer: Sealer;
   /** The keys of the fleet, or one of this process alone where none is configured. */
   readonly sealKeys: readonly SecretKey[];

@@ -57,6 +57,14 @@ export const STOPPING_FOR_RETRY: Failure = callFailure(
   { retryable: true },
 );
 
+/** For a retry of a call at which too many other retries wait. */
+export const TOO_MANY_RETRIES: Failure = callFailure(
+  'overloaded',
+  'yes',
+  'Too many retries of this call are waiting; try again when one of them has its reply',
+  { retryable: true },
+);
+
 export const CALL_CANCELLED: Failure = callFailure(
   'cancelled',
   'unknown',

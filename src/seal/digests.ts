@@ -22,10 +22,10 @@ export function requestDigest(method: string, params: JsonObject): string {
 /**
  * Identifies the answers of a retry. A client that lost our response sends the same answers again and
  * must get the same outcome; other answers to a used round are refused.
- * @param inputResponses of the retry; `undefined` equals `{}`
+ * @param inputResponses of the retry; `null` equals `{}`
  * @returns SHA-256 as base64url, whatever the order of the members. The answers cannot be read from it.
  */
-export function answersDigest(inputResponses: JsonObject | undefined): string {
+export function answersDigest(inputResponses: JsonObject | null): string {
   return sha256(canonicalJson(inputResponses ?? {}));
 }
 

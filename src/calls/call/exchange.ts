@@ -1,234 +1,207 @@
 /**
- * The upstream's side of one call, as far as this process holds it: the session that is leased for it
- * and the request in flight. Whatever of it is still being opened when the call is over is freed then.
+ * The exchange of a call with its server: the leased session and the request in flight. What is still being
+ * opened when the call is over is freed once it is there.
  */
+import { sessionOwnerOf } from '../../model/request.ts';
 import type { ServerRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
+import { closeOutReply } from '../../protocol/translate/input-request.ts';
 import { upstreamParams } from '../../protocol/translate/upstream-params.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
-import type { Session } from '../../upstream/session/session.ts';
-import type { Exchange, ExchangeListener } from '../../upstream/session/exchange.ts';
-import type { Lease } from '../../upstream/pool/session-pool.ts';
-import type { CallerHeaders } from '../../upstream/transport/transport.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
-import { type EdgeRequest, sessionOwnerOf } from '../../model/request.ts';
-import type { CallContext } from './context.ts';
-import { hearWhile } from './hear-while.ts';
+import type { Lease } from '../../upstream/pool/session-pool.ts';
+import type { Exchange, ExchangeListener } from '../../upstream/session/exchange.ts';
+import type { Session } from '../../upstream/session/session.ts';
+import type { OpenRequest } from '../machine/states.ts';
+import { isOver, type CallData } from './data.ts';
 
-/** Its members are called without their object. */
-export interface CallExchangeListener extends ExchangeListener {
-  /** The request did not reach the server, or the server did not take it. */
+/** Hears of one exchange of a call, and ignores what comes after that exchange. */
+export interface CallListener extends ExchangeListener {
+  /** Whether the exchange is still that of the call. */
+  readonly isCurrent: boolean;
+  /** The request did not reach the server, or the server refused it. */
   notTaken(failure: UpstreamFailure): void;
 }
 
-/** A question that nobody will answer any more, and what the server is told instead. */
-export type CloseOutReply = readonly [ServerRequestId, JsonRpcReply];
+export function sessionOf({ lease }: CallData): Session | null {
+  return lease?.session ?? null;
+}
 
-export class CallExchange {
-  /** The request whose declarations and credentials count now: that of the newest leg with answers. */
-  request: EdgeRequest;
-  /** The server may still be at work on something of ours, so the session is not for reuse. */
-  tainted = false;
-  readonly #context: CallContext;
-  readonly #isOver: () => boolean;
-  #lease: Lease | null = null;
-  #exchange: Exchange | null = null;
-  /** Where the call is to be read on that is being taken up. */
-  #takingUp: ResumePoint | null = null;
-  /** Grows with each exchange, so that a late word of an earlier one is not heard. */
-  #generation = 0;
-  /** Whether nothing of the call is left open at the server, once what is told to it has arrived. */
-  #closed: Promise<boolean> = Promise.resolve(true);
-  #serverInfo: JsonObject | null = null;
+/** @returns where another replica could resume the stream now, or `null` if none could */
+export function resumePointOf({ exchange, resumeFrom }: CallData): ResumePoint | null {
+  if (exchange === null) return resumeFrom;
+  const point = exchange.resumable();
+  return point === null ? null : { ...point, upstreamId: exchange.id };
+}
 
-  /** @param isOver true when the call wants no exchange any more */
-  constructor(context: CallContext, request: EdgeRequest, isOver: () => boolean) {
-    this.#context = context;
-    this.request = request;
-    this.#isOver = isOver;
-  }
-
-  /** Lets go of what only making the request takes: whoever comes back brings it again. */
-  forgetParams(): void {
-    this.request = { ...this.request, params: {}, inputResponses: null, requestState: null };
-  }
-
-  get session(): Session | null {
-    return this.#lease?.session ?? null;
-  }
-
-  /** What the server said last of itself. */
-  get serverInfo(): JsonObject | null {
-    return this.#serverInfo;
-  }
-
-  /** Where another replica could read on now, when the server keeps the call for that. */
-  get resumePoint(): ResumePoint | null {
-    const exchange = this.#exchange;
-    if (exchange === null) return this.#takingUp;
-    const point = exchange.resumable();
-    return point === null ? null : { ...point, upstreamId: exchange.id };
-  }
-
-  /** True from now on until this exchange is freed or replaced. */
-  whileThisOne(): () => boolean {
-    const generation = this.#generation;
-    return () => generation === this.#generation;
-  }
-
-  /**
-   * Sends the request upstream, in the session of this call or in one from the pool.
-   * @param freshSession never one that was used before
-   */
-  async send(freshSession: boolean, listener: CallExchangeListener): Promise<void> {
-    const isCurrent = this.#next();
-    const request = this.request;
-    const { method, params, forwardedMeta, logLevel, caller } = request;
-    let sending = false;
-    try {
-      this.#lease ??= await this.#context.pool.lease(sessionOwnerOf(request), freshSession);
-      if (!isCurrent() || this.#isOver()) return this.release(true);
-      const { session } = this.#lease;
-      this.#serverInfo = serverInfoOf(session);
-      if (logLevel !== null) await session.ensureLogLevel(logLevel, caller.headers);
-      if (!isCurrent() || this.#isOver()) return this.release(true);
-      sending = true;
-      this.#exchange = session.call(
-        method,
-        (token) => upstreamParams(params, { progressToken: token, forwardedMeta }),
-        hearWhile(isCurrent, listener),
-        caller.headers,
-      );
-      await this.#exchange.accepted;
-    } catch (error) {
-      if (!isCurrent()) return;
-      const failure = asUpstreamFailure(error, true);
-      // What fails of a handshake is no call.
-      listener.notTaken(sending ? failure : beforeRequest(failure));
+/**
+ * Sends the request in the session of the call, or in one from the pool. Never throws.
+ * @param freshSession whether a session that was used before must not be taken
+ */
+export async function sendRequest(
+  call: CallData,
+  freshSession: boolean,
+  listener: CallListener,
+): Promise<void> {
+  const { request } = call;
+  const { method, params, forwardedMeta, logLevel, caller } = request;
+  let isSending = false;
+  try {
+    call.lease ??= await call.route.pool.lease(sessionOwnerOf(request), freshSession);
+    if (!listener.isCurrent || isOver(call)) return releaseExchange(call, true);
+    const { session } = call.lease;
+    call.serverInfo = serverInfoOf(session);
+    if (logLevel !== null) {
+      await session.ensureLogLevel(logLevel, caller.headers);
+      if (!listener.isCurrent || isOver(call)) return releaseExchange(call, true);
     }
-  }
-
-  /** Reads on where another replica stopped, with these questions still open. */
-  async takeUp(
-    resume: ResumePoint,
-    open: readonly ServerRequestId[],
-    listener: ExchangeListener,
-  ): Promise<void> {
-    const isCurrent = this.#next();
-    this.#takingUp = resume;
-    const { headers } = this.request.caller;
-    try {
-      this.#lease = await this.#context.pool.adopt(sessionOwnerOf(this.request), resume.revision);
-      const { session } = this.#lease;
-      if (!isCurrent() || this.#isOver()) return this.leave();
-      this.#serverInfo = serverInfoOf(session);
-      const hearing = hearWhile(isCurrent, listener);
-      // A question without a relation to its call is dropped while there is no stream for it.
-      const resumed = () => void session.openStandaloneStream(headers).then(hearing.resumed);
-      const { upstreamId } = resume;
-      const heard = { ...hearing, resumed };
-      this.#exchange = session.resumeCall(upstreamId, resume, heard, headers, open);
-    } catch (error) {
-      if (isCurrent()) listener.lost(asUpstreamFailure(error, true));
-    }
-  }
-
-  /** Answers a question of the server, if it can be reached. Never throws. */
-  async respond(id: ServerRequestId, reply: JsonRpcReply): Promise<void> {
-    await this.session?.respond(id, reply, this.request.caller.headers).catch(() => {});
-  }
-
-  /**
-   * Answers what is left open; the session is not given back before that is done.
-   * @param replies called when they are to be sent
-   */
-  closeOut(replies: () => readonly CloseOutReply[]): void {
-    const { session } = this;
-    const { headers } = this.request.caller;
-    this.#closed = this.#closed.then((taken) => taken && answerAll(session, replies(), headers));
-  }
-
-  /** Tells the server that its work is not wanted; what it still does is not waited for. */
-  stop(reason: string): void {
-    const exchange = this.#exchange;
-    if (exchange !== null) this.#closed = this.#told(exchange, reason);
-    this.tainted = true;
-  }
-
-  /**
-   * Cancels the request for the client, who is gone, unless another replica has taken it up meanwhile.
-   * @param replies what is left open is answered with, when the server has taken the cancellation
-   * @param ended called when no end of the exchange will be heard of
-   */
-  cancel(replies: () => readonly CloseOutReply[], ended: () => void): void {
-    const exchange = this.#exchange;
-    if (exchange === null) {
-      // Not sent yet: whatever is being opened for it is released when it is there.
-      ended();
-      return;
-    }
-    const { session } = this;
-    const { headers } = this.request.caller;
-    const cancel = async () => {
-      if (await this.#context.isOurs()) {
-        const taken = await this.#told(exchange, 'the client cancelled the call');
-        return taken && answerAll(session, replies(), headers);
-      }
-      this.tainted = true;
-      this.leave();
-      ended();
-      return false;
-    };
-    this.#closed = cancel();
-  }
-
-  /** Cancels the request; whether the server has taken that, which is not waited for very long. */
-  #told(exchange: Exchange, reason: string): Promise<boolean> {
-    const { clock, limits } = this.#context;
-    const late = Promise.withResolvers<boolean>();
-    const timer = clock.setTimer(limits.cancelGraceMs, () => late.resolve(false));
-    const taken = exchange.cancel(reason, this.request.caller.headers);
-    return Promise.race([taken, late.promise]).finally(() => timer.cancel());
-  }
-
-  /** Frees what is here; the server keeps the session and the call. */
-  leave(): void {
-    this.#drop()?.leave();
-  }
-
-  /** Frees the exchange and gives the session back. `clean` says that the server had finished with it. */
-  release(clean: boolean): void {
-    const reusable = clean && !this.tainted;
-    const lease = this.#drop();
-    void this.#closed.then((closed) => lease?.release(reusable && closed));
-  }
-
-  #drop(): Lease | null {
-    this.#generation += 1;
-    this.#exchange?.abandon();
-    this.#exchange = null;
-    this.#takingUp = null;
-    const lease = this.#lease;
-    this.#lease = null;
-    return lease;
-  }
-
-  #next(): () => boolean {
-    this.#generation += 1;
-    return this.whileThisOne();
+    isSending = true;
+    call.exchange = session.call(
+      method,
+      (token) => upstreamParams(params, { progressToken: token, forwardedMeta }),
+      listener,
+      caller.headers,
+    );
+    await call.exchange.accepted;
+  } catch (error) {
+    if (!listener.isCurrent) return;
+    const failure = asUpstreamFailure(error, true);
+    // What fails in a handshake is no call.
+    listener.notTaken(isSending ? failure : beforeRequest(failure));
   }
 }
 
-/** Whether the server has taken every one of these answers. */
+/**
+ * Resumes the exchange of another replica. Never throws.
+ * @param open the questions that the server still waits for
+ */
+export async function resumeExchange(
+  call: CallData,
+  resume: ResumePoint,
+  open: readonly OpenRequest[],
+  listener: CallListener,
+): Promise<void> {
+  call.resumeFrom = resume;
+  const { headers } = call.request.caller;
+  const ids = open.flatMap(({ id }) => (id === null ? [] : [id]));
+  try {
+    call.lease = await call.route.pool.adopt(sessionOwnerOf(call.request), resume.revision);
+    if (!listener.isCurrent || isOver(call)) return leaveExchange(call);
+    const { session } = call.lease;
+    call.serverInfo = serverInfoOf(session);
+    call.exchange = session.resumeCall(resume.upstreamId, resume, listener, headers, ids);
+  } catch (error) {
+    if (listener.isCurrent) listener.lost(asUpstreamFailure(error, true));
+  }
+}
+
+/** Answers a question of the server if it can be reached. */
+export function answerQuietly(call: CallData, id: ServerRequestId, reply: JsonRpcReply): void {
+  const { headers } = call.request.caller;
+  sessionOf(call)
+    ?.respond(id, reply, headers)
+    .catch(() => {});
+}
+
+/** Answers what the server left open in a call that it has ended. The session is given back after that. */
+export function closeOut(call: CallData, open: readonly OpenRequest[]): void {
+  const session = sessionOf(call);
+  const { headers } = call.request.caller;
+  const closing = call.closing ?? Promise.resolve(true);
+  call.closing = closing.then(
+    (isTaken) => isTaken && answerAll(session, closeOutReplies(call, open), headers),
+  );
+}
+
+/** Cancels the request for a reason of the gateway. What the server still does is not waited for. */
+export function stopExchange(call: CallData, reason: string): void {
+  if (call.exchange !== null) call.closing = tellCancelled(call, call.exchange, reason);
+  call.isTainted = true;
+}
+
+/**
+ * Cancels the request for the client, unless another replica has continued the call. Answers the open
+ * questions once the server took the cancellation: a tool that goes on without an answer must find that it
+ * was cancelled.
+ */
+export function cancelExchange(call: CallData, open: readonly OpenRequest[]): void {
+  // Before the request is sent, nothing has to be cancelled, and no end will be reported.
+  if (call.exchange === null) call.feed({ type: 'ended' });
+  else call.closing = cancel(call, call.exchange, open);
+}
+
+/** Frees what is here. The server keeps the session and the call. */
+export function leaveExchange(call: CallData): void {
+  detachExchange(call)?.leave();
+}
+
+/**
+ * Frees the exchange and gives the session back.
+ * @param isClean whether the server had finished with the exchange
+ */
+export function releaseExchange(call: CallData, isClean: boolean): void {
+  const isReusable = isClean && !call.isTainted;
+  const lease = detachExchange(call);
+  if (call.closing === null) lease?.release(isReusable);
+  else void call.closing.then((isTaken) => lease?.release(isReusable && isTaken));
+}
+
+async function cancel(
+  call: CallData,
+  exchange: Exchange,
+  open: readonly OpenRequest[],
+): Promise<boolean> {
+  const session = sessionOf(call);
+  const { headers } = call.request.caller;
+  if (await call.route.registry.isOurs(call.id)) {
+    const isTaken = await tellCancelled(call, exchange, 'the client cancelled the call');
+    return isTaken && answerAll(session, closeOutReplies(call, open), headers);
+  }
+  call.isTainted = true;
+  leaveExchange(call);
+  call.feed({ type: 'ended' });
+  return false;
+}
+
+/** @returns whether the server took the cancellation within the grace */
+function tellCancelled(call: CallData, exchange: Exchange, reason: string): Promise<boolean> {
+  const { clock, limits } = call.route;
+  const { promise: expiry, resolve } = Promise.withResolvers<boolean>();
+  const timer = clock.setTimer(limits.cancelGraceMs, () => resolve(false));
+  const isTaken = exchange.cancel(reason, call.request.caller.headers);
+  return Promise.race([isTaken, expiry]).finally(() => timer.cancel());
+}
+
+/** @returns whether the server took every one of these answers */
 async function answerAll(
   session: Session | null,
-  replies: readonly CloseOutReply[],
-  headers: CallerHeaders,
+  replies: readonly (readonly [ServerRequestId, JsonRpcReply])[],
+  headers: Readonly<Record<string, string>>,
 ): Promise<boolean> {
   const sent = replies.map(([id, reply]) => session?.respond(id, reply, headers));
   const settled = await Promise.allSettled(sent);
   return settled.every(({ status }) => status === 'fulfilled');
+}
+
+/** A question that the server has withdrawn gets no answer (cancellation, "Behavior Requirements"). */
+function closeOutReplies({ questions }: CallData, open: readonly OpenRequest[]) {
+  const replies: [ServerRequestId, JsonRpcReply][] = [];
+  for (const { key, id } of open) {
+    if (questions === null || id === null || questions.isWithdrawn(id)) continue;
+    replies.push([id, closeOutReply(questions.kindOf(key))]);
+  }
+  return replies;
+}
+
+function detachExchange(call: CallData): Lease | null {
+  const { exchange, lease } = call;
+  call.generation += 1;
+  call.exchange = null;
+  call.resumeFrom = null;
+  call.lease = null;
+  exchange?.abandon();
+  return lease;
 }
 
 function serverInfoOf(session: Session): JsonObject | null {

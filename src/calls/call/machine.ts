@@ -1,67 +1,216 @@
-/** The state that a call is in, the events that wait, and the table that moves it. */
-import type { CallEvent, CallLimits, CallState, Effect } from '../machine/states.ts';
+/**
+ * Runs the machine of a call: feeds its events to the table, one after the other, and has the client's and the
+ * server's side carry out the effects. Nothing is decided here.
+ */
+import type { EdgeRequest } from '../../model/request.ts';
+import type { CallId } from '../../protocol/ids.ts';
+import { isBroken, isDetached, isLost, timersOf } from '../machine/selectors.ts';
+import type { CallEvent, CallState, Effect, TimerName } from '../machine/states.ts';
 import { step } from '../machine/table.ts';
+import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
+import { loggedTarget, targetOf } from '../target.ts';
+import { acceptRetry, repeatRetries, replyToLegs } from './client.ts';
+import type { CallData, CallRoute } from './data.ts';
+import { cancelExchange, closeOut, leaveExchange, releaseExchange } from './exchange.ts';
+import { logMove } from './log.ts';
+import { boundRequest, replyOfEnd } from './replies.ts';
+import { callAgain, postAnswers } from './server.ts';
 
-/** A move that the table made, and the rule that it made it by. */
-export interface Transition {
-  readonly rule: string;
-  readonly event: CallEvent;
-  readonly from: CallState;
-  readonly to: CallState;
-  readonly effects: readonly Effect[];
+/** What is known of a call when it begins in this process. */
+export interface CallOrigin {
+  readonly id: CallId;
+  readonly startedAtMs: number;
+  readonly mayReplay: boolean;
+  readonly isContinued: boolean;
+  readonly outcomeKey: string | null;
 }
 
-export class Machine {
-  readonly #limits: CallLimits;
-  readonly #moved: (transition: Transition) => void;
-  /** Events that came while another one was worked on. */
-  readonly #queue: CallEvent[] = [];
-  #isMoving = false;
-  #state: CallState;
+const WAITS_FOR_CLIENT: ReadonlySet<CallState['name']> = new Set(['parked', 'idle', 'suspended']);
 
-  /** @param moved carries out what a transition asks for; events that it feeds wait until it returns */
-  constructor(initial: CallState, limits: CallLimits, moved: (transition: Transition) => void) {
-    this.#state = initial;
-    this.#limits = limits;
-    this.#moved = moved;
-  }
+/** Creates a call in its first state. */
+export function createCall(
+  route: CallRoute,
+  origin: CallOrigin,
+  request: EdgeRequest,
+  state: CallState,
+): CallData {
+  const { method, params, caller } = request;
+  const { keyNames } = route.questions;
+  const target = targetOf(params);
+  const call: CallData = {
+    ...origin,
+    route,
+    principalKey: caller.principalKey,
+    method,
+    loggedTarget: loggedTarget(method, params),
+    keyNames: Object.hasOwn(keyNames, target) ? (keyNames[target] ?? []) : [],
+    state,
+    feed: (event) => feed(call, event),
+    events: [],
+    isMoving: false,
+    timers: new Map(),
+    use: 'none',
+    request,
+    expected: null,
+    legs: new Map(),
+    lastLegId: 0,
+    legListeners: null,
+    notifications: null,
+    lastRound: null,
+    hasPointer: false,
+    isResumable: false,
+    rung: 'here',
+    lease: null,
+    exchange: null,
+    resumeFrom: null,
+    generation: 0,
+    isTainted: false,
+    closing: null,
+    serverInfo: null,
+    // The process that had the call before heard from the server.
+    hasBegun: origin.isContinued,
+    hasAnswered: false,
+    hasNewSession: false,
+    unauthorized: null,
+    isHeldElsewhere: false,
+    unanswerable: null,
+    questions: null,
+    given: null,
+    visiting: [],
+  };
+  return call;
+}
 
-  get state(): CallState {
-    return this.#state;
-  }
+/** Enters the first state: registers the call, and carries out the first effects. */
+export function beginCall(call: CallData, effects: readonly Effect[]): void {
+  call.route.registry.add(call);
+  call.route.registry.moved(call);
+  for (const effect of effects) carryOut(call, effect);
+}
 
-  /** The call came to its end, or is on its way there. */
-  get isOver(): boolean {
-    return this.#state.name === 'cancelling' || this.#state.name === 'done';
-  }
+/** Forgets a call that is over: no retry can reach it any more. */
+export function forgetCall(call: CallData): void {
+  keepTimers(call, []);
+  call.route.registry.remove(call);
+}
 
-  /** Sets the state from which the first event moves. */
-  begin(state: CallState): void {
-    this.#state = state;
-  }
-
-  /**
-   * Moves the call if the table has a row for the event, and leaves it alone if not. Each event runs to
-   * completion: one that comes out of the effects of another is looked at after them.
-   */
-  feed(event: CallEvent): void {
-    this.#queue.push(event);
-    if (this.#isMoving) return;
-    this.#isMoving = true;
-    try {
-      for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
-        this.#move(next);
-      }
-    } finally {
-      this.#isMoving = false;
+/** Runs each event to completion: one that comes out of the effects of another waits for them. */
+function feed(call: CallData, event: CallEvent): void {
+  call.events.push(event);
+  if (call.isMoving) return;
+  call.isMoving = true;
+  try {
+    for (let next = call.events.shift(); next !== undefined; next = call.events.shift()) {
+      move(call, next);
     }
+  } finally {
+    call.isMoving = false;
   }
+}
 
-  #move(event: CallEvent): void {
-    const from = this.#state;
-    const { state: to, effects, row } = step(from, event, this.#limits);
-    if (row === null) return;
-    this.#state = to;
-    this.#moved({ rule: row.rule, event, from, to, effects });
+/** Moves the call if the table has a row for the event, and leaves it as it is if not. */
+function move(call: CallData, event: CallEvent): void {
+  const { registry, limits } = call.route;
+  const from = call.state;
+  const { state: to, effects, row } = step(from, event, limits);
+  if (row === null) return;
+  call.state = to;
+  logMove(call, row.rule, from, effects);
+  keepTimers(call, timersOf(to));
+  call.lease?.session.keepAlive(isBroken(to) || WAITS_FOR_CLIENT.has(to.name));
+  if (isDetached(to)) dropParams(call);
+  registry.moved(call);
+  for (const effect of effects) carryOut(call, effect);
+  if (event.type === 'retry') acceptRetry(call, event);
+  keepOutcome(call);
+  // Without a pointer no client can come back.
+  if (to.name === 'done' && (!call.hasPointer || to.end.type === 'left')) forgetCall(call);
+}
+
+function carryOut(call: CallData, effect: Effect): void {
+  switch (effect.do) {
+    case 'reply':
+      return replyToLegs(call, effect.legs, effect.reply);
+    case 'post':
+      return void postAnswers(call, effect.leg, effect.requests);
+    case 'callAgain':
+      return void callAgain(call, effect.leg);
+    case 'closeOut':
+      return closeOut(call, effect.requests);
+    case 'cancelUpstream':
+      return cancelExchange(call, effect.open);
+    case 'release':
+      return releaseExchange(call, effect.clean);
+    case 'leave':
+      return leaveExchange(call);
+    case 'retryWaiting':
+      return repeatRetries(call, effect.retries);
+    case 'arm':
+      return arm(call, effect.timer, effect.afterMs);
   }
+}
+
+/** Starts a timer. If it runs already, it starts again. */
+function arm(call: CallData, timer: TimerName, afterMs: number): void {
+  // Without a pointer no client can repeat its retry.
+  if (timer === 'redeliver' && !call.hasPointer) return;
+  call.timers.get(timer)?.cancel();
+  const fire = () => {
+    call.timers.delete(timer);
+    expire(call, timer);
+  };
+  call.timers.set(timer, call.route.clock.setTimer(afterMs, fire));
+}
+
+function expire(call: CallData, timer: TimerName): void {
+  switch (timer) {
+    case 'gather':
+      return call.feed({ type: 'gathered', mayPark: call.route.registry.hasRoomToPark(call) });
+    case 'grace':
+      return call.feed({ type: 'ended' });
+    case 'redeliver':
+      return forgetCall(call);
+    case 'hold':
+      return call.feed({ type: 'held' });
+    default:
+      return call.feed({ type: 'expired', timer });
+  }
+}
+
+function keepTimers({ timers }: CallData, names: readonly TimerName[]): void {
+  for (const [name, timer] of timers) {
+    if (names.includes(name)) continue;
+    timer.cancel();
+    timers.delete(name);
+  }
+}
+
+/** Drops what only sending the request takes. Nothing is sent before the client retries, with its params. */
+function dropParams(call: CallData): void {
+  boundRequest(call);
+  call.request = { ...call.request, params: {}, inputResponses: null, requestState: null };
+}
+
+/** Stores an outcome for a client that retries elsewhere, because it lost the reply or has not had it yet. */
+function keepOutcome(call: CallData): void {
+  const { state, mayReplay } = call;
+  if (state.name === 'done' && state.end.type === 'outcome' && state.consumed !== null) {
+    store(call, { ...state.consumed, answer: replyOfEnd(call, state.end) });
+  }
+  // A call that should rather be replayed has no outcome to keep.
+  if (state.name === 'settled' && !(isLost(state) && mayReplay)) {
+    const { round, outcome } = state;
+    const answer = replyOfEnd(call, { type: 'outcome', outcome });
+    store(call, { round, answersDigest: null, answer });
+  }
+}
+
+/** Without the stored outcome the client can still ask this replica. */
+function store({ id, outcomeKey, route }: CallData, outcome: OutcomeRecord): void {
+  const { directory, limits } = route;
+  if (directory === null || outcomeKey === null) return;
+  const sealed = sealOutcome(Buffer.from(outcomeKey, 'base64url'), id, outcome);
+  // An outcome that no client has had can be fetched until its pointer expires.
+  const ttlMs = outcome.answersDigest === null ? limits.parkTtlMs : limits.redeliverMs;
+  directory.keepOutcome(id, sealed, ttlMs).catch(() => {});
 }

@@ -1,48 +1,47 @@
 /**
- * What a server says while it works, on its way to the client that waits: progress under the client's
- * own token, and log messages from the level on that the client asked for.
+ * Notifications of the server on their way to the client that waits: progress under the client's own token,
+ * and log messages from the level that the client asked for.
  */
+import type { EdgeRequest, Leg } from '../../model/request.ts';
 import { numberOf, type JsonObject } from '../../protocol/json/json.ts';
-import { LOG_LEVELS, type ProgressToken } from '../../protocol/meta.ts';
+import { LOG_LEVELS } from '../../protocol/meta.ts';
 import { fromServer } from '../../protocol/translate/from-server.ts';
-import type { Leg } from '../../model/request.ts';
 
-/** What a leg wants to hear. */
+/** A leg, and what its request asks to be notified of. */
 export interface ListeningLeg {
   readonly leg: Pick<Leg, 'notify'>;
-  readonly progressToken: ProgressToken | null;
-  readonly logLevel: string | null;
+  readonly request: Pick<EdgeRequest, 'progressToken' | 'logLevel'>;
 }
 
 export class Notifications {
   #lastProgress: JsonObject | null = null;
 
-  /** Gives a notification of the server to the listeners that want it. */
-  deliver(method: string, sent: JsonObject, listeners: Iterable<ListeningLeg>): void {
+  /** Passes a notification of the server to the legs that want it. Any other method is dropped. */
+  deliver(method: string, sent: JsonObject, legs: Iterable<ListeningLeg>): void {
     const params = fromServer(sent);
     if (method === 'notifications/progress') {
       if (!this.#increases(params)) return;
       this.#lastProgress = params;
-      for (const listener of listeners) this.#progress(params, listener);
+      for (const leg of legs) this.#sendProgress(params, leg);
     } else if (method === 'notifications/message') {
-      for (const listener of listeners) {
-        if (passes(params, listener.logLevel)) listener.leg.notify(method, params);
+      for (const { leg, request } of legs) {
+        if (isWanted(params, request.logLevel)) leg.notify(method, params);
       }
     }
   }
 
-  /** What comes from now on is of another attempt. */
+  /** Forgets the progress of an attempt that is over. */
   forgetProgress(): void {
     this.#lastProgress = null;
   }
 
-  /** Tells a leg that joins later how far the work had come. */
-  catchUp(listener: ListeningLeg): void {
-    if (this.#lastProgress !== null) this.#progress(this.#lastProgress, listener);
+  /** Sends a leg that joins later the last progress. */
+  catchUp(leg: ListeningLeg): void {
+    if (this.#lastProgress !== null) this.#sendProgress(this.#lastProgress, leg);
   }
 
-  /** The token is the one of the request that waits now (progress: it belongs to an active request). */
-  #progress(params: JsonObject, { leg, progressToken }: ListeningLeg): void {
+  /** Uses the token of the request that waits now (progress: it belongs to an active request). */
+  #sendProgress(params: JsonObject, { leg, request: { progressToken } }: ListeningLeg): void {
     if (progressToken === null) return;
     leg.notify('notifications/progress', { ...params, progressToken });
   }
@@ -56,7 +55,7 @@ export class Notifications {
 }
 
 /** A request that names no level gets no log messages (logging, "Per-request log level"). */
-function passes(params: JsonObject, logLevel: string | null): boolean {
+function isWanted(params: JsonObject, logLevel: string | null): boolean {
   if (logLevel === null || typeof params['level'] !== 'string') return false;
   return LOG_LEVELS.indexOf(params['level']) >= LOG_LEVELS.indexOf(logLevel);
 }

@@ -49,6 +49,7 @@ export class Questions {
   readonly #questions = new Map<InputKey, Question>();
   /** Those that clients have seen and may come back with. */
   readonly #shown = new Set<InputKey>();
+  readonly #withdrawn = new Set<ServerRequestId>();
   #required: JsonObject = {};
 
   constructor(keyOptions: InputKeyOptions) {
@@ -100,14 +101,19 @@ export class Questions {
     return open;
   }
 
-  /** The server took the question back: nobody will speak of it any more who has not seen it. */
+  /** Notes that the server took a question back. One that no client has seen is forgotten. */
   withdraw(id: ServerRequestId): void {
+    this.#withdrawn.add(id);
     for (const [key, question] of this.#questions) {
       if (question.id === id && !this.#shown.has(key)) this.#questions.delete(key);
     }
   }
 
-  /** How far the keys have come, as another replica would need it. */
+  isWithdrawn(id: ServerRequestId): boolean {
+    return this.#withdrawn.has(id);
+  }
+
+  /** How far the keys have come, as another replica needs it. */
   get keysGiven(): KeysGiven {
     return this.#keys.progress;
   }

@@ -1,7 +1,4 @@
-/** What each leg of one call is told, in the words of the table, as the answer that its client gets. */
-import type { ClientProfile } from '../../protocol/translate/client-profile.ts';
-import type { InputKey } from '../../protocol/ids.ts';
-import type { CallEnd, LegReply } from '../machine/states.ts';
+/** What each leg is told, as the reply that its client gets; and the pointer in each `InputRequiredResult`. */
 import {
   ANSWERS_NOT_TAKEN,
   callLost,
@@ -9,84 +6,142 @@ import {
   INVALID_STATE,
   missingCapability,
 } from '../../model/failures.ts';
-import type { CallReply } from '../../model/request.ts';
 import type { Failure } from '../../model/outcome.ts';
-import type { Questions } from './questions.ts';
-import type { CallContext } from './context.ts';
-import { endAnswer } from './end-answer.ts';
-import type { CallExchange } from './exchange.ts';
-import type { CallLog } from './log.ts';
-import type { Rounds } from './rounds.ts';
+import type { CallReply } from '../../model/request.ts';
+import type { InputKey } from '../../protocol/ids.ts';
+import type { ClientProfile } from '../../protocol/translate/client-profile.ts';
+import { inputRequiredResult } from '../../protocol/translate/edge-result.ts';
+import type { Continuation } from '../../seal/pointer.ts';
+import { UnsealablePointer, type ExpectedRequest } from '../../seal/seal.ts';
+import type { CallEnd, LegReply } from '../machine/states.ts';
+import { expectedRequest } from '../target.ts';
+import type { CallData } from './data.ts';
+import { resumePointOf } from './exchange.ts';
+import { idsOf } from './log.ts';
+import { endReply } from './outcome.ts';
 
-export interface RepliesParts {
-  readonly context: CallContext;
-  readonly exchange: CallExchange;
-  /** How the server refused the credentials of the last answers, if it did. */
-  readonly unauthorized: () => Failure | null;
-  /** Whether the server has begun the call, as far as is known. */
-  readonly begun: () => boolean;
-  /** Whether somebody else reads the stream of the call still. */
-  readonly heldElsewhere: () => boolean;
-  readonly questions: Questions;
-  readonly rounds: Rounds;
-  readonly log: CallLog;
+/**
+ * Turns what the machine tells a leg into its reply.
+ * @param profile what the client of the leg declares: nothing else is asked of it (MRTR, server requirement 7)
+ */
+export function replyToLeg(call: CallData, reply: LegReply, profile: ClientProfile): CallReply {
+  switch (reply.type) {
+    case 'end':
+      return replyOfEnd(call, reply.end);
+    case 'inputRequired':
+      return uncoveredFailure(call, reply.keys, profile) ?? askRound(call, reply.round, reply.keys);
+    case 'sameInputRequired': {
+      const { lastRound } = call;
+      if (lastRound === null) return failed(INVALID_STATE);
+      return uncoveredFailure(call, lastRound.keys, profile) ?? lastRound.reply;
+    }
+    case 'invalidRequestState':
+      call.route.log.event('pointer.refused', { ...idsOf(call), reason: reply.reason });
+      return failed(INVALID_STATE);
+    case 'missingCapability':
+      return missing(call, reply.keys);
+    case 'unauthorized':
+      return failed(call.unauthorized ?? callLost(call.hasBegun));
+    case 'unreachable':
+      return failed(ANSWERS_NOT_TAKEN);
+  }
 }
 
-export class Replies {
-  readonly #parts: RepliesParts;
+/** Builds the reply for the end of a call. */
+export function replyOfEnd(call: CallData, end: CallEnd): CallReply {
+  if (end.type === 'lost' && call.isHeldElsewhere) return failed(COORDINATION_UNAVAILABLE);
+  return endReply(call.method, end, call.hasBegun, {
+    serverInfo: call.serverInfo,
+    // Once the client had a pointer, the outcome belongs to what it sent with it.
+    cacheable: !call.hasPointer,
+    caching: call.route.caching,
+  });
+}
 
-  constructor(parts: RepliesParts) {
-    this.#parts = parts;
+/** @returns what the pointers of the call are bound to */
+export function boundRequest(call: CallData): ExpectedRequest {
+  const { route, audience } = call.route;
+  call.expected ??= expectedRequest(call.request, route, audience);
+  return call.expected;
+}
+
+function failed(failure: Failure): CallReply {
+  return { kind: 'failed', failure };
+}
+
+function missing({ questions }: CallData, keys: readonly InputKey[]): CallReply {
+  return failed(missingCapability(questions?.requiredFor(keys) ?? {}));
+}
+
+function uncoveredFailure(
+  call: CallData,
+  keys: readonly InputKey[],
+  profile: ClientProfile,
+): CallReply | null {
+  const uncovered = call.questions?.uncovered(keys, profile) ?? [];
+  return uncovered.length === 0 ? null : missing(call, uncovered);
+}
+
+/** Asks the client these questions in the round with this number. */
+function askRound(call: CallData, round: number, keys: readonly InputKey[]): CallReply {
+  const { reattach, leaveWhenParked } = call.route;
+  const inputRequests = call.questions?.inputRequests(keys) ?? {};
+  call.hasPointer = true;
+  const continuation = continuationOf(call, keys);
+  const { requestState, continues } = sealPointer(call, round, continuation);
+  const isKept = continues && continuation !== null && continuation.resume !== null;
+  call.isResumable = isKept && reattach;
+  if (isKept && leaveWhenParked && call.state.name === 'parked') {
+    call.feed({ type: 'drain', resumable: true });
   }
+  const result = inputRequiredResult(inputRequests, requestState, call.serverInfo);
+  const reply: CallReply = { kind: 'result', result };
+  call.lastRound = { keys, reply };
+  return reply;
+}
 
-  /** @param profile what the client of the leg declares: nothing else is asked of it (MRTR, server requirement 7) */
-  answerTo(reply: LegReply, profile: ClientProfile): CallReply | Promise<CallReply> {
-    const { unauthorized, begun, questions, rounds, log } = this.#parts;
-    switch (reply.type) {
-      case 'end':
-        return this.answerOf(reply.end);
-      case 'inputRequired':
-        return this.#unlessUncovered(reply.keys, profile, () =>
-          rounds.ask(reply.round, reply.keys),
-        );
-      case 'sameInputRequired': {
-        const { last } = rounds;
-        if (last === null) return { kind: 'failed', failure: INVALID_STATE };
-        return this.#unlessUncovered(last.keys, profile, () => last.answer);
-      }
-      case 'invalidRequestState':
-        log.pointerRefused(reply.reason);
-        return { kind: 'failed', failure: INVALID_STATE };
-      case 'missingCapability':
-        return { kind: 'failed', failure: missingCapability(questions.requiredFor(reply.keys)) };
-      case 'unauthorized':
-        return { kind: 'failed', failure: unauthorized() ?? callLost(begun()) };
-      case 'unreachable':
-        return { kind: 'failed', failure: ANSWERS_NOT_TAKEN };
+/** @returns what another replica needs to continue the call, or `null` if none could */
+function continuationOf(call: CallData, keys: readonly InputKey[]): Continuation | null {
+  const { mayReplay, startedAtMs, questions, given } = call;
+  const resume = resumePointOf(call);
+  // A call that the server ended with URLs to visit (-32042) is made again by whoever continues it.
+  if (resume === null && !mayReplay && call.state.name !== 'suspended') return null;
+  return {
+    startedAtMs,
+    questions: questions?.sealed(keys) ?? [],
+    keys: questions?.keysGiven ?? { asked: 0, counts: {} },
+    resume,
+    replay: mayReplay ? (given?.all ?? []) : null,
+  };
+}
+
+/**
+ * Seals a pointer to a round of the call.
+ * @returns the pointer, and whether the continuation fits into it
+ */
+function sealPointer(
+  call: CallData,
+  round: number,
+  continuation: Continuation | null,
+): { readonly requestState: string; readonly continues: boolean } {
+  const { sealer, replica: owner, limits, clock, log } = call.route;
+  const { id: callId, outcomeKey } = call;
+  const endsAtMs = call.startedAtMs + limits.callTtlMs;
+  const pointer = {
+    callId,
+    round,
+    owner,
+    expiresAtSeconds: Math.min(clock.now() + limits.parkTtlMs, endsAtMs) / 1000,
+    ...boundRequest(call),
+    ...(outcomeKey === null ? {} : { outcomeKey }),
+  } as const;
+  if (continuation !== null) {
+    try {
+      return { requestState: sealer.seal({ ...pointer, continuation }), continues: true };
+    } catch (error) {
+      if (!(error instanceof UnsealablePointer)) throw error;
+      log.event('pointer.continuation_dropped', { ...idsOf(call), problem: error.message });
     }
   }
-
-  #unlessUncovered(
-    keys: readonly InputKey[],
-    profile: ClientProfile,
-    ask: () => Promise<CallReply>,
-  ): CallReply | Promise<CallReply> {
-    const { questions } = this.#parts;
-    const uncovered = questions.uncovered(keys, profile);
-    if (uncovered.length === 0) return ask();
-    return { kind: 'failed', failure: missingCapability(questions.requiredFor(uncovered)) };
-  }
-
-  answerOf(end: CallEnd): CallReply {
-    const { context, exchange, rounds, begun, heldElsewhere } = this.#parts;
-    if (end.type === 'lost' && heldElsewhere()) {
-      return { kind: 'failed', failure: COORDINATION_UNAVAILABLE };
-    }
-    return endAnswer(exchange.request.method, end, begun(), {
-      serverInfo: exchange.serverInfo,
-      // Once the client had a pointer, the outcome belongs to what it sent with it.
-      cacheable: !rounds.pointed,
-      caching: context.caching,
-    });
-  }
+  return { requestState: sealer.seal(pointer), continues: false };
 }

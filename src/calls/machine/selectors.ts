@@ -37,6 +37,15 @@ export function isEndedByDrain(state: CallState): boolean {
   return state.end.type === 'refused' && state.end.reason === 'draining';
 }
 
+/** The exchange is gone or given up, or the server gave up waiting: only a replay could help. */
+export function isLost(state: CallState): boolean {
+  if (isEndedByDrain(state)) return true;
+  if (state.name === 'done') return state.end.type === 'lost';
+  if (state.name !== 'settled') return false;
+  const { outcome } = state;
+  return outcome.kind === 'failed' || outcome.result['isError'] === true;
+}
+
 /** What a live state hands on to the live state that follows it. */
 export function carried({ round, consumed, stream, waiting }: Live) {
   return { round, consumed, stream, waiting };
@@ -122,4 +131,14 @@ export function repeats(
     consumed.round === event.round &&
     consumed.answersDigest === event.answersDigest
   );
+}
+
+/** Now that its exchange is over, the call waits for a retry of this round with these answers, or has had it. */
+export function isKnownRetry(state: CallState, round: number, answersDigest: string): boolean {
+  if (state.name !== 'done' && state.name !== 'settled' && state.name !== 'cancelling') {
+    return false;
+  }
+  const { consumed } = state;
+  const isRepeated = consumed?.round === round && consumed.answersDigest === answersDigest;
+  return round === state.round || isRepeated;
 }

@@ -2,7 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { drainCalls } from '../../../src/app/drain.ts';
-import { RunningCalls } from '../../../src/calls/running-calls.ts';
+import { Capacity } from '../../../src/calls/capacity.ts';
 import { OpenResponses } from '../../../src/lib/open-responses.ts';
 
 import { ManualClock } from '../../fixtures/manual-clock.ts';
@@ -18,12 +18,12 @@ class SettableClock extends ManualClock {
 
 test('a drain ends in its time when the clock is set back meanwhile', async () => {
   const clock = new SettableClock();
-  const runningCalls = new RunningCalls(1);
-  runningCalls.began();
+  const capacity = new Capacity({ maxRunning: 1, maxParked: 1, maxParkedPerPrincipal: 1 });
+  capacity.move('none', 'running', 'Ada');
   let isOver = false;
   const drained = drainCalls({
-    bridges: [],
-    runningCalls,
+    calls: [],
+    capacity,
     subscriptions: [],
     openResponses: new OpenResponses(),
     drain: { delayMs: 0, parkedMs: 0, timeoutMs: 1_000 },

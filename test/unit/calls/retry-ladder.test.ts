@@ -1,19 +1,15 @@
-/** How retries of one call that nobody holds take it up at one replica: one after the other. */
+/** How retries of one call that nobody holds resume it at one replica: one after the other. */
 import { expect, test } from 'vitest';
-import type { Call } from '../../../src/calls/call/call.ts';
-import { Ladder, type Calls } from '../../../src/calls/retry-ladder.ts';
-import type { CallReply, Leg } from '../../../src/model/request.ts';
 import type { Directory } from '../../../src/model/directory.ts';
 import { callId, sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
 import type { Pointer } from '../../../src/seal/pointer.ts';
+import { callsTestbed, RESULT, settled, waitingClient } from '../../fixtures/calls-testbed.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
 
-const ID = callId('call');
 const POINTER: Pointer = {
   audience: 'fleet',
   issuedAtSeconds: 0,
-  callId: ID,
+  callId: callId('call'),
   round: 1,
   owner: { id: 'dead', boot: 'dead' },
   route: 'route',
@@ -23,7 +19,7 @@ const POINTER: Pointer = {
   principal: null,
   expiresAtSeconds: 0,
   continuation: {
-    startedAtMs: 0,
+    startedAtMs: Date.UTC(2026, 10, 20),
     questions: [],
     keys: { asked: 0, counts: {} },
     resume: {
@@ -35,92 +31,72 @@ const POINTER: Pointer = {
     replay: null,
   },
 };
-const DONE: CallReply = { kind: 'result', result: { content: [] } };
 
-/** A ladder whose store answers when the test says so, and what it did, in order. */
-function stage() {
-  const did: string[] = [];
+/** A replica whose store answers when the test says so, and what it asked of store and server, in order. */
+function replicaWithStore() {
   const grants: (() => void)[] = [];
-  const asked: (() => void)[] = [];
-  let taken: Call | undefined;
-  const directory: Pick<Directory, 'claim' | 'outcomeOf'> = {
+  const requests: (() => void)[] = [];
+  const directory: Partial<Directory> = {
     claim: async () => {
-      did.push('claim');
-      asked.shift()?.();
+      server.did.push('claim');
+      requests.shift()?.();
       await new Promise<void>((resolve) => grants.push(resolve));
       return { type: 'claimed', epoch: 1 };
     },
+    release: async () => void server.did.push('unclaim'),
     outcomeOf: async () => null,
+    keepOutcome: async () => {},
   };
-  const calls: Calls = {
-    find: () => taken,
-    claimed: () => void did.push('claimed'),
-    unclaim: () => void did.push('unclaim'),
-    adopt: () => {
-      did.push('adopt');
-      const call: Pick<Call, 'isHeldElsewhere' | 'isLost' | 'isBroken'> = {
-        isHeldElsewhere: false,
-        isLost: false,
-        isBroken: false,
-      };
-      taken = call as Call;
-      return { call: taken, answer: Promise.resolve(DONE) };
-    },
-    retry: async () => {
-      did.push('retry');
-      return DONE;
-    },
-    replay: async () => DONE,
-  };
-  const ladder = new Ladder({
-    route: 'route',
-    boot: 'here',
-    calls,
-    relay: null,
+  const { calls, server } = callsTestbed({
     directory: directory as Directory,
-    claimMs: 1,
-    reattach: true,
-    clock: new ManualClock(),
-    log: { event: () => {} },
+    sealer: { seal: () => 'pointer', open: () => POINTER },
   });
-  const come = () => {
-    const leaving = new AbortController();
-    const leg: Leg = { closed: leaving.signal, backlog: null, notify: () => {} };
-    return { answer: ladder.climb(POINTER, RETRY, leg), leave: () => leaving.abort() };
+  const retry = () => {
+    const { leg, leave } = waitingClient();
+    return { reply: calls.serve(RETRY, leg), leave };
   };
   /** Resolves when the store is asked for a claim. */
-  const isAsked = () => new Promise<void>((resolve) => asked.push(resolve));
-  return { did, come, isAsked, grant: () => grants.shift()?.() };
+  const claimRequest = () => new Promise<void>((resolve) => requests.push(resolve));
+  const finish = async () => {
+    await settled();
+    server.says.resumed();
+    await settled();
+    server.replies();
+  };
+  return { server, retry, claimRequest, finish, grant: () => grants.shift()?.() };
 }
 
 // Rule reattach-5: Several retries at one replica take a call up one after the other: the first one does, the
 // others join it.
 test('a retry whose client leaves gives back its claim before another one asks for it', async () => {
-  const { did, come, isAsked, grant } = stage();
-  let claiming = isAsked();
-  const first = come();
+  const { server, retry, claimRequest, finish, grant } = replicaWithStore();
+  let claiming = claimRequest();
+  const first = retry();
   await claiming;
   first.leave();
-  claiming = isAsked();
-  const second = come();
+  claiming = claimRequest();
+  const second = retry();
   // Time enough for it to ask, if it did not wait for its turn.
-  await new Promise(setImmediate);
+  await settled();
   grant();
   await claiming;
   grant();
-  expect(await first.answer).toMatchObject({ kind: 'failed' });
-  expect(await second.answer).toEqual(DONE);
-  expect(did).toEqual(['claim', 'claimed', 'unclaim', 'claim', 'claimed', 'adopt']);
+  await finish();
+  expect(await first.reply).toMatchObject({ kind: 'failed' });
+  expect(await second.reply).toMatchObject({ result: RESULT });
+  expect(server.did.slice(0, 5)).toEqual(['claim', 'unclaim', 'claim', 'adopt', 'resume']);
 });
 
 // Rule reattach-5.
 test('a retry that comes while another one takes the call up joins it, with no claim of its own', async () => {
-  const { did, come, isAsked, grant } = stage();
-  const claiming = isAsked();
-  const first = come();
+  const { server, retry, claimRequest, finish, grant } = replicaWithStore();
+  const claiming = claimRequest();
+  const first = retry();
   await claiming;
-  const second = come();
+  const second = retry();
   grant();
-  expect(await Promise.all([first.answer, second.answer])).toEqual([DONE, DONE]);
-  expect(did).toEqual(['claim', 'claimed', 'adopt', 'retry']);
+  await finish();
+  const replies = await Promise.all([first.reply, second.reply]);
+  expect(replies).toMatchObject([{ result: RESULT }, { result: RESULT }]);
+  expect(server.did).toEqual(['claim', 'adopt', 'resume', 'release']);
 });

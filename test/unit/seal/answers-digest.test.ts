@@ -21,7 +21,7 @@ describe('the identical retry is recognised', () => {
   });
 
   test('whether a retry has no answers or an empty object of them', () => {
-    expect(answersDigest(undefined)).toBe(answersDigest({}));
+    expect(answersDigest(null)).toBe(answersDigest({}));
   });
 });
 

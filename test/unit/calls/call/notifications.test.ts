@@ -7,7 +7,7 @@ import { schemaProblems } from '../../../fixtures/wire/official-schema.ts';
 
 type Heard = { method: string; params: JsonObject };
 
-function listener(wants: Partial<Omit<ListeningLeg, 'leg'>> = {}): {
+function listener(wants: Partial<ListeningLeg['request']> = {}): {
   heard: Heard[];
   who: ListeningLeg;
 } {
@@ -16,7 +16,7 @@ function listener(wants: Partial<Omit<ListeningLeg, 'leg'>> = {}): {
     notify: (method: string, params: JsonObject) => heard.push({ method, params }),
     closed: new AbortController().signal,
   };
-  return { heard, who: { leg, progressToken: null, logLevel: null, ...wants } };
+  return { heard, who: { leg, request: { progressToken: null, logLevel: null, ...wants } } };
 }
 
 const progress = 'notifications/progress';

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Notifications } from '../../../../src/calls/call/notifications.ts';
-import { outcomeOfReply } from '../../../../src/calls/call/outcome-of-reply.ts';
+import { outcomeOfReply } from '../../../../src/calls/call/outcome.ts';
 import { discoverResult } from '../../../../src/protocol/translate/discover-result.ts';
 import { completeResult } from '../../../../src/protocol/translate/edge-result.ts';
 import { edgeError } from '../../../../src/protocol/translate/error-map.ts';
@@ -164,7 +164,7 @@ describe('nothing that only a modern server or the gateway may say passes', () =
           notify: (_method: string, params: JsonObject) => heard.push(params),
         };
         const sent = { ...params, progress: 1, level: 'error', progressToken: 'own' };
-        const listeners = [{ leg, progressToken: 5, logLevel: 'debug' }];
+        const listeners = [{ leg, request: { progressToken: 5, logLevel: 'debug' } }];
         new Notifications().deliver(method, sent, listeners);
         expect(heard).toHaveLength(1);
         expectNothingForged(heard[0]);

@@ -1,29 +1,30 @@
 /**
- * A leg that is told less while its client is behind, for streams that cannot wait for one client: of its
- * progress the newest is kept, and log messages are dropped and counted.
+ * A leg whose client misses notifications while it is slow, for streams that cannot wait for one client. The
+ * newest progress is kept. Log messages are dropped and counted.
  */
 import { LOG_LEVELS } from '../protocol/meta.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
 import type { Leg } from '../model/request.ts';
 
-/** Notifications that a client missed. */
-export interface Missed {
+/** How many notifications a client missed. */
+export interface NotificationLoss {
   readonly progress: number;
   readonly messages: number;
 }
 
-export class ThinnedLeg implements Leg {
+export class LossyLeg implements Leg {
   readonly closed: AbortSignal;
   readonly #leg: Leg;
   readonly #logLevel: string | null;
-  readonly #missed = { progress: 0, messages: 0 };
-  /** What was said last of a progress that the client has not heard of. */
+  #missedProgress = 0;
+  #missedMessages = 0;
+  /** The newest progress that the client has not seen. */
   #progress: JsonObject | null = null;
-  /** Log messages that were dropped since the client was told last. */
+  /** Log messages that were dropped since the client was last told. */
   #untold = 0;
-  #waiting = false;
+  #isWaiting = false;
 
-  /** @param logLevel the level from which on the client wants log messages */
+  /** @param logLevel the lowest level of log messages that the client wants; `null` if it wants none */
   constructor(leg: Leg, logLevel: string | null) {
     this.closed = leg.closed;
     this.#leg = leg;
@@ -42,26 +43,26 @@ export class ThinnedLeg implements Leg {
       return;
     }
     if (method === 'notifications/progress') {
-      if (this.#progress !== null) this.#missed.progress += 1;
+      if (this.#progress !== null) this.#missedProgress += 1;
       this.#progress = params;
     } else {
-      this.#missed.messages += 1;
+      this.#missedMessages += 1;
       this.#untold += 1;
     }
-    if (this.#waiting) return;
-    this.#waiting = true;
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
     void backlog.then(() => {
-      this.#waiting = false;
-      // It may be behind again: then the next time that it is not.
+      this.#isWaiting = false;
+      // If the client is behind again, the next notification tries once more.
       if (this.#leg.backlog === null) this.#catchUp();
     });
   }
 
-  /** Tells what was kept, before the answer; gives what the client missed, or `null`. */
-  end(): Missed | null {
+  /** Sends what was kept, before the reply. @returns what the client missed, or `null` */
+  end(): NotificationLoss | null {
     this.#catchUp();
-    const { progress, messages } = this.#missed;
-    return progress + messages === 0 ? null : { progress, messages };
+    if (this.#missedProgress + this.#missedMessages === 0) return null;
+    return { progress: this.#missedProgress, messages: this.#missedMessages };
   }
 
   #catchUp(): void {
@@ -79,7 +80,7 @@ export class ThinnedLeg implements Leg {
   }
 }
 
-/** A level that the client asked for (logging, "Per-request log level"). */
+/** @returns a level that the client asked for (logging, "Per-request log level") */
 function atLeastWarning(logLevel: string | null): string {
   const wanted = LOG_LEVELS.indexOf(logLevel ?? 'warning');
   return LOG_LEVELS[Math.max(wanted, LOG_LEVELS.indexOf('warning'))] ?? 'warning';

@@ -1,0 +1,142 @@
+/** The client's side of a call: legs come, wait, get notifications, and get their reply. */
+import { CALL_CANCELLED, illFormedAnswer, TOO_MANY_RETRIES } from '../../model/failures.ts';
+import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
+import type { JsonObject } from '../../protocol/json/json.ts';
+import { answersDigest } from '../../seal/digests.ts';
+import { LossyLeg } from '../lossy-leg.ts';
+import { keysOf, openRequests } from '../machine/selectors.ts';
+import type { CallState, LegId, LegReply, RetryEvent } from '../machine/states.ts';
+import type { CallData, Retry, UpstreamReplies, WaitingLeg } from './data.ts';
+import { logNotificationLoss } from './log.ts';
+import { Notifications } from './notifications.ts';
+import type { ReadAnswers } from './questions.ts';
+import { replyToLeg } from './replies.ts';
+
+/** The most legs that wait at one call: a client needs one, and a second one if it repeats its retry. */
+const MAX_LEGS = 16;
+const NO_REPLIES: UpstreamReplies = new Map();
+const NO_ANSWERS: ReadAnswers = { type: 'read', replies: NO_REPLIES, declined: false };
+
+/** Lets a leg wait. @returns its id, and its reply */
+export function attachLeg(
+  call: CallData,
+  request: EdgeRequest,
+  leg: Leg,
+  replies = NO_REPLIES,
+): { readonly id: LegId; readonly reply: Promise<CallReply> } {
+  const id = (call.lastLegId += 1);
+  const { promise, resolve } = Promise.withResolvers<CallReply>();
+  const onClosed = () => {
+    if (detachLeg(call, id) === null) return;
+    // The client is gone, but whoever waits for the reply here must go on.
+    resolve({ kind: 'failed', failure: CALL_CANCELLED });
+    call.feed({ type: 'legClosed', leg: id });
+  };
+  const lossy = new LossyLeg(leg, request.logLevel);
+  call.legs.set(id, { leg: lossy, request, replies, reply: resolve, onClosed });
+  leg.closed.addEventListener('abort', onClosed);
+  tellLegListeners(call);
+  return { id, reply: promise };
+}
+
+/** Detaches a leg whose client left before the leg was attached: no event reports that. */
+export function noticeClosed(call: CallData, id: LegId): void {
+  const waiting = call.legs.get(id);
+  if (waiting?.leg.closed.aborted === true) waiting.onClosed();
+}
+
+/** Serves a retry of a call that is here. @returns the reply to the retry */
+export function retryCall(call: CallData, { pointer, request, leg }: Retry): Promise<CallReply> {
+  if (call.legs.size >= MAX_LEGS) {
+    return Promise.resolve({ kind: 'failed', failure: TOO_MANY_RETRIES });
+  }
+  const { round } = pointer;
+  const open = round === openRound(call.state) ? openRequests(call.state) : [];
+  const read = call.questions?.read(open, request.inputResponses) ?? NO_ANSWERS;
+  if (read.type === 'ill-formed') {
+    return Promise.resolve({ kind: 'failed', failure: illFormedAnswer(read.key, read.problem) });
+  }
+  const { id, reply } = attachLeg(call, request, leg, read.replies);
+  call.feed({
+    type: 'retry',
+    leg: id,
+    round,
+    answersDigest: answersDigest(request.inputResponses),
+    answered: [...read.replies.keys()],
+    uncovered: call.questions?.uncovered(keysOf(open), request.profile) ?? [],
+    declined: read.declined,
+  });
+  const waiting = call.legs.get(id);
+  if (waiting !== undefined) call.notifications?.catchUp(waiting);
+  noticeClosed(call, id);
+  return reply;
+}
+
+/** Makes the request of an accepted retry the one that counts: what the server asks now is for its client. */
+export function acceptRetry(call: CallData, { leg }: RetryEvent): void {
+  const waiting = call.legs.get(leg);
+  if (waiting !== undefined) call.request = waiting.request;
+}
+
+/** Feeds retries once more whose legs still wait. */
+export function repeatRetries(call: CallData, retries: readonly RetryEvent[]): void {
+  for (const retry of retries) if (call.legs.has(retry.leg)) call.feed(retry);
+}
+
+/** Passes a notification of the server to the legs that want it. */
+export function notifyLegs(call: CallData, method: string, params: JsonObject): void {
+  call.notifications ??= new Notifications();
+  call.notifications.deliver(method, params, call.legs.values());
+}
+
+/** Detaches those of the legs that still wait, and replies to them. */
+export function replyToLegs(call: CallData, legs: readonly LegId[], reply: LegReply): void {
+  for (const id of legs) {
+    const waiting = detachLeg(call, id);
+    waiting?.reply(replyToLeg(call, reply, waiting.request.profile));
+  }
+}
+
+/**
+ * Tells whether the clients of a call are behind.
+ * @returns a promise that resolves when one of them catches up or leaves; `null` while one keeps up, since
+ *   those that are behind miss notifications then, and while no client waits
+ */
+export function backlogOf(call: CallData): Promise<void> | null {
+  const backlogs: Promise<void>[] = [];
+  for (const { leg } of call.legs.values()) {
+    const { backlog } = leg;
+    if (backlog === null) return null;
+    backlogs.push(backlog);
+  }
+  if (backlogs.length === 0) return null;
+  const listeners = (call.legListeners ??= new Set());
+  return new Promise((resolve) => {
+    const go = () => {
+      listeners.delete(go);
+      resolve();
+    };
+    listeners.add(go);
+    for (const backlog of backlogs) void backlog.then(go);
+  });
+}
+
+function detachLeg(call: CallData, id: LegId): WaitingLeg | null {
+  const waiting = call.legs.get(id);
+  if (waiting === undefined) return null;
+  call.legs.delete(id);
+  waiting.leg.closed.removeEventListener('abort', waiting.onClosed);
+  const loss = waiting.leg.end();
+  if (loss !== null) logNotificationLoss(call, loss);
+  tellLegListeners(call);
+  return waiting;
+}
+
+function tellLegListeners({ legListeners }: CallData): void {
+  if (legListeners !== null) for (const tell of [...legListeners]) tell();
+}
+
+/** @returns the round that a pointer must name for its answers to count, or 0 */
+function openRound(state: CallState): number {
+  return state.name === 'parked' || state.name === 'suspended' ? state.round : 0;
+}

@@ -1,0 +1,175 @@
+/**
+ * One call as plain data. `client.ts`, `server.ts` and `machine.ts` work on it: what client and server do
+ * becomes an event of the machine, and the machine has them carry out the effects.
+ */
+import type { Clock, Timer } from '../../lib/clock.ts';
+import type { Directory } from '../../model/directory.ts';
+import type { Failure } from '../../model/outcome.ts';
+import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
+import type { Log } from '../../ops/log.ts';
+import type { CallId, InputKey } from '../../protocol/ids.ts';
+import type { JsonObject } from '../../protocol/json/json.ts';
+import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
+import type { CacheFields } from '../../protocol/translate/edge-result.ts';
+import type { Pointer, PointerOwner, ResumePoint } from '../../seal/pointer.ts';
+import type { ExpectedRequest, Sealer } from '../../seal/seal.ts';
+import type { Lease, SessionPool } from '../../upstream/pool/session-pool.ts';
+import type { Exchange } from '../../upstream/session/exchange.ts';
+import type { CallUse } from '../capacity.ts';
+import type { LossyLeg } from '../lossy-leg.ts';
+import { isBroken } from '../machine/selectors.ts';
+import type { CallEvent, CallLimits, CallState, LegId, TimerName } from '../machine/states.ts';
+import type { CallRegistry } from '../registry.ts';
+import type { GivenAnswers } from './given-answers.ts';
+import type { Notifications } from './notifications.ts';
+import type { Questions } from './questions.ts';
+
+/** What the calls of one route share. */
+export interface CallRoute {
+  /** The id of the route. */
+  readonly route: string;
+  readonly registry: CallRegistry<CallData>;
+  readonly pool: SessionPool;
+  readonly sealer: Sealer;
+  /** This process, as pointers name it. */
+  readonly replica: PointerOwner;
+  /** The name of the deployment, which its replicas share. */
+  readonly audience: string;
+  /** Whether another process can open our pointers, now or after a restart. */
+  readonly hasSuccessors: boolean;
+  /** `null` if replicas share no store. */
+  readonly directory: Directory | null;
+  readonly limits: CallLimits;
+  readonly questions: QuestionSettings;
+  /** Who may cache a result, and for how long. */
+  readonly caching: CacheFields;
+  /** Whether a parked call is left at once if the server keeps it. */
+  readonly leaveWhenParked: boolean;
+  /** Whether a call whose owner is gone is resumed from the last event that was read. */
+  readonly reattach: boolean;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export interface QuestionSettings {
+  /** The operator's keys for the questions of each tool, in the order in which it asks. */
+  readonly keyNames: Readonly<Record<string, readonly string[]>>;
+  /** Whether string ids of the server's requests become keys. */
+  readonly keysFromStringIds: boolean;
+  /** Whether a call ends if the server asks for what the client did not declare. */
+  readonly strictCapabilities: boolean;
+  /** How long to wait until the server says that its URLs were visited, in ms. */
+  readonly urlVisitWaitMs: number;
+}
+
+/** A retry whose pointer was opened and fits the request. */
+export interface Retry {
+  readonly pointer: Pointer;
+  readonly request: EdgeRequest;
+  readonly leg: Leg;
+}
+
+/** What goes upstream for each question that a retry answers. */
+export type UpstreamReplies = ReadonlyMap<InputKey, JsonRpcReply>;
+
+/** A leg that waits for its reply. */
+export interface WaitingLeg {
+  readonly leg: LossyLeg;
+  readonly request: EdgeRequest;
+  readonly replies: UpstreamReplies;
+  readonly reply: (reply: CallReply) => void;
+  /** Called if the client closes its connection. */
+  readonly onClosed: () => void;
+}
+
+export interface CallData {
+  readonly id: CallId;
+  readonly route: CallRoute;
+  readonly principalKey: string;
+  readonly method: string;
+  readonly loggedTarget: string;
+  /** The operator's keys for the questions of this tool. */
+  readonly keyNames: readonly string[];
+  /** When the call began, here or elsewhere, in ms since the epoch. */
+  readonly startedAtMs: number;
+  /** Whether the operator allows that the call is replayed if it is lost. */
+  readonly mayReplay: boolean;
+  /** Whether another process, or an earlier attempt, had the call before. */
+  readonly isContinued: boolean;
+  /** Seals the outcome in the shared store; `null` if there is no store. */
+  readonly outcomeKey: string | null;
+
+  // The machine.
+
+  state: CallState;
+  /** Moves the call, after the events that came before. */
+  readonly feed: (event: CallEvent) => void;
+  /** Events that wait until the effects of an earlier one are carried out. */
+  readonly events: CallEvent[];
+  isMoving: boolean;
+  readonly timers: Map<TimerName, Timer>;
+  use: CallUse;
+
+  // The client.
+
+  /** The request whose declarations and credentials count: that of the newest leg that was accepted. */
+  request: EdgeRequest;
+  /** What pointers are bound to. It is computed from the request before its params are dropped. */
+  expected: ExpectedRequest | null;
+  readonly legs: Map<LegId, WaitingLeg>;
+  lastLegId: LegId;
+  /** Called when a leg comes or goes; `null` until somebody waits for that. */
+  legListeners: Set<() => void> | null;
+  /** `null` until the server sends a notification. */
+  notifications: Notifications | null;
+  /** The last round; `null` before the first. */
+  lastRound: { readonly keys: readonly InputKey[]; readonly reply: CallReply } | null;
+  /** Whether a client holds a pointer to the call, and can retry. */
+  hasPointer: boolean;
+  /** Whether that pointer holds what another reader of the stream needs. */
+  isResumable: boolean;
+  /** How the next retry that continues the call reached it. */
+  rung: 'here' | 'reattach';
+
+  // The server.
+
+  lease: Lease | null;
+  exchange: Exchange | null;
+  /** Where the stream is to be resumed; `null` once it is, and for a call that began here. */
+  resumeFrom: ResumePoint | null;
+  /** Grows with each exchange, so that late events of an earlier one are ignored. */
+  generation: number;
+  /** Whether the server may still work on something of ours, so that the session must not be reused. */
+  isTainted: boolean;
+  /** Whether the server took the last messages about the call. `null` if there were none. */
+  closing: Promise<boolean> | null;
+  serverInfo: JsonObject | null;
+  /** Whether the server is known to have begun the call. */
+  hasBegun: boolean;
+  /** Whether the server took an answer. */
+  hasAnswered: boolean;
+  /** Whether the request was sent again because the server had forgotten the session. */
+  hasNewSession: boolean;
+  /** How the server refused the credentials, if it did. */
+  unauthorized: Failure | null;
+  /** Whether the server refuses the stream because another reader has it. */
+  isHeldElsewhere: boolean;
+  /** Why a question was refused that may have been one of this call. */
+  unanswerable: Failure | null;
+  /** `null` until the server asks. */
+  questions: Questions | null;
+  /** `null` until an answer has to be remembered for a replay. */
+  given: GivenAnswers | null;
+  /** The elicitations whose completion is worth waiting for before the call is made again. */
+  visiting: readonly string[];
+}
+
+/** The call has ended, or is being cancelled. */
+export function isOver({ state }: CallData): boolean {
+  return state.name === 'cancelling' || state.name === 'done';
+}
+
+/** A client waits, and the stream on which the server would reply is open. */
+export function isRunning({ state }: CallData): boolean {
+  return state.name === 'running' && !isBroken(state);
+}

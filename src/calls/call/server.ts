@@ -1,0 +1,321 @@
+/**
+ * The server's side of a call: what the server says becomes events of the machine, and the answers of the
+ * client go to the server.
+ */
+import { missingCapability, notAnswerable } from '../../model/failures.ts';
+import type { Failure } from '../../model/outcome.ts';
+import { failureOfCall, losesCall } from '../../model/upstream-failures.ts';
+import type { ServerRequestId } from '../../protocol/ids.ts';
+import type { JsonObject } from '../../protocol/json/json.ts';
+import {
+  ErrorCode,
+  LegacyErrorCode,
+  type JsonRpcErrorObject,
+  type JsonRpcReply,
+} from '../../protocol/json-rpc.ts';
+import { readUrlElicitations } from '../../protocol/translate/error-map.ts';
+import type { ResumePoint } from '../../seal/pointer.ts';
+import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
+import type { Session } from '../../upstream/session/session.ts';
+import { openRequests } from '../machine/selectors.ts';
+import type { LegId, OpenRequest } from '../machine/states.ts';
+import { backlogOf, notifyLegs } from './client.ts';
+import { isOver, isRunning, type CallData } from './data.ts';
+import {
+  answerQuietly,
+  leaveExchange,
+  releaseExchange,
+  resumeExchange,
+  sendRequest,
+  sessionOf,
+  stopExchange,
+  type CallListener,
+} from './exchange.ts';
+import { GivenAnswers } from './given-answers.ts';
+import { idsOf, logRefusedQuestion, logUpstreamFailure } from './log.ts';
+import { outcomeOfReply } from './outcome.ts';
+import { Questions } from './questions.ts';
+
+/** For a server that asks more at once than a client can be shown. */
+const TOO_MANY_QUESTIONS = {
+  code: ErrorCode.internalError,
+  message: 'Too many questions are open at once',
+};
+
+/**
+ * Sends the request.
+ * @param freshSession whether a session that was used before must not be taken
+ */
+export function launch(call: CallData, freshSession: boolean): void {
+  void sendRequest(call, freshSession, new Listener(call));
+}
+
+/** Resumes the stream of a call that another replica had, with these questions still open. */
+export function reattach(call: CallData, resume: ResumePoint, open: readonly OpenRequest[]): void {
+  void resumeExchange(call, resume, open, new Listener(call, true));
+}
+
+/** Makes a call again whose URLs were visited, in the same session if it lives. */
+export async function callAgain(call: CallData, leg: LegId): Promise<void> {
+  const waiting = call.legs.get(leg);
+  if (waiting === undefined) return;
+  call.request = waiting.request;
+  call.notifications?.forgetProgress();
+  const session = sessionOf(call);
+  if (session !== null && !session.dead) {
+    await session.urlsVisited(call.visiting, call.route.questions.urlVisitWaitMs);
+  } else {
+    releaseExchange(call, false);
+  }
+  if (!isOver(call)) launch(call, false);
+}
+
+/** Sends the answers that a leg brought to the server, one after the other. */
+export async function postAnswers(
+  call: CallData,
+  leg: LegId,
+  requests: readonly OpenRequest[],
+): Promise<void> {
+  const waiting = call.legs.get(leg);
+  const session = sessionOf(call);
+  if (waiting === undefined || session === null) return;
+  call.request = waiting.request;
+  const { headers } = waiting.request.caller;
+  const { generation } = call;
+  const accepted: ServerRequestId[] = [];
+  for (const { key, id } of requests) {
+    const reply = waiting.replies.get(key);
+    if (id === null || reply === undefined) continue;
+    try {
+      await session.respond(id, reply, headers).catch((error: unknown) => {
+        if (asUpstreamFailure(error, true).code !== 'upstream_unavailable') throw error;
+        // The same message again is harmless: the first answer to a question counts.
+        return session.respond(id, reply, headers);
+      });
+    } catch (error) {
+      if (call.generation !== generation) return;
+      return receivePostFailure(call, asUpstreamFailure(error, true), accepted);
+    }
+    accepted.push(id);
+    call.hasAnswered = true;
+    if (call.mayReplay && call.questions !== null) {
+      call.given ??= new GivenAnswers();
+      call.given.add({ question: call.questions.digestOf(key), reply });
+    }
+  }
+  if (call.generation === generation) call.feed({ type: 'posted' });
+}
+
+/** @returns the questions of a call, which begin with the first that the server asks */
+export function questionsOf(call: CallData): Questions {
+  call.questions ??= new Questions({
+    names: call.keyNames,
+    fromStringIds: call.route.questions.keysFromStringIds,
+    revealsSession: (text) => sessionOf(call)?.reveals(text) ?? false,
+  });
+  return call.questions;
+}
+
+class Listener implements CallListener {
+  readonly #call: CallData;
+  readonly #generation: number;
+  readonly #isReattached: boolean;
+
+  /** @param isReattached whether another replica had the stream and the session before */
+  constructor(call: CallData, isReattached = false) {
+    call.generation += 1;
+    this.#call = call;
+    this.#generation = call.generation;
+    this.#isReattached = isReattached;
+  }
+
+  get isCurrent(): boolean {
+    return this.#call.generation === this.#generation;
+  }
+
+  asked(id: ServerRequestId, method: string, params: JsonObject): void {
+    const session = sessionOf(this.#call);
+    if (!this.isCurrent || session === null) return;
+    this.#call.hasBegun = true;
+    receiveQuestion(this.#call, session, id, method, params);
+  }
+
+  withdrawn(id: ServerRequestId): void {
+    if (!this.isCurrent) return;
+    this.#call.feed({ type: 'withdrawn', id });
+    this.#call.questions?.withdraw(id);
+  }
+
+  unanswerable(method: string, cause: 'broadcast'): void {
+    if (!this.isCurrent) return;
+    this.#call.hasBegun = true;
+    logRefusedQuestion(this.#call, method, `the server sends it to every session (${cause})`);
+    this.#call.unanswerable = notAnswerable(cause);
+  }
+
+  notified(method: string, params: JsonObject): void {
+    if (!this.isCurrent) return;
+    this.#call.hasBegun = true;
+    notifyLegs(this.#call, method, params);
+  }
+
+  replied(reply: JsonRpcReply): void {
+    if (this.isCurrent) receiveReply(this.#call, reply);
+  }
+
+  interrupted(): void {
+    if (!this.isCurrent) return;
+    this.#call.feed({ type: 'interrupted' });
+    void leaveIfNotOurs(this.#call);
+  }
+
+  resumed(): void {
+    const session = sessionOf(this.#call);
+    if (!this.#isReattached || session === null) return this.#feedResumed();
+    const { headers } = this.#call.request.caller;
+    // A server drops a question that belongs to no request while this stream is not open.
+    void session.openStandaloneStream(headers).then(() => this.#feedResumed());
+  }
+
+  lost(failure: UpstreamFailure): void {
+    if (this.isCurrent) receiveLoss(this.#call, failure);
+  }
+
+  notTaken(failure: UpstreamFailure): void {
+    if (this.isCurrent) receiveRefusal(this.#call, failure);
+  }
+
+  backlog(): Promise<void> | null {
+    return this.isCurrent ? backlogOf(this.#call) : null;
+  }
+
+  #feedResumed(): void {
+    if (this.isCurrent) this.#call.feed({ type: 'resumed' });
+  }
+}
+
+function receiveQuestion(
+  call: CallData,
+  session: Session,
+  id: ServerRequestId,
+  method: string,
+  params: JsonObject,
+): void {
+  if (!session.interactive) {
+    // An answer would reach an instance that never asked, and the call would wait without an end.
+    logRefusedQuestion(call, method, 'the server gave no session id');
+    stopExchange(call, 'the server asks, and gave no session in which it could be answered');
+    return fail(call, notAnswerable('no_session_id'));
+  }
+  const { route, request, given } = call;
+  const questions = questionsOf(call);
+  const revision = session.initializeResult.protocolVersion;
+  const decision = questions.ask(id, method, params, request.profile, revision);
+  if (decision.type === 'refused') {
+    logRefusedQuestion(call, method, decision.reason);
+    answerQuietly(call, id, { error: decision.error });
+    const required = questions.refusedCapabilities;
+    if (!route.questions.strictCapabilities || required === null) return;
+    stopExchange(call, 'the client lacks a required capability');
+    return fail(call, missingCapability(required));
+  }
+  const { key } = decision.request;
+  const repeated = given?.repeats === true ? given.repeat(questions.digestOf(key)) : undefined;
+  if (repeated !== undefined) {
+    questions.withdraw(id);
+    answerQuietly(call, id, repeated);
+  } else if (openRequests(call.state).length >= route.limits.maxInputRequestsPerRound) {
+    questions.withdraw(id);
+    logRefusedQuestion(call, method, 'too many questions in one round');
+    answerQuietly(call, id, { error: TOO_MANY_QUESTIONS });
+  } else {
+    call.feed({ type: 'asked', request: decision.request, atMs: route.clock.now() });
+  }
+}
+
+function receiveReply(call: CallData, reply: JsonRpcReply): void {
+  call.hasBegun = true;
+  if ('error' in reply && reply.error.code === LegacyErrorCode.urlElicitationRequired) {
+    const requests = readUrlQuestions(call, reply.error);
+    if (requests.length > 0) {
+      call.visiting = questionsOf(call).elicitationIds(requests.map(({ key }) => key));
+      const mayPark = call.route.registry.hasRoomToPark(call);
+      return call.feed({ type: 'urlsRequired', requests, mayPark });
+    }
+  }
+  const isError = 'error' in reply || reply.result['isError'] === true;
+  if (isError && call.unanswerable !== null) return fail(call, call.unanswerable);
+  const refused = call.questions?.refusedCapabilities ?? null;
+  call.feed({ type: 'outcome', outcome: outcomeOfReply(call.method, reply, refused) });
+}
+
+function readUrlQuestions(call: CallData, error: JsonRpcErrorObject): OpenRequest[] {
+  const elicitations = readUrlElicitations(error);
+  const { profile } = call.request;
+  const revision = sessionOf(call)?.initializeResult.protocolVersion;
+  if (elicitations === null || !profile.elicitationUrl || revision === undefined) return [];
+  return questionsOf(call).askUrls(elicitations, profile, revision);
+}
+
+/** The stream is gone for good. */
+function receiveLoss(call: CallData, failure: UpstreamFailure): void {
+  if (isForgottenSession(failure) && isRunning(call)) return receiveRefusal(call, failure);
+  logUpstreamFailure(call, failure);
+  if (failure.code === 'streams_mixed') {
+    stopExchange(call, 'the stream of the call brought what belongs to another one');
+    return fail(call, failureOfCall(failure, call.hasBegun));
+  }
+  if (failure.code === 'unauthorized' && call.isResumable) {
+    call.unauthorized = failureOfCall(beforeRequest(failure), true);
+    return call.feed({ type: 'shutOut' });
+  }
+  call.isHeldElsewhere = failure.details.httpStatus === 409;
+  // The other reader needs the session.
+  if (call.isHeldElsewhere) leaveExchange(call);
+  call.feed({ type: 'lost' });
+}
+
+/** The server did not take the request. If it forgot the session, the request is sent once more in a new one. */
+function receiveRefusal(call: CallData, failure: UpstreamFailure): void {
+  const mayResend = isForgottenSession(failure) && !call.hasNewSession && !call.hasAnswered;
+  if (mayResend && isRunning(call)) {
+    call.hasNewSession = true;
+    releaseExchange(call, false);
+    call.notifications?.forgetProgress();
+    return launch(call, true);
+  }
+  logUpstreamFailure(call, failure);
+  call.isTainted = failure.code !== 'unauthorized';
+  if (losesCall(failure)) call.feed({ type: 'lost' });
+  else fail(call, failureOfCall(failure, call.hasBegun));
+}
+
+function receivePostFailure(
+  call: CallData,
+  failure: UpstreamFailure,
+  accepted: readonly ServerRequestId[],
+): void {
+  const { code } = failure;
+  const cause =
+    code === 'session_gone' ? 'sessionGone' : code === 'unauthorized' ? code : 'unreachable';
+  if (cause === 'unauthorized') call.unauthorized = failureOfCall(failure, true);
+  const { round } = call.state;
+  call.route.log.event('call.answer_refused', { ...idsOf(call), round, cause });
+  call.feed({ type: 'postRefused', cause, accepted });
+}
+
+/**
+ * Leaves a call that another replica has continued while this process was silent: whoever reads the stream
+ * of a call takes it from its earlier readers.
+ */
+async function leaveIfNotOurs(call: CallData): Promise<void> {
+  if (!(await call.route.registry.isOurs(call.id))) call.feed({ type: 'takenOver' });
+}
+
+function fail(call: CallData, failure: Failure): void {
+  call.feed({ type: 'outcome', outcome: { kind: 'failed', failure } });
+}
+
+function isForgottenSession({ code, details }: UpstreamFailure): boolean {
+  return code === 'session_gone' && !details.mayHaveActed;
+}

@@ -1,0 +1,167 @@
+/**
+ * What this process knows of the calls of one route: those that are here, which of them count as running or
+ * parked, those that it claimed in the shared store, and those that ended here or left for other replicas.
+ */
+import type { Clock } from '../lib/clock.ts';
+import { TtlSet } from '../lib/ttl-set.ts';
+import type { Directory } from '../model/directory.ts';
+import {
+  OVERLOADED,
+  OVERLOADED_FOR_RETRY,
+  STOPPING,
+  STOPPING_FOR_RETRY,
+} from '../model/failures.ts';
+import type { Failure } from '../model/outcome.ts';
+import type { CallId } from '../protocol/ids.ts';
+import type { Pointer } from '../seal/pointer.ts';
+import type { CallUse, Capacity } from './capacity.ts';
+import { isDetached, isEndedByDrain } from './machine/selectors.ts';
+import type { CallState } from './machine/states.ts';
+
+/** The part of a call that the registry reads. */
+export interface RegisteredCall {
+  readonly id: CallId;
+  readonly principalKey: string;
+  /** Whether another process, or an earlier attempt, had the call before. */
+  readonly isContinued: boolean;
+  readonly state: CallState;
+  /** What the call counts as now; only the registry writes it. */
+  use: CallUse;
+}
+
+export interface CallRegistryOptions {
+  /** The boot id of this process. */
+  readonly boot: string;
+  /** For how long a call that ended or left is remembered, in ms: the longest life of a call. */
+  readonly callTtlMs: number;
+  readonly capacity: Capacity;
+  /** `null` if replicas share no store. */
+  readonly directory: Directory | null;
+  readonly clock: Clock;
+}
+
+export class CallRegistry<Call extends RegisteredCall> {
+  /** Set on drain: no call begins here from then on, neither a new one nor a replay. */
+  isDraining = false;
+  readonly #options: CallRegistryOptions;
+  readonly #calls = new Map<CallId, Call>();
+  /** Calls that were left or lost: any replica may continue them, this one as well. */
+  readonly #left: TtlSet<CallId>;
+  /** Calls that were continued here and have ended here. */
+  readonly #ended: TtlSet<CallId>;
+  /** The epochs of the claims that this process holds. */
+  readonly #claims = new Map<CallId, number>();
+  #parked = 0;
+
+  constructor(options: CallRegistryOptions) {
+    this.#options = options;
+    this.#left = new TtlSet(options.clock, options.callTtlMs);
+    this.#ended = new TtlSet(options.clock, options.callTtlMs);
+  }
+
+  /** How many calls of the route wait for their client. */
+  get parked(): number {
+    return this.#parked;
+  }
+
+  find(id: CallId): Call | undefined {
+    return this.#calls.get(id);
+  }
+
+  /** Returns the calls that are here, with those that are over and kept for a repeated retry. */
+  all(): Call[] {
+    return [...this.#calls.values()];
+  }
+
+  /**
+   * Decides whether a call may begin here now.
+   * @param isRetry whether a retry begins it, as a replay
+   * @returns the failure for its client, or `null` if it may begin
+   */
+  refusal(isRetry: boolean): Failure | null {
+    if (this.isDraining) return isRetry ? STOPPING_FOR_RETRY : STOPPING;
+    if (!this.#options.capacity.isFull) return null;
+    return isRetry ? OVERLOADED_FOR_RETRY : OVERLOADED;
+  }
+
+  /** Adds a call. It takes the place of a lost call with this id, and its claim. */
+  add(call: Call): void {
+    const replaced = this.#calls.get(call.id);
+    if (replaced !== undefined) this.#count(replaced, 'none');
+    this.#ended.delete(call.id);
+    this.#calls.set(call.id, call);
+  }
+
+  /** Counts a call by its new state. */
+  moved(call: Call): void {
+    if (this.#holds(call)) this.#count(call, useOf(call.state));
+  }
+
+  /** @returns true if the call is parked, or may be */
+  hasRoomToPark(call: Call): boolean {
+    if (!this.#holds(call)) return false;
+    return call.use === 'parked' || this.#options.capacity.hasRoomToPark(call.principalKey);
+  }
+
+  /** Forgets a call that is over. One that was replaced is forgotten already. */
+  remove(call: Call): void {
+    if (!this.#holds(call)) return;
+    this.#count(call, 'none');
+    this.#calls.delete(call.id);
+    if (canContinue(call.state)) {
+      this.#left.add(call.id);
+      this.unclaim(call.id);
+      return;
+    }
+    this.#claims.delete(call.id);
+    if (call.isContinued) this.#ended.add(call.id);
+  }
+
+  /** @returns true if the call was here, has ended, and was not left for others */
+  hasEnded({ owner, callId }: Pointer): boolean {
+    if (this.#ended.has(callId)) return true;
+    return owner.boot === this.#options.boot && !this.#left.has(callId);
+  }
+
+  /** Notes that this process holds the call in the shared store. */
+  claimed(id: CallId, epoch: number): void {
+    this.#claims.set(id, epoch);
+  }
+
+  /** Gives up the claim, so that other replicas can continue the call. */
+  unclaim(id: CallId): void {
+    const epoch = this.#claims.get(id);
+    this.#claims.delete(id);
+    this.#ended.delete(id);
+    if (epoch !== undefined) this.#options.directory?.release(id, epoch).catch(() => {});
+  }
+
+  /** @returns false if another replica holds the call. A store that cannot be asked does not say that. */
+  async isOurs(id: CallId): Promise<boolean> {
+    const { directory, boot } = this.#options;
+    const holder = (await directory?.holderOf(id).catch(() => null)) ?? null;
+    return holder === null || holder.owner.boot === boot;
+  }
+
+  #holds(call: Call): boolean {
+    return this.#calls.get(call.id) === call;
+  }
+
+  #count(call: Call, use: CallUse): void {
+    if (call.use === use) return;
+    this.#parked += Number(use === 'parked') - Number(call.use === 'parked');
+    this.#options.capacity.move(call.use, use, call.principalKey);
+    call.use = use;
+  }
+}
+
+function useOf(state: CallState): CallUse {
+  if (isDetached(state)) return 'parked';
+  return state.name === 'done' ? 'none' : 'running';
+}
+
+/** @returns true if a later retry may still continue the call, here or elsewhere */
+function canContinue(state: CallState): boolean {
+  const end = state.name === 'done' ? state.end.type : null;
+  return end === 'left' || end === 'lost' || isEndedByDrain(state);
+}

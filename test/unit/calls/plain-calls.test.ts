@@ -1,0 +1,172 @@
+/** A call that never asked: what it costs, and everything that can still happen to it. */
+import { describe, expect, test } from 'vitest';
+import { LegacyErrorCode } from '../../../src/protocol/json-rpc.ts';
+import { UpstreamFailure } from '../../../src/upstream/failure.ts';
+import {
+  callsTestbed,
+  FIRST,
+  LIMITS,
+  requestStateOf,
+  RESULT,
+  settled,
+  waitingClient,
+} from '../../fixtures/calls-testbed.ts';
+
+const ACCEPT = { 'elicitation-1': { action: 'accept', content: {} } };
+
+/** A call whose request the server has, and that it has not asked anything. */
+async function plainCall(options: Parameters<typeof callsTestbed>[0] = {}) {
+  const testbed = callsTestbed(options);
+  const client = waitingClient();
+  const { reply } = testbed.call(client.leg);
+  await settled();
+  expect(testbed.capacity.running).toBe(1);
+  const expectNothingLeft = () => {
+    expect(testbed.capacity.running).toBe(0);
+    expect(testbed.calls.parked).toBe(0);
+    expect(testbed.clock.pending).toBe(0);
+  };
+  return { ...testbed, client, reply, expectNothingLeft };
+}
+
+test('a call that nothing happens to is a lease, a request and a reply, and leaves nothing behind', async () => {
+  const { server, reply, logged, clock, expectNothingLeft } = await plainCall();
+  server.replies();
+  expect(await reply).toMatchObject({ kind: 'result', result: RESULT });
+  expect(server.did).toEqual(['lease', 'call', 'release']);
+  expect(logged).toEqual(['call.started', 'call.moved', 'call.ended']);
+  expect(clock.timersSet, 'its time limits, and nothing for a client that comes back').toBe(2);
+  expectNothingLeft();
+});
+
+describe('a call that never asked', () => {
+  test('parks when the server asks', async () => {
+    const { server, reply, retry, clock, calls, expectNothingLeft } = await plainCall();
+    server.asks(7);
+    clock.advance(LIMITS.gatherWindowMs);
+    const asked = await reply;
+    expect(asked).toMatchObject({ result: { resultType: 'input_required' } });
+    expect(calls.parked).toBe(1);
+    const retried = retry(asked, ACCEPT);
+    await settled();
+    server.replies();
+    expect(await retried).toMatchObject({ result: RESULT });
+    expect(server.did).toEqual(['lease', 'call', 'respond 7', 'release']);
+    clock.advance(LIMITS.redeliverMs);
+    expectNothingLeft();
+  });
+
+  test('asks for URLs when the server ends it with -32042, and is made again after the visit', async () => {
+    const { server, retry, clock, calls, capacity } = callsTestbed();
+    const profile = { ...FIRST.profile, elicitationUrl: true };
+    const reply = calls.serve({ ...FIRST, profile }, waitingClient().leg);
+    await settled();
+    const elicitations = [
+      { mode: 'url', message: 'Visit', url: 'https://a.example', elicitationId: 'e' },
+    ];
+    const code = LegacyErrorCode.urlElicitationRequired;
+    server.says.replied({ error: { code, message: 'visit', data: { elicitations } } });
+    const asked = await reply;
+    expect(asked).toMatchObject({ result: { resultType: 'input_required' } });
+    const retried = retry(asked, { 'elicitation-1': { action: 'accept' } });
+    await settled();
+    server.replies();
+    expect(await retried).toMatchObject({ result: RESULT });
+    expect(server.did).toEqual(['lease', 'call', 'call', 'release']);
+    clock.advance(LIMITS.redeliverMs);
+    expect(capacity.running + calls.parked + clock.pending).toBe(0);
+  });
+
+  test('goes on when its stream broke and is resumed', async () => {
+    const { server, reply, expectNothingLeft } = await plainCall();
+    server.says.interrupted();
+    server.says.resumed();
+    server.replies();
+    expect(await reply).toMatchObject({ result: RESULT });
+    expectNothingLeft();
+  });
+
+  test('is lost when its stream cannot be resumed', async () => {
+    const { server, reply, expectNothingLeft } = await plainCall();
+    server.says.interrupted();
+    const details = { mayHaveActed: true };
+    server.says.lost(new UpstreamFailure('upstream_unavailable', 'gone', details));
+    expect(await reply).toMatchObject({ result: { isError: true } });
+    expect(server.did).toEqual(['lease', 'call', 'end']);
+    expectNothingLeft();
+  });
+
+  test('sends its client away after calls.maxHold, and gives the outcome to the retry', async () => {
+    const limits = { ...LIMITS, maxHoldMs: 100 };
+    const { server, reply, retry, clock, calls, expectNothingLeft } = await plainCall({ limits });
+    clock.advance(100);
+    const held = await reply;
+    expect(held).toMatchObject({ result: { resultType: 'input_required' } });
+    expect(calls.parked).toBe(1);
+    server.replies();
+    expect(await retry(held, {})).toMatchObject({ result: RESULT });
+    clock.advance(LIMITS.redeliverMs);
+    expectNothingLeft();
+  });
+
+  test('is left to another replica on drain, if the server keeps its stream', async () => {
+    const { server, reply, calls, expectNothingLeft } = await plainCall();
+    server.keepsEvents();
+    calls.endAll();
+    expect(requestStateOf(await reply)).toBe('pointer-1');
+    expect(server.did).toEqual(['lease', 'call', 'leave']);
+    expectNothingLeft();
+  });
+
+  test('is cancelled on drain, if nobody else could continue it', async () => {
+    const { server, reply, calls, clock, expectNothingLeft } = await plainCall();
+    calls.endAll();
+    expect(await reply).toMatchObject({ failure: { error: { data: { reason: 'draining' } } } });
+    await settled();
+    clock.advance(LIMITS.cancelGraceMs);
+    await settled();
+    expect(server.did).toEqual(['lease', 'call', 'cancel', 'end']);
+    expectNothingLeft();
+  });
+
+  test('is cancelled when its client leaves', async () => {
+    const { server, reply, client, clock, expectNothingLeft } = await plainCall();
+    client.leave();
+    expect(await reply).toMatchObject({ failure: { error: { data: { reason: 'cancelled' } } } });
+    await settled();
+    clock.advance(LIMITS.cancelGraceMs);
+    await settled();
+    expect(server.did).toEqual(['lease', 'call', 'cancel', 'end']);
+    expectNothingLeft();
+  });
+
+  test('ends when the server takes longer than a call may', async () => {
+    const { server, reply, clock, expectNothingLeft } = await plainCall();
+    clock.advance(LIMITS.maxDurationMs);
+    const reason = { data: { reason: 'upstream_timeout' } };
+    expect(await reply).toMatchObject({ failure: { error: reason } });
+    await settled();
+    clock.advance(LIMITS.cancelGraceMs);
+    await settled();
+    expect(server.did).toEqual(['lease', 'call', 'cancel', 'end']);
+    expectNothingLeft();
+  });
+});
+
+describe('retries that wait at one call', () => {
+  test('are sixteen at most; a further one gets an error that it can be sent again after', async () => {
+    const { server, reply, retry, clock } = await plainCall();
+    server.asks(7);
+    clock.advance(LIMITS.gatherWindowMs);
+    const asked = await reply;
+    const waiting = Array.from({ length: 16 }, () => retry(asked, ACCEPT));
+    await settled();
+    const data = { reason: 'overloaded', mayHaveActed: 'yes', retryable: true };
+    expect(await retry(asked, ACCEPT)).toMatchObject({ failure: { error: { data } } });
+    server.replies();
+    for (const one of await Promise.all(waiting)) expect(one).toMatchObject({ result: RESULT });
+    expect(await retry(asked, ACCEPT), 'once the others have theirs').toMatchObject({
+      result: RESULT,
+    });
+  });
+});
