@@ -11,12 +11,12 @@ import { createRedisDirectory } from '../replicas/directory/redis-directory.ts';
 import type { OpenResponses } from '../lib/open-responses.ts';
 import type { Log } from '../ops/log.ts';
 import { randomId } from '../lib/random-id.ts';
-import { HeardOwners } from '../replicas/relay/heard-owners.ts';
-import { RelayClient } from '../replicas/relay/http-relay.ts';
-import { Mailbox } from '../replicas/relay/redis-channel.ts';
+import { OwnerActivity } from '../replicas/relay/liveness.ts';
+import { HttpRelay } from '../replicas/relay/http-relay.ts';
+import { MessageQueue } from '../replicas/relay/redis-queue.ts';
 import { RedisRelay } from '../replicas/relay/redis-relay.ts';
 import { createRelayServer, type RelayServerOptions } from '../replicas/relay/server.ts';
-import { UNREAD_ANSWER_MS } from '../replicas/relay/heartbeat.ts';
+import { UNREAD_TIMEOUT_MS } from '../replicas/relay/liveness.ts';
 import { createKeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { StartFailure } from '../lib/start-failure.ts';
@@ -29,7 +29,7 @@ export interface Replica {
   close(): Promise<void>;
 }
 
-interface Surroundings {
+interface ReplicaServices {
   readonly openResponses: OpenResponses;
   readonly clock: FleetClock;
   readonly log: Log;
@@ -45,7 +45,7 @@ const RELAY_OVERHEAD_BYTES = 256 * 1024;
 export async function joinFleet(
   config: Config,
   retry: ServeRelayedRetry,
-  surroundings: Surroundings,
+  surroundings: ReplicaServices,
 ): Promise<Replica> {
   const name = { id: randomId(), boot: randomId() };
   const way = relayWay(config, name.boot, retry, surroundings);
@@ -67,21 +67,25 @@ export async function joinFleet(
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 
 /** How retries come from other replicas and go to them. */
-interface RelayWay {
+interface RelayTransport {
   /** Out: what pointers have to say of this process, so that others find it. */
   start(): Promise<{ address?: string }>;
   relayOf(route: string): Relay | null;
   close(): Promise<void>;
 }
 
-const NO_WAY: RelayWay = { start: async () => ({}), relayOf: () => null, close: async () => {} };
+const NO_WAY: RelayTransport = {
+  start: async () => ({}),
+  relayOf: () => null,
+  close: async () => {},
+};
 
 function relayWay(
   config: Config,
   boot: string,
   retry: ServeRelayedRetry,
-  surroundings: Surroundings,
-): RelayWay {
+  surroundings: ReplicaServices,
+): RelayTransport {
   const { relay, redis, seal, limits } = config;
   // Without keys that all replicas have, none could tell another one from a stranger.
   if (relay === null || seal.keys.length === 0) return NO_WAY;
@@ -89,16 +93,16 @@ function relayWay(
   const ring = createKeyRing(keys, 'relay');
   const maxBodyBytes = limits.maxBodyBytes + RELAY_OVERHEAD_BYTES;
   if (relay.via === 'http') {
-    const writeStallMs = UNREAD_ANSWER_MS;
+    const writeStallMs = UNREAD_TIMEOUT_MS;
     return httpWay(relay, { ring, boot, maxBodyBytes, writeStallMs, retry }, surroundings);
   }
   if (redis === null) return NO_WAY;
   const { openResponses, clock } = surroundings;
-  const owners = new HeardOwners(clock);
+  const owners = new OwnerActivity(clock);
   const { audience } = seal;
-  const mailbox = new Mailbox({ redis, audience, boot, clock, random: Math.random });
+  const queue = new MessageQueue({ redis, audience, boot, clock, random: Math.random });
   const through = new RedisRelay({
-    ...{ ring, mailbox, boot, maxBodyBytes, maxAnswerBytes: MAX_ANSWER_BYTES },
+    ...{ ring, queue, boot, maxBodyBytes, maxAnswerBytes: MAX_ANSWER_BYTES },
     ...{ owners, openResponses, clock, retry },
   });
   return {
@@ -110,13 +114,13 @@ function relayWay(
 
 function httpWay(
   { listen: at, advertise }: NonNullable<Config['relay']>,
-  options: Omit<RelayServerOptions, keyof Surroundings>,
-  surroundings: Surroundings,
-): RelayWay {
+  options: Omit<RelayServerOptions, keyof ReplicaServices>,
+  surroundings: ReplicaServices,
+): RelayTransport {
   const { openResponses, clock, log } = surroundings;
-  const owners = new HeardOwners(clock);
+  const owners = new OwnerActivity(clock);
   const server = createRelayServer({ ...options, openResponses, clock });
-  const clients: RelayClient[] = [];
+  const clients: HttpRelay[] = [];
   return {
     start: async () => {
       if (at === null) return {};
@@ -127,7 +131,7 @@ function httpWay(
     },
     relayOf: (route) => {
       const { ring, boot } = options;
-      const client = new RelayClient({
+      const client = new HttpRelay({
         ring,
         boot,
         route,

@@ -1,24 +1,24 @@
 /** A mailbox in a real store: how much it holds, and what becomes of letters while the store is away. */
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
-import { Mailbox } from '../../src/replicas/relay/redis-channel.ts';
+import { MessageQueue } from '../../src/replicas/relay/redis-queue.ts';
 import { redisServer } from '../fixtures/gateways/replica-testbed.ts';
 import { ManualClock } from '../fixtures/manual-clock.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const MIB = 1024 * 1024;
 
-function mailbox(url: URL, boot: string, clock = systemClock): Mailbox {
+function mailbox(url: URL, boot: string, clock = systemClock): MessageQueue {
   const redis = { mode: 'single', url, connectTimeoutMs: 1_000, commandTimeoutMs: 10_000 } as const;
-  const made = new Mailbox({ redis, audience: 'test', boot, clock, random: Math.random });
+  const made = new MessageQueue({ redis, audience: 'test', boot, clock, random: Math.random });
   stopAfterTest(async () => made.close());
   return made;
 }
 
 /** Posts letters until one finds no room; resolves with how many found some. */
-async function fill(from: Mailbox, letter: string): Promise<number> {
+async function fill(from: MessageQueue, letter: string): Promise<number> {
   let posted = 0;
-  while (await from.post('reader', letter)) posted += 1;
+  while (await from.push('reader', letter)) posted += 1;
   return posted;
 }
 
@@ -41,18 +41,18 @@ describe('a mailbox', { tags: ['redis'] }, () => {
     const { url } = await redisServer();
     const writer = mailbox(url, 'writer');
     const longest = 'x'.repeat(70 * MIB);
-    expect(await writer.post('reader', longest)).toBe(true);
-    expect(await writer.post('reader', 'x')).toBe(false);
+    expect(await writer.push('reader', longest)).toBe(true);
+    expect(await writer.push('reader', 'x')).toBe(false);
     const read = Promise.withResolvers<string>();
     void mailbox(url, 'reader').read(async (letter) => read.resolve(letter));
     expect((await read.promise).length).toBe(longest.length);
-    expect(await writer.post('reader', 'x')).toBe(true);
+    expect(await writer.push('reader', 'x')).toBe(true);
   });
 
   test('takes a letter that came while the connection was lost, when that is back', async () => {
     const redis = await redisServer();
     const writer = mailbox(redis.url, 'writer', new ManualClock());
-    const first = writer.post('reader', 'before there is a connection');
+    const first = writer.push('reader', 'before there is a connection');
     expect(await first).toBe(true);
     await redis.kill();
     const posted = settled(writer);
@@ -64,7 +64,7 @@ describe('a mailbox', { tags: ['redis'] }, () => {
     const redis = await redisServer();
     const clock = new ManualClock();
     const writer = mailbox(redis.url, 'writer', clock);
-    expect(await writer.post('reader', 'first')).toBe(true);
+    expect(await writer.push('reader', 'first')).toBe(true);
     await redis.kill();
     const refused = expect(settled(writer)).rejects.toThrow('enableOfflineQueue');
     await expect.poll(() => clock.pending).toBe(1);
@@ -76,7 +76,7 @@ describe('a mailbox', { tags: ['redis'] }, () => {
     const redis = await redisServer();
     const clock = new ManualClock();
     const writer = mailbox(redis.url, 'writer', clock);
-    expect(await writer.post('reader', 'first')).toBe(true);
+    expect(await writer.push('reader', 'first')).toBe(true);
     const warnings: string[] = [];
     const onWarning = ({ message }: Error) => warnings.push(message);
     process.on('warning', onWarning);
@@ -91,9 +91,9 @@ describe('a mailbox', { tags: ['redis'] }, () => {
 });
 
 /** Posts a letter that is not under way while the connection breaks: that one is not sent again. */
-async function settled(writer: Mailbox): Promise<boolean> {
+async function settled(writer: MessageQueue): Promise<boolean> {
   try {
-    return await writer.post('reader', 'letter');
+    return await writer.push('reader', 'letter');
   } catch (error) {
     if (error instanceof Error && error.message.includes('enableOfflineQueue')) throw error;
     return settled(writer);

@@ -3,9 +3,9 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
-import { HeardOwners } from '../../src/replicas/relay/heard-owners.ts';
-import { RelayClient } from '../../src/replicas/relay/http-relay.ts';
-import { OWNER_SILENCE_MS } from '../../src/replicas/relay/heartbeat.ts';
+import { OwnerActivity } from '../../src/replicas/relay/liveness.ts';
+import { HttpRelay } from '../../src/replicas/relay/http-relay.ts';
+import { OWNER_TIMEOUT_MS } from '../../src/replicas/relay/liveness.ts';
 import { createKeyRing } from '../../src/seal/key-ring.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 import { RETRY } from '../fixtures/clients/edge-request.ts';
@@ -31,12 +31,12 @@ function stall(ms: number): void {
 test('a replica that stalled reads what came meanwhile before it takes an owner for dead', async () => {
   const { owner, child, said } = await ownerElsewhere();
   const ring = createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
-  const client = new RelayClient({
+  const client = new HttpRelay({
     ring,
     boot: 'asker',
     route: 'route',
     maxAnswerBytes: 1024 * 1024,
-    owners: new HeardOwners(systemClock),
+    owners: new OwnerActivity(systemClock),
     clock: systemClock,
   });
   stopAfterTest(() => client.close());
@@ -46,7 +46,7 @@ test('a replica that stalled reads what came meanwhile before it takes an owner 
     backlog: null,
     // Here what came from the owner is being read: the next that the process does is look at its timers.
     notify: () => {
-      stall(OWNER_SILENCE_MS + 500);
+      stall(OWNER_TIMEOUT_MS + 500);
       notified.resolve();
     },
   });

@@ -1,6 +1,6 @@
 /**
- * A claim as it stands in Redis, and the scripts that change one. Each script touches keys of one
- * call only, which share a Cluster slot; a script is carried out whole or not at all.
+ * The record of a claim in Redis, and the scripts that change it. A script is atomic, and touches the keys of one
+ * call only, which share a Cluster slot.
  */
 import { z } from 'zod';
 import type { PointerOwner } from '../../seal/pointer.ts';
@@ -16,17 +16,17 @@ const claimRecord = z.strictObject({
   owner: z.strictObject({ id: text, boot: text, address: z.exactOptional(text) }),
 });
 
-/** The members of an owner in a fixed order: its text is compared, in here and in the scripts. */
+/** Writes an owner with its members in a fixed order, since the texts are compared. */
 export function writeOwner({ id, boot, address }: PointerOwner): string {
   return JSON.stringify(address === undefined ? { id, boot } : { id, boot, address });
 }
 
-/** In: an owner as `writeOwner` wrote it. Out: what `CLAIM` stores for it under this epoch. */
+/** Writes a claim as the script `CLAIM` stores it. @param owner see `writeOwner` */
 export function writeClaim(owner: string, epoch: number): string {
   return `{"epoch":${epoch},"owner":${owner}}`;
 }
 
-/** In: a stored value. Out: the claim, or `null` when it is none that this version knows. */
+/** Reads a stored claim. @returns `null` if this version does not know its form */
 export function readClaim(value: string): ClaimRecord | null {
   let json: unknown;
   try {
@@ -42,18 +42,18 @@ export function readClaim(value: string): ClaimRecord | null {
 }
 
 /**
- * KEYS: claim, epoch. ARGV: the owner's text, ms to live, a claim's text that may be replaced ('' for
- * none). Out: {1, epoch} when the claim is the owner's now, or {0, text of the claim that stands}.
- * The epoch outlives its claim, so that the next claim gets a higher one.
+ * Claims a call. KEYS: claim, epoch. ARGV: the owner's text, lifetime in ms, the text of a claim to replace ('' for
+ * none). Replies {1, epoch} if the owner has the claim now, else {0, text of the other claim}. The epoch outlives
+ * its claim, so that the next claim gets a higher one.
  */
 export const CLAIM = `
 local owner, ttl, replaceable = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local standing = redis.call('GET', KEYS[1])
+local existing = redis.call('GET', KEYS[1])
 local epoch
-if standing and (replaceable == '' or standing ~= replaceable) then
-  local mine = string.match(standing, '^{"epoch":(%d+),"owner":')
-  if not mine or standing ~= '{"epoch":' .. mine .. ',"owner":' .. owner .. '}' then
-    return {0, standing}
+if existing and (replaceable == '' or existing ~= replaceable) then
+  local mine = string.match(existing, '^{"epoch":(%d+),"owner":')
+  if not mine or existing ~= '{"epoch":' .. mine .. ',"owner":' .. owner .. '}' then
+    return {0, existing}
   end
   epoch = tonumber(mine)
 else
@@ -68,7 +68,7 @@ end
 return {1, epoch}
 `;
 
-/** KEYS: claim. ARGV: the claim's text. Deletes the claim if it is still this one. */
+/** Deletes a claim if it has this text. KEYS: claim. ARGV: the text. */
 export const RELEASE = `
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('DEL', KEYS[1])

@@ -1,19 +1,18 @@
 /**
- * The time that replicas share. They read each other's times (when a pointer was sealed, until when it and a
- * letter are good), so the clocks of their machines have to agree. Where they share a store, its clock counts:
- * each replica measures how far its own is off, and corrects what it reads and writes by that.
+ * The time that replicas share. They compare times of each other (when a pointer was sealed, when it expires), so
+ * their clocks must agree. If they share Redis, its clock counts: each replica measures the offset of its own.
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
 
-/** One look at the store's clock. */
+/** A reading of the clock of Redis. */
 export interface ClockSample {
   readonly storeMs: number;
-  /** By our time, before the question and after its answer: the store looked in between. */
-  readonly askedAtMs: number;
-  readonly answeredAtMs: number;
+  /** The local time before the command and after its reply. Redis read its clock in between. */
+  readonly sentAtMs: number;
+  readonly receivedAtMs: number;
 }
 
-/** A smaller difference harms nothing, and correcting it would make time uneven. */
+/** A smaller offset does no harm, and a correction would make time uneven. */
 const TOLERATED_SKEW_MS = 1_000;
 
 export class FleetClock implements Clock {
@@ -22,7 +21,7 @@ export class FleetClock implements Clock {
   #correctionMs = 0;
   #aheadMs: number | null = null;
 
-  /** @param clock that of this machine; it is believed until there is a sample */
+  /** @param clock of this machine, which counts until the first sample */
   constructor(clock: Clock) {
     this.#clock = clock;
   }
@@ -35,24 +34,24 @@ export class FleetClock implements Clock {
     return this.#clock.elapsed();
   }
 
-  /** Durations are those of this machine: a clock that is wrong runs as fast as one that is right. */
+  /** Durations need no correction: a clock that is wrong runs as fast as one that is right. */
   setTimer(afterMs: number, callback: () => void): Timer {
     return this.#clock.setTimer(afterMs, callback);
   }
 
-  /** How far the clock of this machine is ahead of the store's, in ms; `null` before the first sample. */
+  /** The offset of this machine's clock from that of Redis, in ms; `null` before the first sample. */
   get aheadMs(): number | null {
     return this.#aheadMs;
   }
 
-  /** Calls the listener with `aheadMs` when it begins or ceases to be tolerable, or changes by as much. */
+  /** Calls the listener with `aheadMs` each time that it crosses the tolerated offset, or changes by as much. */
   onSkew(listener: (aheadMs: number) => void): void {
     this.#listeners.push(listener);
   }
 
-  sample({ storeMs, askedAtMs, answeredAtMs }: ClockSample): void {
-    const offMs = (askedAtMs + answeredAtMs) / 2 - storeMs;
-    const uncertainMs = (answeredAtMs - askedAtMs) / 2;
+  sample({ storeMs, sentAtMs, receivedAtMs }: ClockSample): void {
+    const offMs = (sentAtMs + receivedAtMs) / 2 - storeMs;
+    const uncertainMs = (receivedAtMs - sentAtMs) / 2;
     const aheadMs = this.#correctionMs + offMs;
     if (!Number.isFinite(aheadMs)) return;
     this.#aheadMs = aheadMs;

@@ -1,7 +1,4 @@
-/**
- * The directory in Redis. A replica's lease and a call's claim expire by themselves, and so does every
- * other key: a fleet that is gone leaves nothing behind.
- */
+/** The directory in Redis. Every key expires, so a deployment that is gone leaves nothing behind. */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { CallId } from '../../protocol/ids.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
@@ -15,33 +12,32 @@ import {
 } from './claim-record.ts';
 import { DirectoryUnavailable, type Claim, type Directory } from '../../model/directory.ts';
 import type { ClockSample } from './fleet-clock.ts';
-import { createRedis, neverGiveUp, type RedisClient } from '../redis/client.ts';
+import { createRedis, keepConnecting, probeRedis, type RedisClient } from '../redis/client.ts';
 import { addressOf, type RedisOptions } from '../redis/options.ts';
 import { unavailable } from '../redis/failure.ts';
-import { probe } from '../redis/probe.ts';
 
 export interface RedisDirectoryOptions {
   readonly redis: RedisOptions;
-  /** The name of the fleet; fleets that share a Redis do not see each other. */
+  /** The name of the deployment. Deployments that share a Redis do not see each other. */
   readonly audience: string;
   /** This replica. */
   readonly owner: PointerOwner;
   readonly clock: Clock;
   /** Jitter for reconnects, in [0, 1). */
   readonly random: () => number;
-  /** How long a replica counts as alive after its last sign of life. */
+  /** How long a replica counts as alive after it renewed its lease. */
   readonly leaseMs?: number;
   readonly renewEveryMs?: number;
-  /** Called with a look at the store's clock each time that the lease is renewed. */
+  /** Called each time that the lease is renewed. */
   readonly onClockSample?: (sample: ClockSample) => void;
 }
 
 const LEASE_MS = 5000;
 const RENEW_EVERY_MS = 1500;
-/** How many dead holders of one call a claim deals with; each more means that others race for it too. */
-const MOST_TAKEOVERS = 3;
+/** How many dead holders of one call a claim replaces. More means that other replicas claim it, too. */
+const MAX_TAKEOVERS = 3;
 
-/** In: where Redis is and who this replica is. Out: its directory, before `start`. Throws `RedisUrlInvalid`. */
+/** Creates a directory, which is not started. @throws RedisUrlInvalid */
 export function createRedisDirectory(options: RedisDirectoryOptions): Directory {
   return new RedisDirectory(options);
 }
@@ -58,22 +54,22 @@ class RedisDirectory implements Directory {
   readonly #renewEveryMs: number;
   readonly #onClockSample: ((sample: ClockSample) => void) | undefined;
   readonly #listeners: ((up: boolean) => void)[] = [];
-  /** Called whenever there is news of the store, good or bad. */
-  readonly #starting = new Set<() => void>();
+  /** Called each time that the state of the store may have changed. */
+  readonly #startChecks = new Set<() => void>();
   #up = false;
-  /** When the store was last seen to be away, in ms of `Clock.elapsed`. */
+  /** When a command last failed, in ms of `Clock.elapsed`. */
   #awayAtMs = -Infinity;
   #closed = false;
   #started = false;
   #renewal: Timer | undefined;
-  /** What the connection last failed with: the commands themselves only learn that there is none. */
+  /** The last error of the connection: a command only learns that there is no connection. */
   #lastError: unknown;
 
   constructor(options: RedisDirectoryOptions) {
     this.#redis = createRedis(options.redis, options.random);
     this.#options = options.redis;
     this.#store = addressOf(options.redis);
-    // Encoded, so that a brace in the fleet's name is not taken for the tag that picks the slot.
+    // Encoded, so that a brace in the name is not taken for the hash tag of a Cluster key.
     this.#prefix = `mrtr:${encodeURIComponent(options.audience)}:`;
     this.#owner = options.owner;
     this.#ownerText = writeOwner(options.owner);
@@ -81,11 +77,11 @@ class RedisDirectory implements Directory {
     this.#leaseMs = options.leaseMs ?? LEASE_MS;
     this.#renewEveryMs = options.renewEveryMs ?? RENEW_EVERY_MS;
     this.#onClockSample = options.onClockSample;
-    this.#redis.on('error', (error: unknown) => this.#failed(error));
-    this.#redis.on('node error', (error: unknown) => this.#failed(error));
-    this.#redis.on('close', () => this.#wentAway());
+    this.#redis.on('error', (error: unknown) => this.#onError(error));
+    this.#redis.on('node error', (error: unknown) => this.#onError(error));
+    this.#redis.on('close', () => this.#onUnreachable());
     this.#redis.on('ready', () => void this.#renewLease());
-    neverGiveUp(this.#redis, options.clock, () => this.#started && !this.#closed);
+    keepConnecting(this.#redis, options.clock, () => this.#started && !this.#closed);
   }
 
   get up(): boolean {
@@ -99,29 +95,29 @@ class RedisDirectory implements Directory {
   async start(waitMs: number): Promise<void> {
     if (!this.#started) {
       this.#started = true;
-      // It goes on by itself after a failure; what came of it is seen in `up` and the last error.
-      this.#redis.connect().catch((error: unknown) => this.#failed(error));
+      // It retries by itself after a failure. `up` and the last error show the result.
+      this.#redis.connect().catch((error: unknown) => this.#onError(error));
       this.#keepLease();
     }
     await this.#untilUp(waitMs).catch(async (error: unknown) => {
       if (!(error instanceof DirectoryUnavailable) || error.failure !== 'network') throw error;
-      throw unavailable(await probe(this.#options), this.#store);
+      throw unavailable(await probeRedis(this.#options), this.#store);
     });
   }
 
   /**
-   * Two steps, because a call and a lease are on different Cluster slots: see that the holder's lease
-   * is gone, then replace exactly the claim that was seen. If another replica was faster, its claim is
-   * another text and stands. If the holder came back in between, it has lost the call all the same,
-   * as it would have a moment earlier; its epoch is past, and `holderOf` tells it of another holder.
+   * Takes two steps, since a claim and a lease are on different Cluster slots: check that the holder's lease has
+   * expired, then replace exactly the claim that was read. If another replica was faster, its claim has another
+   * text and stays. A holder that renews its lease in between has lost the call, as it would have a moment
+   * earlier: its epoch is over, and `holderOf` returns another holder.
    */
   async claim(call: CallId, ttlMs: number): Promise<Claim> {
     let replaceable = '';
     for (let takeovers = 0; ; takeovers++) {
       const outcome = await this.#claimUnlessHeld(call, ttlMs, replaceable);
       if (outcome.type === 'claimed') return outcome;
-      const { owner } = outcome.standing;
-      if (takeovers === MOST_TAKEOVERS || (await this.isAlive(owner.boot))) {
+      const { owner } = outcome.existing;
+      if (takeovers === MAX_TAKEOVERS || (await this.isAlive(owner.boot))) {
         return { type: 'held', by: owner };
       }
       replaceable = outcome.text;
@@ -164,10 +160,10 @@ class RedisDirectory implements Directory {
     if (this.#closed) return;
     this.#renewal?.cancel();
     const lease = this.#leaseKey(this.#owner.boot);
-    // Best effort: where the store is away, the lease ends by itself.
-    const givenUp = this.#up ? this.#run((redis) => redis.del(lease)) : Promise.resolve(0);
+    // Best effort: if the store is unreachable, the lease expires.
+    const released = this.#up ? this.#run((redis) => redis.del(lease)) : Promise.resolve(0);
     this.#closed = true;
-    await givenUp.catch(() => 0);
+    await released.catch(() => 0);
     this.#redis.disconnect();
     this.#setUp(false);
   }
@@ -180,10 +176,10 @@ class RedisDirectory implements Directory {
     const [won, value]: unknown[] = Array.isArray(reply) ? reply : [];
     if (won === 1 && typeof value === 'number') return { type: 'claimed', epoch: value } as const;
     if (typeof value !== 'string') throw this.#unreadable();
-    return { type: 'held', text: value, standing: this.#read(value) } as const;
+    return { type: 'held', text: value, existing: this.#read(value) } as const;
   }
 
-  /** Who holds a claim that we cannot read is not known, so nobody may act on it until it expires. */
+  /** The holder of an unreadable claim is unknown, so no replica may take the call until the claim expires. */
   #read(text: string): ClaimRecord {
     const claim = readClaim(text);
     if (claim === null) throw this.#unreadable();
@@ -204,14 +200,14 @@ class RedisDirectory implements Directory {
     try {
       return await command(this.#redis);
     } catch (error) {
-      this.#wentAway();
+      this.#onUnreachable();
       throw unavailable(error, this.#store, this.#lastError);
     }
   }
 
   /**
-   * Leases expire while the store is away, and one that fails over may lose the newest: for the time of a
-   * lease after that, a replica without one may only not have reconnected yet.
+   * Leases expire during an outage, and a failover can lose the newest ones. For the lifetime of a lease after it,
+   * a live replica may have no lease because it has not reconnected yet.
    */
   #requireRenewedLeases(): void {
     if (this.#clock.elapsed() - this.#awayAtMs >= this.#leaseMs) return;
@@ -221,32 +217,32 @@ class RedisDirectory implements Directory {
     );
   }
 
-  /** The lease is the heartbeat: only a write that went through shows that the store does its work. */
+  /** The lease is also the check of the store: only a successful write shows that it works. */
   async #renewLease(): Promise<void> {
     const { boot } = this.#owner;
-    const looked = this.#lookAtClock();
+    const sampled = this.#sampleClock();
     try {
       await this.#run((redis) =>
         redis.set(this.#leaseKey(boot), this.#ownerText, 'PX', this.#leaseMs),
       );
-      await looked;
+      await sampled;
       this.#lastError = undefined;
       this.#setUp(!this.#closed);
     } catch (error) {
-      this.#failed(error);
+      this.#onError(error);
     }
   }
 
-  /** Never rejects: a store that does not tell the time (an ACL without TIME) is as good as any other. */
-  async #lookAtClock(): Promise<void> {
+  /** Never rejects: a user that may not call TIME can still use the store. */
+  async #sampleClock(): Promise<void> {
     if (this.#onClockSample === undefined) return;
-    const askedAtMs = this.#clock.now();
+    const sentAtMs = this.#clock.now();
     try {
       const [seconds, microseconds] = await this.#redis.time();
       const storeMs = Number(seconds) * 1000 + Number(microseconds) / 1000;
-      this.#onClockSample({ storeMs, askedAtMs, answeredAtMs: this.#clock.now() });
+      this.#onClockSample({ storeMs, sentAtMs, receivedAtMs: this.#clock.now() });
     } catch {
-      // The lease, which is renewed at the same time, tells what is wrong with the store.
+      // Renewing the lease, at the same time, reports what is wrong with the store.
     }
   }
 
@@ -260,31 +256,30 @@ class RedisDirectory implements Directory {
 
   #untilUp(waitMs: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      const finish = (settle: () => void) => {
+      const finish = (end: () => void) => {
         timer.cancel();
-        this.#starting.delete(look);
-        settle();
+        this.#startChecks.delete(check);
+        end();
       };
       const fail = () => finish(() => reject(unavailable(this.#lastError, this.#store)));
-      const look = () => {
+      const check = () => {
         if (this.#up) finish(resolve);
         else if (unavailable(this.#lastError, this.#store).failure === 'auth') fail();
       };
       const timer = this.#clock.setTimer(waitMs, fail);
-      this.#starting.add(look);
-      this.#redis.on('error', look);
-      look();
+      this.#startChecks.add(check);
+      check();
     });
   }
 
-  #failed(error: unknown): void {
-    // That the connection closed is how every failure ends; the reason came before it.
+  #onError(error: unknown): void {
+    // Every failure ends with a closed connection; the reason came before it.
     const isReason = error instanceof Error && error.message !== 'Connection is closed.';
     if (isReason || this.#lastError === undefined) this.#lastError = error;
-    for (const look of [...this.#starting]) look();
+    for (const check of [...this.#startChecks]) check();
   }
 
-  #wentAway(): void {
+  #onUnreachable(): void {
     this.#awayAtMs = this.#clock.elapsed();
     this.#setUp(false);
   }
@@ -292,13 +287,13 @@ class RedisDirectory implements Directory {
   #setUp(up: boolean): void {
     if (this.#up === up) return;
     this.#up = up;
-    for (const look of [...this.#starting]) look();
-    // A connection that is closed on purpose says nothing about the store.
+    for (const check of [...this.#startChecks]) check();
+    // A connection that was closed on purpose says nothing about the store.
     if (this.#closed) return;
     for (const listener of this.#listeners) listener(up);
   }
 
-  /** The braces choose the Cluster slot: all keys of a call are on one. */
+  /** The braces choose the Cluster slot: all keys of a call are on the same one. */
   #callKey(call: CallId, name: 'claim' | 'epoch' | 'outcome'): string {
     return `${this.#prefix}{${call}}:${name}`;
   }

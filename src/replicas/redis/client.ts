@@ -1,6 +1,6 @@
 /**
- * A client for one Redis (or Valkey) server, a Sentinel group or a Cluster, set up so that an outage
- * is an error within a known time: nothing waits for the store to return, and nothing is sent twice.
+ * Clients for one Redis (or Valkey) server, a Sentinel group or a Cluster. An outage is an error within a known
+ * time: no command waits for a reconnect, and none is sent twice.
  */
 import type { ConnectionOptions } from 'node:tls';
 import type { Clock } from '../../lib/clock.ts';
@@ -13,8 +13,9 @@ const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 1000;
 
 /**
- * In: how to reach the store, and a source of jitter in [0, 1). Out: a client that is not connected
- * yet. It needs an `error` listener. Throws `RedisUrlInvalid`.
+ * Creates a client, which is not connected and needs an `error` listener.
+ * @param random jitter for reconnects, in [0, 1)
+ * @throws RedisUrlInvalid
  */
 export function createRedis(options: RedisOptions, random: () => number): RedisClient {
   const first = firstNode(options);
@@ -27,7 +28,7 @@ export function createRedis(options: RedisOptions, random: () => number): RedisC
       return new Redis({
         ...common,
         retryStrategy,
-        // After a failover the old master answers READONLY: ask the Sentinels anew.
+        // After a failover the old master replies READONLY: ask the Sentinels again.
         reconnectOnError: isReadOnly,
         name: options.name,
         sentinels: [first, ...options.nodes],
@@ -51,11 +52,11 @@ export function createRedis(options: RedisOptions, random: () => number): RedisC
           enableOfflineQueue: false,
           clusterRetryStrategy: retryStrategy,
           slotsRefreshTimeout: options.commandTimeoutMs,
-          // A command whose connection broke may have been carried out: never send it again. The other
-          // delays stay, for answers that say that it was not (ASK, TRYAGAIN, CLUSTERDOWN).
+          // A command whose connection broke may have been executed, so it is never sent again. The other
+          // delays stay, for errors that say that it was not (ASK, TRYAGAIN, CLUSTERDOWN).
           retryDelayOnFailover: 0,
           redisOptions: common,
-          // A certificate is checked against the name that was configured, not against its address.
+          // A certificate is checked against the configured name, not against the address.
           ...(common.tls === undefined
             ? {}
             : { dnsLookup: (name: string, found: Found) => found(null, name) }),
@@ -65,8 +66,8 @@ export function createRedis(options: RedisOptions, random: () => number): RedisC
 }
 
 /**
- * Connects to nodes before they are needed: while a node is being connected to, commands to it fail.
- * The first command to a node makes the connection and waits for it, so none is made under its nose.
+ * Connects to nodes before they are needed, since commands to a node fail while it connects. The first command to
+ * an idle node connects and waits, so nodes connect in a later turn than the event that names them.
  */
 function connectingEarly(cluster: Cluster): Cluster {
   const connect = () => {
@@ -78,23 +79,42 @@ function connectingEarly(cluster: Cluster): Cluster {
   return cluster.on('ready', () => setImmediate(connect)).on('+node', () => setImmediate(connect));
 }
 
-const BACK_AFTER_MS = 200;
+const RECONNECT_AFTER_MS = 200;
 
 /**
- * Brings a client back that has given up. The library does so for good when a Sentinel tells of a
- * failover just while it asks where to connect.
- * @param isWanted false once the client was closed on purpose
+ * Reconnects a client that has given up. The library gives up for good if a Sentinel reports a failover while it
+ * asks where to connect.
+ * @param isWanted false once the client is closed on purpose
  */
-export function neverGiveUp(redis: RedisClient, clock: Clock, isWanted: () => boolean): void {
+export function keepConnecting(redis: RedisClient, clock: Clock, isWanted: () => boolean): void {
   redis.on('end', () => {
-    clock.setTimer(BACK_AFTER_MS, () => {
+    clock.setTimer(RECONNECT_AFTER_MS, () => {
       if (isWanted() && redis.status === 'end') redis.connect().catch(() => {});
     });
   });
 }
 
-/** In: as for `createRedis`. Out: a client for the URL's node alone, which tries to connect only once. */
-export function createProbe(options: RedisOptions): Redis {
+/**
+ * Finds out why a Sentinel group or a Cluster cannot be reached, whose client only says that a connection closed:
+ * connects to the configured node once. Takes at most the timeouts of the connection and of one command.
+ * @returns the error, or `undefined` if the node responds
+ */
+export async function probeRedis(options: RedisOptions): Promise<unknown> {
+  const redis = createProbe(options);
+  let reason: unknown;
+  redis.on('error', (error: unknown) => (reason ??= error));
+  try {
+    await redis.connect();
+    await redis.ping();
+  } catch (error) {
+    reason ??= error;
+  } finally {
+    redis.disconnect();
+  }
+  return reason;
+}
+
+function createProbe(options: RedisOptions): Redis {
   const login =
     options.mode === 'sentinel'
       ? { username: options.sentinelUsername, password: options.sentinelPassword, db: 0 }
@@ -117,19 +137,19 @@ function commonOptions(options: RedisOptions) {
     db: database(options),
     lazyConnect: true,
     enableOfflineQueue: false,
-    // The three belong together: what was under way when a connection broke is rejected at once, is
-    // not repeated on the next one, and nothing hangs when the server just falls silent.
+    // These three belong together: a command in flight fails as soon as the connection breaks, is not repeated on
+    // the next one, and does not hang if the server stops responding.
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     commandTimeout: commandTimeoutMs,
-    // A silent connection is given up with its command; only a new one shows that all is well again.
+    // The connection is closed with the command that timed out: only a new one shows that Redis works again.
     socketTimeout: commandTimeoutMs,
     connectTimeout: connectTimeoutMs,
     disconnectTimeout: 200,
     keepAlive: 10_000,
     connectionName: 'mrtr-gateway',
     disableClientInfo: true,
-    // Nothing here needs RESP3, and RESP2 is what every server and proxy speaks.
+    // Every server and proxy speaks RESP2, and nothing here needs RESP3.
     protocol: 2,
     ...(url.protocol === 'rediss:' ? { tls: tlsOptions(options.tls) } : {}),
   } satisfies ClientOptions;
@@ -144,7 +164,7 @@ function tlsOptions({ ca, cert, key, servername }: RedisTls = {}): ConnectionOpt
   };
 }
 
-/** Doubles up to a second and goes on for ever; the jitter keeps a fleet from returning in step. */
+/** Doubles the delay up to a second. The jitter keeps replicas from reconnecting at the same time. */
 function retryDelayMs(attempt: number, random: () => number): number {
   const delayMs = Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempt - 1, 10), LONGEST_RETRY_MS);
   return Math.round(delayMs * (0.75 + random() / 2));

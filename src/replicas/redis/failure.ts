@@ -1,6 +1,6 @@
 /**
- * What an error of the Redis client means, told in our own words. No text of the error is passed on:
- * servers repeat a command that they do not know with its arguments, and one of them is the password.
+ * Errors of the Redis client in the gateway's own words. No text of them is passed on: a server repeats a command
+ * that it does not know with its arguments, such as the password.
  */
 import { DirectoryUnavailable, type DirectoryFailure } from '../../model/directory.ts';
 
@@ -25,20 +25,21 @@ const MEANINGS: readonly (readonly [RegExp, DirectoryFailure, string])[] = [
 ];
 
 /**
- * In: whatever the client threw, and the store's address for the message. Out: the error to throw
- * instead; a cause that says nothing of its own (a closed connection) is told as `before`, when given.
+ * Converts an error of the client to the one that the directory throws.
+ * @param store the address for the message
+ * @param before an earlier error, which explains a cause that says nothing (a closed connection)
  */
 export function unavailable(cause: unknown, store: string, before?: unknown): DirectoryUnavailable {
   return (
-    understood(cause, store) ??
-    understood(before, store) ??
+    describe(cause, store) ??
+    describe(before, store) ??
     new DirectoryUnavailable('network', `Redis at ${store} cannot be reached`)
   );
 }
 
-function understood(error: unknown, store: string): DirectoryUnavailable | null {
+function describe(error: unknown, store: string): DirectoryUnavailable | null {
   if (error instanceof DirectoryUnavailable) return error;
-  const text = tell(error);
+  const text = textOf(error);
   const found = MEANINGS.find(([pattern]) => pattern.test(text));
   if (found !== undefined) {
     const [, failure, meaning] = found;
@@ -50,15 +51,15 @@ function understood(error: unknown, store: string): DirectoryUnavailable | null 
   return new DirectoryUnavailable('store', `Redis at ${store} answered with an error (${word})`);
 }
 
-/** Code and message of an error and of the one that a Cluster client wraps; for matching only. */
-function tell(error: unknown): string {
+/** Returns code and message of an error and of the one that a Cluster client wraps. For matching only. */
+function textOf(error: unknown): string {
   if (!(error instanceof Error)) return '';
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
-  const inner = 'lastNodeError' in error ? tell(error.lastNodeError) : '';
+  const inner = 'lastNodeError' in error ? textOf(error.lastNodeError) : '';
   return `${inner} ${code} ${error.message}`;
 }
 
-/** OpenSSL's and Node's names for what is wrong with a certificate help, and hold no secret. */
+/** Finds the code of OpenSSL or Node for a certificate problem, which holds no secret. */
 function tlsCode(text: string): string {
   const code = /\b(?:[A-Z]+_)+[A-Z]+\b/.exec(text)?.[0];
   return code === undefined ? '' : ` (${code})`;

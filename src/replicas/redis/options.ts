@@ -1,4 +1,4 @@
-/** How the shared store is reached, and what its URL says. */
+/** How to reach Redis, and the parts of its URL. */
 
 export interface RedisNode {
   readonly host: string;
@@ -6,7 +6,7 @@ export interface RedisNode {
 }
 
 export interface RedisTls {
-  /** PEM. Without it the system's authorities count. */
+  /** PEM. The default are the authorities of the system. */
   readonly ca?: string;
   readonly cert?: string;
   readonly key?: string;
@@ -15,8 +15,8 @@ export interface RedisTls {
 
 interface RedisCommonOptions {
   /**
-   * `redis:` or `rediss:` (TLS), with username, password and database number. Names the server, or
-   * the first Sentinel or Cluster node to ask.
+   * `redis:` or `rediss:` (TLS), with username, password and database number. Names the server, or the first
+   * Sentinel or Cluster node to ask.
    */
   readonly url: URL;
   readonly tls?: RedisTls;
@@ -30,7 +30,7 @@ interface RedisSentinelOptions {
   readonly name: string;
   /** Sentinels beside the one in the URL. */
   readonly nodes: readonly RedisNode[];
-  /** Login at the Sentinels themselves; that of the URL is for the servers. */
+  /** The login for the Sentinels. That of the URL is for the servers. */
   readonly sentinelUsername?: string;
   readonly sentinelPassword?: string;
 }
@@ -44,7 +44,7 @@ interface RedisClusterOptions {
 export type RedisOptions = RedisCommonOptions &
   ({ readonly mode: 'single' } | RedisSentinelOptions | RedisClusterOptions);
 
-/** Thrown for a URL that names no database server; the message leaves its credentials out. */
+/** Thrown for an unusable URL. The message does not contain its credentials. */
 export class RedisUrlInvalid extends Error {
   readonly code = 'redis_url_invalid';
 
@@ -57,19 +57,19 @@ export class RedisUrlInvalid extends Error {
 const DEFAULT_PORT = 6379;
 const DEFAULT_SENTINEL_PORT = 26_379;
 
-/** Throws `RedisUrlInvalid` for a URL that could never be connected to. */
+/** @throws RedisUrlInvalid for a URL that can never be connected to */
 export function checkRedisUrl(options: RedisOptions): void {
   firstNode(options);
   credentials(options.url);
   database(options);
 }
 
-/** The store's address for messages: scheme, host and port of the URL, never its credentials. */
+/** Returns the address for messages: scheme, host and port of the URL, without its credentials. */
 export function addressOf({ url }: Pick<RedisOptions, 'url'>): string {
   return `${url.protocol}//${url.host}`;
 }
 
-/** The node that the URL names, with the port of its kind. Throws `RedisUrlInvalid`. */
+/** Reads the node, with the default port of the mode. @throws RedisUrlInvalid */
 export function firstNode({ url, mode }: RedisOptions): RedisNode {
   if (url.protocol !== 'redis:' && url.protocol !== 'rediss:') {
     throw new RedisUrlInvalid(`a Redis URL starts with redis: or rediss:, not ${url.protocol}`);
@@ -82,7 +82,7 @@ export function firstNode({ url, mode }: RedisOptions): RedisNode {
   };
 }
 
-/** The login in the URL. Throws `RedisUrlInvalid`. */
+/** Reads the login. @throws RedisUrlInvalid */
 export function credentials(url: URL): { username?: string; password?: string } {
   try {
     return {
@@ -94,7 +94,7 @@ export function credentials(url: URL): { username?: string; password?: string } 
   }
 }
 
-/** The number of the database in the URL. Throws `RedisUrlInvalid`. */
+/** Reads the number of the database. @throws RedisUrlInvalid */
 export function database({ url, mode }: RedisOptions): number {
   const path = url.pathname.replace(/^\//, '');
   if (!/^\d{0,5}$/.test(path)) {

@@ -1,7 +1,7 @@
 /**
- * A retry's way to the replica that holds its call over HTTP: one request, whose answer streams back, and
- * a short one for whatever else is to be said. A connection that breaks is tried once more: an owner that
- * lives has the call still, and the port of a dead one is closed.
+ * The relay over HTTP: one request to the owner, whose response streams back, and short ones for later messages.
+ * A retry whose connection breaks is sent once more: a live owner still has the call, and the port of a dead one is
+ * closed.
  */
 import { Agent, request } from 'undici';
 import type { EdgeRequest, Leg } from '../../model/request.ts';
@@ -10,51 +10,47 @@ import { sleep, type Clock } from '../../lib/clock.ts';
 import { randomId } from '../../lib/random-id.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
-import { AskedRetry } from './asked-retry.ts';
-import type { HeardOwners } from './heard-owners.ts';
-import { openLetter, sealedBytes, sealLetter, type LetterKind } from './sealed-message.ts';
-import { BUSY_OWNER_SILENCE_MS, UNREAD_ANSWER_MS } from './heartbeat.ts';
-import { MAX_PIECE_BYTES } from './pieces.ts';
-import { writeRelayRequest } from './messages.ts';
+import { MAX_PIECE_BYTES, readLines } from './lines.ts';
+import { BUSY_OWNER_TIMEOUT_MS, UNREAD_TIMEOUT_MS, type OwnerActivity } from './liveness.ts';
+import {
+  maxSealedLength,
+  openMessage,
+  sealMessage,
+  writeRequest,
+  type MessageKind,
+} from './messages.ts';
+import { OutgoingRetry } from './outgoing-retry.ts';
 import { RELAY_PATH } from './server.ts';
-import { sealedLines } from './sealed-lines.ts';
 
-export interface RelayClientOptions {
+export interface HttpRelayOptions {
   readonly ring: KeyRing<'relay'>;
-  /** This process, as pointers name it. */
+  /** The name of this process in pointers. */
   readonly boot: string;
   readonly route: string;
   readonly maxAnswerBytes: number;
-  readonly owners: HeardOwners;
+  readonly owners: OwnerActivity;
   readonly clock: Clock;
 }
 
 type Owner = PointerOwner & { readonly address: string };
 
-/** One retry that the owner is asked for, and whose client waits here. */
-interface Conversation {
-  readonly id: string;
-  readonly text: string;
-  readonly asked: AskedRetry;
-}
+const CONNECT_TIMEOUT_MS = 1_000;
+/** How long the owner can take to accept a short message, and this process to send the last ones. */
+const SEND_TIMEOUT_MS = 1_000;
 
-const CONNECT_MS = 1_000;
-/** How long the owner may take to hear something short, and this process to say the last of it. */
-const SAY_MS = 1_000;
-
-export class RelayClient implements Relay {
-  readonly #options: RelayClientOptions;
+export class HttpRelay implements Relay {
+  readonly #options: HttpRelayOptions;
   readonly #agent = new Agent({
-    connect: { timeout: CONNECT_MS },
+    connect: { timeout: CONNECT_TIMEOUT_MS },
     headersTimeout: 0,
     bodyTimeout: 0,
     pipelining: 1,
   });
-  readonly #asked = new Set<AskedRetry>();
-  readonly #saying = new Set<Promise<unknown>>();
-  #releasing = false;
+  readonly #retries = new Set<OutgoingRetry>();
+  readonly #sending = new Set<Promise<unknown>>();
+  #isReleasing = false;
 
-  constructor(options: RelayClientOptions) {
+  constructor(options: HttpRelayOptions) {
     this.#options = options;
   }
 
@@ -62,118 +58,119 @@ export class RelayClient implements Relay {
     const { owners, route } = this.#options;
     const { address, boot } = owner;
     if (address === undefined) return { type: 'gone', problem: 'it has no address' };
-    const text = writeRelayRequest({ route, request: edgeRequest }).toString('utf8');
-    owners.asked(boot);
-    const first = await this.#ask({ ...owner, address }, text, leg);
-    const { relayed } = first.isBroken ? await this.#ask({ ...owner, address }, text, leg) : first;
-    if (relayed.type !== 'silent' || owners.mayLive(boot)) return relayed;
-    return { type: 'gone', problem: relayed.problem };
+    const text = writeRequest({ route, request: edgeRequest });
+    owners.recordRequest(boot);
+    const first = await this.#try({ ...owner, address }, text, leg);
+    const { outcome } = first.isBroken ? await this.#try({ ...owner, address }, text, leg) : first;
+    if (outcome.type !== 'silent' || owners.mayBeAlive(boot)) return outcome;
+    return { type: 'gone', problem: outcome.problem };
   }
 
   release(): void {
-    this.#releasing = true;
-    for (const asked of this.#asked) asked.release();
+    this.#isReleasing = true;
+    for (const retry of this.#retries) retry.release();
   }
 
   async close(): Promise<void> {
-    await Promise.race([Promise.all(this.#saying), sleep(this.#options.clock, SAY_MS)]);
+    await Promise.race([Promise.all(this.#sending), sleep(this.#options.clock, SEND_TIMEOUT_MS)]);
     await this.#agent.destroy();
   }
 
-  async #ask(
+  async #try(
     owner: Owner,
     text: string,
     leg: Leg,
-  ): Promise<{ relayed: RelayOutcome; isBroken: boolean }> {
-    if (leg.closed.aborted) return { relayed: CLIENT_LEFT, isBroken: false };
+  ): Promise<{ outcome: RelayOutcome; isBroken: boolean }> {
+    if (leg.closed.aborted) return { outcome: CLIENT_LEFT, isBroken: false };
     const { owners, clock, maxAnswerBytes } = this.#options;
     const id = randomId();
     const connection = new AbortController();
-    const asked = new AskedRetry(leg, {
+    const retry = new OutgoingRetry(leg, {
       clock,
       maxLineLength: maxAnswerBytes,
-      givesSigns: false,
-      busySilenceMs: BUSY_OWNER_SILENCE_MS.http,
-      // Half of what the owner takes for our death.
-      maxPauseMs: UNREAD_ANSWER_MS / 2,
-      say: (kind, words = '') => this.#say(owner, id, kind, words),
-      heardAgoMs: () => owners.heardAgoMs(owner.boot),
-      over: () => void this.#asked.delete(asked),
+      sendsHeartbeats: false,
+      busyTimeoutMs: BUSY_OWNER_TIMEOUT_MS.http,
+      // Half the time after which the owner takes this process for dead.
+      maxPauseMs: UNREAD_TIMEOUT_MS / 2,
+      send: (kind, content = '') => this.#send(owner, id, kind, content),
+      sinceMessageMs: () => owners.sinceMessageMs(owner.boot),
+      onEnd: () => void this.#retries.delete(retry),
     });
-    this.#asked.add(asked);
-    if (this.#releasing) asked.release();
-    const conversation = this.#converse(owner, { id, text, asked }, connection.signal);
-    const relayed = await asked.relayed;
+    this.#retries.add(retry);
+    if (this.#isReleasing) retry.release();
+    const isBroken = this.#receiveAll(owner, id, text, retry, connection.signal);
+    const outcome = await retry.outcome;
     connection.abort();
-    return { relayed, isBroken: relayed.type === 'silent' && (await conversation) === 'broken' };
+    return { outcome, isBroken: outcome.type === 'silent' && (await isBroken) };
   }
 
-  /** Hears what the owner answers, to its end. */
-  async #converse(
+  /** Sends a retry and receives the owner's messages to their end. @returns whether the connection broke */
+  async #receiveAll(
     owner: Owner,
-    { id, text, asked }: Conversation,
+    id: string,
+    text: string,
+    retry: OutgoingRetry,
     signal: AbortSignal,
-  ): Promise<'broken' | 'over'> {
+  ): Promise<boolean> {
     const { ring, boot, owners } = this.#options;
     try {
       const { statusCode, body } = await this.#post(owner, id, 'retry', text, signal);
       if (statusCode !== 200) {
         body.on('error', () => {}).destroy();
-        const problem = `it answered with HTTP ${statusCode}`;
+        const problem = `it responded with HTTP ${statusCode}`;
         // 421: another process has this address now.
-        asked.giveUp({ type: statusCode === 421 ? 'gone' : 'silent', problem });
-        return 'over';
+        retry.giveUp({ type: statusCode === 421 ? 'gone' : 'silent', problem });
+        return false;
       }
-      for await (const sealed of sealedLines(body, sealedBytes(MAX_PIECE_BYTES))) {
-        const letter = openLetter(ring, boot, sealed, MAX_PIECE_BYTES);
-        if (letter?.id !== id || letter.from !== owner.boot) {
-          asked.giveUp({ type: 'silent', problem: 'it sent an invalid relay message' });
-          return 'over';
+      for await (const sealed of readLines(body, maxSealedLength(MAX_PIECE_BYTES))) {
+        const message = openMessage(ring, boot, sealed, MAX_PIECE_BYTES);
+        if (message?.id !== id || message.from !== owner.boot) {
+          retry.giveUp({ type: 'silent', problem: 'it sent an invalid relay message' });
+          return false;
         }
-        owners.heard(owner.boot);
-        // While the client is behind, the owner is held back by its own connection.
-        await asked.hear(letter);
-        if (asked.isOver) return 'over';
+        owners.recordMessage(owner.boot);
+        // While the client reads slowly, the connection holds back the owner.
+        await retry.receive(message);
+        if (retry.isOver) return false;
       }
-      asked.giveUp({ type: 'silent', problem: 'its answer ended early' });
-      return 'broken';
+      retry.giveUp({ type: 'silent', problem: 'its response ended early' });
+      return true;
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
       const code = error instanceof Error && 'code' in error ? error.code : '';
-      asked.giveUp({ type: code === 'ECONNREFUSED' ? 'gone' : 'silent', problem });
-      return BROKEN.has(code) ? 'broken' : 'over';
+      retry.giveUp({ type: code === 'ECONNREFUSED' ? 'gone' : 'silent', problem });
+      return BROKEN_CONNECTION.has(code);
     }
   }
 
-  /** True when the owner has taken it. */
-  async #say(owner: Owner, id: string, kind: LetterKind, text: string): Promise<boolean> {
-    const said = this.#post(owner, id, kind, text, AbortSignal.timeout(SAY_MS)).then(
+  /** Sends a short message. @returns whether the owner took it */
+  async #send(owner: Owner, id: string, kind: MessageKind, text: string): Promise<boolean> {
+    const sent = this.#post(owner, id, kind, text, AbortSignal.timeout(SEND_TIMEOUT_MS)).then(
       ({ statusCode, body }) => {
         body.on('error', () => {}).destroy();
-        // Another process has nothing to keep.
+        // 421: the owner is gone, and needs no message.
         return statusCode === 204 || statusCode === 421;
       },
       () => false,
     );
-    this.#saying.add(said);
+    this.#sending.add(sent);
     try {
-      return await said;
+      return await sent;
     } finally {
-      this.#saying.delete(said);
+      this.#sending.delete(sent);
     }
   }
 
-  async #post(owner: Owner, id: string, kind: LetterKind, text: string, signal: AbortSignal) {
+  async #post(owner: Owner, id: string, kind: MessageKind, text: string, signal: AbortSignal) {
     const { ring, boot } = this.#options;
-    const letter = { kind, id, from: boot, number: 0, text };
     return request(new URL(RELAY_PATH, owner.address), {
       dispatcher: this.#agent,
       method: 'POST',
       headers: { 'content-type': 'application/jose' },
-      body: sealLetter(ring, owner.boot, letter),
+      body: sealMessage(ring, owner.boot, { kind, id, from: boot, number: 0, text }),
       signal,
     });
   }
 }
 
-const BROKEN: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+const BROKEN_CONNECTION: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);

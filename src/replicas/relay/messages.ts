@@ -1,25 +1,102 @@
 /**
- * What replicas say to each other: a client's retry as the edge read it, and back, line by line, what
- * the client is to be told.
+ * What replicas send each other, over HTTP or through Redis. Each message is sealed with a key of its own purpose,
+ * since it holds a client's credentials and answers. It is valid for one process and one retry. No message expires
+ * by a clock, since the clocks of two replicas can differ: a retry counts only if its sender confirms it.
  */
 import { z } from 'zod';
 import { callReply, type CallReply, type EdgeRequest } from '../../model/request.ts';
-import { type JsonObject, jsonObject } from '../../protocol/json/json.ts';
+import { jsonObject, type JsonObject } from '../../protocol/json/json.ts';
 import { parseJson } from '../../protocol/json/parse.ts';
 import { isProgressToken, type ProgressToken } from '../../protocol/meta.ts';
+import { openBytes, sealBytes } from '../../seal/envelope.ts';
+import type { KeyRing } from '../../seal/key-ring.ts';
 
-export interface RelayRequest {
+const KINDS = {
+  /** From the asker: a client's retry, see `writeRequest`. */
+  retry: 'retry',
+  /** From the owner: the call is here, and the retry is carried out if the asker confirms it. */
+  ready: 'ready',
+  /** From the asker: confirms that its client still waits. Repeats the text of the `ready`. */
+  go: 'go',
+  /** From the owner: a piece of the lines for the client, see `writeLine`. */
+  piece: 'piece',
+  /** From either: a heartbeat. */
+  alive: 'alive',
+  /** From the owner: the call is not here. */
+  unknown: 'unknown',
+  /** From the asker, which stops: the client should be told to retry, if the call allows it. */
+  release: 'release',
+  /** From the asker: it no longer waits, and its client was told to retry. */
+  again: 'again',
+  /** From the asker: the client has left. */
+  closed: 'closed',
+} as const;
+export type MessageKind = keyof typeof KINDS;
+
+export interface RelayMessage {
+  readonly kind: MessageKind;
+  /** Identifies one retry and all its messages. */
+  readonly id: string;
+  /** The process that wrote it. */
+  readonly from: string;
+  /** The index of a piece; 0 for all other kinds. */
+  readonly number: number;
+  readonly text: string;
+}
+
+const relayMessage = z.strictObject({
+  v: z.literal(2),
+  to: z.string().min(1),
+  kind: z.enum(KINDS),
+  id: z.string().min(1).max(64),
+  from: z.string().min(1).max(64),
+  number: z.int().min(0),
+  text: z.string(),
+});
+
+/** Returns the longest sealed message whose text has `textBytes` bytes: base64url takes four for three. */
+export function maxSealedLength(textBytes: number): number {
+  return Math.ceil((textBytes * 4) / 3) + 2_048;
+}
+
+/** Seals a message for the process `to`. */
+export function sealMessage(ring: KeyRing<'relay'>, to: string, message: RelayMessage): string {
+  const content: z.infer<typeof relayMessage> = { v: 2, to, ...message };
+  return sealBytes(ring, Buffer.from(JSON.stringify(content)));
+}
+
+/** Opens a message. @returns `null` if it is not from a replica of this deployment to the process `to` */
+export function openMessage(
+  ring: KeyRing<'relay'>,
+  to: string,
+  sealed: string,
+  maxBytes: number,
+): RelayMessage | null {
+  try {
+    const bytes = openBytes(ring, sealed, maxSealedLength(maxBytes));
+    const {
+      v: _v,
+      to: receiver,
+      ...message
+    } = relayMessage.parse(parseJson(Buffer.from(bytes).toString('utf8')));
+    return receiver === to ? message : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The text of a `retry`: the client's request, as the edge read it. */
+export interface RelayedRequest {
   readonly route: string;
   readonly request: EdgeRequest;
 }
 
+/** A line for the client. */
 export type RelayLine =
   | { readonly type: 'notification'; readonly method: string; readonly params: JsonObject }
   | { readonly type: 'answer'; readonly answer: CallReply };
 
-const progressToken = z.custom<ProgressToken>(isProgressToken);
-
-const relayRequest = z.strictObject({
+const relayedRequest = z.strictObject({
   route: z.string(),
   request: z.strictObject({
     method: z.string(),
@@ -36,7 +113,7 @@ const relayRequest = z.strictObject({
     }),
     clientInfo: jsonObject.nullable(),
     logLevel: z.string().nullable(),
-    progressToken: progressToken.nullable(),
+    progressToken: z.custom<ProgressToken>(isProgressToken).nullable(),
     inputResponses: jsonObject.nullable(),
     requestState: z.string().nullable(),
     caller: z.strictObject({
@@ -50,34 +127,30 @@ const relayRequest = z.strictObject({
 
 const relayLine = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('notification'), method: z.string(), params: jsonObject }),
-  z.strictObject({
-    type: z.literal('answer'),
-    answer: callReply,
-  }),
+  z.strictObject({ type: z.literal('answer'), answer: callReply }),
 ]);
 
-export function writeRelayRequest(message: RelayRequest): Buffer {
-  return Buffer.from(JSON.stringify(message));
+export function writeRequest(message: RelayedRequest): string {
+  return JSON.stringify(message);
 }
 
-/** The message, or `null` when it is none (a replica of another version). */
-export function readRelayRequest(body: Uint8Array): RelayRequest | null {
-  return read(relayRequest, Buffer.from(body).toString('utf8'));
+/** Reads a request. @returns `null` if it is invalid, for example from another version */
+export function readRequest(text: string): RelayedRequest | null {
+  return read(relayedRequest, text);
 }
 
-export function writeRelayLine(line: RelayLine): string {
+export function writeLine(line: RelayLine): string {
   return `${JSON.stringify(line)}\n`;
 }
 
-/** The line, without its line feed, or `null` when it is none. */
-export function readRelayLine(written: string): RelayLine | null {
-  return read(relayLine, written);
+/** Reads a line, without its line feed. @returns `null` if it is invalid */
+export function readLine(text: string): RelayLine | null {
+  return read(relayLine, text);
 }
 
 function read<Message>(schema: z.ZodType<Message>, text: string): Message | null {
   try {
-    const parsed = schema.safeParse(parseJson(text));
-    return parsed.success ? parsed.data : null;
+    return schema.safeParse(parseJson(text)).data ?? null;
   } catch {
     return null;
   }

@@ -1,93 +1,92 @@
 /**
- * The relay for replicas that cannot reach each other: retries and answers go through mailboxes in the
- * store that they share. Slower than HTTP, and with the same meaning.
+ * The relay for replicas that cannot reach each other: messages go through queues in Redis. It is slower than HTTP,
+ * and behaves the same.
  */
 import type { EdgeRequest, Leg } from '../../model/request.ts';
 import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../model/relay.ts';
 import { sleep } from '../../lib/clock.ts';
-import type { KeyRing } from '../../seal/key-ring.ts';
 import { randomId } from '../../lib/random-id.ts';
+import type { KeyRing } from '../../seal/key-ring.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
-import { AskedRetry } from './asked-retry.ts';
-import type { HeardOwners } from './heard-owners.ts';
-import { openLetter, sealLetter, type Letter, type LetterKind } from './sealed-message.ts';
-import { wasNotSent, type Mailbox } from './redis-channel.ts';
-import { BUSY_OWNER_SILENCE_MS } from './heartbeat.ts';
-import { MAX_PIECE_BYTES } from './pieces.ts';
-import { writeRelayRequest } from './messages.ts';
-import { ServedRetries, type ServedRetriesOptions } from './served-retries.ts';
-import type { ServedRetry } from './served-retry.ts';
+import {
+  IncomingRetries,
+  type IncomingRetriesOptions,
+  type IncomingRetry,
+} from './incoming-retry.ts';
+import { MAX_PIECE_BYTES } from './lines.ts';
+import { BUSY_OWNER_TIMEOUT_MS, type OwnerActivity } from './liveness.ts';
+import {
+  openMessage,
+  sealMessage,
+  writeRequest,
+  type MessageKind,
+  type RelayMessage,
+} from './messages.ts';
+import { OutgoingRetry } from './outgoing-retry.ts';
+import { wasNotSent, type MessageQueue } from './redis-queue.ts';
 
-export interface RedisRelayOptions extends ServedRetriesOptions {
+export interface RedisRelayOptions extends IncomingRetriesOptions {
   readonly ring: KeyRing<'relay'>;
-  readonly mailbox: Pick<Mailbox, 'read' | 'post' | 'close' | 'isBehind'>;
-  /** This process, as pointers name it. */
+  readonly queue: Pick<MessageQueue, 'read' | 'push' | 'close' | 'isBehind'>;
+  /** The name of this process in pointers. */
   readonly boot: string;
-  /** The largest request, in bytes. */
+  /** The longest request. */
   readonly maxBodyBytes: number;
   readonly maxAnswerBytes: number;
-  readonly owners: HeardOwners;
+  readonly owners: OwnerActivity;
 }
 
 /**
- * - `taken`: it is in the mailbox
- * - `full`: it is not; the mailbox is not emptied fast enough, or by nobody
- * - `unsent`: it is not; the store is away, which says nothing of who reads it
- * - `lost`: the store is away, and may have taken it before
+ * - `taken`: the message is in the queue
+ * - `full`: it is not; the queue is read too slowly, or not at all
+ * - `unsent`: it is not; Redis is unreachable, which says nothing about the reader
+ * - `lost`: Redis is unreachable, and may have taken it before
  */
-type Posted = 'taken' | 'full' | 'unsent' | 'lost';
+type PushResult = 'taken' | 'full' | 'unsent' | 'lost';
 
-/** Between two tries to post what must arrive, in ms. */
-const POST_AGAIN_MS = 100;
-/** How long what must arrive is tried to be posted, in ms. */
-const POST_FOR_MS = 30_000;
-/** How long the last words of this process may take, in ms. */
-const LAST_WORDS_MS = 1_000;
-
-interface Asked {
-  readonly boot: string;
-  readonly retry: AskedRetry;
-}
+/** Between two attempts to push a message that must arrive, in ms. */
+const PUSH_AGAIN_MS = 100;
+/** How long a message that must arrive is pushed again, in ms. */
+const PUSH_TIMEOUT_MS = 30_000;
+/** How long `close` waits for the last messages, in ms. */
+const CLOSE_TIMEOUT_MS = 1_000;
 
 export class RedisRelay {
   readonly #options: RedisRelayOptions;
-  readonly #asked = new Map<string, Asked>();
-  readonly #retries: ServedRetries;
-  readonly #posting = new Set<Promise<Posted>>();
-  #releasing = false;
+  readonly #outgoing = new Map<string, { readonly boot: string; readonly retry: OutgoingRetry }>();
+  readonly #incoming: IncomingRetries;
+  readonly #pushing = new Set<Promise<PushResult>>();
+  #isReleasing = false;
 
   constructor(options: RedisRelayOptions) {
     this.#options = options;
-    this.#retries = new ServedRetries(options);
-    const { mailbox, ring, boot, maxBodyBytes } = options;
+    this.#incoming = new IncomingRetries(options);
+    const { queue, ring, boot, maxBodyBytes } = options;
     const maxBytes = Math.max(maxBodyBytes, MAX_PIECE_BYTES);
-    void mailbox.read((sealed) => {
-      const letter = openLetter(ring, boot, sealed, maxBytes);
-      if (letter !== null) this.#take(letter);
+    void queue.read((sealed) => {
+      const message = openMessage(ring, boot, sealed, maxBytes);
+      if (message !== null) this.#receive(message);
     });
   }
 
-  /** The way from a route to the same route of the other replicas. */
+  /** Creates the relay from a route to the same route of the other replicas. */
   for(route: string): Relay {
     return {
       relay: (owner, request, leg) => this.#relay(route, owner, request, leg),
-      release: () => this.#release(),
+      release: () => {
+        this.#isReleasing = true;
+        for (const { retry } of this.#outgoing.values()) retry.release();
+      },
     };
   }
 
   async close(): Promise<void> {
-    for (const { retry } of this.#asked.values()) {
+    for (const { retry } of this.#outgoing.values()) {
       retry.end({ type: 'released', problem: 'this replica stops' });
     }
-    this.#retries.close();
-    const lastWords = Promise.all(this.#posting);
-    await Promise.race([lastWords, sleep(this.#options.clock, LAST_WORDS_MS)]);
-    this.#options.mailbox.close();
-  }
-
-  #release(): void {
-    this.#releasing = true;
-    for (const { retry } of this.#asked.values()) retry.release();
+    this.#incoming.close();
+    await Promise.race([Promise.all(this.#pushing), sleep(this.#options.clock, CLOSE_TIMEOUT_MS)]);
+    this.#options.queue.close();
   }
 
   async #relay(
@@ -97,96 +96,96 @@ export class RedisRelay {
     leg: Leg,
   ): Promise<RelayOutcome> {
     if (leg.closed.aborted) return CLIENT_LEFT;
-    const { clock, mailbox, owners, maxAnswerBytes } = this.#options;
+    const { clock, queue, owners, maxAnswerBytes } = this.#options;
+    const { boot } = owner;
     const id = randomId();
-    const post = (kind: LetterKind, text = '') =>
-      this.#post(owner.boot, { kind, id, number: 0, text });
-    const retry = new AskedRetry(leg, {
+    const push = (kind: MessageKind, text = '') => this.#push(boot, { kind, id, number: 0, text });
+    const retry = new OutgoingRetry(leg, {
       clock,
       maxLineLength: maxAnswerBytes,
-      givesSigns: true,
-      busySilenceMs: BUSY_OWNER_SILENCE_MS.redis,
+      sendsHeartbeats: true,
+      busyTimeoutMs: BUSY_OWNER_TIMEOUT_MS.redis,
       maxPauseMs: 0,
-      say: async (kind, text) => (await post(kind, text)) === 'taken',
-      heardAgoMs: () => owners.heardAgoMs(owner.boot),
-      isBehind: () => mailbox.isBehind,
-      over: () => void this.#asked.delete(id),
+      send: async (kind, text) => (await push(kind, text)) === 'taken',
+      sinceMessageMs: () => owners.sinceMessageMs(boot),
+      isBehind: () => queue.isBehind,
+      onEnd: () => void this.#outgoing.delete(id),
     });
-    owners.asked(owner.boot);
-    this.#asked.set(id, { boot: owner.boot, retry });
-    if (this.#releasing) retry.release();
-    const fate = await post('retry', writeRelayRequest({ route, request }).toString('utf8'));
-    // What was posted all the same is void: nothing confirms it.
-    if (fate !== 'taken') {
-      retry.giveUp({ type: 'unreachable', problem: 'the store took no letter for it' });
+    owners.recordRequest(boot);
+    this.#outgoing.set(id, { boot, retry });
+    if (this.#isReleasing) retry.release();
+    const result = await push('retry', writeRequest({ route, request }));
+    // If the owner has it all the same, it has no effect: nothing confirms it.
+    if (result !== 'taken') {
+      retry.giveUp({ type: 'unreachable', problem: 'Redis did not take the message' });
     }
-    const relayed = await retry.relayed;
-    if (relayed.type !== 'silent' || owners.mayLive(owner.boot)) return relayed;
-    return { type: 'gone', problem: relayed.problem };
+    const outcome = await retry.outcome;
+    if (outcome.type !== 'silent' || owners.mayBeAlive(boot)) return outcome;
+    return { type: 'gone', problem: outcome.problem };
   }
 
-  #take(letter: Letter): void {
-    const asked = this.#asked.get(letter.id);
-    if (asked !== undefined) {
-      if (asked.boot !== letter.from) return;
-      this.#options.owners.heard(letter.from);
-      void asked.retry.hear(letter);
-    } else if (letter.kind === 'retry') {
-      void this.#serve(letter);
+  #receive(message: RelayMessage): void {
+    const outgoing = this.#outgoing.get(message.id);
+    if (outgoing !== undefined) {
+      if (outgoing.boot !== message.from) return;
+      this.#options.owners.recordMessage(message.from);
+      void outgoing.retry.receive(message);
+    } else if (message.kind === 'retry') {
+      void this.#serve(message);
     } else {
-      this.#retries.hear(letter);
+      this.#incoming.receive(message);
     }
   }
 
-  async #serve(letter: Letter): Promise<void> {
-    const { id, from } = letter;
-    const { mailbox } = this.#options;
-    let served: ServedRetry | null = null;
-    const say = async (kind: LetterKind, text: string, number: number): Promise<void> => {
-      const isPosted = await this.#postSurely(from, { kind, id, number, text }, () => served);
-      if (!isPosted) throw new Error('nobody reads the mailbox');
+  async #serve(message: RelayMessage): Promise<void> {
+    const { id, from } = message;
+    const { queue } = this.#options;
+    let retry: IncomingRetry | null = null;
+    const channel = {
+      showsDisconnect: false,
+      isBehind: () => queue.isBehind,
+      send: async (kind: MessageKind, text: string, number: number): Promise<void> => {
+        const isRead = await this.#pushUntilTaken(from, { kind, id, number, text }, () => retry);
+        if (!isRead) throw new Error('nobody reads the queue');
+      },
     };
-    const way = { showsEnd: false, say, isBehind: () => mailbox.isBehind };
-    await this.#retries.serve(letter, way, (begun) => (served = begun));
+    await this.#incoming.serve(message, channel, (begun) => (retry = begun));
   }
 
-  /** False when nobody empties the mailbox. What is said again anyway is tried once. */
-  async #postSurely(
+  /**
+   * Pushes a message of the owner, again and again if it must arrive.
+   * @returns false if nobody reads the queue
+   */
+  async #pushUntilTaken(
     to: string,
-    letter: Omit<Letter, 'from'>,
-    served: () => ServedRetry | null,
+    message: Omit<RelayMessage, 'from'>,
+    retry: () => IncomingRetry | null,
   ): Promise<boolean> {
     const { clock } = this.#options;
-    const mustArrive = letter.kind === 'piece' || letter.kind === 'unknown';
-    const untilMs = clock.elapsed() + POST_FOR_MS;
+    const mustArrive = message.kind === 'piece' || message.kind === 'unknown';
+    const untilMs = clock.elapsed() + PUSH_TIMEOUT_MS;
     for (;;) {
-      const posted = await this.#post(to, letter);
-      if (posted === 'taken') return true;
-      // While letters are lost, none can come either.
-      if (posted !== 'full') served()?.seen();
-      if (!mustArrive || served()?.closed.aborted === true) return true;
-      if (clock.elapsed() >= untilMs) return posted !== 'full';
-      await sleep(clock, POST_AGAIN_MS, served()?.closed);
+      const result = await this.#push(to, message);
+      if (result === 'taken') return true;
+      // While messages are lost, the asker's heartbeats cannot arrive either.
+      if (result !== 'full') retry()?.resetWatchdog();
+      if (!mustArrive || retry()?.closed.aborted === true) return true;
+      if (clock.elapsed() >= untilMs) return result !== 'full';
+      await sleep(clock, PUSH_AGAIN_MS, retry()?.closed);
     }
   }
 
-  async #post(to: string, { kind, id, number, text }: Omit<Letter, 'from'>): Promise<Posted> {
-    const posting = this.#posted(to, { kind, id, number, text });
-    this.#posting.add(posting);
+  async #push(to: string, message: Omit<RelayMessage, 'from'>): Promise<PushResult> {
+    const { ring, queue, boot } = this.#options;
+    const pushing = queue.push(to, sealMessage(ring, to, { ...message, from: boot })).then(
+      (isTaken) => (isTaken ? 'taken' : 'full'),
+      (error: unknown) => (wasNotSent(error) ? 'unsent' : 'lost'),
+    );
+    this.#pushing.add(pushing);
     try {
-      return await posting;
+      return await pushing;
     } finally {
-      this.#posting.delete(posting);
-    }
-  }
-
-  async #posted(to: string, letter: Omit<Letter, 'from'>): Promise<Posted> {
-    const { ring, mailbox, boot } = this.#options;
-    try {
-      const sealed = sealLetter(ring, to, { ...letter, from: boot });
-      return (await mailbox.post(to, sealed)) ? 'taken' : 'full';
-    } catch (error) {
-      return wasNotSent(error) ? 'unsent' : 'lost';
+      this.#pushing.delete(pushing);
     }
   }
 }

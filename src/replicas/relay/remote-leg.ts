@@ -1,35 +1,35 @@
-/** A leg whose client waits at another replica, which is written to letter by letter. */
+/** The leg of a client that waits at another replica: lines for it are sent there, in messages. */
 import type { CallReply, Leg } from '../../model/request.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
-import { writeRelayLine } from './messages.ts';
-import { giveSigns } from './heartbeat.ts';
+import { startHeartbeat } from './liveness.ts';
+import { writeLine } from './messages.ts';
 
-/** Lines that wait go together in letters of this size, or many small ones would take their time. */
-const LETTER_LENGTH = 1024 * 1024;
-/** When more waits for the other replica, the call is held back or hears of it. */
+/** Lines that wait are sent together up to this length, since many small messages are slow. */
+const BATCH_LENGTH = 1024 * 1024;
+/** The backlog begins beyond this. */
 const MAX_WAITING_BYTES = 1024 * 1024;
 
-export class LetterLeg implements Leg {
-  readonly #post: (lines: string) => Promise<unknown>;
+export class RemoteLeg implements Leg {
+  readonly #send: (lines: string) => Promise<unknown>;
   readonly #clock: Clock;
   readonly #closed = new AbortController();
-  #stopSigns = () => {};
+  #stopHeartbeat = () => {};
   #closing: Timer | null = null;
-  /** Lines that wait for the letter under way: the answer must not overtake the progress. */
+  /** Lines that wait for those in flight: the reply must not overtake the progress. */
   #lines: string[] = [];
-  #posting: Promise<void> | null = null;
-  /** Of the lines that wait and of those under way. */
+  #sending: Promise<void> | null = null;
+  /** Of the lines that wait and of those in flight. */
   #waitingBytes = 0;
-  #ended = false;
+  #isEnded = false;
   #backlog: PromiseWithResolvers<void> | null = null;
 
   /**
-   * @param post sends one or more lines, or a sign of life, which is empty; resolves when they were
-   * taken, or are lost on the way, and throws when the other replica is as good as gone
+   * @param send sends lines, or an empty text as a heartbeat. It resolves when they were taken, or are lost, and
+   *   rejects if the other replica counts as gone.
    */
-  constructor(post: (lines: string) => Promise<unknown>, clock: Clock) {
-    this.#post = post;
+  constructor(send: (lines: string) => Promise<unknown>, clock: Clock) {
+    this.#send = send;
     this.#clock = clock;
   }
 
@@ -41,80 +41,80 @@ export class LetterLeg implements Leg {
     return this.#backlog?.promise ?? null;
   }
 
-  /** The call is here: gives signs of life from now on. */
+  /** Sends heartbeats from now on, since the call is here. */
   begin(): void {
-    // What waits says that we live when it is read; a sign behind it says no more.
-    const sign = () => {
-      if (this.#posting === null) this.#write('');
+    // Lines in flight show that this process is alive; a heartbeat behind them would add nothing.
+    const beat = () => {
+      if (this.#sending === null) this.#write('');
     };
-    sign();
-    this.#stopSigns = giveSigns(this.#clock, sign);
+    beat();
+    this.#stopHeartbeat = startHeartbeat(this.#clock, beat);
   }
 
   notify(method: string, params: JsonObject): void {
-    if (this.#ended) return;
-    this.#write(writeRelayLine({ type: 'notification', method, params }));
+    if (this.#isEnded) return;
+    this.#write(writeLine({ type: 'notification', method, params }));
     if (this.#waitingBytes > MAX_WAITING_BYTES) this.#backlog ??= Promise.withResolvers();
   }
 
-  /** Resolves when the answer is written, or cannot be. */
+  /** Resolves when the reply is sent, or cannot be. */
   async finish(answer: CallReply): Promise<void> {
-    this.#stopSigns();
+    this.#stopHeartbeat();
     this.#closing?.cancel();
-    this.#write(writeRelayLine({ type: 'answer', answer }));
-    this.#ended = true;
-    this.#caughtUp();
-    await this.#posting;
+    this.#write(writeLine({ type: 'answer', answer }));
+    this.#isEnded = true;
+    this.#endBacklog();
+    await this.#sending;
   }
 
-  /** The client has gone, or will have in so many ms if nothing is said before. */
+  /** Ends the leg: its client has left. @param afterMs only if the leg has not finished after this time */
   close(afterMs = 0): void {
-    if (this.#ended) return;
+    if (this.#isEnded) return;
     this.#closing?.cancel();
     if (afterMs > 0) {
       this.#closing = this.#clock.setTimer(afterMs, () => this.close());
       return;
     }
-    this.#stopSigns();
-    this.#ended = true;
+    this.#stopHeartbeat();
+    this.#isEnded = true;
     this.#lines = [];
-    this.#caughtUp();
+    this.#endBacklog();
     this.#closed.abort();
   }
 
-  #caughtUp(): void {
+  #endBacklog(): void {
     this.#backlog?.resolve();
     this.#backlog = null;
   }
 
   #write(line: string): void {
-    if (this.#ended) return;
+    if (this.#isEnded) return;
     this.#lines.push(line);
     this.#waitingBytes += Buffer.byteLength(line);
-    this.#posting ??= this.#postAll();
+    this.#sending ??= this.#sendAll();
   }
 
-  async #postAll(): Promise<void> {
+  async #sendAll(): Promise<void> {
     while (this.#lines.length > 0) {
-      const letter = this.#nextLetter();
+      const batch = this.#nextBatch();
       try {
-        await this.#post(letter);
+        await this.#send(batch);
       } catch {
         this.#lines = [];
         this.close();
       }
-      this.#waitingBytes -= Buffer.byteLength(letter);
+      this.#waitingBytes -= Buffer.byteLength(batch);
     }
-    this.#posting = null;
-    this.#caughtUp();
+    this.#sending = null;
+    this.#endBacklog();
   }
 
-  #nextLetter(): string {
+  #nextBatch(): string {
     let [{ length } = ''] = this.#lines;
     let count = 1;
     for (const line of this.#lines.slice(1)) {
       length += line.length;
-      if (length > LETTER_LENGTH) break;
+      if (length > BATCH_LENGTH) break;
       count += 1;
     }
     return this.#lines.splice(0, count).join('');

@@ -1,35 +1,34 @@
 /**
- * The owner's side of a relay over HTTP: takes the retries that landed on other replicas. It believes
- * nothing of what another replica has checked; the bridge opens the pointer again.
+ * The owner's side of the relay over HTTP: takes retries that reached other replicas. It trusts none of their
+ * checks; `calls` opens the pointer again.
  */
 import type { ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
 import { cutWhenStalled } from '../../lib/stalled-response.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
-import { openLetter, sealedBytes, sealLetter, type Letter } from './sealed-message.ts';
-import { ServedRetries, type ServedRetriesOptions } from './served-retries.ts';
-import type { WayBack } from './served-retry.ts';
+import { IncomingRetries, type IncomingRetriesOptions } from './incoming-retry.ts';
+import { maxSealedLength, openMessage, sealMessage, type RelayMessage } from './messages.ts';
 
-export interface RelayServerOptions extends ServedRetriesOptions {
+export interface RelayServerOptions extends IncomingRetriesOptions {
   readonly ring: KeyRing<'relay'>;
-  /** This process, as pointers name it. */
+  /** The name of this process in pointers. */
   readonly boot: string;
   readonly maxBodyBytes: number;
-  /** How long bytes may wait for a replica that takes none of them, in ms. */
+  /** How long an asker can read nothing while bytes wait for it, in ms. */
   readonly writeStallMs: number;
 }
 
 export const RELAY_PATH = '/relay';
-/** How long a replica that gave us up may take to say so, or to claim the call. */
+/** How long an asker that disconnected can take to say why, or to claim the call, in ms. */
 const TAKEOVER_MS = 1_000;
 
-/** The relay's application, for a listener that only replicas can reach. */
+/** Creates the application for the listener that only replicas can reach. */
 export function createRelayServer(options: RelayServerOptions): FastifyInstance {
   const { ring, boot } = options;
-  const retries = new ServedRetries(options);
+  const retries = new IncomingRetries(options);
   const app = fastify({
     logger: false,
-    bodyLimit: sealedBytes(options.maxBodyBytes),
+    bodyLimit: maxSealedLength(options.maxBodyBytes),
     requestTimeout: 30_000,
     http: { headersTimeout: 10_000, connectionsCheckingInterval: 1_000 },
     forceCloseConnections: true,
@@ -38,36 +37,41 @@ export function createRelayServer(options: RelayServerOptions): FastifyInstance 
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   app.post(RELAY_PATH, async ({ body }, reply) => {
     const sealed = body instanceof Buffer ? body.toString('latin1') : '';
-    const letter = openLetter(ring, boot, sealed, options.maxBodyBytes);
-    // Also what a replica gets that takes us for the process that had this address before.
-    if (letter === null) return reply.code(421).send();
-    if (letter.kind !== 'retry') {
-      retries.hear(letter);
+    const message = openMessage(ring, boot, sealed, options.maxBodyBytes);
+    // Also for a replica that takes this process for the one that had the address before.
+    if (message === null) return reply.code(421).send();
+    if (message.kind !== 'retry') {
+      retries.receive(message);
       return reply.code(204).send();
     }
     const { raw } = reply;
     reply.hijack();
-    if (!raw.destroyed) await serve(letter, raw, retries, options);
+    if (!raw.destroyed) await serve(message, raw, retries, options);
     return reply;
   });
   return app;
 }
 
 async function serve(
-  { id, from, ...retry }: Letter,
+  message: RelayMessage,
   response: ServerResponse,
-  retries: ServedRetries,
+  retries: IncomingRetries,
   { ring, boot, writeStallMs }: RelayServerOptions,
 ): Promise<void> {
+  const { id, from } = message;
+  // Before the call goes on: its first notification is written at once.
   response.writeHead(200, { 'content-type': 'application/jose' });
   response.flushHeaders();
   cutWhenStalled(response, writeStallMs);
-  const say: WayBack['say'] = (kind, text, number) =>
-    write(response, sealLetter(ring, from, { kind, id, from: boot, number, text }));
-  await retries.serve({ id, from, ...retry }, { showsEnd: true, say }, (served) => {
-    // Perhaps we were given up: then the client comes again, or the call is about to be claimed elsewhere.
-    response.once('close', () => served.ended(TAKEOVER_MS));
-    served.closed.addEventListener('abort', () => response.destroy());
+  const channel = {
+    showsDisconnect: true,
+    send: (kind: RelayMessage['kind'], text: string, number: number) =>
+      write(response, sealMessage(ring, from, { kind, id, from: boot, number, text })),
+  };
+  await retries.serve(message, channel, (retry) => {
+    // The asker may have given up: then its client retries, or another replica is about to claim the call.
+    response.once('close', () => retry.disconnected(TAKEOVER_MS));
+    retry.closed.addEventListener('abort', () => response.destroy());
   });
   if (!response.destroyed) response.end();
 }

@@ -6,8 +6,8 @@ import type { CallReply, Leg } from '../../../src/model/request.ts';
 import type { ServeRelayedRetry } from '../../../src/model/relay.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { OpenResponses } from '../../../src/lib/open-responses.ts';
-import { openLetter, sealLetter } from '../../../src/replicas/relay/sealed-message.ts';
-import { writeRelayRequest } from '../../../src/replicas/relay/messages.ts';
+import { openMessage, sealMessage } from '../../../src/replicas/relay/messages.ts';
+import { writeRequest } from '../../../src/replicas/relay/messages.ts';
 import { createRelayServer } from '../../../src/replicas/relay/server.ts';
 import { createKeyRing, type KeyRing } from '../../../src/seal/key-ring.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
@@ -38,9 +38,9 @@ async function frozenAsker(writeStallMs: number) {
   });
   stopAfterTest(() => app.close());
   await app.listen({ port: 0, host: '127.0.0.1' });
-  const text = writeRelayRequest({ route: 'route', request: RETRY }).toString();
+  const text = writeRequest({ route: 'route', request: RETRY }).toString();
   const letter = { kind: 'retry', id: 'id', from: 'asker', number: 0, text } as const;
-  const sealed = sealLetter(ring, 'owner', letter);
+  const sealed = sealMessage(ring, 'owner', letter);
   const accepted = once(app.server, 'connection');
   const { port } = app.server.address() as AddressInfo;
   const client = connect(port, '127.0.0.1');
@@ -53,7 +53,7 @@ async function frozenAsker(writeStallMs: number) {
   const question = await firstLetter(client, ring);
   client.pause();
   const go = { ...letter, kind: 'go', text: question?.text ?? '' } as const;
-  const body = sealLetter(ring, 'owner', go);
+  const body = sealMessage(ring, 'owner', go);
   await fetch(`http://127.0.0.1:${port}/relay`, { method: 'POST', body });
   return { leg: await taken.promise, answer: answer.resolve, openResponses, gone };
 }
@@ -72,9 +72,9 @@ async function conversation(retry: ServeRelayedRetry) {
   stopAfterTest(() => app.close());
   await app.listen({ port: 0, host: '127.0.0.1' });
   const { port } = app.server.address() as AddressInfo;
-  const text = writeRelayRequest({ route: 'route', request: RETRY }).toString();
+  const text = writeRequest({ route: 'route', request: RETRY }).toString();
   const letter = { kind: 'retry', id: 'id', from: 'asker', number: 0, text } as const;
-  const sealed = sealLetter(ring, 'owner', letter);
+  const sealed = sealMessage(ring, 'owner', letter);
   const client = connect(port, '127.0.0.1');
   stopAfterTest(async () => client.destroy());
   client.write(
@@ -84,14 +84,14 @@ async function conversation(retry: ServeRelayedRetry) {
   let isConfirmed = false;
   const letters = () =>
     (read.match(/^\S+\.\.\S+(?=\n)/gm) ?? []).map((line) =>
-      openLetter(ring, 'asker', line, 10_000),
+      openMessage(ring, 'asker', line, 10_000),
     );
   for await (const chunk of client as AsyncIterable<Buffer>) {
     read += chunk.toString('latin1');
     const ready = letters().find((one) => one?.kind === 'ready');
     if (isConfirmed || ready === undefined) continue;
     isConfirmed = true;
-    const body = sealLetter(ring, 'owner', { ...letter, kind: 'go', text: ready?.text ?? '' });
+    const body = sealMessage(ring, 'owner', { ...letter, kind: 'go', text: ready?.text ?? '' });
     await fetch(`http://127.0.0.1:${port}/relay`, { method: 'POST', body });
   }
   return { head: read.split('\r\n', 1)[0], letters: letters() };
@@ -105,7 +105,7 @@ async function firstLetter(client: Socket, ring: KeyRing<'relay'>) {
     read += chunk.toString('latin1');
     const sealed = /^\S+\.\.\S+$/m.exec(read)?.[0];
     if (sealed !== undefined && read.includes(`${sealed}\n`)) {
-      return openLetter(ring, 'asker', sealed, 10_000);
+      return openMessage(ring, 'asker', sealed, 10_000);
     }
   }
 }

@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
-import { sealLetter } from '../../../src/replicas/relay/sealed-message.ts';
+import { sealMessage } from '../../../src/replicas/relay/messages.ts';
 import { createKeyRing } from '../../../src/seal/key-ring.ts';
 import {
   answersOf,
@@ -80,7 +80,7 @@ test('the port of the relay takes nothing from strangers, and serves nothing els
   const relay = String((await gateway.saw('relay.listening'))[0]?.['url']);
   const retry = { kind: 'retry', id: 'id', from: 'me', number: 0, text: '{}' } as const;
   const ring = createKeyRing([{ kid: 'test', secret: Buffer.alloc(32, 7) }], 'relay');
-  const forAnother = sealLetter(ring, 'another process', retry);
+  const forAnother = sealMessage(ring, 'another process', retry);
   for (const body of ['', '{}', 'a..b.c.d', forAnother]) {
     const answer = await fetch(new URL('/relay', relay), { method: 'POST', body });
     expect([answer.status, await answer.text()]).toEqual([421, '']);

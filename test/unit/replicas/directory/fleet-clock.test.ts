@@ -10,8 +10,8 @@ function fleetClock() {
   /** The store's clock is so far behind ours; asking it takes so long. */
   const look = (aheadMs: number, roundTripMs = 0) => {
     const storeMs = machine.now() - aheadMs;
-    const askedAtMs = clock.now() - roundTripMs / 2;
-    clock.sample({ storeMs, askedAtMs, answeredAtMs: askedAtMs + roundTripMs });
+    const sentAtMs = clock.now() - roundTripMs / 2;
+    clock.sample({ storeMs, sentAtMs, receivedAtMs: sentAtMs + roundTripMs });
   };
   return { machine, clock, skews, look };
 }

@@ -2,10 +2,10 @@
 import { describe, expect, test } from 'vitest';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import {
-  ASKER_SILENCE_MS,
-  OWNER_SILENCE_MS,
-  watchForSilence,
-} from '../../../../src/replicas/relay/heartbeat.ts';
+  ASKER_TIMEOUT_MS,
+  OWNER_TIMEOUT_MS,
+  startWatchdog,
+} from '../../../../src/replicas/relay/liveness.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
 /** The clock of a process that stalls: what is due meanwhile fires afterwards, and late. */
@@ -36,20 +36,20 @@ class StallingClock implements Clock {
 /** A watch, and how often it found that the other one is silent. */
 function watching(clock: Clock, afterMs: number) {
   const found = { silences: 0 };
-  const watch = watchForSilence(clock, afterMs, () => (found.silences += 1));
+  const watch = startWatchdog(clock, afterMs, () => (found.silences += 1));
   return { ...watch, found };
 }
 
 describe.each([
-  { who: 'an owner', afterMs: OWNER_SILENCE_MS },
-  { who: 'a replica that asked', afterMs: ASKER_SILENCE_MS },
+  { who: 'an owner', afterMs: OWNER_TIMEOUT_MS },
+  { who: 'a replica that asked', afterMs: ASKER_TIMEOUT_MS },
   { who: 'one that may be silent for no whole number of signs', afterMs: 1_250 },
 ])('$who', ({ afterMs }) => {
   test('is silent when nothing has been heard of it for that long, which is said once', () => {
     const clock = new ManualClock();
-    const { seen, found } = watching(clock, afterMs);
+    const { reset, found } = watching(clock, afterMs);
     clock.advance(afterMs - 1);
-    seen();
+    reset();
     clock.advance(afterMs - 1);
     expect(found.silences).toBe(0);
     clock.advance(1);
@@ -70,12 +70,12 @@ describe.each([
   // Rule relay-11.
   test('is not silent because the process that listens was stalled', () => {
     const clock = new StallingClock();
-    const { seen, found } = watching(clock, afterMs);
+    const { reset, found } = watching(clock, afterMs);
     for (let stalls = 0; stalls < 10; stalls += 1) {
       clock.stall(10 * afterMs);
       expect(found.silences).toBe(0);
       // What came meanwhile is read after the timers that were due.
-      seen();
+      reset();
     }
   });
 });

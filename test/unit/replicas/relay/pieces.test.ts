@@ -1,8 +1,12 @@
 /** Long texts in pieces, and lines on a connection: nothing is gone over again for each piece of it. */
 import { Readable } from 'node:stream';
 import { describe, expect, test, vi } from 'vitest';
-import { LinesOfPieces, MAX_PIECE_BYTES, piecesOf } from '../../../../src/replicas/relay/pieces.ts';
-import { sealedLines } from '../../../../src/replicas/relay/sealed-lines.ts';
+import {
+  LineAssembler,
+  MAX_PIECE_BYTES,
+  splitIntoPieces,
+} from '../../../../src/replicas/relay/lines.ts';
+import { readLines } from '../../../../src/replicas/relay/lines.ts';
 
 const MIB = 1024 * 1024;
 const NO_LIMIT = Infinity;
@@ -26,21 +30,23 @@ function charactersSplit(work: () => void): number {
 
 async function read(chunks: readonly Buffer[], maxBytes: number): Promise<string[]> {
   const lines: string[] = [];
-  for await (const line of sealedLines(Readable.from(chunks), maxBytes)) lines.push(line);
+  for await (const line of readLines(Readable.from(chunks), maxBytes)) lines.push(line);
   return lines;
 }
 
 describe('a text in pieces', () => {
   test('is put together to the lines that it had, wherever they are cut', () => {
     const text = ['a'.repeat(300_000), '', '€\u{1f600}'.repeat(100_000), 'last'].join('\n');
-    const lines = new LinesOfPieces(NO_LIMIT);
-    const read = [...piecesOf(`${text}\n`)].flatMap((piece) => lines.add(piece) ?? ['too long']);
+    const lines = new LineAssembler(NO_LIMIT);
+    const read = [...splitIntoPieces(`${text}\n`)].flatMap(
+      (piece) => lines.add(piece) ?? ['too long'],
+    );
     expect(read).toEqual(text.split('\n'));
   });
 
   test('has no piece that takes more bytes than a letter may', () => {
     for (const text of ['€', '"', '\\', '\u{1f600}'].map((each) => each.repeat(400_000))) {
-      for (const piece of piecesOf(text)) {
+      for (const piece of splitIntoPieces(text)) {
         expect(Buffer.byteLength(JSON.stringify(piece))).toBeLessThanOrEqual(MAX_PIECE_BYTES);
       }
     }
@@ -49,17 +55,17 @@ describe('a text in pieces', () => {
   // Rule relay-4.
   test('reads and writes a long text in work that grows with its length', () => {
     const work = (length: number) => {
-      const lines = new LinesOfPieces(NO_LIMIT);
+      const lines = new LineAssembler(NO_LIMIT);
       const text = `${'x'.repeat(length)}\n`;
       return charactersSplit(() => {
-        for (const piece of piecesOf(text)) lines.add(piece);
+        for (const piece of splitIntoPieces(text)) lines.add(piece);
       });
     };
     expect(work(8 * MIB)).toBeLessThanOrEqual(2 * work(4 * MIB));
   });
 
   test('is refused when a line of it is too long, before its end has come', () => {
-    const lines = new LinesOfPieces(10);
+    const lines = new LineAssembler(10);
     expect(lines.add('short\n123456')).toEqual(['short']);
     expect(lines.add('78901')).toBeNull();
   });

@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import type { CallReply, Leg } from '../../../../src/model/request.ts';
 import { OpenResponses } from '../../../../src/lib/open-responses.ts';
-import { HeardOwners } from '../../../../src/replicas/relay/heard-owners.ts';
-import type { Mailbox } from '../../../../src/replicas/relay/redis-channel.ts';
+import { OwnerActivity } from '../../../../src/replicas/relay/liveness.ts';
+import type { MessageQueue } from '../../../../src/replicas/relay/redis-queue.ts';
 import { RedisRelay, type RedisRelayOptions } from '../../../../src/replicas/relay/redis-relay.ts';
 import { createKeyRing } from '../../../../src/seal/key-ring.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
@@ -30,11 +30,11 @@ class Mail {
   /** The test has ended, and nobody waits for letters any more. */
   isOver = false;
 
-  boxOf(boot: string): Pick<Mailbox, 'read' | 'post' | 'close' | 'isBehind'> {
+  boxOf(boot: string): Pick<MessageQueue, 'read' | 'push' | 'close' | 'isBehind'> {
     return {
       isBehind: false,
       read: async (letter) => void this.#readers.set(boot, letter),
-      post: async (to, sealed) => {
+      push: async (to, sealed) => {
         this.count += 1;
         if (this.isAway) throw new Error(NOT_SENT);
         if (this.full.has(to)) return false;
@@ -81,7 +81,7 @@ async function twoReplicas() {
   const taken = Promise.withResolvers<Leg>();
   const common = {
     ...{ ring, maxBodyBytes: 100_000, maxAnswerBytes: 100_000, openResponses, clock },
-    owners: new HeardOwners(clock),
+    owners: new OwnerActivity(clock),
   };
   const retry: RedisRelayOptions['retry'] = async (_route, _request, leg) => ({
     begin: () => {
@@ -90,11 +90,11 @@ async function twoReplicas() {
     },
     sendClientBack: () => {},
   });
-  new RedisRelay({ ...common, boot: 'owner', mailbox: mail.boxOf('owner'), retry });
+  new RedisRelay({ ...common, boot: 'owner', queue: mail.boxOf('owner'), retry });
   const asking = new RedisRelay({
     ...common,
     boot: 'asker',
-    mailbox: mail.boxOf('asker'),
+    queue: mail.boxOf('asker'),
     retry: async () => null,
   });
   const leaving = new AbortController();

@@ -1,19 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import type { CallReply } from '../../../../src/model/request.ts';
-import { LetterLeg } from '../../../../src/replicas/relay/remote-leg.ts';
-import { readRelayLine } from '../../../../src/replicas/relay/messages.ts';
+import { RemoteLeg } from '../../../../src/replicas/relay/remote-leg.ts';
+import { readLine } from '../../../../src/replicas/relay/messages.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
 const ANSWER: CallReply = { kind: 'result', result: { content: [] } };
 const MIB = 1024 * 1024;
-const readRelayLines = (text: string) => text.split('\n').slice(0, -1).map(readRelayLine);
+const readRelayLines = (text: string) => text.split('\n').slice(0, -1).map(readLine);
 
 /** The other replica: takes nothing before it is told to. */
 function reader() {
   const clock = new ManualClock();
   const posted: string[] = [];
   const taking = Promise.withResolvers<void>();
-  const leg = new LetterLeg((line) => {
+  const leg = new RemoteLeg((line) => {
     posted.push(line);
     return taking.promise;
   }, clock);

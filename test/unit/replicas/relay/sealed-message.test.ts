@@ -1,41 +1,41 @@
 import { describe, expect, test } from 'vitest';
 import {
-  openLetter,
-  sealLetter,
-  type Letter,
-} from '../../../../src/replicas/relay/sealed-message.ts';
+  openMessage,
+  sealMessage,
+  type RelayMessage,
+} from '../../../../src/replicas/relay/messages.ts';
 import { createKeyRing, type KeyPurpose } from '../../../../src/seal/key-ring.ts';
 
 const ring = <Purpose extends KeyPurpose>(purpose: Purpose, byte = 1) =>
   createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, byte) }], purpose);
-const LETTER: Letter = { kind: 'retry', id: 'id', from: 'one', number: 0, text: 'a secret' };
+const LETTER: RelayMessage = { kind: 'retry', id: 'id', from: 'one', number: 0, text: 'a secret' };
 
 // Rule relay-8: What replicas write to each other is sealed with a key of its own, for one process and one
 // retry, so credentials and answers are unreadable on the way, and whoever pretends to be a replica learns
 // and forges nothing. The relay’s port takes nothing else: everything that is no letter for this process gets
 // HTTP status 421.
 describe('a letter', () => {
-  const open = (sealed: string, to = 'other') => openLetter(ring('relay'), to, sealed, 10_000);
+  const open = (sealed: string, to = 'other') => openMessage(ring('relay'), to, sealed, 10_000);
 
   test('is read by whom it is for, and says who wrote it', () => {
-    const sealed = sealLetter(ring('relay'), 'other', LETTER);
+    const sealed = sealMessage(ring('relay'), 'other', LETTER);
     expect(sealed).not.toContain('secret');
     expect(open(sealed)).toEqual(LETTER);
   });
 
   test('is read by nobody else', () => {
-    const sealed = sealLetter(ring('relay'), 'other', LETTER);
+    const sealed = sealMessage(ring('relay'), 'other', LETTER);
     expect(open(sealed, 'third')).toBeNull();
   });
 
   test('of another fleet is none', () => {
-    const sealed = sealLetter(ring('relay', 2), 'other', LETTER);
+    const sealed = sealMessage(ring('relay', 2), 'other', LETTER);
     expect(open(sealed)).toBeNull();
   });
 
   test('that is too long is not read', () => {
     const text = 'x'.repeat(20_000);
-    const sealed = sealLetter(ring('relay'), 'other', { ...LETTER, text });
+    const sealed = sealMessage(ring('relay'), 'other', { ...LETTER, text });
     expect(open(sealed)).toBeNull();
   });
 
