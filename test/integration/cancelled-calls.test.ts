@@ -10,7 +10,7 @@ import {
   type LegacyServerOptions,
   type ToolCall,
 } from '../fixtures/servers/legacy-server.ts';
-import { ManualClock } from '../fixtures/manual-clock.ts';
+import { advanceUntil, ManualClock } from '../fixtures/manual-clock.ts';
 import { callTool, send, type Exchanged } from '../fixtures/clients/modern-client.ts';
 import { eventStream, json } from '../fixtures/servers/scripted-server.ts';
 import { scriptedGateway } from '../fixtures/gateways/scripted-gateway.ts';
@@ -55,20 +55,8 @@ async function start(transport: Transport, overrides: GatewayOverrides) {
   return { gateway, legacy, effects, heard, url: gateway.url };
 }
 
-/** Lets time pass in steps until the promise is settled. */
-async function advancing<Value>(
-  clock: ManualClock,
-  stepMs: number,
-  promise: Promise<Value>,
-): Promise<Value> {
-  let settled = false;
-  const watched = promise.finally(() => (settled = true));
-  while (!settled) {
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    clock.advance(stepMs);
-  }
-  return watched;
-}
+/** More than the server is given to end a call that was cancelled. */
+const GRACE_MS = 10_000;
 
 const reasonOf = ({ response }: Exchanged) => response.error?.data?.reason;
 
@@ -155,14 +143,14 @@ test('a server that takes its question back because of the cancellation is not a
       },
     },
   );
-  await advancing(clock, 10, callTool(url, 'ask'));
+  await advanceUntil(clock, callTool(url, 'ask'));
   clock.advance(60_000);
   await server.saw(({ body }) => body?.method === 'notifications/cancelled');
   withdraw();
   // Time enough for what was said on the stream to arrive: it is on the same wire.
   await send(url, 'tools/list');
   mayTake.resolve();
-  await advancing(clock, 100, gateway.log.saw('call.ended'));
+  await advanceUntil(clock, gateway.log.saw('call.ended'), GRACE_MS);
   await gateway.close();
   expect(server.methods()).not.toContain('response');
 });
@@ -189,10 +177,10 @@ describe('a server that does not take the cancellation', () => {
     );
     const asking = callTool(url, 'ask');
     await server.saw(({ body }) => body?.params?.name === 'ask');
-    await advancing(clock, 10, asking);
+    await advanceUntil(clock, asking);
     clock.advance(60_000);
     await server.saw(({ body }) => body?.method === 'notifications/cancelled');
-    await advancing(clock, 100, gateway.log.saw('call.ended'));
+    await advanceUntil(clock, gateway.log.saw('call.ended'), GRACE_MS);
     await server.saw(({ method }) => method === 'DELETE');
     await callTool(url, 'plain');
     expect(server.methods()).not.toContain('response');

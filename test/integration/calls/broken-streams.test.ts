@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
 import { scriptedGateway } from '../../fixtures/gateways/scripted-gateway.ts';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
 import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import {
@@ -35,13 +35,7 @@ test('a client that waits is told of the timeout when the time of the call is up
     },
   );
   const asked = callTool(url, 'work');
-  let resuming = false;
-  const seen = server.saw(resumes).then(() => (resuming = true));
-  while (!resuming) {
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    clock.advance(100);
-  }
-  await seen;
+  await advanceUntil(clock, server.saw(resumes));
   clock.advance(60_000);
   const { response } = await asked;
   expect(response.error).toMatchObject({ code: -32603, data: { reason: 'upstream_timeout' } });

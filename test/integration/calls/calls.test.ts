@@ -17,7 +17,7 @@ import {
   type Tool,
   type ToolCall,
 } from '../../fixtures/servers/legacy-server.ts';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { advanceUntil, ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import { accept, callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
@@ -582,7 +582,8 @@ describe('while nobody is connected', () => {
     for (let minute = 1; minute <= 6; minute += 1) {
       clock.advance(60_000);
       await legacy.saw('ping', minute);
-      await settled();
+      // The reply to the ping comes before this one.
+      await send(url, 'tools/list');
     }
     const done = await callTool(url, 'greet', {
       requestState: asked.response.result.requestState,
@@ -625,28 +626,11 @@ describe('a server with little patience', () => {
     });
     expect(text(done)).toBe('file:///home');
     clock.advance(60_000);
-    await settled();
+    // Progress that was sent would have come before this.
+    await send(url, 'tools/list');
     expect(legacy.methods().filter((name) => name === 'notifications/progress')).toHaveLength(5);
   });
 });
-
-/** Lets our own timers fire while the sockets do their real work, until the promise is settled. */
-async function advanceUntil<T>(clock: ManualClock, promise: Promise<T>): Promise<T> {
-  let done = false;
-  const watched = promise.finally(() => {
-    done = true;
-  });
-  while (!done) {
-    await settled();
-    clock.advance(10);
-  }
-  return watched;
-}
-
-/** One turn of the event loop with its I/O. */
-function settled(): Promise<void> {
-  return new Promise((resolve) => setImmediate(() => setTimeout(resolve, 5)));
-}
 
 describe('limits', () => {
   // Rule time-and-room-6: At most `limits.maxParkedCalls` wait, and `limits.maxParkedCallsPerPrincipal` for
@@ -826,26 +810,17 @@ describe('the attached client', () => {
   // Rule responses-1.
   test('gets a stream with keep-alive comments when the outcome takes its time', async () => {
     const clock = new ManualClock();
-    let finish: (text: string) => void = () => {};
-    const { url, legacy } = await start(
-      {
-        tools: {
-          long: () =>
-            new Promise((resolve) => {
-              finish = resolve;
-            }),
-        },
-      },
-      { clock },
-    );
+    const [began, finished] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+    const long = () => {
+      began.resolve();
+      return finished.promise;
+    };
+    const { url } = await start({ tools: { long } }, { clock });
     const call = callTool(url, 'long');
-    await legacy.saw('tools/call');
-    await settled();
+    await began.promise;
     clock.advance(5_000);
-    await settled();
     clock.advance(30_000);
-    await settled();
-    finish('at last');
+    finished.resolve('at last');
     const done = await call;
     expect(done.streamed).toBe(true);
     expect(done.headers.get('cache-control')).toContain('no-cache');
@@ -1066,7 +1041,7 @@ describe('sessions', () => {
       inputResponses: { 'elicitation-1': accept({ name: 'Ada' }) },
     });
     await gateway.log.saw('call.ended');
-    while (legacy.sessions > 0) await settled();
+    await turnsUntil(() => legacy.sessions === 0);
     expect(legacy.sessions).toBe(0);
   });
 });

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
 import { callTool, send } from '../../fixtures/clients/modern-client.ts';
 import { scriptedGateway } from '../../fixtures/gateways/scripted-gateway.ts';
 import { json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
@@ -25,13 +25,7 @@ test('a server that does not answer its handshake keeps no gateway from leaving'
   const { status, response } = await asked;
   expect(status).toBe(200);
   expect(response.error).toMatchObject({ code: -32603, data: { reason: 'upstream_timeout' } });
-  let left = false;
-  const leaving = gateway.drain().then(() => {
-    left = true;
-  });
-  for (let seconds = 0; !left && seconds < 600; await nextTurn(), seconds += 0.1)
-    clock.advance(100);
-  await leaving;
+  await advanceUntil(clock, gateway.drain(), 600_000);
   await hanging.stop();
 });
 

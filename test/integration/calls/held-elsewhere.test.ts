@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { reasonOf } from '../../fixtures/gateways/replica-testbed.ts';
 import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
 import { accept, callTool } from '../../fixtures/clients/modern-client.ts';
 import { eventStream, legacyServer } from '../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
@@ -31,17 +31,15 @@ test('retries elsewhere are told to come again, and none of them has the call ma
   const one = await startTestGateway(server.url, { ...FLEET, clock });
   const other = await startTestGateway(server.url, { ...FLEET, clock });
   for (const gateway of [one, other]) stopAfterTest(() => gateway.close());
-  const passing = setInterval(() => clock.advance(10), 5);
-  stopAfterTest(async () => clearInterval(passing));
-  const { response } = await callTool(one.url, 'act');
+  const { response } = await advanceUntil(clock, callTool(one.url, 'act'));
   const { requestState } = response.result;
   const retry = { requestState, inputResponses: { ask: accept() } };
   const retries = [1, 2, 3].map(() => callTool(other.url, 'act', retry));
-  await server.saw(({ headers }) => 'last-event-id' in headers);
-  clearInterval(passing);
-  const hurrying = setInterval(() => clock.advance(1_000), 5);
-  stopAfterTest(async () => clearInterval(hurrying));
-  expect((await Promise.all(retries)).map(reasonOf)).toEqual(
+  await advanceUntil(
+    clock,
+    server.saw(({ headers }) => 'last-event-id' in headers),
+  );
+  expect((await advanceUntil(clock, Promise.all(retries), 10_000)).map(reasonOf)).toEqual(
     Array.from({ length: 3 }, () => 'coordination_unavailable'),
   );
   expect(server.methods().filter((method) => method === 'tools/call')).toHaveLength(1);

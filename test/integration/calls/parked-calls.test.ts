@@ -1,8 +1,9 @@
 /** What becomes of a call between its rounds: who may come back, when it ends, and what the server hears. */
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import type { TestGateway } from '../../fixtures/gateways/gateway.ts';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
 import {
   accept,
   callTool,
@@ -52,17 +53,6 @@ function inTurn(...ids: string[]) {
   return [onCall, { onResponse }] as const;
 }
 
-/** Lets our own timers fire while the sockets do their work, until the promise is settled. */
-async function advancing<Value>(clock: ManualClock, promise: Promise<Value>): Promise<Value> {
-  let settled = false;
-  const watched = promise.finally(() => (settled = true));
-  while (!settled) {
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    clock.advance(10);
-  }
-  return watched;
-}
-
 describe('a pointer', () => {
   // Rule retries-3.
   test('of a round before the last is refused, with whatever answers', async () => {
@@ -85,7 +75,7 @@ describe('a pointer', () => {
     const parking = { ttlMs: 60_000, callTtlMs: 100_000 };
     const [onCall, options] = inTurn('one');
     const { url, server } = await scriptedGateway(onCall, { clock, parking }, options);
-    let asked = await advancing(clock, callTool(url, 'ask'));
+    let asked = await advanceUntil(clock, callTool(url, 'ask'));
     clock.advance(50_000);
     asked = await callTool(url, 'ask', answered(asked));
     expect(Object.keys(asked.response.result.inputRequests)).toEqual(['one']);
@@ -109,7 +99,7 @@ describe('an outcome', () => {
       { clock, parking: { redeliverMs: 5_000 } },
       options,
     );
-    const asked = await advancing(clock, callTool(url, 'ask'));
+    const asked = await advanceUntil(clock, callTool(url, 'ask'));
     const retry = answered(asked, 'one');
     expect(textOf(await callTool(url, 'ask', retry))).toBe('done');
     expect(textOf(await callTool(url, 'ask', retry))).toBe('done');
@@ -133,7 +123,7 @@ describe('an outcome', () => {
       },
       { clock, parking: { ttlMs: 60_000 }, upstream: { pingIntervalMs: 3_600_000 } },
     );
-    const asked = await advancing(clock, callTool(url, 'ask'));
+    const asked = await advanceUntil(clock, callTool(url, 'ask'));
     finish();
     await gateway.log.saw('call.settled');
     clock.advance(60_000);
@@ -231,7 +221,7 @@ describe('a call that nobody comes back for', () => {
         },
       },
     );
-    await advancing(clock, callTool(url, 'ask'));
+    await advanceUntil(clock, callTool(url, 'ask'));
     clock.advance(60_000);
     const { body } = await server.saw((one) => one.body?.method === 'notifications/cancelled');
     expect(body.params.requestId).toBe(callId);
@@ -444,7 +434,7 @@ describe('a call that is read on from where it stopped', () => {
       },
       { onGet: (_received, response) => void eventStream(response) },
     );
-    const first = await advancing(clock, callTool(url, 'ask', {}, as('Bearer ada')));
+    const first = await advanceUntil(clock, callTool(url, 'ask', {}, as('Bearer ada')));
     await gateway.log.saw('call.ended');
     clock.advance(50_000);
     const second = await callTool(url, 'ask', answered(first), as('Bearer ada'));
@@ -524,11 +514,12 @@ describe('a call that is read on from where it stopped', () => {
   // Rule reattach-6: Questions that find no room in a pointer of 32 KiB stay with the owner alone; the log
   // says so (`pointer.continuation_dropped`).
   test('is none whose question finds no room in the pointer: it stays with its owner', async () => {
+    const incompressible = randomBytes(40_000).toString('base64');
     let finish = () => {};
     const { url, gateway } = await scriptedGateway(
       ({ body }, response) => {
         const stream = eventStream(response);
-        stream.send(question('one', 'x'.repeat(40_000)), 'event-1');
+        stream.send(question('one', incompressible), 'event-1');
         finish = () => stream.send(done(body.id));
       },
       { parking: { release: 'when-resumable' } },

@@ -8,7 +8,6 @@ import {
   type IncomingMessage,
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { startGateway } from '../../../src/app/gateway.ts';
 import {
@@ -17,7 +16,7 @@ import {
   testConfig,
   type GatewayOverrides,
 } from '../../fixtures/gateways/gateway.ts';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { advanceUntil, ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import { callTool, modernBody, modernHeaders, send } from '../../fixtures/clients/modern-client.ts';
 import { rawRequest, sendRaw, valuesOf } from '../../fixtures/clients/raw-http.ts';
 import { json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
@@ -348,12 +347,12 @@ describe('while it is not known what the server speaks', () => {
     stopAfterTest(() => silent.stop());
     const clock = new ManualClock();
     const asking = startTestGateway(silent.url, { clock });
-    const gateway = await whileTimePasses(clock, asking);
+    const gateway = await advanceUntil(clock, asking, 10_000);
     stopAfterTest(() => gateway.close());
     const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
     const waiting = clock.pending;
     const answer = post(gateway.url, ping);
-    while (clock.pending === waiting) await nextTurn();
+    await turnsUntil(() => clock.pending > waiting);
     clock.advance(2_999);
     // What had been let through would have come before this.
     await fetch(new URL('/beside', gateway.url));
@@ -363,19 +362,6 @@ describe('while it is not known what the server speaks', () => {
     expect(silent.methods()).toEqual(['server/discover', 'ping']);
   });
 });
-
-/** Lets time pass until something has come about. */
-async function whileTimePasses<Value>(clock: ManualClock, coming: Promise<Value>): Promise<Value> {
-  let came = false;
-  const waiting = coming.finally(() => {
-    came = true;
-  });
-  while (!came) {
-    clock.advance(100);
-    await nextTurn();
-  }
-  return waiting;
-}
 
 interface Seen {
   readonly url: string;

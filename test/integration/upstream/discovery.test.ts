@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { Discovery } from '../../../src/catalogue/discovery.ts';
 import type { CallReply, EdgeRequest } from '../../../src/model/request.ts';
 import { SessionPool } from '../../../src/upstream/pool/session-pool.ts';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
 import {
   ASKING,
@@ -77,7 +77,7 @@ test('what is older than its time to live is used once more, and looked at again
   clock.advance(TTL_MS + 1);
   const seen = () => JSON.stringify(discovery.capabilitiesFor(REQUEST));
   expect(seen()).toContain('"greetings":1');
-  while (!seen().includes('"greetings":2')) await nextTurn();
+  await turnsUntil(() => seen().includes('"greetings":2'));
 });
 
 // Rule discover-6: What is known is answered at once, also while the server is down, and looked at again

@@ -1,9 +1,9 @@
 /** Sessions that are kept: who gets them, when they go, and that nobody who uses one is cut off. */
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { ADA, IDLE_MS, poolStage, usedByACall } from '../../fixtures/servers/pool-testbed.ts';
 import { eventStream, json, type Answer } from '../../fixtures/servers/scripted-server.ts';
 import { call } from '../../fixtures/servers/upstream-testbed.ts';
+import { turnsUntil } from '../../fixtures/manual-clock.ts';
 
 const isDelete = ({ method }: { readonly method: string }) => method === 'DELETE';
 
@@ -113,9 +113,9 @@ describe('a session whose standalone stream was lost', () => {
     await call(lease.session).heard.until('replied');
     refuse = true;
     stream?.end();
-    while (clock.pending === 0) await nextTurn();
+    await turnsUntil(() => clock.pending > 0);
     clock.advance(500);
-    while (lease.session.standaloneStreamOpen) await nextTurn();
+    await turnsUntil(() => !lease.session.standaloneStreamOpen);
     lease.release(true);
     return { ...ground, lease, server, relent: () => (refuse = false) };
   }

@@ -1,7 +1,6 @@
 /** Streams that break: when, how often and from where on they are taken up again. */
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import { eventStream, json, legacyServer } from '../../fixtures/servers/scripted-server.ts';
 import { call, open, reply, upstreamOf } from '../../fixtures/servers/upstream-testbed.ts';
 
@@ -36,8 +35,8 @@ describe('a stream that breaks behind an event with an id', () => {
     /** The seconds until the next try. */
     const pause = async () => {
       // Each try sets a timer while it is under way, and the pause behind it is the next one.
-      while (clock.timersSet < timers && !isOver()) await nextTurn();
-      while (clock.pending === 0 && !isOver()) await nextTurn();
+      await turnsUntil(() => clock.timersSet >= timers || isOver());
+      await turnsUntil(() => clock.pending > 0 || isOver());
       timers = clock.timersSet + 2;
       let seconds = 0;
       for (; clock.pending > 0; seconds += 0.5) clock.advance(500);
@@ -84,7 +83,7 @@ test('the standalone stream is taken up behind its last event, when it has an id
   await open(upstreamOf(server, HTTP, clock));
   stream?.send({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' }, 'e1');
   stream?.end();
-  while (clock.pending === 0) await nextTurn();
+  await turnsUntil(() => clock.pending > 0);
   clock.advance(500);
   const again = await server.saw(({ headers }) => 'last-event-id' in headers);
   expect(again.headers['last-event-id']).toBe('e1');

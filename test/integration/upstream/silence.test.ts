@@ -1,6 +1,5 @@
 /** A stream that was taken up, and on which the server then says nothing: it is taken up again, unnoticed. */
 import type { ServerResponse } from 'node:http';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { serverRequestId, sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
 import {
@@ -10,7 +9,7 @@ import {
   type Received,
   type ScriptedServer,
 } from '../../fixtures/servers/scripted-server.ts';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import {
   ASKING,
   closeAfterTest,
@@ -123,7 +122,7 @@ test('the longer it lasts, the less it is looked into, and an answer to the serv
 
   /** The seconds until the next resumption is sent. */
   async function pauseBefore(times: number): Promise<number> {
-    while (clock.pending === 0) await nextTurn();
+    await turnsUntil(() => clock.pending > 0);
     let seconds = 0;
     while (clock.pending > 0) {
       clock.advance(1_000);
@@ -142,7 +141,7 @@ test('a server that has not noticed yet that we left is asked again', async () =
     if (times === 3) stream.send(reply(7), 'e2');
   });
   clock.advance(5_000);
-  while (clock.pending === 0) await nextTurn();
+  await turnsUntil(() => clock.pending > 0);
   clock.advance(1_000);
   await heard.until('replied');
   expect(heard.events.map(([name]) => name)).toEqual(['resumed', 'replied']);

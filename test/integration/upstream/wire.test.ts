@@ -1,9 +1,8 @@
 /** What goes over the wire to a legacy server and what is taken from it, where servers take liberties. */
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { EMPTY_PROFILE } from '../../../src/protocol/translate/client-profile.ts';
 import { serverRequestId } from '../../../src/protocol/ids.ts';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import {
   eventStream,
   INITIALIZE_RESULT,
@@ -267,7 +266,7 @@ describe('a server of the oldest transport', () => {
     const clock = new ManualClock();
     const opening = open(upstreamOf(server, { transport: 'http-sse' }, clock));
     const refused = expect(opening).rejects.toMatchObject({ code: 'upstream_protocol_error' });
-    while (clock.pending === 0) await nextTurn();
+    await turnsUntil(() => clock.pending > 0);
     clock.advance(5_000);
     await refused;
   });
