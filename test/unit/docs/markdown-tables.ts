@@ -18,7 +18,7 @@ export interface MarkdownTable {
 }
 
 /** In: a document. Out: its tables in their order, cells without the blanks around them. */
-export function tablesOf(markdown: string): MarkdownTable[] {
+function tablesOf(markdown: string): MarkdownTable[] {
   const blocks = markdown.match(/(?:^\|.*\|\n)+/gm) ?? [];
   return blocks.map((block) => {
     const [head = [], , ...rows] = block.trimEnd().split('\n').map(cells);
