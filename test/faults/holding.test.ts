@@ -92,18 +92,22 @@ describe('a parked call that is released', () => {
 });
 
 // Rule laws-2.
-test('when all calls have ended, no connection and no session is left', async () => {
-  const { tools } = greeter();
-  const legacy = await legacyServer({ tools, keepsEvents: true });
-  const [one, other] = await replicas(legacy, 2);
-  const asked = await Promise.all(Array.from({ length: 20 }, () => callTool(one.url, 'greet')));
-  await Promise.all(
-    asked.map((each, index) =>
-      callTool([one, other][index % 2]!.url, 'greet', answersOf(each, `${index}`)),
-    ),
-  );
-  await one.saw('call.ended', 20);
-  await legacy.isLeft();
-  expect(await one.metric('mrtr_gateway_sessions{route="mcp"}')).toBe(0);
-  expect(await one.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(0);
-});
+test(
+  'when all calls have ended, no connection and no session is left',
+  { tags: ['long'] },
+  async () => {
+    const { tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const [one, other] = await replicas(legacy, 2);
+    const asked = await Promise.all(Array.from({ length: 20 }, () => callTool(one.url, 'greet')));
+    await Promise.all(
+      asked.map((each, index) =>
+        callTool([one, other][index % 2]!.url, 'greet', answersOf(each, `${index}`)),
+      ),
+    );
+    await one.saw('call.ended', 20);
+    await legacy.isLeft();
+    expect(await one.metric('mrtr_gateway_sessions{route="mcp"}')).toBe(0);
+    expect(await one.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(0);
+  },
+);

@@ -31,24 +31,28 @@ function silentTools(silenceMs: number): Record<string, Tool> {
 
 describe('behind nginx', { tags: ['nginx'], timeout: 60_000 }, () => {
   // Rule responses-3.
-  test('a call that is silent for longer than its read timeout is kept by comments, parked and answered', async () => {
-    const legacy = await legacyServer({ tools: silentTools(4_500) });
-    const edge = { commitAfter: '500ms', keepAlive: '1s' };
-    const gateway = await replica(legacy, { config: { edge } });
-    const url = await startNginx(gateway.url, 'proxy_read_timeout 4s;');
-    const heard: number[] = [];
-    const startedAtMs = performance.now();
-    const meta = { progressToken: 'mine' };
-    const onMessage = () => heard.push(performance.now() - startedAtMs);
-    const asked = await callTool(url, 'work', {}, { meta, onMessage });
-    expect(asked.streamed).toBe(true);
-    expect(asked.comments).toBeGreaterThanOrEqual(2);
-    // Progress is not kept back until the answer is whole.
-    expect(heard).toHaveLength(2);
-    expect(Number(heard[1]) - Number(heard[0])).toBeGreaterThan(1_500);
-    const done = await callTool(url, 'work', answersOf(asked, 'Ada'));
-    expect(text(done)).toBe('Hello Ada');
-  });
+  test(
+    'a call that is silent for longer than its read timeout is kept by comments, parked and answered',
+    { tags: ['long'] },
+    async () => {
+      const legacy = await legacyServer({ tools: silentTools(4_500) });
+      const edge = { commitAfter: '500ms', keepAlive: '1s' };
+      const gateway = await replica(legacy, { config: { edge } });
+      const url = await startNginx(gateway.url, 'proxy_read_timeout 4s;');
+      const heard: number[] = [];
+      const startedAtMs = performance.now();
+      const meta = { progressToken: 'mine' };
+      const onMessage = () => heard.push(performance.now() - startedAtMs);
+      const asked = await callTool(url, 'work', {}, { meta, onMessage });
+      expect(asked.streamed).toBe(true);
+      expect(asked.comments).toBeGreaterThanOrEqual(2);
+      // Progress is not kept back until the answer is whole.
+      expect(heard).toHaveLength(2);
+      expect(Number(heard[1]) - Number(heard[0])).toBeGreaterThan(1_500);
+      const done = await callTool(url, 'work', answersOf(asked, 'Ada'));
+      expect(text(done)).toBe('Hello Ada');
+    },
+  );
 
   // Rule responses-3.
   test('an answer that is larger than its buffers arrives whole', async () => {

@@ -29,8 +29,17 @@ function pour(response: ServerResponse, chunk: string): void {
 
 // Rule relay-5: An answer of a stranger, or one that never ends, is given up within 5 s, and takes no memory
 // to speak of.
-test.each<[string, (response: ServerResponse) => void]>([
+test.each<[string, Answer]>([
   ['never ends a line', (response) => pour(response, CHUNK)],
+  ['says nothing', () => {}],
+])(
+  'a retry is given up soon when what answers at the address of the owner %s',
+  { timeout: 90_000 },
+  (_, answer) => expectGivenUp(answer),
+);
+
+// Rule relay-5.
+test.each<[string, Answer]>([
   ['sends empty lines for ever', (response) => pour(response, '\n'.repeat(1_000))],
   [
     'sends a byte now and then',
@@ -40,30 +49,33 @@ test.each<[string, (response: ServerResponse) => void]>([
       response.once('close', () => clearInterval(dripping));
     },
   ],
-  ['says nothing', () => {}],
   ['does not know the call', (response) => void response.writeHead(404).end()],
 ])(
   'a retry is given up soon when what answers at the address of the owner %s',
-  { timeout: 90_000 },
-  async (_, answer) => {
-    const { effects, tools } = greeter();
-    const stranger = createServer((_request, response) => answer(response));
-    await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve));
-    stopAfterTest(async () => {
-      stranger.closeAllConnections();
-      stranger.close();
-    });
-    const advertise = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`;
-    const config = { relay: { listen: '127.0.0.1:0', advertise } };
-    const legacy = await legacyServer({ tools });
-    const [one] = await replicas(legacy, 1, { relay: false, config });
-    const [other] = await replicas(legacy, 1);
-    const asked = await callTool(one.url, 'greet');
-    const began = performance.now();
-    const refused = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-    expect(performance.now() - began).toBeLessThan(MOST_MS);
-    // The owner lives, for all that is known here.
-    expect(reasonOf(refused)).toBe('coordination_unavailable');
-    expect(effects).toEqual([]);
-  },
+  { tags: ['long'], timeout: 90_000 },
+  (_, answer) => expectGivenUp(answer),
 );
+
+type Answer = (response: ServerResponse) => void;
+
+async function expectGivenUp(answer: Answer): Promise<void> {
+  const { effects, tools } = greeter();
+  const stranger = createServer((_request, response) => answer(response));
+  await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve));
+  stopAfterTest(async () => {
+    stranger.closeAllConnections();
+    stranger.close();
+  });
+  const advertise = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`;
+  const config = { relay: { listen: '127.0.0.1:0', advertise } };
+  const legacy = await legacyServer({ tools });
+  const [one] = await replicas(legacy, 1, { relay: false, config });
+  const [other] = await replicas(legacy, 1);
+  const asked = await callTool(one.url, 'greet');
+  const began = performance.now();
+  const refused = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+  expect(performance.now() - began).toBeLessThan(MOST_MS);
+  // The owner lives, for all that is known here.
+  expect(reasonOf(refused)).toBe('coordination_unavailable');
+  expect(effects).toEqual([]);
+}

@@ -3,12 +3,12 @@ import { expect, test } from 'vitest';
 import { callTool } from '../fixtures/clients/modern-client.ts';
 import { answersOf, legacyServer, replicas } from '../fixtures/gateways/replica-testbed.ts';
 import { MIB, openCall, pacedAt, stopsOnce, textOf, upTo } from '../fixtures/servers/flood.ts';
-import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
+import { askName, type Tool } from '../fixtures/servers/legacy-server.ts';
 
 const EVENTS = 1_500;
 const message = 'x'.repeat(10_000);
 
-const tools: LegacyServerOptions['tools'] = {
+const tools: Record<string, Tool> = {
   flood: async (call) => {
     const name = await askName(call);
     const { extra } = call;
@@ -24,11 +24,22 @@ const tools: LegacyServerOptions['tools'] = {
 // Rule relay-12: An owner reads no more of a call while 1 MiB waits for the relaying replica, which over HTTP
 // takes no more while its client is behind, for up to 3 s at a time; beyond that, and through Redis, the
 // client hears less, as on a shared stream. A mailbox in Redis holds 10,000 letters and 64 MiB.
+test('a client that reads at full speed gets everything over the relay', { timeout: 60_000 }, () =>
+  expectEverything(undefined),
+);
+
 test.each([
-  ['reads at full speed', undefined],
   ['reads slowly', pacedAt(4 * MIB)],
   ['stops reading for five seconds', stopsOnce(5_000)],
-])('a client that %s gets everything over the relay', { timeout: 60_000 }, async (_how, pace) => {
+])(
+  'a client that %s gets everything over the relay',
+  { tags: ['long'], timeout: 60_000 },
+  (_how, pace) => expectEverything(pace),
+);
+
+type Pace = Parameters<Awaited<ReturnType<typeof openCall>>['take']>[0];
+
+async function expectEverything(pace: Pace): Promise<void> {
   const legacy = await legacyServer({ tools });
   const [one, other] = await replicas(legacy, 2);
   const asked = await callTool(one.url, 'flood', {}, { meta: { progressToken: 'flood' } });
@@ -37,4 +48,4 @@ test.each([
   expect(taken.progress).toEqual(upTo(EVENTS));
   expect(await other.rungs()).toEqual(['relay']);
   expect([...one.named('call.thinned'), ...other.named('call.thinned')]).toEqual([]);
-});
+}

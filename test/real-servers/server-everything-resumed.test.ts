@@ -36,12 +36,16 @@ test('a call whose owner is killed while it is parked completes at another repli
   expect(await other.rungs()).toEqual(['reattach']);
 });
 
-test('a call completes although every connection to the server was cut while it was parked', async () => {
-  const { url, way } = await everything();
-  const one = await gateway(url);
-  const asked = await callTool(one.url, TOOL, {}, FORMS);
-  way.mend();
-  const done = await callTool(one.url, TOOL, answersOf(asked, 'Ada'), FORMS);
-  expect(text(done)).toBe(THANKS);
-  expect(await one.rungs()).toEqual(['here']);
-});
+test(
+  'a call completes although every connection to the server was cut while it was parked',
+  { tags: ['long'] },
+  async () => {
+    const { url, way } = await everything();
+    const one = await gateway(url);
+    const asked = await callTool(one.url, TOOL, {}, FORMS);
+    way.mend();
+    const done = await callTool(one.url, TOOL, answersOf(asked, 'Ada'), FORMS);
+    expect(text(done)).toBe(THANKS);
+    expect(await one.rungs()).toEqual(['here']);
+  },
+);
