@@ -35,7 +35,8 @@ const CATALOGUE_TTL_MS = 60_000;
 const MAX_KNOWN_CALLERS = 1_000;
 const DISCOVER_TTL_MS = 60_000;
 const DISCOVER_FIRST_WAIT_MS = 3_000;
-const GATHER_WINDOW_MS = 30;
+/** What a server asks in one turn comes in one read, or within a few ms. */
+const GATHER_WINDOW_MS = 5;
 const GATHER_LIMIT_MS = 150;
 /** How long what was cancelled may take to tell its server, in ms. */
 export const CANCEL_GRACE_MS = 2_000;

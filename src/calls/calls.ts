@@ -12,10 +12,11 @@ import type { CallData, CallRoute, Retry } from './call/data.ts';
 import type { Capacity } from './capacity.ts';
 import { isDetached } from './machine/selectors.ts';
 import { CallRegistry } from './registry.ts';
+import { QuestionGaps } from './question-gaps.ts';
 import { RetryLadder } from './retry-ladder.ts';
 import { expectedRequest } from './target.ts';
 
-export interface CallsOptions extends Omit<CallRoute, 'registry'> {
+export interface CallsOptions extends Omit<CallRoute, 'registry' | 'gaps'> {
   readonly capacity: Capacity;
   /** `null` if replicas do not reach each other. */
   readonly relay: Relay | null;
@@ -36,7 +37,7 @@ export class Calls {
     const { callTtlMs } = limits;
     this.#options = options;
     this.#registry = new CallRegistry({ boot, callTtlMs, capacity, directory, clock });
-    this.#route = { ...options, registry: this.#registry };
+    this.#route = { ...options, registry: this.#registry, gaps: new QuestionGaps(limits) };
     this.#ladder = new RetryLadder(this.#route, relay);
   }
 

@@ -19,6 +19,7 @@ import type { CallUse } from '../capacity.ts';
 import type { LossyLeg } from '../lossy-leg.ts';
 import { isBroken } from '../machine/selectors.ts';
 import type { CallEvent, CallLimits, CallState, LegId, TimerName } from '../machine/states.ts';
+import type { QuestionGaps } from '../question-gaps.ts';
 import type { CallRegistry } from '../registry.ts';
 import type { GivenAnswers } from './given-answers.ts';
 import type { Notifications } from './notifications.ts';
@@ -40,6 +41,7 @@ export interface CallRoute {
   /** `null` if replicas share no store. */
   readonly directory: Directory | null;
   readonly limits: CallLimits;
+  readonly gaps: QuestionGaps;
   readonly questions: QuestionSettings;
   /** Who may cache a result, and for how long. */
   readonly caching: CacheFields;
@@ -88,6 +90,8 @@ export interface CallData {
   readonly principalKey: string;
   readonly method: string;
   readonly loggedTarget: string;
+  /** The limits of the route; questions of some tools are gathered for longer. */
+  readonly limits: CallLimits;
   /** The operator's keys for the questions of this tool. */
   readonly keyNames: readonly string[];
   /** When the call began, here or elsewhere, in ms since the epoch. */
@@ -123,7 +127,11 @@ export interface CallData {
   /** `null` until the server sends a notification. */
   notifications: Notifications | null;
   /** The last round; `null` before the first. */
-  lastRound: { readonly keys: readonly InputKey[]; readonly reply: CallReply } | null;
+  lastRound: {
+    readonly keys: readonly InputKey[];
+    readonly reply: CallReply;
+    readonly atMs: number;
+  } | null;
   /** Whether a client holds a pointer to the call, and can retry. */
   hasPointer: boolean;
   /** Whether that pointer holds what another reader of the stream needs. */

@@ -37,12 +37,14 @@ export function createCall(
   const { method, params, caller } = request;
   const { keyNames } = route.questions;
   const target = targetOf(params);
+  const shownTarget = loggedTarget(method, params);
   const call: CallData = {
     ...origin,
     route,
     principalKey: caller.principalKey,
     method,
-    loggedTarget: loggedTarget(method, params),
+    loggedTarget: shownTarget,
+    limits: route.gaps.limitsFor(shownTarget),
     keyNames: Object.hasOwn(keyNames, target) ? (keyNames[target] ?? []) : [],
     state,
     feed: (event) => feed(call, event),
@@ -110,9 +112,9 @@ function feed(call: CallData, event: CallEvent): void {
 
 /** Moves the call if the table has a row for the event, and leaves it as it is if not. */
 function move(call: CallData, event: CallEvent): void {
-  const { registry, limits } = call.route;
+  const { registry } = call.route;
   const from = call.state;
-  const { state: to, effects, row } = step(from, event, limits);
+  const { state: to, effects, row } = step(from, event, call.limits);
   if (row === null) return;
   call.state = to;
   logMove(call, row.rule, from, effects);

@@ -96,7 +96,7 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   }
   const result = inputRequiredResult(inputRequests, requestState, call.serverInfo);
   const reply: CallReply = { kind: 'result', result };
-  call.lastRound = { keys, reply };
+  call.lastRound = { keys, reply, atMs: call.route.clock.now() };
   return reply;
 }
 

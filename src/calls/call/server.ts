@@ -229,7 +229,11 @@ function receiveQuestion(
     logRefusedQuestion(call, method, 'too many questions in one round');
     answerQuietly(call, id, { error: TOO_MANY_QUESTIONS });
   } else {
-    call.feed({ type: 'asked', request: decision.request, atMs: route.clock.now() });
+    const atMs = route.clock.now();
+    if (call.state.name === 'parked' && call.lastRound !== null) {
+      route.gaps.askedAgain(call.loggedTarget, atMs - call.lastRound.atMs);
+    }
+    call.feed({ type: 'asked', request: decision.request, atMs });
   }
 }
 
