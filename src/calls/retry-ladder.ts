@@ -130,7 +130,7 @@ export class RetryLadder {
     for (const rung of rungs) {
       const reply = await rung();
       if (reply !== null) return reply;
-      // The client has gone: nobody wants the call to go on, least of all here.
+      // The client has left, so the call is not continued here.
       if (leg.closed.aborted) return { kind: 'failed', failure: CALL_CANCELLED };
     }
     if (await mayLive()) return this.#unavailable(pointer, OWNER_MAY_LIVE);
@@ -149,7 +149,7 @@ export class RetryLadder {
     const relayed = await this.#relay.relay(owner, request, lossy);
     const loss = lossy.end();
     if (loss !== null) log.event('call.thinned', { route, call, ...loss });
-    if (relayed.type === 'answered') {
+    if (relayed.type === 'replied') {
       this.#logResumed(pointer, 'relay');
     } else {
       const { type: state, problem } = relayed;
@@ -161,8 +161,8 @@ export class RetryLadder {
   /** @returns the reply that a relay settles; `null` if the next rung is to serve the retry */
   #replyOf(relayed: RelayOutcome | null, pointer: Pointer): CallReply | null {
     switch (relayed?.type) {
-      case 'answered':
-        return relayed.answer;
+      case 'replied':
+        return relayed.reply;
       case 'left':
         return { kind: 'failed', failure: CALL_CANCELLED };
       case 'released':

@@ -1,6 +1,6 @@
 /**
- * How an outcome lies in the shared store: sealed with a key that only the client's pointer holds, so
- * that whoever reads the store learns nothing of it, and bound to its call, so that none can be moved.
+ * Outcomes in the shared store: sealed with a key that only the client's pointer holds, so that a reader of the
+ * store learns nothing, and bound to the id of the call, so that no other call can get one.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { z } from 'zod';
@@ -9,11 +9,11 @@ import type { CallId } from '../protocol/ids.ts';
 import { parseJson } from '../protocol/json/parse.ts';
 
 export interface OutcomeRecord {
-  /** The round whose retry brought the outcome about. */
+  /** The round whose retry led to the outcome. */
   readonly round: number;
   /**
-   * See `answersDigest`: only the identical retry may have the outcome again. `null` when the server
-   * ended the call by itself, so that no answer counted.
+   * See `answersDigest`: only the identical retry gets the outcome. `null` if the server ended the call
+   * while no client was connected, so that no answer counted.
    */
   readonly answersDigest: string | null;
   readonly answer: CallReply;
@@ -31,7 +31,11 @@ const outcomeRecord = z.strictObject({
   answer: callReply,
 });
 
-/** In: 32 bytes of key, the call, and its outcome. Out: bytes for the store. Throws for another key length. */
+/**
+ * Seals an outcome for the store.
+ * @param key 32 bytes
+ * @throws if the key has another length
+ */
 export function sealOutcome(key: Uint8Array, call: CallId, record: OutcomeRecord): Uint8Array {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, key, nonce).setAAD(associatedData(call));
@@ -39,7 +43,7 @@ export function sealOutcome(key: Uint8Array, call: CallId, record: OutcomeRecord
   return Buffer.concat([Buffer.of(FORMAT), nonce, cipher.getAuthTag(), ...sealed]);
 }
 
-/** In: what `sealOutcome` was given and returned. Out: the record, or `null` for anything else. */
+/** Opens what `sealOutcome` returned for this key and call. @returns `null` for anything else */
 export function openOutcome(
   key: Uint8Array,
   call: CallId,
@@ -59,7 +63,7 @@ export function openOutcome(
   }
 }
 
-/** The format is part of it, so that the first byte cannot be changed either. */
+/** Binds the call and the format, so that the first byte cannot be changed either. */
 function associatedData(call: CallId): Buffer {
   return Buffer.from(`mrtr-gateway outcome ${FORMAT}\n${call}`);
 }

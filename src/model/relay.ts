@@ -4,7 +4,7 @@ import type { CallReply, EdgeRequest, Leg } from './request.ts';
 
 /**
  * The outcome of a relayed retry.
- * - `answered`: the owner replied
+ * - `replied`: the owner replied
  * - `unknown`: the owner is alive, and does not have the call
  * - `gone`: the owner is dead, as far as the connection shows
  * - `silent`: the owner sends nothing, and may still be alive
@@ -13,7 +13,7 @@ import type { CallReply, EdgeRequest, Leg } from './request.ts';
  * - `released`: this replica stops, and the owner continues the call
  */
 export type RelayOutcome =
-  | { readonly type: 'answered'; readonly answer: CallReply }
+  | { readonly type: 'replied'; readonly reply: CallReply }
   | {
       readonly type: 'unknown' | 'gone' | 'silent' | 'unreachable' | 'left' | 'released';
       readonly problem: string;

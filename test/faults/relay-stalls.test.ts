@@ -52,6 +52,6 @@ test('a replica that stalled reads what came meanwhile before it takes an owner 
   });
   await notified.promise;
   child.send('answer');
-  expect(await relayed).toMatchObject({ type: 'answered' });
+  expect(await relayed).toMatchObject({ type: 'replied' });
   expect(said).toEqual([]);
 });

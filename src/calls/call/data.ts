@@ -17,7 +17,6 @@ import type { Lease, SessionPool } from '../../upstream/pool/session-pool.ts';
 import type { Exchange } from '../../upstream/session/exchange.ts';
 import type { CallUse } from '../capacity.ts';
 import type { LossyLeg } from '../lossy-leg.ts';
-import { isBroken } from '../machine/selectors.ts';
 import type { CallEvent, CallLimits, CallState, LegId, TimerName } from '../machine/states.ts';
 import type { QuestionGaps } from '../question-gaps.ts';
 import type { CallRegistry } from '../registry.ts';
@@ -170,14 +169,4 @@ export interface CallData {
   given: GivenAnswers | null;
   /** The elicitations whose completion is worth waiting for before the call is made again. */
   visiting: readonly string[];
-}
-
-/** The call has ended, or is being cancelled. */
-export function isOver({ state }: CallData): boolean {
-  return state.name === 'cancelling' || state.name === 'done';
-}
-
-/** A client waits, and the stream on which the server would reply is open. */
-export function isRunning({ state }: CallData): boolean {
-  return state.name === 'running' && !isBroken(state);
 }

@@ -13,8 +13,9 @@ import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../up
 import type { Lease } from '../../upstream/pool/session-pool.ts';
 import type { Exchange, ExchangeListener } from '../../upstream/session/exchange.ts';
 import type { Session } from '../../upstream/session/session.ts';
+import { isOver } from '../machine/selectors.ts';
 import type { OpenRequest } from '../machine/states.ts';
-import { isOver, type CallData } from './data.ts';
+import type { CallData } from './data.ts';
 
 /** Hears of one exchange of a call, and ignores what comes after that exchange. */
 export interface CallListener extends ExchangeListener {
@@ -49,12 +50,12 @@ export async function sendRequest(
   let isSending = false;
   try {
     call.lease ??= await call.route.pool.lease(sessionOwnerOf(request), freshSession);
-    if (!listener.isCurrent || isOver(call)) return releaseExchange(call, true);
+    if (!listener.isCurrent || isOver(call.state)) return releaseExchange(call, true);
     const { session } = call.lease;
     call.serverInfo = serverInfoOf(session);
     if (logLevel !== null) {
       await session.ensureLogLevel(logLevel, caller.headers);
-      if (!listener.isCurrent || isOver(call)) return releaseExchange(call, true);
+      if (!listener.isCurrent || isOver(call.state)) return releaseExchange(call, true);
     }
     isSending = true;
     call.exchange = session.call(
@@ -87,7 +88,7 @@ export async function resumeExchange(
   const ids = open.flatMap(({ id }) => (id === null ? [] : [id]));
   try {
     call.lease = await call.route.pool.adopt(sessionOwnerOf(call.request), resume.revision);
-    if (!listener.isCurrent || isOver(call)) return leaveExchange(call);
+    if (!listener.isCurrent || isOver(call.state)) return leaveExchange(call);
     const { session } = call.lease;
     call.serverInfo = serverInfoOf(session);
     call.exchange = session.resumeCall(resume.upstreamId, resume, listener, headers, ids);

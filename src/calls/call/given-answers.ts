@@ -1,10 +1,10 @@
-/** What the server was answered in one call, for the case that the call is made anew. */
+/** The answers that the server got in one call, for a replay. */
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { AnsweredQuestion } from '../../seal/pointer.ts';
 
 export class GivenAnswers {
   #all: AnsweredQuestion[] = [];
-  /** Of these, what the server has not asked again yet since the call was made anew. */
+  /** Of these, the answers whose questions the replayed call has not asked yet. */
   #toRepeat: AnsweredQuestion[] = [];
 
   get all(): readonly AnsweredQuestion[] {
@@ -15,17 +15,21 @@ export class GivenAnswers {
     this.#all.push(...answered);
   }
 
-  /** The call is made anew: what was answered so far is to be answered the same again, each once. */
+  /** Begins a replay: each answer so far is to be given once more. */
   repeatAll(): void {
     this.#toRepeat = [...this.#all];
   }
 
-  /** Whether any answer is left to be repeated. */
+  /** Whether an answer is left to repeat. */
   get repeats(): boolean {
     return this.#toRepeat.length > 0;
   }
 
-  /** How a question is to be answered again, or `undefined` when it never was, or not as often. */
+  /**
+   * Takes the answer to a question that is asked again.
+   * @param question see `questionDigest`
+   * @returns `undefined` if it was never answered, or not as often
+   */
   repeat(question: string): JsonRpcReply | undefined {
     const at = this.#toRepeat.findIndex((answered) => answered.question === question);
     if (at < 0) return undefined;

@@ -1,7 +1,6 @@
 /**
- * The keys under which a call's input requests are shown. They speak and are stable: the upstream's own
- * request id where that is a plain name, the operator's names for the tool, else kind and number,
- * counted over the whole call.
+ * The keys under which clients see the questions of a call. They are readable and stable: the operator's names
+ * for the tool, else the server's request id if that is a plain name, else kind and number.
  */
 import { inputKey, type InputKey, type ServerRequestId } from '../../protocol/ids.ts';
 import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
@@ -19,7 +18,7 @@ export interface InputKeyOptions {
   /** Names for this tool's questions, in the order in which it asks. */
   readonly names: readonly string[];
   readonly fromStringIds: boolean;
-  /** True when a text holds the upstream's session id, which some servers build their ids from. */
+  /** Whether a text contains the session id, from which some servers build their ids. */
   readonly revealsSession: (text: string) => boolean;
 }
 
@@ -28,18 +27,18 @@ export class InputKeys {
   #counts = new Map<string, number>();
   #asked = 0;
 
-  /** How far the keys have come, for another replica that goes on with the call. */
+  /** The counters, for another replica that continues the call. */
   get progress(): KeysGiven {
     return { asked: this.#asked, counts: Object.fromEntries(this.#counts) };
   }
 
-  /** Goes on where another replica stopped; none of the numbers that it gave is given again. */
+  /** Continues the counters of another replica, so that no number is given twice. */
   goOnFrom({ asked, counts }: KeysGiven): void {
     this.#asked = asked;
     this.#counts = new Map(Object.entries(counts));
   }
 
-  /** A key that no other input request of this call has had. */
+  /** Makes a key that no other question of this call has had. */
   next(kind: InputRequestKind, id: ServerRequestId | null, options: InputKeyOptions): InputKey {
     const named: string | null = options.names[this.#asked] ?? nameFromId(id, options);
     this.#asked += 1;

@@ -1,6 +1,6 @@
 /**
- * The questions of one call: what each looked like to the client, how its answer goes back, and which
- * ones were refused because the client did not declare them.
+ * The questions of one call: how the client sees each of them, how its answer is translated back, and which
+ * capabilities the refused ones would have needed.
  */
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import {
@@ -26,7 +26,7 @@ interface Question {
   readonly kind: InputRequestKind;
   readonly request: InputRequest;
   readonly back: AnswerTranslation;
-  /** For a URL that ended the call: the id under which the server reports the visit. */
+  /** For a URL of error -32042: the id under which the server reports the visit. */
   readonly elicitationId: string | null;
 }
 
@@ -34,7 +34,7 @@ export type QuestionDecision =
   | { readonly type: 'open'; readonly request: OpenRequest }
   | { readonly type: 'refused'; readonly error: JsonRpcErrorObject; readonly reason: string };
 
-/** The answers of one retry: what goes upstream for each open request that it answers. */
+/** The answers of one retry: what goes upstream for each open question that it answers. */
 export type ReadAnswers =
   | {
       readonly type: 'read';
@@ -47,7 +47,7 @@ export class Questions {
   readonly #keys = new InputKeys();
   readonly #keyOptions: InputKeyOptions;
   readonly #questions = new Map<InputKey, Question>();
-  /** Those that clients have seen and may come back with. */
+  /** Those that clients have seen, and can answer. */
   readonly #shown = new Set<InputKey>();
   readonly #withdrawn = new Set<ServerRequestId>();
   #required: JsonObject = {};
@@ -56,12 +56,12 @@ export class Questions {
     this.#keyOptions = keyOptions;
   }
 
-  /** What the client would have had to declare for the questions that were refused. */
+  /** The capabilities that the refused questions would have needed; `null` if none was refused. */
   get refusedCapabilities(): JsonObject | null {
     return Object.keys(this.#required).length > 0 ? this.#required : null;
   }
 
-  /** Takes in a request of the server: either it may be shown to this client, or it is refused. */
+  /** Adds a request of the server, or refuses it if this client cannot be asked. */
   ask(
     id: ServerRequestId,
     method: string,
@@ -82,7 +82,7 @@ export class Questions {
     return { type: 'open', request: { key, id } };
   }
 
-  /** Takes in the URLs of an error -32042; their answers go nowhere, the call is made anew. */
+  /** Adds the URLs of error -32042. Their answers do not go upstream: the call is made again. */
   askUrls(
     elicitations: readonly UrlElicitation[],
     profile: ClientProfile,
@@ -119,8 +119,8 @@ export class Questions {
   }
 
   /**
-   * Takes in questions that another replica had shown to the client.
-   * @param keys how far it had come with its keys
+   * Adds the questions that another replica has shown to the client.
+   * @param keys the counters of that replica
    */
   restore(questions: readonly SealedQuestion[], keys: KeysGiven): OpenRequest[] {
     this.#keys.goOnFrom(keys);
@@ -132,7 +132,7 @@ export class Questions {
     });
   }
 
-  /** These questions as another replica would need them. */
+  /** @returns these questions as another replica needs them */
   sealed(keys: readonly InputKey[]): SealedQuestion[] {
     return keys.map((key) => {
       const { id, request, back } = this.#get(key);
@@ -152,25 +152,25 @@ export class Questions {
     return keys.map((key) => this.#get(key).elicitationId).filter((id) => id !== null);
   }
 
-  /** The `inputRequests` for these keys, in the order in which they were asked. */
+  /** Shows these questions. @returns the `inputRequests`, in the order in which the server asked */
   inputRequests(keys: readonly InputKey[]): Record<string, InputRequest> {
     for (const key of keys) this.#shown.add(key);
     return Object.fromEntries(keys.map((key) => [key, this.#get(key).request]));
   }
 
-  /** Keys among these that this profile no longer allows to be asked. */
+  /** @returns those of the keys whose questions this client does not declare any more */
   uncovered(keys: readonly InputKey[], profile: ClientProfile): InputKey[] {
     return keys.filter((key) => !covers(profile, this.#get(key)));
   }
 
-  /** The capabilities that asking for these keys takes. */
+  /** @returns the capabilities that these questions need */
   requiredFor(keys: readonly InputKey[]): JsonObject {
     return keys.map((key) => capabilityFor(this.#get(key))).reduce<JsonObject>(merge, {});
   }
 
   /**
-   * Reads the answers for the open requests. Keys that nobody asked for are ignored (MRTR, Error
-   * Handling); an answer that cannot be one is named, and then nothing goes upstream.
+   * Reads the answers to the open questions. Other keys are ignored (MRTR, Error Handling). A malformed answer is
+   * named, and then nothing goes upstream.
    */
   read(open: readonly OpenRequest[], inputResponses: JsonObject | null): ReadAnswers {
     const replies = new Map<InputKey, JsonRpcReply>();

@@ -17,10 +17,10 @@ import { readUrlElicitations } from '../../protocol/translate/error-map.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
 import type { Session } from '../../upstream/session/session.ts';
-import { openRequests } from '../machine/selectors.ts';
+import { isOver, isRunning, openRequests } from '../machine/selectors.ts';
 import type { LegId, OpenRequest } from '../machine/states.ts';
 import { backlogOf, notifyLegs } from './client.ts';
-import { isOver, isRunning, type CallData } from './data.ts';
+import type { CallData } from './data.ts';
 import {
   answerQuietly,
   leaveExchange,
@@ -67,7 +67,7 @@ export async function callAgain(call: CallData, leg: LegId): Promise<void> {
   } else {
     releaseExchange(call, false);
   }
-  if (!isOver(call)) launch(call, false);
+  if (!isOver(call.state)) launch(call, false);
 }
 
 /** Sends the answers that a leg brought to the server, one after the other. */
@@ -263,7 +263,7 @@ function readUrlQuestions(call: CallData, error: JsonRpcErrorObject): OpenReques
 
 /** The stream is gone for good. */
 function receiveLoss(call: CallData, failure: UpstreamFailure): void {
-  if (isForgottenSession(failure) && isRunning(call)) return receiveRefusal(call, failure);
+  if (isForgottenSession(failure) && isRunning(call.state)) return receiveRefusal(call, failure);
   logUpstreamFailure(call, failure);
   if (failure.code === 'streams_mixed') {
     stopExchange(call, 'the stream of the call brought what belongs to another one');
@@ -282,7 +282,7 @@ function receiveLoss(call: CallData, failure: UpstreamFailure): void {
 /** The server did not take the request. If it forgot the session, the request is sent once more in a new one. */
 function receiveRefusal(call: CallData, failure: UpstreamFailure): void {
   const mayResend = isForgottenSession(failure) && !call.hasNewSession && !call.hasAnswered;
-  if (mayResend && isRunning(call)) {
+  if (mayResend && isRunning(call.state)) {
     call.hasNewSession = true;
     releaseExchange(call, false);
     call.notifications?.forgetProgress();

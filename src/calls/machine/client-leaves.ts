@@ -1,4 +1,4 @@
-/** A client closes its connection, is sent away to come again, or does not come back in time. */
+/** A client closes its connection, is told to retry later, or does not retry in time. */
 import { row, type Row } from './row.ts';
 import { ATTACHED, LIVE, waitingRetries, withoutLeg } from './selectors.ts';
 import type { CallEnd } from './states.ts';
@@ -56,7 +56,7 @@ export const CLIENT_LEAVES: readonly Row[] = [
     from: ['parked', 'idle'],
     on: 'expired',
     to: ['cancelling'],
-    why: 'nobody came back in time, or the time of the call ran out while a retry waited for the stream',
+    why: 'the client did not retry in time, or the time of the call ran out while a retry waited for the stream',
     when: (_state, event) => event.timer !== 'run',
     then: (state, event, limits) => {
       const isAwaited = event.timer === 'call' && waitingRetries(state).length > 0;
@@ -68,7 +68,7 @@ export const CLIENT_LEAVES: readonly Row[] = [
     from: ['settled', 'suspended'],
     on: 'expired',
     to: ['done'],
-    why: 'nobody came for the outcome, or for the URLs',
+    why: 'no client came for the outcome, or for the URLs',
     then: (state, _event, limits) => abandon(state, EXPIRED, limits),
   }),
   row({

@@ -1,4 +1,4 @@
-/** The client comes back: with answers, once more, too early or too late; and what becomes of its answers. */
+/** The client retries: with answers, repeated, too early or too late; and what becomes of its answers. */
 import { row, type Row } from './row.ts';
 import {
   answeredBy,
@@ -184,7 +184,7 @@ export const RETRIES: readonly Row[] = [
     from: ['suspended'],
     on: 'retry',
     to: ['running'],
-    why: 'all URLs were visited: the call is made anew, as the server asked for',
+    why: 'all URLs were visited: the call is made again, as the server asked for',
     when: isOfRound,
     then: (state, event, limits) => ({
       state: runningFor(event, state),

@@ -19,7 +19,8 @@ export interface Row {
   /** The states this row can lead to, for the diagram; if they are those of `from`, each one stays. */
   readonly to: readonly StateName[];
   readonly why: string;
-  readonly when: (state: CallState, event: CallEvent, limits: CallLimits) => boolean;
+  /** `null` if the row applies whenever state and event fit. */
+  readonly when: ((state: CallState, event: CallEvent, limits: CallLimits) => boolean) | null;
   readonly then: (state: CallState, event: CallEvent, limits: CallLimits) => Step;
 }
 
@@ -43,7 +44,7 @@ export function row<From extends StateName, On extends EventName, To extends Sta
 ): Row {
   return {
     ...typed,
-    when: (typed.when ?? (() => true)) as Row['when'],
+    when: (typed.when ?? null) as Row['when'],
     // What `to` allows is a state: the compiler cannot see that for a name that it does not know.
     then: typed.then as unknown as Row['then'],
   };

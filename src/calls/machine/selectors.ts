@@ -31,6 +31,16 @@ export function isBroken(state: CallState): state is Live {
   return 'stream' in state && state.stream === 'broken';
 }
 
+/** A client waits, and the stream on which the server would reply is open. */
+export function isRunning(state: CallState): boolean {
+  return state.name === 'running' && state.stream === 'open';
+}
+
+/** The call has ended, or is being cancelled. */
+export function isOver(state: CallState): boolean {
+  return state.name === 'cancelling' || state.name === 'done';
+}
+
 /** The process stops, and ended the call since nothing can go on with it elsewhere. */
 export function isEndedByDrain(state: CallState): boolean {
   if (state.name !== 'cancelling' && state.name !== 'done') return false;

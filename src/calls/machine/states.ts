@@ -8,7 +8,7 @@ import type { CallOutcome, RefusalReason } from '../../model/outcome.ts';
 /** One HTTP request of the client that waits for this call: the first request, or a retry. */
 export type LegId = number;
 
-/** An input request that the legacy server sent and that nobody has answered yet. */
+/** An input request of the legacy server that has no answer yet. */
 export interface OpenRequest {
   readonly key: InputKey;
   /** Its JSON-RPC id upstream; `null` when the server ended the call with it (error -32042). */
@@ -103,8 +103,9 @@ export const STATE_MEANINGS: Readonly<Record<StateName, string>> = {
     'Questions have come; the call waits a moment for others that come together with them.',
   resuming: 'A retry was accepted, and its answers are on their way to the server.',
   parked: 'The client has the questions. Nobody is connected, and the server waits.',
-  idle: 'As parked, but there is nothing to answer: the server took its questions back, or the client was told to come again.',
-  settled: 'The server ended the call while nobody was connected. The outcome waits for the retry.',
+  idle: 'As parked, but there is nothing to answer: the server took its questions back, or the client was told to retry later.',
+  settled:
+    'The server ended the call while no client was connected. The outcome waits for the retry.',
   suspended:
     'The server ended the call and wants URLs visited first (-32042). The retry makes the call again.',
   cancelling: 'The server was told to stop. Its stream may still end by itself.',
@@ -175,7 +176,7 @@ export const EVENT_MEANINGS: Readonly<Record<EventName, string>> = {
   ended: 'The time that a cancelled call has to end by itself is over.',
   drain: 'The process stops.',
   takenOver: 'Another replica holds the call now.',
-  shutOut: 'The server refuses the credentials with which the stream is to be read on.',
+  shutOut: 'The server refuses the credentials with which the stream is to be resumed.',
   evict: 'The place is needed for another call.',
 };
 
@@ -231,7 +232,7 @@ export interface CallLimits {
   readonly gatherWindowMs: number;
   readonly gatherLimitMs: number;
   readonly maxDurationMs: number;
-  /** How long a client waits for one answer before it is sent to come again; `null`: for ever. */
+  /** How long a client waits for one reply before it is told to retry; `null`: without a limit. */
   readonly maxHoldMs: number | null;
   readonly parkTtlMs: number;
   readonly callTtlMs: number;

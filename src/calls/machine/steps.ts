@@ -125,7 +125,7 @@ export function cancelForAll(state: Live, end: CallEnd, limits: CallLimits): Ste
   return { state: cancelled.state, effects: [...replyEnd(legs, end), ...cancelled.effects] };
 }
 
-/** Ends a call that nobody came back for. Of a settled one the exchange is free already. */
+/** Ends a call whose client did not retry. The exchange of a settled call is released already. */
 export function abandon(
   state: StateNamed<'settled' | 'suspended'>,
   end: CallEnd,
@@ -137,7 +137,7 @@ export function abandon(
 /** The end of a call that goes on elsewhere. */
 export const LEFT: CallEnd = { type: 'left' };
 
-/** Lets go of the exchange, which goes on at the server, and tells this to whoever waits. */
+/** Leaves the exchange, which goes on at the server, and tells the waiting legs. */
 export function leave(state: Live, told: LegReply, limits: CallLimits): StepTo<'done'> {
   return done(state, LEFT, limits, [...reply(attachedLegs(state), told), { do: 'leave' }]);
 }
@@ -166,9 +166,9 @@ export function closeOut(requests: readonly OpenRequest[]): readonly Effect[] {
   return requests.length === 0 ? [] : [{ do: 'closeOut', requests }];
 }
 
-/** Frees the exchange, with which the server is done. */
+/** Frees the exchange, which the server has finished. */
 export const RELEASE_CLEAN: Effect = { do: 'release', clean: true };
-/** Frees the exchange, of which nobody knows what the server still does with it. */
+/** Frees the exchange. The server may still work on it, so the session is not reused. */
 export const RELEASE_TAINTED: Effect = { do: 'release', clean: false };
 
 /** How long a client may stay away. */

@@ -37,7 +37,9 @@ type Transition = Step & { readonly row: Row | null };
 export function step(state: CallState, event: CallEvent, limits: CallLimits): Transition {
   const row = TRANSITIONS.find(
     ({ on, from, when }) =>
-      on === event.type && from.includes(state.name) && when(state, event, limits),
+      on === event.type &&
+      from.includes(state.name) &&
+      (when === null || when(state, event, limits)),
   );
   if (row === undefined) return { state, effects: [], row: null };
   const next = row.then(state, event, limits);

@@ -151,7 +151,7 @@ export class OutgoingRetry {
     for (const written of lines ?? []) {
       const line = readLine(written);
       if (line === null) return this.#giveUpInvalid();
-      if (line.type === 'answer') return this.end({ type: 'answered', answer: line.answer });
+      if (line.type === 'answer') return this.end({ type: 'replied', reply: line.answer });
       await this.#untilRead(untilMs - clock.elapsed());
       if (this.#state === 'waiting') this.#leg.notify(line.method, line.params);
     }

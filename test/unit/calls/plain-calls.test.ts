@@ -154,6 +154,8 @@ describe('a call that never asked', () => {
 });
 
 describe('retries that wait at one call', () => {
+  // Rule time-and-room-9: At most 16 retries wait at one call. A further one gets error -32603 with `data.reason`
+  // `overloaded` and `data.retryable`, and can be sent again.
   test('are sixteen at most; a further one gets an error that it can be sent again after', async () => {
     const { server, reply, retry, clock } = await plainCall();
     server.asks(7);

@@ -143,7 +143,7 @@ describe('a retry that is relayed by letters', () => {
     await mail.passHalves(clock, 60, 2);
     expect(leg.closed.aborted).toBe(false);
     answer(ANSWER);
-    expect(await heard).toEqual({ type: 'answered', answer: ANSWER });
+    expect(await heard).toEqual({ type: 'replied', reply: ANSWER });
     expect([openResponses.count, clock.pending]).toEqual([0, 0]);
   });
 
