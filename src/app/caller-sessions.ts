@@ -1,4 +1,4 @@
-/** To whom the sessions of legacy clients belong: where a proxy names the caller, to that caller alone. */
+/** Binds the sessions of legacy clients to their caller, if the operator's proxy names callers. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { callerOf } from '../identity/identity.ts';
 import type { PassThroughOptions } from '../passthrough/passthrough.ts';
@@ -6,16 +6,19 @@ import { SessionSeal } from '../seal/session-seal.ts';
 import type { Route } from './route.ts';
 import type { Shared } from './shared.ts';
 
-/** What the pass-through of a route is told of sessions; nothing where nobody is named. */
+/** Returns the options of the pass-through for sessions; none if callers are not named. */
 export function sessionsOf(
   { config: { id, upstream } }: Route,
   routes: readonly Route[],
   { config, log, sealKeys }: Shared,
 ): Pick<PassThroughOptions, 'sessions' | 'onForeignSession'> {
-  const { identity, seal: fleet } = config;
+  const {
+    identity,
+    seal: { audience },
+  } = config;
   if (identity.source === 'none') return {};
   const { authorization } = upstream;
-  const seal = new SessionSeal({ keys: sealKeys, audience: fleet.audience, route: id });
+  const seal = new SessionSeal({ keys: sealKeys, audience, route: id });
   const principalOf = (headers: IncomingHttpHeaders) =>
     callerOf(headers, { identity, authorization })?.principal ?? null;
   return {
@@ -31,7 +34,7 @@ export function sessionsOf(
       isMessagePath: (path) =>
         routes.some(
           ({ upstream: { messagePaths, knownKind }, config }) =>
-            // Over Streamable HTTP, messages of no session yet are posted to the endpoint.
+            // Over Streamable HTTP, a message without a session is posted to the endpoint.
             (knownKind === 'http-sse' || config.upstream.url.pathname !== path) &&
             (messagePaths.has(path) || messagePaths.resembles(path)),
         ),

@@ -3,7 +3,7 @@ import type { Calls } from '../calls/calls.ts';
 import type { Capacity } from '../calls/capacity.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
-import type { OpenResponses } from '../lib/open-responses.ts';
+import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { Subscriptions } from '../subscriptions/subscriptions.ts';
 

@@ -1,4 +1,4 @@
-/** A gateway from a configuration: started, drained, closed. What it consists of is in `wiring/`. */
+/** A gateway, created from its configuration: started, drained, closed. */
 import type { ServeRelayedRetry } from '../model/relay.ts';
 import { Capacity } from '../calls/capacity.ts';
 import { sleep, systemClock, type Clock } from '../lib/clock.ts';
@@ -6,27 +6,25 @@ import type { Config } from '../config/config.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
 import { isAllowedHost, isLoopbackHost } from '../edge/http/origin.ts';
 import { FleetClock } from '../replicas/directory/fleet-clock.ts';
-import { OpenResponses } from '../lib/open-responses.ts';
+import { OpenResponses } from '../lib/responses.ts';
 import { createAdmin, type Readiness } from '../ops/admin.ts';
-import { countedLog } from '../ops/counted-log.ts';
 import type { Log } from '../ops/log.ts';
-import { Metrics } from '../ops/metrics.ts';
-import { generateKey } from '../seal/key-ring.ts';
-import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
+import { countedLog, Metrics } from '../ops/metrics.ts';
+import { createKeyRing, generateKey, type SecretKey } from '../seal/key-ring.ts';
 import { createSealer, type Sealer } from '../seal/seal.ts';
 import { ListenerQuota } from '../subscriptions/listener-quota.ts';
 import { drainCalls } from './drain.ts';
-import { joinFleet, type Replica } from './replica.ts';
+import { joinReplicas, type Replica } from './replica.ts';
 import { listen } from './listen.ts';
 import { createPublicApp } from './public-server.ts';
 import { CANCEL_GRACE_MS, createRoute, type Route } from './route.ts';
 import type { Shared } from './shared.ts';
 
 export interface Gateway {
-  /** Where modern clients call, with the path of the first route. */
+  /** The URL for modern clients, with the path of the first route. */
   readonly url: string;
   readonly adminUrl: string | null;
-  /** Stops in phases: unready, no new calls, calls in flight finished or ended, everything closed. */
+  /** Stops in phases, see `drainCalls`, and closes everything. */
   drain(): Promise<void>;
   /** Stops at once. */
   close(): Promise<void>;
@@ -35,19 +33,19 @@ export interface Gateway {
 export interface GatewayOptions {
   readonly log: Log;
   readonly clock?: Clock;
-  /** What differs from the ordinary patience with clients. */
+  /** Overrides of `CLIENT_TIMEOUTS`. */
   readonly timeouts?: Partial<ClientTimeouts>;
 }
 
-/** An upstream that has not answered by then is waited for in the background. */
+/** How long the start waits for upstreams. After that they are tried in the background. */
 const START_WAIT_MS = 5_000;
 const MAX_REQUEST_STATE_BYTES = 32 * 1024;
 const MAX_LISTENERS = 1_000;
 const MAX_LISTENERS_PER_PRINCIPAL = 100;
 
 /**
- * Starts a gateway; resolves when it listens.
- * @throws StartFailure when it cannot listen, or when an upstream answers and will not do
+ * Starts a gateway. Resolves when it listens.
+ * @throws StartFailure if it cannot listen, or if an upstream responds and is not usable
  */
 export async function startGateway(config: Config, options: GatewayOptions): Promise<Gateway> {
   const clock = new FleetClock(options.clock ?? systemClock);
@@ -65,7 +63,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     return route === undefined ? null : route.calls.serveRelayed(request, leg);
   };
   const openResponses = new OpenResponses();
-  replica = await joinFleet(config, retry, { openResponses, clock, log });
+  replica = await joinReplicas(config, retry, { openResponses, clock, log });
   const sealKeys = sealKeysOf(config, log);
   const shared: Shared = {
     config,
@@ -106,7 +104,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     for (const { availability } of routes) availability.close();
     await Promise.all([app.close(), admin?.close()]);
     await shared.replica.close();
-    // Ending sessions is a courtesy; a server that does not answer keeps nobody from leaving.
+    // Ending sessions is optional: the process does not wait for a server that does not respond.
     const ended = Promise.all(routes.map(({ pool }) => pool.close()));
     await Promise.race([ended, sleep(clock, CANCEL_GRACE_MS)]);
     await Promise.all(routes.map(({ upstream }) => upstream.close()));
@@ -160,10 +158,10 @@ function sealerOf(config: Config, keys: readonly SecretKey[], clock: Clock): Sea
   return createSealer({ ring, audience, clock, maxTokenBytes: MAX_REQUEST_STATE_BYTES });
 }
 
-/** The names under which the operator's listener may be asked. */
-function knownHosts({ host }: { readonly host: string }): (asked: string) => boolean {
+/** Creates the check of the `Host` of the admin listener. */
+function knownHosts({ host }: { readonly host: string }): (name: string) => boolean {
   const policy = { allowedOrigins: [], allowedHosts: [], allowLoopback: isLoopbackHost(host) };
-  return (asked) => isAllowedHost(asked, policy);
+  return (name) => isAllowedHost(name, policy);
 }
 
 function gauge(routes: readonly Route[], value: (route: Route) => number): Map<string, number> {

@@ -1,13 +1,14 @@
-/** Makes an application listen, and turns what the system says against it into something to act on. */
+/** Makes an application listen, and explains to the operator why it cannot. */
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { ListenAddress } from '../config/units.ts';
 import { StartFailure } from '../lib/start-failure.ts';
 
 /**
- * Resolves with the origin under which the application listens.
- * @param setting what the operator changes to choose another address
- * @throws StartFailure when the address cannot be had
+ * Makes an application listen.
+ * @param setting the flag or key of the address, for the message
+ * @returns the origin of the listener
+ * @throws StartFailure if the address is not available
  */
 export async function listen(
   app: FastifyInstance,
@@ -35,13 +36,13 @@ function startFailureOf(error: unknown, { host, port }: ListenAddress, setting: 
     case 'EACCES':
       return new StartFailure(
         'not_permitted',
-        `this user may not listen on ${host}:${port}; choose a port above 1023 with ${setting}`,
+        `not permitted to listen on ${host}:${port}; choose a port above 1023 with ${setting}`,
       );
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
       return new StartFailure(
         'address_unavailable',
-        `${host} is no address of this machine; choose another with ${setting}`,
+        `${host} is not an address of this machine; choose another with ${setting}`,
       );
     default:
       return error;

@@ -3,7 +3,7 @@ import fastify, { type FastifyInstance } from 'fastify';
 import type { EdgeRequest } from '../model/request.ts';
 import { sleep } from '../lib/clock.ts';
 import { ClientErrors, type ClientTimeouts, continueAfterChecks } from '../edge/http/connection.ts';
-import { cutWhenStalled } from '../lib/stalled-response.ts';
+import { cutWhenStalled } from '../lib/responses.ts';
 import { serveRoute, type EdgeRoute } from '../edge/edge.ts';
 import { guard } from '../edge/http/guard.ts';
 import { isLoopbackHost } from '../edge/http/origin.ts';
@@ -13,7 +13,7 @@ import type { Metrics } from '../ops/metrics.ts';
 import { registerPassThrough, type PassThrough } from '../passthrough/passthrough.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
 import { objectMember } from '../protocol/json/json.ts';
-import { headerRulesBeside, otherPaths } from './other-paths.ts';
+import { otherPathHeaderRules, otherPaths } from './other-paths.ts';
 import { sessionsOf } from './caller-sessions.ts';
 import { supportedVersions, type Route } from './route.ts';
 import type { Shared } from './shared.ts';
@@ -21,7 +21,7 @@ import type { Shared } from './shared.ts';
 const ERA_WAIT_MS = 3_000;
 const MAX_BUFFERED_BYTES = 256 * 1024;
 
-/** Everything that clients reach, before it listens. */
+/** Creates the application for the public listener. */
 export async function createPublicApp(
   routes: readonly Route[],
   shared: Shared,
@@ -33,14 +33,14 @@ export async function createPublicApp(
   const app = fastify({
     logger: false,
     bodyLimit: config.limits.maxBodyBytes,
-    // An empty list would trust nobody, but at the cost of looking at every request.
+    // An empty list trusts no proxy either, but is evaluated for every request.
     trustProxy: config.edge.trustedProxies.length > 0 && [...config.edge.trustedProxies],
-    // The framework turns Node's own limits off; without them a slow client holds a socket for ever.
+    // The framework disables Node's own limits; without them a slow client holds a socket forever.
     requestTimeout: timeouts.requestMs,
     keepAliveTimeout: timeouts.idleMs,
     http: {
       headersTimeout: timeouts.headMs,
-      // The guard asks for it, and answers in our own form.
+      // The guard checks it, and responds in the gateway's own form.
       requireHostHeader: false,
       connectionsCheckingInterval: timeouts.checkEveryMs,
     },
@@ -78,9 +78,9 @@ export async function createPublicApp(
         others: index === 0 ? others : [],
         headers: route.config.upstream.headers,
         authorization: route.config.upstream.authorization,
-        headerRulesBeside: (request, path) =>
-          headerRulesBeside(routes, request, path, { identity: config.identity, clock }),
-        endpointTold: (endpoint) => route.upstream.messagePaths.toldClient(endpoint),
+        otherPathHeaderRules: (request, path) =>
+          otherPathHeaderRules(routes, request, path, { identity: config.identity, clock }),
+        onEndpoint: (endpoint) => route.upstream.messagePaths.toldClient(endpoint),
         isKnown: ({ headers }) => isKnownCaller(headers, config.identity),
         connectTimeoutMs: route.config.upstream.connectTimeoutMs,
         headersTimeoutMs: route.config.upstream.headersTimeoutMs,
@@ -90,7 +90,7 @@ export async function createPublicApp(
           shared.log.event('passthrough.failed', { route: route.config.id, status, problem }),
         ...sessionsOf(route, routes, shared),
       });
-      // A scope within, since the edge reads bodies and the pass-through streams them.
+      // A scope of its own, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => {
         serveMcp(edge, route, shared, metrics, passThrough);
       });
@@ -146,7 +146,7 @@ function serveMcp(
   });
 }
 
-/** What is wrong with the headers that repeat a tool's parameters, where they are looked at. */
+/** Checks the headers that repeat a tool's parameters, if configured. @returns what is wrong; `null` if nothing is */
 async function parameterHeaders(
   { config, catalogue }: Route,
   request: EdgeRequest,

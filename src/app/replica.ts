@@ -1,14 +1,11 @@
-/**
- * This process among the others of its fleet: its name, the listener on which it takes retries from
- * them, its way to them, and the store that they share.
- */
+/** This process as one of several replicas: its name, the relay to and from the others, and the Redis that they share. */
 import type { Relay, ServeRelayedRetry } from '../model/relay.ts';
 import type { Config } from '../config/config.ts';
 import { listen } from './listen.ts';
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
 import type { FleetClock } from '../replicas/directory/fleet-clock.ts';
 import { createRedisDirectory } from '../replicas/directory/redis-directory.ts';
-import type { OpenResponses } from '../lib/open-responses.ts';
+import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import { randomId } from '../lib/random-id.ts';
 import { OwnerActivity } from '../replicas/relay/liveness.ts';
@@ -24,7 +21,7 @@ import { StartFailure } from '../lib/start-failure.ts';
 export interface Replica {
   readonly owner: PointerOwner;
   readonly directory: Directory | null;
-  /** The way from a route to the same route of the other replicas; `null` where there is none. */
+  /** Returns the relay from a route to the same route of the other replicas; `null` if there is none. */
   relayOf(route: string): Relay | null;
   close(): Promise<void>;
 }
@@ -35,29 +32,29 @@ interface ReplicaServices {
   readonly log: Log;
 }
 
-/** Beside the client's request there are its headers and what the edge read from it. */
+/** Besides the client's request, a message holds its headers and what the edge read from it. */
 const RELAY_OVERHEAD_BYTES = 256 * 1024;
 
 /**
- * Joins the fleet: listens for relays and waits for the shared store, as far as configured.
- * @throws StartFailure when it cannot listen, or when the store does not answer in time
+ * Joins the other replicas: listens for relayed retries and waits for Redis, as configured.
+ * @throws StartFailure if it cannot listen, or if Redis does not respond in time
  */
-export async function joinFleet(
+export async function joinReplicas(
   config: Config,
   retry: ServeRelayedRetry,
-  surroundings: ReplicaServices,
+  services: ReplicaServices,
 ): Promise<Replica> {
   const name = { id: randomId(), boot: randomId() };
-  const way = relayWay(config, name.boot, retry, surroundings);
+  const relay = createRelay(config, name.boot, retry, services);
   let directory: Directory | null = null;
   const close = async () => {
-    await way.close();
+    await relay.close();
     await directory?.close();
   };
   try {
-    const owner = { ...name, ...(await way.start()) };
-    directory = await openDirectory(config, owner, surroundings);
-    return { owner, directory, relayOf: way.relayOf, close };
+    const owner = { ...name, ...(await relay.start()) };
+    directory = await openDirectory(config, owner, services);
+    return { owner, directory, relayOf: relay.relayOf, close };
   } catch (error) {
     await close();
     throw error;
@@ -66,58 +63,58 @@ export async function joinFleet(
 
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 
-/** How retries come from other replicas and go to them. */
+/** The relay in both directions. */
 interface RelayTransport {
-  /** Out: what pointers have to say of this process, so that others find it. */
+  /** Starts to listen. @returns the address of this process for pointers */
   start(): Promise<{ address?: string }>;
   relayOf(route: string): Relay | null;
   close(): Promise<void>;
 }
 
-const NO_WAY: RelayTransport = {
+const NO_RELAY: RelayTransport = {
   start: async () => ({}),
   relayOf: () => null,
   close: async () => {},
 };
 
-function relayWay(
+function createRelay(
   config: Config,
   boot: string,
   retry: ServeRelayedRetry,
-  surroundings: ReplicaServices,
+  services: ReplicaServices,
 ): RelayTransport {
   const { relay, redis, seal, limits } = config;
-  // Without keys that all replicas have, none could tell another one from a stranger.
-  if (relay === null || seal.keys.length === 0) return NO_WAY;
+  // Without shared keys, a replica could not tell another one from a stranger.
+  if (relay === null || seal.keys.length === 0) return NO_RELAY;
   const keys = seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
   const ring = createKeyRing(keys, 'relay');
   const maxBodyBytes = limits.maxBodyBytes + RELAY_OVERHEAD_BYTES;
   if (relay.via === 'http') {
     const writeStallMs = UNREAD_TIMEOUT_MS;
-    return httpWay(relay, { ring, boot, maxBodyBytes, writeStallMs, retry }, surroundings);
+    return createHttpRelay(relay, { ring, boot, maxBodyBytes, writeStallMs, retry }, services);
   }
-  if (redis === null) return NO_WAY;
-  const { openResponses, clock } = surroundings;
+  if (redis === null) return NO_RELAY;
+  const { openResponses, clock } = services;
   const owners = new OwnerActivity(clock);
   const { audience } = seal;
   const queue = new MessageQueue({ redis, audience, boot, clock, random: Math.random });
-  const through = new RedisRelay({
+  const redisRelay = new RedisRelay({
     ...{ ring, queue, boot, maxBodyBytes, maxAnswerBytes: MAX_ANSWER_BYTES },
     ...{ owners, openResponses, clock, retry },
   });
   return {
     start: async () => ({}),
-    relayOf: (route) => through.for(route),
-    close: () => through.close(),
+    relayOf: (route) => redisRelay.for(route),
+    close: () => redisRelay.close(),
   };
 }
 
-function httpWay(
+function createHttpRelay(
   { listen: at, advertise }: NonNullable<Config['relay']>,
   options: Omit<RelayServerOptions, keyof ReplicaServices>,
-  surroundings: ReplicaServices,
+  services: ReplicaServices,
 ): RelayTransport {
-  const { openResponses, clock, log } = surroundings;
+  const { openResponses, clock, log } = services;
   const owners = new OwnerActivity(clock);
   const server = createRelayServer({ ...options, openResponses, clock });
   const clients: HttpRelay[] = [];

@@ -1,8 +1,8 @@
-/** What all routes of a gateway share. */
+/** The parts that all routes of a gateway share. */
 import type { Capacity } from '../calls/capacity.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
-import type { OpenResponses } from '../lib/open-responses.ts';
+import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 import type { Sealer } from '../seal/seal.ts';
@@ -15,7 +15,7 @@ export interface Shared {
   readonly log: Log;
   readonly capacity: Capacity;
   readonly sealer: Sealer;
-  /** The keys of the fleet, or one of this process alone where none is configured. */
+  /** The configured keys, or a generated one if there are none. */
   readonly sealKeys: readonly SecretKey[];
   readonly replica: Replica;
   readonly openResponses: OpenResponses;

@@ -6,11 +6,10 @@ import { writtenSchemaText } from '../config/schema/json-schema.ts';
 import { listenDefault, loadConfig } from '../config/load/load.ts';
 import { VERSION } from '../lib/version.ts';
 import { nameOfValue, parseArguments, UsageError, type Command } from './arguments.ts';
-import { check } from './check.ts';
+import { check, keygen } from './commands.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { helpFor } from './help.ts';
 import type { Host } from './host.ts';
-import { keygen } from './keygen.ts';
 import { serve, type Start } from './serve.ts';
 
 /** Runs a command. @returns its exit code */

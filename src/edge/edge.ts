@@ -7,7 +7,7 @@ import type { Clock } from '../lib/clock.ts';
 import { callFailure } from '../model/failure-catalogue.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import type { Caller } from '../model/caller.ts';
-import type { OpenResponses } from '../lib/open-responses.ts';
+import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';

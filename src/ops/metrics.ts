@@ -4,6 +4,7 @@ import { ErrorCode } from '../protocol/json-rpc.ts';
 import { VERSION } from '../lib/version.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
 import { CLOCK_REFUSALS, RUNGS, type ClockRefusal, type Rung } from './log.ts';
+import type { Log, LogEvent, LogEvents } from './log.ts';
 
 /** Bucket boundaries of the OpenTelemetry conventions for MCP. */
 const BUCKETS_SECONDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
@@ -156,4 +157,26 @@ export class Metrics {
 function errorType(code: number | null): string {
   if (code === null) return '';
   return NAMED_CODES.has(code) ? String(code) : 'other';
+}
+
+type Counts = { readonly [Name in LogEvent]?: (metrics: Metrics, fields: LogEvents[Name]) => void };
+
+const COUNTS: Counts = {
+  'pointer.refused': (metrics, { route, reason }) => {
+    metrics.refused(reason);
+    if (reason === 'unknown-call') metrics.resumed(route, 'lost');
+  },
+  'clock.refused': (metrics, { of }) => metrics.clockRefused(of),
+  'call.resumed': (metrics, { route, rung }) => metrics.resumed(route, rung),
+  'call.parked': (metrics, { route }) => metrics.asked(route),
+};
+
+/** Wraps a log so that the metrics count its events. */
+export function countedLog(log: Log, metrics: Metrics): Log {
+  return {
+    event(name, fields) {
+      COUNTS[name]?.(metrics, fields);
+      log.event(name, fields);
+    },
+  };
 }

@@ -1,15 +1,15 @@
-/** Which header fields pass from one side to the other, and which of them are ours to set. */
+/** Header fields of requests and responses that are passed through: which are forwarded, and which the gateway sets. */
 import { validateHeaderName, validateHeaderValue, type IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 
 export interface RequestHeaderRules {
-  /** Set on the request; they win over the client's. Names in lower case. */
+  /** Set on the request, in place of the client's. Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
-  /** What becomes of the client's `Authorization` header. */
+  /** Whether the client's `Authorization` header is forwarded. */
   readonly authorization: 'forward' | 'strip';
 }
 
-/** RFC 9110, section 7.6.1, and what older intermediaries take for hop-by-hop. */
+/** RFC 9110, section 7.6.1, and those that older intermediaries treat as hop-by-hop. */
 const HOP_BY_HOP = new Set([
   'connection',
   'http2-settings',
@@ -24,19 +24,19 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** For the recipient at the end, so no sender may name them in `Connection` (RFC 9110, 7.6.1). */
+/** For the final recipient, so a sender must not name them in `Connection` (RFC 9110, 7.6.1). */
 const END_TO_END =
   /^(accept(-.*)?|authorization|content-.*|cookie|host|last-event-id|mcp-.*|origin)$/;
 
-/** True when `Connection` asks for the removal of a header that decides what the request means. */
+/** Tells whether `Connection` asks to remove a header that the meaning of the request depends on. */
 export function removesEndToEndHeaders({ connection }: IncomingHttpHeaders): boolean {
   return connectionOptions(connection).some((name) => END_TO_END.test(name));
 }
 
 /**
- * The headers for the upstream.
- * @param incoming the client's, `host` being the upstream's already
- * @param hasBody whether a body is sent along
+ * Returns the headers for the upstream.
+ * @param incoming of the client, with the `host` of the upstream
+ * @param hasBody whether the request has a body
  */
 export function upstreamHeaders(
   request: FastifyRequest,
@@ -47,25 +47,25 @@ export function upstreamHeaders(
   const ours: Record<string, string> = { ...forwardedFor(request), ...rules.headers };
   const headers: IncomingHttpHeaders = {};
   for (const [name, value] of Object.entries(incoming)) {
-    // Some servers read `_` as `-`; a client must not reach our headers through that.
+    // Some servers read `_` as `-`: a client must not replace the operator's headers through that.
     const spelled = name.replaceAll('_', '-');
     if (spelled in ours || !passesUpstream(spelled, rules)) continue;
     if (name === 'content-length' && !hasBody) continue;
     headers[name] = value;
   }
-  // A body without a declared type stays one.
+  // The library adds a type; a body without one keeps none.
   if (request.headers['content-type'] === undefined) delete headers['content-type'];
   return Object.assign(headers, ours);
 }
 
 function passesUpstream(name: string, { authorization }: RequestHeaderRules): boolean {
   if (name === 'authorization') return authorization === 'forward';
-  // "Expect" was answered by our HTTP server.
+  // The gateway's own HTTP server has responded to `Expect`.
   if (name === 'expect' || name === 'forwarded' || name === 'x-real-ip') return false;
   return !HOP_BY_HOP.has(name) && !name.startsWith('x-forwarded-');
 }
 
-/** Who asks, as far as the HTTP framework was told to believe proxies in front of us. */
+/** Returns the client's address, host and protocol, as the trusted proxies report them. */
 function forwardedFor(request: FastifyRequest): Record<string, string> {
   const nearestFirst = request.ips ?? [request.ip];
   return {
@@ -77,13 +77,13 @@ function forwardedFor(request: FastifyRequest): Record<string, string> {
 
 export interface ResponseHeaderRules {
   readonly upstream: URL;
-  /** The public path behind which the upstream's path stands. */
+  /** The public path of the upstream's path. */
   readonly path: string;
-  /** Headers that the gateway has set on this response already; they win. */
+  /** Headers that the gateway has set on this response. They take precedence. */
   readonly set: Readonly<Record<string, unknown>>;
 }
 
-/** The headers for the client. One that HTTP does not allow is left out. */
+/** Returns the headers for the client, without those that HTTP does not allow. */
 export function downstreamHeaders(
   upstream: IncomingHttpHeaders,
   rules: ResponseHeaderRules,
@@ -104,7 +104,7 @@ export function downstreamHeaders(
   return headers;
 }
 
-/** A redirect within the upstream leads through us; any other stays as it is. */
+/** Rewrites a redirect within the upstream to the public address; any other stays as it is. */
 function publicLocation(location: string, { upstream, path }: ResponseHeaderRules): string {
   if (!URL.canParse(location)) return location;
   const url = new URL(location);

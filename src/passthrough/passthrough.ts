@@ -1,25 +1,24 @@
 /**
- * Everything that is not a modern request of ours to translate goes to the legacy server as it came:
- * bodies, queries and event streams byte by byte. What a proxy must change, and nothing else, changes.
+ * Passes requests that are not for the modern edge through to the legacy server: bodies, queries and event streams
+ * byte by byte. Only what a proxy must change is changed.
  */
-import { pipeline, Readable, type Transform } from 'node:stream';
+import { Readable, type Transform } from 'node:stream';
 import httpProxy from '@fastify/http-proxy';
 import type replyFrom from '@fastify/reply-from';
 import fastifyPlugin from 'fastify-plugin';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
-import type { OpenResponses } from '../lib/open-responses.ts';
-import { watchEndpoint } from './announced-endpoint.ts';
-import { boundedBody } from './bounded-body.ts';
+import type { OpenResponses } from '../lib/responses.ts';
+import { boundedBody, pipe } from './bodies.ts';
+import { rewritingEndpoint, watchEndpoint } from './endpoint-event.ts';
 import {
   downstreamHeaders,
   removesEndToEndHeaders,
   upstreamHeaders,
   type RequestHeaderRules,
 } from './forwarded-headers.ts';
-import { isListening, OpenAnswer } from './open-answer.ts';
+import { isListening, OpenResponse } from './open-response.ts';
 import { BODY_TOO_LARGE } from '../edge/http/refusal.ts';
 import { refuse, refuseFailed, refuseUnknown, type FailureStatus } from './refusals.ts';
-import { rewritingEndpoint } from './rewritten-endpoint.ts';
 import {
   openSession,
   sealedEndpoint,
@@ -34,51 +33,51 @@ import { UpstreamAgent } from './upstream-agent.ts';
 export interface PassThroughOptions {
   /** The MCP endpoint of the legacy server. */
   readonly upstream: URL;
-  /** The public path that stands for that endpoint, such as `/mcp`. */
+  /** The public path of that endpoint, such as `/mcp`. */
   readonly path: string;
-  /** Further paths that go to the upstream's origin under the same name, such as `/*` for every other. */
+  /** Patterns of other paths, which keep their names at the upstream's origin; `/*` for all of them. */
   readonly others: readonly string[];
-  /** Headers that the operator sets on every request to the endpoint; they win over the client's. */
+  /** Headers that the operator sets on every request to the endpoint, in place of the client's. */
   readonly headers: Readonly<Record<string, string>>;
-  /** What becomes of the client's `Authorization` header. */
+  /** Whether the client's `Authorization` header is forwarded. */
   readonly authorization: 'forward' | 'strip';
-  /** What becomes of headers on the way to a path beside the endpoint; never rejects. */
-  readonly headerRulesBeside: (
+  /** Returns the rules for the headers of a request for another path. Never rejects. */
+  readonly otherPathHeaderRules: (
     request: FastifyRequest,
     path: string,
   ) => Promise<RequestHeaderRules>;
   /**
-   * Told where messages are to be posted, when a stream that a GET opened at the endpoint begins with
-   * that; what it gives back is called when the stream is over.
+   * Called with the URL for messages if a stream of the endpoint begins with it. The function that it returns is
+   * called when the stream ends.
    */
-  readonly endpointTold?: (endpoint: string) => () => void;
-  /** Left out: sessions are told as the server names them. */
+  readonly onEndpoint?: (endpoint: string) => () => void;
+  /** If it is left out, session ids are forwarded as the server sends them. */
   readonly sessions?: SessionSealing;
-  /** Whether it is known who asks. Strangers may read metadata, and nothing else. */
+  /** Tells whether the caller is known. An unknown one can read metadata, and nothing else. */
   readonly isKnown: (request: FastifyRequest) => boolean;
   readonly connectTimeoutMs: number;
-  /** How long the head of an answer may take. The body may take for ever. */
+  /** How long the head of a response can take. The body has no limit. */
   readonly headersTimeoutMs: number;
-  /** For bodies that are streamed; one that was read before was measured by who read it. */
+  /** Of a body that is streamed. A body that the edge has read is within its limit. */
   readonly maxBodyBytes: number;
-  /** Where answers are counted that the process must not leave before. */
+  /** Counts the responses that a drain waits for. */
   readonly openResponses: OpenResponses;
-  /** Told of every request that the upstream did not answer. */
+  /** Called for each request that the upstream does not respond to. */
   readonly onFailure?: (failure: PassThroughFailure) => void;
-  /** Told of every request with a session that was not sealed for its caller. */
+  /** Called for each request with a session that was not sealed for its caller. */
   readonly onForeignSession?: () => void;
 }
 
 export interface PassThroughFailure {
   readonly httpStatus: FailureStatus;
-  /** For the operator; it may name the upstream. */
+  /** For the operator. It can contain the address of the upstream. */
   readonly problem: string;
 }
 
 export interface PassThrough {
   /**
-   * Passes on a request for the public path, of somebody who is known. A body that was read must be a
-   * `Buffer` and is sent as it is. Resolves when the answer has begun or the client has gone; never rejects.
+   * Passes on a request of a known caller for the public path. A body that was read must be a `Buffer`, and is sent as
+   * it is. Resolves when the response has begun or the client has left. Never rejects.
    */
   forward(request: FastifyRequest, reply: FastifyReply): Promise<void>;
 }
@@ -88,17 +87,17 @@ type LibraryRequest = Extract<
   { request: unknown }
 >['request'];
 
-/** The library keeps `reply.from` to a scope of its own; the edge needs it for what it hands over. */
+/** Makes `reply.from` of the library available to the edge, which the library limits to a scope of its own. */
 const shared = fastifyPlugin<Parameters<typeof httpProxy>[1]>((scope, options, done) =>
   httpProxy(scope, options, done),
 );
 
-/** A POST to the public path belongs to the edge, which calls `forward` with what is not its own. */
+/** A POST to the public path goes to the edge, which calls `forward` for legacy requests. */
 const METHODS_OF_PATH: HTTPMethods[] = ['GET', 'HEAD', 'DELETE', 'PUT', 'PATCH', 'OPTIONS'];
 
 /**
- * Registers the routes of one upstream. Each upstream needs a Fastify scope of its own
- * (`app.register`), whose bodies stay streams; who reads bodies does so in a scope within it.
+ * Registers the routes of one upstream. Each upstream needs a Fastify scope of its own (`app.register`), whose bodies
+ * stay streams. Code that reads bodies needs a scope within it.
  */
 export async function registerPassThrough(
   scope: FastifyInstance,
@@ -110,7 +109,7 @@ export async function registerPassThrough(
     forwarder.forward(request, reply, options.upstream.pathname);
   const proxy = {
     upstream: options.upstream.origin,
-    // The library's types know only its own undici; it calls with a callback and nothing else.
+    // The library's types are those of its own undici. It only calls this function with a callback.
     undici: { request: agent.request as unknown as LibraryRequest },
     disableRequestLogging: true,
   };
@@ -127,7 +126,7 @@ export async function registerPassThrough(
       ...proxy,
       routes: [...options.others],
       httpMethods: [...METHODS_OF_PATH, 'POST'],
-      // The scope streams its bodies already.
+      // The scope already streams its bodies.
       proxyPayloads: false,
       handler: (request, reply) =>
         options.isKnown(request) || readsMetadata(request.method, request.raw.url ?? '')
@@ -139,14 +138,14 @@ export async function registerPassThrough(
   return { forward: endpoint };
 }
 
-/** Where a request goes upstream, and with which headers. */
+/** The target of a request upstream, and its headers. */
 interface Target {
   readonly isEndpoint: boolean;
   readonly path: string;
-  /** Without `?`, or `null` for the client's own. */
+  /** Without `?`; `null` for that of the client. */
   readonly query: string | null;
   readonly rules: RequestHeaderRules;
-  /** What the request said of its session; `null` where sessions are not sealed. */
+  /** `null` if sessions are not sealed. */
   readonly session: OpenedSession | null;
 }
 
@@ -164,14 +163,14 @@ class Forwarder {
     this.#endpointRules = { headers, authorization: options.authorization };
   }
 
-  /** @param endpoint the path of the endpoint upstream, or `null` for the path that was asked for */
+  /** @param endpoint the path of the endpoint upstream; `null` for the path of the request */
   async forward(
     request: FastifyRequest,
     reply: FastifyReply,
     endpoint: string | null,
   ): Promise<void> {
-    const asked = plainPath(request.raw.url ?? '');
-    if (asked === null)
+    const requested = plainPath(request.raw.url ?? '');
+    if (requested === null)
       return refuse(
         reply,
         400,
@@ -186,7 +185,7 @@ class Forwarder {
     const { sessions } = this.#options;
     const session = sessions === undefined ? null : openSession(request, sessions);
     if (sessions !== undefined && session === null) return this.#refuseForeign(reply);
-    const path = session?.endpoint?.path ?? endpoint ?? asked;
+    const path = session?.endpoint?.path ?? endpoint ?? requested;
     const rules = await this.#rulesFor(request, endpoint !== null, path);
     const isPlainMessage = session?.endpoint === null && request.method === 'POST';
     if (isPlainMessage && sessions?.isMessagePath(path) === true) return this.#refuseForeign(reply);
@@ -199,7 +198,7 @@ class Forwarder {
     });
   }
 
-  /** As the specification has it for a session that the server does not know (2025-11-25 transports, "Session Management"). */
+  /** Responds as for a session that the server does not know (2025-11-25 transports, "Session Management"). */
   #refuseForeign(reply: FastifyReply): void {
     this.#options.onForeignSession?.();
     refuse(reply, 404, 'Session not found');
@@ -215,39 +214,39 @@ class Forwarder {
     return isEndpoint && upstream.search !== '' ? joinedQuery(upstream, raw.url ?? '') : null;
   }
 
-  /** Beside the endpoint nothing goes along of what the operator configured for it. */
+  /** The operator's headers for the endpoint are not sent to other paths. */
   async #rulesFor(
     request: FastifyRequest,
     isEndpoint: boolean,
     path: string,
   ): Promise<RequestHeaderRules> {
-    return isEndpoint ? this.#endpointRules : this.#options.headerRulesBeside(request, path);
+    return isEndpoint ? this.#endpointRules : this.#options.otherPathHeaderRules(request, path);
   }
 
   #declaresTooMuch(request: FastifyRequest): boolean {
     return Number(request.headers['content-length'] ?? 0) > this.#options.maxBodyBytes;
   }
 
-  /** Resolves when the framework has nothing left to do with the reply. */
+  /** Resolves when the framework must no longer touch the reply. */
   #exchange(request: FastifyRequest, reply: FastifyReply, target: Target): Promise<void> {
     return new Promise((resolve) => {
-      const clientGone = new AbortController();
+      const clientLeft = new AbortController();
       const leave = () => {
-        if (!reply.raw.writableFinished) clientGone.abort();
+        if (!reply.raw.writableFinished) clientLeft.abort();
         reply.hijack();
         resolve();
       };
       if (reply.raw.destroyed) return leave();
-      const open = new OpenAnswer(this.#options.openResponses, request, reply);
+      const open = new OpenResponse(this.#options.openResponses, request, reply);
       reply.raw.once('close', leave);
       const hooks = this.#hooks(request, reply, target, () => {
-        open.begun({ listens: isListening(request, reply) });
+        open.begin({ isListening: isListening(request, reply) });
         resolve();
       });
       try {
-        this.#agent.during(clientGone.signal, () => void reply.from(target.path, hooks));
+        this.#agent.during(clientLeft.signal, () => void reply.from(target.path, hooks));
       } catch {
-        // The library has a rule of its own: no segment may so much as begin with two dots.
+        // The library refuses any segment that begins with two dots.
         refuse(
           reply,
           400,
@@ -261,16 +260,16 @@ class Forwarder {
   #hooks(
     request: FastifyRequest,
     reply: FastifyReply,
-    { isEndpoint, path: asked, query, rules, session }: Target,
-    begun: () => void,
+    { isEndpoint, path: requested, query, rules, session }: Target,
+    onBegin: () => void,
   ): replyFrom.FastifyReplyFromHooks {
     const { upstream, path, sessions } = this.#options;
     const body = this.#bodyOf(request);
     const sealing = session === null ? undefined : sessions;
-    let isTold = true;
+    let isSealed = true;
     return {
       ...body,
-      // The library would repeat a GET that is answered with 503.
+      // The library would repeat a GET after a 503.
       retryDelay: () => null,
       ...(query === null ? {} : { queryString: () => query }),
       rewriteRequestHeaders: (_request, headers) => {
@@ -281,47 +280,48 @@ class Forwarder {
         const passed = downstreamHeaders(headers, { upstream, path, set: reply.raw.getHeaders() });
         if (session === null || sealing === undefined) return passed;
         const sealed = withSealedSession(passed, request, session, sealing);
-        isTold = sealed !== null;
+        isSealed = sealed !== null;
         return sealed ?? {};
       },
-      onResponse: (_request, _reply, answer) => {
-        if (isTold) {
+      onResponse: (_request, _reply, response) => {
+        if (isSealed) {
           const listens = isListening(request, reply);
-          if (isEndpoint && listens) this.#watch(answer.stream, reply);
-          const through = listens && isPlain(reply) ? this.#through(request, asked, sealing) : null;
-          relay(answer.stream, reply, through);
+          if (isEndpoint && listens) this.#watch(response.stream, reply);
+          const through =
+            listens && isPlain(reply) ? this.#through(request, requested, sealing) : null;
+          pipe(response.stream, reply, through);
         } else {
-          answer.stream.on('error', () => {}).destroy();
+          response.stream.on('error', () => {}).destroy();
           this.#fail(reply, new Error('the session id of the server cannot be sealed'));
         }
-        begun();
+        onBegin();
       },
       onError: (_reply, { error }) => {
         this.#fail(reply, error);
-        begun();
+        onBegin();
       },
     };
   }
 
   #watch(stream: Readable, reply: FastifyReply): void {
-    const { endpointTold } = this.#options;
-    if (endpointTold !== undefined && isPlain(reply)) watchEndpoint(stream, endpointTold);
+    const { onEndpoint } = this.#options;
+    if (onEndpoint !== undefined && isPlain(reply)) watchEndpoint(stream, onEndpoint);
   }
 
-  /** What a stream goes through whose client is told another endpoint than the server names. */
+  /** Creates the transform of a stream whose endpoint is sealed for the client. */
   #through(
     request: FastifyRequest,
-    asked: string,
+    path: string,
     sealing: SessionSealing | undefined,
   ): Transform | null {
     if (sealing === undefined) return null;
-    const stream = new URL(asked, this.#options.upstream);
+    const stream = new URL(path, this.#options.upstream);
     return rewritingEndpoint((endpoint) => sealedEndpoint(endpoint, stream, request, sealing));
   }
 
   #bodyOf(request: FastifyRequest): replyFrom.FastifyReplyFromHooks {
     if (request.body instanceof Buffer) {
-      // Naming the type keeps the library from writing the body anew.
+      // With a type, the library does not serialize the body.
       const contentType = request.headers['content-type'] ?? 'application/octet-stream';
       return { body: request.body, contentType };
     }
@@ -342,24 +342,7 @@ function hasBody({ body }: FastifyRequest): boolean {
   return body !== undefined && body !== null;
 }
 
-/** Compressed streams are for the client alone to read. */
+/** Tells whether the body is not compressed, so that the gateway can read it. */
 function isPlain(reply: FastifyReply): boolean {
   return (reply.getHeader('content-encoding') ?? 'identity') === 'identity';
-}
-
-/** Sends the head at once, as an event stream may stay empty for long, and then what comes. */
-function relay(stream: Readable, reply: FastifyReply, through: Transform | null): void {
-  const { raw, statusCode } = reply;
-  const headers = reply.getHeaders();
-  reply.hijack();
-  raw.statusCode = statusCode;
-  for (const [name, value] of Object.entries(headers)) {
-    const isOfOtherLength = through !== null && name === 'content-length';
-    if (value !== undefined && !isOfOtherLength) raw.setHeader(name, value);
-  }
-  // An empty write, since `flushHeaders` would spell bytes beyond ASCII anew, as UTF-8.
-  if (!raw.hasHeader('content-length')) raw.write(Buffer.alloc(0));
-  // Each side's end ends the other; a cut one is cut there too.
-  if (through === null) pipeline(stream, raw, () => {});
-  else pipeline(stream, through, raw, () => {});
 }

@@ -1,8 +1,8 @@
-/** What is answered in our own name to a request that is not passed on, or whose answer does not come. */
+/** The gateway's own responses to requests that are not passed through, or that get no response from the server. */
 import type { FastifyReply } from 'fastify';
 import { EFFECTS_IN_WORDS, type MayHaveActed } from '../model/failure-catalogue.ts';
-import { BODY_TOO_LARGE, refuse as answerRefusal, UNKNOWN_CALLER } from '../edge/http/refusal.ts';
-import { BodyTooLarge } from './bounded-body.ts';
+import { BODY_TOO_LARGE, refuse as sendRefusal, UNKNOWN_CALLER } from '../edge/http/refusal.ts';
+import { BodyTooLarge } from './bodies.ts';
 
 export type FailureStatus = 413 | 502 | 504;
 
@@ -13,27 +13,28 @@ const MESSAGES: Readonly<Record<FailureStatus, string>> = {
 };
 const UNREACHABLE = 'The upstream server cannot be reached';
 
-/** Answers with the given status. What is left of the body is read and dropped, so that the answer arrives. */
+/** Responds with this status. The rest of the body is read and discarded, so that the response arrives. */
 export function refuse(
   reply: FastifyReply,
   httpStatus: number,
   message: string,
   mayHaveActed: MayHaveActed = 'no',
 ): void {
-  answerRefusal(reply, httpStatus, message, {}, mayHaveActed);
+  sendRefusal(reply, httpStatus, message, {}, mayHaveActed);
   reply.request.raw.resume();
 }
 
-/** Answers somebody whom the configured identity source does not name. */
+/** Responds to a caller whom the configured identity source does not name. */
 export async function refuseUnknown(reply: FastifyReply): Promise<void> {
   refuse(reply, 401, UNKNOWN_CALLER);
 }
 
 /**
- * Answers a request that failed on its way.
- * @param error what the forwarding library says; `cause` is what it stems from
- * @param written whether the server got any of the request, and so may have acted on it
- * @returns the status that was answered
+ * Responds to a request that failed.
+ * @param error of the forwarding library
+ * @param cause of that error
+ * @param written whether any part of the request was sent, so that the server may have acted
+ * @returns the status of the response
  */
 export function refuseFailed(
   reply: FastifyReply,

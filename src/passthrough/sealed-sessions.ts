@@ -1,35 +1,34 @@
 /**
- * Sessions of legacy clients where it is known who calls: each belongs to whoever opened it. Its id, and
- * the URL to which its messages are posted, are sealed for that caller on their way to the client, and
- * opened on their way back. Anybody else brings an id that the server never gave.
+ * Sessions of legacy clients whose callers are named: each belongs to the caller that opened it. Its id, and its URL
+ * for messages, are sealed for that caller on the way to the client, and opened on the way back.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 
 /** Seals for the caller of a request, and opens what was sealed for that caller. */
 export interface SessionSealing {
-  /** @returns `null` where nothing can be sealed: the caller is not known, or the text is too long */
+  /** @returns `null` if the caller is not named, or the text is too long */
   seal(mark: 'id' | 'endpoint', plain: string, request: FastifyRequest): string | null;
   open(mark: 'id' | 'endpoint', sealed: string, request: FastifyRequest): string | null;
-  /** Whether the server wants messages of sessions posted to this path, as far as that is known. */
+  /** Tells whether the server is known to accept messages of sessions on this path. */
   isMessagePath(path: string): boolean;
 }
 
-/** What a request says of its session, once it is opened. */
+/** The session of a request, opened. */
 export interface OpenedSession {
-  /** As the server knows it; `null` when the request names none. */
+  /** The id of the server; `null` if the request has none. */
   readonly id: string | null;
-  /** Where a message is posted to, when its URL is one of ours. */
+  /** The server's URL for messages, if the request used a sealed one. */
   readonly endpoint: { readonly path: string; readonly query: string } | null;
 }
 
 const SESSION_HEADER = 'mcp-session-id';
-/** In the URL to which a client posts messages over HTTP+SSE. */
+/** Of the URL for messages over HTTP+SSE. */
 const SESSION_PARAMETER = 'mrtr-session';
 
 /**
- * Opens what names the session of a request.
- * @returns `null` when that was not sealed for this caller
+ * Opens the session id and the URL of a request.
+ * @returns `null` if they were not sealed for this caller
  */
 export function openSession(
   request: FastifyRequest,
@@ -69,7 +68,7 @@ function openEndpoint(
     : { path: target.slice(0, query), query: target.slice(query + 1) };
 }
 
-/** The headers for the upstream, with the session as the server knows it. */
+/** Puts the server's session id into the headers for the upstream. */
 export function withSession(
   headers: IncomingHttpHeaders,
   { method }: FastifyRequest,
@@ -78,35 +77,35 @@ export function withSession(
   return {
     ...headers,
     ...(id === null ? {} : { [SESSION_HEADER]: id }),
-    // A stream may name the endpoint of its session, and a compressed one cannot be read.
+    // A stream can name the endpoint of its session, and a compressed one cannot be read.
     ...(method === 'GET' ? { 'accept-encoding': 'identity' } : {}),
   };
 }
 
 /**
- * The headers for the client, with the session as this client may know it.
- * @returns `null` when the session cannot be told to the client
+ * Puts the sealed session id into the headers for the client.
+ * @returns `null` if it cannot be sealed
  */
 export function withSealedSession(
   headers: IncomingHttpHeaders,
   request: FastifyRequest,
-  { id }: OpenedSession,
+  session: OpenedSession,
   sealing: SessionSealing,
 ): IncomingHttpHeaders | null {
-  const told = headers[SESSION_HEADER];
-  if (told === undefined) return headers;
-  if (typeof told !== 'string') return null;
-  // A client keeps the name that it has, also when another key seals by now.
-  const kept = told === id ? request.headers[SESSION_HEADER] : undefined;
-  const sealed = typeof kept === 'string' ? kept : sealing.seal('id', told, request);
+  const id = headers[SESSION_HEADER];
+  if (id === undefined) return headers;
+  if (typeof id !== 'string') return null;
+  // A client keeps the sealed id that it has, even if another key seals by now.
+  const kept = id === session.id ? request.headers[SESSION_HEADER] : undefined;
+  const sealed = typeof kept === 'string' ? kept : sealing.seal('id', id, request);
   return sealed === null ? null : { ...headers, [SESSION_HEADER]: sealed };
 }
 
 /**
- * The URL that a client is told instead of the server's own: the one of its stream, which it has reached.
- * @param endpoint what the server told, relative or not
+ * Seals the server's URL for messages into the path of the client's stream.
+ * @param endpoint of the server, relative or absolute
  * @param upstream the URL of the stream at the server
- * @returns `null` for what cannot be sealed; another origin, where the gateway is not asked, as it came
+ * @returns `null` if it cannot be sealed; a URL of another origin stays as it is
  */
 export function sealedEndpoint(
   endpoint: string,

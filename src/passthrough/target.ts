@@ -1,10 +1,10 @@
-/** Where a request that is passed on goes: always to the origin of the one upstream. */
+/** The target of a request that is passed through: always the origin of the upstream. */
 
 /**
- * The path of a request target, or `null` when an intermediary and the upstream could read it
- * differently: dot segments in any spelling, another authority, a fragment, characters that a URL
- * does not hold. Such a target is refused and not repaired.
- * @param requestTarget as it stood in the request line, query included
+ * Reads the path of a request target.
+ * @param requestTarget of the request line, with the query
+ * @returns `null` if an intermediary and the upstream could read it differently: dot segments in any spelling,
+ *   another authority, a fragment, or characters that a URL does not allow
  */
 export function plainPath(requestTarget: string): string | null {
   if (requestTarget.includes('#')) return null;
@@ -16,10 +16,10 @@ export function plainPath(requestTarget: string): string | null {
   return hasDotSegment(path) ? null : path;
 }
 
-/** What tells how to authorize, and is read before anybody can: RFC 9728, section 3; RFC 8414, section 3. */
+/** Metadata for authorization, which clients read before they can authorize: RFC 9728 and RFC 8414, section 3. */
 const METADATA = /^\/\.well-known\/[\w.~:@/-]+$/;
 
-/** True for a look at metadata, in a spelling that nothing on the way could take for another path. */
+/** Tells whether a request reads metadata, with a path that no intermediary can take for another one. */
 export function readsMetadata(method: string, requestTarget: string): boolean {
   if (!['GET', 'HEAD', 'OPTIONS'].includes(method)) return false;
   return METADATA.test(plainPath(requestTarget) ?? '');
@@ -36,7 +36,7 @@ function hasDotSegment(path: string): boolean {
   return decoded.split(/[/\\]/).some((segment) => segment === '.' || segment === '..');
 }
 
-/** The query to send upstream, without `?`: the one configured for the upstream, then the client's. */
+/** Joins the configured query of the upstream and that of the client, without `?`. */
 export function joinedQuery(upstream: URL, requestTarget: string): string {
   const at = requestTarget.indexOf('?');
   const own = upstream.search.slice(1);

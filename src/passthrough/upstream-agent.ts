@@ -1,6 +1,6 @@
 /**
- * Connections to the upstream for what is passed on. A request ends when its client goes, also while
- * the upstream has not answered yet, which the forwarding library does not look after.
+ * Connections to the upstream for requests that are passed through. A request is aborted when its client leaves, even
+ * before the upstream responds, which the forwarding library does not do.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Agent, type Dispatcher } from 'undici';
@@ -8,23 +8,23 @@ import { NotedWrite } from '../upstream/http/noted-write.ts';
 
 export interface UpstreamAgentOptions {
   readonly connectTimeoutMs: number;
-  /** From the end of the request to the head of the answer. */
+  /** From the end of the request to the head of the response. */
   readonly headersTimeoutMs: number;
 }
 
-type Callback = (error: Error | null, answer?: Dispatcher.ResponseData) => void;
+type Callback = (error: Error | null, response?: Dispatcher.ResponseData) => void;
 
 export class UpstreamAgent {
   readonly #agent: Agent;
-  /** What requests failed with of which nothing was written. */
+  /** The errors of requests of which nothing was sent. */
   readonly #unsent = new WeakSet<Error>();
-  readonly #clientGone = new AsyncLocalStorage<AbortSignal>();
+  readonly #clientLeft = new AsyncLocalStorage<AbortSignal>();
 
   constructor({ connectTimeoutMs, headersTimeoutMs }: UpstreamAgentOptions) {
     this.#agent = new Agent({
       connect: { timeout: connectTimeoutMs, keepAlive: true },
       headersTimeout: headersTimeoutMs,
-      // An event stream may be silent for longer than any timeout.
+      // An event stream can be idle for longer than any timeout.
       bodyTimeout: 0,
       pipelining: 1,
       maxHeaderSize: 64 * 1024,
@@ -32,32 +32,32 @@ export class UpstreamAgent {
     });
   }
 
-  /** Requests that `send` makes are aborted with the signal. */
-  during(clientGone: AbortSignal, send: () => void): void {
-    this.#clientGone.run(clientGone, send);
+  /** Aborts the requests that `send` makes with the signal. */
+  during(clientLeft: AbortSignal, send: () => void): void {
+    this.#clientLeft.run(clientLeft, send);
   }
 
-  /** What the forwarding library calls: undici's `request` with a callback. */
+  /** undici's `request` with a callback, as the forwarding library calls it. */
   readonly request = (options: Dispatcher.RequestOptions, callback: Callback): void => {
-    const signal = this.#clientGone.getStore() ?? null;
+    const signal = this.#clientLeft.getStore() ?? null;
     const write = new NotedWrite(this.#agent);
-    write.dispatcher.request({ ...options, signal }, (error, answer) => {
+    write.dispatcher.request({ ...options, signal }, (error, response) => {
       if (error !== null) {
         if (!write.written) this.#unsent.add(error);
         return callback(error);
       }
-      if (answer.statusCode >= 200 && answer.statusCode <= 599) return callback(null, answer);
-      answer.body.on('error', () => {}).destroy();
-      callback(new Error('the upstream answered with a status that HTTP does not have'));
+      if (response.statusCode >= 200 && response.statusCode <= 599) return callback(null, response);
+      response.body.on('error', () => {}).destroy();
+      callback(new Error('the upstream responded with a status that HTTP does not have'));
     });
   };
 
-  /** True for the failure of a request of which the upstream got nothing. */
+  /** Tells whether nothing was sent of the request that failed with this error. */
   isUnsent(error: Error): boolean {
     return this.#unsent.has(error);
   }
 
-  /** Ends every connection and all that runs on it. */
+  /** Closes all connections, with the requests on them. */
   async close(): Promise<void> {
     await this.#agent.destroy();
   }

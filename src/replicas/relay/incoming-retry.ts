@@ -1,7 +1,7 @@
 /** Retries of clients of other replicas whose call is here: the owner's side, over HTTP or Redis. */
 import type { ServeRelayedRetry, RelayedRetryHandle } from '../../model/relay.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { OpenResponses } from '../../lib/open-responses.ts';
+import type { OpenResponses } from '../../lib/responses.ts';
 import { randomId } from '../../lib/random-id.ts';
 import { splitIntoPieces } from './lines.ts';
 import {

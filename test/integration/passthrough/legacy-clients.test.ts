@@ -10,7 +10,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import fastify from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { OpenResponses } from '../../../src/lib/open-responses.ts';
+import { OpenResponses } from '../../../src/lib/responses.ts';
 import { registerPassThrough } from '../../../src/passthrough/passthrough.ts';
 import { startEverything, type ServerProcess } from '../../fixtures/processes.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
@@ -24,7 +24,7 @@ async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
     others: ['/*'],
     headers: {},
     authorization: 'forward',
-    headerRulesBeside: async () => ({ headers: {}, authorization: 'forward' }),
+    otherPathHeaderRules: async () => ({ headers: {}, authorization: 'forward' }),
     isKnown: () => true,
     connectTimeoutMs: 5_000,
     headersTimeoutMs: 20_000,

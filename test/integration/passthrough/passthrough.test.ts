@@ -18,7 +18,7 @@ import {
 import { gzipSync } from 'node:zlib';
 import fastify, { type FastifyInstance } from 'fastify';
 import { describe, expect, test, vi } from 'vitest';
-import { OpenResponses } from '../../../src/lib/open-responses.ts';
+import { OpenResponses } from '../../../src/lib/responses.ts';
 import {
   registerPassThrough,
   type PassThroughFailure,
@@ -80,7 +80,7 @@ const DEFAULTS = {
   others: [],
   headers: {},
   authorization: 'forward',
-  headerRulesBeside: async () => ({ headers: {}, authorization: 'forward' as const }),
+  otherPathHeaderRules: async () => ({ headers: {}, authorization: 'forward' as const }),
   isKnown: () => true,
   connectTimeoutMs: 5_000,
   headersTimeoutMs: 20_000,
@@ -758,7 +758,7 @@ describe('the endpoint that the stream of a GET names first', () => {
       response.end();
     });
     const { port } = await gatewayTo(upstream.url, {
-      endpointTold: (endpoint) => {
+      onEndpoint: (endpoint) => {
         noted.push(endpoint);
         return () => over.resolve();
       },
@@ -791,7 +791,7 @@ describe('the endpoint that the stream of a GET names first', () => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).write(NAMED);
     });
     const { port } = await gatewayTo(upstream.url, {
-      endpointTold: (endpoint) => {
+      onEndpoint: (endpoint) => {
         told.resolve(endpoint);
         return () => over.resolve();
       },

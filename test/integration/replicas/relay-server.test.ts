@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import type { CallReply, Leg } from '../../../src/model/request.ts';
 import type { ServeRelayedRetry } from '../../../src/model/relay.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
-import { OpenResponses } from '../../../src/lib/open-responses.ts';
+import { OpenResponses } from '../../../src/lib/responses.ts';
 import { openMessage, sealMessage } from '../../../src/replicas/relay/messages.ts';
 import { writeRequest } from '../../../src/replicas/relay/messages.ts';
 import { createRelayServer } from '../../../src/replicas/relay/server.ts';

@@ -2,7 +2,7 @@
 import fastify from 'fastify';
 import { describe, expect, test } from 'vitest';
 import { serveRoute, type EdgeRoute } from '../../../src/edge/edge.ts';
-import { OpenResponses } from '../../../src/lib/open-responses.ts';
+import { OpenResponses } from '../../../src/lib/responses.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';

@@ -1,28 +1,28 @@
 /**
- * Whether the process has to wait for an answer that is passed on. It waits for every answer but the
- * streams on which clients listen for what may come: these would never end by themselves.
+ * Counts responses that are passed through, so that a drain waits for them. It does not wait for the streams on which
+ * clients listen, since they would never end.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { OpenResponses } from '../lib/open-responses.ts';
+import type { OpenResponses } from '../lib/responses.ts';
 
-/** One answer, counted in `OpenResponses` for as long as the process has to wait for it. */
-export class OpenAnswer {
+/** One response, counted while a drain must wait for it. */
+export class OpenResponse {
   readonly #openResponses: OpenResponses;
   readonly #reply: FastifyReply;
   #release: (() => void) | null = null;
 
-  /** Before the server has said what it answers, what the client asks for has to do. */
+  /** Until the head of the response arrives, `Accept` tells whether the client listens. */
   constructor(openResponses: OpenResponses, request: FastifyRequest, reply: FastifyReply) {
     this.#openResponses = openResponses;
     this.#reply = reply;
-    reply.raw.once('close', () => this.#leaveOut());
+    reply.raw.once('close', () => this.#uncount());
     const { method, headers } = request;
     if (method !== 'GET' || !(headers.accept ?? '').includes('text/event-stream')) this.#count();
   }
 
-  /** The head of the answer has come. */
-  begun({ listens }: { readonly listens: boolean }): void {
-    if (listens) this.#leaveOut();
+  /** Handles the head of the response. */
+  begin({ isListening }: { readonly isListening: boolean }): void {
+    if (isListening) this.#uncount();
     else if (!this.#reply.raw.destroyed) this.#count();
   }
 
@@ -30,13 +30,13 @@ export class OpenAnswer {
     this.#release ??= this.#openResponses.open();
   }
 
-  #leaveOut(): void {
+  #uncount(): void {
     this.#release?.();
     this.#release = null;
   }
 }
 
-/** Whether the answer, whose headers the reply has already, is a stream to listen on. */
+/** Tells whether the response, whose headers the reply already has, is a stream to listen on. */
 export function isListening({ method }: FastifyRequest, reply: FastifyReply): boolean {
   if (method !== 'GET') return false;
   return /^\s*text\/event-stream\s*(;|$)/i.test(String(reply.getHeader('content-type') ?? ''));
