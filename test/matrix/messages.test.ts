@@ -129,8 +129,15 @@ describe.each(SERVERS)(TITLE, (shape) => {
   // works has cancelled it: the server gets `notifications/cancelled` with the id of the request upstream,
   // and 2 seconds to react before its stream is cut. That holds for lists and completions, too; their stream
   // is closed at once. Whatever the server still says is for nobody.
-  // Rules responses-7, leaving-1.
+  // Rule responses-7 (streamable-http, "Cancellation"; cancellation, "Transport-Specific Cancellation"): A
+  // client that closes its connection before its answer is complete has cancelled the request: the call is
+  // cancelled upstream, and everything that it held is freed. It also holds while a session is being opened
+  // for the call.
+  // Rule leaving-1 (streamable-http, "Cancellation"): Closing a request that waits cancels the call: the
+  // server gets `notifications/cancelled` with the id of its request, and open questions are closed out.
   test('a client that leaves cancels the call at the server', async () => {
+    const { log } = stage.gateway;
+    const ended = log.named('call.ended').length;
     const leaving = new AbortController();
     const call = callTool(stage.url, 'wait', {}, { signal: leaving.signal });
     const aborted = expect(call).rejects.toThrow('abort');
@@ -141,6 +148,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
     const [called] = stage.server.all('tools/call');
     const [cancelled] = stage.server.all('notifications/cancelled');
     expect(cancelled?.body.params.requestId).toBe(called?.body.id);
+    await log.saw('call.ended', ended + 1);
+    expect(log.named('call.ended').at(-1)).toMatchObject({ end: 'cancelled' });
   });
 });
 

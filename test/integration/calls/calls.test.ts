@@ -776,34 +776,6 @@ describe('the attached client', () => {
     expect(text(done)).toBe('done');
   });
 
-  // Rule responses-7 (streamable-http, "Cancellation"; cancellation, "Transport-Specific Cancellation"): A
-  // client that closes its connection before its answer is complete has cancelled the request: the call is
-  // cancelled upstream, and everything that it held is freed. It also holds while a session is being opened
-  // for the call.
-  // Rule leaving-1 (streamable-http, "Cancellation"): Closing a request that waits cancels the call: the
-  // server gets `notifications/cancelled` with the id of its request, and open questions are closed out.
-  // Rule cancellation-1.
-  test('that leaves cancels the call upstream, and everything is freed', async () => {
-    const { url, legacy, gateway } = await start({
-      tools: {
-        long: ({ extra }) =>
-          new Promise((_resolve, reject) => {
-            extra.signal.addEventListener('abort', () => reject(new Error('aborted')));
-          }),
-      },
-    });
-    const leaving = new AbortController();
-    const call = callTool(url, 'long', {}, { signal: leaving.signal });
-    await legacy.saw('tools/call');
-    leaving.abort();
-    await expect(call).rejects.toThrow();
-    const cancelled = await legacy.saw('notifications/cancelled');
-    const sent = await legacy.saw('tools/call');
-    expect(cancelled.body.params.requestId).toBe(sent.body.id);
-    await gateway.log.saw('call.ended');
-    expect(gateway.log.named('call.ended')[0]).toMatchObject({ end: 'cancelled' });
-  });
-
   // Rule responses-3 (streamable-http, "Receiving Messages"): Event streams are sent with `Cache-Control:
   // no-cache, no-transform` and `X-Accel-Buffering: no`, and a silent one gets a comment every
   // `edge.keepAlive` (15 s).
@@ -850,40 +822,6 @@ describe('the attached client', () => {
     expect(done.streamed).toBe(false);
     expect(text(done)).toBe('done');
   });
-});
-
-describe('questions beside the call’s own stream', () => {
-  for (const transport of ['streamable-http', 'http-sse'] as const) {
-    // Rules questions-2, sessions-2.
-    test(`reach the right call over ${transport}, twenty at once`, async () => {
-      const { url, gateway } = await start({
-        transport,
-        tools: {
-          // Without relation: over Streamable HTTP this comes on the standalone GET stream.
-          ask: async ({ server, args }) => {
-            const answer = await server.elicitInput({
-              message: `Who is ${String(args['n'])}?`,
-              requestedSchema: { type: 'object', properties: { name: { type: 'string' } } },
-            });
-            return `${String(args['n'])} is ${String(answer.content?.['name'])}`;
-          },
-        },
-      });
-      const calls = Array.from({ length: 20 }, async (_, n) => {
-        const asked = await callTool(url, 'ask', { arguments: { n } });
-        const { inputRequests, requestState } = asked.response.result;
-        expect(inputRequests['elicitation-1'].params.message).toBe(`Who is ${n}?`);
-        const done = await callTool(url, 'ask', {
-          arguments: { n },
-          requestState,
-          inputResponses: { 'elicitation-1': accept({ name: `person ${n}` }) },
-        });
-        expect(text(done)).toBe(`${n} is person ${n}`);
-      });
-      await Promise.all(calls);
-      expect(gateway.log.named('call.ended')).toHaveLength(20);
-    });
-  }
 });
 
 describe('error -32042', () => {
