@@ -9,10 +9,9 @@ import { objectMember, without, type JsonObject, type JsonValue } from '../proto
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { isAtLeast } from '../protocol/revisions.ts';
 import { upstreamParams } from '../protocol/translate/upstream-params.ts';
-import { ClientLeft } from '../upstream/client-left.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPool } from '../upstream/pool/session-pool.ts';
-import { asUpstreamFailure } from '../upstream/failure.ts';
+import { asUpstreamFailure, ClientLeft } from '../upstream/failure.ts';
 import { requestFailure } from '../model/failure-catalogue.ts';
 import { CALL_CANCELLED } from '../model/failures.ts';
 import { type CallReply, type EdgeRequest, sessionOwnerOf } from '../model/request.ts';

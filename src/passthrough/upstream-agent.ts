@@ -4,7 +4,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Agent, type Dispatcher } from 'undici';
-import { NotedWrite } from '../upstream/http/noted-write.ts';
+import { WriteTracker } from './write-tracker.ts';
 
 export interface UpstreamAgentOptions {
   readonly connectTimeoutMs: number;
@@ -40,7 +40,7 @@ export class UpstreamAgent {
   /** undici's `request` with a callback, as the forwarding library calls it. */
   readonly request = (options: Dispatcher.RequestOptions, callback: Callback): void => {
     const signal = this.#clientLeft.getStore() ?? null;
-    const write = new NotedWrite(this.#agent);
+    const write = new WriteTracker(this.#agent);
     write.dispatcher.request({ ...options, signal }, (error, response) => {
       if (error !== null) {
         if (!write.written) this.#unsent.add(error);

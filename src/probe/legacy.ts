@@ -6,6 +6,7 @@ import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
 import { StreamableHttpTransport } from '../upstream/transport/streamable-http.ts';
 import type { TransportListener } from '../upstream/transport/transport.ts';
+import { StatusReader } from '../upstream/http/readers.ts';
 import type { LegacyTransport } from '../upstream/upstream.ts';
 import { ask, type RecordingHttpClient } from './ask.ts';
 import type { Deadline } from './deadline.ts';
@@ -135,10 +136,10 @@ async function pingWithoutId(
   const question = { id: WITHOUT_ID_PING, method: 'ping', params: {}, headers };
   try {
     const answered = await deadline.within(requestTimeoutMs, (signal) =>
-      ask(http, question, deadline, signal),
+      ask(http, question, signal),
     );
     const other = answered.sessionId;
-    if (other !== null && other !== ours) await endSession(http, other, revision, deadline);
+    if (other !== null && other !== ours) await endSession(http, other, revision);
     const accepted = answered.reply !== null && 'result' in answered.reply;
     return accepted ? 'accepted' : 'refused';
   } catch {
@@ -151,14 +152,11 @@ async function endSession(
   http: RecordingHttpClient,
   sessionId: string,
   revision: string,
-  deadline: Deadline,
 ): Promise<void> {
   const headers = messageHeaders(sessionId, revision);
-  const sent = deadline.within(2_000, (signal) => http.send({ method: 'DELETE', headers, signal }));
-  await sent.then(
-    (answer) => http.discard(answer),
-    () => {},
-  );
+  const reader = new StatusReader();
+  http.send({ method: 'DELETE', headers, timeoutMs: 2_000 }, reader);
+  await reader.done.catch(() => {});
 }
 
 function sessionsOf(

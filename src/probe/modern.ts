@@ -63,9 +63,7 @@ async function send(
   };
   const headers = { 'mcp-protocol-version': MODERN_REVISION, 'mcp-method': method };
   const question = { id, method, params: { ...params, _meta }, headers };
-  const answered = await deadline.within(requestTimeoutMs, (signal) =>
-    ask(http, question, deadline, signal),
-  );
+  const answered = await deadline.within(requestTimeoutMs, (signal) => ask(http, question, signal));
   if (answered.reply !== null) return answered.reply;
   throw new UpstreamFailure('upstream_protocol_error', `HTTP ${answered.status}`, {
     mayHaveActed: false,

@@ -5,6 +5,7 @@
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { RouteConfig } from '../config/config.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
+import { StatusReader } from '../upstream/http/readers.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
 import { advise } from './advice.ts';
@@ -47,7 +48,7 @@ export async function probe(options: ProbeOptions, clock: Clock): Promise<ProbeR
     gatewayInfo: CLIENT_INFO,
   };
   const upstream = new Upstream(bounded, deadline);
-  const http = new RecordingHttpClient(bounded);
+  const http = new RecordingHttpClient(bounded, deadline);
   const url = shownUrl(config.url);
   try {
     const work = look(upstream, http, options, deadline);
@@ -60,7 +61,7 @@ export async function probe(options: ProbeOptions, clock: Clock): Promise<ProbeR
     if (error instanceof ProbeFailure) throw error;
     const failure = asUpstreamFailure(error, false);
     const answers = failure.code === 'upstream_protocol_error';
-    const page = answers ? await mediaTypeOfPage(http, deadline) : null;
+    const page = answers ? await mediaTypeOfPage(http) : null;
     const gaveHeaders = Object.keys(config.headers).length > 0;
     throw probeFailureOf(failure, { url, timeoutMs, gaveHeaders, page });
   } finally {
@@ -94,19 +95,13 @@ async function lateAfter(deadline: Deadline, clock: Clock, timeoutMs: number): P
 }
 
 /** Reads the media type that a browser would get: users confuse a web page with the endpoint. */
-async function mediaTypeOfPage(
-  http: RecordingHttpClient,
-  deadline: Deadline,
-): Promise<string | null> {
-  try {
-    return await deadline.within(PAGE_WAIT_MS, async (signal) => {
-      const answer = await http.send({ method: 'GET', headers: { accept: '*/*' }, signal });
-      answer.body.on('error', () => {}).destroy();
-      return answer.mediaType;
-    });
-  } catch {
-    return null;
-  }
+async function mediaTypeOfPage(http: RecordingHttpClient): Promise<string | null> {
+  const before = http.last('GET');
+  const reader = new StatusReader();
+  http.send({ method: 'GET', headers: { accept: '*/*' }, timeoutMs: PAGE_WAIT_MS }, reader);
+  await reader.done.catch(() => {});
+  const page = http.last('GET');
+  return page === before ? null : (page?.mediaType ?? null);
 }
 
 /** User names, passwords and queries can be credentials. */

@@ -1,9 +1,8 @@
 /** Tests whether a broken stream can be resumed (transports, "Resumability and Redelivery"). */
 import { sleep } from '../lib/clock.ts';
-import { readEventStream } from '../upstream/transport/event-stream.ts';
-import type { HttpResponse, HttpClient } from '../upstream/http/client.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
-import { upstreamJson } from '../upstream/http/json.ts';
+import type { HttpClient } from '../upstream/http/client.ts';
+import { MessageReader } from '../upstream/http/readers.ts';
 import { ask, replyIn } from './ask.ts';
 import type { Deadline } from './deadline.ts';
 import type { ResumptionReport } from './report.ts';
@@ -44,9 +43,7 @@ async function tryOnce(
 ): Promise<ResumptionReport> {
   try {
     const question = { id: PING_ID, method: 'ping', params: {}, headers };
-    const answered = await deadline.within(waitMs, (signal) =>
-      ask(http, question, deadline, signal),
-    );
+    const answered = await deadline.within(waitMs, (signal) => ask(http, question, signal));
     if (answered.mediaType !== 'text/event-stream') return notTried('no-events');
     const [first] = answered.eventIds;
     if (first === undefined) return notTried('not-seen');
@@ -84,33 +81,33 @@ async function resumeOnce(
   lastEventId: string,
   signal: AbortSignal,
 ): Promise<StreamReport> {
-  const answer = await http.send({
-    method: 'GET',
-    headers: { ...headers, accept: 'text/event-stream', 'last-event-id': lastEventId },
-    signal,
-  });
-  const httpStatus = answer.status;
-  if (httpStatus !== 200 || answer.mediaType !== 'text/event-stream') {
-    http.discard(answer);
-    return { lastEventId: 'refused', httpStatus };
-  }
-  const replayed = await replaysReply(http, answer);
-  return { lastEventId: replayed ? 'replayed' : 'opened', httpStatus };
-}
-
-/** Waits for the missed reply: a server that ignores the header opens a new stream, which proves nothing. */
-async function replaysReply(http: HttpClient, answer: HttpResponse): Promise<boolean> {
-  let repeated = false;
-  await readEventStream(answer.body, http.maxEventBytes, {
-    retry: () => {},
-    event: ({ data }) => {
-      if (data === '' || repeated) return;
-      repeated = replyIn(upstreamJson(data), PING_ID) !== null;
-      if (repeated) answer.body.destroy();
+  const reader = new MessageReader(
+    (message) => replyIn(message, PING_ID) !== null,
+    () => exchange.end(),
+  );
+  const exchange = http.send(
+    {
+      method: 'GET',
+      headers: { ...headers, accept: 'text/event-stream', 'last-event-id': lastEventId },
     },
-  }).catch(() => {});
-  answer.body.on('error', () => {}).destroy();
-  return repeated;
+    reader,
+  );
+  signal.addEventListener('abort', () => exchange.fail(asUpstreamFailure(signal.reason, false)));
+  try {
+    const { head, messages } = await reader.done;
+    const { status: httpStatus, mediaType } = head;
+    if (httpStatus !== 200 || mediaType !== 'text/event-stream') {
+      return { lastEventId: 'refused', httpStatus };
+    }
+    // A server that ignores the header opens a new stream, without the missed reply.
+    const replayed = messages.some((message) => replyIn(message, PING_ID) !== null);
+    return { lastEventId: replayed ? 'replayed' : 'opened', httpStatus };
+  } catch (error) {
+    // A stream without an end proves no more than one without the reply.
+    const head = reader.responseHead;
+    if (head === null) throw error;
+    return { lastEventId: 'opened', httpStatus: head.status };
+  }
 }
 
 function failed(error: unknown): StreamReport {

@@ -1,36 +1,36 @@
-/** Every way in which a legacy server can fail us below JSON-RPC, as one error with a stable code. */
+/** How a request to a legacy server can fail below JSON-RPC: one error class with a stable code. */
 import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 
 export type UpstreamFailureCode =
-  /** The server does not know our session (any more). */
+  /** The server does not know the session (any more). */
   | 'session_gone'
-  /** 401 or 403: the caller's credentials are not good enough. */
+  /** 401 or 403: the server refused the credentials of the caller. */
   | 'unauthorized'
   /** 429 or 503. */
   | 'upstream_busy'
   /** No connection, a connection that broke, or another 5xx. */
   | 'upstream_unavailable'
-  /** No answer within the configured time. */
+  /** No response within the configured time. */
   | 'upstream_timeout'
-  /** A stream that was taken up brought what belongs to another call. */
+  /** A resumed stream carried messages of another call. */
   | 'streams_mixed'
-  /** An answer that is not MCP: HTML, a redirect, a compressed body, an event beyond the limit. */
+  /** A response that is not MCP: HTML, a redirect, a compressed body, an event beyond the limit. */
   | 'upstream_protocol_error';
 
 export interface UpstreamFailureDetails {
-  /** False only when the server certainly did not act on the request. */
+  /** False only if the server certainly did not act on the request. */
   readonly mayHaveActed: boolean;
   readonly httpStatus?: number;
-  /** The JSON-RPC error that came with the status of a refused message. */
+  /** The JSON-RPC error that came with an error status. */
   readonly rpcError?: JsonRpcErrorObject;
   readonly wwwAuthenticate?: string;
   readonly retryAfterMs?: number;
-  /** Where a redirect would have led. */
+  /** The target of a redirect. */
   readonly location?: string;
   readonly cause?: unknown;
 }
 
-/** Thrown by the upstream room. `message` is for the operator's log, never for a client. */
+/** An error of the upstream room. `message` is for the operator's log, never for a client. */
 export class UpstreamFailure extends Error {
   readonly code: UpstreamFailureCode;
   readonly details: UpstreamFailureDetails;
@@ -43,14 +43,24 @@ export class UpstreamFailure extends Error {
   }
 }
 
+/** The client left before the reply. The server is not at fault. */
+export class ClientLeft extends Error {
+  readonly code = 'client_left';
+
+  constructor(method: string) {
+    super(`the client left before the reply to ${method}`);
+    this.name = 'ClientLeft';
+  }
+}
+
 /**
- * Any thrown value as an `UpstreamFailure`; what is not one already was a broken connection.
- * @param mayHaveActed true unless the server cannot have acted, such as before anything was written
+ * Returns a thrown value as an `UpstreamFailure`. Another error is one of the connection.
+ * @param mayHaveActed false if the server cannot have acted, such as before anything was written
  */
 export function asUpstreamFailure(error: unknown, mayHaveActed: boolean): UpstreamFailure {
   if (error instanceof UpstreamFailure) return error;
   const code = errorCode(error);
-  if (TIMEOUTS.has(code) || isAbortTimeout(error)) {
+  if (TIMEOUTS.has(code)) {
     return new UpstreamFailure('upstream_timeout', 'the server did not respond in time', {
       mayHaveActed,
       cause: error,
@@ -68,7 +78,7 @@ export function asUpstreamFailure(error: unknown, mayHaveActed: boolean): Upstre
   });
 }
 
-/** True for a connection that was there and broke before an answer had begun. */
+/** True for a connection that was established and broke. */
 export function isBrokenConnection(error: unknown): boolean {
   return error instanceof UpstreamFailure && BROKEN.has(errorCode(error.details.cause));
 }
@@ -77,17 +87,12 @@ const BROKEN = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
 
 const TIMEOUTS = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
 
-/** What `AbortSignal.timeout` ends a request with. */
-function isAbortTimeout(error: unknown): boolean {
-  return error instanceof DOMException && error.name === 'TimeoutError';
-}
-
-/** The same failure, of something that was sent before the request that counts. */
+/** Returns the failure for a request that was not sent, because what had to precede it failed. */
 export function beforeRequest({ code, message, details }: UpstreamFailure): UpstreamFailure {
   return new UpstreamFailure(code, message, { ...details, mayHaveActed: false });
 }
 
-/** What is wrong when TLS could not be agreed on; `null` for another error. */
+/** Describes a TLS error; `null` for another error. */
 function tlsProblem(code: string): string | null {
   switch (code) {
     case 'CERT_HAS_EXPIRED':

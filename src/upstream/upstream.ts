@@ -9,8 +9,7 @@ import { Meta } from '../protocol/meta.ts';
 import { MODERN_REVISION, type LegacyRevision } from '../protocol/revisions.ts';
 import { BroadcastDetector } from './broadcast-detector.ts';
 import { BroadcastProbe } from './broadcast-probe.ts';
-import { readEventStream } from './transport/event-stream.ts';
-import { HttpClient, type HttpResponse } from './http/client.ts';
+import { HttpClient } from './http/client.ts';
 import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
 import { MessagePaths } from './transport/http-sse/message-paths.ts';
 import { Session, type SessionOptions } from './session/session.ts';
@@ -18,7 +17,7 @@ import type { InitializeResult } from './session/handshake.ts';
 import { StreamableHttpTransport } from './transport/streamable-http.ts';
 import type { CallerHeaders, Transport, TransportListener } from './transport/transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
-import { upstreamJson } from './http/json.ts';
+import { MessageReader } from './http/readers.ts';
 
 export type LegacyTransport = Transport['kind'];
 export type UpstreamKind = LegacyTransport | 'modern';
@@ -53,7 +52,7 @@ export interface SessionRequest {
 }
 
 /** A probe for the modern era must not hold up a client that waits for its first answer. */
-const PROBE_WAIT_MS = 3_000;
+const PROBE_TIMEOUT_MS = 3_000;
 const FALL_BACK_STATUSES = new Set([400, 404, 405]);
 /** They say that somebody may not ask, or not now, and nothing of what the server speaks. */
 const UNDECIDED_STATUSES = new Set([401, 403, 429]);
@@ -86,7 +85,7 @@ export class Upstream {
     });
     this.#broadcastProbe = new BroadcastProbe(clock, this.detector);
     this.#options = options;
-    this.#http = new HttpClient(options);
+    this.#http = new HttpClient(options, clock);
     this.#clock = clock;
     this.#configured = options.transport === 'auto' ? null : options.transport;
   }
@@ -282,44 +281,38 @@ export class Upstream {
         },
       },
     };
-    const answer = await this.#http.send({
-      method: 'POST',
-      headers: {
-        ...headers,
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': MODERN_REVISION,
-        'mcp-method': 'server/discover',
-      },
-      body: JSON.stringify(probe),
-      headersTimeoutMs: PROBE_WAIT_MS,
-      signal: AbortSignal.timeout(PROBE_WAIT_MS),
-    });
-    if (UNDECIDED_STATUSES.has(answer.status) || answer.status >= 500) {
-      throw await this.#http.failureOf(answer, false);
-    }
-    try {
-      return isModernAnswer(await this.#firstMessage(answer));
-    } catch {
-      return false;
-    }
-  }
-
-  /** The JSON body, or the data of the first event. */
-  async #firstMessage(answer: HttpResponse): Promise<JsonValue> {
-    if (answer.mediaType === 'application/json') return this.#http.readJson(answer);
-    let first: JsonValue = null;
-    if (answer.mediaType === 'text/event-stream') {
-      await readEventStream(answer.body, this.#http.maxEventBytes, {
-        retry: () => {},
-        event: ({ event, data }) => {
-          if (event === 'message' && data !== '') first ??= upstreamJson(data);
+    const reader = new MessageReader(
+      () => true,
+      () => exchange.end(),
+    );
+    const exchange = this.#http.send(
+      {
+        method: 'POST',
+        headers: {
+          ...headers,
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          'mcp-protocol-version': MODERN_REVISION,
+          'mcp-method': 'server/discover',
         },
-      });
-    } else {
-      answer.body.on('error', () => {}).destroy();
+        body: JSON.stringify(probe),
+        headersTimeoutMs: PROBE_TIMEOUT_MS,
+        timeoutMs: PROBE_TIMEOUT_MS,
+      },
+      reader,
+    );
+    try {
+      const [first] = (await reader.done).messages;
+      return first !== undefined && isModernReply(first);
+    } catch (error) {
+      const { httpStatus = 0, rpcError } = asUpstreamFailure(error, false).details;
+      if (rpcError !== undefined) return MODERN_ERRORS.includes(rpcError.code);
+      if (httpStatus >= 400 && httpStatus < 500 && !UNDECIDED_STATUSES.has(httpStatus))
+        return false;
+      // A response that breaks off is not one to `server/discover`.
+      if (reader.responseHead !== null) return false;
+      throw error;
     }
-    return first;
   }
 }
 
@@ -329,7 +322,7 @@ const MODERN_ERRORS: readonly number[] = [
   ErrorCode.unsupportedProtocolVersion,
 ];
 
-function isModernAnswer(value: JsonValue): boolean {
+function isModernReply(value: JsonValue): boolean {
   const message = readMessage(value);
   if (message.type !== 'response') return false;
   if ('error' in message.reply) return MODERN_ERRORS.includes(message.reply.error.code);

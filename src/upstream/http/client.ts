@@ -1,62 +1,51 @@
 /**
- * HTTP towards one legacy server: one connection pool, no redirects, no decompression, no cookies,
- * bounded bodies. Streams have no body timeout here, since a parked call is silent for as long as a
- * human thinks; whoever holds a stream bounds it.
+ * HTTP towards one legacy server: no redirects, no decompression, no cookies, limited bodies. A stream has
+ * no timeout here, since a parked call is silent while its user thinks; the caller limits it.
  */
-import type { IncomingHttpHeaders } from 'node:http';
-import type { Readable } from 'node:stream';
-import { request } from 'undici';
-import type { JsonValue } from '../../protocol/json/json.ts';
-import { readMessage, type JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
-import { Connections, type Lane } from './connections.ts';
-import { mayHaveActedWith } from './http-refusal.ts';
-import { NotedWrite } from './noted-write.ts';
-import { saysSessionGone } from '../session/session-gone.ts';
-import { asUpstreamFailure, isBrokenConnection, UpstreamFailure } from '../failure.ts';
-import { upload } from './upload.ts';
-import { upstreamJson } from './json.ts';
+import { Readable } from 'node:stream';
+import type { Dispatcher } from 'undici';
+import type { Clock } from '../../lib/clock.ts';
+import { TimerQueues } from '../../lib/timer-queues.ts';
+import { Connections } from './connections.ts';
+import {
+  HttpExchange,
+  type ExchangeClient,
+  type HttpRequest,
+  type ResponseHead,
+  type ResponseReader,
+} from './exchange.ts';
 
 export interface HttpClientOptions {
   readonly url: URL;
-  /** Headers that the operator configured for this upstream; they win over everything. */
+  /** Headers that the operator configured for this server. They override all others. */
   readonly headers: Readonly<Record<string, string>>;
   readonly connectTimeoutMs: number;
   readonly headersTimeoutMs: number;
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;
+  readonly onHead?: (method: HttpRequest['method'], head: ResponseHead) => void;
 }
 
-export interface HttpRequestOptions {
-  readonly method: 'GET' | 'POST' | 'DELETE';
-  readonly url?: URL;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
-  readonly signal?: AbortSignal;
-  readonly headersTimeoutMs?: number;
-  /**
-   * Whether the request may be sent once more, on a connection of its own, when the first one breaks
-   * before an answer has begun. A server may close an idle connection in the moment in which it is used.
-   */
-  readonly repeatable?: boolean;
-}
-
-export interface HttpResponse {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly mediaType: string;
-  readonly body: Readable;
-}
-
-/** Bodies that say little more than the status did: read within these bounds or not at all. */
-const SMALL_BODY_BYTES = 64 * 1024;
-const SMALL_BODY_WAIT_MS = 5_000;
-
-export class HttpClient {
+export class HttpClient implements ExchangeClient {
+  readonly url: URL;
+  readonly timers: TimerQueues;
+  readonly maxBodyBytes: number;
+  readonly maxEventBytes: number;
+  readonly onHead: ExchangeClient['onHead'];
   readonly #options: HttpClientOptions;
+  readonly #origin: string;
+  readonly #path: string;
   readonly #connections: Connections;
 
-  constructor(options: HttpClientOptions) {
+  constructor(options: HttpClientOptions, clock: Clock) {
+    this.url = options.url;
+    this.timers = new TimerQueues(clock);
+    this.maxBodyBytes = options.maxBodyBytes;
+    this.maxEventBytes = options.maxEventBytes;
+    this.onHead = options.onHead;
     this.#options = options;
+    this.#origin = options.url.origin;
+    this.#path = pathOf(options.url);
     this.#connections = new Connections({
       connect: { timeout: options.connectTimeoutMs, keepAlive: true },
       headersTimeout: options.headersTimeoutMs,
@@ -66,177 +55,66 @@ export class HttpClient {
     });
   }
 
-  get url(): URL {
-    return this.#options.url;
-  }
-
-  get maxEventBytes(): number {
-    return this.#options.maxEventBytes;
-  }
-
   /**
-   * Sends one HTTP request and resolves with the head of the answer.
-   * @throws UpstreamFailure when no answer came, or one that MCP does not know (a redirect, a
-   *   compressed body)
+   * Sends a request. Its reader is told what becomes of it, never before this returns.
+   * @returns the exchange, to pause or close it
    */
-  async send(exchange: HttpRequestOptions): Promise<HttpResponse> {
-    try {
-      return await this.#sendOver(this.#connections.take(), exchange);
-    } catch (error) {
-      if (exchange.repeatable !== true || !isBrokenConnection(error)) throw error;
-      return this.#sendOver(this.#connections.takeNew(), exchange);
-    }
+  send(request: HttpRequest, reader: ResponseReader): HttpExchange {
+    const exchange = new HttpExchange(this, request, reader);
+    const dispatcher = exchange.useConnections(this.#connections.take());
+    dispatcher.dispatch(this.#dispatchOptions(request), exchange);
+    return exchange;
   }
 
-  async #sendOver(lane: Lane, exchange: HttpRequestOptions): Promise<HttpResponse> {
-    const url = exchange.url ?? this.#options.url;
-    const uploaded = upload(exchange.body);
-    const write = new NotedWrite(lane.dispatcher);
-    let answer;
-    try {
-      answer = await request(url, {
-        dispatcher: write.dispatcher,
-        method: exchange.method,
-        headers: {
-          ...exchange.headers,
-          'accept-encoding': 'identity',
-          ...uploaded.headers,
-          ...this.#options.headers,
-        },
-        body: uploaded.body,
-        signal: exchange.signal ?? null,
-        headersTimeout: exchange.headersTimeoutMs ?? this.#options.headersTimeoutMs,
-      });
-    } catch (error) {
-      lane.release();
-      throw asUpstreamFailure(error, write.written && exchange.method === 'POST');
-    }
-    const body: Readable = answer.body;
-    body.once('close', () => lane.release());
-    const mediaType = String(answer.headers['content-type'] ?? '')
-      .split(';', 1)[0]!
-      .trim()
-      .toLowerCase();
-    const head = { status: answer.statusCode, headers: answer.headers, mediaType, body };
-    refuseForeignForms(head);
-    return head;
+  sendAgain(request: HttpRequest, exchange: HttpExchange): void {
+    const dispatcher = exchange.useConnections(this.#connections.takeNew());
+    dispatcher.dispatch(this.#dispatchOptions(request), exchange);
   }
 
-  /** Reads a JSON body within the configured limit. Throws UpstreamFailure. */
-  async readJson(answer: HttpResponse): Promise<JsonValue> {
-    const text = await readText(answer.body, this.#options.maxBodyBytes);
-    return upstreamJson(text);
-  }
-
-  /** Takes an answer that says all with its status; the body is dropped, a long or slow one cut. */
-  discard(answer: HttpResponse): void {
-    void readSmallText(answer.body).catch(() => {});
-  }
-
-  /** Turns an answer with an error status into the failure it means, consuming its body. */
-  async failureOf(answer: HttpResponse, sentSession: boolean): Promise<UpstreamFailure> {
-    const error = await readErrorBody(answer);
-    const status = answer.status;
-    const details = { mayHaveActed: mayHaveActedWith(status), httpStatus: status };
-    const what = `HTTP ${status}${error === null ? '' : ` (JSON-RPC error ${error.code})`}`;
-    if (sentSession && saysSessionGone(status, error)) {
-      return new UpstreamFailure(
-        'session_gone',
-        `the server no longer knows the session: ${what}`,
-        {
-          ...details,
-          mayHaveActed: false,
-        },
-      );
-    }
-    if (status === 401 || status === 403) {
-      const challenge = answer.headers['www-authenticate'];
-      return new UpstreamFailure('unauthorized', `the server refused the credentials: ${what}`, {
-        ...details,
-        ...(challenge === undefined ? {} : { wwwAuthenticate: String(challenge) }),
-      });
-    }
-    if (status === 429 || status === 503) {
-      const retryAfterMs = readRetryAfter(answer.headers['retry-after']);
-      return new UpstreamFailure('upstream_busy', `the server is busy: ${what}`, {
-        ...details,
-        ...(retryAfterMs === null ? {} : { retryAfterMs }),
-      });
-    }
-    if (status >= 500) return new UpstreamFailure('upstream_unavailable', what, details);
-    return new UpstreamFailure('upstream_protocol_error', what, {
-      ...details,
-      ...(error === null ? {} : { rpcError: error }),
-    });
-  }
-
-  /** Closes every connection at once. */
+  /** Closes all connections at once. */
   async close(): Promise<void> {
     await this.#connections.close();
+    this.timers.clear();
+  }
+
+  #dispatchOptions(request: HttpRequest): Dispatcher.DispatchOptions {
+    const { headers, headersTimeoutMs } = this.#options;
+    const upload = uploadOf(request.body);
+    return {
+      origin: this.#origin,
+      path: request.url === undefined ? this.#path : pathOf(request.url),
+      method: request.method,
+      headers: {
+        ...request.headers,
+        'accept-encoding': 'identity',
+        ...upload.headers,
+        ...headers,
+      },
+      body: upload.body,
+      headersTimeout: request.headersTimeoutMs ?? headersTimeoutMs,
+    };
   }
 }
 
-function refuseForeignForms(answer: HttpResponse): void {
-  const encoding = answer.headers['content-encoding'];
-  const problem =
-    answer.status >= 300 && answer.status < 400
-      ? `it responded with a redirect (HTTP ${answer.status}), which the gateway does not follow`
-      : encoding !== undefined && encoding !== 'identity'
-        ? 'it sent a compressed body, which the gateway did not accept'
-        : null;
-  if (problem === null) return;
-  answer.body.on('error', () => {}).destroy();
-  const { location } = answer.headers;
-  throw new UpstreamFailure('upstream_protocol_error', problem, {
-    mayHaveActed: mayHaveActedWith(answer.status),
-    httpStatus: answer.status,
-    ...(location === undefined ? {} : { location }),
-  });
+function pathOf({ pathname, search }: URL): string {
+  return `${pathname}${search}`;
 }
 
-async function readText(body: Readable, maxBytes: number): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of body as AsyncIterable<Uint8Array>) {
-    bytes += chunk.byteLength;
-    if (bytes > maxBytes) {
-      body.destroy();
-      throw new UpstreamFailure(
-        'upstream_protocol_error',
-        `it sent a body larger than ${maxBytes} bytes`,
-        { mayHaveActed: true },
-      );
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
+/** undici keeps a string or buffer until the response ends, which may be hours, but not a stream. */
+const LARGE_BODY_BYTES = 16 * 1024;
+
+/** Returns the form in which undici is given a body, and the headers that go with it. */
+export function uploadOf(text: string | undefined): {
+  readonly body: string | Readable | null;
+  readonly headers: Readonly<Record<string, string>>;
+} {
+  if (text === undefined) return { body: null, headers: NO_HEADERS };
+  if (text.length < LARGE_BODY_BYTES) return { body: text, headers: NO_HEADERS };
+  const bytes = Buffer.from(text);
+  return {
+    body: Readable.from([bytes], { objectMode: false }),
+    headers: { 'content-length': String(bytes.byteLength) },
+  };
 }
 
-/** Ends a body that is not there within the time by an error. */
-async function readSmallText(body: Readable): Promise<string> {
-  const late = setTimeout(
-    () => body.destroy(new Error(`the body was not complete within ${SMALL_BODY_WAIT_MS} ms`)),
-    SMALL_BODY_WAIT_MS,
-  );
-  try {
-    return await readText(body, SMALL_BODY_BYTES);
-  } finally {
-    clearTimeout(late);
-  }
-}
-
-async function readErrorBody(answer: HttpResponse): Promise<JsonRpcErrorObject | null> {
-  try {
-    const text = await readSmallText(answer.body);
-    if (answer.mediaType !== 'application/json') return null;
-    const message = readMessage(upstreamJson(text));
-    return message.type === 'response' && 'error' in message.reply ? message.reply.error : null;
-  } catch {
-    return null;
-  }
-}
-
-function readRetryAfter(value: string | string[] | undefined): number | null {
-  const seconds = Number(value);
-  return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, 3600) * 1000 : null;
-}
+const NO_HEADERS = {};

@@ -1,48 +1,44 @@
 /**
- * Connections to one server, in groups. For each request undici's pool looks through its connections
- * for a free one; with thousands of parked calls, whose streams keep theirs, that becomes most of the
- * work. A group is small, so that looking through it is nothing.
+ * Connections to one server, in groups. For each request undici's pool searches its connections for a free
+ * one. With thousands of parked calls, which keep theirs, that would be most of the work; groups are small.
  */
 import { Agent, type Dispatcher } from 'undici';
 
-/** A group that has room for one more request. */
-export interface Lane {
+/** Connections with room for one more request. */
+export interface ConnectionGroup {
   readonly dispatcher: Dispatcher;
-  /** To be called once, when the request and its answer are over. */
+  /** Called once, when the response is over. */
   release(): void;
 }
 
-interface Group {
-  readonly agent: Agent;
-  busy: number;
-}
-
-const MAX_BUSY = 64;
+const MAX_GROUP_SIZE = 64;
 
 export class Connections {
   readonly #options: Agent.Options;
-  readonly #groups: Group[];
-  /** Those that serve one request each. */
+  readonly #groups: SharedGroup[] = [];
+  /** Agents that serve one request each. */
   readonly #single = new Set<Agent>();
   #closed = false;
 
   constructor(options: Agent.Options) {
     this.#options = options;
-    this.#groups = [{ agent: new Agent(options), busy: 0 }];
   }
 
-  /** The first group with room, so that as few as possible are in use; one that refuses after `close`. */
-  take(): Lane {
-    const group = this.#groups.find(({ busy }) => this.#closed || busy < MAX_BUSY) ?? this.#open();
+  /** Takes the first group with room, so that few are in use. After `close`, requests over it fail. */
+  take(): ConnectionGroup {
+    let group = this.#groups.find(({ busy }) => busy < MAX_GROUP_SIZE);
+    if (group === undefined) {
+      group = new SharedGroup(this.#newAgent());
+      this.#groups.push(group);
+    }
     group.busy += 1;
-    return { dispatcher: group.agent, release: () => (group.busy -= 1) };
+    return group;
   }
 
-  /** A connection that was never used, for one request. */
-  takeNew(): Lane {
-    const agent = new Agent(this.#options);
-    if (this.#closed) void agent.destroy();
-    else this.#single.add(agent);
+  /** Opens a new connection for one request. */
+  takeNew(): ConnectionGroup {
+    const agent = this.#newAgent();
+    this.#single.add(agent);
     const release = () => {
       this.#single.delete(agent);
       void agent.close();
@@ -50,16 +46,29 @@ export class Connections {
     return { dispatcher: agent, release };
   }
 
-  /** Closes every connection at once. */
+  /** Closes all connections at once. */
   async close(): Promise<void> {
     this.#closed = true;
-    const agents = [...this.#groups.map(({ agent }) => agent), ...this.#single];
+    const agents = [...this.#groups.map(({ dispatcher }) => dispatcher), ...this.#single];
     await Promise.all(agents.map((agent) => agent.destroy()));
   }
 
-  #open(): Group {
-    const group = { agent: new Agent(this.#options), busy: 0 };
-    this.#groups.push(group);
-    return group;
+  #newAgent(): Agent {
+    const agent = new Agent(this.#options);
+    if (this.#closed) void agent.destroy();
+    return agent;
+  }
+}
+
+class SharedGroup implements ConnectionGroup {
+  readonly dispatcher: Agent;
+  busy = 0;
+
+  constructor(agent: Agent) {
+    this.dispatcher = agent;
+  }
+
+  release(): void {
+    this.busy -= 1;
   }
 }

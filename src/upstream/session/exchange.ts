@@ -27,7 +27,10 @@ export interface ExchangeListener {
 
 export interface Exchange {
   readonly id: UpstreamRequestId;
-  /** Resolves when the server has taken the request. Rejects with UpstreamFailure if it has not. */
+  /**
+   * Resolves when the server has taken the request, or the exchange is over. Rejects with UpstreamFailure
+   * if the server has not taken it.
+   */
   readonly accepted: Promise<void>;
   /**
    * Cancels the request at the server (`notifications/cancelled`). Never throws.

@@ -8,7 +8,7 @@ import type { MessageSource, TransportListener } from '../transport/transport.ts
 import { HeldMessages } from './held-messages.ts';
 import { isQuestion, LIST_CHANGES, routeOf, type Route } from './routing.ts';
 import type { SessionCall } from './session-call.ts';
-import { isSessionError } from './session-gone.ts';
+import { isSessionError } from '../http/error-response.ts';
 import type { SessionState } from './session-state.ts';
 
 export interface IncomingOptions {
@@ -43,6 +43,14 @@ export class IncomingMessages implements TransportListener {
     this.#held = new HeldMessages();
     this.#hold(this.#held, message, source);
     void check.catch(() => {}).then(() => this.#deliverHeld());
+  }
+
+  accepted(id: UpstreamRequestId): void {
+    this.#session.calls.get(id)?.accept();
+  }
+
+  notTaken(id: UpstreamRequestId, failure: UpstreamFailure): void {
+    this.#session.refuseCall(id, failure);
   }
 
   interrupted(id: UpstreamRequestId): void {

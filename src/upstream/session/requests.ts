@@ -2,9 +2,8 @@
 import type { Clock } from '../../lib/clock.ts';
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { ClientLeft } from '../client-left.ts';
 import type { CallerHeaders, OutgoingRequest, Transport } from '../transport/transport.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import { ClientLeft, UpstreamFailure } from '../failure.ts';
 
 type Settled = JsonRpcReply | UpstreamFailure;
 type RequestTransport = Pick<Transport, 'request' | 'notify' | 'abandon'>;
@@ -45,9 +44,7 @@ export class SessionRequests {
     };
     signal?.addEventListener('abort', leave, { once: true });
     try {
-      this.#transport.request(request, headers).catch((error: unknown) => {
-        resolve(asUpstreamFailure(error, true));
-      });
+      this.#transport.request(request, headers);
       return await promise;
     } finally {
       this.#waiting.delete(id);

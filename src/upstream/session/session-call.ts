@@ -10,6 +10,7 @@ import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcMessage } from '../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../broadcast-detector.ts';
 import { isProgressToken } from '../../protocol/meta.ts';
+import type { UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders, StreamPoint, Transport } from '../transport/transport.ts';
 import type { Exchange, ExchangeListener } from './exchange.ts';
 import { ProgressHeartbeat } from './progress-heartbeat.ts';
@@ -50,14 +51,13 @@ const IGNORED: StreamCheck = { type: 'ignored' };
 export class SessionCall implements Exchange {
   readonly id: UpstreamRequestId;
   readonly listener: ExchangeListener;
-  /** Set by the session when it sends the request. */
-  accepted: Promise<void> = Promise.resolve();
   sessionMayBeGone: boolean;
   readonly #host: CallHost;
   readonly #open: Set<ServerRequestId>;
   /** All questions of the call so far: a resumed stream can repeat them. */
   readonly #asked: Set<ServerRequestId>;
   #stream: 'original' | 'unverified' | 'verified' = 'original';
+  readonly #accepted = Promise.withResolvers<void>();
   #heartbeat: ProgressHeartbeat | null = null;
 
   constructor(host: CallHost, options: SessionCallOptions) {
@@ -67,6 +67,20 @@ export class SessionCall implements Exchange {
     this.#host = host;
     this.#open = new Set(options.openQuestions);
     this.#asked = new Set(options.openQuestions);
+  }
+
+  get accepted(): Promise<void> {
+    return this.#accepted.promise;
+  }
+
+  /** The server has taken the request. */
+  accept(): void {
+    this.#accepted.resolve();
+  }
+
+  /** The server has not taken the request. */
+  refuse(failure: UpstreamFailure): void {
+    this.#accepted.reject(failure);
   }
 
   async cancel(reason: string, headers: CallerHeaders): Promise<boolean> {
@@ -116,8 +130,9 @@ export class SessionCall implements Exchange {
     this.listener.withdrawn(id);
   }
 
-  /** Stops all timers. */
+  /** Stops all timers, and lets go of whoever waits. */
   end(): void {
+    this.#accepted.resolve();
     this.#heartbeat?.stopAll();
   }
 

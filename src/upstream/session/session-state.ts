@@ -137,6 +137,15 @@ export class SessionState implements CallHost {
     return call;
   }
 
+  /** Ends a call, or fails a request, that the server has not taken. */
+  refuseCall(id: UpstreamRequestId, failure: UpstreamFailure): void {
+    const call = this.calls.get(id);
+    if (call === undefined) return this.requests.settle(id, failure);
+    call.refuse(failure);
+    this.endCall(id);
+    this.noted(failure);
+  }
+
   /** Ends a call without a reply, or fails a request. */
   loseCall(id: UpstreamRequestId, failure: UpstreamFailure): void {
     const call = this.endCall(id);

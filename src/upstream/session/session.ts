@@ -16,7 +16,7 @@ import type { Exchange, ExchangeListener } from './exchange.ts';
 import { initialize, type InitializeResult } from './handshake.ts';
 import { IncomingMessages, sessionUnknown, type IncomingOptions } from './incoming.ts';
 import { KeepAlive } from './keep-alive.ts';
-import { isSessionError } from './session-gone.ts';
+import { isSessionError } from '../http/error-response.ts';
 import {
   SessionState,
   type ChangeListener,
@@ -161,7 +161,13 @@ export class Session {
     const state = this.#state;
     if (state.calls.size > 0) throw new Error('the session carries a call already');
     const call = state.addCall(state.detector.issueId(state), listener, headers);
-    call.accepted = this.#send(call.id, method, params(call.id), headers);
+    try {
+      state.assertAlive();
+    } catch (error) {
+      state.refuseCall(call.id, asUpstreamFailure(error, false));
+      return call;
+    }
+    state.transport.request({ id: call.id, method, params: params(call.id) }, headers);
     return call;
   }
 
@@ -253,23 +259,6 @@ export class Session {
   async close(): Promise<void> {
     this.#end('the session was closed');
     await this.#state.transport.close(this.#state.headers).catch(() => {});
-  }
-
-  /** Sends the request of a call. Throws UpstreamFailure if the server has not taken it. */
-  async #send(
-    id: UpstreamRequestId,
-    method: string,
-    params: JsonObject,
-    headers: CallerHeaders,
-  ): Promise<void> {
-    const state = this.#state;
-    try {
-      state.assertAlive();
-      await state.transport.request({ id, method, params }, headers);
-    } catch (error) {
-      state.endCall(id);
-      throw state.noted(asUpstreamFailure(error, true));
-    }
   }
 
   async #initialize(capabilities: JsonObject): Promise<void> {

@@ -1,207 +1,293 @@
 /**
- * One event stream of Streamable HTTP, over as many connections as the server makes of it: reads it, and
- * gets it back by `Last-Event-ID` when it breaks (transports, "Resumability and Redelivery").
+ * One event stream of Streamable HTTP, over as many connections as it takes: it is resumed with
+ * `Last-Event-ID` when it breaks (transports, "Resumability and Redelivery").
  */
 import { sleep, type Clock } from '../../lib/clock.ts';
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonValue } from '../../protocol/json/json.ts';
-import { readEventStream } from './event-stream.ts';
-import type { HttpResponse, HttpClient } from '../http/client.ts';
-import { Silence } from './idle-watch.ts';
-import type { CallerHeaders, MessageSource } from './transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import type { HttpClient } from '../http/client.ts';
+import type { BodyForm, HttpExchange, ResponseHead, ResponseReader } from '../http/exchange.ts';
+import type { ServerSentEvent } from '../http/event-stream.ts';
 import { upstreamJson } from '../http/json.ts';
+import { IdleTimeout } from './idle-timeout.ts';
+import type { CallerHeaders, MessageSource } from './transport.ts';
 
 const MAX_RESUME_ATTEMPTS = 5;
 const FIRST_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 30_000;
+/** How long a server may take to end a stream after the reply, in ms. */
 const LINGER_MS = 1_000;
-/** How long a server that refuses nothing can hold the head of a stream back before it counts as open. */
+/** How long a server that accepts a GET can hold the head of the response back, in ms. */
 const HELD_HEAD_MS = 1_000;
 const HEADER_TEXT = /^[\x20-\x7e\x80-\xff]*$/;
 
-/** What a stream needs of the transport that it belongs to. */
-export interface StreamParts {
+/** What a stream needs of its transport. */
+export interface StreamContext {
   readonly http: HttpClient;
   readonly clock: Clock;
-  /** True when messages carry the id of a session. */
-  readonly hasSession: () => boolean;
-  /** The headers of a message that serves this caller. */
-  readonly headersFor: (caller: CallerHeaders) => Record<string, string>;
-  /** Called with each message. */
-  readonly heard: (stream: ResumableStream, message: JsonValue) => void;
-  /** Resolves when more of the stream of this request may be heard; `null` while it may. */
-  readonly backlog: (id: UpstreamRequestId) => Promise<void> | null;
+  /** True if messages carry a session id. */
+  readonly hasSession: boolean;
+  /** Returns the headers of a message that serves this caller. */
+  headersFor(caller: CallerHeaders): Record<string, string>;
+  /** Takes a message. Sets `finished` if it is the reply. */
+  received(stream: ResumableStream, message: JsonValue): void;
+  /** Resolves when more of the stream of this request may be read; `null` if it may. */
+  backlog(id: UpstreamRequestId): Promise<void> | null;
 }
 
-/** What ended a connection: a failure, or its ordinary end, or we did, as nothing was said on it. */
+/** Who is told what becomes of a stream. */
+export interface StreamOwner {
+  /** The server has responded to the POST. @throws UpstreamFailure to refuse the response */
+  posted(stream: ResumableStream, head: ResponseHead): BodyForm;
+  /** The server has not taken the POST. */
+  notTaken(stream: ResumableStream, failure: UpstreamFailure): void;
+  /** The connection has ended. */
+  disconnected(stream: ResumableStream, end: StreamEnd): void;
+}
+
 export interface StreamEnd {
+  /** Why the connection broke, or `null` if it ended regularly. */
   readonly failure: UpstreamFailure | null;
-  readonly silent: boolean;
+  /** True if the gateway closed it because it was idle for too long. */
+  readonly wasIdle: boolean;
 }
 
-export class ResumableStream {
+export interface ResumeOptions {
+  /** How long to wait before the first attempt, in ms. */
+  readonly firstWaitMs?: number;
+  /** Called when the stream is open, before its first message is received. */
+  readonly onOpen: () => void;
+  /** Called after each failed attempt that is repeated. */
+  readonly onRefusal?: () => void;
+  /**
+   * Called if the server accepts the request and holds back the head of its response. Servers of the Go SDK
+   * send it with the first event, which may depend on an answer that is sent only over an open stream.
+   */
+  readonly onHeld?: () => void;
+}
+
+interface PendingGet {
+  opened(): void;
+  failed(failure: UpstreamFailure): void;
+}
+
+export class ResumableStream implements ResponseReader {
   readonly source: MessageSource;
-  /** Those of the caller who came last. */
+  /** The credentials of the last caller. */
   headers: CallerHeaders;
   lastEventId: string | undefined;
-  /** The response has come; whatever the stream still does is of no interest. */
+  /** The reply was received. The rest of the stream does not matter. */
   finished = false;
-  readonly #parts: StreamParts;
-  readonly #abort = new AbortController();
+  readonly #context: StreamContext;
+  readonly #owner: StreamOwner;
+  #exchange: HttpExchange | null = null;
+  /** The request had a response, so that a failure is one of its body. */
+  #connected = false;
+  /** A GET without a response yet. */
+  #opening: PendingGet | null = null;
+  #closing: AbortController | null = null;
   #retryMs: number | undefined;
-  #silence: Silence | null = null;
+  #idleTimeout: IdleTimeout | null = null;
+  #aborted = false;
 
-  constructor(source: MessageSource, headers: CallerHeaders, parts: StreamParts) {
+  constructor(
+    source: MessageSource,
+    headers: CallerHeaders,
+    context: StreamContext,
+    owner: StreamOwner,
+  ) {
     this.source = source;
     this.headers = headers;
-    this.#parts = parts;
+    this.#context = context;
+    this.#owner = owner;
   }
 
-  get signal(): AbortSignal {
-    return this.#abort.signal;
+  /** Keeps the exchange of the POST of which this stream is the response. */
+  useExchange(exchange: HttpExchange): void {
+    this.#exchange = exchange;
   }
 
-  /** Cuts the connection; nothing is got back any more. */
+  /** Closes the stream for good. */
   abort(): void {
+    this.#aborted = true;
     this.finished = true;
-    this.#abort.abort();
+    this.#idleTimeout?.stop();
+    this.#exchange?.abort();
+    this.#closing?.abort();
+    this.#opening?.failed(aborted());
+    this.#opening = null;
   }
 
-  /** From here on the server may be mute: it is asked again when it stays silent. */
-  mayBeMute(): void {
-    this.#silence ??= new Silence(this.#parts.clock);
-  }
-
-  /** The server was told something, so that there will soon be something to hear. */
-  expect(): void {
-    this.#silence?.broken();
-  }
-
-  /** Reads one connection to its end, or until the silence on it has lasted too long. */
-  async read(answer: HttpResponse): Promise<StreamEnd> {
-    const { http, clock } = this.#parts;
-    let silent = false;
-    this.#silence?.listen(() => {
-      silent = true;
-      answer.body.destroy();
+  /** Closes connections that are idle for too long from now on, to resume the stream. */
+  watchIdle(): void {
+    this.#idleTimeout ??= new IdleTimeout(this.#context.clock, () => {
+      this.#exchange?.abort();
+      this.#disconnected({ failure: null, wasIdle: true });
     });
-    const linger = { timer: null as ReturnType<Clock['setTimer']> | null };
-    try {
-      await readEventStream(answer.body, http.maxEventBytes, {
-        retry: (afterMs) => {
-          this.#retryMs = afterMs;
-        },
-        event: async (event) => {
-          // An id that no header can carry is as good as none: the stream cannot be taken up there.
-          if (event.id !== undefined) {
-            this.lastEventId = HEADER_TEXT.test(event.id) ? event.id : undefined;
-          }
-          if (event.event !== 'message' || event.data === '') return;
-          this.#silence?.broken();
-          await this.hear(upstreamJson(event.data));
-          if (this.finished) {
-            // A server that has answered ends the stream; one that does not is not waited for.
-            linger.timer ??= clock.setTimer(LINGER_MS, () => answer.body.destroy());
-          }
-        },
-      });
-      return { failure: null, silent };
-    } catch (error) {
-      answer.body.on('error', () => {}).destroy();
-      return { failure: silent ? null : asUpstreamFailure(error, true), silent };
-    } finally {
-      linger.timer?.cancel();
-      this.#silence?.stop();
-    }
+  }
+
+  /** The server was sent an answer, so that a message is expected soon. */
+  expectMessage(): void {
+    this.#idleTimeout?.reset();
   }
 
   /**
-   * Takes the messages of one event or body; 2025-03-26 allows several in an array. Each waits while what
-   * was heard before is more than the client takes: then the server is held back by its own connection.
+   * Opens the stream after the last event that was received, with several attempts where these may help.
+   * @throws UpstreamFailure if the stream cannot be opened
    */
-  async hear(value: JsonValue): Promise<void> {
-    for (const message of Array.isArray(value) ? value : [value]) {
-      const backlog = this.#backlog();
-      if (backlog !== null) await this.#untilTaken(backlog);
-      this.#parts.heard(this, message);
-    }
-  }
-
-  /** What belongs to no request is never waited with: others wait for what comes there. */
-  #backlog(): Promise<void> | null {
-    const { source } = this;
-    return this.finished || source.stream !== 'request' ? null : this.#parts.backlog(source.id);
-  }
-
-  async #untilTaken(first: Promise<void>): Promise<void> {
-    // It is not the server that is silent now.
-    this.#silence?.stop();
-    for (let backlog: Promise<void> | null = first; backlog !== null; backlog = this.#backlog()) {
-      await backlog;
-    }
-    this.#silence?.goOn();
-  }
-
-  /**
-   * Opens the stream, behind the last event that was heard, with several tries where that may help.
-   * @param firstWaitMs how long to wait before the first try
-   * @param onRefusal called after each try that failed, when there will be another one
-   * @param onHeld called when the server has taken the request and holds the head of its response back:
-   *   servers of the Go SDK send it with the first event, which may be the reply to an answer that is
-   *   not sent before the stream is open
-   * @throws UpstreamFailure when it cannot be had
-   */
-  async resume(
-    firstWaitMs = this.#retryMs ?? FIRST_BACKOFF_MS,
-    onRefusal = () => {},
-    onHeld?: () => void,
-  ): Promise<HttpResponse> {
-    let waitMs = firstWaitMs;
+  async resume(options: ResumeOptions): Promise<void> {
+    const { signal } = (this.#closing ??= new AbortController());
+    const { clock } = this.#context;
+    let waitMs = options.firstWaitMs ?? this.#retryMs ?? FIRST_BACKOFF_MS;
     for (let attempt = 1; ; attempt += 1) {
-      if (waitMs > 0) await sleep(this.#parts.clock, waitMs, this.signal);
+      if (waitMs > 0) await sleep(clock, waitMs, signal);
       try {
-        return await this.#get(onHeld);
+        if (this.finished) throw aborted();
+        return await this.#get(options);
       } catch (error) {
         const failure = asUpstreamFailure(error, true);
-        if (this.signal.aborted || !isPassing(failure) || attempt >= MAX_RESUME_ATTEMPTS) {
-          throw failure;
-        }
-        onRefusal();
+        if (this.finished || !mayPass(failure) || attempt >= MAX_RESUME_ATTEMPTS) throw failure;
+        options.onRefusal?.();
         waitMs = Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MAX_BACKOFF_MS);
       }
     }
   }
 
-  async #get(onHeld: (() => void) | undefined): Promise<HttpResponse> {
-    const { http, clock, headersFor, hasSession } = this.#parts;
-    const sent = http.send({
-      method: 'GET',
-      headers: {
-        ...headersFor(this.headers),
+  head(head: ResponseHead): BodyForm {
+    const opening = this.#opening;
+    if (opening === null) {
+      const form = this.#owner.posted(this, head);
+      this.#connected = true;
+      return form;
+    }
+    if (head.status !== 200 || head.mediaType !== 'text/event-stream') {
+      throw new UpstreamFailure('upstream_protocol_error', 'a GET did not open an event stream', {
+        mayHaveActed: false,
+        httpStatus: head.status,
+      });
+    }
+    this.#opening = null;
+    this.#connected = true;
+    this.#idleTimeout?.start();
+    opening.opened();
+    return 'events';
+  }
+
+  event({ event, data, id }: ServerSentEvent): void {
+    // A stream cannot be resumed after an id that no header can carry.
+    if (id !== undefined) this.lastEventId = HEADER_TEXT.test(id) ? id : undefined;
+    if (event !== 'message' || data === '') return;
+    this.#idleTimeout?.reset();
+    this.json(upstreamJson(data));
+  }
+
+  retryAfter(waitMs: number): void {
+    this.#retryMs = waitMs;
+  }
+
+  /** Takes the messages of one event or body: 2025-03-26 allows several in an array. */
+  json(value: JsonValue): void {
+    this.#receive(Array.isArray(value) ? value : [value]);
+  }
+
+  end(): void {
+    this.#disconnected({ failure: null, wasIdle: false });
+  }
+
+  failed(failure: UpstreamFailure): void {
+    const opening = this.#opening;
+    this.#opening = null;
+    if (opening !== null) opening.failed(failure);
+    else if (this.#connected) this.#disconnected({ failure, wasIdle: false });
+    else this.#owner.notTaken(this, failure);
+  }
+
+  /**
+   * Takes messages as long as the client of the call takes them, and pauses the connection otherwise.
+   * @returns false if messages wait
+   */
+  #receive(messages: readonly JsonValue[]): boolean {
+    for (const [at, message] of messages.entries()) {
+      const backlog = this.#backlog();
+      if (backlog !== null) {
+        void backlog.then(() => this.#continue(messages.slice(at)));
+        // The server is not idle: the gateway does not read.
+        this.#idleTimeout?.stop();
+        this.#exchange?.pause();
+        return false;
+      }
+      this.#context.received(this, message);
+    }
+    // A server that has replied ends the stream.
+    if (this.finished) this.#exchange?.endWithin(LINGER_MS);
+    return true;
+  }
+
+  #continue(messages: readonly JsonValue[]): void {
+    const exchange = this.#exchange;
+    if (this.#aborted || exchange === null) return;
+    try {
+      if (!this.#receive(messages)) return;
+      this.#idleTimeout?.start();
+      exchange.resume();
+    } catch (error) {
+      exchange.fail(asUpstreamFailure(error, true));
+    }
+  }
+
+  /** Others wait for what comes on the standalone stream, so it is never paused. */
+  #backlog(): Promise<void> | null {
+    const { source } = this;
+    if (this.finished || source.stream !== 'request') return null;
+    return this.#context.backlog(source.id);
+  }
+
+  #get({ onOpen, onHeld }: ResumeOptions): Promise<void> {
+    const { http, clock, hasSession } = this.#context;
+    return new Promise((resolve, reject) => {
+      const held = onHeld === undefined ? null : clock.setTimer(HELD_HEAD_MS, onHeld);
+      this.#opening = {
+        opened: () => {
+          held?.cancel();
+          onOpen();
+          resolve();
+        },
+        failed: (failure) => {
+          held?.cancel();
+          reject(failure);
+        },
+      };
+      const headers = {
+        ...this.#context.headersFor(this.headers),
         accept: 'text/event-stream',
         ...(this.lastEventId === undefined ? {} : { 'last-event-id': this.lastEventId }),
-      },
-      signal: this.signal,
+      };
+      this.#exchange = http.send({ method: 'GET', headers, inSession: hasSession }, this);
     });
-    const held = onHeld === undefined ? null : clock.setTimer(HELD_HEAD_MS, onHeld);
-    const answer = await sent.finally(() => held?.cancel());
-    if (answer.status === 200 && answer.mediaType === 'text/event-stream') return answer;
-    if (answer.status >= 400) throw await http.failureOf(answer, hasSession());
-    answer.body.on('error', () => {}).destroy();
-    throw new UpstreamFailure('upstream_protocol_error', 'a GET did not open an event stream', {
-      mayHaveActed: false,
-      httpStatus: answer.status,
-    });
+  }
+
+  #disconnected(end: StreamEnd): void {
+    this.#idleTimeout?.stop();
+    this.#exchange = null;
+    this.#connected = false;
+    if (!this.#aborted) this.#owner.disconnected(this, end);
   }
 }
 
-function isPassing({ code, details }: UpstreamFailure): boolean {
+function aborted(): UpstreamFailure {
+  return new UpstreamFailure('upstream_unavailable', 'the stream was closed', {
+    mayHaveActed: true,
+  });
+}
+
+/** True if a later attempt may succeed. */
+function mayPass({ code, details }: UpstreamFailure): boolean {
   return (
     code === 'upstream_unavailable' ||
     code === 'upstream_busy' ||
     code === 'upstream_timeout' ||
-    // The server has not noticed yet that whoever read the stream before is gone.
+    // The server has not noticed yet that the former reader of the stream is gone.
     details.httpStatus === 409
   );
 }

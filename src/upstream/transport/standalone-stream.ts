@@ -1,35 +1,34 @@
 /**
- * The stream of Streamable HTTP on which a server sends what belongs to no request. There is one at a
- * time; when it breaks it is got back, and whoever needs it meanwhile waits for that attempt.
+ * The stream of Streamable HTTP for messages that belong to no request. There is one at a time. When it
+ * breaks it is resumed, and callers that need it wait for that attempt.
  */
 import { sleep, type Clock } from '../../lib/clock.ts';
-import type { HttpResponse } from '../http/client.ts';
-import { ResumableStream, type StreamParts } from './resumable-stream.ts';
-import type { CallerHeaders, TransportListener } from './transport.ts';
 import { asUpstreamFailure } from '../failure.ts';
+import { ResumableStream, type StreamContext, type StreamOwner } from './resumable-stream.ts';
+import type { CallerHeaders, TransportListener } from './transport.ts';
 
-const OPEN_WAIT_MS = 2_000;
+const OPEN_TIMEOUT_MS = 2_000;
 
-/** The tries to open the stream, or to get it back. */
+/** An attempt to open the stream, or to resume it. */
 interface Attempt {
   readonly opened: PromiseWithResolvers<boolean>;
-  /** Resolves with false after the first try that failed. */
+  /** Resolves with false after the first GET that failed. */
   readonly refused: PromiseWithResolvers<boolean>;
 }
 
-export class StandaloneStream {
-  readonly #parts: StreamParts;
+export class StandaloneStream implements StreamOwner {
+  readonly #context: StreamContext;
   readonly #listener: TransportListener;
   readonly #clock: Clock;
   readonly #closing = new AbortController();
   #stream: ResumableStream | null = null;
-  /** `null` while the stream is open, and while nobody tries to open it. */
+  /** `null` while the stream is open, and while nothing tries to open it. */
   #attempt: Attempt | null = null;
 
-  constructor(parts: StreamParts, listener: TransportListener) {
-    this.#parts = parts;
+  constructor(context: StreamContext, listener: TransportListener) {
+    this.#context = context;
     this.#listener = listener;
-    this.#clock = parts.clock;
+    this.#clock = context.clock;
   }
 
   /** See `Transport.openStandaloneStream`. */
@@ -40,7 +39,7 @@ export class StandaloneStream {
     if (attempt === null) return true;
     const late = new AbortController();
     const signal = AbortSignal.any([late.signal, this.#closing.signal]);
-    const tooLate = sleep(this.#clock, OPEN_WAIT_MS, signal).then(() => false);
+    const tooLate = sleep(this.#clock, OPEN_TIMEOUT_MS, signal).then(() => false);
     const refused = wait === 'once' ? [attempt.refused.promise] : [];
     try {
       return await Promise.race([attempt.opened.promise, tooLate, ...refused]);
@@ -49,50 +48,47 @@ export class StandaloneStream {
     }
   }
 
-  /** Cuts the stream, or the attempt to open it. */
-  leave(): void {
+  /** Closes the stream, or stops opening it. */
+  close(): void {
     this.#closing.abort();
     this.#stream?.abort();
   }
 
+  disconnected(stream: ResumableStream): void {
+    const attempt = this.#newAttempt();
+    const onOpen = () => {
+      this.#succeed(attempt);
+      this.#listener.standaloneResumed(stream.lastEventId !== undefined);
+    };
+    const onRefusal = () => attempt.refused.resolve(false);
+    stream.resume({ onOpen, onRefusal }).catch((error: unknown) => {
+      this.#giveUp(attempt);
+      if (!stream.finished) this.#listener.standaloneLost(asUpstreamFailure(error, false));
+    });
+  }
+
+  /** The stream begins with a GET, so neither this nor `notTaken` is called. */
+  posted(): 'none' {
+    return 'none';
+  }
+
+  notTaken(): void {}
+
   #begin(headers: CallerHeaders): Attempt {
-    const stream = new ResumableStream({ stream: 'standalone' }, headers, this.#parts);
+    const stream = new ResumableStream({ stream: 'standalone' }, headers, this.#context, this);
     this.#stream = stream;
-    const attempt = this.#try();
-    stream
-      .resume(0, () => attempt.refused.resolve(false))
-      .then(
-        (answer) => {
-          this.#succeed(attempt);
-          this.#listener.standaloneOpened();
-          void this.#keep(stream, answer);
-        },
-        // Many servers offer no such stream, and say so with all kinds of errors.
-        () => this.#giveUp(attempt),
-      );
+    const attempt = this.#newAttempt();
+    const onOpen = () => {
+      this.#succeed(attempt);
+      this.#listener.standaloneOpened();
+    };
+    const onRefusal = () => attempt.refused.resolve(false);
+    // Many servers offer no such stream, and say so with all kinds of errors.
+    stream.resume({ firstWaitMs: 0, onOpen, onRefusal }).catch(() => this.#giveUp(attempt));
     return attempt;
   }
 
-  /** Reads the stream, and gets it back when it breaks, for as long as that can be done. */
-  async #keep(stream: ResumableStream, first: HttpResponse): Promise<void> {
-    let answer = first;
-    for (;;) {
-      await stream.read(answer);
-      if (stream.finished) return;
-      const attempt = this.#try();
-      try {
-        answer = await stream.resume(undefined, () => attempt.refused.resolve(false));
-      } catch (error) {
-        this.#giveUp(attempt);
-        if (!stream.finished) this.#listener.standaloneLost(asUpstreamFailure(error, false));
-        return;
-      }
-      this.#succeed(attempt);
-      this.#listener.standaloneResumed(stream.lastEventId !== undefined);
-    }
-  }
-
-  #try(): Attempt {
+  #newAttempt(): Attempt {
     this.#attempt = { opened: Promise.withResolvers(), refused: Promise.withResolvers() };
     return this.#attempt;
   }

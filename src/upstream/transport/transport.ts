@@ -1,7 +1,4 @@
-/**
- * What a legacy session needs of a transport: to send messages, and to hear on which stream the
- * server's messages came. Streamable HTTP and HTTP+SSE each implement it.
- */
+/** The interface between a legacy session and its transport. Streamable HTTP and HTTP+SSE implement it. */
 import type { ExactNumber, JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
@@ -13,29 +10,34 @@ export type MessageSource =
   | { readonly stream: 'request'; readonly id: UpstreamRequestId }
   | { readonly stream: 'standalone' };
 
+/** What a session is told by its transport. */
 export interface TransportListener {
   message(message: JsonRpcMessage, source: MessageSource): void;
-  /** The stream of a request ended without a response; it is being resumed. */
+  /** The server has taken a request. */
+  accepted(id: UpstreamRequestId): void;
+  /** The server has not taken a request. Nothing more is told of it. */
+  notTaken(id: UpstreamRequestId, failure: UpstreamFailure): void;
+  /** The stream of a request ended without a reply. It is being resumed. */
   interrupted(id: UpstreamRequestId): void;
   resumed(id: UpstreamRequestId): void;
-  /** The stream of a request is gone for good. */
+  /** The stream of a request ended for good. */
   lost(id: UpstreamRequestId, failure: UpstreamFailure): void;
-  /** Resolves when more of the request's own stream may be read; `null` while it may. */
+  /** Returns a promise if the stream of the request must not be read before it resolves, else `null`. */
   backlog(id: UpstreamRequestId): Promise<void> | null;
-  /** The whole session is gone (the one stream of HTTP+SSE ended). */
+  /** The whole session is over: the one stream of HTTP+SSE ended. */
   closed(failure: UpstreamFailure): void;
-  /** The standalone stream is open for the first time, or anew after it was lost. */
+  /** The standalone stream is open for the first time, or again after it was lost. */
   standaloneOpened(): void;
-  /** The standalone stream was cut and is open again; `gapless` when it goes on behind its last event. */
+  /** The standalone stream broke and is open again; `gapless` if it continues after its last event. */
   standaloneResumed(gapless: boolean): void;
-  /** The standalone stream was open and could not be got back. */
+  /** The standalone stream broke and could not be resumed. */
   standaloneLost(failure: UpstreamFailure): void;
 }
 
-/** Headers of the caller whose request this message serves, to be sent along. */
+/** The headers of the caller that are sent with a message that serves it. */
 export type CallerHeaders = Readonly<Record<string, string>>;
 
-/** A place in a session's stream, from which it can be read on (transports, "Resumability and Redelivery"). */
+/** Where the stream of a request can be resumed (transports, "Resumability and Redelivery"). */
 export interface StreamPoint {
   readonly sessionId: SessionId;
   readonly revision: LegacyRevision;
@@ -50,44 +52,38 @@ export interface OutgoingRequest {
 
 export interface Transport {
   readonly kind: 'streamable-http' | 'http-sse';
-  /** True when answers can reach the server's session: an id was given, or the stream is the session. */
+  /** True if answers reach the session: the server issued an id, or the stream is the session. */
   readonly hasSession: boolean;
-  /** True when the text contains the id of the session. */
+  /** True if the text contains the id of the session. */
   reveals(text: string): boolean;
-  /** Opens what must be open before the first message. Throws UpstreamFailure. */
+  /** Opens what has to be open before the first message. Throws UpstreamFailure. */
   open(headers: CallerHeaders): Promise<void>;
-  /** The revision that `initialize` settled on; sent with each later message. */
+  /** Sets the revision that `initialize` agreed on. It is sent with each later message. */
   useRevision(revision: LegacyRevision): void;
-  /**
-   * Sends a request. Resolves when the server has taken it; everything that follows comes through
-   * the listener. Throws UpstreamFailure when it was not taken.
-   */
-  request(request: OutgoingRequest, headers: CallerHeaders): Promise<void>;
-  /** Sends a notification; resolves when the server has taken it. Throws UpstreamFailure. */
+  /** Sends a request. The listener is told what becomes of it, never before this returns. */
+  request(request: OutgoingRequest, headers: CallerHeaders): void;
+  /** Sends a notification. Resolves when the server has taken it. Throws UpstreamFailure. */
   notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void>;
-  /** Answers a request of the server; resolves when the server has taken it. Throws UpstreamFailure. */
+  /** Replies to a request of the server. Resolves when the server has taken it. Throws UpstreamFailure. */
   respond(
     id: ServerRequestId | ExactNumber,
     reply: JsonRpcReply,
     headers: CallerHeaders,
   ): Promise<void>;
-  /**
-   * Takes up the stream of a request that another connection had, from behind its last event; what
-   * comes of it is told to the listener. Only where `resumable` gave a point to take it up from.
-   */
+  /** Resumes the stream of a request that another connection had. The listener is told what becomes of it. */
   resume(id: UpstreamRequestId, point: StreamPoint, headers: CallerHeaders): void;
-  /** Where a request's stream could be taken up by somebody else; `null` where it could not. */
+  /** Returns where another replica could resume the stream of a request, or `null` if none could. */
   resumable(id: UpstreamRequestId): StreamPoint | null;
   /**
-   * Makes sure that the stream is open on which a server sends what belongs to no request; false when it
-   * offers none, or does not give it yet. There is one at a time, and it is opened by one attempt at a
-   * time. `once` does not wait for what a second try may bring; the tries go on.
+   * Opens the stream for messages that belong to no request, if it is not open. There is one at a time.
+   * @param wait `once` waits for the first attempt only; further attempts go on
+   * @returns false if the server does not offer the stream, or does not open it in time
    */
   openStandaloneStream(headers: CallerHeaders, wait?: 'once'): Promise<boolean>;
-  /** Drops everything here and leaves the session with the server, for whoever takes it up. */
+  /** Frees everything here. The server keeps the session, so that another replica can take it over. */
   leave(): void;
-  /** Closes the stream of a request; nothing more is heard of it. */
+  /** Closes the stream of a request. Nothing more is told of it. */
   abandon(id: UpstreamRequestId): void;
-  /** Ends the session politely and frees everything. Never throws. */
+  /** Ends the session at the server and frees everything. Never throws. */
   close(headers: CallerHeaders): Promise<void>;
 }

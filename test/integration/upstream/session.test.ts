@@ -3,7 +3,9 @@ import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { EMPTY_PROFILE } from '../../../src/protocol/translate/client-profile.ts';
 import { serverRequestId, sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
+import { systemClock } from '../../../src/lib/clock.ts';
 import { HttpClient } from '../../../src/upstream/http/client.ts';
+import { StatusReader } from '../../../src/upstream/http/readers.ts';
 import {
   eventStream,
   INITIALIZE_RESULT,
@@ -513,16 +515,21 @@ test('a client never asks for compressed answers', async () => {
 
 test('nothing is left open when a client is closed', async () => {
   const server = await legacyServer(() => {});
-  const http = new HttpClient({
-    url: new URL(server.url),
-    headers: {},
-    connectTimeoutMs: 1_000,
-    headersTimeoutMs: 1_000,
-    maxBodyBytes: 1024,
-    maxEventBytes: 1024,
-  });
+  const http = new HttpClient(
+    {
+      url: new URL(server.url),
+      headers: {},
+      connectTimeoutMs: 1_000,
+      headersTimeoutMs: 1_000,
+      maxBodyBytes: 1024,
+      maxEventBytes: 1024,
+    },
+    systemClock,
+  );
   await http.close();
-  await expect(http.send({ method: 'GET', headers: {} })).rejects.toMatchObject({
+  const reader = new StatusReader();
+  http.send({ method: 'GET', headers: {} }, reader);
+  await expect(reader.done).rejects.toMatchObject({
     code: 'upstream_unavailable',
   });
   await server.stop();

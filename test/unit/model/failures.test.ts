@@ -15,7 +15,7 @@ import {
   failureOfRequest,
   losesCall,
 } from '../../../src/model/upstream-failures.ts';
-import { mayHaveActedWith } from '../../../src/upstream/http/http-refusal.ts';
+import { mayHaveActedWith } from '../../../src/upstream/http/error-response.ts';
 import { UpstreamFailure, type UpstreamFailureCode } from '../../../src/upstream/failure.ts';
 
 const CODES: readonly UpstreamFailureCode[] = [

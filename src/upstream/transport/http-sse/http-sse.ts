@@ -1,35 +1,40 @@
 /**
- * The HTTP+SSE transport of 2024-11-05, seen from the client: one GET stream that carries everything
- * the server says, and an endpoint, named by its first event, that takes POSTs. When the stream ends,
- * the session is over; there is no resumption.
+ * The HTTP+SSE transport of 2024-11-05, as a client: a GET stream with all messages of the server, and an
+ * endpoint for POSTs. To delete it, delete this folder and what names `http-sse` outside of it.
  */
-import type { Clock } from '../../../lib/clock.ts';
+import type { Clock, Timer } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { ExactNumber, JsonObject } from '../../../protocol/json/json.ts';
 import { readMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../../protocol/revisions.ts';
-import { readEventStream } from '../event-stream.ts';
-import type { HttpResponse, HttpClient } from '../../http/client.ts';
-import type { CallerHeaders, OutgoingRequest, Transport, TransportListener } from '../transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../../failure.ts';
+import type { HttpClient } from '../../http/client.ts';
+import type { ServerSentEvent } from '../../http/event-stream.ts';
+import type { BodyForm, HttpExchange, ResponseHead, ResponseReader } from '../../http/exchange.ts';
 import { upstreamJson } from '../../http/json.ts';
+import { StatusReader } from '../../http/readers.ts';
+import type { CallerHeaders, OutgoingRequest, Transport, TransportListener } from '../transport.ts';
 
-const ENDPOINT_WAIT_MS = 5_000;
-/** A server whose stream is gone may never answer a POST, so a POST has its own bound. */
-const POST_WAIT_MS = 10_000;
+const ENDPOINT_TIMEOUT_MS = 5_000;
+/** A server whose stream is gone may never respond to a POST. */
+const POST_TIMEOUT_MS = 10_000;
 
-export class HttpSseTransport implements Transport {
+export class HttpSseTransport implements Transport, ResponseReader {
   readonly kind = 'http-sse';
   readonly hasSession = true;
   readonly #http: HttpClient;
   readonly #listener: TransportListener;
   readonly #clock: Clock;
   readonly #onEndpoint: (endpoint: URL) => void;
-  readonly #abort = new AbortController();
+  readonly #endpointNamed = Promise.withResolvers<URL>();
+  readonly #posts = new Set<HttpExchange>();
+  #stream: HttpExchange | null = null;
+  #endpointTimer: Timer | null = null;
+  #isNamed = false;
   #endpoint: URL | null = null;
   #revision: LegacyRevision | null = null;
 
-  /** @param onEndpoint told where the server wants messages posted */
+  /** @param onEndpoint called with the URL to which the server wants messages posted */
   constructor(
     http: HttpClient,
     listener: TransportListener,
@@ -40,6 +45,8 @@ export class HttpSseTransport implements Transport {
     this.#listener = listener;
     this.#clock = clock;
     this.#onEndpoint = onEndpoint;
+    // Closing a transport that is not open rejects it.
+    this.#endpointNamed.promise.catch(() => {});
   }
 
   reveals(text: string): boolean {
@@ -48,41 +55,38 @@ export class HttpSseTransport implements Transport {
   }
 
   async open(headers: CallerHeaders): Promise<void> {
-    const answer = await this.#http.send({
+    const request = {
       method: 'GET',
       headers: { ...headers, accept: 'text/event-stream' },
-      signal: this.#abort.signal,
-      // Nothing was said of a session yet.
-      repeatable: true,
-    });
-    if (answer.status >= 400) throw await this.#http.failureOf(answer, false);
-    if (answer.mediaType !== 'text/event-stream') {
-      answer.body.on('error', () => {}).destroy();
-      throw notThisTransport('a GET did not open an event stream');
-    }
-    this.#endpoint = await this.#awaitEndpoint(answer);
-    this.#onEndpoint(this.#endpoint);
+    } as const;
+    // No session exists yet, so the request may be repeated.
+    this.#stream = this.#http.send({ ...request, repeatable: true }, this);
+    const endpoint = await this.#endpointNamed.promise;
+    this.#endpoint = endpoint;
+    this.#onEndpoint(endpoint);
   }
 
   useRevision(revision: LegacyRevision): void {
     this.#revision = revision;
   }
 
-  async request(request: OutgoingRequest, headers: CallerHeaders): Promise<void> {
-    const { id, method, params } = request;
-    await this.#post({ jsonrpc: '2.0', id, method, params }, headers);
+  request({ id, method, params }: OutgoingRequest, headers: CallerHeaders): void {
+    this.#post({ jsonrpc: '2.0', id, method, params }, headers).then(
+      () => this.#listener.accepted(id),
+      (error: unknown) => this.#listener.notTaken(id, asUpstreamFailure(error, true)),
+    );
   }
 
-  async notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void> {
-    await this.#post({ jsonrpc: '2.0', method, params }, headers);
+  notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void> {
+    return this.#post({ jsonrpc: '2.0', method, params }, headers);
   }
 
-  async respond(
+  respond(
     id: ServerRequestId | ExactNumber,
     reply: JsonRpcReply,
     headers: CallerHeaders,
   ): Promise<void> {
-    await this.#post({ jsonrpc: '2.0', id, ...reply } as JsonObject, headers);
+    return this.#post({ jsonrpc: '2.0', id, ...reply } as JsonObject, headers);
   }
 
   async openStandaloneStream(): Promise<boolean> {
@@ -90,12 +94,10 @@ export class HttpSseTransport implements Transport {
     return true;
   }
 
-  /** The one stream is the session, and ends with the connection (2024-11-05, transports). */
+  /** The session ends with its connection (2024-11-05, transports). */
   resume(id: UpstreamRequestId): void {
-    this.#listener.lost(
-      id,
-      new UpstreamFailure('session_gone', 'HTTP+SSE cannot be resumed', { mayHaveActed: true }),
-    );
+    const problem = 'HTTP+SSE cannot be resumed';
+    this.#listener.lost(id, new UpstreamFailure('session_gone', problem, { mayHaveActed: true }));
   }
 
   resumable(): null {
@@ -109,60 +111,60 @@ export class HttpSseTransport implements Transport {
   abandon(_id: UpstreamRequestId): void {}
 
   async close(): Promise<void> {
-    this.#abort.abort();
+    this.#endpointTimer?.cancel();
+    this.#stream?.abort();
+    for (const post of [...this.#posts]) post.fail(sessionClosed());
+    this.#endpointNamed.reject(sessionClosed());
   }
 
-  /** Reads the one stream from its first event on; resolves with the endpoint that it names. */
-  #awaitEndpoint(answer: HttpResponse): Promise<URL> {
-    return new Promise((resolve, reject) => {
-      const timer = this.#clock.setTimer(ENDPOINT_WAIT_MS, () =>
-        fail(notThisTransport(`no "endpoint" event within ${ENDPOINT_WAIT_MS} ms`)),
-      );
-      const fail = (failure: UpstreamFailure) => {
-        timer.cancel();
-        answer.body.on('error', () => {}).destroy();
-        reject(failure);
-      };
-      let named = false;
-      const handlers = {
-        retry: () => {},
-        event: ({ event, data }: { event: string; data: string }) => {
-          if (event === 'endpoint' && !named) {
-            const endpoint = sameOrigin(data, this.#http.url);
-            if (endpoint === null)
-              return fail(notThisTransport('the endpoint is on another origin'));
-            named = true;
-            timer.cancel();
-            resolve(endpoint);
-          } else if (event === 'message' && data !== '') {
-            this.#dispatch(data);
-          }
-        },
-      };
-      void readEventStream(answer.body, this.#http.maxEventBytes, handlers)
-        .then(() => streamEnded(), asStreamFailure)
-        .then((failure) => {
-          if (!named) fail(failure);
-          else if (!this.#abort.signal.aborted) this.#listener.closed(failure);
-        });
+  // The stream of the server:
+
+  head({ mediaType }: ResponseHead): BodyForm {
+    if (mediaType !== 'text/event-stream') {
+      throw notThisTransport('a GET did not open an event stream');
+    }
+    this.#endpointTimer = this.#clock.setTimer(ENDPOINT_TIMEOUT_MS, () => {
+      this.#stream?.fail(notThisTransport(`no "endpoint" event within ${ENDPOINT_TIMEOUT_MS} ms`));
     });
+    return 'events';
   }
 
-  #dispatch(data: string): void {
-    const value = upstreamJson(data);
-    for (const element of Array.isArray(value) ? value : [value]) {
-      this.#listener.message(readMessage(element), { stream: 'standalone' });
+  event({ event, data }: ServerSentEvent): void {
+    if (event === 'message' && data !== '') {
+      const value = upstreamJson(data);
+      for (const element of Array.isArray(value) ? value : [value]) {
+        this.#listener.message(readMessage(element), { stream: 'standalone' });
+      }
+    } else if (event === 'endpoint' && !this.#isNamed) {
+      const endpoint = sameOrigin(data, this.#http.url);
+      if (endpoint === null) throw notThisTransport('the endpoint is on another origin');
+      this.#isNamed = true;
+      this.#endpointTimer?.cancel();
+      this.#endpointNamed.resolve(endpoint);
     }
   }
 
-  async #post(message: JsonObject, headers: CallerHeaders): Promise<void> {
-    if (this.#endpoint === null) throw notThisTransport('the transport is not open');
-    const late = new AbortController();
-    const timer = this.#clock.setTimer(POST_WAIT_MS, () =>
-      late.abort(new DOMException('the POST was not answered', 'TimeoutError')),
+  end(): void {
+    this.failed(
+      new UpstreamFailure('upstream_unavailable', 'the event stream of the session ended', {
+        mayHaveActed: true,
+      }),
     );
-    try {
-      const answer = await this.#http.send({
+  }
+
+  failed(failure: UpstreamFailure): void {
+    this.#endpointTimer?.cancel();
+    if (this.#isNamed) this.#listener.closed(failure);
+    else this.#endpointNamed.reject(failure);
+  }
+
+  #post(message: JsonObject, headers: CallerHeaders): Promise<void> {
+    if (this.#endpoint === null) {
+      return Promise.reject(notThisTransport('the transport is not open'));
+    }
+    const reader = new StatusReader();
+    const post = this.#http.send(
+      {
         method: 'POST',
         url: this.#endpoint,
         headers: {
@@ -172,32 +174,30 @@ export class HttpSseTransport implements Transport {
           ...(this.#revision === null ? {} : { 'mcp-protocol-version': this.#revision }),
         },
         body: JSON.stringify(message),
-        signal: AbortSignal.any([this.#abort.signal, late.signal]),
-      });
-      if (answer.status >= 400) throw await this.#http.failureOf(answer, true);
-      this.#http.discard(answer);
-    } finally {
-      timer.cancel();
-    }
+        timeoutMs: POST_TIMEOUT_MS,
+        inSession: true,
+      },
+      reader,
+    );
+    this.#posts.add(post);
+    return reader.done.finally(() => this.#posts.delete(post));
   }
-}
-
-function streamEnded(): UpstreamFailure {
-  return new UpstreamFailure('upstream_unavailable', 'the event stream of the session ended', {
-    mayHaveActed: true,
-  });
-}
-
-function asStreamFailure(error: unknown): UpstreamFailure {
-  return asUpstreamFailure(error, true);
 }
 
 function notThisTransport(problem: string): UpstreamFailure {
   return new UpstreamFailure('upstream_protocol_error', problem, { mayHaveActed: false });
 }
 
-/** Resolves the endpoint against the stream's URL; another origin is refused, since it would make us
- * send the caller's credentials wherever an upstream likes. */
+function sessionClosed(): UpstreamFailure {
+  return new UpstreamFailure('upstream_unavailable', 'the session was closed', {
+    mayHaveActed: true,
+  });
+}
+
+/**
+ * Resolves the endpoint against the URL of the stream. `null` for another origin: an upstream could choose
+ * where the gateway sends the credentials of callers.
+ */
 function sameOrigin(data: string, base: URL): URL | null {
   const url = URL.canParse(data, base.href) ? new URL(data, base) : null;
   return url !== null && url.origin === base.origin ? url : null;

@@ -1,17 +1,17 @@
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
-import { upload } from '../../../../src/upstream/http/upload.ts';
+import { uploadOf } from '../../../../src/upstream/http/client.ts';
 
 test('a large body is one that is let go of when it was sent, and says its length in bytes', async () => {
   const large = 'é'.repeat(100_000);
-  const { body, headers } = upload(large);
+  const { body, headers } = uploadOf(large);
   expect(body).toBeInstanceOf(Readable);
   expect(headers).toEqual({ 'content-length': '200000' });
   expect(body instanceof Readable && (await text(body))).toBe(large);
 });
 
 test('a small one is sent as it is, and none as none', () => {
-  expect(upload('{}')).toEqual({ body: '{}', headers: {} });
-  expect(upload(undefined)).toEqual({ body: null, headers: {} });
+  expect(uploadOf('{}')).toEqual({ body: '{}', headers: {} });
+  expect(uploadOf(undefined)).toEqual({ body: null, headers: {} });
 });

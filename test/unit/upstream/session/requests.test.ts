@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import { upstreamRequestId } from '../../../../src/protocol/ids.ts';
-import { ClientLeft } from '../../../../src/upstream/client-left.ts';
 import { SessionRequests } from '../../../../src/upstream/session/requests.ts';
-import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
+import { ClientLeft, UpstreamFailure } from '../../../../src/upstream/failure.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
 const TIMEOUT_MS = 60_000;
@@ -12,7 +11,7 @@ function silentServer() {
   const clock = new ManualClock();
   const sent: string[] = [];
   const transport = {
-    request: async ({ method }: { readonly method: string }) => void sent.push(method),
+    request: ({ method }: { readonly method: string }) => void sent.push(method),
     notify: async (method: string) => void sent.push(method),
     abandon: () => {},
   };

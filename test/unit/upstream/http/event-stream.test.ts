@@ -1,18 +1,18 @@
-import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import {
-  readEventStream,
+  EventStreamBody,
   type ServerSentEvent,
-} from '../../../../src/upstream/transport/event-stream.ts';
+} from '../../../../src/upstream/http/event-stream.ts';
 
 async function read(chunks: (string | Uint8Array)[], maxEventBytes = 1024) {
   const events: ServerSentEvent[] = [];
   const retries: number[] = [];
-  const body = Readable.from(chunks.map((chunk) => Buffer.from(chunk as string)));
-  await readEventStream(body, maxEventBytes, {
+  const body = new EventStreamBody(maxEventBytes, {
     event: (event) => void events.push(event),
-    retry: (afterMs) => retries.push(afterMs),
+    retryAfter: (waitMs) => retries.push(waitMs),
   });
+  for (const chunk of chunks) body.write(Buffer.from(chunk as string));
+  body.end();
   return { events, retries };
 }
 

@@ -1,29 +1,28 @@
 /**
- * Whether a request was written to a connection. Before that the server cannot have acted on it; after
- * that it may have, whatever became of the connection: no error code tells the one from the other, as a
- * connection that stood may break with `EHOSTUNREACH` or `ECONNREFUSED`, too.
+ * Finds out whether a request was written to a connection. Before that the server cannot have acted on it.
+ * No error code says so: a connection that stood may break with `EHOSTUNREACH` or `ECONNREFUSED`, too.
  */
 import type { Dispatcher } from 'undici';
 
-export class NotedWrite {
+export class WriteTracker {
   readonly dispatcher: Dispatcher;
   #written = false;
 
-  /** @param dispatcher where the request will be sent; only one may be sent through each of these */
+  /** @param dispatcher where the request will be sent; only one may be sent through each tracker */
   constructor(dispatcher: Dispatcher) {
     this.dispatcher = dispatcher.compose((dispatch) => (options, handler) => {
-      return dispatch(options, new NotingHandler(handler, () => (this.#written = true)));
+      return dispatch(options, new StartHandler(handler, () => (this.#written = true)));
     });
   }
 
-  /** True from when the first byte of the request is about to be written. */
+  /** True once the first byte of the request is about to be written. */
   get written(): boolean {
     return this.#written;
   }
 }
 
-/** Hands everything on, and tells of the start, which undici calls with the connection ready. */
-class NotingHandler implements Dispatcher.DispatchHandler {
+/** Passes everything on. undici calls `onRequestStart` when the connection is ready. */
+class StartHandler implements Dispatcher.DispatchHandler {
   readonly #handler: Dispatcher.DispatchHandler;
   readonly #onStart: () => void;
 
@@ -46,7 +45,7 @@ class NotingHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(...told: Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseEnd']>>) {
-    this.#handler.onResponseEnd?.(...told);
+    return this.#handler.onResponseEnd?.(...told);
   }
 
   onResponseError(...told: Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseError']>>) {

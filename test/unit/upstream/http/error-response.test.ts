@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isSessionError, saysSessionGone } from '../../../../src/upstream/session/session-gone.ts';
+import { isSessionError, saysSessionGone } from '../../../../src/upstream/http/error-response.ts';
 
 describe('a server that has forgotten the session says so', () => {
   // Rule expired-1 (2025-11-25 transports, "Session Management"): 404 to a message with our session id means

@@ -1,0 +1,124 @@
+/** What HTTP responses mean that are not a success: statuses, redirects, and errors of sessions. */
+import type { IncomingHttpHeaders } from 'node:http';
+import { readMessage, type JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
+import { UpstreamFailure } from '../failure.ts';
+import { upstreamJson } from './json.ts';
+
+/** The head of a response, as far as it is looked at here. */
+interface Head {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly mediaType: string;
+}
+
+/**
+ * The statuses that mean that the request was not carried out. Others do not say so: a 500 may come from
+ * the middle of the work, and 502, 503 and 504 from a proxy that lost the server. RFC 9110 promises
+ * nothing of 503 (section 15.6.4), and allows a POST to be repeated only if it was certainly not applied
+ * (section 9.2.2). 301 to 303 may follow the work ("see other", section 15.4.4), 307 and 308 precede it.
+ */
+const NOT_CARRIED_OUT: ReadonlySet<number> = new Set([
+  307, 308,
+  // RFC 9110, section 15.5; 408 is a request that did not arrive whole.
+  400, 401, 403, 404, 405, 406, 407, 408, 410, 411, 413, 414, 415, 417, 421, 422, 426,
+  // RFC 8470 (too early); RFC 6585: precondition required, too many requests, header fields too large.
+  425,
+  428, 429, 431,
+]);
+
+/** True unless the server certainly did not act on a request that it responded to with this status. */
+export function mayHaveActedWith(status: number): boolean {
+  return !NOT_CARRIED_OUT.has(status);
+}
+
+/**
+ * Returns the failure that an error status means.
+ * @param text the body, or an empty text if it could not be read
+ * @param inSession whether the request carried a session id
+ */
+export function failureOfStatus(head: Head, text: string, inSession: boolean): UpstreamFailure {
+  const { status, headers } = head;
+  const error = errorIn(head, text);
+  const details = { mayHaveActed: mayHaveActedWith(status), httpStatus: status };
+  const what = `HTTP ${status}${error === null ? '' : ` (JSON-RPC error ${error.code})`}`;
+  if (inSession && saysSessionGone(status, error)) {
+    return new UpstreamFailure('session_gone', `the server no longer knows the session: ${what}`, {
+      ...details,
+      mayHaveActed: false,
+    });
+  }
+  if (status === 401 || status === 403) {
+    const challenge = headers['www-authenticate'];
+    return new UpstreamFailure('unauthorized', `the server refused the credentials: ${what}`, {
+      ...details,
+      ...(challenge === undefined ? {} : { wwwAuthenticate: String(challenge) }),
+    });
+  }
+  if (status === 429 || status === 503) {
+    const retryAfterMs = retryAfterIn(headers['retry-after']);
+    return new UpstreamFailure('upstream_busy', `the server is busy: ${what}`, {
+      ...details,
+      ...(retryAfterMs === null ? {} : { retryAfterMs }),
+    });
+  }
+  if (status >= 500) return new UpstreamFailure('upstream_unavailable', what, details);
+  return new UpstreamFailure('upstream_protocol_error', what, {
+    ...details,
+    ...(error === null ? {} : { rpcError: error }),
+  });
+}
+
+/** @throws UpstreamFailure for a redirect, and for a compressed body */
+export function refuseForeignForms({ status, headers }: Head): void {
+  const encoding = headers['content-encoding'];
+  const problem =
+    status >= 300
+      ? `it responded with a redirect (HTTP ${status}), which the gateway does not follow`
+      : encoding !== undefined && encoding !== 'identity'
+        ? 'it sent a compressed body, which the gateway did not accept'
+        : null;
+  if (problem === null) return;
+  const { location } = headers;
+  throw new UpstreamFailure('upstream_protocol_error', problem, {
+    mayHaveActed: mayHaveActedWith(status),
+    httpStatus: status,
+    ...(location === undefined ? {} : { location }),
+  });
+}
+
+const SESSION_WORDS =
+  /\bsession\b.{0,40}\b(not found|unknown|expired|invalid|terminated|closed|does not exist|not exist)\b|\b(no|invalid|unknown|missing|expired|bad)\b.{0,20}\bsession\b|\bserver not initialized\b|\bnot initialized\b/i;
+
+const SESSION_CODES = new Set([-32000, -32001, -32600]);
+
+/**
+ * True if an HTTP response to a message with a session id means that the session is unknown. The
+ * specification requires 404 (transports, "Session Management"); deployed servers also respond with 400.
+ */
+export function saysSessionGone(status: number, error: JsonRpcErrorObject | null): boolean {
+  if (status === 404) return true;
+  return status === 400 && error !== null && isSessionError(error);
+}
+
+/**
+ * True if a JSON-RPC error, with any status, reads like "unknown session". A tool may say the same of
+ * sessions of its own, so the caller has to check that the session may be unknown.
+ */
+export function isSessionError(error: JsonRpcErrorObject): boolean {
+  return SESSION_CODES.has(error.code) && SESSION_WORDS.test(error.message.slice(0, 200));
+}
+
+function errorIn({ mediaType }: Head, text: string): JsonRpcErrorObject | null {
+  if (mediaType !== 'application/json') return null;
+  try {
+    const message = readMessage(upstreamJson(text));
+    return message.type === 'response' && 'error' in message.reply ? message.reply.error : null;
+  } catch {
+    return null;
+  }
+}
+
+function retryAfterIn(value: string | string[] | undefined): number | null {
+  const seconds = Number(value);
+  return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, 3600) * 1000 : null;
+}

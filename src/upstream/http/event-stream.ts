@@ -1,0 +1,226 @@
+/**
+ * Reads a `text/event-stream` body within limits: on the bytes of an event, the length of ids, and the
+ * reconnection time that a server may ask for. The parser itself has no limits by default.
+ */
+import { createParser } from 'eventsource-parser';
+import { UpstreamFailure } from '../failure.ts';
+
+export interface ServerSentEvent {
+  /** `message` if the server named none. */
+  readonly event: string;
+  readonly data: string;
+  readonly id: string | undefined;
+}
+
+export interface EventStreamListener {
+  event(event: ServerSentEvent): void;
+  /** The server asks to wait this long before a reconnection, in ms. */
+  retryAfter(waitMs: number): void;
+}
+
+const MAX_ID_LENGTH = 1024;
+const MIN_RETRY_MS = 100;
+const MAX_RETRY_MS = 30_000;
+
+export class EventStreamBody {
+  readonly #maxEventBytes: number;
+  readonly #bytes: EventBytes;
+  readonly #decoder = new TextDecoder('utf-8');
+  readonly #parser: ReturnType<typeof createParser>;
+  #failure: UpstreamFailure | null = null;
+
+  /** @param maxEventBytes the limit for the data of one event */
+  constructor(maxEventBytes: number, listener: EventStreamListener) {
+    this.#maxEventBytes = maxEventBytes;
+    this.#bytes = new EventBytes(maxEventBytes);
+    this.#parser = createParser({
+      maxBufferSize: maxEventBytes,
+      onEvent: ({ event = 'message', data, id }) => {
+        this.#failure ??= this.#problemOf(data, id);
+        if (this.#failure === null) listener.event({ event, data, id });
+      },
+      onRetry: (waitMs) => listener.retryAfter(clampRetry(waitMs)),
+      onError: ({ type }) => {
+        if (type === 'max-buffer-size-exceeded') this.#failure ??= this.#eventTooLarge();
+      },
+    });
+  }
+
+  /**
+   * Tells the listener each event that is whole now.
+   * @throws UpstreamFailure after an event that is too large
+   */
+  write(chunk: Buffer): void {
+    this.#parser.feed(this.#decoder.decode(this.#bytes.take(chunk), { stream: true }));
+    if (this.#bytes.isTooLarge) this.#failure ??= this.#eventTooLarge();
+    if (this.#failure !== null) throw this.#failure;
+  }
+
+  /** An event that did not end is dropped. A reconnection time in it counts. */
+  end(): void {
+    this.#parser.feed(this.#decoder.decode(this.#bytes.rest()));
+  }
+
+  /** The parser limits what it buffers, not what arrives whole. */
+  #problemOf(data: string, id: string | undefined): UpstreamFailure | null {
+    if (id !== undefined && id.length > MAX_ID_LENGTH) {
+      return tooLarge(`an event id is longer than ${MAX_ID_LENGTH} characters`);
+    }
+    return Buffer.byteLength(data) > this.#maxEventBytes ? this.#eventTooLarge() : null;
+  }
+
+  #eventTooLarge(): UpstreamFailure {
+    return tooLarge(`an event is larger than ${this.#maxEventBytes} bytes`);
+  }
+}
+
+function clampRetry(waitMs: number): number {
+  if (Number.isNaN(waitMs)) return MIN_RETRY_MS;
+  return Math.min(Math.max(waitMs, MIN_RETRY_MS), MAX_RETRY_MS);
+}
+
+function tooLarge(problem: string): UpstreamFailure {
+  return new UpstreamFailure('upstream_protocol_error', problem, { mayHaveActed: true });
+}
+
+const LF = 0x0a;
+const CR = 0x0d;
+/** The first letters of the fields of an event: data, event, id, retry. A parser skips all other lines. */
+const FIELDS = new Set([0x64, 0x65, 0x69, 0x72]);
+
+const MAX_LINES = 100_000;
+/** The bytes of a line beside its data: the name of the field, and the line end. */
+const LINE_OVERHEAD = 8;
+/** The bytes of an event beside its data: the other fields. */
+const EVENT_OVERHEAD = 512;
+
+/**
+ * Holds the bytes of an event back until the event is whole. As bytes it takes what it is long; a parser in
+ * the middle of an event keeps one text of it, and two more of each line. Other lines pass at once.
+ */
+export class EventBytes {
+  readonly #maxDataBytes: number;
+  readonly #held = new GrowingBuffer();
+  /** The lines of the current event; 0 between two events. */
+  #lines = 0;
+  #bytes = 0;
+  /** The last line has not ended yet. */
+  #inLine = false;
+  /** The last byte was a carriage return, so that a line feed after it belongs to it. */
+  #afterReturn = false;
+  #isTooLarge = false;
+
+  /** @param maxDataBytes the limit for the data of one event */
+  constructor(maxDataBytes: number) {
+    this.#maxDataBytes = maxDataBytes;
+  }
+
+  /** True once an event was too large. */
+  get isTooLarge(): boolean {
+    return this.#isTooLarge;
+  }
+
+  /**
+   * Takes the next bytes of the stream.
+   * @returns the bytes that are due, up to the end of the last whole event
+   */
+  take(chunk: Buffer): Buffer {
+    let at = this.#afterReturn && chunk[0] === LF ? 1 : 0;
+    let due = this.#lines === 0 ? at : 0;
+    this.#afterReturn &&= chunk.length === 0;
+    const ends = new LineEnds(chunk);
+    while (at < chunk.length && !this.#isTooLarge) {
+      const end = ends.from(at);
+      this.#count(chunk, at, end);
+      at = end + 1;
+      if (chunk[end] === CR) {
+        if (chunk[at] === LF) at += 1;
+        else this.#afterReturn = at === chunk.length;
+      }
+      this.#inLine = end === chunk.length;
+      if (this.#lines === 0) due = Math.min(at, chunk.length);
+    }
+    if (due === 0) {
+      this.#held.append(chunk);
+      return NOTHING;
+    }
+    const whole = this.#held.with(chunk.subarray(0, due));
+    this.#held.append(chunk.subarray(due));
+    return whole;
+  }
+
+  /** Takes the bytes of an event that did not end. */
+  rest(): Buffer {
+    return this.#held.with(NOTHING);
+  }
+
+  /** Counts a line, or a part of a line. */
+  #count(chunk: Buffer, start: number, end: number): void {
+    if (!this.#inLine) {
+      if (start === end) {
+        // An empty line ends the event.
+        this.#lines = 0;
+        this.#bytes = 0;
+        return;
+      }
+      if (this.#lines > 0 || FIELDS.has(chunk[start] ?? 0)) this.#lines += 1;
+    }
+    if (this.#lines === 0) return;
+    this.#bytes += end - start;
+    const most = this.#maxDataBytes + EVENT_OVERHEAD + this.#lines * LINE_OVERHEAD;
+    this.#isTooLarge = this.#lines > MAX_LINES || this.#bytes > most;
+  }
+}
+
+const NOTHING = Buffer.alloc(0);
+
+/** Finds the line ends of a chunk, one after the other. */
+class LineEnds {
+  readonly #chunk: Buffer;
+  #lineFeed = -1;
+  #carriageReturn = -1;
+
+  constructor(chunk: Buffer) {
+    this.#chunk = chunk;
+  }
+
+  /** Returns the end of the line at `start`, or the length of the chunk if it does not end there. */
+  from(start: number): number {
+    if (this.#lineFeed < start) this.#lineFeed = this.#next(LF, start);
+    if (this.#carriageReturn < start) this.#carriageReturn = this.#next(CR, start);
+    return Math.min(this.#lineFeed, this.#carriageReturn);
+  }
+
+  #next(byte: number, start: number): number {
+    const found = this.#chunk.indexOf(byte, start);
+    return found === -1 ? this.#chunk.length : found;
+  }
+}
+
+/** A buffer for many small pieces. */
+class GrowingBuffer {
+  #buffer = NOTHING;
+  #length = 0;
+
+  append(bytes: Buffer): void {
+    if (bytes.length === 0) return;
+    const length = this.#length + bytes.length;
+    if (length > this.#buffer.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(1024, Math.ceil(length * 1.5)));
+      this.#buffer.copy(larger, 0, 0, this.#length);
+      this.#buffer = larger;
+    }
+    bytes.copy(this.#buffer, this.#length);
+    this.#length = length;
+  }
+
+  /** Takes all bytes, followed by these. */
+  with(bytes: Buffer): Buffer {
+    if (this.#length === 0) return bytes;
+    this.append(bytes);
+    const all = this.#buffer.subarray(0, this.#length);
+    this.#buffer = NOTHING;
+    this.#length = 0;
+    return all;
+  }
+}

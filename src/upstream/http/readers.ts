@@ -1,0 +1,94 @@
+/** Readers of responses outside the streams of a session. */
+import type { JsonValue } from '../../protocol/json/json.ts';
+import type { UpstreamFailure } from '../failure.ts';
+import type { ServerSentEvent } from './event-stream.ts';
+import type { BodyForm, ResponseHead, ResponseReader } from './exchange.ts';
+import { upstreamJson } from './json.ts';
+
+/** Reads a response whose status says everything. */
+export class StatusReader implements ResponseReader {
+  readonly #done = Promise.withResolvers<void>();
+
+  /** Rejects with UpstreamFailure for an error status, or without a response. */
+  get done(): Promise<void> {
+    return this.#done.promise;
+  }
+
+  head(): BodyForm {
+    this.#done.resolve();
+    return 'none';
+  }
+
+  failed(failure: UpstreamFailure): void {
+    this.#done.reject(failure);
+  }
+}
+
+export interface ResponseMessages {
+  readonly head: ResponseHead;
+  /** The JSON of the body, or of each event of the type `message`. */
+  readonly messages: readonly JsonValue[];
+  readonly eventIds: readonly string[];
+}
+
+/** Reads the messages of a response, as JSON or as events, up to one that is wanted. */
+export class MessageReader implements ResponseReader {
+  readonly #done = Promise.withResolvers<ResponseMessages>();
+  readonly #isWanted: (message: JsonValue) => boolean;
+  readonly #onFound: () => void;
+  readonly #messages: JsonValue[] = [];
+  readonly #eventIds: string[] = [];
+  #head: ResponseHead | null = null;
+  #found = false;
+
+  /**
+   * @param isWanted returns true for the message after which nothing more is read
+   * @param onFound called when that message was read, to close a stream that does not end
+   */
+  constructor(isWanted: (message: JsonValue) => boolean, onFound: () => void = () => {}) {
+    this.#isWanted = isWanted;
+    this.#onFound = onFound;
+  }
+
+  /** Resolves when the response has ended. Rejects with UpstreamFailure if the wanted message is missing then. */
+  get done(): Promise<ResponseMessages> {
+    return this.#done.promise;
+  }
+
+  /** The head of the response, if there is one. */
+  get responseHead(): ResponseHead | null {
+    return this.#head;
+  }
+
+  head(head: ResponseHead): BodyForm {
+    this.#head = head;
+    if (head.mediaType === 'application/json') return 'json';
+    if (head.mediaType === 'text/event-stream') return 'events';
+    this.end();
+    return 'none';
+  }
+
+  event({ event, data, id }: ServerSentEvent): void {
+    if (this.#found) return;
+    if (id !== undefined) this.#eventIds.push(id);
+    if (event === 'message' && data !== '') this.json(upstreamJson(data));
+  }
+
+  json(message: JsonValue): void {
+    this.#messages.push(message);
+    this.#found = this.#isWanted(message);
+    if (this.#found) this.#onFound();
+  }
+
+  /** Ends the reading, if the response has begun. */
+  end(): void {
+    if (this.#head === null) return;
+    const messages = this.#messages;
+    this.#done.resolve({ head: this.#head, messages, eventIds: this.#eventIds });
+  }
+
+  failed(failure: UpstreamFailure): void {
+    if (this.#found) this.end();
+    else this.#done.reject(failure);
+  }
+}

@@ -1,0 +1,70 @@
+import { expect, test } from 'vitest';
+import { TimerQueues } from '../../../src/lib/timer-queues.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+
+function queues() {
+  const clock = new ManualClock();
+  const timers = new TimerQueues(clock);
+  const fired: string[] = [];
+  const start = (name: string, afterMs: number) => timers.start(afterMs, () => fired.push(name));
+  return { clock, timers, fired, start };
+}
+
+test('timers of one length fire each at its time, with one timer of the clock', () => {
+  const { clock, fired, start } = queues();
+  start('first', 1_000);
+  clock.advance(400);
+  start('second', 1_000);
+  expect(clock.pending).toBe(1);
+  clock.advance(600);
+  expect(fired).toEqual(['first']);
+  clock.advance(399);
+  expect(fired).toEqual(['first']);
+  clock.advance(1);
+  expect(fired).toEqual(['first', 'second']);
+  expect(clock.pending).toBe(0);
+});
+
+test('timers of different lengths do not wait for each other', () => {
+  const { clock, fired, start } = queues();
+  start('long', 5_000);
+  start('short', 1_000);
+  clock.advance(1_000);
+  expect(fired).toEqual(['short']);
+});
+
+test('a cancelled timer does not fire, nor does the clock wait for it', () => {
+  const { clock, fired, start } = queues();
+  const [first, second] = [start('first', 1_000), start('second', 1_000)];
+  first.cancel();
+  clock.advance(999);
+  second.cancel();
+  expect(clock.pending).toBe(0);
+  clock.advance(10_000);
+  expect(fired).toEqual([]);
+});
+
+test('a timer that another one cancels or starts when both are due is cancelled, or waits its time', () => {
+  const { clock, timers, fired, start } = queues();
+  const cancelled: { cancel?: () => void } = {};
+  timers.start(1_000, () => {
+    cancelled.cancel?.();
+    start('started', 1_000);
+  });
+  const later = start('cancelled', 1_000);
+  cancelled.cancel = () => later.cancel();
+  clock.advance(1_000);
+  expect(fired).toEqual([]);
+  clock.advance(1_000);
+  expect(fired).toEqual(['started']);
+});
+
+test('none fires after all were cleared', () => {
+  const { clock, timers, fired, start } = queues();
+  start('first', 1_000);
+  start('second', 2_000);
+  timers.clear();
+  expect(clock.pending).toBe(0);
+  clock.advance(10_000);
+  expect(fired).toEqual([]);
+});
