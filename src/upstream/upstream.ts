@@ -1,7 +1,7 @@
 /**
  * One legacy server behind a route: finds out which transport it speaks, and opens sessions with it.
  */
-import type { Clock } from '../lib/clock.ts';
+import { systemClock, type Clock } from '../lib/clock.ts';
 import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json/json.ts';
 import { ErrorCode, readMessage } from '../protocol/json-rpc.ts';
@@ -297,10 +297,10 @@ export class Upstream {
         },
         body: JSON.stringify(probe),
         headersTimeoutMs: PROBE_TIMEOUT_MS,
-        timeoutMs: PROBE_TIMEOUT_MS,
       },
       reader,
     );
+    const timer = systemClock.setTimer(PROBE_TIMEOUT_MS, () => exchange.fail(noDiscoverReply()));
     try {
       const [first] = (await reader.done).messages;
       return first !== undefined && isModernReply(first);
@@ -312,8 +312,15 @@ export class Upstream {
       // A response that breaks off is not one to `server/discover`.
       if (reader.responseHead !== null) return false;
       throw error;
+    } finally {
+      timer.cancel();
     }
   }
+}
+
+function noDiscoverReply(): UpstreamFailure {
+  const problem = `no reply to server/discover within ${PROBE_TIMEOUT_MS} ms`;
+  return new UpstreamFailure('upstream_timeout', problem, { mayHaveActed: false });
 }
 
 const MODERN_ERRORS: readonly number[] = [

@@ -205,8 +205,11 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
 
   disconnected(stream: ResumableStream, { failure, wasIdle }: StreamEnd): void {
     const id = idOf(stream);
-    const { lastEventId, finished } = stream;
-    if (finished || lastEventId === undefined || failure?.code === 'upstream_protocol_error') {
+    if (stream.finished) {
+      this.#streams.delete(id);
+      return;
+    }
+    if (stream.lastEventId === undefined || failure?.code === 'upstream_protocol_error') {
       return this.#lose(stream, failure ?? noReply());
     }
     // A stream that the gateway closes to look for more is not broken.
