@@ -19,7 +19,7 @@ const throughRedis = async () => {
 };
 
 // Rule relay-12.
-test('nobody writes for long to the mailbox of the dead', { tags: ['redis'] }, async () => {
+test('nobody writes for long to the mailbox of the dead', { tags: ['long', 'redis'] }, async () => {
   const { tools } = slowGreeter();
   const legacy = await legacyServer({ tools });
   const { redis: url, ...options } = await throughRedis();

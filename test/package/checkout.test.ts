@@ -41,6 +41,7 @@ async function folderWith(programs: Readonly<Record<string, string>>): Promise<s
 async function started(folder: string): Promise<string> {
   const { stdout } = await promisify(execFile)(process.execPath, ['bin/mrtr-gateway.js'], {
     cwd: folder,
+    env: { ...process.env, NODE_COMPILE_CACHE: undefined },
   });
   return stdout;
 }

@@ -16,7 +16,7 @@ const TOOLS = ['act_on_any_answer', 'act_without_an_answer'];
 
 describe.each(CASES.flatMap((one) => TOOLS.map((tool) => ({ ...one, tool }))))(
   'over $transport the tool $tool of a Python server',
-  { tags: ['python'] },
+  { tags: ['long', 'python'] },
   ({ transport, path, tool }) => {
     async function start(overrides: GatewayOverrides = {}) {
       const server = await startPythonServer(transport, 'actors');
