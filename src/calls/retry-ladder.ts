@@ -16,7 +16,6 @@ import {
 import type { Relay, RelayOutcome } from '../model/relay.ts';
 import type { CallReply } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
-import { answersDigest } from '../seal/digests.ts';
 import type { OutOfTime } from '../seal/invalid-request-state.ts';
 import type { Continuation, Pointer, PointerOwner } from '../seal/pointer.ts';
 import {
@@ -32,7 +31,7 @@ import type { CallData, CallRoute, Retry } from './call/data.ts';
 import { LossyLeg } from './lossy-leg.ts';
 import { isBroken } from './machine/selectors.ts';
 import { mayOwnerLive } from './owner-liveness.ts';
-import { openOutcome } from './sealed-outcome.ts';
+import { fetchOutcome } from './sealed-outcome.ts';
 
 /** What the relay rung found out about the owner of a call. */
 interface OwnerReport {
@@ -101,6 +100,7 @@ export class RetryLadder {
     return this.#unavailable(pointer, problem);
   }
 
+  /** Serves the retry, and replays the call if it is lost. */
   async #here(call: CallData, retry: Retry): Promise<CallReply> {
     if (!isLostFor(call, retry)) {
       const reply = await retryCall(call, retry);
@@ -122,17 +122,12 @@ export class RetryLadder {
     const relayed = await this.#relayTo(pointer.owner, retry);
     const mayLive = once(() => this.#mayLive(pointer.owner, relayed));
     const owner: OwnerReport = { mayLive, isSilent: relayed?.type === 'silent' };
-    const rungs = [
-      async () => this.#replyOf(relayed, pointer),
-      () => this.#keptOutcome(retry),
-      () => this.#resume(retry, owner),
-    ];
-    for (const rung of rungs) {
-      const reply = await rung();
-      if (reply !== null) return reply;
-      // The client has left, so the call is not continued here.
-      if (leg.closed.aborted) return { kind: 'failed', failure: CALL_CANCELLED };
-    }
+    const known = this.#replyOf(relayed, pointer) ?? (await this.#keptOutcome(retry));
+    if (known !== null) return known;
+    const resumed = leg.closed.aborted ? null : await this.#resume(retry, owner);
+    if (resumed !== null) return resumed;
+    // No call is continued for a client that has left.
+    if (leg.closed.aborted) return { kind: 'failed', failure: CALL_CANCELLED };
     if (await mayLive()) return this.#unavailable(pointer, OWNER_MAY_LIVE);
     const { log, route } = this.#route;
     log.event('pointer.refused', { route, reason: 'unknown-call', call: pointer.callId });
@@ -176,16 +171,10 @@ export class RetryLadder {
 
   async #keptOutcome({ pointer, request }: Retry): Promise<CallReply | null> {
     const { directory } = this.#route;
-    const { callId, outcomeKey, round } = pointer;
-    if (directory === null || outcomeKey === undefined) return null;
-    const sealed = await directory.outcomeOf(callId);
-    if (sealed === null) return null;
-    const record = openOutcome(Buffer.from(outcomeKey, 'base64url'), callId, sealed);
-    if (record?.round !== round) return null;
-    const digest = record.answersDigest;
-    if (digest !== null && digest !== answersDigest(request.inputResponses)) return null;
-    this.#logResumed(pointer, 'outcome');
-    return record.answer;
+    if (directory === null) return null;
+    const reply = await fetchOutcome(directory, pointer, request.inputResponses);
+    if (reply !== null) this.#logResumed(pointer, 'outcome');
+    return reply;
   }
 
   /** Reattaches to the call, or replays it. @returns `null` if neither is possible */

@@ -4,9 +4,13 @@
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import type { Directory } from '../model/directory.ts';
 import { callReply, type CallReply } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
+import type { JsonObject } from '../protocol/json/json.ts';
 import { parseJson } from '../protocol/json/parse.ts';
+import { answersDigest } from '../seal/digests.ts';
+import type { Pointer } from '../seal/pointer.ts';
 
 export interface OutcomeRecord {
   /** The round whose retry led to the outcome. */
@@ -30,6 +34,25 @@ const outcomeRecord = z.strictObject({
   answersDigest: z.string().min(1).nullable(),
   answer: callReply,
 });
+
+/**
+ * Fetches the outcome that a retry asks for.
+ * @returns `null` if the store has none, or one for another round or other answers
+ * @throws DirectoryUnavailable
+ */
+export async function fetchOutcome(
+  directory: Directory,
+  { callId, outcomeKey, round }: Pointer,
+  inputResponses: JsonObject | null,
+): Promise<CallReply | null> {
+  if (outcomeKey === undefined) return null;
+  const sealed = await directory.outcomeOf(callId);
+  if (sealed === null) return null;
+  const record = openOutcome(Buffer.from(outcomeKey, 'base64url'), callId, sealed);
+  if (record?.round !== round) return null;
+  const digest = record.answersDigest;
+  return digest === null || digest === answersDigest(inputResponses) ? record.answer : null;
+}
 
 /**
  * Seals an outcome for the store.

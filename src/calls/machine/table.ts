@@ -30,16 +30,15 @@ export const TRANSITIONS: readonly Row[] = [
   ...PROCESS_LEAVES,
 ];
 
+const ROWS_BY_EVENT = Map.groupBy(TRANSITIONS, ({ on }) => on);
+
 /** A step, and the row it was made by; `null` when none matched, and then nothing changes. */
 type Transition = Step & { readonly row: Row | null };
 
 /** Moves a call: the row that matched (or none) and what follows from it. */
 export function step(state: CallState, event: CallEvent, limits: CallLimits): Transition {
-  const row = TRANSITIONS.find(
-    ({ on, from, when }) =>
-      on === event.type &&
-      from.includes(state.name) &&
-      (when === null || when(state, event, limits)),
+  const row = ROWS_BY_EVENT.get(event.type)?.find(
+    ({ from, when }) => from.includes(state.name) && (when === null || when(state, event, limits)),
   );
   if (row === undefined) return { state, effects: [], row: null };
   const next = row.then(state, event, limits);

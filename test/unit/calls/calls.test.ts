@@ -1,6 +1,6 @@
-/** What is left of a call whose client leaves before it begins. */
+/** The way of a call through the room, with a server that the test plays. */
 import { expect, test } from 'vitest';
-import { callsTestbed, waitingClient } from '../../fixtures/calls-testbed.ts';
+import { callsTestbed, LIMITS, settled, waitingClient } from '../../fixtures/calls-testbed.ts';
 
 test('a client that leaves while its tool is looked up leaves no call behind', async () => {
   const client = waitingClient();
@@ -15,4 +15,20 @@ test('a client that leaves while its tool is looked up leaves no call behind', a
   expect(capacity.running).toBe(0);
   expect(clock.pending).toBe(0);
   expect(server.did).toEqual([]);
+});
+
+test('between the effect that posts an answer and the session there is one function', async () => {
+  const { call, retry, server, clock } = callsTestbed();
+  const { reply } = call();
+  await settled();
+  server.asks(1);
+  clock.advance(LIMITS.gatherWindowMs);
+  const asked = await reply;
+  const retried = retry(asked, { 'elicitation-1': { action: 'accept', content: {} } });
+  await settled();
+  const frames = server.answerStack.split('\n').slice(2);
+  const functions = frames.map((frame) => /at (?:async )?([^\s]+)/.exec(frame)?.[1]);
+  expect(functions.slice(0, 2)).toEqual(['postAnswers', 'carryOut']);
+  server.replies();
+  expect(await retried).toMatchObject({ kind: 'result' });
 });
