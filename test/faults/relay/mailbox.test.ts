@@ -1,10 +1,10 @@
 /** A mailbox in a real store: how much it holds, and what becomes of letters while the store is away. */
 import { describe, expect, test } from 'vitest';
-import { systemClock } from '../../src/lib/clock.ts';
-import { MessageQueue } from '../../src/replicas/relay/redis-queue.ts';
-import { redisServer } from '../fixtures/gateways/replica-testbed.ts';
-import { ManualClock } from '../fixtures/manual-clock.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+import { systemClock } from '../../../src/lib/clock.ts';
+import { MessageQueue } from '../../../src/replicas/relay/redis-queue.ts';
+import { redisServer } from '../../fixtures/gateways/replica-testbed.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const MIB = 1024 * 1024;
 

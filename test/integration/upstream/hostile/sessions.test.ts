@@ -1,15 +1,15 @@
 /** Servers that go wrong before a call begins, in the handshake, or over lists. */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway, type TestGateway } from '../../fixtures/gateways/gateway.ts';
-import { callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
+import { startTestGateway, type TestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { callTool, send, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import {
   INITIALIZE_RESULT,
   json,
   ScriptedServer,
   type Answer,
-} from '../../fixtures/servers/scripted-server.ts';
-import { expectUnharmed } from '../../fixtures/gateways/survival-testbed.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
+import { expectUnharmed } from '../../../fixtures/gateways/survival-testbed.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const SECRET = 'srv-internal-42';
 interface Field {

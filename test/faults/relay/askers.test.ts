@@ -9,9 +9,9 @@ import {
   redisServer,
   replicas,
   slowGreeter,
-} from '../fixtures/gateways/replica-testbed.ts';
-import { callTool } from '../fixtures/clients/modern-client.ts';
-import { monitored, overseer } from '../fixtures/redis/redis-topologies.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import { monitored, overseer } from '../../fixtures/redis/redis-topologies.ts';
 
 const throughRedis = async () => {
   const { url: redis } = await redisServer();

@@ -5,14 +5,14 @@ import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
-import { eventStream, json, type Answer } from '../../fixtures/servers/scripted-server.ts';
+import { callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
+import { eventStream, json, type Answer } from '../../../fixtures/servers/scripted-server.ts';
 import {
   callsOf,
   expectUnharmed,
   ground,
   type Ground,
-} from '../../fixtures/gateways/survival-testbed.ts';
+} from '../../../fixtures/gateways/survival-testbed.ts';
 
 /** Stands in whatever the server sends that no client is to see. */
 const SECRET = 'srv-internal-42';

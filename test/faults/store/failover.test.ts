@@ -4,11 +4,16 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { answersOf, legacyServer, replicas, text } from '../fixtures/gateways/replica-testbed.ts';
-import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
-import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
-import { callTool, type Exchanged } from '../fixtures/clients/modern-client.ts';
-import { redisCluster, sentinelGroup } from '../fixtures/redis/redis-topologies.ts';
+import {
+  answersOf,
+  legacyServer,
+  replicas,
+  text,
+} from '../../fixtures/gateways/replica-testbed.ts';
+import type { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
+import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import { callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
+import { redisCluster, sentinelGroup } from '../../fixtures/redis/redis-topologies.ts';
 
 const RETRY_EVERY_MS = 50;
 

@@ -1,20 +1,20 @@
 /** Servers whose event streams never end, never come to the point, or say too much. */
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
+import { callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import {
   eventStream,
   json,
   type Answer,
   type Received,
-} from '../../fixtures/servers/scripted-server.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
 import {
   callsOf,
   expectUnharmed,
   ground,
   openBoth,
   rawCall,
-} from '../../fixtures/gateways/survival-testbed.ts';
+} from '../../../fixtures/gateways/survival-testbed.ts';
 
 const LIMITS = {
   upstream: { maxBodyBytes: 20_000, maxEventBytes: 20_000, headersTimeoutMs: 2_000 },

@@ -2,19 +2,19 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import { systemClock } from '../../src/lib/clock.ts';
-import { OwnerActivity } from '../../src/replicas/relay/liveness.ts';
-import { HttpRelay } from '../../src/replicas/relay/http-relay.ts';
-import { OWNER_TIMEOUT_MS } from '../../src/replicas/relay/liveness.ts';
-import { createKeyRing } from '../../src/seal/key-ring.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
-import { RETRY } from '../fixtures/clients/edge-request.ts';
+import { systemClock } from '../../../src/lib/clock.ts';
+import { OwnerActivity } from '../../../src/replicas/relay/liveness.ts';
+import { HttpRelay } from '../../../src/replicas/relay/http-relay.ts';
+import { OWNER_TIMEOUT_MS } from '../../../src/replicas/relay/liveness.ts';
+import { createKeyRing } from '../../../src/seal/key-ring.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+import { RETRY } from '../../fixtures/clients/edge-request.ts';
 
 const REQUEST = { ...RETRY, progressToken: 'token' };
 
 /** An owner in another process, which does not stall with this one. */
 async function ownerElsewhere() {
-  const child = fork(new URL('../fixtures/gateways/relay-owner-process.ts', import.meta.url));
+  const child = fork(new URL('../../fixtures/gateways/relay-owner-process.ts', import.meta.url));
   stopAfterTest(async () => void child.kill());
   const [address] = (await once(child, 'message')) as [string];
   const said: unknown[] = [];

@@ -13,10 +13,10 @@ import {
   stateOf,
   text,
   whileRetryable,
-} from '../fixtures/gateways/replica-testbed.ts';
-import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
-import { callTool } from '../fixtures/clients/modern-client.ts';
-import { RELAY_WAYS } from '../fixtures/relay-ways.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import { RELAY_WAYS } from '../../fixtures/relay-ways.ts';
 
 /** How long an operator is told that a retry in front of a frozen owner takes at most, in ms. */
 const FROZEN_ANSWER_MS = 5_000;

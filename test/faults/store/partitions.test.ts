@@ -11,9 +11,9 @@ import {
   slowGreeter,
   text,
   whileRetryable,
-} from '../fixtures/gateways/replica-testbed.ts';
-import { callTool } from '../fixtures/clients/modern-client.ts';
-import { separateReplicas } from '../fixtures/network/partitions.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import { separateReplicas } from '../../fixtures/network/partitions.ts';
 
 const THROUGH_REDIS = { config: { relay: { via: 'redis' } } };
 

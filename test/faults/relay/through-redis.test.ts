@@ -9,9 +9,9 @@ import {
   slowGreeter,
   text,
   whileRetryable,
-} from '../fixtures/gateways/replica-testbed.ts';
-import { callTool } from '../fixtures/clients/modern-client.ts';
-import { monitored, overseer } from '../fixtures/redis/redis-topologies.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import { monitored, overseer } from '../../fixtures/redis/redis-topologies.ts';
 
 const options = (redis: URL) => ({ redis, relay: false, config: { relay: { via: 'redis' } } });
 

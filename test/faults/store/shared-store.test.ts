@@ -12,12 +12,12 @@ import {
   replicas,
   slowGreeter,
   text,
-} from '../fixtures/gateways/replica-testbed.ts';
-import { callTool } from '../fixtures/clients/modern-client.ts';
-import type { RedisServer } from '../fixtures/redis/redis-server.ts';
-import { overseer } from '../fixtures/redis/redis-topologies.ts';
-import { Severable } from '../fixtures/network/flaky-proxy.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import type { RedisServer } from '../../fixtures/redis/redis-server.ts';
+import { overseer } from '../../fixtures/redis/redis-topologies.ts';
+import { Severable } from '../../fixtures/network/flaky-proxy.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 /** Levels as they stand in a log line. */
 const WARN = 40;

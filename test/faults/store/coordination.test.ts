@@ -6,10 +6,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
-import { systemClock } from '../../src/lib/clock.ts';
-import { createRedisDirectory } from '../../src/replicas/directory/redis-directory.ts';
-import { sealOutcome } from '../../src/calls/sealed-outcome.ts';
-import { callId } from '../../src/protocol/ids.ts';
+import { systemClock } from '../../../src/lib/clock.ts';
+import { createRedisDirectory } from '../../../src/replicas/directory/redis-directory.ts';
+import { sealOutcome } from '../../../src/calls/sealed-outcome.ts';
+import { callId } from '../../../src/protocol/ids.ts';
 import {
   answersOf,
   greeter,
@@ -21,17 +21,17 @@ import {
   slowGreeter,
   text,
   whileRetryable,
-} from '../fixtures/gateways/replica-testbed.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
 import type {
   GatewayProcess,
   GatewayProcessOptions,
-} from '../fixtures/gateways/gateway-process.ts';
-import type { LegacyServer } from '../fixtures/servers/legacy-server.ts';
-import { callTool } from '../fixtures/clients/modern-client.ts';
-import { freePort } from '../fixtures/processes.ts';
-import { overseer, redisCluster, sentinelGroup } from '../fixtures/redis/redis-topologies.ts';
-import { Severable } from '../fixtures/network/flaky-proxy.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+} from '../../fixtures/gateways/gateway-process.ts';
+import type { LegacyServer } from '../../fixtures/servers/legacy-server.ts';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import { freePort } from '../../fixtures/processes.ts';
+import { overseer, redisCluster, sentinelGroup } from '../../fixtures/redis/redis-topologies.ts';
+import { Severable } from '../../fixtures/network/flaky-proxy.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 describe('a store of several servers', { tags: ['redis'] }, () => {
   test('that fails over while calls are parked loses none: here, relayed or taken up', async () => {

@@ -8,9 +8,9 @@ import {
   legacyServer,
   reasonOf,
   replicas,
-} from '../fixtures/gateways/replica-testbed.ts';
-import { callTool } from '../fixtures/clients/modern-client.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 /** How long an operator is told that a retry takes at most whose owner does not answer, in ms. */
 const MOST_MS = 5_000;
