@@ -49,7 +49,8 @@ export async function sendRequest(
   const { method, params, forwardedMeta, logLevel, caller } = request;
   let isSending = false;
   try {
-    call.lease ??= await call.route.pool.lease(sessionOwnerOf(request), freshSession);
+    const isWanted = () => listener.isCurrent && !isOver(call.state);
+    call.lease ??= await call.route.pool.lease(sessionOwnerOf(request), freshSession, isWanted);
     if (!listener.isCurrent || isOver(call.state)) return releaseExchange(call, true);
     const { session } = call.lease;
     call.serverInfo = serverInfoOf(session);

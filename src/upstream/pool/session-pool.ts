@@ -1,29 +1,28 @@
 /**
- * Sessions of one route, kept for those whom they belong to. A session is never shared between
- * principals or between different declared capabilities, and while a call has it, nobody else does.
+ * The sessions of one route. A session is never shared between principals, nor between different declared
+ * capabilities, and a call has it for itself.
  */
 import type { Clock } from '../../lib/clock.ts';
 import { profileKey } from '../../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../../protocol/revisions.ts';
 import type { Session } from '../session/session.ts';
-import { SharedSessions, type Loan } from './shared-sessions.ts';
-import { SingleSession, type Wanted } from './single-session.ts';
+import { SharedSessions, UseCount, type SharedLease } from './shared-sessions.ts';
+import { SingleSession, type SessionRequirement } from './single-session.ts';
 import type { SessionRequest, Upstream } from '../upstream.ts';
-import { UseCount } from './use-count.ts';
 
 /**
  * - `principal`: a principal's calls reuse its sessions, one call at a time on each
- * - `call`: a fresh session for each call, so that callers without a name never meet in one
- * - `shared`: sessions are reused by everybody; only for servers that keep nothing in a session
+ * - `call`: a new session for each call, so that anonymous callers never share one
+ * - `shared`: all callers reuse all sessions; only for servers that keep no state in a session
  */
 export type SessionScope = 'principal' | 'call' | 'shared';
 
 export interface SessionOwner extends SessionRequest {
-  /** Who is calling, as text that is equal for the same principal only. */
+  /** A text that is equal for the same principal only. */
   readonly principalKey: string;
-  /** A digest of the credentials that go upstream; other credentials never share a session. */
+  /** A digest of the credentials that go upstream. Different credentials never share a session. */
   readonly credentialsKey: string;
-  /** Callers without a name look all alike, and must not find each other's traces in a session. */
+  /** Anonymous callers cannot be told apart, and must not see each other's state in a session. */
   readonly anonymous: boolean;
 }
 
@@ -44,15 +43,15 @@ export interface Lease {
   leave(): void;
 }
 
-/** A session between two calls. Requests that may not ask anything may use it. */
+/** A session between two calls. Requests that cannot lead to questions may use it. */
 interface Idle {
   readonly session: Session;
   readonly uses: UseCount;
 }
 
-/** The most calls that wait for a server that broadcasts to be done with the one before. */
+/** The most calls that wait for their turn at a server that broadcasts. */
 const MAX_WAITING = 100;
-/** Of those that are kept for requests that may not ask anything. */
+/** The most sessions that are kept for requests that cannot lead to questions. */
 const MAX_SHARED = 256;
 
 export class SessionPool {
@@ -63,11 +62,11 @@ export class SessionPool {
   readonly #idle = new Map<string, Idle[]>();
   readonly #shared: SharedSessions;
   readonly #leased = new Set<Session>();
-  /** Those that hear what changes, and carry no call. */
+  /** Sessions of subscriptions. They carry no call. */
   readonly #listening = new Set<Session>();
-  /** What serves everybody, once the server was seen to broadcast. */
+  /** Serves all callers once the server was seen to broadcast. */
   readonly #single: SingleSession;
-  /** Sessions whose end is on its way to the server. */
+  /** Sessions whose end is being sent to the server. */
   readonly #ending = new Set<Promise<void>>();
   readonly #waiting = new Set<() => void>();
   #closed = false;
@@ -90,32 +89,37 @@ export class SessionPool {
   }
 
   /**
-   * Reserves a session for an interactive call: the one used last, so that whatever the server keeps
-   * in it stays warm, or a new one.
-   * @param fresh never an idle one (the server has just forgotten such a session)
-   * @throws UpstreamFailure when a session is needed and cannot be opened
+   * Reserves a session for an interactive call: the one used last, since the server may keep state in it,
+   * or a new one.
+   * @param fresh whether to take no idle session: the server has just forgotten one
+   * @param isWanted returns false once the call does not want the session any more
+   * @throws UpstreamFailure if a session is needed and cannot be opened
    */
-  async lease(owner: SessionOwner, fresh = false): Promise<Lease> {
-    if (this.#upstream.detector.broadcasts) return this.#takeTurn(owner);
+  async lease(
+    owner: SessionOwner,
+    fresh = false,
+    isWanted: () => boolean = () => true,
+  ): Promise<Lease> {
+    if (this.#upstream.detector.broadcasts) return this.#takeTurn(owner, isWanted);
     const reused = fresh ? null : await this.#reuse(owner);
     const session = reused ?? (await this.#upstream.openSession(owner));
     if (!this.#upstream.detector.broadcasts) return this.#lend(owner, session);
-    // Opening it showed that it must not carry a call beside others.
+    // Opening it showed that the server broadcasts: it must not carry a call beside others.
     this.#unlease(session);
     void this.#end(session);
-    return this.#takeTurn(owner);
+    return this.#takeTurn(owner, isWanted);
   }
 
   /**
-   * Reserves a session of its own for who hears what changes at the server, and calls nothing.
-   * @throws UpstreamFailure when it cannot be opened
+   * Reserves a session of its own for a subscription, which makes no calls.
+   * @throws UpstreamFailure if it cannot be opened
    */
   async leaseToListen(owner: SessionOwner): Promise<Lease> {
     const session = await this.#upstream.openSession(owner);
     return this.#lend(owner, session, this.#listening);
   }
 
-  /** Reserves a session that another replica had, for one of its calls. Throws UpstreamFailure. */
+  /** Takes over a session of another replica, to resume one of its calls. Throws UpstreamFailure. */
   async adopt(owner: SessionOwner, revision: LegacyRevision): Promise<Lease> {
     return this.#lend(owner, await this.#upstream.adoptSession(owner, revision));
   }
@@ -141,19 +145,19 @@ export class SessionPool {
   }
 
   /**
-   * A session for requests that may not ask anything; they may share one, also with each other.
-   * It is kept apart from the sessions of calls where those belong to one call each.
-   * @throws UpstreamFailure when a session is needed and cannot be opened
+   * Takes a session for a request that cannot lead to questions. Several requests may share it.
+   * @throws UpstreamFailure if a session is needed and cannot be opened
    */
-  async borrow(owner: SessionOwner): Promise<Loan> {
+  async borrow(owner: SessionOwner): Promise<SharedLease> {
     if (this.#upstream.detector.broadcasts) return this.#single.borrow(this.#wanted(owner));
     return (await this.#borrowIdle(owner)) ?? this.#borrowShared(owner);
   }
 
-  /** Waits until the one session of a server that broadcasts is free for this owner's call. */
-  async #takeTurn(owner: SessionOwner): Promise<Lease> {
+  /** Waits until the one session of a server that broadcasts is free. */
+  async #takeTurn(owner: SessionOwner, isWanted: () => boolean): Promise<Lease> {
     await this.#closeIdle();
-    const { session, end } = await this.#single.take(this.#wanted(owner), () => this.#unleased());
+    const before = () => this.#unleased();
+    const { session, end } = await this.#single.take(this.#wanted(owner), before, isWanted);
     let ended = false;
     const once = (keep: boolean, then = () => {}) => {
       if (ended) return;
@@ -169,7 +173,7 @@ export class SessionPool {
     };
   }
 
-  #wanted(owner: SessionOwner): Wanted {
+  #wanted(owner: SessionOwner): SessionRequirement {
     const open = () => this.#upstream.openSession(owner);
     return { key: this.#key(owner), headers: owner.headers, open };
   }
@@ -179,7 +183,7 @@ export class SessionPool {
     if (this.#leased.size === 0) for (const resolve of this.#waiting) resolve();
   }
 
-  /** Resolves when the calls are over that began before the server was seen to broadcast. */
+  /** Resolves when all calls have ended that began before the server was seen to broadcast. */
   async #unleased(): Promise<void> {
     while (this.#leased.size > 0) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -190,8 +194,8 @@ export class SessionPool {
   }
 
   /**
-   * A text that is equal for owners who may be served by one session, or `null` when this owner may
-   * share with nobody.
+   * Returns a text that is equal for owners that may share a session, or `null` for an owner that must not
+   * share one.
    */
   sharingKey(owner: SessionOwner): string | null {
     return this.#scope(owner) === 'call' ? null : this.#key(owner);
@@ -202,7 +206,7 @@ export class SessionPool {
     this.#closed = true;
     for (const session of [...this.#leased, ...this.#listening]) void this.#end(session);
     await Promise.all([this.#single.close(), this.#closeIdle()]);
-    // Those that were given back a moment ago are being ended, too, and the server must hear of it.
+    // Sessions that were returned a moment ago are being ended, too; the server has to be told.
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
 
@@ -229,7 +233,7 @@ export class SessionPool {
     return JSON.stringify([principal, profileKey(owner.profile), client, owner.credentialsKey]);
   }
 
-  /** The idle session of calls that was used last, if it can be used again. */
+  /** Takes the idle session that was used last, if it can be used again. */
   async #reuse(owner: SessionOwner): Promise<Session | null> {
     const session = this.#takeIdle(this.#key(owner));
     if (session === null) return null;
@@ -240,7 +244,7 @@ export class SessionPool {
     return null;
   }
 
-  /** What requests are using is left to them: a call may end its session at any time. */
+  /** Skips sessions that requests use: a call may end its session at any time. */
   #takeIdle(key: string): Session | null {
     for (const idle of (this.#idle.get(key) ?? []).toReversed()) {
       if (idle.uses.inUse) continue;
@@ -258,7 +262,7 @@ export class SessionPool {
     else this.#idle.delete(key);
   }
 
-  async #borrowIdle(owner: SessionOwner): Promise<Loan | null> {
+  async #borrowIdle(owner: SessionOwner): Promise<SharedLease | null> {
     if (this.#scope(owner) === 'call') return null;
     const idle = this.#idle.get(this.#key(owner))?.findLast(({ session }) => !session.dead);
     if (idle === undefined) return null;
@@ -269,8 +273,8 @@ export class SessionPool {
     return null;
   }
 
-  #borrowShared(owner: SessionOwner): Promise<Loan> {
-    // Callers without a name are alike here, whatever their clients are called.
+  #borrowShared(owner: SessionOwner): Promise<SharedLease> {
+    // Anonymous callers share a session here, whatever their clients are called.
     const { headers } = owner;
     const asked = owner.anonymous ? { ...owner, clientInfo: null } : owner;
     return this.#shared.borrow(this.#key(asked), headers, () => this.#upstream.openSession(asked));

@@ -1,22 +1,21 @@
 /**
- * Sessions that several requests may use at once, one for each key, as long as none of them asks
- * anything. Keys come from what clients say of themselves, so only so many are kept.
+ * Sessions for requests that cannot lead to questions: several may use one at once. There is one for each
+ * key. Clients can invent keys, so their number is limited.
  */
-import type { Clock } from '../../lib/clock.ts';
+import type { Clock, Timer } from '../../lib/clock.ts';
 import type { Session } from '../session/session.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
 import { UpstreamFailure } from '../failure.ts';
-import { UseCount } from './use-count.ts';
 
-/** A session that is used beside others; whoever has it gives it back. */
-export interface Loan {
+/** A session that others may use at the same time. */
+export interface SharedLease {
   readonly session: Session;
   release(): void;
 }
 
 export interface SharedSessionsOptions {
   readonly idleTimeoutMs: number;
-  /** Beyond this many those go that nobody uses, the one used longest ago first. */
+  /** Beyond this number sessions that are not in use are closed, the least recently used first. */
   readonly max: number;
 }
 
@@ -43,10 +42,14 @@ export class SharedSessions {
   }
 
   /**
-   * The session of this key, which is opened when there is none that can be used.
-   * @throws UpstreamFailure when it cannot be opened
+   * Takes the session of a key, and opens it if there is none that can be used.
+   * @throws UpstreamFailure if it cannot be opened
    */
-  async borrow(key: string, headers: CallerHeaders, open: () => Promise<Session>): Promise<Loan> {
+  async borrow(
+    key: string,
+    headers: CallerHeaders,
+    open: () => Promise<Session>,
+  ): Promise<SharedLease> {
     for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
       const shared = this.#sessions.get(key) ?? this.#open(key, open);
       const release = shared.uses.use();
@@ -67,7 +70,7 @@ export class SharedSessions {
     });
   }
 
-  /** Ends all of them at once. */
+  /** Closes all sessions. */
   async close(): Promise<void> {
     const all = [...this.#sessions.values()];
     this.#sessions.clear();
@@ -88,7 +91,7 @@ export class SharedSessions {
     return shared;
   }
 
-  /** As the one that was used last. */
+  /** Keeps a session as the most recently used one. */
   #keep(key: string, shared: Shared): void {
     this.#sessions.delete(key);
     this.#sessions.set(key, shared);
@@ -98,9 +101,66 @@ export class SharedSessions {
     }
   }
 
-  /** Nobody gets it any more, unless the key has another one meanwhile; who has it may finish. */
+  /** Gives the session to no further request. Those that use it can finish. */
   #drop(key: string, shared: Shared): void {
     if (this.#sessions.get(key) === shared) this.#sessions.delete(key);
     shared.uses.retire();
+  }
+}
+
+/** Counts the users of a thing, and reports when there was none for a while. */
+export class UseCount {
+  readonly #clock: Clock;
+  readonly #idleMs: number;
+  readonly #over: () => void;
+  #users = 0;
+  #timer: Timer | null = null;
+  #retired = false;
+
+  /**
+   * @param idleMs how long the thing may be idle, in ms; it is idle at first
+   * @param over called once, when it was idle for so long, or was retired and is not in use
+   */
+  constructor(clock: Clock, idleMs: number, over: () => void) {
+    this.#clock = clock;
+    this.#idleMs = idleMs;
+    this.#over = over;
+    this.#idle();
+  }
+
+  get inUse(): boolean {
+    return this.#users > 0;
+  }
+
+  /** Counts one more user, until the returned function is called. */
+  use(): () => void {
+    this.#users += 1;
+    this.stop();
+    let released = false;
+    return () => {
+      if (released) return;
+      released = true;
+      this.#users -= 1;
+      if (this.#users === 0) this.#idle();
+    };
+  }
+
+  /** Ends the thing as soon as it is not in use. */
+  retire(): void {
+    if (this.#retired) return;
+    this.#retired = true;
+    if (this.#users === 0) this.#idle();
+  }
+
+  /** Stops the timer: idle time is not reported any more. */
+  stop(): void {
+    this.#timer?.cancel();
+    this.#timer = null;
+  }
+
+  #idle(): void {
+    this.stop();
+    if (this.#retired) this.#over();
+    else this.#timer = this.#clock.setTimer(this.#idleMs, this.#over);
   }
 }

@@ -1,13 +1,12 @@
 /**
- * The one session with a server that broadcasts: it carries one call at a time, for whoever comes next,
- * since what such a server sends without an id of ours can be told from nothing else.
+ * The one session with a server that broadcasts. It carries one call at a time, for all callers: nothing else
+ * tells for whom a message without an id of the gateway is.
  */
 import type { Clock } from '../../lib/clock.ts';
 import { UpstreamFailure } from '../failure.ts';
 import type { Session } from '../session/session.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
-import type { Loan } from './shared-sessions.ts';
-import { UseCount } from './use-count.ts';
+import { UseCount, type SharedLease } from './shared-sessions.ts';
 
 export interface SingleSessionOptions {
   readonly idleTimeoutMs: number;
@@ -15,34 +14,39 @@ export interface SingleSessionOptions {
   readonly maxWaiting: number;
 }
 
-/** Whose session is wanted, and how it is opened. */
-export interface Wanted {
-  /** Equal for those who may be served by the same session. */
+/** The session that a caller needs, and how it is opened. */
+export interface SessionRequirement {
+  /** Equal for callers that may use the same session. */
   readonly key: string;
   readonly headers: CallerHeaders;
   readonly open: () => Promise<Session>;
 }
 
-interface Current {
+interface OpenSession {
   readonly key: string;
   readonly session: Session;
   readonly uses: UseCount;
 }
 
-/** The session, for one call; the next one waits until it is given back. */
+/** The session, for one call. The next call waits for the end of this turn. */
 export interface Turn {
   readonly session: Session;
-  /** @param keep whether the session may serve the next one */
+  /** @param keep whether the session can be used again */
   end(keep: boolean): void;
+}
+
+interface WaitingCall {
+  readonly isWanted: () => boolean;
+  readonly turn: PromiseWithResolvers<void>;
 }
 
 export class SingleSession {
   readonly #options: SingleSessionOptions;
   readonly #clock: Clock;
-  readonly #waiting: (() => void)[] = [];
+  #waiting: WaitingCall[] = [];
   #taken = false;
-  #current: Current | null = null;
-  /** One session is opened or replaced after the other. */
+  #current: OpenSession | null = null;
+  /** Sessions are opened and replaced one after the other. */
   #changing: Promise<unknown> = Promise.resolve();
 
   constructor(options: SingleSessionOptions, clock: Clock) {
@@ -55,12 +59,17 @@ export class SingleSession {
   }
 
   /**
-   * Waits for the turn of a call, and gives it the session; one of somebody else is closed first.
-   * @param before what has to be over before the first call begins
-   * @throws UpstreamFailure `upstream_busy` when too many wait already, or when no session can be opened
+   * Waits for the turn of a call, and gives it the session. A session of another caller is closed first.
+   * @param before what has to end before the first call begins
+   * @param isWanted returns false once the call does not want its turn any more
+   * @throws UpstreamFailure `upstream_busy` if too many calls wait, or the turn is not wanted any more
    */
-  async take(wanted: Wanted, before: () => Promise<void>): Promise<Turn> {
-    await this.#myTurn();
+  async take(
+    wanted: SessionRequirement,
+    before: () => Promise<void>,
+    isWanted: () => boolean,
+  ): Promise<Turn> {
+    await this.#waitForTurn(isWanted);
     try {
       await before();
       const { session } = await this.#change(() => this.#sessionFor(wanted));
@@ -80,8 +89,8 @@ export class SingleSession {
     }
   }
 
-  /** Lends the session to a request that may not ask anything, beside a call, whoever it was opened for. */
-  async borrow(wanted: Wanted): Promise<Loan> {
+  /** Lends the session to a request that cannot lead to questions, beside a call, whoever it was opened for. */
+  async borrow(wanted: SessionRequirement): Promise<SharedLease> {
     const current = await this.#change(async () => {
       const current = this.#current;
       if (current !== null && !current.session.dead) return current;
@@ -97,26 +106,33 @@ export class SingleSession {
     await current?.session.close();
   }
 
-  #myTurn(): Promise<void> | void {
+  #waitForTurn(isWanted: () => boolean): Promise<void> | void {
     if (!this.#taken) {
       this.#taken = true;
       return;
     }
     const { maxWaiting } = this.#options;
+    if (this.#waiting.length >= maxWaiting) this.#dropUnwanted();
     if (this.#waiting.length >= maxWaiting) {
-      throw new UpstreamFailure(
-        'upstream_busy',
-        `the server broadcasts, so that it is served one call at a time, and ${maxWaiting} calls wait already`,
-        { mayHaveActed: false },
-      );
+      throw busy(`${maxWaiting} calls wait already`);
     }
-    return new Promise((resolve) => this.#waiting.push(resolve));
+    const turn = Promise.withResolvers<void>();
+    this.#waiting.push({ isWanted, turn });
+    return turn.promise;
   }
 
   #next(): void {
+    this.#dropUnwanted();
     const next = this.#waiting.shift();
     if (next === undefined) this.#taken = false;
-    else next();
+    else next.turn.resolve();
+  }
+
+  #dropUnwanted(): void {
+    const wanted = this.#waiting.filter(({ isWanted }) => isWanted());
+    const dropped = this.#waiting.filter((waiting) => !wanted.includes(waiting));
+    this.#waiting = wanted;
+    for (const { turn } of dropped) turn.reject(busy('the client of the call has left'));
   }
 
   #change<Changed>(change: () => Promise<Changed>): Promise<Changed> {
@@ -125,13 +141,13 @@ export class SingleSession {
     return changed;
   }
 
-  async #sessionFor(wanted: Wanted): Promise<Current> {
+  async #sessionFor(wanted: SessionRequirement): Promise<OpenSession> {
     const current = this.#current;
     const fits = current?.key === wanted.key && (await current.session.ready(wanted.headers));
     return fits ? current : this.#replace(wanted);
   }
 
-  async #replace({ key, open }: Wanted): Promise<Current> {
+  async #replace({ key, open }: SessionRequirement): Promise<OpenSession> {
     await this.close();
     const session = await open();
     const uses = new UseCount(this.#clock, this.#options.idleTimeoutMs, () => this.#drop(session));
@@ -146,4 +162,12 @@ export class SingleSession {
     }
     void session.close();
   }
+}
+
+function busy(problem: string): UpstreamFailure {
+  return new UpstreamFailure(
+    'upstream_busy',
+    `the server broadcasts, so that it is sent one call at a time, and ${problem}`,
+    { mayHaveActed: false },
+  );
 }
