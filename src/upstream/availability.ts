@@ -1,6 +1,6 @@
 /**
- * Whether an upstream can be used: looked at before the gateway listens, and again and again until it
- * answers. An upstream that is down is waited for; one that is no MCP server never will be one.
+ * Checks whether an upstream can be used: before the gateway listens, and again until it responds. The
+ * gateway waits for an upstream that is down, but does not start with one that is no MCP server.
  */
 import { sleep, type Clock, type Timer } from '../lib/clock.ts';
 import type { Log } from '../ops/log.ts';
@@ -15,7 +15,7 @@ export interface AvailabilityOptions {
   readonly route: string;
   readonly url: URL;
   readonly upstream: Upstream;
-  /** Whether the server gets to see the credentials of clients. */
+  /** Whether the credentials of clients are forwarded to the server. */
   readonly takesCredentials: boolean;
   readonly clock: Clock;
   readonly log: Log;
@@ -36,22 +36,22 @@ export class Availability {
     return this.#problem === null;
   }
 
-  /** One word or line for whoever asks about readiness. */
+  /** The status for the readiness endpoint: one word or line. */
   get status(): string {
     return this.#problem ?? this.#options.upstream.greetedKind ?? 'needs credentials';
   }
 
   /**
-   * Looks for the first time, for at most `waitMs`; goes on looking in the background.
-   * @throws StartFailure when the upstream answers and will not do
+   * Checks for the first time, for at most `waitMs`, and goes on in the background.
+   * @throws StartFailure if the upstream responds and cannot be used
    */
   async start(waitMs: number): Promise<void> {
     const { clock } = this.#options;
-    const looked = this.#look().then((failure) => {
+    const checked = this.#check().then((failure) => {
       if (failure !== null) this.#refuse(failure);
     });
-    looked.catch(() => {});
-    await Promise.race([looked, sleep(clock, waitMs)]);
+    checked.catch(() => {});
+    await Promise.race([checked, sleep(clock, waitMs)]);
   }
 
   close(): void {
@@ -59,7 +59,7 @@ export class Availability {
     this.#timer?.cancel();
   }
 
-  async #look(): Promise<UpstreamFailure | null> {
+  async #check(): Promise<UpstreamFailure | null> {
     const { upstream, log, route, url } = this.#options;
     try {
       const kind = await upstream.greet({});
@@ -68,7 +68,7 @@ export class Availability {
       return null;
     } catch (error) {
       const failure = asUpstreamFailure(error, false);
-      // It answers, and whoever brings credentials may be served.
+      // It responds, and may serve clients with credentials.
       if (failure.code === 'unauthorized' && this.#options.takesCredentials) {
         this.#problem = null;
         return null;
@@ -80,20 +80,20 @@ export class Availability {
         code: failure.code,
         problem: failure.message,
       });
-      this.#lookAgain();
+      this.#checkLater();
       return failure;
     }
   }
 
-  #lookAgain(): void {
+  #checkLater(): void {
     if (this.#closed) return;
-    this.#timer = this.#options.clock.setTimer(this.#retryMs, () => void this.#look());
+    this.#timer = this.#options.clock.setTimer(this.#retryMs, () => void this.#check());
     this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS);
   }
 
   #refuse(failure: UpstreamFailure): void {
     const { url, route } = this.#options;
-    // Without the query, which may hold a key.
+    // Without the query, which can contain a key.
     const where = `the upstream of route "${route}", ${url.origin}${url.pathname},`;
     if (failure.code === 'unauthorized') {
       throw new StartFailure(

@@ -1,5 +1,5 @@
 /**
- * One legacy server behind a route: finds out which transport it speaks, and opens sessions with it.
+ * One legacy server behind a route: finds out which transport it speaks, and opens sessions.
  */
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
@@ -32,13 +32,13 @@ export interface UpstreamOptions {
   readonly maxEventBytes: number;
   readonly pingIntervalMs: number;
   readonly statefulWithoutSessionId: boolean;
-  /** What the gateway calls itself towards the server when the client gave no name. */
+  /** The `clientInfo` for clients that gave none. */
   readonly gatewayInfo: { readonly name: string; readonly version: string };
   /** Called like `IncomingOptions.onChange`, for every session. */
   readonly onChange?: (method: string) => void;
   /** Whether other replicas may use the server at the same time. */
   readonly hasSiblings?: boolean;
-  /** Called once, when the server is first seen to send to sessions what belongs to others. */
+  /** Called once, when the server is first seen to broadcast. */
   readonly onBroadcast?: () => void;
   /** Called with each session that was opened for a caller. */
   readonly onSession?: (session: Session, transport: LegacyTransport) => void;
@@ -46,19 +46,19 @@ export interface UpstreamOptions {
 
 export interface SessionRequest {
   readonly profile: ClientProfile;
-  /** The client's own `clientInfo`; some servers branch on it. */
+  /** The `clientInfo` of the client. Some servers behave differently for different clients. */
   readonly clientInfo: JsonObject | null;
   readonly headers: CallerHeaders;
 }
 
-/** A probe for the modern era must not hold up a client that waits for its first answer. */
+/** The timeout of the probe for the modern era, in ms. A client may wait for it. */
 const PROBE_TIMEOUT_MS = 3_000;
 const FALL_BACK_STATUSES = new Set([400, 404, 405]);
-/** They say that somebody may not ask, or not now, and nothing of what the server speaks. */
+/** Statuses that say nothing of what the server speaks. */
 const UNDECIDED_STATUSES = new Set([401, 403, 429]);
 
 export class Upstream {
-  /** Where a server of HTTP+SSE wants messages posted. */
+  /** The paths to which a server of HTTP+SSE wants messages posted. */
   readonly messagePaths: MessagePaths;
   readonly detector: BroadcastDetector;
   readonly #broadcastProbe: BroadcastProbe;
@@ -68,9 +68,9 @@ export class Upstream {
   readonly #options: UpstreamOptions;
   readonly #http: HttpClient;
   readonly #clock: Clock;
-  /** What the operator says that the server speaks. */
+  /** The transport that the operator configured. */
   readonly #configured: LegacyTransport | null;
-  /** What the server was found to speak by an answer of its own. */
+  /** The transport that a response of the server has shown. */
   #greeted: UpstreamKind | null = null;
   #greeting: { readonly headers: string; readonly kind: Promise<UpstreamKind> } | null = null;
   #initialized: InitializeResult | null = null;
@@ -90,35 +90,35 @@ export class Upstream {
     this.#configured = options.transport === 'auto' ? null : options.transport;
   }
 
-  /** The revision that the server chose last, when it is known already. */
+  /** The revision that the server chose last, if known. */
   get revision(): LegacyRevision | null {
     return this.#initialized?.protocolVersion ?? null;
   }
 
-  /** What the server speaks, when that is known already; the operator may have said so. */
+  /** What the server speaks, if it is configured or known from a response. */
   get knownKind(): UpstreamKind | null {
     return this.#greeted ?? this.#configured;
   }
 
-  /** The same, when the server has answered so. */
+  /** What the server speaks, if it is known from a response. */
   get greetedKind(): UpstreamKind | null {
     return this.#greeted;
   }
 
   /**
-   * What the server speaks; asks it where nobody has said so.
-   * @throws UpstreamFailure when it cannot be told
+   * Returns what the server speaks, and asks it if that is not known.
+   * @throws UpstreamFailure if it cannot be found out
    */
   async detect(headers: CallerHeaders): Promise<UpstreamKind> {
     return this.knownKind ?? this.greet(headers);
   }
 
   /**
-   * Has the server answer once, and finds out what it speaks: modern when it answers `server/discover`,
-   * Streamable HTTP when it takes an `initialize`, HTTP+SSE when a GET opens a stream that names an
-   * endpoint (streamable-http, "Backward Compatibility"). Where the operator says what it speaks, it
-   * has to take an `initialize` in that way. Credentials that are refused decide nothing.
-   * @throws UpstreamFailure when it does not answer, or cannot be told
+   * Finds out from a response what the server speaks: modern if it replies to `server/discover`,
+   * Streamable HTTP if it accepts `initialize`, HTTP+SSE if a GET opens a stream that names an endpoint
+   * (streamable-http, "Backward Compatibility"). A configured transport has to accept `initialize`.
+   * Refused credentials decide nothing.
+   * @throws UpstreamFailure if the server does not respond, or it cannot be found out
    */
   async greet(headers: CallerHeaders): Promise<UpstreamKind> {
     if (this.#greeted !== null) return this.#greeted;
@@ -134,12 +134,12 @@ export class Upstream {
     return running.kind.catch((error: unknown) => {
       const refused = asUpstreamFailure(error, false).code === 'unauthorized';
       if (!refused || running.headers === ours) throw error;
-      // Somebody else's credentials were refused, and how is not for us to know.
+      // The credentials of another caller were refused. That is not to be told to this one.
       return this.#greeted ?? this.#greet(headers);
     });
   }
 
-  /** Opens a session for a client of this profile. Throws UpstreamFailure. */
+  /** Opens a session for a client with this profile. Throws UpstreamFailure. */
   async openSession(request: SessionRequest): Promise<Session> {
     const kind = await this.detect(request.headers);
     if (kind === 'modern') {
@@ -154,8 +154,8 @@ export class Upstream {
   }
 
   /**
-   * A session that another replica opened, to take up one of its calls. Throws UpstreamFailure when
-   * this server cannot be asked at all.
+   * Takes over a session that another replica opened, to resume one of its calls. Throws UpstreamFailure if
+   * the transport cannot do that.
    */
   async adoptSession(request: SessionRequest, revision: LegacyRevision): Promise<Session> {
     const kind = await this.detect(request.headers);
@@ -205,7 +205,7 @@ export class Upstream {
     if (this.#configured !== null) return this.#greetOver(this.#configured, headers);
     const modern = await this.#answersDiscover(headers).catch((error: unknown) => {
       const failure = asUpstreamFailure(error, false);
-      // Some servers leave a method that they do not know unanswered.
+      // Some servers do not reply to a method that they do not know.
       if (failure.code === 'upstream_timeout') return false;
       throw failure;
     });
@@ -258,8 +258,8 @@ export class Upstream {
       requestTimeoutMs: headersTimeoutMs,
       pingIntervalMs,
       statefulWithoutSessionId,
-      // Also for a client that declares nothing: a server that asks it there all the same must be told
-      // no, or it waits for an answer to a question that was never delivered, and the call with it.
+      // Also for a client that declares nothing: a server that asks on the stream all the same has to be
+      // refused, or it waits for an answer to a question that was not delivered.
       standaloneStream: true,
       detector: this.detector,
       checkQuestion: (question) =>

@@ -1,4 +1,4 @@
-/** The `initialize` handshake: which revision the two sides speak, and what the server says of itself. */
+/** The `initialize` handshake: agrees on a revision, and reads what the server says of itself. */
 import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import {
@@ -16,9 +16,9 @@ export interface InitializeResult {
 }
 
 /**
- * Offers the newest legacy revision, and after a refusal that names others the newest of those.
+ * Offers the newest legacy revision. After a refusal that lists others, offers the newest of those.
  * @param ask sends `initialize` with these params
- * @throws UpstreamFailure when the server refuses, or chooses a revision that is not known
+ * @throws UpstreamFailure if the server refuses, or chooses an unknown revision
  */
 export async function initialize(
   ask: (params: JsonObject) => Promise<JsonRpcReply>,
@@ -40,14 +40,14 @@ function readInitializeResult(result: JsonObject): InitializeResult {
   if (!isLegacyRevision(protocolVersion)) {
     throw new UpstreamFailure(
       'upstream_protocol_error',
-      `it answered initialize with the protocol version ${JSON.stringify(protocolVersion ?? null).slice(0, 40)}, which this gateway does not support`,
+      `it replied to initialize with the protocol version ${JSON.stringify(protocolVersion ?? null).slice(0, 40)}, which this gateway does not support`,
       { mayHaveActed: false },
     );
   }
   return { protocolVersion, capabilities: objectMember(result, 'capabilities') ?? {}, raw: result };
 }
 
-/** The newest revision we know among those that an `initialize` error lists in `data.supported`. */
+/** Returns the newest known revision that an `initialize` error lists in `data.supported`, or `null`. */
 function bestSupported(data: unknown): LegacyRevision | null {
   const supported =
     typeof data === 'object' && data !== null && 'supported' in data ? data.supported : null;

@@ -1,6 +1,6 @@
 /**
- * Pings that keep a server from expiring a session which waits for its client. Whoever answers them at
- * all is there: only a server that cannot be reached, or says nothing, is taken for gone.
+ * Pings that keep a server from expiring a session while a call waits for its client. Any reply counts as
+ * alive: a server is gone only if it cannot be reached, or does not reply.
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import { asUpstreamFailure, type UpstreamFailure, type UpstreamFailureCode } from '../failure.ts';
@@ -11,10 +11,10 @@ const MISSED: readonly UpstreamFailureCode[] = ['upstream_unavailable', 'upstrea
 export interface KeepAliveOptions {
   readonly clock: Clock;
   readonly intervalMs: number;
-  /** Sends a ping; rejects with UpstreamFailure when it is not answered. */
+  /** Sends a ping. Rejects with UpstreamFailure if there is no reply. */
   readonly ping: () => Promise<unknown>;
   readonly isDead: () => boolean;
-  /** Called when the server must be taken for gone. */
+  /** Called when the server is gone. */
   readonly gone: (failure: UpstreamFailure) => void;
 }
 
@@ -22,16 +22,16 @@ export class KeepAlive {
   readonly #options: KeepAliveOptions;
   #timer: Timer | null = null;
   #missed = 0;
-  /** How often other credentials came. */
+  /** How many times new credentials came. */
   #renewals = 0;
-  /** The renewal whose credentials are refused: pinging with them on and on could lock a user out. */
+  /** The renewal whose credentials were refused. Further pings with them could lock a user out. */
   #refused = -1;
 
   constructor(options: KeepAliveOptions) {
     this.#options = options;
   }
 
-  /** Starts the pings, anew if they go on already, or stops them. */
+  /** Starts the pings, again if they run already, or stops them. */
   set(on: boolean): void {
     this.#timer?.cancel();
     this.#timer = null;
@@ -40,7 +40,7 @@ export class KeepAlive {
     this.#timer = clock.setTimer(intervalMs, () => void this.#ping());
   }
 
-  /** Other credentials have come, with which pings may be sent again. */
+  /** New credentials have come: pings can be sent again. */
   renewed(): void {
     this.#renewals += 1;
   }

@@ -1,18 +1,18 @@
-/** Requests of a session that may not ask anything, while they wait for their replies. */
+/** Requests of a session that cannot lead to questions, while they wait for their replies. */
 import type { Clock } from '../../lib/clock.ts';
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CallerHeaders, OutgoingRequest, Transport } from '../transport/transport.ts';
 import { ClientLeft, UpstreamFailure } from '../failure.ts';
 
-type Settled = JsonRpcReply | UpstreamFailure;
+type RequestOutcome = JsonRpcReply | UpstreamFailure;
 type RequestTransport = Pick<Transport, 'request' | 'notify' | 'abandon'>;
 
 export class SessionRequests {
   readonly #transport: RequestTransport;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
-  readonly #waiting = new Map<UpstreamRequestId, (settled: Settled) => void>();
+  readonly #waiting = new Map<UpstreamRequestId, (settled: RequestOutcome) => void>();
 
   constructor(transport: RequestTransport, timeoutMs: number, clock: Clock) {
     this.#transport = transport;
@@ -21,18 +21,19 @@ export class SessionRequests {
   }
 
   /**
-   * Sends a request and waits for what comes of it, at the longest for the time that is set.
-   * @param signal aborts when nobody waits any more
-   * @throws ClientLeft when the signal aborts, or has aborted already: then nothing is sent
+   * Sends a request and waits for its reply.
+   * @param signal aborts when the reply is not wanted any more
+   * @returns the reply, or why there is none within the timeout
+   * @throws ClientLeft if the signal aborts; if it has aborted already, nothing is sent
    */
   async send(
     request: OutgoingRequest,
     headers: CallerHeaders,
     signal?: AbortSignal,
-  ): Promise<Settled> {
+  ): Promise<RequestOutcome> {
     const { id, method } = request;
     if (signal?.aborted === true) throw new ClientLeft(method);
-    const { promise, resolve, reject } = Promise.withResolvers<Settled>();
+    const { promise, resolve, reject } = Promise.withResolvers<RequestOutcome>();
     this.#waiting.set(id, resolve);
     const timer = this.#clock.setTimer(this.#timeoutMs, () => {
       resolve(timedOut(method, this.#timeoutMs));
@@ -54,15 +55,15 @@ export class SessionRequests {
     }
   }
 
-  /** Tells the server that nobody waits any more (lifecycle, "Timeouts"); never of an `initialize`. */
+  /** Cancels a request at the server (lifecycle, "Timeouts"). `initialize` must not be cancelled. */
   #cancel({ id, method }: OutgoingRequest, headers: CallerHeaders): void {
     if (method === 'initialize') return;
     const cancelled = { requestId: id, reason: 'the client left before the reply' };
     this.#transport.notify('notifications/cancelled', cancelled, headers).catch(() => {});
   }
 
-  /** Gives a request what it waits for. */
-  settle(id: UpstreamRequestId, settled: Settled): void {
+  /** Ends the wait of a request. */
+  settle(id: UpstreamRequestId, settled: RequestOutcome): void {
     this.#waiting.get(id)?.(settled);
   }
 

@@ -164,6 +164,7 @@ export class SessionState implements CallHost {
   /** Marks the session as unusable if the failure means that. Returns the failure. */
   noted(failure: UpstreamFailure): UpstreamFailure {
     if (failure.code !== 'session_gone') return failure;
+    // The one stream of HTTP+SSE may stay open, and nothing else would end the calls on it.
     if (this.transport.kind === 'http-sse' && this.#failure === null) this.fail(failure);
     this.#failure ??= failure;
     this.loseChanges(failure);

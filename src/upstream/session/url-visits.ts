@@ -1,16 +1,13 @@
-/** The server's word that URLs were visited (elicitation, "URL Mode", completion notifications). */
+/** URL elicitations that the server reports as complete (elicitation, "URL Mode"). */
 import { sleep, type Clock } from '../../lib/clock.ts';
 import { LruMap } from '../../lib/lru-map.ts';
 import { sha256 } from '../../lib/sha256.ts';
 
-/** A server may say so of as many URLs as it likes, and its session may last for long. */
+/** The most elicitations that are remembered; a server may report any number. */
 const MAX_REMEMBERED = 256;
 
 export class UrlVisits {
-  /**
-   * Digests of what the server said last, since people visit URLs before their client says that they
-   * did.
-   */
+  /** Digests of the last reports: a user visits the URL before the client says so. */
   readonly #remembered = new LruMap<string, true>(MAX_REMEMBERED);
   readonly #waiters = new Set<(elicitation: string) => void>();
 
@@ -20,7 +17,7 @@ export class UrlVisits {
     for (const waiter of this.#waiters) waiter(elicitation);
   }
 
-  /** Resolves when all these elicitations are complete, after `waitMs`, or when the signal aborts. */
+  /** Resolves when all these elicitations are complete, after `waitMs`, or if the signal aborts. */
   async all(
     elicitationIds: readonly string[],
     clock: Clock,

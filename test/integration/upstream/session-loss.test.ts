@@ -5,9 +5,10 @@ import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
 import {
   eventStream,
+  INITIALIZE_RESULT,
   json,
   legacyServer,
-  type ScriptedServer,
+  ScriptedServer,
 } from '../../fixtures/servers/scripted-server.ts';
 import { call, Heard, open, reply, upstreamOf } from '../../fixtures/servers/upstream-testbed.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
@@ -167,3 +168,32 @@ async function gatewayTo(server: ScriptedServer): Promise<string> {
   stopAfterTest(() => gateway.close());
   return gateway.url;
 }
+
+/** A server of HTTP+SSE that refuses every message as soon as it has forgotten its session. */
+async function forgetfulServer() {
+  let stream: ReturnType<typeof eventStream> | undefined;
+  let knows = true;
+  const server = await ScriptedServer.start(({ method, path, body }, response) => {
+    if (method === 'GET') {
+      stream = eventStream(response);
+      return void stream.raw('event: endpoint\ndata: /message?sessionId=abc\n\n');
+    }
+    if (path === '/mcp') return void response.writeHead(404).end();
+    response.writeHead(knows ? 202 : 404).end();
+    if (body.method === 'initialize') stream?.send(reply(body.id, INITIALIZE_RESULT));
+  });
+  return { server, forget: () => (knows = false) };
+}
+
+// The one stream of HTTP+SSE stays open here, so that nothing else would end the wait.
+test('a call over HTTP+SSE is lost as soon as the server is seen to have forgotten its session', async () => {
+  const { server, forget } = await forgetfulServer();
+  const session = await open(upstreamOf(server, { transport: 'http-sse' }));
+  const { heard, exchange } = call(session);
+  await exchange.accepted;
+  forget();
+  await expect(session.request('tools/list', {}, {})).rejects.toMatchObject({
+    code: 'session_gone',
+  });
+  expect(await heard.until('lost')).toEqual(['lost', 'session_gone']);
+});

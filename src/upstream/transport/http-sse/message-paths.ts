@@ -1,34 +1,34 @@
 /**
- * The paths to which a server of HTTP+SSE wants messages posted. Each session is told its own in the
- * first event of its stream (2024-11-05 transports, "HTTP with SSE"), and some servers put the session
- * into the path.
+ * The paths to which a server of HTTP+SSE wants messages posted. The first event of a stream names that of
+ * the session (2024-11-05 transports, "HTTP with SSE"); some servers put the session id into the path.
  */
 
-/** What no server can mean by a path, and what keeps the memory that it takes small. */
+/** Longer paths are ignored, to limit the memory. */
 const MAX_PATH_LENGTH = 1024;
 
 export class MessagePaths {
-  /** The path of the server's URL and what stands in its query: none of that names a session. */
+  /** The segments of the server's own path, and the values of its query. They name no session. */
   readonly #fixed: ReadonlySet<string>;
   readonly #url: URL;
   #latest: string | null = null;
-  /** Of streams that are open, and how many of them were told that path. */
+  /** The paths of open streams, and how many streams have each. */
   readonly #open = new Map<string, number>();
 
-  /** @param url the URL of the server, on whose origin all paths are */
+  /** @param url the URL of the server. All paths are on its origin. */
   constructor(url: URL) {
     this.#url = url;
     this.#fixed = new Set([...url.pathname.split('/'), ...url.searchParams.values()]);
   }
 
-  /** Takes what the gateway itself was told; it holds until the gateway is told another path. */
+  /** Remembers the path that the gateway itself was told last. */
   toldUs({ pathname }: URL): void {
     this.#latest = pathname;
   }
 
   /**
-   * Takes what a client was told, relative or not, on a stream that has been opened.
-   * @returns to be called when that stream is over; the session is, too
+   * Remembers the path that a legacy client was told on its stream.
+   * @param endpoint a URL, relative or absolute
+   * @returns a function to call when the stream, and so the session, ends
    */
   toldClient(endpoint: string): () => void {
     const url = URL.canParse(endpoint, this.#url.href) ? new URL(endpoint, this.#url) : null;
@@ -43,14 +43,14 @@ export class MessagePaths {
     };
   }
 
-  /** True for a path that was told to somebody here. */
+  /** True for a path that the gateway, or a client with an open stream, was told. */
   has(path: string): boolean {
     return path === this.#latest || this.#open.has(path);
   }
 
   /**
-   * True for a path that differs from the gateway's own in a session id of the same form and in nothing
-   * else: a client whose stream runs through another replica may have been told it.
+   * True for a path that differs from the gateway's own only in a session id of the same form: a client
+   * with a stream through another replica may have been told it.
    */
   resembles(path: string): boolean {
     const [own, other] = [this.#latest?.split('/') ?? [], path.split('/')];
@@ -67,7 +67,7 @@ export class MessagePaths {
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** How ids like this one are made; `null` for what is rather a word. */
+/** Returns the form of an id; `null` for what is more likely a word. */
 function formOfId(segment: string): string | null {
   if (/^\d{1,20}$/.test(segment)) return 'number';
   if (UUID.test(segment)) return 'uuid';
