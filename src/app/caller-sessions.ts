@@ -4,13 +4,13 @@ import { callerOf } from '../identity/identity.ts';
 import type { PassThroughOptions } from '../passthrough/passthrough.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 import type { Route } from './route.ts';
-import type { Shared } from './shared.ts';
+import type { SharedServices } from './shared.ts';
 
 /** Returns the options of the pass-through for sessions; none if callers are not named. */
 export function sessionsOf(
   { config: { id, upstream } }: Route,
   routes: readonly Route[],
-  { config, log, sealKeys }: Shared,
+  { config, log, sealKeys }: SharedServices,
 ): Pick<PassThroughOptions, 'sessions' | 'onForeignSession'> {
   const {
     identity,

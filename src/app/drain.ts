@@ -1,4 +1,4 @@
-/** The phases of leaving: unready, no new calls, parked calls kept, calls finished or handed over, answers delivered. */
+/** The phases of a drain: not ready, no new calls, parked calls kept, calls finished or handed over, replies delivered. */
 import type { Calls } from '../calls/calls.ts';
 import type { Capacity } from '../calls/capacity.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
@@ -7,35 +7,35 @@ import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { Subscriptions } from '../subscriptions/subscriptions.ts';
 
-export interface Draining {
+export interface DrainOptions {
   /** The calls of each route. */
   readonly calls: readonly Calls[];
   readonly capacity: Capacity;
   readonly subscriptions: readonly Pick<Subscriptions, 'endAll'>[];
   readonly openResponses: OpenResponses;
   readonly drain: Config['drain'];
-  /** How long what was ended may take to tell its server and its client, in ms. */
+  /** How long cancellations and last replies can take, in ms. */
   readonly graceMs: number;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-const LOOK_EVERY_MS = 50;
+const POLL_MS = 50;
 
-/** Resolves when nothing is left to do for any client, or when the time for it is over. */
-export async function drainCalls(draining: Draining): Promise<void> {
-  const { calls, capacity, subscriptions, openResponses, drain, graceMs, clock, log } = draining;
+/** Drains. Resolves when nothing is left to do for any client, or after the configured times. */
+export async function drainCalls(options: DrainOptions): Promise<void> {
+  const { calls, capacity, subscriptions, openResponses, drain, graceMs, clock, log } = options;
   const parked = calls.reduce((total, { parked }) => total + parked, 0);
   log.event('gateway.draining', { running: capacity.running, parked });
   await sleep(clock, drain.delayMs);
   for (const route of calls) route.stopNewCalls();
-  // Listeners would wait for ever; ended now, they are elsewhere while calls are finished here.
+  // Listeners would wait forever. They reconnect elsewhere while calls finish here.
   for (const route of subscriptions) route.endAll();
   const isIdle = () => capacity.running + openResponses.count === 0;
   const keptUntilMs = clock.elapsed() + drain.parkedMs;
   const isKeeping = () =>
     clock.elapsed() < keptUntilMs && calls.some((route) => route.holdsParkedCalls);
-  // A call that is parked again meanwhile is kept, too; one that was retried has time to finish.
+  // A call that is parked again is kept, too. A call that was retried has time to finish.
   do {
     await until(() => !isKeeping(), drain.parkedMs, clock);
     await until(() => isIdle() || isKeeping(), drain.timeoutMs, clock);
@@ -46,5 +46,5 @@ export async function drainCalls(draining: Draining): Promise<void> {
 
 async function until(isOver: () => boolean, atMostMs: number, clock: Clock): Promise<void> {
   const deadlineMs = clock.elapsed() + atMostMs;
-  while (!isOver() && clock.elapsed() < deadlineMs) await sleep(clock, LOOK_EVERY_MS);
+  while (!isOver() && clock.elapsed() < deadlineMs) await sleep(clock, POLL_MS);
 }

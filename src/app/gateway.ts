@@ -18,7 +18,7 @@ import { joinReplicas, type Replica } from './replica.ts';
 import { listen } from './listen.ts';
 import { createPublicApp } from './public-server.ts';
 import { CANCEL_GRACE_MS, createRoute, type Route } from './route.ts';
-import type { Shared } from './shared.ts';
+import type { SharedServices } from './shared.ts';
 
 export interface Gateway {
   /** The URL for modern clients, with the path of the first route. */
@@ -65,7 +65,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
   const openResponses = new OpenResponses();
   replica = await joinReplicas(config, retry, { openResponses, clock, log });
   const sealKeys = sealKeysOf(config, log);
-  const shared: Shared = {
+  const shared: SharedServices = {
     config,
     clock,
     log,

@@ -16,7 +16,7 @@ import { objectMember } from '../protocol/json/json.ts';
 import { otherPathHeaderRules, otherPaths } from './other-paths.ts';
 import { sessionsOf } from './caller-sessions.ts';
 import { supportedVersions, type Route } from './route.ts';
-import type { Shared } from './shared.ts';
+import type { SharedServices } from './shared.ts';
 
 const ERA_WAIT_MS = 3_000;
 const MAX_BUFFERED_BYTES = 256 * 1024;
@@ -24,7 +24,7 @@ const MAX_BUFFERED_BYTES = 256 * 1024;
 /** Creates the application for the public listener. */
 export async function createPublicApp(
   routes: readonly Route[],
-  shared: Shared,
+  shared: SharedServices,
   metrics: Metrics,
   timeouts: ClientTimeouts,
 ): Promise<FastifyInstance> {
@@ -102,7 +102,7 @@ export async function createPublicApp(
 function serveMcp(
   scope: FastifyInstance,
   route: Route,
-  shared: Shared,
+  shared: SharedServices,
   metrics: Metrics,
   passThrough: PassThrough,
 ): void {

@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { listen } from './listen.ts';
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
 import type { FleetClock } from '../replicas/directory/fleet-clock.ts';
-import { createRedisDirectory } from '../replicas/directory/redis-directory.ts';
+import { RedisDirectory } from '../replicas/directory/redis-directory.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import { randomId } from '../lib/random-id.ts';
@@ -152,7 +152,7 @@ async function openDirectory(
 ): Promise<Directory | null> {
   if (redis === null) return null;
   const { audience } = seal;
-  const directory = createRedisDirectory({
+  const directory = new RedisDirectory({
     ...{ redis, audience, owner, clock, random: Math.random },
     onClockSample: (sample) => clock.sample(sample),
   });

@@ -15,7 +15,7 @@ import { Availability } from '../upstream/availability.ts';
 import { SessionPool } from '../upstream/pool/session-pool.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
-import type { Shared } from './shared.ts';
+import type { SharedServices } from './shared.ts';
 
 /** One route with everything that serves it. */
 export interface Route {
@@ -31,25 +31,25 @@ export interface Route {
 }
 
 const CATALOGUE_TTL_MS = 60_000;
-/** Of how many callers what they are shown is remembered. */
-const MAX_KNOWN_CALLERS = 1_000;
+/** The number of callers whose lists and discovery results are cached. */
+const MAX_CACHED_CALLERS = 1_000;
 const DISCOVER_TTL_MS = 60_000;
 const DISCOVER_FIRST_WAIT_MS = 3_000;
 /** What a server asks in one turn comes in one read, or within a few ms. */
 const GATHER_WINDOW_MS = 5;
 const GATHER_LIMIT_MS = 150;
-/** How long what was cancelled may take to tell its server, in ms. */
+/** How long a cancellation can take to reach the server. */
 export const CANCEL_GRACE_MS = 2_000;
 const MAX_INPUT_REQUESTS_PER_ROUND = 16;
 const MAX_RESOURCES_PER_LISTENER = 100;
 const MAX_LIST_PAGES = 50;
 const MAX_LIST_ITEMS = 5_000;
 
-/** In: what the operator says of a route. Out: the route, with nothing sent to its server yet. */
-export function createRoute(config: RouteConfig, shared: Shared): Route {
+/** Creates a route. Nothing is sent to its server yet. */
+export function createRoute(config: RouteConfig, shared: SharedServices): Route {
   const { clock, log } = shared;
   const route = config.id;
-  let toldOfNoStream = false;
+  let isNoStreamLogged = false;
   const upstream = new Upstream(
     {
       ...config.upstream,
@@ -64,10 +64,10 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
         const { protocolVersion: revision } = session.initializeResult;
         const standalone = session.standaloneStreamOpen;
         log.event('session.opened', { route, revision, transport, standalone });
-        // Once for a server that has none: callers without a name get a session for each call.
-        if (standalone || toldOfNoStream || !session.interactive) return;
+        // Once for each server, since anonymous callers get a session for each call.
+        if (standalone || isNoStreamLogged || !session.interactive) return;
         if (transport === 'streamable-http') log.event('session.no_standalone_stream', { route });
-        toldOfNoStream = true;
+        isNoStreamLogged = true;
       },
     },
     clock,
@@ -85,13 +85,13 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
   const lists = new ListCache({
     forward: (request, closed) => forwarder.forward(request, closed),
     keepMs: config.caching.serveLists ? config.caching.listTtlMs : 0,
-    maxKept: MAX_KNOWN_CALLERS,
+    maxKept: MAX_CACHED_CALLERS,
     clock,
   });
   const catalogue = new ToolCatalogue({
     list: (request, closed) => lists.list(request, closed),
     ttlMs: CATALOGUE_TTL_MS,
-    maxCallers: MAX_KNOWN_CALLERS,
+    maxCallers: MAX_CACHED_CALLERS,
     clock,
   });
   const calls = new Calls({
@@ -127,7 +127,7 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
       supportedVersions: () => supportedVersions(shared.config, upstream),
       ttlMs: DISCOVER_TTL_MS,
       firstWaitMs: DISCOVER_FIRST_WAIT_MS,
-      maxCallers: MAX_KNOWN_CALLERS,
+      maxCallers: MAX_CACHED_CALLERS,
     }),
     subscriptions: new Subscriptions({
       route,
@@ -148,7 +148,7 @@ export function createRoute(config: RouteConfig, shared: Shared): Route {
   };
 }
 
-/** The operator's own `Authorization` would take the place of the client's. */
+/** Tells whether clients' credentials reach the server. The operator's `Authorization` replaces the client's. */
 function takesCredentials({ upstream: { authorization, headers } }: RouteConfig): boolean {
   return authorization === 'forward' && headers['authorization'] === undefined;
 }
@@ -178,7 +178,7 @@ function limitsOf({ calls, parking }: RouteConfig): CallLimits {
   };
 }
 
-/** Ours, and the one that legacy clients get who are passed through (versioning, dual-era servers). */
+/** Returns the modern revision, and that of the server if legacy clients are passed through (versioning, dual-era servers). */
 export function supportedVersions(config: Config, upstream: Upstream): string[] {
   const { revision } = upstream;
   const passed = config.edge.legacyClients === 'pass-through' && revision !== null;

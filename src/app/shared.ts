@@ -9,7 +9,7 @@ import type { Sealer } from '../seal/seal.ts';
 import type { ListenerQuota } from '../subscriptions/listener-quota.ts';
 import type { Replica } from './replica.ts';
 
-export interface Shared {
+export interface SharedServices {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Log;

@@ -27,7 +27,7 @@ export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
   ],
   [EXIT.internal, 'an error of the gateway itself'],
   [EXIT.listen, 'the address to listen on is in use or not of this machine'],
-  [EXIT.notPermitted, 'this user may not listen on that address'],
+  [EXIT.notPermitted, 'not permitted to listen on that address'],
   [EXIT.config, 'the configuration file cannot be read or is wrong'],
   [EXIT.hungUp, 'a second SIGHUP, or one before the start was complete'],
   [EXIT.interrupted, 'a second SIGINT, or one before the start was complete'],

@@ -10,7 +10,7 @@ export interface Readiness {
 
 /**
  * Creates the admin application. The caller starts and closes it.
- * @param isKnownHost tells whether a `Host` is ours. It stops DNS rebinding.
+ * @param isKnownHost tells whether a `Host` is that of the gateway. It stops DNS rebinding.
  */
 export function createAdmin(
   metrics: Metrics,

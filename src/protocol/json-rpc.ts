@@ -25,9 +25,9 @@ export type JsonRpcMessage =
     }
   | { readonly type: 'notification'; readonly method: string; readonly params: JsonObject }
   | { readonly type: 'response'; readonly id: string | number | null; readonly reply: JsonRpcReply }
-  | Malformed;
+  | MalformedMessage;
 
-interface Malformed {
+interface MalformedMessage {
   readonly type: 'malformed';
   readonly problem: string;
   /** The id of a request that can be answered with an error. */
@@ -95,6 +95,6 @@ function readError(error: JsonObject): JsonRpcErrorObject {
   return error['data'] === undefined ? { code, message } : { code, message, data: error['data'] };
 }
 
-function malformed(problem: string): Malformed {
+function malformed(problem: string): MalformedMessage {
   return { type: 'malformed', problem };
 }

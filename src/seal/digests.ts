@@ -41,8 +41,8 @@ export function questionDigest({ method, params }: InputRequest): string {
 /**
  * Names a principal in pointers and keys. Tags can be compared, and reveal nothing.
  * @param key shared by all replicas, and kept when sealing keys are rotated
- * @param principal the verified identity of the caller; `null` if nobody is identified
- * @returns HMAC-SHA-256 as base64url, or `null` for nobody, which equals no principal
+ * @param principal the verified identity of the caller; `null` for an anonymous one
+ * @returns HMAC-SHA-256 as base64url, or `null` for an anonymous caller, which equals no principal
  */
 export function principalTag(key: Uint8Array | string, principal: string | null): string | null {
   if (principal === null) return null;

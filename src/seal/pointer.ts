@@ -1,5 +1,5 @@
 /**
- * The content of a `requestState`: which call of which replica it continues, for whom, and for which request;
+ * The content of a `requestState`: which call of which replica it continues, for which caller and request;
  * and its claims inside the seal. They are read strictly: a pointer of an unknown version is refused.
  */
 import { z } from 'zod';
@@ -35,7 +35,7 @@ export interface Pointer {
   readonly issuedAtSeconds: number;
   /** Seconds since the epoch, with fractions. */
   readonly expiresAtSeconds: number;
-  /** See `principalTag`; `null` if nobody is identified. */
+  /** See `principalTag`; `null` for an anonymous caller. */
   readonly principal: string | null;
   readonly method: string;
   /** The tool or prompt name, or the resource URI. */
@@ -53,7 +53,7 @@ export interface Continuation {
   /** When the call began, in ms since the epoch. Its time limits count from here on any replica. */
   readonly startedAtMs: number;
   readonly questions: readonly SealedQuestion[];
-  readonly keys: KeysGiven;
+  readonly keys: KeyCounters;
   /** Where the stream of the call can be resumed; `null` if it cannot. */
   readonly resume: ResumePoint | null;
   /** The answers so far; `null` if the call must not be replayed. */
@@ -61,7 +61,7 @@ export interface Continuation {
 }
 
 /** Counters of the keys under which clients see the questions of a call. */
-export interface KeysGiven {
+export interface KeyCounters {
   /** How many questions the server asked so far. */
   readonly asked: number;
   /** The last number for each kind of question. */

@@ -15,7 +15,7 @@ import type { KeyRing } from './key-ring.ts';
 import { decodePointer, encodePointer } from './pointer-bytes.ts';
 import type { Pointer } from './pointer.ts';
 
-/** How far the clock of the sealing replica can be ahead of ours. */
+/** How far the clock of the sealing replica can be ahead of that of this one. */
 const MAX_CLOCK_SKEW_MS = 60_000;
 
 export interface SealerOptions {

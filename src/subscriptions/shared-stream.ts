@@ -1,6 +1,6 @@
 /**
  * One session with a legacy server whose notifications feed many listeners. It opens for the first
- * listener, is replaced if it is lost while somebody listens, and closes after the last one.
+ * listener, is replaced if it is lost while there are listeners, and closes after the last one.
  */
 import { sleep, type Clock, type Timer } from '../lib/clock.ts';
 import { objectMember, type JsonObject } from '../protocol/json/json.ts';

@@ -16,7 +16,7 @@ export interface SubscriptionRequests {
 /** The number of concurrent requests after a reconnect, so that the server is not flooded. */
 const AT_ONCE = 16;
 
-interface Watched {
+interface ResourceWatch {
   listeners: number;
   /** The requests sent so far. Resolves to the epoch of the subscription, or `null`. */
   done: Promise<Epoch | null>;
@@ -24,7 +24,7 @@ interface Watched {
 
 export class WatchedResources {
   readonly #requests: SubscriptionRequests;
-  readonly #watched = new Map<string, Watched>();
+  readonly #watched = new Map<string, ResourceWatch>();
   #epoch: Epoch = 0;
 
   constructor(requests: SubscriptionRequests) {
@@ -65,7 +65,7 @@ export class WatchedResources {
     }
   }
 
-  #subscribe(uri: string, watched: Watched): Promise<Epoch | null> {
+  #subscribe(uri: string, watched: ResourceWatch): Promise<Epoch | null> {
     watched.done = watched.done.then((epoch) => {
       if (epoch === this.#epoch || watched.listeners === 0) return epoch;
       return this.#requests.subscribe(uri);

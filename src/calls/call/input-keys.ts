@@ -4,7 +4,7 @@
  */
 import { inputKey, type InputKey, type ServerRequestId } from '../../protocol/ids.ts';
 import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
-import type { KeysGiven } from '../../seal/pointer.ts';
+import type { KeyCounters } from '../../seal/pointer.ts';
 
 const PLAIN_NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/;
 const KIND_NAMES: Readonly<Record<InputRequestKind, string>> = {
@@ -28,12 +28,12 @@ export class InputKeys {
   #asked = 0;
 
   /** The counters, for another replica that continues the call. */
-  get progress(): KeysGiven {
+  get progress(): KeyCounters {
     return { asked: this.#asked, counts: Object.fromEntries(this.#counts) };
   }
 
   /** Continues the counters of another replica, so that no number is given twice. */
-  goOnFrom({ asked, counts }: KeysGiven): void {
+  goOnFrom({ asked, counts }: KeyCounters): void {
     this.#asked = asked;
     this.#counts = new Map(Object.entries(counts));
   }

@@ -15,7 +15,7 @@ import type { ClientProfile } from '../../protocol/translate/client-profile.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcErrorObject, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/revisions.ts';
-import type { KeysGiven, SealedQuestion } from '../../seal/pointer.ts';
+import type { KeyCounters, SealedQuestion } from '../../seal/pointer.ts';
 import { questionDigest } from '../../seal/digests.ts';
 import type { OpenRequest } from '../machine/states.ts';
 import { InputKeys, type InputKeyOptions } from './input-keys.ts';
@@ -114,7 +114,7 @@ export class Questions {
   }
 
   /** How far the keys have come, as another replica needs it. */
-  get keysGiven(): KeysGiven {
+  get keysGiven(): KeyCounters {
     return this.#keys.progress;
   }
 
@@ -122,7 +122,7 @@ export class Questions {
    * Adds the questions that another replica has shown to the client.
    * @param keys the counters of that replica
    */
-  restore(questions: readonly SealedQuestion[], keys: KeysGiven): OpenRequest[] {
+  restore(questions: readonly SealedQuestion[], keys: KeyCounters): OpenRequest[] {
     this.#keys.goOnFrom(keys);
     return questions.map(({ key, id, request, back }) => {
       this.#keys.take(key);

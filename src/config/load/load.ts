@@ -64,12 +64,12 @@ function withListen(data: unknown, listen: string | undefined): unknown {
   return isMap && listen !== undefined ? { listen, ...data } : data;
 }
 
-interface Placed {
+interface ProblemLine {
   readonly position: Position;
   readonly line: string;
 }
 
-function place(problems: readonly Problem[], source: Source): Placed[] {
+function place(problems: readonly Problem[], source: Source): ProblemLine[] {
   return problems.map(({ path, atKey, text }) => ({
     position: source.positionOf(path, atKey),
     line: at(path, text),
@@ -81,7 +81,7 @@ function at(path: Problem['path'], text: string): string {
   return field === '' ? text : `${field}: ${text}`;
 }
 
-function invalid(problems: readonly Placed[], file: string): ConfigError {
+function invalid(problems: readonly ProblemLine[], file: string): ConfigError {
   const ordered = problems.toSorted(
     ({ position: left }, { position: right }) =>
       left.line - right.line || left.column - right.column,

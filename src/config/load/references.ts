@@ -10,7 +10,7 @@ export interface ReferenceSources {
   readonly readSecret: (path: string) => string;
 }
 
-export interface Resolved {
+export interface ResolvedData {
   readonly data: unknown;
   readonly problems: readonly Problem[];
   /** The text as written, if the value is resolved and can be a secret; otherwise `null`. */
@@ -23,7 +23,7 @@ const NAMED = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s;
 const FILE_PREFIX = 'file:';
 
 /** Copies parsed data with all references resolved, and reports those that cannot be. */
-export function resolveReferences(data: unknown, sources: ReferenceSources): Resolved {
+export function resolveReferences(data: unknown, sources: ReferenceSources): ResolvedData {
   const problems: Problem[] = [];
   const written = new Map<string, string>();
   const resolve = (value: unknown, path: FieldPath): unknown => {

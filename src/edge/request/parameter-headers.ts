@@ -1,6 +1,6 @@
 /**
  * Compares the `Mcp-Param-*` headers of a call with its arguments (streamable-http, "Server Behavior for
- * Custom Headers"), so that nobody can mislead an intermediary that routes on a header.
+ * Custom Headers"), so that a client cannot mislead an intermediary that routes on a header.
  */
 import type { AnnotatedParameter } from '../../protocol/translate/header-annotations.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json/json.ts';

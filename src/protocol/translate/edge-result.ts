@@ -24,9 +24,9 @@ export interface ResultContext {
   readonly serverInfo: JsonObject | null;
   /** False if the request carried answers: the result depends on them (caching, "Cache Key"). */
   readonly cacheable?: boolean;
-  /** Who can cache it and how long, as configured. Default: nobody. */
+  /** Who can cache it and how long, as configured. The default is no caching. */
   readonly caching?: CacheFields;
-  /** Whether `x-mcp-header` annotations stay. They are useless if nobody validates the headers. */
+  /** Whether `x-mcp-header` annotations stay. They are useless if the headers are not validated. */
   readonly parameterHeaders?: 'strip' | 'validate';
 }
 
@@ -49,11 +49,11 @@ export function completeResult(
   result: JsonObject,
   context: ResultContext,
 ): JsonObject {
-  const said = without(fromServer(result), OF_CACHES);
+  const members = without(fromServer(result), OF_CACHES);
   const complete: JsonObject = {
-    ...without(shaped(method, said, context.parameterHeaders === 'validate'), ['_meta']),
+    ...without(shaped(method, members, context.parameterHeaders === 'validate'), ['_meta']),
     resultType: 'complete',
-    ...metaMember(objectMember(said, '_meta') ?? {}, context.serverInfo),
+    ...metaMember(objectMember(members, '_meta') ?? {}, context.serverInfo),
   };
   if (!CACHEABLE.has(method)) return complete;
   const { cacheable = true, caching = NEVER_CACHED } = context;

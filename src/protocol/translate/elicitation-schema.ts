@@ -40,7 +40,7 @@ type Property =
 
 const ANNOTATIONS = ['title', 'description', 'default'] as const;
 const FORMATS: readonly JsonValue[] = ['email', 'uri', 'date', 'date-time'];
-/** Form mode must not ask for secrets (elicitation, "Safe URL Handling" and the warnings beside it). */
+/** Form mode must not ask for secrets (elicitation, "Safe URL Handling" and its warnings). */
 const SECRET_FORMATS: readonly JsonValue[] = ['password', 'secret', 'credit-card'];
 const LIST_HINT = 'Comma-separated list';
 const SAME: PropertyInverse = { nullWhenMissing: false, value: { type: 'same' } };

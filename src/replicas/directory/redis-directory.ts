@@ -37,22 +37,14 @@ const RENEW_EVERY_MS = 1500;
 /** How many dead holders of one call a claim replaces. More means that other replicas claim it, too. */
 const MAX_TAKEOVERS = 3;
 
-/** Creates a directory, which is not started. @throws RedisUrlInvalid */
-export function createRedisDirectory(options: RedisDirectoryOptions): Directory {
-  return new RedisDirectory(options);
-}
-
-class RedisDirectory implements Directory {
+export class RedisDirectory implements Directory {
   readonly #redis: RedisClient;
-  readonly #options: RedisOptions;
+  readonly #options: RedisDirectoryOptions;
+  /** The address for messages. */
   readonly #store: string;
   readonly #prefix: string;
-  readonly #owner: PointerOwner;
   readonly #ownerText: string;
-  readonly #clock: Clock;
   readonly #leaseMs: number;
-  readonly #renewEveryMs: number;
-  readonly #onClockSample: ((sample: ClockSample) => void) | undefined;
   readonly #listeners: ((up: boolean) => void)[] = [];
   /** Called each time that the state of the store may have changed. */
   readonly #startChecks = new Set<() => void>();
@@ -65,18 +57,15 @@ class RedisDirectory implements Directory {
   /** The last error of the connection: a command only learns that there is no connection. */
   #lastError: unknown;
 
+  /** Creates a directory, which is not started. @throws RedisUrlInvalid */
   constructor(options: RedisDirectoryOptions) {
     this.#redis = createRedis(options.redis, options.random);
-    this.#options = options.redis;
+    this.#options = options;
     this.#store = addressOf(options.redis);
     // Encoded, so that a brace in the name is not taken for the hash tag of a Cluster key.
     this.#prefix = `mrtr:${encodeURIComponent(options.audience)}:`;
-    this.#owner = options.owner;
     this.#ownerText = writeOwner(options.owner);
-    this.#clock = options.clock;
     this.#leaseMs = options.leaseMs ?? LEASE_MS;
-    this.#renewEveryMs = options.renewEveryMs ?? RENEW_EVERY_MS;
-    this.#onClockSample = options.onClockSample;
     this.#redis.on('error', (error: unknown) => this.#onError(error));
     this.#redis.on('node error', (error: unknown) => this.#onError(error));
     this.#redis.on('close', () => this.#onUnreachable());
@@ -101,7 +90,7 @@ class RedisDirectory implements Directory {
     }
     await this.#untilUp(waitMs).catch(async (error: unknown) => {
       if (!(error instanceof DirectoryUnavailable) || error.failure !== 'network') throw error;
-      throw unavailable(await probeRedis(this.#options), this.#store);
+      throw unavailable(await probeRedis(this.#options.redis), this.#store);
     });
   }
 
@@ -159,7 +148,7 @@ class RedisDirectory implements Directory {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#renewal?.cancel();
-    const lease = this.#leaseKey(this.#owner.boot);
+    const lease = this.#leaseKey(this.#options.owner.boot);
     // Best effort: if the store is unreachable, the lease expires.
     const released = this.#up ? this.#run((redis) => redis.del(lease)) : Promise.resolve(0);
     this.#closed = true;
@@ -210,7 +199,7 @@ class RedisDirectory implements Directory {
    * a live replica may have no lease because it has not reconnected yet.
    */
   #requireRenewedLeases(): void {
-    if (this.#clock.elapsed() - this.#awayAtMs >= this.#leaseMs) return;
+    if (this.#options.clock.elapsed() - this.#awayAtMs >= this.#leaseMs) return;
     throw new DirectoryUnavailable(
       'store',
       `Redis at ${this.#store} was away, and not every replica may have renewed its lease yet`,
@@ -219,7 +208,7 @@ class RedisDirectory implements Directory {
 
   /** The lease is also the check of the store: only a successful write shows that it works. */
   async #renewLease(): Promise<void> {
-    const { boot } = this.#owner;
+    const { boot } = this.#options.owner;
     const sampled = this.#sampleClock();
     try {
       await this.#run((redis) =>
@@ -235,23 +224,27 @@ class RedisDirectory implements Directory {
 
   /** Never rejects: a user that may not call TIME can still use the store. */
   async #sampleClock(): Promise<void> {
-    if (this.#onClockSample === undefined) return;
-    const sentAtMs = this.#clock.now();
+    const { onClockSample, clock } = this.#options;
+    if (onClockSample === undefined) return;
+    const sentAtMs = clock.now();
     try {
       const [seconds, microseconds] = await this.#redis.time();
       const storeMs = Number(seconds) * 1000 + Number(microseconds) / 1000;
-      this.#onClockSample({ storeMs, sentAtMs, receivedAtMs: this.#clock.now() });
+      onClockSample({ storeMs, sentAtMs, receivedAtMs: clock.now() });
     } catch {
       // Renewing the lease, at the same time, reports what is wrong with the store.
     }
   }
 
   #keepLease(): void {
-    this.#renewal = this.#clock.setTimer(this.#renewEveryMs, () => {
-      void this.#renewLease().finally(() => {
-        if (!this.#closed) this.#keepLease();
-      });
-    });
+    this.#renewal = this.#options.clock.setTimer(
+      this.#options.renewEveryMs ?? RENEW_EVERY_MS,
+      () => {
+        void this.#renewLease().finally(() => {
+          if (!this.#closed) this.#keepLease();
+        });
+      },
+    );
   }
 
   #untilUp(waitMs: number): Promise<void> {
@@ -266,7 +259,7 @@ class RedisDirectory implements Directory {
         if (this.#up) finish(resolve);
         else if (unavailable(this.#lastError, this.#store).failure === 'auth') fail();
       };
-      const timer = this.#clock.setTimer(waitMs, fail);
+      const timer = this.#options.clock.setTimer(waitMs, fail);
       this.#startChecks.add(check);
       check();
     });
@@ -280,7 +273,7 @@ class RedisDirectory implements Directory {
   }
 
   #onUnreachable(): void {
-    this.#awayAtMs = this.#clock.elapsed();
+    this.#awayAtMs = this.#options.clock.elapsed();
     this.#setUp(false);
   }
 

@@ -2,10 +2,9 @@
  * Clients for one Redis (or Valkey) server, a Sentinel group or a Cluster. An outage is an error within a known
  * time: no command waits for a reconnect, and none is sent twice.
  */
-import type { ConnectionOptions } from 'node:tls';
 import type { Clock } from '../../lib/clock.ts';
 import { Cluster, Redis, type RedisOptions as ClientOptions } from 'ioredis';
-import { credentials, database, firstNode, type RedisOptions, type RedisTls } from './options.ts';
+import { credentials, database, firstNode, type RedisOptions } from './options.ts';
 
 export type RedisClient = Redis | Cluster;
 
@@ -151,17 +150,8 @@ function commonOptions(options: RedisOptions) {
     disableClientInfo: true,
     // Every server and proxy speaks RESP2, and nothing here needs RESP3.
     protocol: 2,
-    ...(url.protocol === 'rediss:' ? { tls: tlsOptions(options.tls) } : {}),
+    ...(url.protocol === 'rediss:' ? { tls: { ...options.tls } } : {}),
   } satisfies ClientOptions;
-}
-
-function tlsOptions({ ca, cert, key, servername }: RedisTls = {}): ConnectionOptions {
-  return {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    ...(servername === undefined ? {} : { servername }),
-  };
 }
 
 /** Doubles the delay up to a second. The jitter keeps replicas from reconnecting at the same time. */

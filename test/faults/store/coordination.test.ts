@@ -7,7 +7,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../../src/lib/clock.ts';
-import { createRedisDirectory } from '../../../src/replicas/directory/redis-directory.ts';
+import { RedisDirectory } from '../../../src/replicas/directory/redis-directory.ts';
 import { sealOutcome } from '../../../src/calls/sealed-outcome.ts';
 import { callId } from '../../../src/protocol/ids.ts';
 import {
@@ -107,7 +107,7 @@ describe('what the store holds', { tags: ['redis'] }, () => {
     { tags: ['long'] },
     async () => {
       const redis = await redisServer();
-      const directory = createRedisDirectory({
+      const directory = new RedisDirectory({
         redis: { mode: 'single', url: redis.url, connectTimeoutMs: 5_000, commandTimeoutMs: 5_000 },
         audience: 'fleet',
         owner: { id: 'one', boot: randomUUID(), address: 'http://10.0.0.1:8081' },

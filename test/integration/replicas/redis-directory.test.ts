@@ -7,7 +7,7 @@ import { systemClock } from '../../../src/lib/clock.ts';
 import { DirectoryUnavailable, type Directory } from '../../../src/model/directory.ts';
 import type { RedisOptions } from '../../../src/replicas/redis/options.ts';
 import {
-  createRedisDirectory,
+  RedisDirectory,
   type RedisDirectoryOptions,
 } from '../../../src/replicas/directory/redis-directory.ts';
 import { callId, type CallId } from '../../../src/protocol/ids.ts';
@@ -50,7 +50,7 @@ function makeReplica(
   options: Partial<RedisDirectoryOptions> = {},
 ): Replica {
   const boot = `${id}-${randomUUID()}`;
-  const directory = createRedisDirectory({
+  const directory = new RedisDirectory({
     redis,
     audience: 'fleet',
     owner: { id, boot, address: `10.0.0.1:${id}` },
