@@ -14,7 +14,7 @@ import { DirectoryUnavailable, type Claim, type Directory } from '../../model/di
 import type { ClockSample } from './fleet-clock.ts';
 import { createRedis, keepConnecting, probeRedis, type RedisClient } from '../redis/client.ts';
 import { addressOf, type RedisOptions } from '../redis/options.ts';
-import { unavailable } from '../redis/failure.ts';
+import { unavailable, wasNotSent } from '../redis/failure.ts';
 
 export interface RedisDirectoryOptions {
   readonly redis: RedisOptions;
@@ -49,7 +49,8 @@ export class RedisDirectory implements Directory {
   /** Called each time that the state of the store may have changed. */
   readonly #startChecks = new Set<() => void>();
   #up = false;
-  /** When a command last failed, in ms of `Clock.elapsed`. */
+  #wasUp = false;
+  /** When the store was last away, in ms of `Clock.elapsed`. */
   #awayAtMs = -Infinity;
   #closed = false;
   #started = false;
@@ -68,7 +69,7 @@ export class RedisDirectory implements Directory {
     this.#leaseMs = options.leaseMs ?? LEASE_MS;
     this.#redis.on('error', (error: unknown) => this.#onError(error));
     this.#redis.on('node error', (error: unknown) => this.#onError(error));
-    this.#redis.on('close', () => this.#onUnreachable());
+    this.#redis.on('close', () => this.#onUnreachable(this.#lastError));
     this.#redis.on('ready', () => void this.#renewLease());
     keepConnecting(this.#redis, options.clock, () => this.#started && !this.#closed);
   }
@@ -189,7 +190,7 @@ export class RedisDirectory implements Directory {
     try {
       return await command(this.#redis);
     } catch (error) {
-      this.#onUnreachable();
+      this.#onUnreachable(error);
       throw unavailable(error, this.#store, this.#lastError);
     }
   }
@@ -272,14 +273,17 @@ export class RedisDirectory implements Directory {
     for (const check of [...this.#startChecks]) check();
   }
 
-  #onUnreachable(): void {
-    this.#awayAtMs = this.#options.clock.elapsed();
+  /** Before the first connection is complete, a command that was not sent says nothing about the store. */
+  #onUnreachable(error: unknown): void {
+    const isStarting = !this.#wasUp && (error === undefined || wasNotSent(error));
+    if (!isStarting) this.#awayAtMs = this.#options.clock.elapsed();
     this.#setUp(false);
   }
 
   #setUp(up: boolean): void {
     if (this.#up === up) return;
     this.#up = up;
+    this.#wasUp ||= up;
     for (const check of [...this.#startChecks]) check();
     // A connection that was closed on purpose says nothing about the store.
     if (this.#closed) return;

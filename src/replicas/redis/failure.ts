@@ -64,3 +64,8 @@ function tlsCode(text: string): string {
   const code = /\b(?:[A-Z]+_)+[A-Z]+\b/.exec(text)?.[0];
   return code === undefined ? '' : ` (${code})`;
 }
+
+/** Tells whether a command failed because there was no connection, so that Redis did not get it. */
+export function wasNotSent(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('enableOfflineQueue');
+}

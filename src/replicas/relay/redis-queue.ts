@@ -2,6 +2,7 @@
  * The message queue of each replica in Redis: a list that it reads and the others write. A list keeps its order, and
  * loses nothing while its reader reconnects, unlike a channel.
  */
+import { wasNotSent } from '../redis/failure.ts';
 import { sleep, type Clock } from '../../lib/clock.ts';
 import { createRedis, keepConnecting, type RedisClient } from '../redis/client.ts';
 import type { RedisOptions } from '../redis/options.ts';
@@ -129,9 +130,4 @@ export class MessageQueue {
     const { audience } = this.#options;
     return `mrtr:${encodeURIComponent(audience)}:{${encodeURIComponent(boot)}}:mail`;
   }
-}
-
-/** Tells whether a push failed because there was no connection, so that the message is not in the queue. */
-export function wasNotSent(error: unknown): boolean {
-  return error instanceof Error && error.message.includes('enableOfflineQueue');
 }

@@ -23,7 +23,8 @@ import {
   type RelayMessage,
 } from './messages.ts';
 import { OutgoingRetry } from './outgoing-retry.ts';
-import { wasNotSent, type MessageQueue } from './redis-queue.ts';
+import { wasNotSent } from '../redis/failure.ts';
+import type { MessageQueue } from './redis-queue.ts';
 
 export interface RedisRelayOptions extends IncomingRetriesOptions {
   readonly ring: KeyRing<'relay'>;
