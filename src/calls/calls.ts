@@ -86,6 +86,7 @@ export class Calls {
   /** Ends every call that is left. */
   endAll(): void {
     this.#registry.isDraining = true;
+    this.#registry.isClosed = true;
     for (const call of this.#registry.all()) drainCall(call);
     this.#options.relay?.release();
   }

@@ -43,6 +43,8 @@ export interface CallRegistryOptions {
 export class CallRegistry<Call extends RegisteredCall> {
   /** Set on drain: no call begins here from then on, neither a new one nor a replay. */
   isDraining = false;
+  /** Set when the calls that are left have ended: no call is resumed here either. Their server has them, or nobody. */
+  isClosed = false;
   readonly #options: CallRegistryOptions;
   readonly #calls = new Map<CallId, Call>();
   /** Calls that were left or lost: any replica may continue them, this one as well. */

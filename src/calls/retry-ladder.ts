@@ -12,6 +12,7 @@ import {
   COORDINATION_UNAVAILABLE,
   failedCallReply,
   RELAY_STOPPING,
+  STOPPING_FOR_RETRY,
 } from '../model/failures.ts';
 import type { Relay, RelayOutcome } from '../model/relay.ts';
 import type { CallReply } from '../model/request.ts';
@@ -221,6 +222,12 @@ export class RetryLadder {
     const { callId } = retry.pointer;
     const here = this.serveHere(retry);
     if (here !== null) return { call: null, reply: here };
+    if (registry.isClosed) {
+      return {
+        call: null,
+        reply: Promise.resolve({ kind: 'failed', failure: STOPPING_FOR_RETRY }),
+      };
+    }
     const claim = await directory?.claim(callId, limits.callTtlMs);
     if (claim?.type === 'held') return { call: null, reply: this.#atHolder(claim.by, retry) };
     if (claim !== undefined) registry.claimed(callId, claim.epoch);

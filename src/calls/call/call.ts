@@ -127,9 +127,13 @@ export function drainCall(call: CallData): void {
 
 /** @returns true if another process could continue the call: client, store or server has what it needs */
 export function outlivesProcess(call: CallData): boolean {
-  if (!call.route.hasSuccessors) return false;
-  if (call.state.name === 'settled') return call.outcomeKey !== null;
-  return call.state.name === 'suspended' || resumePointOf(call) !== null;
+  const { route, state } = call;
+  if (!route.hasSuccessors) return false;
+  if (state.name === 'settled') return call.outcomeKey !== null;
+  if (state.name === 'suspended') return true;
+  // The client of a parked call has a pointer already, which may lack what a reader of the stream needs.
+  if (state.name === 'parked' || state.name === 'idle') return call.isResumable;
+  return route.reattach && resumePointOf(call) !== null;
 }
 
 function originOf(

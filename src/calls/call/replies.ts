@@ -91,7 +91,7 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   const { requestState, continues } = sealPointer(call, round, continuation);
   const isKept = continues && continuation !== null && continuation.resume !== null;
   call.isResumable = isKept && reattach;
-  if (isKept && leaveWhenParked && call.state.name === 'parked') {
+  if (call.isResumable && leaveWhenParked && call.state.name === 'parked') {
     call.feed({ type: 'drain', resumable: true });
   }
   const result = inputRequiredResult(inputRequests, requestState, call.serverInfo);

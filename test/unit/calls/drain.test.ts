@@ -1,0 +1,63 @@
+/** What becomes of a parked call when its process stops, and of the retry that comes back to that process. */
+import { describe, expect, test } from 'vitest';
+import { UnsealablePointer } from '../../../src/seal/seal.ts';
+import { callsTestbed, LIMITS, openSealer, settled } from '../../fixtures/calls-testbed.ts';
+
+const ACCEPT = { 'elicitation-1': { action: 'accept', content: {} } };
+
+/** A call that is parked, in front of a server that keeps its events. */
+async function parkedCall(options: Parameters<typeof callsTestbed>[0] = {}) {
+  const testbed = callsTestbed(options);
+  const { clock, server } = testbed;
+  const { reply } = testbed.call();
+  await settled();
+  server.keepsEvents();
+  server.asks(7);
+  clock.advance(LIMITS.gatherWindowMs);
+  return { ...testbed, asked: await reply };
+}
+
+describe('a parked call whose process stops', () => {
+  // Rule drain-4.
+  test('is left to the server that keeps it, and is not resumed by the process that stops', async () => {
+    const { calls, server, asked, retry } = await parkedCall();
+    expect(calls.holdsParkedCalls).toBe(false);
+    calls.endAll();
+    await settled();
+    expect(server.did).toEqual(['lease', 'call', 'leave']);
+    const data = { reason: 'stopping', mayHaveActed: 'yes', retryable: true };
+    expect(await retry(asked, ACCEPT)).toMatchObject({ failure: { error: { data } } });
+    expect(server.did).toEqual(['lease', 'call', 'leave']);
+  });
+
+  // Rule drain-5.
+  test('is kept as long as the drain allows, and then cancelled, where no process may resume it', async () => {
+    const { calls, server, clock } = await parkedCall({ reattach: false });
+    expect(calls.holdsParkedCalls).toBe(true);
+    calls.endAll();
+    await settled();
+    clock.advance(LIMITS.cancelGraceMs);
+    await settled();
+    expect(server.did).toEqual(['lease', 'call', 'cancel', 'respond 7', 'end']);
+  });
+
+  // Rule drain-5.
+  test('is cancelled when what another process needs found no room in its pointer', async () => {
+    const sealer = openSealer();
+    const { calls, server, clock } = await parkedCall({
+      sealer: {
+        ...sealer,
+        seal: (pointer) => {
+          if (pointer.continuation === undefined) return sealer.seal(pointer);
+          throw new UnsealablePointer('pointer_too_large', 'too large');
+        },
+      },
+    });
+    expect(calls.holdsParkedCalls).toBe(true);
+    calls.endAll();
+    await settled();
+    clock.advance(LIMITS.cancelGraceMs);
+    await settled();
+    expect(server.did).toEqual(['lease', 'call', 'cancel', 'respond 7', 'end']);
+  });
+});
