@@ -1,5 +1,5 @@
 /**
- * One call as plain data. `client.ts`, `server.ts` and `machine.ts` work on it: what client and server do
+ * The record of one call. `client.ts`, `server.ts` and `machine.ts` work on it: what client and server do
  * becomes an event of the machine, and the machine has them carry out the effects.
  */
 import type { Clock, Timer } from '../../lib/clock.ts';

@@ -6,7 +6,7 @@ export const HEARTBEAT_MS = 500;
 /** Six missed heartbeats. The owner is no longer waited for, which does not mean that it is dead. */
 export const OWNER_TIMEOUT_MS = 3_000;
 /**
- * The same for an owner that has confirmed the retry: large results for many clients can keep it busy. Over
+ * The same for an owner whose `ready` the asker has confirmed: large results for many clients can keep it busy. Over
  * HTTP its death shows in the connection, so a longer timeout costs nothing.
  */
 export const BUSY_OWNER_TIMEOUT_MS = { http: 30_000, redis: 10_000 } as const;

@@ -1,5 +1,5 @@
 /**
- * What a relay means, whichever way the letters of two replicas go and whatever form they have: real
+ * What a relay means, whichever way the messages of two replicas go and whatever form they have: real
  * processes, told apart by nothing but what clients and the server see.
  */
 import { describe, expect, test } from 'vitest';
@@ -113,8 +113,9 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
       });
 
-      // Rule relay-9 (streamable-http, "Cancellation"): A replica that asked and died, or takes nothing of
-      // the answer for a while (6 to 12 s), has lost its client: the owner cancels the call.
+      // Rule relay-9 (streamable-http, "Cancellation"): If a replica that asked is gone, so is its
+      // client, and the owner cancels the call. Over HTTP it is gone 1 s after its connection broke, or when it
+      // reads nothing of the answer for 30 s. Through Redis it is gone when it sends nothing for 6 s.
       test(
         'and whose replica is killed has its call cancelled by the owner',
         { tags: ['long'] },

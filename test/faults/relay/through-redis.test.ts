@@ -16,8 +16,8 @@ import { monitored, overseer } from '../../fixtures/redis/redis-topologies.ts';
 const options = (redis: URL) => ({ redis, relay: false, config: { relay: { via: 'redis' } } });
 
 describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
-  // Rule relay-13: Where replicas cannot reach each other (`relay.via: redis`) the same letters go through
-  // lists in Redis, in their order, and go by themselves.
+  // Rule relay-13: Where replicas cannot reach each other (`relay.via: redis`) the same messages go through
+  // lists in Redis, in their order, and the lists expire.
   test('whose owner is frozen is served by the next rung', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -32,7 +32,7 @@ describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
   });
 
   // Rule relay-13.
-  test('is written to the store unreadably, in a mailbox that goes by itself', async () => {
+  test('is written to the store unreadably, in a queue that expires', async () => {
     const { tools } = greeter();
     const { url } = await redisServer();
     const written: string[] = [];

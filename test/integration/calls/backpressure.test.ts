@@ -192,7 +192,7 @@ async function gatewayOf(server: ScriptedServer, overrides: GatewayOverrides = {
 
 describe('a stream that is shared', () => {
   // Rule http-12 (progress, "Behavior Requirements"): A stream that several share (that of HTTP+SSE, the
-  // standalone stream, a mailbox in Redis) is never paused. A client that is behind gets the newest progress
+  // standalone stream, a queue in Redis) is never paused. A client that is behind gets the newest progress
   // only, and no log messages; they are counted in the log (`call.thinned`), and the client is told how many
   // it missed. The result always arrives.
   test(

@@ -12,9 +12,9 @@ const LETTER: RelayMessage = { kind: 'retry', id: 'id', from: 'one', number: 0, 
 
 // Rule relay-8: What replicas write to each other is sealed with a key of its own, for one process and one
 // retry, so credentials and answers are unreadable on the way, and whoever pretends to be a replica learns
-// and forges nothing. The relay’s port takes nothing else: everything that is no letter for this process gets
+// and forges nothing. The relay’s port takes nothing else: everything but a message for this process gets
 // HTTP status 421.
-describe('a letter', () => {
+describe('a message', () => {
   const open = (sealed: string, to = 'other') => openMessage(ring('relay'), to, sealed, 10_000);
 
   test('is read by whom it is for, and says who wrote it', () => {

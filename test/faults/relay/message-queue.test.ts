@@ -1,4 +1,4 @@
-/** A mailbox in a real store: how much it holds, and what becomes of letters while the store is away. */
+/** A message queue in a real store: how much it holds, and what becomes of messages while the store is away. */
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { MessageQueue } from '../../../src/replicas/relay/redis-queue.ts';
@@ -8,50 +8,50 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const MIB = 1024 * 1024;
 
-function mailbox(url: URL, boot: string, clock = systemClock): MessageQueue {
+function queue(url: URL, boot: string, clock = systemClock): MessageQueue {
   const redis = { mode: 'single', url, connectTimeoutMs: 1_000, commandTimeoutMs: 10_000 } as const;
   const made = new MessageQueue({ redis, audience: 'test', boot, clock, random: Math.random });
   stopAfterTest(async () => made.close());
   return made;
 }
 
-/** Posts letters until one finds no room; resolves with how many found some. */
-async function fill(from: MessageQueue, letter: string): Promise<number> {
+/** Pushes messages until one finds no room; resolves with how many found some. */
+async function fill(from: MessageQueue, message: string): Promise<number> {
   let posted = 0;
-  while (await from.push('reader', letter)) posted += 1;
+  while (await from.push('reader', message)) posted += 1;
   return posted;
 }
 
-describe('a mailbox', { tags: ['redis'] }, () => {
+describe('a queue', { tags: ['redis'] }, () => {
   // Rule relay-12.
   test('that nobody reads holds 64 MiB', async () => {
     const { url } = await redisServer();
-    const letters = await fill(mailbox(url, 'writer'), 'x'.repeat(4 * MIB));
-    expect(letters, 'with what they take beside their length').toBeLessThanOrEqual(16);
-    expect(letters).toBeGreaterThan(8);
+    const messages = await fill(queue(url, 'writer'), 'x'.repeat(4 * MIB));
+    expect(messages, 'with what they take beside their length').toBeLessThanOrEqual(16);
+    expect(messages).toBeGreaterThan(8);
   });
 
   // Rule relay-12.
-  test('that nobody reads holds ten thousand letters', async () => {
+  test('that nobody reads holds ten thousand messages', async () => {
     const { url } = await redisServer();
-    expect(await fill(mailbox(url, 'writer'), 'x')).toBe(10_000);
+    expect(await fill(queue(url, 'writer'), 'x')).toBe(10_000);
   });
 
-  test('has room for the longest letter, and again when it was read', async () => {
+  test('has room for the longest message, and again when it was read', async () => {
     const { url } = await redisServer();
-    const writer = mailbox(url, 'writer');
+    const writer = queue(url, 'writer');
     const longest = 'x'.repeat(70 * MIB);
     expect(await writer.push('reader', longest)).toBe(true);
     expect(await writer.push('reader', 'x')).toBe(false);
     const read = Promise.withResolvers<string>();
-    void mailbox(url, 'reader').read(async (letter) => read.resolve(letter));
+    void queue(url, 'reader').read(async (message) => read.resolve(message));
     expect((await read.promise).length).toBe(longest.length);
     expect(await writer.push('reader', 'x')).toBe(true);
   });
 
-  test('takes a letter that came while the connection was lost, when that is back', async () => {
+  test('takes a message that came while the connection was lost, when that is back', async () => {
     const redis = await redisServer();
-    const writer = mailbox(redis.url, 'writer', new ManualClock());
+    const writer = queue(redis.url, 'writer', new ManualClock());
     const first = writer.push('reader', 'before there is a connection');
     expect(await first).toBe(true);
     await redis.kill();
@@ -60,10 +60,10 @@ describe('a mailbox', { tags: ['redis'] }, () => {
     expect(await posted).toBe(true);
   });
 
-  test('lets a letter wait for the connection for a second, and no longer', async () => {
+  test('lets a message wait for the connection for a second, and no longer', async () => {
     const redis = await redisServer();
     const clock = new ManualClock();
-    const writer = mailbox(redis.url, 'writer', clock);
+    const writer = queue(redis.url, 'writer', clock);
     expect(await writer.push('reader', 'first')).toBe(true);
     await redis.kill();
     const refused = expect(settled(writer)).rejects.toThrow('enableOfflineQueue');
@@ -72,10 +72,10 @@ describe('a mailbox', { tags: ['redis'] }, () => {
     await refused;
   });
 
-  test('lets many letters wait for the connection as it lets one', async () => {
+  test('lets many messages wait for the connection as it lets one', async () => {
     const redis = await redisServer();
     const clock = new ManualClock();
-    const writer = mailbox(redis.url, 'writer', clock);
+    const writer = queue(redis.url, 'writer', clock);
     expect(await writer.push('reader', 'first')).toBe(true);
     const warnings: string[] = [];
     const onWarning = ({ message }: Error) => warnings.push(message);
@@ -90,10 +90,10 @@ describe('a mailbox', { tags: ['redis'] }, () => {
   });
 });
 
-/** Posts a letter that is not under way while the connection breaks: that one is not sent again. */
+/** Pushes a message that is not under way while the connection breaks: that one is not sent again. */
 async function settled(writer: MessageQueue): Promise<boolean> {
   try {
-    return await writer.push('reader', 'letter');
+    return await writer.push('reader', 'message');
   } catch (error) {
     if (error instanceof Error && error.message.includes('enableOfflineQueue')) throw error;
     return settled(writer);
