@@ -23,15 +23,15 @@ export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
   [EXIT.usage, 'wrong flags or arguments, or a Node.js that is too old'],
   [
     EXIT.upstream,
-    'the upstream is no MCP server ("probe": or out of reach), or the configured Redis is unreachable',
+    'the upstream is not an MCP server, or (probe) cannot be reached; or the configured Redis is unreachable',
   ],
   [EXIT.internal, 'an error of the gateway itself'],
-  [EXIT.listen, 'the address to listen on is in use or not of this machine'],
-  [EXIT.notPermitted, 'not permitted to listen on that address'],
+  [EXIT.listen, 'the address to listen on is in use, or is not an address of this machine'],
+  [EXIT.notPermitted, 'the process is not allowed to listen on that address'],
   [EXIT.config, 'the configuration file cannot be read or is wrong'],
-  [EXIT.hungUp, 'a second SIGHUP, or one before the start was complete'],
-  [EXIT.interrupted, 'a second SIGINT, or one before the start was complete'],
-  [EXIT.terminated, 'a second SIGTERM, or one before the start was complete'],
+  [EXIT.hungUp, 'a second SIGHUP, or SIGHUP during start'],
+  [EXIT.interrupted, 'a second SIGINT, or SIGINT during start'],
+  [EXIT.terminated, 'a second SIGTERM, or SIGTERM during start'],
 ];
 
 const START_FAILURES: Readonly<Record<StartFailureCode, ExitCode>> = {

@@ -16,7 +16,7 @@ export interface Flag {
   readonly meaning: string;
 }
 
-const HELP: Flag = { name: 'help', short: 'h', meaning: 'this text' };
+const HELP: Flag = { name: 'help', short: 'h', meaning: 'print this help' };
 
 export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
   serve: [
@@ -30,7 +30,7 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       name: 'config',
       value: 'FILE',
       env: 'MRTR_GATEWAY_CONFIG',
-      meaning: 'a YAML or JSON file, in place of --upstream',
+      meaning: 'a YAML or JSON file, instead of --upstream',
     },
     {
       name: 'listen',
@@ -44,13 +44,13 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       name: 'admin',
       value: 'HOST:PORT',
       fallback: '127.0.0.1:9090',
-      meaning: 'where /healthz, /readyz and /metrics are, or off',
+      meaning: 'address of /healthz, /readyz and /metrics; off disables it',
     },
     {
       name: 'transport',
       value: 'KIND',
       fallback: 'auto',
-      meaning: 'of the server: auto, streamable-http, http-sse',
+      meaning: 'upstream transport: auto, streamable-http, http-sse',
     },
     {
       name: 'log-level',
@@ -78,13 +78,13 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       name: 'header',
       value: 'NAME:VALUE',
       repeatable: true,
-      meaning: 'a header for the server, as often as needed',
+      meaning: 'a header for the server; repeatable',
     },
     {
       name: 'timeout',
       value: 'DURATION',
       fallback: '10s',
-      meaning: 'how long all of it may take',
+      meaning: 'timeout of the whole probe',
     },
     HELP,
   ],

@@ -4,17 +4,18 @@ import { FLAGS, type CommandName, type Flag } from './flags.ts';
 
 const TEXTS: Readonly<Record<CommandName, string>> = {
   serve: `Usage:
-  mrtr-gateway --upstream URL [flags]
-  mrtr-gateway --config FILE [flags]
+  mrtr-gateway [serve] --upstream URL [flags]
+  mrtr-gateway [serve] --config FILE [flags]
   mrtr-gateway check FILE
   mrtr-gateway probe URL [flags]
   mrtr-gateway keygen
 
 Runs a reverse proxy that lets modern MCP clients (2026-07-28) use a legacy MCP server.
 A question that the server asks in the middle of a call becomes an InputRequiredResult.
+"mrtr-gateway COMMAND --help" prints the help of another command: check, probe, keygen.
 
 Examples:
-  # Offer the server on port 3001 as http://127.0.0.1:8080/mcp
+  # Serve the server on port 3001 as http://127.0.0.1:8080/mcp
   mrtr-gateway --upstream http://127.0.0.1:3001/mcp
 
   # The same for the whole network, and without an admin port
@@ -61,12 +62,13 @@ Examples:
 };
 
 const AFTERWORD = `With --config, the flags --listen, --admin, --log-level and --log-format override the file.
-The log goes to standard error. SIGTERM, SIGINT or SIGHUP: finish running calls, then stop;
-a second one: stop at once. A Redis that is configured and cannot be reached ends the start.
+The log goes to standard error. SIGTERM, SIGINT or SIGHUP: finish running calls, then stop.
+A second signal stops at once. If the configured Redis cannot be reached, the gateway exits
+with ${EXIT.upstream}.
 `;
 
 const PROBE_CODES = columns([
-  [String(EXIT.ok), 'it speaks MCP'],
+  [String(EXIT.ok), 'the server speaks MCP'],
   [String(EXIT.usage), 'wrong flags or arguments'],
   [
     String(EXIT.upstream),

@@ -80,7 +80,7 @@ async function explainsItself(nodePath: string): Promise<void> {
   const version = await run(installed.command, ['--version'], options);
   expect(version).toEqual({ stdout: `mrtr-gateway ${installed.manifest.version}\n`, stderr: '' });
   const help = await run(installed.command, ['--help'], options);
-  expect(help.stdout).toMatch(/^Usage:\n {2}mrtr-gateway --upstream URL/);
+  expect(help.stdout).toMatch(/^Usage:\n {2}mrtr-gateway \[serve] --upstream URL/);
 }
 
 /** A server asks its user in the middle of a call; the official modern client answers. */

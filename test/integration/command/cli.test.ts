@@ -35,7 +35,7 @@ async function finished(words: readonly string[], nodeFlags: readonly string[] =
 test('--help explains itself on standard output', async () => {
   const { code, out, err } = await finished(['--help']);
   expect({ code, err }).toEqual({ code: 0, err: '' });
-  expect(out).toMatch(/^Usage:\n {2}mrtr-gateway --upstream URL/);
+  expect(out).toMatch(/^Usage:\n {2}mrtr-gateway \[serve] --upstream URL/);
 });
 
 test('--version prints the version of the package', async () => {
