@@ -22,7 +22,7 @@ export function parkedCallDocument(): string {
 <!-- Made from src/calls/machine by scripts/parked-call-document.ts; "npx vitest run test/unit/docs --update" writes it. -->
 
 A legacy server asks in the middle of a call and keeps a stream open for the answer. The client gets the question as
-the result of its request, and comes back with the answer in another request. In between the call is **parked**. It is
+the result of its request, and sends the answer in another request. In between the call is **parked**. It is
 at any time in one of the states below, and only the rows of one table move it. The table is pure: it knows no
 network and no clock. What it decides is carried out by src/calls/call, and each of its laws is tested over
 thousands of random histories; [architecture.md](architecture.md) names them.

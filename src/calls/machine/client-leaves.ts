@@ -76,7 +76,7 @@ export const CLIENT_LEAVES: readonly Row[] = [
     from: ATTACHED,
     on: 'expired',
     to: ['cancelling'],
-    why: 'the server works for longer than a call may take',
+    why: 'the server works for longer than a call is allowed to take',
     then: (state, _event, limits) => cancelForAll(state, TIMEOUT, limits),
   }),
 ];

@@ -108,7 +108,7 @@ export const STATE_MEANINGS: Readonly<Record<StateName, string>> = {
     'The server ended the call while no client was connected. The outcome waits for the retry.',
   suspended:
     'The server ended the call and wants URLs visited first (-32042). The retry makes the call again.',
-  cancelling: 'The server was told to stop. Its stream may still end by itself.',
+  cancelling: 'The server was told to stop. Its stream can still end by itself.',
   done: 'Over. The outcome is kept for a while, for a retry that is repeated.',
 };
 

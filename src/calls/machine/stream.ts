@@ -50,7 +50,7 @@ export const STREAM: readonly Row[] = [
     from: LIVE,
     on: 'shutOut',
     to: ['done'],
-    why: 'the server keeps the call but refuses the credentials that are here; a retry may bring others',
+    why: 'the server keeps the call but refuses the credentials that are here; a retry can bring others',
     then: (state, _event, limits) => leave(state, { type: 'unauthorized' }, limits),
   }),
 ];

@@ -89,7 +89,7 @@ export const tools = section({
   ),
 })
   .prefault({})
-  .describe('How clients see tools of the server.');
+  .describe('Presentation of tools.');
 
 export const caching = section({
   listTtl: duration(
@@ -147,4 +147,4 @@ export const questions = section({
   ),
 })
   .prefault({})
-  .describe('How clients see questions of the server.');
+  .describe('Presentation of questions.');

@@ -97,6 +97,14 @@ const COUNT_QUANTITY: Quantity = {
   format: String,
 };
 
+/**
+ * Describes a duration. In the code its name ends with `Ms`: `commitAfter` is `commitAfterMs`.
+ *
+ * @param fallback the default, as written in a file (`5s`)
+ * @param from the lower bound, as written
+ * @param to the upper bound, as written
+ * @param meaning the description for the reference and the JSON Schema
+ */
 export function duration(fallback: string, from: string, to: string, meaning: string) {
   const bounds = { min: parseDuration(from) ?? 0, max: parseDuration(to) ?? 0 };
   return withUnit(
@@ -105,7 +113,7 @@ export function duration(fallback: string, from: string, to: string, meaning: st
   );
 }
 
-/** Describes a duration, or `off`, which yields `null`. */
+/** Describes a duration as `duration` does, or `off`, which yields `null`. */
 export function durationOrOff(fallback: string, from: string, to: string, meaning: string) {
   const bounds = { min: parseDuration(from) ?? 0, max: parseDuration(to) ?? 0 };
   const duration = quantity(DURATION_QUANTITY, bounds, from);
@@ -118,6 +126,14 @@ export function durationOrOff(fallback: string, from: string, to: string, meanin
   return withUnit(field, 'Ms');
 }
 
+/**
+ * Describes a size. In the code its name ends with `Bytes`: `maxBody` is `maxBodyBytes`.
+ *
+ * @param fallback the default, as written in a file (`4MiB`)
+ * @param from the lower bound, as written
+ * @param to the upper bound, as written
+ * @param meaning the description for the reference and the JSON Schema
+ */
 export function size(fallback: string, from: string, to: string, meaning: string) {
   const bounds = { min: parseByteSize(from) ?? 0, max: parseByteSize(to) ?? 0 };
   return withUnit(

@@ -66,12 +66,12 @@ export const limits = section({
   maxParkedCalls: count(
     10_000,
     { min: 1, max: 1_000_000 },
-    'The maximum number of calls that wait for answers, over all routes.',
+    'The maximum number of parked calls, over all routes.',
   ),
   maxParkedCallsPerPrincipal: count(
     100,
     { min: 1, max: 1_000_000 },
-    'The maximum number of calls of one principal that wait for answers.',
+    'The maximum number of parked calls of one principal.',
   ),
   maxConnections: count(
     20_000,
@@ -93,9 +93,14 @@ export const drain = section({
     '0s',
     '0s',
     '1d',
-    'How long parked calls that no other process can continue are then kept, and their retries served.',
+    'How long, after `drain.delay`, parked calls that no other process can continue are kept and their retries served.',
   ),
-  timeout: duration('25s', '0s', '1d', 'How long running calls then have to finish.'),
+  timeout: duration(
+    '25s',
+    '0s',
+    '1d',
+    'How long, after `drain.delay` and `drain.parked`, running calls have to finish.',
+  ),
 })
   .prefault({})
   .describe('What happens on SIGTERM, SIGINT or SIGHUP.');
@@ -115,13 +120,18 @@ export const log = section({
   .prefault({})
   .describe('The log, on standard error.');
 
+const SOURCE =
+  'Where the identity of a caller comes from: `none` (credentials only), or a `header` that a trusted proxy sets.';
+
 export const identity = z
   .discriminatedUnion(
     'source',
     [
-      z.strictObject({ source: z.literal('none') }),
       z.strictObject({
-        source: z.literal('header'),
+        source: z.literal('none').describe(SOURCE),
+      }),
+      z.strictObject({
+        source: z.literal('header').describe(SOURCE),
         header: text(HEADER_NAME, 'the name of an HTTP header', 'header name').describe(
           'The header that contains the principal. The proxy must remove it from client requests. A request without it gets 401, even if it would be passed through, except for `/.well-known/`.',
         ),
@@ -133,9 +143,7 @@ export const identity = z
     },
   )
   .prefault({ source: 'none' })
-  .describe(
-    'How callers are identified: `none` (by their credentials only), or a `header` that a trusted proxy sets.',
-  );
+  .describe('How callers are identified.');
 
 /** Checks an IP address, or a network with the length of its prefix. */
 function isNetwork(written: string): boolean {

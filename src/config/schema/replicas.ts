@@ -9,7 +9,7 @@ export type RedisConfig = RedisOptions & { readonly startWaitMs: number };
 
 const NODE_EXPECTED = 'an address such as redis-2:6379';
 const REDIS_URL_EXPECTED = 'a redis:// or rediss:// URL with a host';
-const FROM_FILE = 'May be a `file:/path` reference.';
+const FROM_FILE = 'Can be a `file:/path` reference.';
 
 export const relay = orNull(
   section(
@@ -35,7 +35,7 @@ export const relay = orNull(
           })
           .meta({ title: 'URL' })
           .describe(
-            'The URL at which other replicas reach it, such as `http://${POD_IP}:8081`. Default: the address of `relay.listen`.',
+            'The URL at which other replicas reach this replica, such as `http://${POD_IP}:8081`. Default: the address of `relay.listen`.',
           ),
       ),
     },
@@ -97,8 +97,8 @@ const redisSection = section(
       .optional()
       .describe('Required if `redis.mode` is `sentinel`.'),
     tls,
-    connectTimeout: duration('2s', '10ms', '1m', 'The timeout of connecting.'),
-    commandTimeout: duration('1s', '10ms', '1m', 'The timeout of a command.'),
+    connectTimeout: duration('2s', '10ms', '1m', 'Connect timeout.'),
+    commandTimeout: duration('1s', '10ms', '1m', 'Command timeout.'),
     startWait: duration('10s', '0s', '10m', 'How long the start waits for the store.'),
   },
   'a map with at least url',

@@ -19,7 +19,7 @@ export const seal = section({
             `${SECRET_BYTES} bytes as base64url`,
           )
             .transform((written) => written.replace(/=$/, ''))
-            .describe('The secret: 32 random bytes. May be a `file:/path` reference.'),
+            .describe('The secret: 32 random bytes. Can be a `file:/path` reference.'),
         },
         'a map with kid and key',
       ),
@@ -29,12 +29,12 @@ export const seal = section({
     .meta({ title: 'list' })
     .prefault([])
     .describe(
-      'The first key seals, all of them open. If empty, a key is generated at start, and parked calls do not survive a restart.',
+      'The first key encrypts; all keys decrypt. If empty, a key is generated at start, and parked calls do not survive a restart.',
     ),
   audience: text(/^[\x21-\x7e]{1,128}$/, 'a name of 1 to 128 printable ASCII characters', 'name')
     .default('mrtr-gateway')
     .describe(
-      'The name of the deployment. All its replicas share it, and no other deployment may use it.',
+      'The name of the deployment. All its replicas share it, and no other deployment must use it.',
     ),
 })
   .prefault({})

@@ -88,12 +88,12 @@ export const upstream = section(
       'forward',
       "What happens to the client's `Authorization` header.",
     ),
-    connectTimeout: duration('5s', '10ms', '5m', 'The timeout of connecting.'),
+    connectTimeout: duration('5s', '10ms', '5m', 'Connect timeout.'),
     headersTimeout: duration(
       '60s',
       '100ms',
       '1h',
-      'The timeout of response headers, and of the whole response to a request that cannot ask for input.',
+      'Timeout of the response headers, and of the whole response to a request that cannot ask for input.',
     ),
     maxBody: size('16MiB', '1KiB', '1GiB', 'The largest response body.'),
     maxEvent: size('4MiB', '1KiB', '256MiB', 'The largest event of a stream.'),
@@ -105,7 +105,7 @@ export const upstream = section(
     ),
     statefulWithoutSessionId: flag(
       false,
-      'Whether the server keeps state without a session id (one process, one session).',
+      'Whether a server that sends no session id keeps its state in a single process. The gateway then declares the capabilities of clients to it, so that its tools can ask questions. If several processes serve the URL, an answer can reach a process that did not ask.',
     ),
   },
   'a map with at least a url',

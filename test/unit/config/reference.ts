@@ -10,8 +10,10 @@ interface Row {
 
 const INTRODUCTION = `# Configuration
 
+<!-- Generated from src/config/schema by test/unit/config; "npx vitest run test/unit/config --update" writes it. -->
+
 \`mrtr-gateway --config FILE\` reads one YAML or JSON file. \`mrtr-gateway check FILE\` says whether it is
-good and, if not, names every problem by line and column. \`config/example.yaml\` works as it stands;
+valid and, if not, names every problem by line and column. \`config/example.yaml\` works unchanged;
 \`config/production.yaml\` shows keys, two routes and limits. For completion in an editor, put this line
 at the top of the file:
 
@@ -26,8 +28,8 @@ at the top of the file:
 - **\`\${NAME}\`** in a text is replaced by an environment variable, **\`\${NAME:-default}\`** by the default
   if the variable is not set or empty; \`$\${\` is a plain \`\${\`. This happens after parsing, so a variable
   can never add keys.
-- **\`file:/path\`** as the value of a sealing key or of an upstream header is replaced by the content of
-  that file, without the newline at its end. A relative path starts at the folder of the configuration file.
+- **\`file:/path\`** as the value of a sealing key, of an upstream header, or of a key whose description says so, is
+  replaced by the content of that file, without the newline at its end. A relative path starts at the folder of the configuration file.
 - An unknown key is an error. Problems never show the values of sealing keys and headers.
 `;
 
@@ -64,7 +66,7 @@ function variants(node: SchemaNode): readonly SchemaNode[] {
   const words = node.oneOf.map((each) => `\`${String(each.properties?.['source']?.const)}\``);
   const source: SchemaNode = {
     title: words.join(', '),
-    description: describe(node),
+    description: describe(node.oneOf[0]?.properties?.['source'] ?? node),
     default: (node.default as Record<string, unknown> | undefined)?.['source'],
   };
   return [{ properties: { source } }, ...node.oneOf];
