@@ -11,11 +11,10 @@ export function isRecentEnough(version) {
 // One line that says what is needed, what is there, and the way out.
 export function explain(version) {
   return (
-    'mrtr-gateway: needs Node.js ' +
+    'mrtr-gateway: requires Node.js ' +
     NEEDED.join('.') +
-    ' or newer, and this is ' +
+    ' or newer (found ' +
     version +
-    '; in a checkout, "npm start -- --help" runs it with the one that is installed there' +
-    ' ("npm rebuild node" brings it, where npm runs no install scripts)'
+    '). In a checkout run npm ci, then npm start'
   );
 }

@@ -72,7 +72,7 @@ export class LossyLeg implements Leg {
       this.#leg.notify('notifications/progress', params);
     }
     if (this.#untold > 0) {
-      const data = `${this.#untold} log messages were dropped: they came faster than the client took them`;
+      const data = `${this.#untold} log messages were dropped: they arrived faster than the client read them`;
       this.#untold = 0;
       const level = atLeastWarning(this.#logLevel);
       this.#leg.notify('notifications/message', { level, logger: 'mrtr-gateway', data });

@@ -36,6 +36,8 @@ const ITEMS: Readonly<Record<string, string>> = {
   'resources/templates/list': 'resourceTemplates',
 };
 
+const UNKNOWN_CURSOR = 'Unknown cursor: lists have one page; list again without a cursor';
+
 export class Forwarder {
   readonly #options: ForwarderOptions;
 
@@ -48,7 +50,7 @@ export class Forwarder {
     const items = ITEMS[request.method];
     if (items !== undefined && request.params['cursor'] !== undefined) {
       // Every list is returned whole, so the gateway never gave out a cursor.
-      return { kind: 'failed', failure: requestFailure('unknown_cursor', 'Unknown cursor') };
+      return { kind: 'failed', failure: requestFailure('unknown_cursor', UNKNOWN_CURSOR) };
     }
     try {
       return await this.#withFreshSession(request, (session) =>

@@ -75,10 +75,10 @@ function nameOfCommand(words: readonly string[]): CommandName {
   if (first === undefined || first.startsWith('-')) return 'serve';
   const name = COMMANDS.find((command) => command === first);
   if (name !== undefined) return name;
-  if (/^https?:/i.test(first)) throw new UsageError('a URL needs its flag: --upstream URL');
+  if (/^https?:/i.test(first)) throw new UsageError('unexpected URL; use --upstream URL');
   const meant = nearest(first, COMMANDS);
   throw new UsageError(
-    `unknown command ${quote(first)}; ${meant === null ? `there are ${COMMANDS.join(', ')}` : `did you mean "${meant}"?`}`,
+    `unknown command ${quote(first)}; ${meant === null ? `expected one of ${COMMANDS.join(', ')}` : `did you mean "${meant}"?`}`,
   );
 }
 
@@ -207,9 +207,12 @@ function headersOf(lines: readonly string[]): Record<string, string> {
   return Object.fromEntries(headers);
 }
 
+/** Flags of one upstream, and the fields that a file has for them. */
+const IN_FILE = { path: 'routes[].path', transport: 'routes[].upstream.transport' };
+
 function serveCommand(given: Words['given'], env: Environment): Command {
   if (given.has('config') && given.has('upstream')) {
-    throw new UsageError('--config and --upstream exclude each other: the file names the upstream');
+    throw new UsageError('--config and --upstream cannot be combined: the file names the upstream');
   }
   const variable = (name: string) => env[variableOf(name) ?? ''] || undefined;
   const value = (name: string) => given.get(name) ?? variable(name);
@@ -223,12 +226,12 @@ function serveCommand(given: Words['given'], env: Environment): Command {
   if (file !== undefined) {
     if (!given.has('config') && variable('upstream') !== undefined) {
       throw new UsageError(
-        'MRTR_GATEWAY_CONFIG and MRTR_GATEWAY_UPSTREAM exclude each other: unset one of them',
+        'MRTR_GATEWAY_CONFIG and MRTR_GATEWAY_UPSTREAM cannot be combined: unset one of them',
       );
     }
-    for (const name of ['path', 'transport']) {
+    for (const [name, field] of Object.entries(IN_FILE)) {
       if (!given.has(name)) continue;
-      throw new UsageError(`--${name} goes with --upstream; with --config, write it into the file`);
+      throw new UsageError(`--${name} cannot be combined with --config; set ${field}`);
     }
     return { kind: 'serve-file', file, overrides };
   }

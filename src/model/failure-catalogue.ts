@@ -70,8 +70,9 @@ export type EffectsOf<Reason extends FailureReason> =
 /** What the error message says of effects, for people and models. Programs read `data.mayHaveActed`. */
 export const EFFECTS_IN_WORDS: Readonly<Record<MayHaveActed, string>> = {
   no: 'The server has not acted on this call',
-  unknown: 'The server may have acted on this call: check before calling again',
-  yes: 'The server has begun this call and may have acted: check before calling again',
+  unknown:
+    'The server may have acted on this call: check whether it took effect before you call again',
+  yes: 'The server has begun this call and may have acted: check whether it took effect before you call again',
 };
 
 /** The same for a call that can still continue. A new call could have its effect twice. */

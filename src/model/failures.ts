@@ -88,7 +88,7 @@ export function refusal(reason: RefusalReason, begun: boolean): Failure {
       return callFailure(
         'too_many_rounds',
         'yes',
-        'The server asked for input more often than the gateway allows in one call',
+        'The server asked for input more often than parking.maxRounds allows',
       );
     case 'timeout':
       return callFailure(
@@ -117,7 +117,7 @@ export const ANSWERS_NOT_TAKEN: Failure = callFailure(
 export const COORDINATION_UNAVAILABLE: Failure = callFailure(
   'coordination_unavailable',
   'yes',
-  'The call cannot be resumed right now',
+  'The gateway cannot determine which replica owns the call',
   { retryable: true },
 );
 
@@ -159,7 +159,7 @@ export function missingCapability(required: JsonObject, upstream?: JsonRpcErrorO
   return callFailure(
     '-',
     'yes',
-    'The server needs client capabilities that this request does not declare',
+    'The server needs client capabilities that this request does not declare: declare them in `_meta`',
     {
       requiredCapabilities: required,
       ...(upstream === undefined ? {} : { upstream: { ...upstream } }),

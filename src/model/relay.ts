@@ -19,7 +19,7 @@ export type RelayOutcome =
       readonly problem: string;
     };
 
-export const CLIENT_LEFT: RelayOutcome = { type: 'left', problem: 'the client has gone' };
+export const CLIENT_LEFT: RelayOutcome = { type: 'left', problem: 'the client disconnected' };
 
 /** A relayed retry that this process can serve. It has no effect before `begin`. */
 export interface RelayedRetryHandle {

@@ -118,6 +118,18 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
 };
 
 const TEXTS: Partial<Record<LogEvent, string>> = {
+  'gateway.crashed': 'a defect of the gateway: the process ends',
+  'upstream.failed': 'a request to the legacy server failed',
+  'call.settled': 'the server ended the call while no client was connected',
+  'call.answer_refused': 'the server did not accept the answers',
+  'call.question_refused': 'the server asked for something that this client or call cannot answer',
+  'call.not_taken_up': 'the call could not be claimed now; the client can retry',
+  'pointer.continuation_dropped':
+    'the state that another replica needs did not fit into the requestState',
+  'pointer.refused': 'a requestState was refused',
+  'passthrough.session_refused': 'a legacy client used a session id that was not sealed for it',
+  'passthrough.failed': 'the server did not respond to a request that was passed through',
+  'edge.failed': 'a defect of the gateway: the client got an internal error',
   'call.thinned':
     'notifications were dropped: they arrived faster than the client read them, on a shared stream that cannot be paused',
   'gateway.listening': 'ready for clients',
@@ -127,14 +139,14 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
   'upstream.unavailable': 'the legacy server cannot be reached; the gateway keeps trying',
   'edge.refused':
     'the gateway listens on loopback and refused a request with another Host or Origin: if it comes from your proxy or your page, add it to edge.allowedHosts or edge.allowedOrigins',
-  'relay.failed': 'the replica that owns the call did not accept its retry; trying the next rung',
+  'relay.failed': 'the replica that owns the call did not accept the retry; trying the next rung',
   'directory.down':
     'Redis does not respond; calls of lost replicas cannot be resumed until it does',
   'directory.up': 'Redis responds',
   'clock.skewed':
-    'the clocks of this machine and of Redis differ: the gateway uses the time of Redis until they agree',
+    'the offset of the clock from Redis changed; above 1 s the gateway uses the time of Redis',
   'clock.refused':
-    'the clocks of this replica and another differ by more than a minute, so its requestState cannot be used here: synchronize the clocks',
+    'the clocks of this replica and another differ by more than a minute, so this replica refuses the requestState of the other: synchronize the clocks',
   'gateway.key_ephemeral':
     'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
   'upstream.broadcasts':

@@ -59,7 +59,7 @@ export class Metrics {
     });
     this.#clockRefusals = new Counter({
       name: 'mrtr_gateway_clock_refusals_total',
-      help: 'What was refused because the clocks of two replicas differ, by what it was',
+      help: 'Refusals caused by clock differences, by kind',
       labelNames: ['of'],
       registers,
     });

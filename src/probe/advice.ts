@@ -86,7 +86,7 @@ function releaseNotes(release: Advice['releaseWhenResumable'], findings: Finding
       ];
     case 'unproven':
       return [
-        'parking.release: when-resumable could be possible: the server reopens streams, but did not replay the missed event.',
+        'parking.release: when-resumable might work: the server reopens streams, but did not replay the missed event.',
       ];
     case 'impossible':
       return [
@@ -107,7 +107,7 @@ function whyNotResumable({ transport, sessions, resumption }: Findings): string 
       return 'the server responds with JSON, not with event streams';
     case 'no-answer':
     case 'not-tried':
-      return 'the server did not answer the ping that tests it';
+      return 'the server did not answer the test ping';
   }
 }
 

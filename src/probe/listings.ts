@@ -81,7 +81,7 @@ async function readListing<Item>(
 
 function problemOf(error: unknown): string {
   const { code, message, details } = asUpstreamFailure(error, false);
-  if (code === 'upstream_timeout') return 'no answer in time';
+  if (code === 'upstream_timeout') return 'timed out';
   return details.httpStatus === undefined ? message : `HTTP ${details.httpStatus}`;
 }
 

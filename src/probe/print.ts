@@ -83,7 +83,7 @@ function sessions({ sessions: { kind, withoutId } }: ProbeReport): string {
   if (kind === 'none') return 'no session id';
   const without = {
     refused: '; refuses requests without one',
-    accepted: '; accepts requests without one, too',
+    accepted: '; also accepts requests without one',
     'no-answer': '; does not answer requests without one',
     'not-tried': '',
   };

@@ -86,30 +86,33 @@ function unreachable(failure: UpstreamFailure, cause: Cause, { url }: Attempt): 
   if (isTls(code)) {
     const wayOut =
       code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG'
-        ? 'this port does not use TLS: use http://'
-        : 'add its authority with NODE_EXTRA_CA_CERTS=FILE, or use the name in its certificate';
-    return new ProbeFailure('tls_failed', `no TLS with ${url}: ${code}; ${wayOut}`);
+        ? 'the port does not use TLS; use http://'
+        : 'add the CA with NODE_EXTRA_CA_CERTS=FILE, or use the name in its certificate';
+    return new ProbeFailure('tls_failed', `TLS handshake with ${url} failed (${code}): ${wayOut}`);
   }
   switch (code) {
     case 'ECONNREFUSED':
-      return failed('connection refused', 'is the server running, and is it that port?');
+      return failed('connection refused', 'check that the server runs on this port');
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return failed('host not found', 'is the name spelled right?');
+      return failed('host not found', 'check the host name');
     case 'UND_ERR_CONNECT_TIMEOUT':
     case 'ETIMEDOUT':
-      return failed('connection timed out', 'is a firewall in between?');
+      return failed('connection timed out', 'check for a firewall in between');
     case 'EHOSTUNREACH':
     case 'ENETUNREACH':
-      return failed('no route to the host', 'is this machine in the right network?');
+      return failed('no route to the host', 'check the network of this machine');
     case 'ECONNRESET':
     case 'UND_ERR_SOCKET':
       return failed(
         'the server closed the connection',
-        'does that port speak HTTPS, or no HTTP at all?',
+        'check that the port serves HTTP, not HTTPS',
       );
     default:
-      return failed(clean(cause.message || failure.message, 200), 'is it an HTTP server?');
+      return failed(
+        clean(cause.message || failure.message, 200),
+        'check that it is an HTTP server',
+      );
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * Checks whether an upstream can be used: before the gateway listens, and again until it responds. The
- * gateway waits for an upstream that is down, but does not start with one that is no MCP server.
+ * gateway starts while the upstream is down. It does not start if the upstream responds and is not an MCP server.
  */
 import { sleep, type Clock, type Timer } from '../lib/clock.ts';
 import type { Log } from '../ops/log.ts';
@@ -42,7 +42,7 @@ export class Availability {
   }
 
   /**
-   * Checks for the first time, for at most `waitMs`, and goes on in the background.
+   * Starts the first check and waits for it for at most `waitMs`. Later checks run in the background.
    * @throws StartFailure if the upstream responds and cannot be used
    */
   async start(waitMs: number): Promise<void> {

@@ -69,9 +69,7 @@ export function asUpstreamFailure(error: unknown, mayHaveActed: boolean): Upstre
   const text = error instanceof Error ? error.message : String(error);
   const tls = tlsProblem(code);
   const problem =
-    tls === null
-      ? `no usable connection: ${text || code}`
-      : `no TLS with the upstream: ${code}; ${tls}`;
+    tls === null ? `connection failed: ${text || code}` : `TLS handshake failed (${code}): ${tls}`;
   return new UpstreamFailure('upstream_unavailable', problem, {
     mayHaveActed,
     cause: error,
@@ -96,20 +94,20 @@ export function beforeRequest({ code, message, details }: UpstreamFailure): Upst
 function tlsProblem(code: string): string | null {
   switch (code) {
     case 'CERT_HAS_EXPIRED':
-      return 'its certificate has expired';
+      return 'the certificate has expired';
     case 'CERT_NOT_YET_VALID':
-      return 'its certificate is not valid yet; is the clock of this machine right?';
+      return 'the certificate is not valid yet; check the clock of this machine';
     case 'ERR_TLS_CERT_ALTNAME_INVALID':
-      return 'its certificate is for another name than the host of upstream.url';
+      return 'the certificate is for another name than the host of upstream.url';
     case 'ERR_SSL_WRONG_VERSION_NUMBER':
     case 'ERR_SSL_PACKET_LENGTH_TOO_LONG':
-      return 'that port speaks no TLS; use http://';
+      return 'the port does not use TLS; use http:// in upstream.url';
     case 'DEPTH_ZERO_SELF_SIGNED_CERT':
     case 'SELF_SIGNED_CERT_IN_CHAIN':
     case 'UNABLE_TO_GET_ISSUER_CERT':
     case 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY':
     case 'UNABLE_TO_VERIFY_LEAF_SIGNATURE':
-      return 'no authority that is known here vouches for its certificate; name it with NODE_EXTRA_CA_CERTS=FILE';
+      return 'the certificate is not signed by a trusted CA; add the CA with NODE_EXTRA_CA_CERTS=FILE';
     default:
       return null;
   }

@@ -300,6 +300,7 @@ export class Upstream {
       },
       reader,
     );
+    // By the system's clock, as the timeouts of the HTTP client: the wait is for a socket.
     const timer = systemClock.setTimer(PROBE_TIMEOUT_MS, () => exchange.fail(noDiscoverReply()));
     try {
       const [first] = (await reader.done).messages;

@@ -76,6 +76,6 @@ describe('over TLS', { tags: ['redis-tls'], timeout: 60_000 }, () => {
     const upstream = legacy.url.replace('http:', 'https:');
     const gateway = await replica(legacy, { upstream });
     const [line] = await gateway.saw('upstream.unavailable');
-    expect(line?.['problem']).toMatch(/speaks no TLS/);
+    expect(line?.['problem']).toMatch(/does not use TLS/);
   });
 });

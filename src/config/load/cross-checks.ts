@@ -102,7 +102,7 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
   if (RESERVED_PATHS.has(route.path) || route.path.startsWith('/.well-known')) {
     problems.push({
       path: ['routes', index, 'path'],
-      text: `expected a path that health checks and discovery do not use, got ${JSON.stringify(route.path)}`,
+      text: `path ${JSON.stringify(route.path)} is reserved; use another, such as /mcp`,
     });
   }
   if (samePath !== -1) {

@@ -96,7 +96,7 @@ function readConfigFile(file: string): string {
   try {
     return readBounded(file, MAX_FILE_BYTES);
   } catch (error) {
-    throw new ConfigError('config_unreadable', [`${file}: cannot read it: ${reason(error)}`]);
+    throw new ConfigError('config_unreadable', [`cannot read ${file}: ${reason(error)}`]);
   }
 }
 

@@ -46,7 +46,7 @@ function describe(
   const got = isSecretField(path)
     ? value === undefined || value === null
       ? 'nothing'
-      : 'something else (not shown)'
+      : 'an invalid value (not shown)'
     : (shownInstead(path) ?? show(value));
   return [{ path, text: `expected ${issue.message}, got ${got}` }];
 }

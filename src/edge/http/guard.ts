@@ -29,7 +29,7 @@ export function guard(app: FastifyInstance, options: GuardOptions): void {
   });
   app.setErrorHandler((error: FastifyError, _request, reply) => {
     const status = error.statusCode ?? 500;
-    const message = MESSAGES[error.code] ?? 'The request could not be read';
+    const message = MESSAGES[error.code] ?? 'The request is not valid HTTP';
     // A defect in the gateway: how far the request came is not known.
     if (status >= 500) refuse(reply, status, 'Internal error', {}, 'unknown');
     else refuse(reply, status, message);

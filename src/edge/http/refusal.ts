@@ -25,9 +25,9 @@ export function refusalBody({
   return { jsonrpc: '2.0', ...(id === null ? {} : { id }), error: { ...error, data } };
 }
 
-export const BODY_TOO_LARGE = 'Request body too large';
+export const BODY_TOO_LARGE = 'Request body too large (limits.maxBody)';
 /** For a caller whom the configured identity source does not name. */
-export const UNKNOWN_CALLER = 'Caller not identified';
+export const UNKNOWN_CALLER = 'The identity header is missing; the proxy must set it';
 
 /**
  * Refuses a request whose JSON-RPC message was not read. Does not read the rest of the body.

@@ -27,7 +27,10 @@ export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {
     return { type: 'json', value: parseJson(text) };
   } catch {
     return isJson(text)
-      ? { type: 'refused', problem: 'a member would reach the prototype of an object' }
+      ? {
+          type: 'refused',
+          problem: 'the members "__proto__" and "constructor.prototype" are not allowed',
+        }
       : { type: 'unparsable', problem: 'the body is not JSON' };
   }
 }

@@ -74,7 +74,7 @@ function readUrlElicitation(value: unknown): UrlElicitation | null {
 const UNSAFE_URL: EdgeError = inBand({
   code: ErrorCode.internalError,
   message:
-    'The server asks the user to visit a URL with a user name or password, which hides where it leads; expected a URL without. The server has begun this call and may have acted: check before calling again',
+    'The server asks the user to visit a URL with a user name or password, which can hide the real host; expected a URL without them. The server has begun this call and may have acted: check whether it took effect before you call again',
   data: {
     reason: 'unsafe_url',
     mayHaveActed: 'yes',
@@ -85,7 +85,8 @@ const UNSAFE_URL: EdgeError = inBand({
 const URL_MODE_REQUIRED: EdgeError = {
   error: {
     code: ErrorCode.missingRequiredClientCapability,
-    message: 'The server needs a client capability that this request does not declare',
+    message:
+      'The server needs a client capability that this request does not declare: declare it in `_meta`',
     data: { requiredCapabilities: { elicitation: { url: {} } } },
   },
   httpStatus: 400,

@@ -268,7 +268,7 @@ function readSampling(value: JsonObject, blocks: SamplingBlocks): AnswerReading 
   if (single !== null && types.includes(single['type'] ?? null)) {
     return respond({ ...plainResult(value), content: single });
   }
-  const message = `Expected exactly one content block of type ${types.join(', ')}, which is all that this server accepts`;
+  const message = `Expected exactly one content block of type ${types.join(', ')}: the server accepts one block`;
   return { type: 'respond', reply: { error: { code: ErrorCode.internalError, message } } };
 }
 

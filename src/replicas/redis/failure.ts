@@ -7,14 +7,18 @@ import { DirectoryUnavailable, type DirectoryFailure } from '../../model/directo
 const MEANINGS: readonly (readonly [RegExp, DirectoryFailure, string])[] = [
   [/WRONGPASS|invalid password/i, 'auth', 'refused the username or password'],
   [/NOAUTH|Authentication required/i, 'auth', 'requires a username or password'],
-  [/NOPERM/, 'auth', 'does not permit this user what the gateway needs'],
+  [/NOPERM/, 'auth', 'denies the user a command that the gateway needs (NOPERM): check the ACL'],
   [
     /CERT|ERR_TLS|ERR_SSL|EPROTO|SELF_SIGNED|UNABLE_TO_|wrong version number/,
     'tls',
-    'failed at TLS',
+    'cannot be used: TLS handshake failed',
   ],
-  [/ECONNREFUSED/, 'refused', 'refused the connection'],
-  [/ENOTFOUND|EAI_AGAIN/, 'name', 'has a host name that does not resolve'],
+  [/ECONNREFUSED/, 'refused', 'refused the connection; check that Redis runs at redis.url'],
+  [
+    /ENOTFOUND|EAI_AGAIN/,
+    'name',
+    'cannot be reached: the host name cannot be resolved; check redis.url',
+  ],
   [/timed out|timeout|ETIMEDOUT/i, 'timeout', 'did not answer in time'],
   [/READONLY/, 'store', 'is read-only (READONLY)'],
   [/MISCONF/, 'store', 'refuses writes (MISCONF)'],
@@ -33,7 +37,10 @@ export function unavailable(cause: unknown, store: string, before?: unknown): Di
   return (
     describe(cause, store) ??
     describe(before, store) ??
-    new DirectoryUnavailable('network', `Redis at ${store} cannot be reached`)
+    new DirectoryUnavailable(
+      'network',
+      `Redis at ${store} cannot be reached; check that Redis runs at redis.url`,
+    )
   );
 }
 

@@ -1,6 +1,6 @@
 /**
- * The sessions of one route. A session is never shared between principals, nor between different declared
- * capabilities, and a call has it for itself.
+ * The sessions of one route. Principals never share a session, nor do clients that declare different
+ * capabilities, and a session carries one interactive call at a time.
  */
 import type { Clock } from '../../lib/clock.ts';
 import { profileKey } from '../../protocol/translate/client-profile.ts';
@@ -111,7 +111,7 @@ export class SessionPool {
   }
 
   /**
-   * Reserves a session of its own for a subscription, which makes no calls.
+   * Opens a session for one subscription only. No calls are made on it.
    * @throws UpstreamFailure if it cannot be opened
    */
   async leaseToListen(owner: SessionOwner): Promise<Lease> {

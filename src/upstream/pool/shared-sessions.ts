@@ -101,14 +101,14 @@ export class SharedSessions {
     }
   }
 
-  /** Gives the session to no further request. Those that use it can finish. */
+  /** Gives the session to no new request. Requests that already use it can finish. */
   #drop(key: string, shared: Shared): void {
     if (this.#sessions.get(key) === shared) this.#sessions.delete(key);
     shared.uses.retire();
   }
 }
 
-/** Counts the users of a thing, and reports when there was none for a while. */
+/** Counts the requests that use a session, and calls back when it was idle for some time. */
 export class UseCount {
   readonly #clock: Clock;
   readonly #idleMs: number;
@@ -118,7 +118,7 @@ export class UseCount {
   #retired = false;
 
   /**
-   * @param idleMs how long the thing may be idle, in ms; it is idle at first
+   * @param idleMs how long the session may be idle, in ms; it is idle at first
    * @param over called once, when it was idle for so long, or was retired and is not in use
    */
   constructor(clock: Clock, idleMs: number, over: () => void) {
@@ -145,7 +145,7 @@ export class UseCount {
     };
   }
 
-  /** Ends the thing as soon as it is not in use. */
+  /** Ends the session as soon as it is not in use. */
   retire(): void {
     if (this.#retired) return;
     this.#retired = true;

@@ -1,6 +1,6 @@
 /**
- * The one session with a server that broadcasts. It carries one call at a time, for all callers: nothing else
- * tells for whom a message without an id of the gateway is.
+ * The one session with a server that broadcasts. It carries one call at a time, over all
+ * callers: only then is it clear which call a message belongs to that has no id of the gateway.
  */
 import type { Clock } from '../../lib/clock.ts';
 import { UpstreamFailure } from '../failure.ts';

@@ -1,6 +1,7 @@
 /**
- * Pings that keep a server from expiring a session while a call waits for its client. Any reply counts as
- * alive: a server is gone only if it cannot be reached, or does not reply.
+ * Pings that keep a server from expiring a session while a call waits for its client. An error reply
+ * also shows that the server is alive. The server counts as gone if it has forgotten the session, or if two pings
+ * in a row fail to reach it or get no reply.
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import { asUpstreamFailure, type UpstreamFailure, type UpstreamFailureCode } from '../failure.ts';

@@ -1,4 +1,4 @@
-/** URL elicitations that the server reports as complete (elicitation, "URL Mode"). */
+/** Remembers which URL elicitations the server reported as complete (elicitation, "URL Mode"). */
 import { sleep, type Clock } from '../../lib/clock.ts';
 import { LruMap } from '../../lib/lru-map.ts';
 import { sha256 } from '../../lib/sha256.ts';

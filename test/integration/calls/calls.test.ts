@@ -35,7 +35,7 @@ async function start(
 const INVALID_STATE = {
   code: -32602,
   message:
-    'Invalid or expired requestState. The server may have acted on this call: check before calling again',
+    'Invalid or expired requestState. The server may have acted on this call: check whether it took effect before you call again',
   data: { reason: 'invalid_request_state', mayHaveActed: 'unknown' },
 };
 const text = (exchanged: { response: { result?: { content?: { text: string }[] } } }) =>

@@ -67,7 +67,7 @@ test('a missing configuration is exit code 78 and one line', async () => {
   expect(await finished(['--config', file])).toEqual({
     code: 78,
     out: '',
-    err: `${file}: cannot read it: no such file or directory (ENOENT)\n`,
+    err: `cannot read ${file}: no such file or directory (ENOENT)\n`,
   });
 });
 
@@ -163,6 +163,6 @@ test('an old Node.js is told which one is needed, with exit code 64', async () =
   );
   expect({ code, out }).toEqual({ code: 64, out: '' });
   expect(err).toMatch(
-    /^mrtr-gateway: needs Node\.js 22\.19 or newer, and this is 20\.20\.2; .*\n$/,
+    /^mrtr-gateway: requires Node\.js 22\.19 or newer \(found 20\.20\.2\)\. .*\n$/,
   );
 });

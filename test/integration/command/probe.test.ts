@@ -252,7 +252,7 @@ describe('odd servers', () => {
     const server = kept(await legacyServer(() => {}));
     expect(await report(server.url, '--timeout', '400ms')).toMatchObject({
       revision: '2025-11-25',
-      tools: { declared: true, items: [], problem: 'no answer in time' },
+      tools: { declared: true, items: [], problem: 'timed out' },
       resumption: { eventIds: 'no-answer' },
     });
     expect(server.received.at(-1)).toMatchObject({ method: 'DELETE' });
@@ -368,10 +368,14 @@ describe('what is no MCP server is one line with cause and way out', () => {
     [
       'a server without TLS',
       async () => (await answers(200, {})).replace('http:', 'https:'),
-      /no TLS with https:.* this port does not use TLS: use http:\/\//,
+      /TLS handshake with https:.* failed .* the port does not use TLS; use http:\/\//,
     ],
     // Nothing listens on the discard port.
-    ['nobody', () => Promise.resolve('http://127.0.0.1:9'), /connection refused; is the server/],
+    [
+      'nobody',
+      () => Promise.resolve('http://127.0.0.1:9'),
+      /connection refused; check that the server/,
+    ],
   ])('%s', async (_name, start, line) => {
     const { code, out, err } = await probing(`${await start()}/`);
     expect({ code, out }).toEqual({ code: 69, out: '' });

@@ -23,7 +23,7 @@ const errorOf = ({ body }: RawAnswer) => JSON.parse(body).error;
 const FROZEN = {
   code: -32602,
   message:
-    'Invalid or expired requestState. The server may have acted on this call: check before calling again',
+    'Invalid or expired requestState. The server may have acted on this call: check whether it took effect before you call again',
   data: { reason: 'invalid_request_state', mayHaveActed: 'unknown' },
 };
 

@@ -82,17 +82,17 @@ describe('wrong command lines', () => {
     ['--help=yes', '--help takes no value'],
     [
       '--upstream a --config b',
-      '--config and --upstream exclude each other: the file names the upstream',
+      '--config and --upstream cannot be combined: the file names the upstream',
     ],
-    ['--config b --path /a', '--path goes with --upstream; with --config, write it into the file'],
+    ['--config b --path /a', '--path cannot be combined with --config; set routes[].path'],
     [
       '--config b --transport auto',
-      '--transport goes with --upstream; with --config, write it into the file',
+      '--transport cannot be combined with --config; set routes[].upstream.transport',
     ],
     ['--upstream a b', 'unexpected argument "b"'],
-    ['http://127.0.0.1:1/mcp', 'a URL needs its flag: --upstream URL'],
+    ['http://127.0.0.1:1/mcp', 'unexpected URL; use --upstream URL'],
     ['chek c.yaml', 'unknown command "chek"; did you mean "check"?'],
-    ['frobnicate', 'unknown command "frobnicate"; there are serve, check, probe, keygen'],
+    ['frobnicate', 'unknown command "frobnicate"; expected one of serve, check, probe, keygen'],
     ['check', '"check" needs a file: mrtr-gateway check FILE'],
     ['check a b', 'unexpected argument "b"'],
     ['check --schema a', 'unexpected argument "a"'],
@@ -168,7 +168,7 @@ describe('the environment', () => {
 
   test('must not contradict itself', () => {
     expect(problem('', { ...env, MRTR_GATEWAY_CONFIG: 'c.yaml' })).toBe(
-      'MRTR_GATEWAY_CONFIG and MRTR_GATEWAY_UPSTREAM exclude each other: unset one of them',
+      'MRTR_GATEWAY_CONFIG and MRTR_GATEWAY_UPSTREAM cannot be combined: unset one of them',
     );
   });
 

@@ -12,7 +12,7 @@ test.each(['22.18.9', '20.20.2', '21.99.0', '8.0.0'])('Node.js %s will not', (ve
 
 test('the message is one line with both versions and a way out', () => {
   expect(explain('20.20.2')).toMatch(
-    /^mrtr-gateway: needs Node\.js 22\.19 .* 20\.20\.2; .*npm start.*$/,
+    /^mrtr-gateway: requires Node\.js 22\.19 .*found 20\.20\.2.*npm ci.*npm start.*$/,
   );
 });
 

@@ -29,24 +29,24 @@ describe('a file that cannot be read is one line', () => {
     const file = join(folder, 'missing.yaml');
     const { code, message } = errorOf(file);
     expect(code).toBe('config_unreadable');
-    expect(message).toBe(`${file}: cannot read it: no such file or directory (ENOENT)`);
+    expect(message).toBe(`cannot read ${file}: no such file or directory (ENOENT)`);
   });
 
   test('a folder', () => {
     expect(errorOf(folder)).toMatchObject({
       code: 'config_unreadable',
-      message: `${folder}: cannot read it: it is a directory`,
+      message: `cannot read ${folder}: it is a directory`,
     });
   });
 
   test('too large', () => {
     const file = write('large.yaml', '#'.repeat(1024 * 1024 + 1));
-    expect(errorOf(file).message).toBe(`${file}: cannot read it: it is larger than 1048576 bytes`);
+    expect(errorOf(file).message).toBe(`cannot read ${file}: it is larger than 1048576 bytes`);
   });
 
   test('not UTF-8', () => {
     const file = write('latin.yaml', Uint8Array.of(0x61, 0xe9));
-    expect(errorOf(file).message).toBe(`${file}: cannot read it: it is not UTF-8 text`);
+    expect(errorOf(file).message).toBe(`cannot read ${file}: it is not UTF-8 text`);
   });
 });
 

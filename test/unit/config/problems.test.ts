@@ -77,8 +77,8 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['    path: /mcp/\n', /routes\[0\]\.path: .*without a slash at its end/],
     ['    path: /a/../b\n', /routes\[0\]\.path: expected a path/],
     ['    path: "/:tenant"\n', /routes\[0\]\.path: expected a path/],
-    ['    path: /healthz\n', /routes\[0\]\.path: expected a path that health checks/],
-    ['    path: /.well-known/mcp\n', /routes\[0\]\.path: expected a path that health checks/],
+    ['    path: /healthz\n', /routes\[0\]\.path: path ".*" is reserved; use another/],
+    ['    path: /.well-known/mcp\n', /routes\[0\]\.path: path ".*" is reserved; use another/],
     ['    id: 7\n', /routes\[0\]\.id: expected a name .*, in quotes, got 7$/],
     ['    sessions: {scope: user}\n', /sessions\.scope: expected one of principal, call, shared/],
     ['    sessions: {maxidle: 1}\n', /^3:16 routes\[0\]\.sessions\.maxidle: .*"maxIdle"\?$/],
@@ -116,7 +116,7 @@ describe('each wrong field has one line with its place, its name, what was expec
       'url: "http://a", headers: {A: b, a: c}',
       /upstream\.headers: expected the header a only once/,
     ],
-    ['url: "http://a", headers: {A: 5}', /headers\.A: .*in quotes, got something else/],
+    ['url: "http://a", headers: {A: 5}', /headers\.A: .*in quotes, got an invalid value/],
     ['url: "http://a", headers: {A: "x\\r\\ny"}', /headers\.A: expected a header value/],
   ])('in an upstream: %s', (text, line) => {
     const problems = problemsOf(`routes: [{upstream: {${text}}}]`);

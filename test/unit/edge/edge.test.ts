@@ -79,7 +79,7 @@ describe('a defect of ours', () => {
           error: {
             code: -32603,
             message:
-              'Internal error. The server may have acted on this call: check before calling again',
+              'Internal error. The server may have acted on this call: check whether it took effect before you call again',
             data: { reason: 'internal_error', mayHaveActed: 'unknown' },
           },
         },

@@ -72,7 +72,7 @@ describe('what goes wrong is said with what was read before', () => {
     [
       'silence',
       () => Promise.reject(new UpstreamFailure('upstream_timeout', '', { mayHaveActed: true })),
-      'no answer in time',
+      'timed out',
     ],
     [
       'a refusal',

@@ -31,20 +31,20 @@ const ofAnswer = (
 };
 
 test.each([
-  ['ECONNREFUSED', 'connection_failed', /connection refused; is the server running/],
+  ['ECONNREFUSED', 'connection_failed', /connection refused; check that the server runs/],
   ['ENOTFOUND', 'connection_failed', /host not found/],
-  ['UND_ERR_CONNECT_TIMEOUT', 'connection_failed', /connection timed out; is a firewall/],
+  ['UND_ERR_CONNECT_TIMEOUT', 'connection_failed', /connection timed out; check for a firewall/],
   ['EHOSTUNREACH', 'connection_failed', /no route to the host/],
   [
     'UND_ERR_SOCKET',
     'connection_failed',
-    /the server closed the connection; does that port speak HTTPS/,
+    /the server closed the connection; check that the port serves HTTP, not HTTPS/,
   ],
   ['DEPTH_ZERO_SELF_SIGNED_CERT', 'tls_failed', /NODE_EXTRA_CA_CERTS=FILE/],
   ['CERT_HAS_EXPIRED', 'tls_failed', /CERT_HAS_EXPIRED/],
   ['ERR_TLS_CERT_ALTNAME_INVALID', 'tls_failed', /the name in its certificate/],
-  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'tls_failed', /add its authority/],
-  ['ERR_SSL_WRONG_VERSION_NUMBER', 'tls_failed', /does not use TLS: use http:/],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'tls_failed', /add the CA/],
+  ['ERR_SSL_WRONG_VERSION_NUMBER', 'tls_failed', /does not use TLS; use http:/],
   ['UND_ERR_HEADERS_TIMEOUT', 'timeout', /did not answer within 10000 ms/],
 ])('a connection that fails with %s', (system, code, line) => {
   const failure = ofConnection(systemError(system));
@@ -59,7 +59,7 @@ test('a host with several addresses is judged by the first', () => {
 
 test('a failure without a known code shows its own words, on one line', () => {
   expect(ofConnection(new Error('strange\nthings\u001b[2J')).message).toBe(
-    'no connection to https://a/mcp: strange things [2J; is it an HTTP server?',
+    'no connection to https://a/mcp: strange things [2J; check that it is an HTTP server',
   );
 });
 

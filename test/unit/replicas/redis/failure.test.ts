@@ -14,10 +14,10 @@ function replyError(message: string): Error {
 test.each<[Error, string, string]>([
   [replyError('WRONGPASS invalid username-password pair'), 'auth', 'refused the username'],
   [replyError('NOAUTH Authentication required.'), 'auth', 'requires a username'],
-  [replyError('NOPERM this user has no permissions'), 'auth', 'does not permit'],
+  [replyError('NOPERM this user has no permissions'), 'auth', 'denies the user a command'],
   [Object.assign(new Error(''), { code: 'ECONNREFUSED' }), 'refused', 'refused the connection'],
-  [new Error('getaddrinfo ENOTFOUND store'), 'name', 'does not resolve'],
-  [new Error('getaddrinfo EAI_AGAIN store'), 'name', 'does not resolve'],
+  [new Error('getaddrinfo ENOTFOUND store'), 'name', 'the host name cannot be resolved'],
+  [new Error('getaddrinfo EAI_AGAIN store'), 'name', 'the host name cannot be resolved'],
   [new Error('Command timed out'), 'timeout', 'did not answer in time'],
   [new Error('connect ETIMEDOUT'), 'timeout', 'did not answer in time'],
   [Object.assign(new Error(''), { code: 'CERT_HAS_EXPIRED' }), 'tls', '(CERT_HAS_EXPIRED)'],
