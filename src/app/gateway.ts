@@ -58,12 +58,12 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     clockAheadMs: () => clock.aheadMs,
   });
   const log = countedLog(options.log, metrics);
-  const retry: ServeRelayedRetry = async (id, request, leg) => {
+  const serveRelayed: ServeRelayedRetry = async (id, request, leg) => {
     const route = routes.find(({ config: { id: own } }) => own === id);
     return route === undefined ? null : route.calls.serveRelayed(request, leg);
   };
   const openResponses = new OpenResponses();
-  replica = await joinReplicas(config, retry, { openResponses, clock, log });
+  replica = await joinReplicas(config, serveRelayed, { openResponses, clock, log });
   const sealKeys = sealKeysOf(config, log);
   const shared: SharedServices = {
     config,

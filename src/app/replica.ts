@@ -41,11 +41,11 @@ const RELAY_OVERHEAD_BYTES = 256 * 1024;
  */
 export async function joinReplicas(
   config: Config,
-  retry: ServeRelayedRetry,
+  serveRelayed: ServeRelayedRetry,
   services: ReplicaServices,
 ): Promise<Replica> {
   const name = { id: randomId(), boot: randomId() };
-  const relay = createRelay(config, name.boot, retry, services);
+  const relay = createRelay(config, name.boot, serveRelayed, services);
   let directory: Directory | null = null;
   const close = async () => {
     await relay.close();
@@ -80,7 +80,7 @@ const NO_RELAY: RelayTransport = {
 function createRelay(
   config: Config,
   boot: string,
-  retry: ServeRelayedRetry,
+  serveRelayed: ServeRelayedRetry,
   services: ReplicaServices,
 ): RelayTransport {
   const { relay, redis, seal, limits } = config;
@@ -91,7 +91,11 @@ function createRelay(
   const maxBodyBytes = limits.maxBodyBytes + RELAY_OVERHEAD_BYTES;
   if (relay.via === 'http') {
     const writeStallMs = UNREAD_TIMEOUT_MS;
-    return createHttpRelay(relay, { ring, boot, maxBodyBytes, writeStallMs, retry }, services);
+    return createHttpRelay(
+      relay,
+      { ring, boot, maxBodyBytes, writeStallMs, serveRelayed },
+      services,
+    );
   }
   if (redis === null) return NO_RELAY;
   const { openResponses, clock } = services;
@@ -100,7 +104,7 @@ function createRelay(
   const queue = new MessageQueue({ redis, audience, boot, clock, random: Math.random });
   const redisRelay = new RedisRelay({
     ...{ ring, queue, boot, maxBodyBytes, maxAnswerBytes: MAX_ANSWER_BYTES },
-    ...{ owners, openResponses, clock, retry },
+    ...{ owners, openResponses, clock, serveRelayed },
   });
   return {
     start: async () => ({}),

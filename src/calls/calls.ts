@@ -58,7 +58,7 @@ export class Calls {
     if (pointer instanceof OutOfTime) return this.#serveOutOfTime(pointer, request, leg);
     if (pointer instanceof InvalidRequestState) return this.#refuse(pointer);
     const retry: Retry = { pointer, request, leg };
-    return this.#serveHere(retry) ?? this.#ladder.climb(retry);
+    return this.#serveOrRefuse(retry) ?? this.#ladder.climb(retry);
   }
 
   /** Serves a retry that reached another replica. Resolves to `null` if its call is not here. */
@@ -75,7 +75,7 @@ export class Calls {
       return { begin: () => this.#ladder.serveHere(retry), sendClientBack };
     }
     if (!isHere && !this.#registry.hasEnded(pointer)) return null;
-    return { begin: () => this.#serveHere(retry), sendClientBack };
+    return { begin: () => this.#serveOrRefuse(retry), sendClientBack };
   }
 
   /** Refuses new calls from here on. Retries of calls that are here go on. */
@@ -122,7 +122,7 @@ export class Calls {
   }
 
   /** Serves a retry that only this process can serve, or that is refused. @returns `null` for all others */
-  #serveHere(retry: Retry): Promise<CallReply> | null {
+  #serveOrRefuse(retry: Retry): Promise<CallReply> | null {
     const { pointer } = retry;
     const call = this.#registry.find(pointer.callId);
     // What this process may not replay any more, another one may.

@@ -26,7 +26,7 @@ export interface ReplyChannel {
 }
 
 export interface IncomingRetryOptions {
-  readonly retry: ServeRelayedRetry;
+  readonly serveRelayed: ServeRelayedRetry;
   readonly clock: Clock;
 }
 
@@ -159,7 +159,7 @@ export class IncomingRetry {
   async #serve(): Promise<void> {
     const message = readRequest(this.#text);
     const handle =
-      message && (await this.#options.retry(message.route, message.request, this.#leg));
+      message && (await this.#options.serveRelayed(message.route, message.request, this.#leg));
     if (handle === null) return this.#channel.send('unknown', '', 0);
     if (this.#leg.closed.aborted) return;
     this.#confirmation = new Confirmation(this.#options.clock, (token) => {

@@ -28,7 +28,7 @@ async function frozenAsker(writeStallMs: number) {
     writeStallMs,
     openResponses,
     clock: systemClock,
-    retry: async (_route, _request, leg) => ({
+    serveRelayed: async (_route, _request, leg) => ({
       begin: () => {
         taken.resolve(leg);
         return answer.promise;
@@ -63,10 +63,17 @@ async function frozenAsker(writeStallMs: number) {
  * @param retry serves the retry
  * @returns the first line of the HTTP response, and the letters, in the order of the bytes
  */
-async function conversation(retry: ServeRelayedRetry) {
+async function conversation(serveRelayed: ServeRelayedRetry) {
   const ring = createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
   const app = createRelayServer({
-    ...{ ring, boot: 'owner', maxBodyBytes: MIB, writeStallMs: 10_000, clock: systemClock, retry },
+    ...{
+      ring,
+      boot: 'owner',
+      maxBodyBytes: MIB,
+      writeStallMs: 10_000,
+      clock: systemClock,
+      serveRelayed,
+    },
     openResponses: new OpenResponses(),
   });
   stopAfterTest(() => app.close());

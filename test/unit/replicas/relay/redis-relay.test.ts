@@ -83,19 +83,19 @@ async function twoReplicas() {
     ...{ ring, maxBodyBytes: 100_000, maxAnswerBytes: 100_000, openResponses, clock },
     owners: new OwnerActivity(clock),
   };
-  const retry: RedisRelayOptions['retry'] = async (_route, _request, leg) => ({
+  const serveRelayed: RedisRelayOptions['serveRelayed'] = async (_route, _request, leg) => ({
     begin: () => {
       taken.resolve(leg);
       return answer.promise;
     },
     sendClientBack: () => {},
   });
-  new RedisRelay({ ...common, boot: 'owner', queue: mail.boxOf('owner'), retry });
+  new RedisRelay({ ...common, boot: 'owner', queue: mail.boxOf('owner'), serveRelayed });
   const asking = new RedisRelay({
     ...common,
     boot: 'asker',
     queue: mail.boxOf('asker'),
-    retry: async () => null,
+    serveRelayed: async () => null,
   });
   const leaving = new AbortController();
   const told: string[] = [];
