@@ -152,19 +152,21 @@ export class OutgoingRetry {
       const line = readLine(written);
       if (line === null) return this.#giveUpInvalid();
       if (line.type === 'answer') return this.end({ type: 'replied', reply: line.answer });
-      await this.#untilRead(untilMs - clock.elapsed());
+      const { backlog } = this.#leg;
+      // Without a wait, messages that arrive together cannot overtake each other.
+      if (backlog !== null && untilMs > clock.elapsed()) await this.#untilRead(backlog, untilMs);
       if (this.#state === 'waiting') this.#leg.notify(line.method, line.params);
     }
     if (lines === null) this.#giveUpInvalid();
   }
 
   /** Waits while the client reads slowly. The owner is not to blame for that time. */
-  async #untilRead(maxMs: number): Promise<void> {
-    const { backlog } = this.#leg;
-    if (backlog === null || maxMs <= 0 || this.#state !== 'waiting') return;
+  async #untilRead(backlog: Promise<void>, untilMs: number): Promise<void> {
+    if (this.#state !== 'waiting') return;
+    const { clock } = this.#options;
     const isRead = new AbortController();
     this.#watchdog.stop();
-    await Promise.race([backlog, sleep(this.#options.clock, maxMs, isRead.signal)]);
+    await Promise.race([backlog, sleep(clock, untilMs - clock.elapsed(), isRead.signal)]);
     isRead.abort();
     if (this.#state === 'waiting') this.#watchdog = this.#startWatchdog();
   }

@@ -1,0 +1,44 @@
+/** The order in which the asker tells its client what the owner sends. */
+import { expect, test } from 'vitest';
+import type { Leg } from '../../../../src/model/request.ts';
+import { writeLine } from '../../../../src/replicas/relay/messages.ts';
+import { OutgoingRetry } from '../../../../src/replicas/relay/outgoing-retry.ts';
+import { ManualClock } from '../../../fixtures/manual-clock.ts';
+
+const RESULT = { content: [] };
+
+const progress = (value: number) =>
+  writeLine({
+    type: 'notification',
+    method: 'notifications/progress',
+    params: { progressToken: 'token', progress: value },
+  });
+
+test.each([0, 15_000])(
+  'messages that arrive together are told in their order, and the reply last (pauses of %d ms)',
+  async (maxPauseMs) => {
+    const told: unknown[] = [];
+    const leg: Leg = {
+      closed: new AbortController().signal,
+      backlog: null,
+      notify: (_method, params) => told.push(params['progress']),
+    };
+    const retry = new OutgoingRetry(leg, {
+      clock: new ManualClock(),
+      maxLineLength: 1_000,
+      sendsHeartbeats: false,
+      busyTimeoutMs: 10_000,
+      maxPauseMs,
+      send: async () => true,
+      sinceMessageMs: () => 0,
+      onEnd: () => {},
+    });
+    const reply = writeLine({ type: 'answer', answer: { kind: 'result', result: RESULT } });
+    const pieces = [progress(1) + progress(2), progress(3) + reply];
+    for (const [number, text] of pieces.entries()) {
+      void retry.receive({ kind: 'piece', id: 'id', from: 'owner', number, text });
+    }
+    expect(await retry.outcome).toMatchObject({ type: 'replied', reply: { result: RESULT } });
+    expect(told).toEqual([1, 2, 3]);
+  },
+);
