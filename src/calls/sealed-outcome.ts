@@ -2,13 +2,14 @@
  * Outcomes in the shared store: sealed with a key that only the client's pointer holds, so that a reader of the
  * store learns nothing, and bound to the id of the call, so that no other call can get one.
  */
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { Directory } from '../model/directory.ts';
 import { callReply, type CallReply } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
 import { parseJson } from '../protocol/json/parse.ts';
+import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from '../seal/aes-gcm.ts';
 import { answersDigest } from '../seal/digests.ts';
 import type { Pointer } from '../seal/pointer.ts';
 
@@ -24,9 +25,6 @@ export interface OutcomeRecord {
 }
 
 const FORMAT = 1;
-const CIPHER = 'aes-256-gcm';
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
 const HEADER_BYTES = 1 + NONCE_BYTES + TAG_BYTES;
 
 const outcomeRecord = z.strictObject({
@@ -61,9 +59,10 @@ export async function fetchOutcome(
  */
 export function sealOutcome(key: Uint8Array, call: CallId, record: OutcomeRecord): Uint8Array {
   const nonce = randomBytes(NONCE_BYTES);
-  const cipher = createCipheriv(CIPHER, key, nonce).setAAD(associatedData(call));
-  const sealed = [cipher.update(JSON.stringify(record), 'utf8'), cipher.final()];
-  return Buffer.concat([Buffer.of(FORMAT), nonce, cipher.getAuthTag(), ...sealed]);
+  const content = Buffer.from(JSON.stringify(record));
+  const context = { key, nonce, associatedData: associatedDataOf(call) };
+  const { sealed, tag } = encrypt(content, context);
+  return Buffer.concat([Buffer.of(FORMAT), nonce, tag, sealed]);
 }
 
 /** Opens what `sealOutcome` returned for this key and call. @returns `null` for anything else */
@@ -75,11 +74,10 @@ export function openOutcome(
   if (bytes.length < HEADER_BYTES || bytes[0] !== FORMAT) return null;
   const nonce = bytes.subarray(1, 1 + NONCE_BYTES);
   try {
-    const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })
-      .setAAD(associatedData(call))
-      .setAuthTag(bytes.subarray(1 + NONCE_BYTES, HEADER_BYTES));
-    const opened = [decipher.update(bytes.subarray(HEADER_BYTES)), decipher.final()];
-    const parsed = outcomeRecord.safeParse(parseJson(Buffer.concat(opened).toString('utf8')));
+    const tag = bytes.subarray(1 + NONCE_BYTES, HEADER_BYTES);
+    const context = { key, nonce, associatedData: associatedDataOf(call) };
+    const opened = decrypt(bytes.subarray(HEADER_BYTES), tag, context);
+    const parsed = outcomeRecord.safeParse(parseJson(opened.toString('utf8')));
     return parsed.success ? parsed.data : null;
   } catch {
     return null;
@@ -87,6 +85,6 @@ export function openOutcome(
 }
 
 /** Binds the call and the format, so that the first byte cannot be changed either. */
-function associatedData(call: CallId): Buffer {
+function associatedDataOf(call: CallId): Buffer {
   return Buffer.from(`mrtr-gateway outcome ${FORMAT}\n${call}`);
 }

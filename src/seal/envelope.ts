@@ -2,13 +2,10 @@
  * The sealed envelope: bytes in a compact JWE (RFC 7516), `dir` with `A256GCM`. Exactly one text opens to the
  * sealed bytes: the header and the base64url are compared with what sealing writes (ADR 3 and 21).
  */
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
+import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from './aes-gcm.ts';
 import { InvalidRequestState } from './invalid-request-state.ts';
 import type { KeyPurpose, KeyRing } from './key-ring.ts';
-
-const CIPHER = 'aes-256-gcm';
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
 
 /** The `typ` of each purpose: a token for one is refused for another, even if their keys are mixed up. */
 const TYPES: Readonly<Record<KeyPurpose, string>> = {
@@ -27,15 +24,14 @@ export function sealBytes(ring: KeyRing<KeyPurpose>, content: Uint8Array): strin
   const { kid, key } = ring.sealing;
   const header = headerOf(kid, TYPES[ring.purpose]);
   const nonce = randomBytes(NONCE_BYTES);
-  const cipher = createCipheriv(CIPHER, key, nonce).setAAD(Buffer.from(header));
-  const sealed = Buffer.concat([cipher.update(content), cipher.final()]);
-  const segments = [nonce, sealed, cipher.getAuthTag()].map((bytes) => bytes.toString('base64url'));
+  const { sealed, tag } = encrypt(content, { key, nonce, associatedData: Buffer.from(header) });
+  const segments = [nonce, sealed, tag].map((bytes) => bytes.toString('base64url'));
   return `${header}..${segments.join('.')}`;
 }
 
 /**
  * Decrypts a token.
- * @param token the `requestState` of a client, of any type
+ * @param token of any type: the `requestState` of a client, or a message of a replica
  * @param maxTokenBytes the longest token that is accepted
  * @returns the bytes that one of the ring's keys sealed
  * @throws InvalidRequestState with `malformed`, `oversized`, `unknown-key` or `seal`
@@ -53,10 +49,7 @@ export function openBytes(
   const key = ring.find(readKid(header, TYPES[ring.purpose]))?.key;
   if (key === undefined) throw new InvalidRequestState('unknown-key');
   try {
-    const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })
-      .setAAD(Buffer.from(header))
-      .setAuthTag(tag);
-    return Buffer.concat([decipher.update(sealed), decipher.final()]);
+    return decrypt(sealed, tag, { key, nonce, associatedData: Buffer.from(header) });
   } catch {
     throw new InvalidRequestState('seal');
   }

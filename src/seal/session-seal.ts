@@ -2,7 +2,8 @@
  * Seals session ids of a legacy server for one principal. They travel in headers and URLs: they are short
  * ASCII, and equal each time. They do not expire, since only the server knows how long a session lives.
  */
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto';
+import { createHmac, hkdfSync } from 'node:crypto';
+import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from './aes-gcm.ts';
 import { KEY_ID, SECRET_BYTES, type SecretKey } from './key-ring.ts';
 
 /** What is sealed: a session id, or the path and query to which a client posts the messages of a session. */
@@ -20,8 +21,6 @@ export interface SessionSealOptions {
 /** Limits of what is sealed and of what is opened, in characters. */
 const MAX_PLAIN_LENGTH = 4096;
 const MAX_SEALED_LENGTH = 6144;
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
 const SHAPE = /^([A-Za-z0-9_-]{1,64})\.([A-Za-z0-9_-]{39,})$/;
 
 interface Keys {
@@ -52,24 +51,18 @@ export class SessionSeal {
    */
   seal(mark: SessionMark, plain: string, principal: string): string | null {
     if (plain === '' || plain.length > MAX_PLAIN_LENGTH) return null;
-    const { kid, encryption, nonce: nonceKey } = this.#sealing;
-    const context = this.#context(mark, principal);
+    const { kid, encryption: key, nonce: nonceKey } = this.#sealing;
+    const associatedData = this.#context(mark, principal);
     const content = Buffer.from(plain, 'latin1');
     // Derived from all that is sealed: one session has one sealed id, and no two contents share a nonce.
     const nonce = createHmac('sha256', nonceKey)
-      .update(`${context.byteLength}.`)
-      .update(context)
+      .update(`${associatedData.byteLength}.`)
+      .update(associatedData)
       .update(content)
       .digest()
       .subarray(0, NONCE_BYTES);
-    const cipher = createCipheriv('aes-256-gcm', encryption, nonce).setAAD(context);
-    const sealed = Buffer.concat([
-      nonce,
-      cipher.update(content),
-      cipher.final(),
-      cipher.getAuthTag(),
-    ]);
-    return `${kid}.${sealed.toString('base64url')}`;
+    const { sealed, tag } = encrypt(content, { key, nonce, associatedData });
+    return `${kid}.${Buffer.concat([nonce, sealed, tag]).toString('base64url')}`;
   }
 
   /** Opens a sealed id. @returns `null` if it was not sealed by these keys for this principal */
@@ -81,12 +74,11 @@ export class SessionSeal {
     // Otherwise several texts decode to the same bytes.
     if (key === undefined || bytes.toString('base64url') !== text) return null;
     const nonce = bytes.subarray(0, NONCE_BYTES);
-    const decipher = createDecipheriv('aes-256-gcm', key.encryption, nonce)
-      .setAAD(this.#context(mark, principal))
-      .setAuthTag(bytes.subarray(-TAG_BYTES));
+    const associatedData = this.#context(mark, principal);
     try {
-      const content = decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES));
-      return Buffer.concat([content, decipher.final()]).toString('latin1');
+      const context = { key: key.encryption, nonce, associatedData };
+      const sealed = bytes.subarray(NONCE_BYTES, -TAG_BYTES);
+      return decrypt(sealed, bytes.subarray(-TAG_BYTES), context).toString('latin1');
     } catch {
       return null;
     }
