@@ -12,21 +12,21 @@ const LINE_FEED = 0x0a;
 /** Small and fast: the context of a larger window costs more time than it saves bytes. */
 const DEFLATE = { level: 3, windowBits: 12, memLevel: 4 };
 /** The longest requests, as JSON. */
-const MAX_REQUESTS_BYTES = 1024 * 1024;
+export const MAX_REQUESTS_BYTES = 1024 * 1024;
 
 /**
  * Encodes a pointer. Only the requests are compressed: the client is shown them in the same response. What a
  * client chooses (answers) and what it must not learn (session ids) never share a compression window, since
  * the length of the token would tell one from the other (the CRIME attack; ADR 3).
- * @returns `null` if the pointer is invalid, or its questions are too long
+ * @returns `malformed` if a claim is missing or invalid, `too large` if the questions are
  */
-export function encodePointer(pointer: Pointer): Buffer | null {
+export function encodePointer(pointer: Pointer): Buffer | 'malformed' | 'too large' {
   const written = writePointer(pointer);
-  if (written === null) return null;
+  if (written === null) return 'malformed';
   const claims = Buffer.from(JSON.stringify(written.claims));
   if (written.requests.length === 0) return claims;
   const requests = Buffer.from(JSON.stringify(written.requests));
-  if (requests.byteLength > MAX_REQUESTS_BYTES) return null;
+  if (requests.byteLength > MAX_REQUESTS_BYTES) return 'too large';
   return Buffer.concat([claims, Buffer.of(LINE_FEED), deflateRawSync(requests, DEFLATE)]);
 }
 

@@ -12,7 +12,7 @@ import {
   type InvalidRequestStateReason,
 } from './invalid-request-state.ts';
 import type { KeyRing } from './key-ring.ts';
-import { decodePointer, encodePointer } from './pointer-bytes.ts';
+import { decodePointer, encodePointer, MAX_REQUESTS_BYTES } from './pointer-bytes.ts';
 import type { Pointer } from './pointer.ts';
 
 /** How far the clock of the sealing replica can be ahead of that of this one. */
@@ -68,10 +68,16 @@ export function createSealer(options: SealerOptions): Sealer {
     seal(pointer) {
       const issuedAtSeconds = Math.floor(clock.now() / 1000);
       const content = encodePointer({ ...pointer, audience, issuedAtSeconds });
-      if (content === null) {
+      if (content === 'malformed') {
         throw new UnsealablePointer(
           'pointer_malformed',
           'a claim of the pointer is missing or invalid',
+        );
+      }
+      if (content === 'too large') {
+        throw new UnsealablePointer(
+          'pointer_too_large',
+          `the questions of the pointer are too large: the limit is ${MAX_REQUESTS_BYTES} bytes`,
         );
       }
       const requestState = sealBytes(ring, content);

@@ -97,7 +97,9 @@ describe('the questions of a pointer', () => {
 
   test('of more than 1 MiB are not sealed', () => {
     const { seal } = sealer({ maxTokenBytes: MIB });
-    expect(() => seal(asking('x'.repeat(MIB)))).toThrow(UnsealablePointer);
+    const sealing = () => seal(asking('x'.repeat(MIB)));
+    expect(sealing).toThrow(UnsealablePointer);
+    expect(sealing).toThrow(expect.objectContaining({ code: 'pointer_too_large' }));
   });
 });
 
