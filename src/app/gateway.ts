@@ -14,7 +14,7 @@ import { createKeyRing, generateKey, type SecretKey } from '../seal/key-ring.ts'
 import { createSealer, type Sealer } from '../seal/seal.ts';
 import { ListenerQuota } from '../subscriptions/listener-quota.ts';
 import { drainCalls } from './drain.ts';
-import { joinReplicas, type Replica } from './replica.ts';
+import { configuredKeys, joinReplicas, type Replica } from './replica.ts';
 import { listen } from './listen.ts';
 import { createPublicApp } from './public-server.ts';
 import { CANCEL_GRACE_MS, createRoute, type Route } from './route.ts';
@@ -144,10 +144,7 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
 }
 
 function sealKeysOf(config: Config, log: Log): readonly SecretKey[] {
-  const configured = config.seal.keys.map(({ kid, key }) => ({
-    kid,
-    secret: Buffer.from(key, 'base64url'),
-  }));
+  const configured = configuredKeys(config);
   if (configured.length === 0) log.event('gateway.key_ephemeral', {});
   return configured.length > 0 ? configured : [generateKey()];
 }

@@ -8,13 +8,12 @@ import { RedisDirectory } from '../replicas/directory/redis-directory.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import { randomId } from '../lib/random-id.ts';
-import { OwnerActivity } from '../replicas/relay/liveness.ts';
 import { HttpRelay } from '../replicas/relay/http-relay.ts';
 import { MessageQueue } from '../replicas/relay/redis-queue.ts';
 import { RedisRelay } from '../replicas/relay/redis-relay.ts';
 import { createRelayServer, type RelayServerOptions } from '../replicas/relay/server.ts';
-import { UNREAD_TIMEOUT_MS } from '../replicas/relay/liveness.ts';
-import { createKeyRing } from '../seal/key-ring.ts';
+import { OwnerActivity, UNREAD_TIMEOUT_MS } from '../replicas/relay/liveness.ts';
+import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { StartFailure } from '../lib/start-failure.ts';
 
@@ -61,6 +60,11 @@ export async function joinReplicas(
   }
 }
 
+/** Returns the keys that all replicas share, as they are configured. */
+export function configuredKeys({ seal }: Config): SecretKey[] {
+  return seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
+}
+
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 
 /** The relay in both directions. */
@@ -86,8 +90,7 @@ function createRelay(
   const { relay, redis, seal, limits } = config;
   // Without shared keys, a replica could not tell another one from a stranger.
   if (relay === null || seal.keys.length === 0) return NO_RELAY;
-  const keys = seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
-  const ring = createKeyRing(keys, 'relay');
+  const ring = createKeyRing(configuredKeys(config), 'relay');
   const maxBodyBytes = limits.maxBodyBytes + RELAY_OVERHEAD_BYTES;
   if (relay.via === 'http') {
     const writeStallMs = UNREAD_TIMEOUT_MS;
