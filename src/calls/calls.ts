@@ -80,13 +80,12 @@ export class Calls {
 
   /** Refuses new calls from here on. Retries of calls that are here go on. */
   stopNewCalls(): void {
-    this.#registry.isDraining = true;
+    this.#registry.phase = 'draining';
   }
 
   /** Ends every call that is left. */
   endAll(): void {
-    this.#registry.isDraining = true;
-    this.#registry.isClosed = true;
+    this.#registry.phase = 'closed';
     for (const call of this.#registry.all()) drainCall(call);
     this.#options.relay?.release();
   }
@@ -126,7 +125,7 @@ export class Calls {
     const { pointer } = retry;
     const call = this.#registry.find(pointer.callId);
     // What this process may not replay any more, another one may.
-    const isForOthers = this.#registry.isDraining && isReplayable(pointer);
+    const isForOthers = this.#registry.phase !== 'open' && isReplayable(pointer);
     if (isForOthers && call !== undefined && isLostFor(call, retry)) return null;
     if (call !== undefined) return this.#ladder.serveHere(retry);
     if (!this.#registry.hasEnded(pointer)) return null;

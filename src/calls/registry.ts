@@ -41,10 +41,11 @@ export interface CallRegistryOptions {
 }
 
 export class CallRegistry<Call extends RegisteredCall> {
-  /** Set on drain: no call begins here from then on, neither a new one nor a replay. */
-  isDraining = false;
-  /** Set when the calls that are left have ended: no call is resumed here either. Their server has them, or nobody. */
-  isClosed = false;
+  /**
+   * - `draining`: no call begins here, neither a new one nor a replay
+   * - `closed`: no call is resumed here either. Those that were here have ended or are left to others.
+   */
+  phase: 'open' | 'draining' | 'closed' = 'open';
   readonly #options: CallRegistryOptions;
   readonly #calls = new Map<CallId, Call>();
   /** Calls that were left or lost: any replica may continue them, this one as well. */
@@ -81,7 +82,7 @@ export class CallRegistry<Call extends RegisteredCall> {
    * @returns the failure for its client, or `null` if it may begin
    */
   refusal(isRetry: boolean): Failure | null {
-    if (this.isDraining) return isRetry ? STOPPING_FOR_RETRY : STOPPING;
+    if (this.phase !== 'open') return isRetry ? STOPPING_FOR_RETRY : STOPPING;
     if (!this.#options.capacity.isFull) return null;
     return isRetry ? OVERLOADED_FOR_RETRY : OVERLOADED;
   }

@@ -50,7 +50,7 @@ interface Resumption {
 
 /** How long a retry waits for a stream that an owner which may live may still read, in ms. */
 const STREAM_WAIT_MS = 1_000;
-const OWNER_MAY_LIVE = 'its owner does not answer, and may live';
+const OWNER_MAY_LIVE = 'its owner does not respond, and may still be running';
 
 export class RetryLadder {
   readonly #route: CallRoute;
@@ -97,7 +97,7 @@ export class RetryLadder {
     const aheadSeconds = (reason === 'expired' ? 1 : -1) * Math.round(offByMs / 1000);
     const { log, route } = this.#route;
     log.event('clock.refused', { route, call, of: 'pointer', replica: owner.id, aheadSeconds });
-    const problem = `${reason} by ${Math.abs(aheadSeconds)} s, by the clock here`;
+    const problem = `${reason} by ${Math.abs(aheadSeconds)} s, by the clock of this replica`;
     return this.#unavailable(pointer, problem);
   }
 
@@ -193,7 +193,7 @@ export class RetryLadder {
     const reply = await this.#unlessOwnerReads(call, resumption.reply, owner);
     if (call.isHeldElsewhere) {
       dropCall(call);
-      return this.#unavailable(pointer, 'the server has another reader for it still');
+      return this.#unavailable(pointer, 'the server still streams the call to another replica');
     }
     if (!isCallLost(call)) return reply;
     if (await owner.mayLive()) {
@@ -222,7 +222,7 @@ export class RetryLadder {
     const { callId } = retry.pointer;
     const here = this.serveHere(retry);
     if (here !== null) return { call: null, reply: here };
-    if (registry.isClosed) {
+    if (registry.phase === 'closed') {
       return {
         call: null,
         reply: Promise.resolve({ kind: 'failed', failure: STOPPING_FOR_RETRY }),
@@ -248,7 +248,7 @@ export class RetryLadder {
   async #atHolder(holder: PointerOwner, retry: Retry): Promise<CallReply> {
     const { pointer } = retry;
     const relayed = await this.#relayTo(holder, retry);
-    const problem = `replica ${holder.id} has taken it up`;
+    const problem = `replica ${holder.id} now owns the call`;
     return this.#replyOf(relayed, pointer) ?? this.#unavailable(pointer, problem);
   }
 

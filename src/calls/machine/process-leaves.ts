@@ -1,4 +1,4 @@
-/** The call is no longer for this process: it stops, another replica has the call, or the place is needed. */
+/** The call is no longer for this process: it stops, another replica has the call, or a replay takes its place. */
 import { row, type Row } from './row.ts';
 import { keysOf, LIVE, openRequests, waitingRetries } from './selectors.ts';
 import { abandon, cancelForAll, done, LEFT, leave, reply, replyEnd } from './steps.ts';
@@ -64,7 +64,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     from: ['parked', 'idle'],
     on: 'evict',
     to: ['cancelling'],
-    why: 'its place is needed for another call',
+    why: 'a replay takes its place, or another replica still reads its stream',
     then: (state, _event, limits) => cancelForAll(state, { type: 'lost' }, limits),
   }),
   row({
@@ -72,7 +72,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     from: ['settled', 'suspended'],
     on: 'evict',
     to: ['done'],
-    why: 'its place is needed for another call',
+    why: 'a replay takes its place, or another replica still reads its stream',
     then: (state, _event, limits) => abandon(state, { type: 'lost' }, limits),
   }),
 ];

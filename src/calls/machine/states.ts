@@ -177,7 +177,7 @@ export const EVENT_MEANINGS: Readonly<Record<EventName, string>> = {
   drain: 'The process stops.',
   takenOver: 'Another replica holds the call now.',
   shutOut: 'The server refuses the credentials with which the stream is to be resumed.',
-  evict: 'The place is needed for another call.',
+  evict: 'A replay takes its place, or another replica still reads its stream.',
 };
 
 export type EventNamed<Name extends EventName> = Extract<CallEvent, { type: Name }>;

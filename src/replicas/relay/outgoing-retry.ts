@@ -209,7 +209,7 @@ export class OutgoingRetry {
   async #sendHeartbeat(): Promise<void> {
     this.#failedHeartbeats = (await this.#options.send('alive')) ? 0 : this.#failedHeartbeats + 1;
     if (this.#failedHeartbeats * HEARTBEAT_MS < OWNER_TIMEOUT_MS) return;
-    this.giveUp({ type: 'unreachable', problem: 'Redis takes no messages' });
+    this.giveUp({ type: 'unreachable', problem: 'Redis does not take messages' });
   }
 
   async #sendAgain(): Promise<void> {

@@ -132,7 +132,7 @@ export class IncomingMessages implements TransportListener {
     this.closed(
       new UpstreamFailure(
         'upstream_protocol_error',
-        'it sent too much while it was found out whether it broadcasts',
+        'it sent too much before it was known whether it broadcasts',
         { mayHaveActed: true },
       ),
     );

@@ -1,7 +1,13 @@
 /** What becomes of a parked call when its process stops, and of the retry that comes back to that process. */
 import { describe, expect, test } from 'vitest';
 import { UnsealablePointer } from '../../../src/seal/seal.ts';
-import { callsTestbed, LIMITS, openSealer, settled } from '../../fixtures/calls-testbed.ts';
+import {
+  callsTestbed,
+  LIMITS,
+  openSealer,
+  settled,
+  type CallsTestbed,
+} from '../../fixtures/calls-testbed.ts';
 
 const ACCEPT = { 'elicitation-1': { action: 'accept', content: {} } };
 
@@ -15,6 +21,16 @@ async function parkedCall(options: Parameters<typeof callsTestbed>[0] = {}) {
   server.asks(7);
   clock.advance(LIMITS.gatherWindowMs);
   return { ...testbed, asked: await reply };
+}
+
+/** Nobody else could resume the call: `drain.parked` keeps it, and its end cancels it. */
+async function expectKeptAndCancelled({ calls, server, clock }: CallsTestbed): Promise<void> {
+  expect(calls.holdsParkedCalls).toBe(true);
+  calls.endAll();
+  await settled();
+  clock.advance(LIMITS.cancelGraceMs);
+  await settled();
+  expect(server.did).toEqual(['lease', 'call', 'cancel', 'respond 7', 'end']);
 }
 
 describe('a parked call whose process stops', () => {
@@ -32,19 +48,14 @@ describe('a parked call whose process stops', () => {
 
   // Rule drain-5.
   test('is kept as long as the drain allows, and then cancelled, where no process may resume it', async () => {
-    const { calls, server, clock } = await parkedCall({ reattach: false });
-    expect(calls.holdsParkedCalls).toBe(true);
-    calls.endAll();
-    await settled();
-    clock.advance(LIMITS.cancelGraceMs);
-    await settled();
-    expect(server.did).toEqual(['lease', 'call', 'cancel', 'respond 7', 'end']);
+    const parked = await parkedCall({ reattach: false });
+    await expectKeptAndCancelled(parked);
   });
 
   // Rule drain-5.
   test('is cancelled when what another process needs found no room in its pointer', async () => {
     const sealer = openSealer();
-    const { calls, server, clock } = await parkedCall({
+    const parked = await parkedCall({
       sealer: {
         ...sealer,
         seal: (pointer) => {
@@ -53,11 +64,6 @@ describe('a parked call whose process stops', () => {
         },
       },
     });
-    expect(calls.holdsParkedCalls).toBe(true);
-    calls.endAll();
-    await settled();
-    clock.advance(LIMITS.cancelGraceMs);
-    await settled();
-    expect(server.did).toEqual(['lease', 'call', 'cancel', 'respond 7', 'end']);
+    await expectKeptAndCancelled(parked);
   });
 });
