@@ -6,7 +6,6 @@ import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
 import { StreamableHttpTransport } from '../upstream/transport/streamable-http.ts';
 import type { TransportListener } from '../upstream/transport/transport.ts';
-import { StatusReader } from '../upstream/http/readers.ts';
 import type { LegacyTransport } from '../upstream/upstream.ts';
 import { ask, type RecordingHttpClient } from './ask.ts';
 import type { Deadline } from './deadline.ts';
@@ -154,9 +153,7 @@ async function endSession(
   revision: string,
 ): Promise<void> {
   const headers = messageHeaders(sessionId, revision);
-  const reader = new StatusReader();
-  http.send({ method: 'DELETE', headers, timeoutMs: 2_000 }, reader);
-  await reader.done.catch(() => {});
+  await http.sendForStatus({ method: 'DELETE', headers, timeoutMs: 2_000 }).catch(() => {});
 }
 
 function sessionsOf(

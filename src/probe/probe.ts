@@ -5,7 +5,6 @@
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { RouteConfig } from '../config/config.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
-import { StatusReader } from '../upstream/http/readers.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
 import { advise } from './advice.ts';
@@ -97,9 +96,8 @@ async function lateAfter(deadline: Deadline, clock: Clock, timeoutMs: number): P
 /** Reads the media type that a browser would get: users confuse a web page with the endpoint. */
 async function mediaTypeOfPage(http: RecordingHttpClient): Promise<string | null> {
   const before = http.last('GET');
-  const reader = new StatusReader();
-  http.send({ method: 'GET', headers: { accept: '*/*' }, timeoutMs: PAGE_WAIT_MS }, reader);
-  await reader.done.catch(() => {});
+  const request = { method: 'GET', headers: { accept: '*/*' } } as const;
+  await http.sendForStatus({ ...request, timeoutMs: PAGE_WAIT_MS }).catch(() => {});
   const page = http.last('GET');
   return page === before ? null : (page?.mediaType ?? null);
 }

@@ -14,6 +14,7 @@ import {
   type ResponseHead,
   type ResponseReader,
 } from './exchange.ts';
+import { StatusReader } from './readers.ts';
 
 export interface HttpClientOptions {
   readonly url: URL;
@@ -64,6 +65,16 @@ export class HttpClient implements ExchangeClient {
     const dispatcher = exchange.useConnections(this.#connections.take());
     dispatcher.dispatch(this.#dispatchOptions(request), exchange);
     return exchange;
+  }
+
+  /**
+   * Sends a request whose response says everything by its status.
+   * @throws UpstreamFailure for an error status, or without a response
+   */
+  sendForStatus(request: HttpRequest): Promise<void> {
+    const reader = new StatusReader();
+    this.send(request, reader);
+    return reader.done;
   }
 
   sendAgain(request: HttpRequest, exchange: HttpExchange): void {

@@ -25,7 +25,6 @@ import type { LegacyRevision } from '../../protocol/revisions.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import type { BodyForm, HttpRequest, ResponseHead } from '../http/exchange.ts';
-import { StatusReader } from '../http/readers.ts';
 import {
   ResumableStream,
   type StreamContext,
@@ -89,9 +88,7 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
   }
 
   notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void> {
-    const reader = new StatusReader();
-    this.http.send(this.#post({ jsonrpc: '2.0', method, params }, headers), reader);
-    return reader.done;
+    return this.http.sendForStatus(this.#post({ jsonrpc: '2.0', method, params }, headers));
   }
 
   async respond(
@@ -99,9 +96,8 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     reply: JsonRpcReply,
     headers: CallerHeaders,
   ): Promise<void> {
-    const reader = new StatusReader();
-    this.http.send(this.#post({ jsonrpc: '2.0', id, ...reply } as JsonObject, headers), reader);
-    await reader.done;
+    const message = { jsonrpc: '2.0', id, ...reply } as JsonObject;
+    await this.http.sendForStatus(this.#post(message, headers));
     for (const stream of this.#streams.values()) {
       // A stream that breaks after hours is resumed with the credentials of the last leg.
       stream.headers = headers;
@@ -151,11 +147,9 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     const left = this.#left;
     this.leave();
     if (this.#sessionId === null || left) return;
-    const reader = new StatusReader();
     const request = { method: 'DELETE', headers: this.headersFor(headers) } as const;
-    this.http.send({ ...request, timeoutMs: DELETE_TIMEOUT_MS }, reader);
     // The server need not offer DELETE, and may be gone (transports, "Session Management" 5).
-    await reader.done.catch(() => {});
+    await this.http.sendForStatus({ ...request, timeoutMs: DELETE_TIMEOUT_MS }).catch(() => {});
   }
 
   // What the streams need:
