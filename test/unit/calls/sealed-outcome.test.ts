@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { openOutcome, sealOutcome, type OutcomeRecord } from '../../../src/calls/sealed-outcome.ts';
 import { callId } from '../../../src/protocol/ids.ts';
-import { jsonObject } from '../seal/json-arbitrary.ts';
+import { arbitraryJsonObject } from '../../fixtures/arbitrary/json.ts';
 
 const key = randomBytes(32);
 const call = callId('kYzQf3mX0b7u8w1v5r2t9A');
@@ -17,13 +17,13 @@ const anyRecord: fc.Arbitrary<OutcomeRecord> = fc.record({
   round: fc.integer({ min: 1, max: 100 }),
   answersDigest: fc.string({ minLength: 1 }),
   answer: fc.oneof(
-    fc.record({ kind: fc.constant('result' as const), result: jsonObject }),
+    fc.record({ kind: fc.constant('result' as const), result: arbitraryJsonObject }),
     fc.record({
       kind: fc.constant('failed' as const),
       failure: fc.record(
         {
           error: fc.record(
-            { code: fc.integer(), message: fc.string(), data: jsonObject },
+            { code: fc.integer(), message: fc.string(), data: arbitraryJsonObject },
             { requiredKeys: ['code', 'message'] },
           ),
           httpStatus: fc.integer({ min: 200, max: 599 }),
