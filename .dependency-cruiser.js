@@ -8,6 +8,7 @@ const ROOMS = [
   'ops',
   'upstream',
   'model',
+  'sessions',
   'replicas',
   'catalogue',
   'calls',
@@ -24,13 +25,14 @@ const ROOMS = [
 /** Folders that stand side by side: they meet in `app`, and do not know each other. */
 const STRANGERS = {
   upstream: ['seal'],
+  sessions: ['seal', 'ops'],
   calls: ['replicas', 'catalogue'],
   catalogue: ['replicas', 'seal'],
   subscriptions: ['replicas', 'calls', 'catalogue', 'seal'],
-  identity: ['upstream', 'replicas', 'catalogue', 'calls', 'subscriptions'],
-  edge: ['upstream', 'seal', 'replicas', 'calls', 'catalogue'],
-  config: ['edge', 'upstream', 'calls', 'catalogue', 'passthrough', 'subscriptions'],
-  replicas: ['upstream'],
+  identity: ['upstream', 'sessions', 'replicas', 'catalogue', 'calls', 'subscriptions'],
+  edge: ['upstream', 'sessions', 'seal', 'replicas', 'calls', 'catalogue'],
+  config: ['edge', 'upstream', 'sessions', 'calls', 'catalogue', 'passthrough', 'subscriptions'],
+  replicas: ['upstream', 'sessions'],
 };
 
 /** What these folders must not touch: they are pure. */

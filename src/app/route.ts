@@ -12,7 +12,7 @@ import { MODERN_REVISION } from '../protocol/revisions.ts';
 import { randomId } from '../lib/random-id.ts';
 import { Subscriptions } from '../subscriptions/subscriptions.ts';
 import { Availability } from '../upstream/availability.ts';
-import { SessionPool } from '../upstream/pool/session-pool.ts';
+import { SessionPool } from '../sessions/session-pool.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
 import type { SharedServices } from './shared.ts';

@@ -7,11 +7,12 @@ import { discoverResult } from '../protocol/translate/discover-result.ts';
 import { objectMember, type JsonObject } from '../protocol/json/json.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { InitializeResult } from '../upstream/session/handshake.ts';
-import type { SessionPool } from '../upstream/pool/session-pool.ts';
+import type { SessionPool } from '../sessions/session-pool.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
 import { callerKey } from './cache-keys.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
-import { type CallReply, type EdgeRequest, sessionOwnerOf } from '../model/request.ts';
+import type { CallReply, EdgeRequest } from '../model/request.ts';
+import { sessionOwnerOf } from '../sessions/owner.ts';
 import { LruMap } from '../lib/lru-map.ts';
 
 export interface DiscoveryOptions {

@@ -10,11 +10,12 @@ import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { isAtLeast } from '../protocol/revisions.ts';
 import { upstreamParams } from '../protocol/translate/upstream-params.ts';
 import type { Session } from '../upstream/session/session.ts';
-import type { SessionPool } from '../upstream/pool/session-pool.ts';
+import type { SessionPool } from '../sessions/session-pool.ts';
 import { asUpstreamFailure, ClientLeft } from '../upstream/failure.ts';
 import { requestFailure } from '../model/failure-catalogue.ts';
 import { CALL_CANCELLED } from '../model/failures.ts';
-import { type CallReply, type EdgeRequest, sessionOwnerOf } from '../model/request.ts';
+import type { CallReply, EdgeRequest } from '../model/request.ts';
+import { sessionOwnerOf } from '../sessions/owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 
 export interface ForwarderOptions {

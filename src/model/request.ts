@@ -3,7 +3,6 @@ import { z } from 'zod';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
 import { jsonObject, jsonValue, type JsonObject } from '../protocol/json/json.ts';
 import type { ProgressToken } from '../protocol/meta.ts';
-import type { SessionOwner } from '../upstream/pool/session-pool.ts';
 import type { Caller } from './caller.ts';
 import type { Failure } from './outcome.ts';
 
@@ -20,21 +19,6 @@ export interface EdgeRequest {
   readonly inputResponses: JsonObject | null;
   readonly requestState: string | null;
   readonly caller: Caller;
-}
-
-/**
- * Names the owner of the session that a request uses.
- * @returns everything about the caller that two requests on one session must share
- */
-export function sessionOwnerOf({ profile, clientInfo, caller }: EdgeRequest): SessionOwner {
-  return {
-    profile,
-    clientInfo,
-    headers: caller.headers,
-    principalKey: caller.principalKey,
-    credentialsKey: caller.credentialsKey,
-    anonymous: caller.principal === null,
-  };
 }
 
 /** The client's side of one request while the client waits. */

@@ -4,14 +4,15 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import { requestFailure } from '../model/failure-catalogue.ts';
-import { type CallReply, type EdgeRequest, type Leg, sessionOwnerOf } from '../model/request.ts';
+import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
+import { sessionOwnerOf } from '../sessions/owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import type { Log } from '../ops/log.ts';
 import { metaMember } from '../protocol/translate/edge-result.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
 import { Meta } from '../protocol/meta.ts';
-import type { SessionPool } from '../upstream/pool/session-pool.ts';
+import type { SessionPool } from '../sessions/session-pool.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../upstream/failure.ts';
 import { isEmpty, readFilter } from './filter.ts';
 import type { ListenerQuota } from './listener-quota.ts';

@@ -13,7 +13,7 @@ import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CacheFields } from '../../protocol/translate/edge-result.ts';
 import type { Pointer, PointerOwner, ResumePoint } from '../../seal/pointer.ts';
 import type { ExpectedRequest, Sealer } from '../../seal/seal.ts';
-import type { Lease, SessionPool } from '../../upstream/pool/session-pool.ts';
+import type { Lease, SessionPool } from '../../sessions/session-pool.ts';
 import type { Exchange } from '../../upstream/session/exchange.ts';
 import type { CallUse } from '../capacity.ts';
 import type { LossyLeg } from '../lossy-leg.ts';

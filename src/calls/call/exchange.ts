@@ -2,7 +2,6 @@
  * The exchange of a call with its server: the leased session and the request in flight. What is still being
  * opened when the call is over is freed once it is there.
  */
-import { sessionOwnerOf } from '../../model/request.ts';
 import type { ServerRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
@@ -10,7 +9,8 @@ import { closeOutReply } from '../../protocol/translate/input-request.ts';
 import { upstreamParams } from '../../protocol/translate/upstream-params.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
-import type { Lease } from '../../upstream/pool/session-pool.ts';
+import { sessionOwnerOf } from '../../sessions/owner.ts';
+import type { Lease } from '../../sessions/session-pool.ts';
 import type { Exchange, ExchangeListener } from '../../upstream/session/exchange.ts';
 import type { Session } from '../../upstream/session/session.ts';
 import { isOver } from '../machine/selectors.ts';

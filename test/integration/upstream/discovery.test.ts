@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Discovery } from '../../../src/catalogue/discovery.ts';
 import type { CallReply, EdgeRequest } from '../../../src/model/request.ts';
-import { SessionPool } from '../../../src/upstream/pool/session-pool.ts';
+import { SessionPool } from '../../../src/sessions/session-pool.ts';
 import { ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
 import {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { EMPTY_PROFILE } from '../../../src/protocol/translate/client-profile.ts';
 import { serverRequestId } from '../../../src/protocol/ids.ts';
-import type { SessionOwner } from '../../../src/upstream/pool/session-pool.ts';
+import type { SessionOwner } from '../../../src/sessions/owner.ts';
 import { ADA, poolStage, usedByACall, type Stage } from '../../fixtures/servers/pool-testbed.ts';
 import { eventStream } from '../../fixtures/servers/scripted-server.ts';
 import { call } from '../../fixtures/servers/upstream-testbed.ts';

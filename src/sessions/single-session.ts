@@ -2,10 +2,10 @@
  * The one session with a server that broadcasts. It carries one call at a time, over all
  * callers: only then is it clear which call a message belongs to that has no id of the gateway.
  */
-import type { Clock } from '../../lib/clock.ts';
-import { UpstreamFailure } from '../failure.ts';
-import type { Session } from '../session/session.ts';
-import type { CallerHeaders } from '../transport/transport.ts';
+import type { Clock } from '../lib/clock.ts';
+import { UpstreamFailure } from '../upstream/failure.ts';
+import type { Session } from '../upstream/session/session.ts';
+import type { CallerHeaders } from '../upstream/transport/transport.ts';
 import { UseCount, type SharedLease } from './shared-sessions.ts';
 
 export interface SingleSessionOptions {

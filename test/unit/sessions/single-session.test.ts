@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { SingleSession } from '../../../src/upstream/pool/single-session.ts';
+import { SingleSession } from '../../../src/sessions/single-session.ts';
 import type { Session } from '../../../src/upstream/session/session.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 

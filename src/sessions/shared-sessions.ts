@@ -2,10 +2,10 @@
  * Sessions for requests that cannot lead to questions: several may use one at once. There is one for each
  * key. Clients can invent keys, so their number is limited.
  */
-import type { Clock, Timer } from '../../lib/clock.ts';
-import type { Session } from '../session/session.ts';
-import type { CallerHeaders } from '../transport/transport.ts';
-import { UpstreamFailure } from '../failure.ts';
+import type { Clock, Timer } from '../lib/clock.ts';
+import type { Session } from '../upstream/session/session.ts';
+import type { CallerHeaders } from '../upstream/transport/transport.ts';
+import { UpstreamFailure } from '../upstream/failure.ts';
 
 /** A session that others may use at the same time. */
 export interface SharedLease {

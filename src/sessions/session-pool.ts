@@ -2,13 +2,14 @@
  * The sessions of one route. Principals never share a session, nor do clients that declare different
  * capabilities, and a session carries one interactive call at a time.
  */
-import type { Clock } from '../../lib/clock.ts';
-import { profileKey } from '../../protocol/translate/client-profile.ts';
-import type { LegacyRevision } from '../../protocol/revisions.ts';
-import type { Session } from '../session/session.ts';
+import type { Clock } from '../lib/clock.ts';
+import { profileKey } from '../protocol/translate/client-profile.ts';
+import type { LegacyRevision } from '../protocol/revisions.ts';
+import type { Session } from '../upstream/session/session.ts';
 import { SharedSessions, UseCount, type SharedLease } from './shared-sessions.ts';
 import { SingleSession, type SessionRequirement } from './single-session.ts';
-import type { SessionRequest, Upstream } from '../upstream.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import type { SessionOwner } from './owner.ts';
 
 /**
  * - `principal`: a principal's calls reuse its sessions, one call at a time on each
@@ -16,15 +17,6 @@ import type { SessionRequest, Upstream } from '../upstream.ts';
  * - `shared`: all callers reuse all sessions; only for servers that keep no state in a session
  */
 export type SessionScope = 'principal' | 'call' | 'shared';
-
-export interface SessionOwner extends SessionRequest {
-  /** A text that is equal for the same principal only. */
-  readonly principalKey: string;
-  /** A digest of the credentials that go upstream. Different credentials never share a session. */
-  readonly credentialsKey: string;
-  /** Anonymous callers cannot be told apart, and must not see each other's state in a session. */
-  readonly anonymous: boolean;
-}
 
 export interface SessionPoolOptions {
   /** `null`: `call` for anonymous owners, `principal` for others. */
