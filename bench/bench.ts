@@ -6,22 +6,22 @@ import { rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { measureCalls, type Path } from './calls.ts';
-import { Child } from './child.ts';
-import { startGateway, whatRuns } from './gateway-process.ts';
-import { describeMachine } from './machine.ts';
-import { nginxVersion, startNginx } from './nginx.ts';
+import { measureCalls, type Path } from './calls/calls.ts';
+import { Child } from './processes/child.ts';
+import { startGateway, whatRuns } from './processes/gateway-process.ts';
+import { describeMachine } from './machine/machine.ts';
+import { nginxVersion, startNginx } from './calls/nginx.ts';
 import { readOptions, USAGE, type BenchOptions } from './options.ts';
-import { measureFootprint } from './footprint.ts';
-import { measureOfficial } from './official.ts';
-import { measureParked } from './parked.ts';
-import { measureQuestions } from './questions.ts';
-import { measureRelayed } from './relayed.ts';
-import { reportText, type Report } from './report.ts';
-import { measureSeal } from './seal.ts';
+import { measureFootprint } from './process/footprint.ts';
+import { measureOfficial } from './questions/official.ts';
+import { measureParked } from './parked/parked.ts';
+import { measureQuestions } from './questions/questions.ts';
+import { measureRelayed } from './relay/relayed.ts';
+import { reportText, type Report } from './report/report.ts';
+import { measureSeal } from './seal/seal.ts';
 
-const UPSTREAM = new URL('./upstream-process.ts', import.meta.url);
-const BLIND_PROXY = new URL('./blind-proxy-process.ts', import.meta.url);
+const UPSTREAM = new URL('./processes/upstream-process.ts', import.meta.url);
+const BLIND_PROXY = new URL('./calls/blind-proxy-process.ts', import.meta.url);
 
 const options = readOptions(process.argv.slice(2));
 if (options === null) {

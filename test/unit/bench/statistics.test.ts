@@ -1,6 +1,6 @@
 /** What the numbers of the benchmark mean. */
 import { describe, expect, test } from 'vitest';
-import { median, percentile, ratio, spreadOf } from '../../../bench/statistics.ts';
+import { median, percentile, ratio, spreadOf } from '../../../bench/report/statistics.ts';
 
 describe('the median', () => {
   test('is the value in the middle, in whatever order they come', () => {

@@ -1,13 +1,13 @@
 /** What a run found, and how it is told to people. */
-import type { PathName, PathResult } from './calls.ts';
+import type { PathName, PathResult } from '../calls/calls.ts';
 import { goalsOf } from './goals.ts';
-import type { Footprint, FootprintResult } from './footprint.ts';
-import type { Machine } from './machine.ts';
-import type { OfficialResult } from './official.ts';
-import type { ParkedCalls, ParkedResult, Taken } from './parked.ts';
-import type { Latency, QuestionsResult } from './questions.ts';
-import type { RelayedResult, Times } from './relayed.ts';
-import type { SealResult } from './seal.ts';
+import type { Footprint, FootprintResult } from '../process/footprint.ts';
+import type { Machine } from '../machine/machine.ts';
+import type { OfficialResult } from '../questions/official.ts';
+import type { ParkedCalls, ParkedResult, Taken } from '../parked/parked.ts';
+import type { Latency, QuestionsResult } from '../questions/questions.ts';
+import type { RelayedResult, Times } from '../relay/relayed.ts';
+import type { SealResult } from '../seal/seal.ts';
 import type { Spread } from './statistics.ts';
 import { spreadCell, table } from './table.ts';
 

@@ -2,8 +2,8 @@
 import { spawnSync } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Child } from './child.ts';
-import { answers, freePort } from './listening.ts';
+import { Child } from '../processes/child.ts';
+import { answers, freePort } from '../processes/listening.ts';
 
 export interface NginxProcess {
   readonly child: Child;

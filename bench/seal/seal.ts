@@ -1,11 +1,11 @@
 /** Sealing and opening the `requestState` of a question, beside jose with a payload of the same size. */
 import { CompactEncrypt, compactDecrypt } from 'jose';
-import { callId, inputKey, serverRequestId } from '../src/protocol/ids.ts';
-import { systemClock } from '../src/lib/clock.ts';
-import { createKeyRing } from '../src/seal/key-ring.ts';
-import { createSealer, type UnsealedPointer } from '../src/seal/seal.ts';
-import type { SealOptions } from './options.ts';
-import { median, ratio } from './statistics.ts';
+import { callId, inputKey, serverRequestId } from '../../src/protocol/ids.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { createKeyRing } from '../../src/seal/key-ring.ts';
+import { createSealer, type UnsealedPointer } from '../../src/seal/seal.ts';
+import type { SealOptions } from '../options.ts';
+import { median, ratio } from '../report/statistics.ts';
 
 export interface SealResult {
   readonly samples: number;

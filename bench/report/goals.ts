@@ -1,5 +1,5 @@
 /** What the project wants to reach, beside what this run found. It judges nothing: the machine matters. */
-import type { PathResult } from './calls.ts';
+import type { PathResult } from '../calls/calls.ts';
 import type { Report } from './report.ts';
 
 export interface Goal {

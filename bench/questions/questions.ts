@@ -3,13 +3,13 @@
  * modern client through the gateway, and by a legacy client that speaks to the upstream itself.
  */
 import { Agent } from 'undici';
-import { askGateway, retryGateway } from './gateway-question.ts';
-import { LegacyClient } from './legacy-client.ts';
-import { openLegacySession } from './legacy-session.ts';
-import { Connection } from './load.ts';
-import { modernCall } from './messages.ts';
-import type { QuestionsOptions } from './options.ts';
-import { percentile, spreadOf, type Spread } from './statistics.ts';
+import { askGateway, retryGateway } from '../clients/gateway-question.ts';
+import { LegacyClient } from '../clients/legacy-client.ts';
+import { openLegacySession } from '../clients/legacy-session.ts';
+import { Connection } from '../clients/load.ts';
+import { modernCall } from '../clients/messages.ts';
+import type { QuestionsOptions } from '../options.ts';
+import { percentile, spreadOf, type Spread } from '../report/statistics.ts';
 
 export interface QuestionsResult {
   /** Round trips of each. */

@@ -1,12 +1,12 @@
 /** How long each program takes to start, and the memory of its process, idle and after a load. */
 import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Child } from './child.ts';
-import { startGateway } from './gateway-process.ts';
-import { Connection, load } from './load.ts';
-import { modernCall } from './messages.ts';
-import type { FootprintOptions } from './options.ts';
-import { ratio, spreadOf, type Spread } from './statistics.ts';
+import { type Child } from '../processes/child.ts';
+import { startGateway } from '../processes/gateway-process.ts';
+import { Connection, load } from '../clients/load.ts';
+import { modernCall } from '../clients/messages.ts';
+import type { FootprintOptions } from '../options.ts';
+import { ratio, spreadOf, type Spread } from '../report/statistics.ts';
 
 /** Of one version of the gateway. */
 export interface Footprint {

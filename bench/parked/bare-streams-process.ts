@@ -3,7 +3,7 @@
  * waits for an answer, read by undici and nothing else. The parent says how many more to open.
  */
 import { Agent, request } from 'undici';
-import { legacyCall, type HttpCall } from './messages.ts';
+import { legacyCall, type HttpCall } from '../clients/messages.ts';
 
 const [url, session] = process.argv.slice(2);
 if (url === undefined || session === undefined) throw new Error('url or session was not given');

@@ -1,7 +1,7 @@
 /** The peer of the bridge: `@fastify/http-proxy` as it comes, which knows nothing of what it passes on. */
 import httpProxy from '@fastify/http-proxy';
 import fastify from 'fastify';
-import { announcePort } from './announce.ts';
+import { announcePort } from '../processes/announce.ts';
 
 const [upstream] = process.argv.slice(2);
 if (upstream === undefined) throw new Error('no upstream was given');

@@ -2,12 +2,12 @@
  * Calls without questions: how many a second and how long each takes, over every path to the same
  * upstream, in turns.
  */
-import { cpuTimeMs } from './cpu-time.ts';
-import { openLegacySession } from './legacy-session.ts';
-import { Connection, load } from './load.ts';
-import { legacyCall, modernCall } from './messages.ts';
-import type { CallsOptions, LoadOptions } from './options.ts';
-import { median, percentile, ratio, spreadOf, type Spread } from './statistics.ts';
+import { cpuTimeMs } from '../processes/cpu-time.ts';
+import { openLegacySession } from '../clients/legacy-session.ts';
+import { Connection, load } from '../clients/load.ts';
+import { legacyCall, modernCall } from '../clients/messages.ts';
+import type { CallsOptions, LoadOptions } from '../options.ts';
+import { median, percentile, ratio, spreadOf, type Spread } from '../report/statistics.ts';
 
 /** `earlier` is another version of the gateway, `http-sse` the gateway with an upstream of that transport. */
 export type PathName = 'direct' | 'nginx' | 'http-proxy' | 'gateway' | 'earlier' | 'http-sse';

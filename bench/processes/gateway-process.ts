@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url';
 import { request } from 'undici';
 import { Child } from './child.ts';
 import { answers, freePort } from './listening.ts';
-import { PRINCIPAL_HEADER } from './messages.ts';
+import { PRINCIPAL_HEADER } from '../clients/messages.ts';
 
-const CHECKOUT = new URL('..', import.meta.url);
+const CHECKOUT = new URL('../..', import.meta.url);
 const PROGRAM = 'bin/mrtr-gateway.js';
 const MANY = 1_000_000;
 

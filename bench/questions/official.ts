@@ -4,12 +4,12 @@
  */
 import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { Child } from './child.ts';
-import { startGateway } from './gateway-process.ts';
-import { answersAtAll, freePort } from './listening.ts';
-import { PRINCIPAL_HEADER } from './messages.ts';
-import type { OfficialOptions } from './options.ts';
-import { median, percentile, ratio } from './statistics.ts';
+import { Child } from '../processes/child.ts';
+import { startGateway } from '../processes/gateway-process.ts';
+import { answersAtAll, freePort } from '../processes/listening.ts';
+import { PRINCIPAL_HEADER } from '../clients/messages.ts';
+import type { OfficialOptions } from '../options.ts';
+import { median, percentile, ratio } from '../report/statistics.ts';
 
 export interface OfficialResult {
   readonly samples: number;

@@ -3,14 +3,19 @@
  * processes. All four kinds are timed in turns, one at a time.
  */
 import { Client } from 'undici';
-import { rotated } from './calls.ts';
-import { Child } from './child.ts';
-import { startGateway } from './gateway-process.ts';
-import { acceptedRetry, askGateway, retryGateway, type Round } from './gateway-question.ts';
-import { Connection } from './load.ts';
-import { modernCall, type HttpCall } from './messages.ts';
-import type { RelayOptions } from './options.ts';
-import { median, percentile, ratio } from './statistics.ts';
+import { rotated } from '../calls/calls.ts';
+import { Child } from '../processes/child.ts';
+import { startGateway } from '../processes/gateway-process.ts';
+import {
+  acceptedRetry,
+  askGateway,
+  retryGateway,
+  type Round,
+} from '../clients/gateway-question.ts';
+import { Connection } from '../clients/load.ts';
+import { modernCall, type HttpCall } from '../clients/messages.ts';
+import type { RelayOptions } from '../options.ts';
+import { median, percentile, ratio } from '../report/statistics.ts';
 
 export interface RelayedResult {
   /** Of each kind. */

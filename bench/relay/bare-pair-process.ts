@@ -4,7 +4,7 @@
  * took; at `/here` it answers by itself.
  */
 import { Agent, createServer, request, type IncomingMessage } from 'node:http';
-import { announcePort } from './announce.ts';
+import { announcePort } from '../processes/announce.ts';
 
 const [peer] = process.argv.slice(2);
 const agent = new Agent({ keepAlive: true });

@@ -2,16 +2,16 @@
  * What a parked call takes of the gateway's process, held and released, beside what the bare stream
  * takes that a held call cannot do without, in a process that does nothing but hold such streams.
  */
-import { Child } from './child.ts';
-import { askGateway, retryGateway, type Round } from './gateway-question.ts';
-import { startGateway } from './gateway-process.ts';
-import { openLegacySession } from './legacy-session.ts';
-import { Connection, load } from './load.ts';
-import type { Memory } from './memory-probe.ts';
-import { modernCall } from './messages.ts';
-import type { ParkedOptions } from './options.ts';
-import { openSockets } from './sockets.ts';
-import { spreadOf, type Spread } from './statistics.ts';
+import { Child } from '../processes/child.ts';
+import { askGateway, retryGateway, type Round } from '../clients/gateway-question.ts';
+import { startGateway } from '../processes/gateway-process.ts';
+import { openLegacySession } from '../clients/legacy-session.ts';
+import { Connection, load } from '../clients/load.ts';
+import type { Memory } from '../processes/memory-probe.ts';
+import { modernCall } from '../clients/messages.ts';
+import type { ParkedOptions } from '../options.ts';
+import { openSockets } from '../processes/sockets.ts';
+import { spreadOf, type Spread } from '../report/statistics.ts';
 
 export interface ParkedResult {
   /** How many were held, and how many bare streams. */
