@@ -2,9 +2,15 @@ import { defineConfig } from 'vitest/config';
 import { LENGTHS } from './test/run/lengths.ts';
 import { NEEDS } from './test/run/needs.ts';
 
+const UNIT_TESTS = ['test/unit/**/*.test.ts'];
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
+    projects: [
+      // Unit tests keep no state in modules, so their files share two processes.
+      { extends: true, test: { name: 'unit', include: UNIT_TESTS, isolate: false } },
+      { extends: true, test: { name: 'wire', include: ['test/**/*.test.ts'], exclude: UNIT_TESTS } },
+    ],
     testTimeout: 30_000,
     hookTimeout: 60_000,
     // Two cores are the least we support; whole gateways and servers run beside the tests.

@@ -10,6 +10,7 @@ import {
   type LegacyServerOptions,
   type ToolCall,
 } from '../fixtures/servers/legacy-server.ts';
+import { hurriedClock } from '../fixtures/hurried-clock.ts';
 import { advanceUntil, ManualClock } from '../fixtures/manual-clock.ts';
 import { callTool, send, type Exchanged } from '../fixtures/clients/modern-client.ts';
 import { eventStream, json } from '../fixtures/servers/scripted-server.ts';
@@ -50,7 +51,11 @@ async function start(transport: Transport, overrides: GatewayOverrides) {
   const { tools, effects, heard } = actors();
   const legacy = await LegacyServer.start({ tools, transport });
   stopAfterTest(() => legacy.stop());
-  const gateway = await startTestGateway(legacy.url, { transport, ...overrides });
+  const gateway = await startTestGateway(legacy.url, {
+    transport,
+    clock: hurriedClock(10),
+    ...overrides,
+  });
   stopAfterTest(() => gateway.close());
   return { gateway, legacy, effects, heard, url: gateway.url };
 }
@@ -76,7 +81,7 @@ describe.each(CASES)('over $transport a tool that $tool does not act', ({ transp
   // when there is no room to park the call, and when the process stops.
   test('when the time of its question is over', async () => {
     const { gateway, legacy, effects, heard, url } = await start(transport, {
-      parking: { ttlMs: 50 },
+      parking: { ttlMs: 500 },
     });
     expect((await callTool(url, tool)).response.result.resultType).toBe('input_required');
     await legacy.saw('notifications/cancelled');

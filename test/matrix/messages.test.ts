@@ -1,6 +1,7 @@
 /** What servers of every revision say beside their answers: progress, log messages, pings and noise. */
 import { describe, expect, test } from 'vitest';
 import { callTool, type SendOptions } from '../fixtures/clients/modern-client.ts';
+import { hurriedClock } from '../fixtures/hurried-clock.ts';
 import { revisionStage, textOf, type RevisionStage } from '../fixtures/revisions/testbed.ts';
 import { SERVERS, streamsOf, TITLE } from '../fixtures/revisions/table.ts';
 import type { On, Said } from '../fixtures/revisions/tools.ts';
@@ -35,7 +36,8 @@ function say(stage: RevisionStage, said: readonly Said[], on: On, meta: object, 
 
 describe.each(SERVERS)(TITLE, (shape) => {
   const { revision } = shape;
-  const stage = revisionStage(shape);
+  // A server that is told of a cancellation has two seconds to react.
+  const stage = revisionStage(shape, { clock: hurriedClock(5) });
   const streams = streamsOf(shape);
 
   // Rule notifications-1 (progress, "Behavior Requirements"): Progress goes to the client that waits, under

@@ -12,6 +12,7 @@ import {
 } from '../../../src/model/failure-catalogue.ts';
 import { accept, callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
 import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import {
   eventStream,
   json,
@@ -26,8 +27,9 @@ import { codesIn, tableWith, textOf } from '../../unit/docs/markdown-tables.ts';
 const BOUNDS: GatewayOverrides = {
   transport: 'streamable-http',
   upstream: { headersTimeoutMs: 400, maxBodyBytes: 20_000, maxEventBytes: 20_000 },
-  calls: { maxDurationMs: 1_000 },
-  drain: { delayMs: 0, parkedMs: 0, timeoutMs: 100 },
+  calls: { maxDurationMs: 10_000 },
+  drain: { delayMs: 0, parkedMs: 0, timeoutMs: 1_000 },
+  clock: hurriedClock(10),
 };
 
 async function inFrontOf(url: string, overrides: GatewayOverrides = {}) {

@@ -5,6 +5,7 @@ import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { rawRequest, sendRaw, valuesOf } from '../../fixtures/clients/raw-http.ts';
 import { eventStream, json, type Answer } from '../../fixtures/servers/scripted-server.ts';
+import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import {
   callBody,
   callHeaders,
@@ -18,6 +19,8 @@ import {
   type Ground,
 } from '../../fixtures/gateways/survival-testbed.ts';
 
+/** Where a call is cancelled, its server is given time to react. */
+const HURRIED = { clock: hurriedClock(10) };
 const SHORT = { headMs: 300, requestMs: 600, checkEveryMs: 50, idleMs: 200, writeStallMs: 300 };
 const LONG_LENGTH = { 'content-length': '100000' };
 
@@ -233,7 +236,7 @@ describe.each(WAYS)('a client that %s the connection', (_way, leave) => {
   });
 
   test('while the server works has its call cancelled', async () => {
-    const field = await ground({}, () => {});
+    const field = await ground(HURRIED, () => {});
     const { client, server } = await openBoth(field.url);
     client.write(rawCall({ tool: 'slow' }));
     await field.upstream.saw(isCall);
@@ -244,7 +247,7 @@ describe.each(WAYS)('a client that %s the connection', (_way, leave) => {
 
   // Rule responses-7.
   test('behind the first event has its call cancelled', async () => {
-    const field = await ground({ edge: { commitAfterMs: 10 } }, () => {});
+    const field = await ground({ ...HURRIED, edge: { commitAfterMs: 100 } }, () => {});
     const { client, server } = await openBoth(field.url);
     client.write(rawCall({ tool: 'slow' }));
     await Promise.all([once(client, 'data'), field.upstream.saw(isCall)]);
@@ -255,7 +258,7 @@ describe.each(WAYS)('a client that %s the connection', (_way, leave) => {
 
   test('in the middle of the server’s answer leaves nothing open', async () => {
     const answering = Promise.withResolvers<ServerResponse>();
-    const field = await ground({}, ({ body }, response) => {
+    const field = await ground(HURRIED, ({ body }, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
       response.write(`{"jsonrpc":"2.0","id":${body.id},"result":{"content":[`);
       answering.resolve(response);
@@ -271,7 +274,7 @@ describe.each(WAYS)('a client that %s the connection', (_way, leave) => {
   // Rule cancellation-2: A call that is cancelled before it was sent is never sent.
   // Rule responses-7.
   test('while a session is opened for it does not leave its call running', async () => {
-    const field = await ground({}, () => {});
+    const field = await ground(HURRIED, () => {});
     const { client, server } = await openBoth(field.url);
     client.write(rawCall({ tool: 'slow' }));
     await received(server, rawCall({ tool: 'slow' }).byteLength);

@@ -7,6 +7,7 @@ import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import { eventStream, json, type Answer } from '../../../fixtures/servers/scripted-server.ts';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import {
   callsOf,
   expectUnharmed,
@@ -19,7 +20,8 @@ const SECRET = 'srv-internal-42';
 
 const LIMITS = {
   upstream: { maxBodyBytes: 20_000, maxEventBytes: 20_000, headersTimeoutMs: 2_000 },
-  calls: { maxDurationMs: 1_000 },
+  calls: { maxDurationMs: 10_000 },
+  clock: hurriedClock(10),
 };
 
 /** The word by which a program tells why a call failed. */
@@ -306,7 +308,7 @@ describe('JSON', () => {
       endlessly(response, more);
       answering.resolve(response);
     };
-    await expectFailure(script, 'call_lost', { calls: { maxDurationMs: 20_000 } });
+    await expectFailure(script, 'call_lost', { calls: { maxDurationMs: 200_000 } });
     expect((await answering.promise).destroyed).toBe(true);
   });
 

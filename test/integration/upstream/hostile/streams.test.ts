@@ -1,6 +1,7 @@
 /** Servers whose event streams never end, never come to the point, or say too much. */
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../../../src/lib/clock.ts';
 import { callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import {
   eventStream,
@@ -8,6 +9,7 @@ import {
   type Answer,
   type Received,
 } from '../../../fixtures/servers/scripted-server.ts';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import {
   callsOf,
   expectUnharmed,
@@ -18,10 +20,11 @@ import {
 
 const LIMITS = {
   upstream: { maxBodyBytes: 20_000, maxEventBytes: 20_000, headersTimeoutMs: 2_000 },
-  calls: { maxDurationMs: 700 },
+  calls: { maxDurationMs: 7_000 },
+  clock: hurriedClock(10),
 };
 /** For what is to end by another limit than that on time. */
-const PATIENT = { ...LIMITS, calls: { maxDurationMs: 60_000 } };
+const PATIENT = { ...LIMITS, calls: { maxDurationMs: 600_000 } };
 
 const result = (id: unknown, text = 'done') => ({
   jsonrpc: '2.0',
@@ -238,7 +241,8 @@ describe('a stream that has to be taken up again', () => {
 
   // Rules streams-1, resumption-3.
   test('again and again is taken up at a bounded pace, for as long as a call may take', async () => {
-    const field = await ground(LIMITS, breaksOff, breaksOff);
+    const inRealTime = { ...LIMITS, calls: { maxDurationMs: 700 }, clock: systemClock };
+    const field = await ground(inRealTime, breaksOff, breaksOff);
     expect(reasonOf(await callTool(field.url, 'hostile'))).toBe('upstream_timeout');
     const resumed = field.upstream.received.filter(({ headers }) => 'last-event-id' in headers);
     // 100 ms at the least between two attempts, whatever the server says.
