@@ -9,12 +9,15 @@ export default defineConfig({
     projects: [
       // Unit tests keep no state in modules, so their files share two processes.
       { extends: true, test: { name: 'unit', include: UNIT_TESTS, isolate: false } },
-      { extends: true, test: { name: 'wire', include: ['test/**/*.test.ts'], exclude: UNIT_TESTS } },
+      {
+        extends: true,
+        test: { name: 'wire', include: ['test/**/*.test.ts'], exclude: UNIT_TESTS },
+      },
     ],
     testTimeout: 30_000,
     hookTimeout: 60_000,
-    // Two cores are the least we support; whole gateways and servers run beside the tests.
-    maxWorkers: 2,
+    // Two cores are the least we support. Tests over the wire wait for half of their time, so a third worker pays.
+    maxWorkers: 3,
     reporters: ['default', './test/run/left-out.ts'],
     tags: [
       ...LENGTHS.map(({ tag, what }) => ({ name: tag, description: what })),
