@@ -14,15 +14,110 @@ export interface Clock {
   setTimer(afterMs: number, callback: () => void): Timer;
 }
 
-/** The real clock. Its timers do not keep the process alive. */
-export const systemClock: Clock = {
-  now: () => Date.now(),
-  elapsed: () => performance.now(),
+/**
+ * Timers of few different lengths: those of one length share one timer of a clock. Most are cancelled soon, and
+ * then cost that clock nothing.
+ */
+export class TimerQueues {
+  readonly #clock: Pick<Clock, 'elapsed' | 'setTimer'>;
+  readonly #queues = new Map<number, TimerQueue>();
+
+  constructor(clock: Pick<Clock, 'elapsed' | 'setTimer'>) {
+    this.#clock = clock;
+  }
+
+  /** Runs `callback` once, after `afterMs` milliseconds. */
+  start(afterMs: number, callback: () => void): Timer {
+    let queue = this.#queues.get(afterMs);
+    if (queue === undefined) {
+      queue = new TimerQueue(this.#clock, afterMs, () => this.#queues.delete(afterMs));
+      this.#queues.set(afterMs, queue);
+    }
+    return queue.start(callback);
+  }
+}
+
+class TimerQueue {
+  readonly #clock: Pick<Clock, 'elapsed' | 'setTimer'>;
+  readonly #afterMs: number;
+  readonly #onEmpty: () => void;
+  /** In the order in which they are due. */
+  readonly #timers = new Set<QueuedTimer>();
+  #isTicking = false;
+
+  /** @param onEmpty called when no timer is left at the time at which one would have been due */
+  constructor(clock: Pick<Clock, 'elapsed' | 'setTimer'>, afterMs: number, onEmpty: () => void) {
+    this.#clock = clock;
+    this.#afterMs = afterMs;
+    this.#onEmpty = onEmpty;
+  }
+
+  start(callback: () => void): Timer {
+    const timer = new QueuedTimer(this.#timers, this.#clock.elapsed() + this.#afterMs, callback);
+    this.#timers.add(timer);
+    if (!this.#isTicking) this.#tickAfter(this.#afterMs);
+    return timer;
+  }
+
+  #tickAfter(waitMs: number): void {
+    this.#isTicking = true;
+    this.#clock.setTimer(waitMs, () => this.#tick());
+  }
+
+  #tick(): void {
+    this.#isTicking = false;
+    const now = this.#clock.elapsed();
+    const due: QueuedTimer[] = [];
+    for (const timer of this.#timers) {
+      if (timer.dueMs > now) {
+        this.#tickAfter(Math.ceil(timer.dueMs - now));
+        break;
+      }
+      this.#timers.delete(timer);
+      due.push(timer);
+    }
+    if (this.#timers.size === 0) this.#onEmpty();
+    for (const timer of due) timer.fire();
+  }
+}
+
+class QueuedTimer implements Timer {
+  readonly dueMs: number;
+  readonly #queue: Set<QueuedTimer>;
+  #callback: (() => void) | null;
+
+  constructor(queue: Set<QueuedTimer>, dueMs: number, callback: () => void) {
+    this.#queue = queue;
+    this.dueMs = dueMs;
+    this.#callback = callback;
+  }
+
+  fire(): void {
+    this.#callback?.();
+  }
+
+  cancel(): void {
+    this.#callback = null;
+    this.#queue.delete(this);
+  }
+}
+
+const elapsed = (): number => performance.now();
+
+const timers = new TimerQueues({
+  elapsed,
   setTimer(afterMs, callback) {
     const timeout = setTimeout(callback, afterMs);
     timeout.unref();
     return { cancel: () => clearTimeout(timeout) };
   },
+});
+
+/** The real clock. Its timers do not keep the process alive. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  elapsed,
+  setTimer: (afterMs, callback) => timers.start(afterMs, callback),
 };
 
 /** Resolves after `afterMs` milliseconds, or as soon as the signal aborts. */

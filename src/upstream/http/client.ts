@@ -5,7 +5,6 @@
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../lib/clock.ts';
-import { TimerQueues } from '../../lib/timer-queues.ts';
 import { Connections } from './connections.ts';
 import {
   HttpExchange,
@@ -29,7 +28,7 @@ export interface HttpClientOptions {
 
 export class HttpClient implements ExchangeClient {
   readonly url: URL;
-  readonly timers: TimerQueues;
+  readonly clock: Clock;
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;
   readonly onHead: ExchangeClient['onHead'];
@@ -40,7 +39,7 @@ export class HttpClient implements ExchangeClient {
 
   constructor(options: HttpClientOptions, clock: Clock) {
     this.url = options.url;
-    this.timers = new TimerQueues(clock);
+    this.clock = clock;
     this.maxBodyBytes = options.maxBodyBytes;
     this.maxEventBytes = options.maxEventBytes;
     this.onHead = options.onHead;
@@ -83,9 +82,8 @@ export class HttpClient implements ExchangeClient {
   }
 
   /** Closes all connections at once. */
-  async close(): Promise<void> {
-    await this.#connections.close();
-    this.timers.clear();
+  close(): Promise<void> {
+    return this.#connections.close();
   }
 
   #dispatchOptions(request: HttpRequest): Dispatcher.DispatchOptions {

@@ -4,8 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
-import type { Timer } from '../../lib/clock.ts';
-import type { TimerQueues } from '../../lib/timer-queues.ts';
+import type { Clock, Timer } from '../../lib/clock.ts';
 import type { JsonValue } from '../../protocol/json/json.ts';
 import { asUpstreamFailure, isBrokenConnection, UpstreamFailure } from '../failure.ts';
 import type { ConnectionGroup } from './connections.ts';
@@ -63,7 +62,7 @@ export interface ResponseReader {
 
 /** What an exchange needs of its client. */
 export interface ExchangeClient {
-  readonly timers: TimerQueues;
+  readonly clock: Clock;
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;
   /** Called with the head of each response. */
@@ -297,7 +296,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
 
   #setTimeout(afterMs: number, callback: () => void): void {
     this.#clearTimeout();
-    this.#timer = this.#client.timers.start(afterMs, callback);
+    this.#timer = this.#client.clock.setTimer(afterMs, callback);
   }
 
   #clearTimeout(): void {
