@@ -171,6 +171,7 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g;
 
 /** Creates a log. Text fields are truncated, and control characters are escaped. */
 export function createLog(options: LogOptions): Log {
+  const buffer = new LineBuffer(options.destination);
   const lines: pino.DestinationStream =
     options.format === 'pretty'
       ? pretty({
@@ -178,18 +179,51 @@ export function createLog(options: LogOptions): Log {
           colorize: true,
           ignore: 'pid,hostname,event',
         })
-      : { write: (line) => void options.destination.write(line) };
+      : buffer;
   const logger = pino({ level: options.level, base: null }, lines);
+  const lowest = logger.levels.values[options.level] ?? 0;
+  const isWritten = (level: LogLevel) => (logger.levels.values[level] ?? 0) >= lowest;
   return {
     event(name, fields) {
       const level = LEVELS[name] ?? 'info';
-      if (!logger.isLevelEnabled(level)) return;
+      if (!isWritten(level)) return;
       const line: Record<string, unknown> = { event: name };
       for (const [field, value] of Object.entries(fields)) line[field] = safe(value);
       const text = TEXTS[name] === undefined ? name : `${name}: ${TEXTS[name]}`;
       logger[level](line, text);
+      if (!IN_EVERY_CALL.has(name)) buffer.flush();
     },
   };
+}
+
+/** Events whose lines may wait for the end of the turn of the event loop. */
+const IN_EVERY_CALL: ReadonlySet<LogEvent> = new Set([
+  'call.started',
+  'call.moved',
+  'call.ended',
+  'edge.request',
+]);
+
+/** Writes the lines of one turn of the event loop together, since each write is a system call. */
+class LineBuffer {
+  readonly #destination: NodeJS.WritableStream;
+  #lines = '';
+
+  constructor(destination: NodeJS.WritableStream) {
+    this.#destination = destination;
+  }
+
+  write(line: string): void {
+    if (this.#lines === '') setImmediate(() => this.flush());
+    this.#lines += line;
+  }
+
+  flush(): void {
+    if (this.#lines === '') return;
+    const lines = this.#lines;
+    this.#lines = '';
+    this.#destination.write(lines);
+  }
 }
 
 function safe(value: unknown): unknown {

@@ -36,10 +36,11 @@ export function isProgressToken(value: unknown): value is ProgressToken {
 }
 
 /**
- * Copies a message without the `_meta` members that have a meaning on one side only: reserved names and
+ * Returns a message without the `_meta` members that have a meaning on one side only: reserved names and
  * the progress token. Vendor members and trace context stay. An empty `_meta` is removed.
  */
 export function withoutReservedMeta(message: JsonObject): JsonObject {
+  if (!Object.hasOwn(message, '_meta')) return message;
   const { _meta: meta, ...rest } = message;
   if (!isJsonObject(meta)) return rest;
   const kept = Object.entries(meta).filter(([name]) => !isReserved(name));

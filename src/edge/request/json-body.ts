@@ -12,12 +12,14 @@ export type JsonBody =
   | { readonly type: 'refused'; readonly problem: string };
 
 const QUOTE = 0x22;
+const COLON = 0x3a;
+const UTF8 = new TextDecoder('utf-8', { fatal: true });
 
 /** Parses a body. Never throws. Checks the depth before any recursive code reads the text. */
 export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {
   let text: string;
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    text = UTF8.decode(bytes);
   } catch {
     return { type: 'unparsable', problem: 'the body is not UTF-8' };
   }
@@ -65,9 +67,9 @@ function structuralProblem(text: string, maxDepth: number): string | null {
         break;
       case QUOTE: {
         const end = endOfString(text, at);
-        const names = open.at(-1);
-        if (names instanceof Set && isName(text, end)) {
-          const name = nameOf(text.slice(at, end + 1));
+        const names = open[open.length - 1];
+        if (names && isName(text, end)) {
+          const name = nameOf(text, at, end);
           if (names.has(name)) return `duplicate member "${shorten(name)}"`;
           names.add(name);
         }
@@ -85,16 +87,22 @@ function structuralProblem(text: string, maxDepth: number): string | null {
 
 function isName(text: string, closingQuote: number): boolean {
   let at = closingQuote + 1;
-  while (' \t\n\r'.includes(text.charAt(at)) && at < text.length) at += 1;
-  return text.charAt(at) === ':';
+  while (isWhitespace(text.charCodeAt(at))) at += 1;
+  return text.charCodeAt(at) === COLON;
+}
+
+function isWhitespace(code: number): boolean {
+  return code === 0x20 || code === 0x09 || code === 0x0a || code === 0x0d;
 }
 
 /** Decodes escapes, so that two spellings of one name are equal. */
-function nameOf(literal: string): string {
+function nameOf(text: string, openingQuote: number, closingQuote: number): string {
+  const name = text.slice(openingQuote + 1, closingQuote);
+  if (!name.includes('\\')) return name;
   try {
-    return String(JSON.parse(literal));
+    return String(JSON.parse(`"${name}"`));
   } catch {
-    return literal;
+    return name;
   }
 }
 

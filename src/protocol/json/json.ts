@@ -57,8 +57,9 @@ export function objectMember(object: JsonObject, member: string): JsonObject | u
   return isJsonObject(value) ? value : undefined;
 }
 
-/** Copies an object without the named members. */
+/** Returns an object without the named members: a copy, unless it has none of them. */
 export function without(object: JsonObject, members: readonly string[]): JsonObject {
+  if (!members.some((member) => Object.hasOwn(object, member))) return object;
   return Object.fromEntries(Object.entries(object).filter(([member]) => !members.includes(member)));
 }
 

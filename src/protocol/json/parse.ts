@@ -5,8 +5,11 @@
 import secureJson from 'secure-json-parse';
 import { exactNumber, isJsonObject, type JsonObject, type JsonValue } from './json.ts';
 
-/** Matches any text with such a number. It can match inside a string, too. */
-const LONG_NUMBER = /\d{16}|\d[eE]\+?\d{3}/;
+/**
+ * Matches any text with such a number: from 2^53 on, which has 16 digits and begins with a 9. It can match inside a
+ * string, too.
+ */
+const LONG_NUMBER = /\d{17}|9\d{15}|\d[eE]\+?\d{3}/;
 const SHORTEST = 5;
 /** Finds candidates; `NUMBER` decides. */
 const NUMBER_LIKE = /-?\d[\d.eE+-]{4,}/g;
@@ -121,10 +124,14 @@ export function excessOf(text: string, maxDepth: number): 'depth' | 'containers'
 
 /** Finds the closing quote of the string that begins at `start`. @returns its index, or the length of the text if there is none */
 export function endOfString(text: string, start: number): number {
-  for (let at = start + 1; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code === BACKSLASH) at += 1;
-    else if (code === QUOTE) return at;
-  }
-  return text.length;
+  let end = text.indexOf('"', start + 1);
+  while (end > 0 && isEscaped(text, end)) end = text.indexOf('"', end + 1);
+  return end < 0 ? text.length : end;
+}
+
+/** Tells whether an odd number of backslashes precedes a character. */
+function isEscaped(text: string, at: number): boolean {
+  let first = at;
+  while (text.charCodeAt(first - 1) === BACKSLASH) first -= 1;
+  return (at - first) % 2 === 1;
 }

@@ -17,8 +17,8 @@ const WITH_META: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Copies a result, the params of a notification or of a question, or the data of an error.
- * @returns the copy without reserved `_meta` members and without the members of modern results
+ * Cleans a result, the params of a notification or of a question, or the data of an error.
+ * @returns it without reserved `_meta` members and without the members of modern results
  */
 export function fromServer(message: JsonObject): JsonObject {
   return withoutReservedMeta(without(withPlainParts(message), OF_MODERN_RESULTS));
