@@ -2,13 +2,14 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import type { EdgeRequest } from '../model/request.ts';
 import { sleep } from '../lib/clock.ts';
-import { ClientErrors, type ClientTimeouts, continueAfterChecks } from '../edge/http/connection.ts';
+import { ClientConnections, type ClientTimeouts } from '../edge/http/connection.ts';
 import { cutWhenStalled } from '../lib/responses.ts';
-import { serveRoute, type EdgeRoute } from '../edge/edge.ts';
-import { guard } from '../edge/http/guard.ts';
+import { ModernEndpoint, type EdgeRoute } from '../edge/edge.ts';
+import { Guard } from '../edge/http/guard.ts';
 import { isLoopbackHost } from '../edge/http/origin.ts';
 import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
 import { callerOf, isKnownCaller } from '../identity/identity.ts';
+import type { ToolCatalogue } from '../catalogue/tools.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { registerPassThrough, type PassThrough } from '../passthrough/passthrough.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
@@ -29,7 +30,7 @@ export async function createPublicApp(
   timeouts: ClientTimeouts,
 ): Promise<FastifyInstance> {
   const { config, clock } = shared;
-  const clientErrors = new ClientErrors();
+  const connections = new ClientConnections(timeouts.writeStallMs);
   const app = fastify({
     logger: false,
     bodyLimit: config.limits.maxBodyBytes,
@@ -44,13 +45,12 @@ export async function createPublicApp(
       requireHostHeader: false,
       connectionsCheckingInterval: timeouts.checkEveryMs,
     },
-    clientErrorHandler: (error, socket) => clientErrors.refuse(error, socket),
+    clientErrorHandler: (error, socket) => connections.refuse(error, socket),
     forceCloseConnections: true,
     return503OnClosing: false,
     exposeHeadRoutes: false,
   });
   app.server.maxConnections = config.limits.maxConnections;
-  clientErrors.watch(app.server);
   app.addHook('onRequest', (_request, { raw }, next) => {
     cutWhenStalled(raw, timeouts.writeStallMs);
     next();
@@ -61,14 +61,26 @@ export async function createPublicApp(
     allowLoopback: isLoopbackHost(config.listen.host),
   };
   const { legacyClients } = config.edge;
-  guard(app, {
+  const guard = new Guard({
     policy,
     legacyClients,
     paths: routes.map((route) => route.config.path),
     maxBodyBytes: config.limits.maxBodyBytes,
     refused: (header, value) => shared.log.event('edge.refused', { header, value }),
   });
-  continueAfterChecks(app);
+  guard.install(app);
+  app.addHook('preParsing', (_request, { raw }, payload, next) => {
+    connections.continue(raw);
+    next(null, payload);
+  });
+  const endpoints = new Map<string, ModernEndpoint>();
+  connections.attach(app.server, (request, response, rest) => {
+    const endpoint = request.method === 'POST' ? endpoints.get(request.url ?? '') : undefined;
+    if (endpoint === undefined) return rest(request, response);
+    if (!guard.passes(request, response, true)) return;
+    const onAccepted = () => connections.continue(response);
+    void endpoint.post(request, response, onAccepted, () => rest(request, response));
+  });
   const others = otherPaths(routes, legacyClients);
   for (const [index, route] of routes.entries()) {
     await app.register(async (scope) => {
@@ -92,47 +104,52 @@ export async function createPublicApp(
       });
       // A scope of its own, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => {
-        serveMcp(edge, route, shared, metrics, passThrough);
+        const endpoint = endpointOf(route, shared, metrics, passThrough);
+        endpoint.install(edge);
+        endpoints.set(route.config.path, endpoint);
       });
     });
   }
   return app;
 }
 
-function serveMcp(
-  scope: FastifyInstance,
+function endpointOf(
   route: Route,
   shared: SharedServices,
   metrics: Metrics,
   passThrough: PassThrough,
-): void {
+): ModernEndpoint {
   const { config, clock, log } = shared;
   const { id, path, upstream } = route.config;
   const edge: EdgeRoute = {
     id,
     path,
-    isModern: async ({ headers }) => {
+    isModern: ({ headers }) => {
       const known = route.upstream.knownKind;
       if (known !== null) return known === 'modern';
       const kind = route.upstream.detect(headers).catch(() => null);
-      return (await Promise.race([kind, sleep(clock, ERA_WAIT_MS)])) === 'modern';
+      return Promise.race([kind, sleep(clock, ERA_WAIT_MS)]).then((found) => found === 'modern');
     },
-    identify: ({ headers }) =>
+    identify: (headers) =>
       callerOf(headers, { identity: config.identity, authorization: upstream.authorization }),
     capabilities: (request) => route.discovery.capabilitiesFor(request),
     discover: (request) => route.discovery.discover(request),
     forward: (request, closed) => route.lists.list(request, closed),
-    parameterHeaders: (request, rawHeaders) => parameterHeaders(route, request, rawHeaders),
+    parameterHeaders: (request, rawHeaders) =>
+      route.config.tools.parameterHeaders === 'strip'
+        ? null
+        : parameterHeaders(route.catalogue, request, rawHeaders),
     call: (request, leg) => route.calls.serve(request, leg),
     listen: (request, id, leg) => route.subscriptions.listen(request, id, leg),
     passThrough: (request, reply) => passThrough.forward(request, reply),
   };
-  serveRoute(scope, edge, {
+  return new ModernEndpoint(edge, {
     policy: {
       legacyClients: config.edge.legacyClients,
       supportedVersions: () => supportedVersions(config, route.upstream),
       maxJsonDepth: config.limits.maxJsonDepth,
     },
+    maxBodyBytes: config.limits.maxBodyBytes,
     commitAfterMs: config.edge.commitAfterMs,
     keepAliveMs: config.edge.keepAliveMs,
     maxBufferedBytes: MAX_BUFFERED_BYTES,
@@ -146,13 +163,12 @@ function serveMcp(
   });
 }
 
-/** Checks the headers that repeat a tool's parameters, if configured. @returns what is wrong; `null` if nothing is */
+/** Checks the headers that repeat a tool's parameters. @returns what is wrong; `null` if nothing is */
 async function parameterHeaders(
-  { config, catalogue }: Route,
+  catalogue: ToolCatalogue,
   request: EdgeRequest,
   rawHeaders: readonly string[],
 ): Promise<string | null> {
-  if (config.tools.parameterHeaders === 'strip') return null;
   const schema = objectMember((await catalogue.toolOf(request)) ?? {}, 'inputSchema') ?? {};
   const args = objectMember(request.params, 'arguments') ?? {};
   return parameterHeaderProblem(annotatedParameters(schema) ?? [], args, rawHeaders);

@@ -1,7 +1,9 @@
 /**
- * The modern endpoint: one handler for the POST of each route. It checks the request and hands it to the
- * rest of the gateway; what is legacy goes to the pass-through.
+ * The modern endpoint of a route: checks each POST, and hands it to the rest of the gateway. What is legacy goes to
+ * the pass-through.
  */
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
 import { callFailure } from '../model/failure-catalogue.ts';
@@ -19,23 +21,30 @@ import {
   type RequestPolicy,
   type ModernRequest,
 } from './request/modern-request.ts';
-import { methodGate, serviceOf, type MethodName } from './request/methods.ts';
-import { refusalBody, refuse, UNKNOWN_CALLER, type Refusal } from './http/refusal.ts';
+import { methodGate, serviceOf } from './request/methods.ts';
+import { readBody } from './request/body.ts';
+import {
+  BODY_TOO_LARGE,
+  refusalBody,
+  refuse,
+  UNKNOWN_CALLER,
+  type Refusal,
+} from './http/refusal.ts';
 
 /** What the edge needs from the rest of the gateway for one route. */
 export interface EdgeRoute {
   readonly id: string;
   readonly path: string;
-  /** Resolves to true if the server is modern itself, so that nothing is translated. Never rejects. */
-  readonly isModern: (caller: Caller) => Promise<boolean>;
+  /** Tells whether the server is modern itself, so that nothing is translated. Never rejects. */
+  readonly isModern: (caller: Caller) => boolean | Promise<boolean>;
   /** Returns `null` if the identity source names no caller and must name one. */
-  readonly identify: (request: FastifyRequest) => Caller | null;
+  readonly identify: (headers: IncomingHttpHeaders) => Caller | null;
   readonly capabilities: (request: EdgeRequest) => JsonObject | null;
   /** Finds what differs between `Mcp-Param-*` headers and the tool's arguments, or `null`. Never rejects. */
   readonly parameterHeaders: (
     request: EdgeRequest,
     rawHeaders: readonly string[],
-  ) => Promise<string | null>;
+  ) => string | null | Promise<string | null>;
   readonly discover: (request: EdgeRequest) => Promise<CallReply>;
   readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
   readonly call: (request: EdgeRequest, leg: Leg) => Promise<CallReply>;
@@ -51,6 +60,7 @@ export interface EdgeRoute {
 
 export interface EdgeOptions {
   readonly policy: RequestPolicy;
+  readonly maxBodyBytes: number;
   readonly commitAfterMs: number;
   readonly keepAliveMs: number;
   /** If more bytes wait, the client is behind. A listener that is behind is disconnected. */
@@ -61,72 +71,167 @@ export interface EdgeOptions {
   readonly observe: (route: string, method: string, sent: SentResponse, ms: number) => void;
 }
 
-/** Serves modern clients on the route's path. */
-export function serveRoute(app: FastifyInstance, route: EdgeRoute, options: EdgeOptions): void {
-  // Every body is read as bytes: legacy requests go upstream unchanged.
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
-  app.post(route.path, async (request, reply) => {
+export class ModernEndpoint {
+  readonly #route: EdgeRoute;
+  readonly #options: EdgeOptions;
+  /** The bodies of requests that were found to be legacy, until the HTTP framework has them. */
+  readonly #legacyBodies = new WeakMap<IncomingMessage, Buffer>();
+
+  constructor(route: EdgeRoute, options: EdgeOptions) {
+    this.#route = route;
+    this.#options = options;
+  }
+
+  /** Serves what `post` passes on, and requests that spell the path in another way. */
+  install(app: FastifyInstance): void {
+    const route = this.#route;
+    // Every body is read as bytes: legacy requests go upstream unchanged.
+    app.removeAllContentTypeParsers();
+    app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) =>
+      done(null, body),
+    );
+    app.addHook('preParsing', (request, _reply, payload, next) => {
+      const body = this.#legacyBodies.get(request.raw);
+      next(null, body === undefined ? payload : Readable.from([body], { objectMode: false }));
+    });
+    app.post(route.path, async (request, reply) => {
+      const { raw, body } = request;
+      if (this.#legacyBodies.delete(raw)) return route.passThrough(request, reply);
+      const caller = this.#identify(raw, reply.raw);
+      if (caller === null) return void reply.hijack();
+      const bytes = body instanceof Buffer ? body : Buffer.alloc(0);
+      const isServed =
+        !(await route.isModern(caller)) && this.#serve(raw, reply.raw, bytes, caller);
+      if (!isServed) return route.passThrough(request, reply);
+      reply.hijack();
+    });
+  }
+
+  /**
+   * Serves a POST on the route's path, which the HTTP framework has not seen.
+   * @param onAccepted called before the body is read
+   * @param passOn called if the framework has to serve the request
+   */
+  async post(
+    request: IncomingMessage,
+    response: ServerResponse,
+    onAccepted: () => void,
+    passOn: () => void,
+  ): Promise<void> {
     // Identified before the body is read, so that an unknown caller learns nothing.
-    const caller = route.identify(request);
-    if (caller === null) return refuse(reply, 401, UNKNOWN_CALLER);
-    if (await route.isModern(caller)) return route.passThrough(request, reply);
-    const bytes = request.body instanceof Buffer ? request.body : Buffer.alloc(0);
-    const read = readModernRequest(request.raw, bytes, options.policy);
+    const caller = this.#identify(request, response);
+    if (caller === null) return;
+    if (await this.#route.isModern(caller)) return passOn();
+    onAccepted();
+    readBody(request, this.#options.maxBodyBytes, (body) => {
+      if (body === null) return refuse(response, 413, BODY_TOO_LARGE);
+      if (this.#serve(request, response, body, caller)) return;
+      this.#legacyBodies.set(request, body);
+      passOn();
+    });
+  }
+
+  /** Returns the caller, or `null` after a refusal. */
+  #identify({ headers }: IncomingMessage, response: ServerResponse): Caller | null {
+    const caller = this.#route.identify(headers);
+    if (caller === null) refuse(response, 401, UNKNOWN_CALLER);
+    return caller;
+  }
+
+  /** @returns false if the request is legacy, and was not served */
+  #serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    body: Uint8Array,
+    caller: Caller,
+  ): boolean {
+    const read = readModernRequest(request, body, this.#options.policy);
     switch (read.type) {
       case 'legacy':
-        return route.passThrough(request, reply);
+        return false;
       case 'refused':
-        reply.hijack();
-        return sendRefusal(reply, read.refusal);
+        sendRefusal(response, read.refusal);
+        return true;
       case 'notification':
         // This revision defines no client notification over HTTP. All are accepted and ignored.
-        reply.hijack();
-        reply.raw.writeHead(202).end();
-        return;
+        response.writeHead(202).end();
+        return true;
       case 'request':
-        reply.hijack();
-        return serve(reply, read.request, caller, route, options);
+        this.#answer(request.rawHeaders, response, read.request, caller).catch((error: unknown) => {
+          this.#logDefect(error);
+          refuse(response, 500, 'Internal error', {}, 'unknown');
+        });
+        return true;
     }
-  });
-}
+  }
 
-async function serve(
-  reply: FastifyReply,
-  modern: ModernRequest,
-  caller: Caller,
-  route: EdgeRoute,
-  options: EdgeOptions,
-): Promise<void> {
-  const startedAtMs = options.clock.now();
-  const edgeRequest = toEdgeRequest(modern, caller);
-  const gate = methodGate(modern.method, route.capabilities(edgeRequest));
-  if (gate !== null) return sendRefusal(reply, { ...gate, id: modern.id });
-  const mismatch = await route.parameterHeaders(edgeRequest, reply.request.raw.rawHeaders);
-  if (mismatch !== null) {
-    const error = { code: ErrorCode.headerMismatch, message: `Header mismatch: ${mismatch}` };
-    return sendRefusal(reply, { httpStatus: 400, id: modern.id, error });
+  async #answer(
+    rawHeaders: readonly string[],
+    response: ServerResponse,
+    modern: ModernRequest,
+    caller: Caller,
+  ): Promise<void> {
+    const { clock, openResponses, observe } = this.#options;
+    const route = this.#route;
+    const { id, method, accepts } = modern;
+    const startedAtMs = clock.now();
+    const request = toEdgeRequest(modern, caller);
+    const gate = methodGate(method, route.capabilities(request));
+    if (gate !== null) return sendRefusal(response, { ...gate, id });
+    const mismatch = await route.parameterHeaders(request, rawHeaders);
+    if (mismatch !== null) {
+      const error = { code: ErrorCode.headerMismatch, message: `Header mismatch: ${mismatch}` };
+      return sendRefusal(response, { httpStatus: 400, id, error });
+    }
+    const isListener = serviceOf(method) === 'listen';
+    if (isListener && accepts === 'json') return sendRefusal(response, { ...NO_STREAM, id });
+    // The client may have left during the checks, and `close` is emitted only once.
+    if (response.destroyed) return;
+    const { commitAfterMs, keepAliveMs, maxBufferedBytes } = this.#options;
+    const writer = new ResponseWriter(response, {
+      id,
+      commitAfterMs,
+      keepAliveMs,
+      jsonOnly: accepts === 'json',
+      maxBufferedBytes,
+      cutWhenBehind: isListener,
+      clock,
+      openResponses,
+    });
+    const reply = await this.#replyTo(request, modern, writer);
+    if (writer.closed.aborted) return;
+    observe(route.id, method, writer.finish(reply), clock.now() - startedAtMs);
   }
-  const isListener = serviceOf(modern.method) === 'listen';
-  if (isListener && modern.accepts === 'json') {
-    return sendRefusal(reply, { ...NO_STREAM, id: modern.id });
+
+  async #replyTo(
+    request: EdgeRequest,
+    { id, method }: ModernRequest,
+    leg: ListenLeg,
+  ): Promise<CallReply> {
+    const route = this.#route;
+    try {
+      switch (serviceOf(method)) {
+        case 'discover':
+          return await route.discover(request);
+        case 'interactive':
+          return await route.call(request, leg);
+        case 'listen':
+          return await route.listen(request, id, leg);
+        case 'forward':
+          return await route.forward(request, leg.closed);
+      }
+    } catch (error) {
+      // The client still gets a reply.
+      this.#logDefect(error);
+      const failure = callFailure('internal_error', 'unknown', 'Internal error');
+      return { kind: 'failed', failure };
+    }
   }
-  // The client may have left during the checks, and `close` is emitted only once.
-  if (reply.raw.destroyed) return;
-  options.openResponses.add(reply.raw);
-  const writer = new ResponseWriter(reply.raw, {
-    id: modern.id,
-    commitAfterMs: options.commitAfterMs,
-    keepAliveMs: options.keepAliveMs,
-    jsonOnly: modern.accepts === 'json',
-    maxBufferedBytes: options.maxBufferedBytes,
-    cutWhenBehind: isListener,
-    clock: options.clock,
-  });
-  const answer = await replyTo(edgeRequest, modern, writer, route, options);
-  if (writer.closed.aborted) return;
-  const sent = writer.finish(answer);
-  options.observe(route.id, modern.method, sent, options.clock.now() - startedAtMs);
+
+  #logDefect(error: unknown): void {
+    const problem = error instanceof Error ? `${error.name}: ${error.message}` : 'not an Error';
+    this.#options.log.event('edge.failed', { route: this.#route.id, problem });
+  }
 }
 
 /** A subscription needs a stream. */
@@ -134,35 +239,6 @@ const NO_STREAM = {
   httpStatus: 406,
   error: { code: ErrorCode.invalidRequest, message: 'Accept must list text/event-stream' },
 };
-
-async function replyTo(
-  request: EdgeRequest,
-  { id, method }: { readonly id: ClientRequestId; readonly method: MethodName },
-  leg: ListenLeg,
-  route: EdgeRoute,
-  { log }: EdgeOptions,
-): Promise<CallReply> {
-  try {
-    switch (serviceOf(method)) {
-      case 'discover':
-        return await route.discover(request);
-      case 'interactive':
-        return await route.call(request, leg);
-      case 'listen':
-        return await route.listen(request, id, leg);
-      case 'forward':
-        return await route.forward(request, leg.closed);
-    }
-  } catch (error) {
-    // A defect in the gateway: the client still gets a reply, and the operator a log line.
-    const problem = error instanceof Error ? `${error.name}: ${error.message}` : 'not an Error';
-    log.event('edge.failed', { route: route.id, problem });
-    return {
-      kind: 'failed',
-      failure: callFailure('internal_error', 'unknown', 'Internal error'),
-    };
-  }
-}
 
 function toEdgeRequest(modern: ModernRequest, caller: Caller): EdgeRequest {
   const { clientInfo } = modern.meta;
@@ -180,6 +256,6 @@ function toEdgeRequest(modern: ModernRequest, caller: Caller): EdgeRequest {
   };
 }
 
-function sendRefusal(reply: FastifyReply, refusal: Refusal): void {
-  sendJson(reply.raw, refusal.httpStatus, refusalBody(refusal));
+function sendRefusal(response: ServerResponse, refusal: Refusal): void {
+  sendJson(response, refusal.httpStatus, refusalBody(refusal));
 }

@@ -4,6 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import type { Clock, Timer } from '../lib/clock.ts';
+import type { OpenResponses } from '../lib/responses.ts';
 import type { CallReply, Leg } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import type { JsonObject } from '../protocol/json/json.ts';
@@ -21,6 +22,8 @@ export interface ResponseOptions {
   /** Disconnects a client that is behind. For streams whose source cannot be paused. */
   readonly cutWhenBehind: boolean;
   readonly clock: Clock;
+  /** Counts the response until it is over. */
+  readonly openResponses: OpenResponses;
 }
 
 /** The response that was sent, for logs and metrics. */
@@ -42,26 +45,24 @@ export class ResponseWriter implements Leg {
   readonly #response: ServerResponse;
   readonly #options: ResponseOptions;
   readonly #closed = new AbortController();
-  /** Resolves when the client has the whole response, or has left. */
-  readonly over: Promise<void>;
   #timer: Timer | null = null;
   #streaming = false;
   #finished = false;
   #backlog: PromiseWithResolvers<void> | null = null;
+  #over: PromiseWithResolvers<void> | null = null;
 
   constructor(response: ServerResponse, options: ResponseOptions) {
     this.#response = response;
     this.#options = options;
     // A client that closes the connection before the response is complete cancels (streamable-http, "Cancellation").
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.over = promise;
+    const countedUntil = options.openResponses.open();
     response.once('close', () => {
+      countedUntil();
       this.#stopTimer();
       if (!response.writableFinished) this.#closed.abort();
       this.#releaseBacklog();
-      resolve();
+      this.#over?.resolve();
     });
-    response.on('drain', () => this.#releaseBacklog());
     if (!options.jsonOnly) this.#wait(options.commitAfterMs, () => this.#commit());
   }
 
@@ -71,6 +72,13 @@ export class ResponseWriter implements Leg {
 
   get backlog(): Promise<void> | null {
     return this.#backlog?.promise ?? null;
+  }
+
+  /** Resolves when the client has the whole response, or has left. */
+  get over(): Promise<void> {
+    this.#over ??= Promise.withResolvers();
+    if (this.#response.closed) this.#over.resolve();
+    return this.#over.promise;
   }
 
   notify(method: string, params: JsonObject): void {
@@ -128,7 +136,13 @@ export class ResponseWriter implements Leg {
     const isWritten = this.#response.write(text);
     if (this.#finished || isWritten || this.#response.writableLength <= maxBufferedBytes) return;
     if (cutWhenBehind) this.#response.destroy();
-    else this.#backlog ??= Promise.withResolvers();
+    else this.#holdBack();
+  }
+
+  #holdBack(): void {
+    if (this.#backlog !== null) return;
+    this.#backlog = Promise.withResolvers();
+    this.#response.once('drain', () => this.#releaseBacklog());
   }
 
   #releaseBacklog(): void {

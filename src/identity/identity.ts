@@ -18,7 +18,6 @@ export interface CallerOptions {
 }
 
 const ANONYMOUS = 'anonymous';
-const FORWARDED = ['traceparent', 'tracestate'];
 
 /**
  * Identifies the caller of a request. Without an identity source, the same credentials mean the same
@@ -54,15 +53,17 @@ function nameOf(headers: IncomingHttpHeaders, identity: IdentitySource): string 
 
 function forwardedHeaders(
   headers: IncomingHttpHeaders,
-  options: CallerOptions,
+  { authorization }: CallerOptions,
 ): Record<string, string> {
   const forwarded: Record<string, string> = {};
-  for (const [name, value] of Object.entries(headers)) {
+  for (const name in headers) {
     const wanted =
       name.startsWith('mcp-param-') ||
-      FORWARDED.includes(name) ||
-      (name === 'authorization' && options.authorization === 'forward');
-    if (wanted && typeof value === 'string') forwarded[name] = value;
+      name === 'traceparent' ||
+      name === 'tracestate' ||
+      (name === 'authorization' && authorization === 'forward');
+    const value = wanted ? headers[name] : undefined;
+    if (typeof value === 'string') forwarded[name] = value;
   }
   return forwarded;
 }

@@ -20,7 +20,7 @@ export function refuse(
   message: string,
   mayHaveActed: MayHaveActed = 'no',
 ): void {
-  sendRefusal(reply, httpStatus, message, {}, mayHaveActed);
+  sendRefusal(reply.hijack().raw, httpStatus, message, {}, mayHaveActed);
   reply.request.raw.resume();
 }
 

@@ -2,9 +2,14 @@
  * Client connections below the handlers: their timeouts, `Expect: 100-continue`, and the refusal of what
  * the HTTP parser rejects.
  */
-import { STATUS_CODES, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  STATUS_CODES,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import type { Socket } from 'node:net';
-import type { FastifyInstance } from 'fastify';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
 import { refusalBody } from './refusal.ts';
 
@@ -31,23 +36,6 @@ export const CLIENT_TIMEOUTS: ClientTimeouts = {
   writeStallMs: 60_000,
 };
 
-/**
- * Sends `100 Continue` only after the headers have passed every check, so that no client uploads a body
- * that is refused anyway (RFC 9110, section 10.1.1). Node by itself sends it at once. Call this before the
- * server listens.
- */
-export function continueAfterChecks(app: FastifyInstance): void {
-  const waiting = new WeakSet<ServerResponse>();
-  app.server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-    waiting.add(response);
-    app.server.emit('request', request, response);
-  });
-  app.addHook('preParsing', (_request, { raw }, payload, next) => {
-    if (waiting.delete(raw)) raw.writeContinue();
-    next(null, payload);
-  });
-}
-
 interface ParserError {
   readonly httpStatus: number;
   readonly message: string;
@@ -63,28 +51,57 @@ const PARSER_ERRORS: ReadonlyMap<string | undefined, ParserError> = new Map([
   ['HPE_CHUNK_EXTENSIONS_OVERFLOW', { httpStatus: 413, message: 'Chunk extensions are too large' }],
 ]);
 
-interface OpenRequest {
+interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
 }
 
-/** Responds to what the HTTP parser rejects, which no handler sees. */
-export class ClientErrors {
-  readonly #open = new WeakMap<Socket, Set<OpenRequest>>();
-  readonly #last = new WeakMap<Socket, OpenRequest>();
+/** The connections of clients, with their requests that have no response yet. */
+export class ClientConnections {
+  readonly #writeStallMs: number;
+  /** The last exchange of a connection, after those before it whose response is not sent. */
+  readonly #exchanges = new WeakMap<Socket, Exchange[]>();
+  readonly #waitForContinue = new WeakSet<ServerResponse>();
 
-  /** Tracks the requests that have no response yet, since nothing must be written between their bytes. */
-  watch(server: Server): void {
+  /** @param writeStallMs how long bytes can wait for a client that reads nothing */
+  constructor(writeStallMs: number) {
+    this.#writeStallMs = writeStallMs;
+  }
+
+  /**
+   * Takes over the requests of a server.
+   * @param serve called with each request, and with the listener that the server had, for what is not served
+   */
+  attach(
+    server: Server,
+    serve: (request: IncomingMessage, response: ServerResponse, rest: RequestListener) => void,
+  ): void {
+    const rest = server.listeners('request')[0] as RequestListener;
+    server.removeAllListeners('request');
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-      const pair = { request, response };
-      this.#last.set(request.socket, pair);
-      const open = this.#open.get(request.socket) ?? new Set();
-      this.#open.set(request.socket, open.add(pair));
-      response.once('close', () => open.delete(pair));
+      this.#track(request, response);
+      serve(request, response, rest);
+    });
+    server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+      this.#waitForContinue.add(response);
+      server.emit('request', request, response);
+    });
+    // The progress of a write counts as activity, so that a timeout means that there was none.
+    server.setTimeout(this.#writeStallMs, (socket: Socket) => {
+      // A stream with nothing to send can stay silent.
+      if (socket.writableLength > 0 || this.#isIdle(socket)) socket.destroy();
     });
   }
 
-  /** Sends an error if the client can still take it for its own, and closes the connection. */
+  /**
+   * Sends `100 Continue` if the client waits for it. Node by itself sends it at once, and clients would upload
+   * bodies that are refused for their headers (RFC 9110, section 10.1.1).
+   */
+  continue(response: ServerResponse): void {
+    if (this.#waitForContinue.delete(response)) response.writeContinue();
+  }
+
+  /** Sends an error of the HTTP parser if the client can still take it for its own, and closes the connection. */
   refuse(error: NodeJS.ErrnoException, socket: Socket): void {
     if (error.code === 'ECONNRESET' || socket.destroyed) return;
     if (!socket.writable || this.#wouldBeMisread(socket)) {
@@ -95,18 +112,34 @@ export class ClientErrors {
     socket.destroySoon();
   }
 
+  #track(request: IncomingMessage, response: ServerResponse): void {
+    const exchanges = this.#exchanges.get(request.socket);
+    if (exchanges === undefined) {
+      this.#exchanges.set(request.socket, [{ request, response }]);
+      return;
+    }
+    while (exchanges[0]?.response.writableFinished === true) exchanges.shift();
+    exchanges.push({ request, response });
+  }
+
+  /** Returns true between two requests. For the first one, the limits of requests hold. */
+  #isIdle(socket: Socket): boolean {
+    const exchanges = this.#exchanges.get(socket);
+    return exchanges?.every(({ response }) => response.writableFinished) ?? false;
+  }
+
   /**
    * Returns true if the client would read an error as the response, or as a part of the response, to an
    * earlier request; or if the malformed request already got its response.
    */
   #wouldBeMisread(socket: Socket): boolean {
-    const last = this.#last.get(socket);
+    const exchanges = this.#exchanges.get(socket) ?? [];
+    const last = exchanges.at(-1);
     if (last !== undefined && !last.request.complete && last.response.writableFinished) return true;
-    for (const { request, response } of this.#open.get(socket) ?? []) {
-      if (response.writableFinished) continue;
-      if (request.complete || response.headersSent) return true;
-    }
-    return false;
+    return exchanges.some(
+      ({ request, response }) =>
+        !response.writableFinished && (request.complete || response.headersSent),
+    );
   }
 }
 

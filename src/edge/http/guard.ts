@@ -2,11 +2,10 @@
  * The checks on every incoming request, whatever it is for: sound HTTP, `Host`, `Origin`, the declared
  * size of the body, and the HTTP method. Handlers see only what passed.
  */
-import type { IncomingMessage } from 'node:http';
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { FastifyError, FastifyInstance } from 'fastify';
 import { MODERN_REVISION } from '../../protocol/revisions.ts';
 import { allowOrigin, isPreflight, respondToPreflight } from './cors.ts';
-import { readHeader } from './header-fields.ts';
 import { isAllowedHost, isAllowedOrigin, type OriginPolicy } from './origin.ts';
 import { BODY_TOO_LARGE, refuse } from './refusal.ts';
 
@@ -22,21 +21,84 @@ export interface GuardOptions {
   readonly refused: (header: 'Host' | 'Origin', value: string) => void;
 }
 
-/** Installs the checks, and turns errors of the HTTP framework into JSON-RPC errors. */
-export function guard(app: FastifyInstance, options: GuardOptions): void {
-  app.addHook('onRequest', (request, reply, next) => {
-    if (passes(request, reply, options)) next();
-  });
-  app.setErrorHandler((error: FastifyError, _request, reply) => {
-    const status = error.statusCode ?? 500;
-    const message = MESSAGES[error.code] ?? 'The request is not valid HTTP';
-    // A defect in the gateway: how far the request came is not known.
-    if (status >= 500) refuse(reply, status, 'Internal error', {}, 'unknown');
-    else refuse(reply, status, message);
-  });
-  app.setNotFoundHandler((_request, reply) => {
-    refuse(reply, 404, 'Not found');
-  });
+export class Guard {
+  readonly #options: GuardOptions;
+
+  constructor(options: GuardOptions) {
+    this.#options = options;
+  }
+
+  /** Checks the requests that the HTTP framework serves, and turns its errors into JSON-RPC errors. */
+  install(app: FastifyInstance): void {
+    const { paths } = this.#options;
+    app.addHook('onRequest', (request, reply, next) => {
+      // As the router compares paths: after decoding. A method without a handler has no route.
+      const path = request.routeOptions.url ?? request.url.split('?')[0] ?? '';
+      if (this.passes(request.raw, reply.raw, paths.includes(path))) next();
+      else reply.hijack();
+    });
+    app.setErrorHandler((error: FastifyError, _request, reply) => {
+      const status = error.statusCode ?? 500;
+      const message = MESSAGES[error.code] ?? 'The request is not valid HTTP';
+      const { raw } = reply.hijack();
+      // A defect in the gateway: how far the request came is not known.
+      if (status >= 500) refuse(raw, status, 'Internal error', {}, 'unknown');
+      else refuse(raw, status, message);
+    });
+    app.setNotFoundHandler((_request, reply) => {
+      refuse(reply.hijack().raw, 404, 'Not found');
+    });
+  }
+
+  /**
+   * Checks a request before its body is read.
+   * @param isMcp whether it is for the path of a route
+   * @returns false if the request has its response
+   */
+  passes(request: IncomingMessage, response: ServerResponse, isMcp: boolean): boolean {
+    const { policy, maxBodyBytes, refused } = this.#options;
+    const { headers } = request;
+    const problem = httpProblem(request);
+    if (problem !== null) {
+      const [httpStatus, message] = problem;
+      refuse(response, httpStatus, message, { connection: 'close' });
+      return false;
+    }
+    const { origin, host = '' } = headers;
+    if (!isAllowedHost(host, policy)) {
+      refused('Host', host);
+      refuse(response, 403, 'Host not allowed');
+      return false;
+    }
+    if (!isAllowedOrigin(origin, policy)) {
+      refused('Origin', origin ?? '');
+      refuse(response, 403, 'Origin not allowed');
+      return false;
+    }
+    if (Number(headers['content-length'] ?? 0) > maxBodyBytes) {
+      refuse(response, 413, BODY_TOO_LARGE);
+      return false;
+    }
+    if (!isMcp) return true;
+    if (origin !== undefined) allowOrigin(response, origin);
+    if (isPreflight(request)) {
+      respondToPreflight(request, response);
+      return false;
+    }
+    if (this.#isRemovedMethod(request)) {
+      // streamable-http, "Earlier Streamable HTTP Revisions"
+      const message = `${request.method} is not part of this protocol revision`;
+      refuse(response, 405, message, { allow: 'POST' });
+      return false;
+    }
+    return true;
+  }
+
+  #isRemovedMethod({ method, headers }: IncomingMessage): boolean {
+    if (method === 'POST' || method === 'OPTIONS') return false;
+    const { legacyClients } = this.#options;
+    return legacyClients === 'reject' || headers['mcp-protocol-version'] === MODERN_REVISION;
+  }
 }
 
 const MESSAGES: Readonly<Record<string, string>> = {
@@ -44,43 +106,6 @@ const MESSAGES: Readonly<Record<string, string>> = {
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'The body does not match its Content-Length',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'Content-Type must be application/json',
 };
-
-function passes(request: FastifyRequest, reply: FastifyReply, options: GuardOptions): boolean {
-  const problem = httpProblem(request.raw);
-  if (problem !== null) {
-    const [httpStatus, message] = problem;
-    refuse(reply, httpStatus, message, { connection: 'close' });
-    return false;
-  }
-  const { origin, host = '' } = request.headers;
-  if (!isAllowedHost(host, options.policy)) {
-    options.refused('Host', host);
-    refuse(reply, 403, 'Host not allowed');
-    return false;
-  }
-  if (!isAllowedOrigin(origin, options.policy)) {
-    options.refused('Origin', origin ?? '');
-    refuse(reply, 403, 'Origin not allowed');
-    return false;
-  }
-  if (Number(request.headers['content-length'] ?? 0) > options.maxBodyBytes) {
-    refuse(reply, 413, BODY_TOO_LARGE);
-    return false;
-  }
-  if (!isMcp(request, options)) return true;
-  if (origin !== undefined) allowOrigin(reply, origin);
-  if (isPreflight(request)) {
-    respondToPreflight(request, reply);
-    return false;
-  }
-  if (isRemovedMethod(request, options)) {
-    // streamable-http, "Earlier Streamable HTTP Revisions"
-    const message = `${request.method} is not part of this protocol revision`;
-    refuse(reply, 405, message, { allow: 'POST' });
-    return false;
-  }
-  return true;
-}
 
 /** Headers that must not be repeated: it would be open which of them counts. */
 const SINGLE_HEADERS = ['host', 'origin', 'authorization', 'content-type', 'content-length'];
@@ -97,9 +122,8 @@ function httpProblem(request: IncomingMessage): readonly [number, string] | null
   if (rawHeaders.length / 2 > MAX_HEADERS) {
     return [431, `Too many headers: at most ${MAX_HEADERS} are allowed`];
   }
-  for (const name of SINGLE_HEADERS) {
-    if (readHeader(rawHeaders, name).type === 'repeated') return [400, `Duplicate ${name} header`];
-  }
+  const repeated = repeatedHeader(rawHeaders);
+  if (repeated !== null) return [400, `Duplicate ${repeated} header`];
   if (headers.host === undefined || headers.host === '') {
     return [400, 'The Host header is missing'];
   }
@@ -113,13 +137,14 @@ function httpProblem(request: IncomingMessage): readonly [number, string] | null
   return null;
 }
 
-/** Returns true for the path of a route, as the router compares it: after decoding. */
-function isMcp({ routeOptions, url }: FastifyRequest, { paths }: GuardOptions): boolean {
-  // A method without a handler has no route.
-  return paths.includes(routeOptions.url ?? url.split('?')[0] ?? '');
-}
-
-function isRemovedMethod(request: FastifyRequest, { legacyClients }: GuardOptions): boolean {
-  if (request.method === 'POST' || request.method === 'OPTIONS') return false;
-  return legacyClients === 'reject' || request.headers['mcp-protocol-version'] === MODERN_REVISION;
+/** @param rawHeaders names and values alternating, as in `IncomingMessage.rawHeaders` */
+function repeatedHeader(rawHeaders: readonly string[]): string | null {
+  let seen = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const index = SINGLE_HEADERS.indexOf(rawHeaders[at]!.toLowerCase());
+    if (index < 0) continue;
+    if ((seen & (1 << index)) !== 0) return SINGLE_HEADERS[index]!;
+    seen |= 1 << index;
+  }
+  return null;
 }

@@ -6,32 +6,53 @@ export type HeaderField =
   /** Sent more than once: two parsers could disagree on which one counts. */
   | { readonly type: 'repeated' };
 
+const ABSENT: HeaderField = { type: 'absent' };
+const REPEATED: HeaderField = { type: 'repeated' };
+
 /**
  * Finds a header field by its name, regardless of case.
  * @param rawHeaders names and values alternating, as in `IncomingMessage.rawHeaders`
  */
 export function readHeader(rawHeaders: readonly string[], name: string): HeaderField {
-  const wanted = name.toLowerCase();
-  let value: string | null = null;
+  return readHeaders(rawHeaders, [name.toLowerCase()])[0] ?? ABSENT;
+}
+
+/**
+ * Finds several header fields in one pass.
+ * @param names in lower case
+ * @returns the fields, in the order of their names
+ */
+export function readHeaders(
+  rawHeaders: readonly string[],
+  names: readonly string[],
+): readonly HeaderField[] {
+  const fields = names.map(() => ABSENT);
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
-    if (rawHeaders[at]?.toLowerCase() !== wanted) continue;
-    if (value !== null) return { type: 'repeated' };
-    value = withoutOuterWhitespace(rawHeaders[at + 1] ?? '');
+    const index = names.indexOf(rawHeaders[at]!.toLowerCase());
+    if (index < 0) continue;
+    const value = withoutOuterWhitespace(rawHeaders[at + 1]!);
+    fields[index] = fields[index] === ABSENT ? { type: 'present', value } : REPEATED;
   }
-  return value === null ? { type: 'absent' } : { type: 'present', value };
+  return fields;
 }
 
 /** Only space and tab are whitespace in HTTP. `trim` would remove the last byte of some UTF-8 letters. */
 function withoutOuterWhitespace(value: string): string {
   let start = 0;
   let end = value.length;
-  while (start < end && ' \t'.includes(value.charAt(start))) start += 1;
-  while (end > start && ' \t'.includes(value.charAt(end - 1))) end -= 1;
+  while (start < end && isWhitespace(value.charCodeAt(start))) start += 1;
+  while (end > start && isWhitespace(value.charCodeAt(end - 1))) end -= 1;
   return value.slice(start, end);
+}
+
+function isWhitespace(code: number): boolean {
+  return code === 0x20 || code === 0x09;
 }
 
 const SENTINEL_START = '=?base64?';
 const SENTINEL_END = '?=';
+const ASCII = /^[\x20-\x7e]*$/;
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /**
@@ -40,7 +61,8 @@ const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$
  */
 export function decodeHeaderValue(value: string): string | null {
   const encoded = value.startsWith(SENTINEL_START) && value.endsWith(SENTINEL_END);
-  if (!encoded) return decodeUtf8(Buffer.from(value, 'latin1')) ?? value;
+  if (!encoded)
+    return ASCII.test(value) ? value : (decodeUtf8(Buffer.from(value, 'latin1')) ?? value);
   const base64 = value.slice(SENTINEL_START.length, -SENTINEL_END.length);
   if (value.length < SENTINEL_START.length + SENTINEL_END.length) return null;
   const bytes = Buffer.from(base64, 'base64');
@@ -51,7 +73,7 @@ export function decodeHeaderValue(value: string): string | null {
 
 function decodeUtf8(bytes: Uint8Array): string | null {
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    return UTF8.decode(bytes);
   } catch {
     return null;
   }
@@ -61,6 +83,8 @@ export type Accepts = 'both' | 'json' | 'none';
 
 /** Reads which of the two response forms an `Accept` header allows. A missing header allows both. */
 export function readAccept(value: string | undefined): Accepts {
+  // As the transport requires clients to send it (streamable-http, "Sending Messages").
+  if (value === 'application/json, text/event-stream') return 'both';
   if (value === undefined || value.trim() === '') return 'both';
   const types = value
     .split(',')

@@ -1,5 +1,5 @@
 /** A request that the edge refuses before it asks the server anything. */
-import type { FastifyReply } from 'fastify';
+import type { ServerResponse } from 'node:http';
 import type { MayHaveActed } from '../../model/failure-catalogue.ts';
 import type { ClientRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
@@ -34,7 +34,7 @@ export const UNKNOWN_CALLER = 'The identity header is missing; the proxy must se
  * @param mayHaveActed what is known of the effects of a request that went upstream
  */
 export function refuse(
-  reply: FastifyReply,
+  response: ServerResponse,
   httpStatus: number,
   message: string,
   headers: Readonly<Record<string, string>> = {},
@@ -42,5 +42,5 @@ export function refuse(
 ): void {
   const code = httpStatus >= 500 ? ErrorCode.internalError : ErrorCode.invalidRequest;
   const body = refusalBody({ id: null, error: { code, message }, mayHaveActed });
-  sendJson(reply.hijack().raw, httpStatus, body, headers);
+  sendJson(response, httpStatus, body, headers);
 }

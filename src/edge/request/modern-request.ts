@@ -19,10 +19,11 @@ import {
   decodeHeaderValue,
   isJsonMediaType,
   readAccept,
-  readHeader,
+  readHeaders,
   type Accepts,
+  type HeaderField,
 } from '../http/header-fields.ts';
-import { readJsonBody } from './json-body.ts';
+import { readJsonBody } from './body.ts';
 import {
   isInteractive,
   isMethod,
@@ -66,6 +67,13 @@ class RefusalError extends Error {
 
 type Headers = Pick<IncomingMessage, 'headers' | 'rawHeaders'>;
 
+/** The headers of the transport that repeat members of the body (streamable-http, "Standard Request Headers"). */
+interface StandardHeaders {
+  readonly version: HeaderField;
+  readonly method: HeaderField;
+  readonly name: HeaderField;
+}
+
 /** Reads the body and headers of one POST. Never throws. */
 export function readModernRequest(
   http: Headers,
@@ -77,7 +85,8 @@ export function readModernRequest(
     const accepts = checkHttp(http);
     const body = parseBody(bytes, policy.maxJsonDepth);
     id = readId(body);
-    const version = standardHeader(http, 'MCP-Protocol-Version');
+    const standard = standardHeaders(http);
+    const version = valueOf(standard.version, 'MCP-Protocol-Version');
     const era = eraOf(body, version, policy);
     switch (era.type) {
       case 'legacy':
@@ -87,7 +96,7 @@ export function readModernRequest(
       case 'refused':
         return { type: 'refused', refusal: { id, httpStatus: era.httpStatus, error: era.error } };
       case 'modern':
-        return readMessage(http, era.message, id, version, accepts, policy);
+        return readMessage(standard, era.message, id, version, accepts, policy);
     }
   } catch (error) {
     if (!(error instanceof RefusalError)) throw error;
@@ -129,7 +138,7 @@ function readId(body: JsonValue): ClientRequestId | null {
 }
 
 function readMessage(
-  http: Headers,
+  headers: StandardHeaders,
   message: JsonObject,
   id: ClientRequestId | null,
   version: string | null,
@@ -143,9 +152,9 @@ function readMessage(
   if (!Object.hasOwn(message, 'id')) return { type: 'notification' };
   if (id === null) throw invalidRequest('"id" must be a string or an integer');
   const meta = readEnvelope(params, version, policy);
-  checkMethodHeader(http, method);
+  checkMethodHeader(headers, method);
   if (!isMethod(method)) throw new RefusalError(METHOD_NOT_FOUND);
-  checkName(http, method, params);
+  checkName(headers, method, params);
   checkParams(method, params, meta);
   const { inputResponses, requestState } = params;
   return {
@@ -192,19 +201,19 @@ function readEnvelope(
   return read.meta;
 }
 
-function checkMethodHeader(http: Headers, method: string): void {
-  const header = standardHeader(http, 'Mcp-Method');
+function checkMethodHeader(headers: StandardHeaders, method: string): void {
+  const header = valueOf(headers.method, 'Mcp-Method');
   if (header === null) throw headerMismatch('The Mcp-Method header is missing');
   // Values are case-sensitive (streamable-http, "Case Sensitivity").
   if (header !== method) throw headerMismatch('Mcp-Method differs from the method in the body');
 }
 
-function checkName(http: Headers, method: MethodName, params: JsonObject): void {
+function checkName(headers: StandardHeaders, method: MethodName, params: JsonObject): void {
   const member = nameMemberOf(method);
   const name = member === null ? undefined : params[member];
   // `checkParams` reports a name that the body lacks.
   if (member === null || typeof name !== 'string') return;
-  const header = standardHeader(http, 'Mcp-Name');
+  const header = valueOf(headers.name, 'Mcp-Name');
   if (header === null) throw headerMismatch('The Mcp-Name header is missing');
   const decoded = decodeHeaderValue(header);
   if (decoded === null) throw headerMismatch('Mcp-Name is not valid Base64');
@@ -223,9 +232,15 @@ function checkParams(method: MethodName, params: JsonObject, { logLevel }: Reque
   if (problem !== null) throw invalidParams(200, problem);
 }
 
-/** Reads a header of the transport. A duplicate is an attack or a defect. */
-function standardHeader({ rawHeaders }: Headers, name: string): string | null {
-  const field = readHeader(rawHeaders, name);
+const STANDARD_HEADERS = ['mcp-protocol-version', 'mcp-method', 'mcp-name'];
+
+function standardHeaders({ rawHeaders }: Headers): StandardHeaders {
+  const [version, method, name] = readHeaders(rawHeaders, STANDARD_HEADERS);
+  return { version: version!, method: method!, name: name! };
+}
+
+/** @returns the value, or `null` if the header is missing. A duplicate is an attack or a defect. */
+function valueOf(field: HeaderField, name: string): string | null {
   if (field.type === 'repeated') throw headerMismatch(`Duplicate ${name} header`);
   return field.type === 'present' ? field.value : null;
 }

@@ -1,7 +1,7 @@
 /** The handler of a route where what stands behind it fails in a way that nobody foresaw. */
 import fastify from 'fastify';
 import { describe, expect, test } from 'vitest';
-import { serveRoute, type EdgeRoute } from '../../../src/edge/edge.ts';
+import { ModernEndpoint, type EdgeRoute } from '../../../src/edge/edge.ts';
 import { OpenResponses } from '../../../src/lib/responses.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
@@ -28,7 +28,8 @@ async function served(changes: Partial<EdgeRoute>) {
     passThrough: async () => {},
     ...changes,
   };
-  serveRoute(app, route, {
+  const endpoint = new ModernEndpoint(route, {
+    maxBodyBytes: 1_000_000,
     policy: {
       legacyClients: 'reject',
       supportedVersions: () => ['2026-07-28'],
@@ -42,6 +43,7 @@ async function served(changes: Partial<EdgeRoute>) {
     log,
     observe: () => {},
   });
+  endpoint.install(app);
   const origin = await app.listen({ host: '127.0.0.1', port: 0 });
   stopAfterTest(() => app.close());
   const post = async (method: string, params: object = {}) => {

@@ -9,8 +9,8 @@ beforeAll(async () => {
   server = fastify();
   server.addHook('onRequest', async (request, reply) => {
     const { origin } = request.headers;
-    if (origin !== undefined) allowOrigin(reply, origin);
-    if (isPreflight(request)) respondToPreflight(request, reply);
+    if (origin !== undefined) allowOrigin(reply.raw, origin);
+    if (isPreflight(request.raw)) respondToPreflight(request.raw, reply.hijack().raw);
   });
   server.all('/mcp', async () => ({ served: true }));
   await server.ready();

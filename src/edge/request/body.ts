@@ -1,7 +1,8 @@
 /**
- * Parses request bodies from clients that may be hostile: valid UTF-8, a bounded depth, and no duplicate
- * members, since two parsers could pick different ones (RFC 7493).
+ * Reads request bodies from clients that may be hostile: of a bounded size, valid UTF-8, of a bounded depth, and
+ * without duplicate members, since two parsers could pick different ones (RFC 7493).
  */
+import type { IncomingMessage } from 'node:http';
 import type { JsonValue } from '../../protocol/json/json.ts';
 import { endOfString, MAX_CONTAINERS, parseJson } from '../../protocol/json/parse.ts';
 
@@ -14,6 +15,35 @@ export type JsonBody =
 const QUOTE = 0x22;
 const COLON = 0x3a;
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
+
+/**
+ * Reads the bytes of a body.
+ * @param onBody called with the whole body, or with `null` as soon as it is too large; never if the client leaves
+ */
+export function readBody(
+  request: IncomingMessage,
+  maxBytes: number,
+  onBody: (body: Buffer | null) => void,
+): void {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  const onData = (chunk: Buffer) => {
+    bytes += chunk.byteLength;
+    chunks.push(chunk);
+    if (bytes <= maxBytes) return;
+    request.off('data', onData).off('end', onEnd);
+    onBody(null);
+  };
+  const onEnd = () => {
+    const [only] = chunks;
+    onBody(chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks, bytes));
+  };
+  // The response is closed with the request, and tells of it.
+  request
+    .on('data', onData)
+    .on('end', onEnd)
+    .on('error', () => {});
+}
 
 /** Parses a body. Never throws. Checks the depth before any recursive code reads the text. */
 export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {

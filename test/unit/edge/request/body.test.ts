@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readJsonBody } from '../../../../src/edge/request/json-body.ts';
+import { readJsonBody } from '../../../../src/edge/request/body.ts';
 import { arbitraryJson } from '../../../fixtures/arbitrary/json.ts';
 
 const read = (text: string, maxDepth = 16) => readJsonBody(Buffer.from(text), maxDepth);
