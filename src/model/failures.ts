@@ -140,14 +140,20 @@ const NOT_ANSWERABLE = {
     'The server asked for input but issued no session id (Mcp-Session-Id), so no answer can reach it. The call was cancelled. Run the server with sessions',
   broadcast:
     'The server sends its questions to every session and has other clients, so the gateway cannot tell whose question this is. The question was refused. Run one gateway process without relay and Redis, or a server that keeps sessions apart',
+  ambiguous:
+    'The server asked for input without naming a call while several calls of the caller were running, so the gateway cannot tell which of them it was for. The question was declined. Make such calls one after the other, or set sessions.concurrency to queue or separate',
 } as const;
 
 /** Why the gateway cannot deliver an answer to a question of the server. */
 export type NotAnswerableCause = keyof typeof NOT_ANSWERABLE;
 
-/** Builds the failure of a call whose question cannot be answered. */
-export function notAnswerable(cause: NotAnswerableCause): Failure {
-  return callFailure('call_not_answerable', 'yes', NOT_ANSWERABLE[cause], { cause });
+/**
+ * Builds the failure of a call whose question cannot be answered.
+ * @param upstream the error of the server, if the call may have failed for another reason
+ */
+export function notAnswerable(cause: NotAnswerableCause, upstream?: JsonRpcErrorObject): Failure {
+  const error = upstream === undefined ? {} : { upstream: { ...upstream } };
+  return callFailure('call_not_answerable', 'yes', NOT_ANSWERABLE[cause], { cause, ...error });
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Probes a legacy server in one session, and ends the session. */
 import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
 import { objectMember, type JsonObject } from '../protocol/json/json.ts';
+import { AskingStyleDetector } from '../upstream/asking-style.ts';
 import { BroadcastDetector } from '../upstream/broadcast-detector.ts';
 import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
@@ -102,6 +103,7 @@ function sessionOptions({ clientInfo, requestTimeoutMs }: LegacyProbe): SessionO
     standaloneStream: true,
     // A probe has one session.
     detector: new BroadcastDetector({ now: () => 0, hasSiblings: false }),
+    askingStyle: new AskingStyleDetector(),
   };
 }
 

@@ -123,10 +123,10 @@ export class SessionPool {
       if (released) return;
       released = true;
       this.#unlease(session, held);
-      session.keepAlive(false);
+      session.keepAlive(false, lease);
       then();
     };
-    return {
+    const lease: Lease = {
       session,
       release: (clean) =>
         once(() =>
@@ -134,6 +134,7 @@ export class SessionPool {
         )(),
       leave: once(() => session.leave()),
     };
+    return lease;
   }
 
   /**
@@ -154,15 +155,16 @@ export class SessionPool {
     const once = (keep: boolean, then = () => {}) => {
       if (ended) return;
       ended = true;
-      session.keepAlive(false);
+      session.keepAlive(false, lease);
       then();
       end(keep);
     };
-    return {
+    const lease: Lease = {
       session,
       release: (clean) => once(clean && this.#scope(owner) !== 'call'),
       leave: () => once(false, () => session.leave()),
     };
+    return lease;
   }
 
   #wanted(owner: SessionOwner): SessionRequirement {

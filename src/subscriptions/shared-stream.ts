@@ -148,7 +148,7 @@ export class SharedStream {
       gone: new AbortController(),
     };
     this.#current = connection;
-    session.keepAlive(true);
+    session.keepAlive(true, lease);
     session.observe(this.#observerOf(connection));
     return connection;
   }

@@ -7,6 +7,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json/
 import { ErrorCode, readMessage } from '../protocol/json-rpc.ts';
 import { Meta } from '../protocol/meta.ts';
 import { MODERN_REVISION, type LegacyRevision } from '../protocol/revisions.ts';
+import { AskingStyleDetector, type AskingStyle } from './asking-style.ts';
 import { BroadcastDetector } from './broadcast-detector.ts';
 import { BroadcastProbe } from './broadcast-probe.ts';
 import { HttpClient } from './http/client.ts';
@@ -61,6 +62,7 @@ export class Upstream {
   /** The paths to which a server of HTTP+SSE wants messages posted. */
   readonly messagePaths: MessagePaths;
   readonly detector: BroadcastDetector;
+  readonly #askingStyle = new AskingStyleDetector();
   readonly #broadcastProbe: BroadcastProbe;
   /** Sessions over HTTP+SSE. Dead ones are removed when the next one is opened. */
   #httpSseSessions: readonly Session[] = [];
@@ -93,6 +95,11 @@ export class Upstream {
   /** The revision that the server chose last, if known. */
   get revision(): LegacyRevision | null {
     return this.#initialized?.protocolVersion ?? null;
+  }
+
+  /** Where the server was seen to ask. The one stream of HTTP+SSE names no call. */
+  get askingStyle(): AskingStyle {
+    return this.knownKind === 'http-sse' ? 'unrelated' : this.#askingStyle.style;
   }
 
   /** What the server speaks, if it is configured or known from a response. */
@@ -262,6 +269,7 @@ export class Upstream {
       // refused, or it waits for an answer to a question that was not delivered.
       standaloneStream: true,
       detector: this.detector,
+      askingStyle: this.#askingStyle,
       checkQuestion: (question) =>
         this.#broadcastProbe.isOpen ? this.#broadcastProbe.checkQuestion(question) : null,
       ...(this.#options.onChange === undefined ? {} : { onChange: this.#options.onChange }),

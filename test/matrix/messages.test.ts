@@ -183,7 +183,8 @@ describe.each(WITH_STREAM_BESIDE)(TITLE, (shape) => {
   // relate to no request. Over HTTP+SSE there is one stream for all, and they are those of the only call on
   // it.
   // Rule logs-3: Over Streamable HTTP a log message belongs to the call on whose stream it comes; one beside
-  // it is not passed on. Over HTTP+SSE there is one stream, and one call at a time on it.
+  // it is not passed on. Over HTTP+SSE there is one stream: a log message is that of the only call that can have
+  // sent it, and is not passed on if there are several.
   test('log messages beside the stream of the call are not taken for the call’s', async () => {
     const meta = { progressToken: 'mine', 'io.modelcontextprotocol/logLevel': 'debug' };
     const done = await say(stage, [...LOGS, progress(1)], 'standalone', meta, 1);

@@ -14,7 +14,7 @@ import type { CacheFields } from '../../protocol/translate/edge-result.ts';
 import type { Pointer, PointerOwner, ResumePoint } from '../../seal/pointer.ts';
 import type { ExpectedRequest, Sealer } from '../../seal/seal.ts';
 import type { Lease, SessionPool } from '../../sessions/session-pool.ts';
-import type { Exchange } from '../../upstream/session/exchange.ts';
+import type { Exchange, UnanswerableCause } from '../../upstream/session/exchange.ts';
 import type { CallUse } from '../capacity.ts';
 import type { LossyLeg } from '../lossy-leg.ts';
 import type { CallEvent, CallLimits, CallState, LegId, TimerName } from '../machine/states.ts';
@@ -162,7 +162,7 @@ export interface CallData {
   /** Whether the server refuses the stream because another reader has it. */
   isHeldElsewhere: boolean;
   /** Why a question was refused that may have been one of this call. */
-  unanswerable: Failure | null;
+  unanswerable: UnanswerableCause | null;
   /** `null` until the server asks. */
   questions: Questions | null;
   /** `null` until an answer has to be remembered for a replay. */

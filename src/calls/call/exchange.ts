@@ -101,18 +101,16 @@ export async function resumeExchange(
 /** Answers a question of the server if it can be reached. */
 export function answerQuietly(call: CallData, id: ServerRequestId, reply: JsonRpcReply): void {
   const { headers } = call.request.caller;
-  sessionOf(call)
-    ?.respond(id, reply, headers)
-    .catch(() => {});
+  call.exchange?.respond(id, reply, headers).catch(() => {});
 }
 
 /** Answers what the server left open in a call that it has ended. The session is given back after that. */
 export function closeOut(call: CallData, open: readonly OpenRequest[]): void {
-  const session = sessionOf(call);
+  const { exchange } = call;
   const { headers } = call.request.caller;
   const closing = call.closing ?? Promise.resolve(true);
   call.closing = closing.then(
-    (isTaken) => isTaken && answerAll(session, closeOutReplies(call, open), headers),
+    (isTaken) => isTaken && answerAll(exchange, closeOutReplies(call, open), headers),
   );
 }
 
@@ -154,11 +152,10 @@ async function cancel(
   exchange: Exchange,
   open: readonly OpenRequest[],
 ): Promise<boolean> {
-  const session = sessionOf(call);
   const { headers } = call.request.caller;
   if (await call.route.registry.isOurs(call.id)) {
     const isTaken = await tellCancelled(call, exchange, 'the client cancelled the call');
-    return isTaken && answerAll(session, closeOutReplies(call, open), headers);
+    return isTaken && answerAll(exchange, closeOutReplies(call, open), headers);
   }
   call.isTainted = true;
   leaveExchange(call);
@@ -177,11 +174,11 @@ function tellCancelled(call: CallData, exchange: Exchange, reason: string): Prom
 
 /** @returns whether the server took every one of these answers */
 async function answerAll(
-  session: Session | null,
+  exchange: Exchange | null,
   replies: readonly (readonly [ServerRequestId, JsonRpcReply])[],
   headers: Readonly<Record<string, string>>,
 ): Promise<boolean> {
-  const sent = replies.map(([id, reply]) => session?.respond(id, reply, headers));
+  const sent = replies.map(([id, reply]) => exchange?.respond(id, reply, headers));
   const settled = await Promise.allSettled(sent);
   return settled.every(({ status }) => status === 'fulfilled');
 }

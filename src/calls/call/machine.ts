@@ -119,7 +119,8 @@ function move(call: CallData, event: CallEvent): void {
   call.state = to;
   logMove(call, row.rule, from, effects);
   keepTimers(call, timersOf(to));
-  call.lease?.session.keepAlive(isBroken(to) || WAITS_FOR_CLIENT.has(to.name));
+  // The session can carry other calls, which want pings or not.
+  call.lease?.session.keepAlive(isBroken(to) || WAITS_FOR_CLIENT.has(to.name), call.lease);
   if (isDetached(to)) dropParams(call);
   registry.moved(call);
   for (const effect of effects) carryOut(call, effect);

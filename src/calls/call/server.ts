@@ -14,8 +14,10 @@ import {
   type JsonRpcReply,
 } from '../../protocol/json-rpc.ts';
 import { readUrlElicitations } from '../../protocol/translate/error-map.ts';
+import { errorFromServer } from '../../protocol/translate/from-server.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
+import type { UnanswerableCause } from '../../upstream/session/exchange.ts';
 import type { Session } from '../../upstream/session/session.ts';
 import { isOver, isRunning, openRequests } from '../machine/selectors.ts';
 import type { LegId, OpenRequest } from '../machine/states.ts';
@@ -40,6 +42,11 @@ import { Questions } from './questions.ts';
 const TOO_MANY_QUESTIONS = {
   code: ErrorCode.internalError,
   message: 'Too many questions are open at once',
+};
+
+const WHY_UNANSWERABLE: Readonly<Record<UnanswerableCause, string>> = {
+  broadcast: 'the server sends it to every session (broadcast)',
+  ambiguous: 'it names no call, and several calls of the session can have asked it (ambiguous)',
 };
 
 /**
@@ -77,8 +84,8 @@ export async function postAnswers(
   requests: readonly OpenRequest[],
 ): Promise<void> {
   const waiting = call.legs.get(leg);
-  const session = sessionOf(call);
-  if (waiting === undefined || session === null) return;
+  const { exchange } = call;
+  if (waiting === undefined || exchange === null) return;
   call.request = waiting.request;
   const { headers } = waiting.request.caller;
   const { generation } = call;
@@ -87,10 +94,10 @@ export async function postAnswers(
     const reply = waiting.replies.get(key);
     if (id === null || reply === undefined) continue;
     try {
-      await session.respond(id, reply, headers).catch((error: unknown) => {
+      await exchange.respond(id, reply, headers).catch((error: unknown) => {
         if (asUpstreamFailure(error, true).code !== 'upstream_unavailable') throw error;
         // The same message again is harmless: the first answer to a question counts.
-        return session.respond(id, reply, headers);
+        return exchange.respond(id, reply, headers);
       });
     } catch (error) {
       if (call.generation !== generation) return;
@@ -146,11 +153,11 @@ class Listener implements CallListener {
     this.#call.questions?.withdraw(id);
   }
 
-  unanswerable(method: string, cause: 'broadcast'): void {
+  unanswerable(method: string, cause: UnanswerableCause): void {
     if (!this.isCurrent) return;
     this.#call.hasBegun = true;
-    logRefusedQuestion(this.#call, method, `the server sends it to every session (${cause})`);
-    this.#call.unanswerable = notAnswerable(cause);
+    logRefusedQuestion(this.#call, method, WHY_UNANSWERABLE[cause]);
+    this.#call.unanswerable = cause;
   }
 
   notified(method: string, params: JsonObject): void {
@@ -248,9 +255,23 @@ function receiveReply(call: CallData, reply: JsonRpcReply): void {
     }
   }
   const isError = 'error' in reply || reply.result['isError'] === true;
-  if (isError && call.unanswerable !== null) return fail(call, call.unanswerable);
+  if (isError && call.unanswerable !== null) return failUnanswered(call, reply, call.unanswerable);
   const refused = call.questions?.refusedCapabilities ?? null;
   call.feed({ type: 'outcome', outcome: outcomeOfReply(call.method, reply, refused) });
+}
+
+/**
+ * Fails a call of which a question was declined. If the question was perhaps that of another call, what the server
+ * says of the failure stays.
+ */
+function failUnanswered(call: CallData, reply: JsonRpcReply, cause: UnanswerableCause): void {
+  if (cause === 'broadcast') return fail(call, notAnswerable(cause));
+  if ('error' in reply) return fail(call, notAnswerable(cause, errorFromServer(reply.error)));
+  const { error } = notAnswerable(cause);
+  const said = Array.isArray(reply.result['content']) ? reply.result['content'] : [];
+  const content = [...said, { type: 'text', text: error.message }];
+  const result = { ...reply.result, content };
+  call.feed({ type: 'outcome', outcome: outcomeOfReply(call.method, { result }, null) });
 }
 
 function readUrlQuestions(call: CallData, error: JsonRpcErrorObject): OpenRequest[] {

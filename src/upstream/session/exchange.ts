@@ -5,13 +5,20 @@ import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CallerHeaders, StreamPoint } from '../transport/transport.ts';
 import type { UpstreamFailure } from '../failure.ts';
 
+/**
+ * Why nobody can be asked a question of the server.
+ * - `broadcast`: the server sends it to every session
+ * - `ambiguous`: it names no call, and several calls of the session can have asked it
+ */
+export type UnanswerableCause = 'broadcast' | 'ambiguous';
+
 /** What a call is told of its exchange. Nothing is told after `replied` or `lost`. */
 export interface ExchangeListener {
   asked(id: ServerRequestId, method: string, params: JsonObject): void;
   /** The server withdrew its question (`notifications/cancelled`). */
   withdrawn(id: ServerRequestId): void;
   /** The server asked a question that may be of another call. The gateway has refused it. */
-  unanswerable(method: string, cause: 'broadcast'): void;
+  unanswerable(method: string, cause: UnanswerableCause): void;
   notified(method: string, params: JsonObject): void;
   replied(reply: JsonRpcReply): void;
   /** The stream of the exchange broke; it is being resumed. */
@@ -32,6 +39,8 @@ export interface Exchange {
    * if the server has not taken it.
    */
   readonly accepted: Promise<void>;
+  /** Answers a question of the exchange. @throws UpstreamFailure if the server has not taken it */
+  respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void>;
   /**
    * Cancels the request at the server (`notifications/cancelled`). Never throws.
    * @returns whether the server has taken the notification (a 2xx)

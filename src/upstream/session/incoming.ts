@@ -1,12 +1,13 @@
 /** The receiving half of a session: gives each message of the server to the call or request that it is for. */
-import type { UpstreamRequestId } from '../../protocol/ids.ts';
+import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { questionKey } from '../broadcast-detector.ts';
 import { UpstreamFailure } from '../failure.ts';
 import { isCutTo32Bits } from '../request-ids.ts';
 import type { MessageSource, TransportListener } from '../transport/transport.ts';
 import { HeldMessages } from './held-messages.ts';
-import { isQuestion, LIST_CHANGES, routeOf, type Route } from './routing.ts';
+import type { UnrelatedQuestion } from './held-questions.ts';
+import { isQuestion, LIST_CHANGES, routeOf, unasked, type Route } from './routing.ts';
 import type { SessionCall } from './session-call.ts';
 import { isSessionError } from '../http/error-response.ts';
 import type { SessionState } from './session-state.ts';
@@ -150,8 +151,12 @@ export class IncomingMessages implements TransportListener {
     const session = this.#session;
     const call = source.stream === 'request' ? session.calls.get(source.id) : undefined;
     if (call?.streamResumed === true && !this.#isAccepted(call, message)) return;
-    const { transport, calls, detector } = session;
-    this.#follow(routeOf(message, source, { transport: transport.kind, calls, detector }));
+    const { transport, calls, unfinished, detector } = session;
+    const hasUnfinished = unfinished.ids().length > 0;
+    const isAnyCalls = call?.streamShared === true && (calls.size > 1 || hasUnfinished);
+    const from: MessageSource = isAnyCalls ? { stream: 'standalone' } : source;
+    const context = { transport: transport.kind, calls, hasUnfinished, detector };
+    this.#follow(routeOf(message, from, context));
   }
 
   /** Ends the call if its resumed stream carries messages of another one: then none of them can be trusted. */
@@ -174,18 +179,24 @@ export class IncomingMessages implements TransportListener {
         return;
       case 'reply':
         return this.#onReply(route.id, route.reply);
-      case 'question':
-        return route.call.ask(route.id, route.method, route.params);
+      case 'question': {
+        const { call, id, method, params } = route;
+        // A resumed stream can repeat what another call of the session was asked.
+        if (call.streamResumed && !call.wasAsked(id) && this.#wasAsked(id)) return;
+        if (method !== 'roots/list') session.askingStyle.asked('on-stream');
+        return call.ask(id, method, params);
+      }
+      case 'unrelated-question':
+        return this.#onUnrelated(route);
       case 'gateway-reply':
         if (route.unanswerable !== undefined) {
-          const { call, method } = route.unanswerable;
-          call.listener.unanswerable(method, 'broadcast');
+          for (const { listener } of session.calls.values()) {
+            listener.unanswerable(route.unanswerable, 'broadcast');
+          }
         }
-        session.transport.respond(route.id, route.reply, session.headers).catch(() => {});
-        return;
+        return session.refuse(route.id, route.reply);
       case 'withdrawn':
-        for (const call of session.calls.values()) call.withdraw(route.id);
-        return;
+        return session.withdraw(route.id);
       case 'url-visited':
         return session.visits.completed(route.elicitationId);
       case 'changed':
@@ -195,6 +206,24 @@ export class IncomingMessages implements TransportListener {
       case 'notified':
         return route.call.notify(route.method, route.params);
     }
+  }
+
+  /** A question that names no call: held, asked in the only call that can have asked it, or asked for all. */
+  #onUnrelated({ id, method, params }: UnrelatedQuestion): void {
+    const session = this.#session;
+    if (this.#wasAsked(id)) return;
+    if (method !== 'roots/list') {
+      session.askingStyle.asked('unrelated');
+      session.held.receive({ id, method, params });
+    } else if (!session.roots.receive(id, params)) {
+      session.refuse(id, unasked(method));
+    }
+  }
+
+  /** True if a question is open, or was asked in a call that runs: an id is used once in a session. */
+  #wasAsked(id: ServerRequestId): boolean {
+    const { held, roots, calls } = this.#session;
+    return held.has(id) || roots.has(id) || [...calls.values()].some((call) => call.wasAsked(id));
   }
 
   #onReply(id: UpstreamRequestId, reply: JsonRpcReply): void {

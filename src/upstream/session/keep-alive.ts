@@ -32,6 +32,11 @@ export class KeepAlive {
     this.#options = options;
   }
 
+  /** True while a ping is due or under way. */
+  get isOn(): boolean {
+    return this.#timer !== null;
+  }
+
   /** Starts the pings, again if they run already, or stops them. */
   set(on: boolean): void {
     this.#timer?.cancel();

@@ -1,6 +1,6 @@
 /**
- * Finds out whom a message of the server is for. Servers ask on streams that name no call: what does not
- * come on the stream of a call is for the only call of the session, if there is one.
+ * Finds out whom a message of the server is for. Servers ask on streams that name no call: what comes there is
+ * told from the calls that can have asked it.
  */
 import {
   serverRequestId,
@@ -22,6 +22,8 @@ interface RoutedCall {
 export interface RoutingContext<Call extends RoutedCall> {
   readonly transport: Transport['kind'];
   readonly calls: ReadonlyMap<UpstreamRequestId, Call>;
+  /** Whether calls that ended without a reply may still run at the server. */
+  readonly hasUnfinished: boolean;
   readonly detector: BroadcastDetector;
 }
 
@@ -37,13 +39,20 @@ export type Route<Call> =
       readonly method: string;
       readonly params: JsonObject;
     }
+  /** A question on a stream that names no call, while calls run. */
+  | {
+      readonly type: 'unrelated-question';
+      readonly id: ServerRequestId;
+      readonly method: string;
+      readonly params: JsonObject;
+    }
   /** A request that the gateway replies to itself. */
   | {
       readonly type: 'gateway-reply';
       readonly id: ServerRequestId | ExactNumber;
       readonly reply: JsonRpcReply;
-      /** The call that is told that one of its questions may have been refused. */
-      readonly unanswerable?: { readonly call: Call; readonly method: string };
+      /** The method of the question, if every call is told that it may have been its own. */
+      readonly unanswerable?: string;
     }
   | { readonly type: 'withdrawn'; readonly id: ServerRequestId }
   | { readonly type: 'url-visited'; readonly elicitationId: string }
@@ -108,21 +117,20 @@ function routeOfRequest<Call extends RoutedCall>(
   { transport, calls, detector }: RoutingContext<Call>,
 ): Route<Call> {
   if (method === 'ping') return { type: 'gateway-reply', id, reply: { result: {} } };
-  const call = callOf(source, calls);
-  if (transport === 'http-sse' && isQuestion(method)) {
+  const isRefused = { type: 'gateway-reply', id, reply: refusal(method, calls.size > 0) } as const;
+  if (!isQuestion(method)) return isRefused;
+  if (source.stream === 'request') {
+    const call = calls.get(source.id);
+    return call === undefined ? isRefused : { type: 'question', call, id, method, params };
+  }
+  if (transport === 'http-sse') {
     // The server may have sent the question to every session, and wait for the answer of another one.
-    if (call === null) return IGNORED;
-    if (!detector.isOnlyCall(call.id)) {
-      return {
-        type: 'gateway-reply',
-        id,
-        reply: BROADCAST_REFUSAL,
-        unanswerable: { call, method },
-      };
+    if (calls.size === 0) return IGNORED;
+    if (![...calls.keys()].every((call) => detector.isOnlyCall(call))) {
+      return { type: 'gateway-reply', id, reply: BROADCAST_REFUSAL, unanswerable: method };
     }
   }
-  if (call !== null && isQuestion(method)) return { type: 'question', call, id, method, params };
-  return { type: 'gateway-reply', id, reply: refusal(method, calls.size > 0) };
+  return calls.size === 0 ? isRefused : { type: 'unrelated-question', id, method, params };
 }
 
 function routeOfNotification<Call extends RoutedCall>(
@@ -155,7 +163,7 @@ function callNotified<Call extends RoutedCall>(
   method: string,
   params: JsonObject,
   source: MessageSource,
-  { transport, calls, detector }: RoutingContext<Call>,
+  { transport, calls, hasUnfinished, detector }: RoutingContext<Call>,
 ): Call | null {
   if (method === 'notifications/progress') {
     const { progressToken } = params;
@@ -163,28 +171,25 @@ function callNotified<Call extends RoutedCall>(
     return isToken ? (calls.get(upstreamRequestId(progressToken)) ?? null) : null;
   }
   if (source.stream === 'request') return calls.get(source.id) ?? null;
-  const call = callOf(source, calls);
-  return transport === 'http-sse' && call !== null && detector.isOnlyCall(call.id) ? call : null;
-}
-
-/** The call of a stream, or the only call of the session for a stream that belongs to none. */
-function callOf<Call>(
-  source: MessageSource,
-  calls: ReadonlyMap<UpstreamRequestId, Call>,
-): Call | null {
-  if (source.stream === 'request') return calls.get(source.id) ?? null;
-  if (calls.size !== 1) return null;
-  for (const call of calls.values()) return call;
+  if (transport !== 'http-sse' || calls.size !== 1 || hasUnfinished) return null;
+  for (const call of calls.values()) if (detector.isOnlyCall(call.id)) return call;
   return null;
 }
 
-const BROADCAST_REFUSAL: JsonRpcReply = {
+/** For a question that may be one of another client. */
+export const BROADCAST_REFUSAL: JsonRpcReply = {
   error: {
     code: ErrorCode.internalError,
     message:
       'This server sends its questions to every session and has other clients: the question has no certain recipient',
   },
 };
+
+/** The reply to a question for which nobody can be asked. */
+export function unasked(method: string): JsonRpcReply {
+  if (method !== 'roots/list') return refusal(method, true);
+  return { error: { code: ErrorCode.internalError, message: 'The request was not answered' } };
+}
 
 /** The reply to a request that belongs to no call. It never reaches a user. */
 function refusal(method: string, callRunning: boolean): JsonRpcReply {

@@ -7,22 +7,33 @@ import {
   type UpstreamRequestId,
 } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
-import type { JsonRpcMessage } from '../../protocol/json-rpc.ts';
+import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../broadcast-detector.ts';
 import { isProgressToken } from '../../protocol/meta.ts';
 import type { UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders, StreamPoint, Transport } from '../transport/transport.ts';
 import type { Exchange, ExchangeListener } from './exchange.ts';
 import { ProgressHeartbeat } from './progress-heartbeat.ts';
-import { isQuestion } from './routing.ts';
+import { isQuestion, unasked } from './routing.ts';
 
 /** What a call needs of its session. */
 export interface CallHost {
   readonly clock: Clock;
   readonly transport: Transport;
   readonly detector: BroadcastDetector;
+  /** The credentials for messages that serve no request: those of the last caller. */
+  readonly headers: CallerHeaders;
   /** Sends `notifications/progress` to the server. */
   sendProgress(params: JsonObject): void;
+  /** Replies to a question of a call. @throws UpstreamFailure if the server has not taken it */
+  respond(
+    call: SessionCall,
+    id: ServerRequestId,
+    reply: JsonRpcReply,
+    headers: CallerHeaders,
+  ): Promise<void>;
+  /** The call is being cancelled, and its client is asked nothing more. */
+  callCancelled(call: SessionCall): void;
   /** Removes the call from the session. */
   endCall(id: UpstreamRequestId): unknown;
 }
@@ -56,9 +67,14 @@ export class SessionCall implements Exchange {
   readonly #open: Set<ServerRequestId>;
   /** All questions of the call so far: a resumed stream can repeat them. */
   readonly #asked: Set<ServerRequestId>;
-  #stream: 'original' | 'unverified' | 'verified' = 'original';
+  #stream: 'original' | 'unverified' | 'verified' | 'shared' = 'original';
   readonly #accepted = Promise.withResolvers<void>();
   #heartbeat: ProgressHeartbeat | null = null;
+  /** Whether the server took the cancellation; `null` for a call that is not cancelled. */
+  #cancelled: Promise<boolean> | null = null;
+  #cancellationTaken = false;
+  /** Questions that another call asks its client in place of this one. */
+  readonly #passedOn = new Set<ServerRequestId>();
 
   constructor(host: CallHost, options: SessionCallOptions) {
     this.id = options.id;
@@ -83,12 +99,37 @@ export class SessionCall implements Exchange {
     this.#accepted.reject(failure);
   }
 
+  get isCancelled(): boolean {
+    return this.#cancelled !== null;
+  }
+
+  /** True if the server took the cancellation, and every question of the call was answered or withdrawn. */
+  get wasStopped(): boolean {
+    return this.#cancellationTaken && this.#open.size === 0;
+  }
+
+  get hasOpenQuestions(): boolean {
+    return this.#open.size > 0;
+  }
+
+  /** True if the server asked this question in the call. */
+  wasAsked(id: ServerRequestId): boolean {
+    return this.#asked.has(id);
+  }
+
+  async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
+    if (!this.#passedOn.has(id)) await this.#host.respond(this, id, reply, headers);
+  }
+
   async cancel(reason: string, headers: CallerHeaders): Promise<boolean> {
-    const cancelled = { requestId: this.id, reason };
-    return this.#host.transport.notify('notifications/cancelled', cancelled, headers).then(
-      () => true,
+    const params = { requestId: this.id, reason };
+    const isTaken = this.#host.transport.notify('notifications/cancelled', params, headers).then(
+      () => (this.#cancellationTaken = true),
       () => false,
     );
+    this.#cancelled = isTaken;
+    this.#host.callCancelled(this);
+    return isTaken;
   }
 
   resumable(): StreamPoint | null {
@@ -107,8 +148,15 @@ export class SessionCall implements Exchange {
     if (this.#asked.has(id)) return;
     this.#asked.add(id);
     this.#open.add(id);
+    if (this.#cancelled !== null) return void this.#closeOut(id, method, this.#cancelled);
     this.#startHeartbeat(id, params);
     this.listener.asked(id, method, params);
+  }
+
+  /** Another call asks its client this question. */
+  passOn(id: ServerRequestId): void {
+    this.#passedOn.add(id);
+    this.withdraw(id);
   }
 
   /** Passes a notification on. */
@@ -146,9 +194,14 @@ export class SessionCall implements Exchange {
     return this.#stream === 'unverified';
   }
 
+  /** True if the stream was resumed, and carried messages of other requests of the session. */
+  get streamShared(): boolean {
+    return this.#stream === 'shared';
+  }
+
   /** The stream was resumed with `Last-Event-ID`. */
   resumeStream(): void {
-    this.#stream = 'unverified';
+    if (this.#stream !== 'shared') this.#stream = 'unverified';
   }
 
   /**
@@ -162,16 +215,25 @@ export class SessionCall implements Exchange {
     const named = requestNamedIn(message);
     if (named !== undefined) {
       if (named === this.id) {
-        this.#stream = 'verified';
+        if (this.#stream === 'unverified') this.#stream = 'verified';
         return ACCEPTED;
       }
       // A store may repeat what the session was sent on other streams.
       const isId = typeof named === 'number' || typeof named === 'string';
-      if (isId && isOwnId(upstreamRequestId(named))) return ACCEPTED;
+      if (isId && isOwnId(upstreamRequestId(named))) {
+        this.#stream = 'shared';
+        return ACCEPTED;
+      }
       const what = message.type === 'response' ? 'the reply to' : 'progress of';
       return { type: 'mixed', problem: `the resumed stream carried ${what} another request` };
     }
-    return this.#stream === 'verified' ? ACCEPTED : this.#checkUnverified(message);
+    return this.#stream === 'unverified' ? this.#checkUnverified(message) : ACCEPTED;
+  }
+
+  /** Answers a question for which there is no client any more, once the server has taken the cancellation. */
+  async #closeOut(id: ServerRequestId, method: string, cancelled: Promise<boolean>): Promise<void> {
+    if (!(await cancelled) || !this.#open.has(id)) return;
+    await this.respond(id, unasked(method), this.#host.headers).catch(() => {});
   }
 
   #startHeartbeat(id: ServerRequestId, params: JsonObject): void {

@@ -1,14 +1,20 @@
 /** What the two halves of a session share: `session.ts` sends, `incoming.ts` receives. */
 import type { Clock } from '../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
-import type { JsonObject } from '../../protocol/json/json.ts';
+import type { ExactNumber, JsonObject } from '../../protocol/json/json.ts';
+import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
+import type { AskingStyleDetector } from '../asking-style.ts';
 import type { BroadcastDetector } from '../broadcast-detector.ts';
-import { beforeRequest, UpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders, Transport, TransportListener } from '../transport/transport.ts';
 import type { ExchangeListener } from './exchange.ts';
 import type { KeepAlive } from './keep-alive.ts';
+import { HeldQuestions } from './held-questions.ts';
 import { SessionRequests } from './requests.ts';
+import { BROADCAST_REFUSAL, unasked } from './routing.ts';
 import { SessionCall, type CallHost } from './session-call.ts';
+import { SharedRoots } from './shared-roots.ts';
+import { UnfinishedCalls } from './unfinished-calls.ts';
 import { UrlVisits } from './url-visits.ts';
 
 /** What a subscriber is told of a session. */
@@ -28,14 +34,19 @@ export interface SessionStateOptions {
   readonly headers: CallerHeaders;
   readonly requestTimeoutMs: number;
   readonly detector: BroadcastDetector;
+  readonly askingStyle: AskingStyleDetector;
 }
 
 export class SessionState implements CallHost {
   readonly clock: Clock;
   readonly transport: Transport;
   readonly detector: BroadcastDetector;
+  readonly askingStyle: AskingStyleDetector;
   readonly requests: SessionRequests;
   readonly calls = new Map<UpstreamRequestId, SessionCall>();
+  readonly unfinished: UnfinishedCalls;
+  readonly held: HeldQuestions<SessionCall>;
+  readonly roots = new SharedRoots<SessionCall>(this.calls);
   standalone: 'never' | 'open' | 'lost' = 'never';
   /** The id of an `initialize` without a reply. */
   initializeId: UpstreamRequestId | null = null;
@@ -57,6 +68,23 @@ export class SessionState implements CallHost {
   ) {
     this.clock = clock;
     this.detector = options.detector;
+    this.askingStyle = options.askingStyle;
+    this.unfinished = new UnfinishedCalls(clock);
+    this.held = new HeldQuestions({
+      clock,
+      running: this.calls,
+      unfinished: this.unfinished,
+      ask: (call, { id, method, params }) => {
+        if (this.detector.isOnlyCall(call.id)) return call.ask(id, method, params);
+        // While the question was held, the server was seen to broadcast.
+        this.refuse(id, BROADCAST_REFUSAL);
+        call.listener.unanswerable(method, 'broadcast');
+      },
+      decline: ({ id, method }, mayHaveAsked) => {
+        this.refuse(id, unasked(method));
+        for (const call of mayHaveAsked) call.listener.unanswerable(method, 'ambiguous');
+      },
+    });
     this.#headers = options.headers;
     this.transport = connect(listener(this));
     this.requests = new SessionRequests(this.transport, options.requestTimeoutMs, clock);
@@ -117,6 +145,7 @@ export class SessionState implements CallHost {
     const options = { id, listener, sessionMayBeGone: this.#hasCarriedCall, openQuestions };
     const call = new SessionCall(this, options);
     this.calls.set(id, call);
+    this.unfinished.delete(id);
     this.#hasCarriedCall = true;
     this.detector.callBegan(id, this);
     this.useHeaders(headers);
@@ -125,16 +154,57 @@ export class SessionState implements CallHost {
 
   /**
    * Removes a call.
-   * @param replied whether the server has replied to the call
+   * @param isOver whether the server does not run the call any more, as after its reply
    * @returns the call, or `null` if it had ended before
    */
-  endCall(id: UpstreamRequestId, replied = false): SessionCall | null {
+  endCall(id: UpstreamRequestId, isOver = false): SessionCall | null {
     const call = this.calls.get(id);
-    if (call === undefined) return null;
+    if (call === undefined) {
+      if (isOver) this.#hasEnded(id);
+      return null;
+    }
     this.calls.delete(id);
-    this.detector.callEnded(id, replied);
+    this.detector.callEnded(id, isOver);
     call.end();
+    for (const other of this.roots.ended(call)) this.refuse(other, unasked('roots/list'));
+    if (isOver) this.#hasEnded(id);
+    else this.#mayRunOn(call);
     return call;
+  }
+
+  callCancelled(call: SessionCall): void {
+    this.roots.cancelled(call);
+  }
+
+  async respond(
+    call: SessionCall,
+    id: ServerRequestId,
+    reply: JsonRpcReply,
+    headers: CallerHeaders,
+  ): Promise<void> {
+    const roots = this.roots.answeredBy(call, id);
+    const [first, ...others] = roots ?? [id];
+    try {
+      if (first !== undefined) await this.transport.respond(first, reply, headers);
+    } catch (error) {
+      throw this.noted(asUpstreamFailure(error, true));
+    }
+    call.answered(id);
+    this.useHeaders(headers);
+    if (roots !== null) {
+      for (const other of [...others, ...this.roots.close(roots)]) this.refuse(other, reply);
+    }
+  }
+
+  /** Replies to a request of the server. Whether the server takes it does not matter to anybody here. */
+  refuse(id: ServerRequestId | ExactNumber, reply: JsonRpcReply): void {
+    this.transport.respond(id, reply, this.#headers).catch(() => {});
+  }
+
+  /** The server takes a question back. */
+  withdraw(id: ServerRequestId): void {
+    this.held.withdraw(id);
+    if (this.roots.withdraw(id)) for (const call of this.calls.values()) call.withdraw(id);
   }
 
   /** Ends a call, or fails a request, that the server has not taken. */
@@ -142,7 +212,7 @@ export class SessionState implements CallHost {
     const call = this.calls.get(id);
     if (call === undefined) return this.requests.settle(id, failure);
     call.refuse(failure);
-    this.endCall(id);
+    this.endCall(id, !failure.details.mayHaveActed);
     this.noted(failure);
   }
 
@@ -175,6 +245,7 @@ export class SessionState implements CallHost {
   fail(failure: UpstreamFailure): void {
     this.#failure ??= failure;
     this.keepAlive?.set(false);
+    this.#forgetQuestions();
     this.requests.settleAll(failure);
     for (const id of [...this.calls.keys()]) this.loseCall(id, failure);
     this.loseChanges(failure);
@@ -184,8 +255,24 @@ export class SessionState implements CallHost {
   end(failure: UpstreamFailure): void {
     this.#changeListener = null;
     this.keepAlive?.set(false);
+    this.#forgetQuestions();
     for (const call of this.calls.values()) call.end();
     this.#failure ??= failure;
     this.requests.settleAll(this.#failure);
+  }
+
+  #hasEnded(id: UpstreamRequestId): void {
+    this.unfinished.delete(id);
+    this.held.ended(id, true);
+  }
+
+  #mayRunOn(call: SessionCall): void {
+    this.unfinished.add(call);
+    this.held.ended(call.id, false);
+  }
+
+  #forgetQuestions(): void {
+    this.held.clear();
+    this.roots.clear();
   }
 }

@@ -9,6 +9,7 @@ import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { LOG_LEVELS } from '../../protocol/meta.ts';
 import type { LegacyRevision } from '../../protocol/revisions.ts';
+import type { AskingStyle } from '../asking-style.ts';
 import type { SessionIdentity } from '../broadcast-detector.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders, StreamPoint } from '../transport/transport.ts';
@@ -42,6 +43,8 @@ export class Session {
   readonly #closing = new AbortController();
   #initialized: InitializeResult | null = null;
   #logLevel: string | null = null;
+  #logLevelSet: Promise<unknown> = Promise.resolve();
+  readonly #wantPings = new Set<object>();
 
   private constructor(connect: Connect, options: SessionOptions, clock: Clock) {
     const incoming = (state: SessionState) => new IncomingMessages(state, options);
@@ -116,6 +119,36 @@ export class Session {
     return this.#state;
   }
 
+  /** Where the server was seen to ask. The one stream of HTTP+SSE names no call. */
+  get askingStyle(): AskingStyle {
+    const { transport, askingStyle } = this.#state;
+    return transport.kind === 'http-sse' ? 'unrelated' : askingStyle.style;
+  }
+
+  /**
+   * True if the server has asked a question in this session while several calls ran that can have asked it. Calls
+   * that run one after the other can be told apart.
+   */
+  get mustQueue(): boolean {
+    return this.#state.held.hadSeveral;
+  }
+
+  /**
+   * False if the server asks on streams that name no call, and calls ended without a reply that the server was not
+   * told to stop. They can ask for long, and the questions of later calls are declined.
+   */
+  get isCertain(): boolean {
+    return this.askingStyle !== 'unrelated' || this.#state.unfinished.allStopped;
+  }
+
+  /**
+   * In how many ms a call can begin whose questions are told from those of the calls that ended without a reply; 0
+   * if it can begin now. A call that begins earlier can have such a question declined.
+   */
+  get certainInMs(): number {
+    return this.askingStyle === 'unrelated' ? this.#state.unfinished.overInMs : 0;
+  }
+
   /** True if the text contains the id of the session, which must not reach a client. */
   reveals(text: string): boolean {
     return this.#state.transport.reveals(text);
@@ -149,7 +182,7 @@ export class Session {
   }
 
   /**
-   * Starts an interactive call. The caller limits its duration and ends it with `abandon`.
+   * Starts an interactive call; others may run. The caller limits its duration and ends it with `abandon`.
    * @param params returns the params for a progress token, which is the id of the request
    */
   call(
@@ -159,7 +192,6 @@ export class Session {
     headers: CallerHeaders,
   ): Exchange {
     const state = this.#state;
-    if (state.calls.size > 0) throw new Error('the session carries a call already');
     const call = state.addCall(state.detector.issueId(state), listener, headers);
     try {
       state.assertAlive();
@@ -188,18 +220,6 @@ export class Session {
     call.resumeStream();
     state.transport.resume(id, point, headers);
     return call;
-  }
-
-  /** Answers a question of the server. @throws UpstreamFailure if the server has not taken it */
-  async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
-    const state = this.#state;
-    try {
-      await state.transport.respond(id, reply, headers);
-    } catch (error) {
-      throw state.noted(asUpstreamFailure(error, true));
-    }
-    for (const call of state.calls.values()) call.answered(id);
-    state.useHeaders(headers);
   }
 
   /** Opens the standalone stream of a session that was taken over. */
@@ -232,15 +252,32 @@ export class Session {
     const { capabilities } = this.initializeResult;
     if (objectMember(capabilities, 'logging') === undefined) return;
     const wanted = LOG_LEVELS.indexOf(level);
-    if (this.#logLevel !== null && LOG_LEVELS.indexOf(this.#logLevel) <= wanted) return;
-    await this.request('logging/setLevel', { level }, headers).catch(() => {});
-    this.#logLevel = level;
+    if (this.#logLevel === null || LOG_LEVELS.indexOf(this.#logLevel) > wanted) {
+      this.#logLevel = level;
+      // One after the other: the level that the server takes last has to be the most detailed one.
+      this.#logLevelSet = this.#logLevelSet.then(() =>
+        this.request('logging/setLevel', { level }, headers).catch(() => {}),
+      );
+    }
+    await this.#logLevelSet;
   }
 
-  /** Starts or stops pings, which keep the server from expiring the session while a call waits. */
-  keepAlive(on: boolean): void {
-    if (on) this.#state.keepAlive ??= this.#newKeepAlive();
-    this.#state.keepAlive?.set(on);
+  /**
+   * Starts or stops pings, which keep the server from expiring the session while a call waits.
+   * @param wanter who wants the pings. They stop when nobody wants them any more
+   */
+  keepAlive(on: boolean, wanter: object = this): void {
+    const state = this.#state;
+    if (on) {
+      this.#wantPings.add(wanter);
+      state.keepAlive ??= this.#newKeepAlive();
+    } else {
+      this.#wantPings.delete(wanter);
+      if (this.#wantPings.size > 0) return;
+    }
+    // A start puts the next ping off. Many calls together must not put it off for ever.
+    const isShared = this.#wantPings.size > 1 && state.keepAlive?.isOn === true;
+    if (!isShared) state.keepAlive?.set(on);
   }
 
   /** Resolves when the server has said that all these URL elicitations are complete, or after `waitMs`. */

@@ -30,12 +30,12 @@ test('a parked call outlives credentials that expire, and the next leg brings th
   const upstream = upstreamOf(server, { transport: 'streamable-http' }, clock);
   const session = await upstream.openSession({ profile: ASKING, clientInfo: null, headers: {} });
   closeAfterTest(() => session.close());
-  const { heard } = call(session);
+  const { heard, exchange } = call(session);
   await heard.until('asked');
   session.keepAlive(true);
   clock.advance(60_000);
   await server.saw(({ body }) => body?.method === 'ping');
-  await session.respond(serverRequestId('q'), { result: { roots: [] } }, { authorization: good });
+  await exchange.respond(serverRequestId('q'), { result: { roots: [] } }, { authorization: good });
   session.keepAlive(true);
   clock.advance(60_000);
   await server.saw(
@@ -60,10 +60,10 @@ test('a stream that breaks is taken up with the credentials of the leg that came
     { onGet: (_received, response) => void eventStream(response) },
   );
   const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
-  const { heard } = call(session);
+  const { heard, exchange } = call(session);
   await heard.until('asked');
   const renewed = { authorization: 'Bearer new' };
-  await session.respond(serverRequestId('q'), { result: { roots: [] } }, renewed);
+  await exchange.respond(serverRequestId('q'), { result: { roots: [] } }, renewed);
   finish();
   await heard.until('resumed');
   const resumption = await server.saw(({ headers }) => headers['last-event-id'] === 'e1');

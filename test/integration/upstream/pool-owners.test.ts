@@ -136,11 +136,11 @@ describe('calls of one caller', () => {
         eventStream(response).send({ jsonrpc: '2.0', id: 'q', method: 'roots/list' }),
     });
     const parked = await ground.pool.lease(ADA);
-    const { heard } = call(parked.session);
+    const { heard, exchange } = call(parked.session);
     await heard.until('asked');
     const next = await ground.pool.lease(ADA);
     expect(next.session).not.toBe(parked.session);
-    await parked.session.respond(serverRequestId('q'), { result: { roots: [] } }, {});
+    await exchange.respond(serverRequestId('q'), { result: { roots: [] } }, {});
     const answer = await ground.server.saw(({ body }) => body?.id === 'q');
     expect(answer.headers['mcp-session-id']).toBe('session-1');
   });

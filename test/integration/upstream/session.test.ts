@@ -206,7 +206,7 @@ describe('whose question it is', () => {
   });
 
   // Rule questions-2: A question on the standalone GET stream, or on the one stream of HTTP+SSE, is one of
-  // the only call that its session carries. Calls that wait at the same time never get questions or answers
+  // the only call that its session carries; see below for several. Calls that wait at the same time never get questions or answers
   // of each other.
   test('one on the standalone stream is the only running call’s', async () => {
     let standalone: ReturnType<typeof eventStream> | undefined;
@@ -220,9 +220,9 @@ describe('whose question it is', () => {
     );
     let answerCall = () => {};
     const session = await open(upstreamOf(server));
-    const { heard } = call(session);
+    const { heard, exchange } = call(session);
     expect(await heard.until('asked')).toEqual(['asked', 'q', 'elicitation/create']);
-    await session.respond(serverRequestId('q'), { result: { action: 'accept' } }, {});
+    await exchange.respond(serverRequestId('q'), { result: { action: 'accept' } }, {});
     const answer = await server.saw((received) => received.body?.result !== undefined);
     expect(answer.body).toEqual({ jsonrpc: '2.0', id: 'q', result: { action: 'accept' } });
     answerCall();

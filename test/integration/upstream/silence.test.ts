@@ -58,9 +58,9 @@ async function takenUp(onResume: (response: ServerResponse, times: number) => vo
   const session = await upstream.adoptSession(owner, '2025-11-25');
   closeAfterTest(() => session.close());
   const heard = new Heard();
-  session.resumeCall(CALL, POINT, heard, {});
+  const exchange = session.resumeCall(CALL, POINT, heard, {});
   await heard.until('resumed');
-  return { server, clock, session, heard };
+  return { server, clock, exchange, session, heard };
 }
 
 // Rule streams-4: A stream that was taken up and stays silent is taken up again, since some servers repeat
@@ -107,7 +107,7 @@ test('it goes on behind what was heard last', async () => {
 // Rules streams-4, resumption-5.
 test('the longer it lasts, the less it is looked into, and an answer to the server starts anew', async () => {
   const question = { jsonrpc: '2.0', id: 'q', method: 'roots/list' };
-  const { clock, heard, server, session } = await takenUp((response, times) => {
+  const { clock, exchange, heard, server } = await takenUp((response, times) => {
     const stream = eventStream(response);
     if (times === 1) stream.send(question, 'e2');
   });
@@ -117,7 +117,7 @@ test('the longer it lasts, the less it is looked into, and an answer to the serv
     pauses.push(await pauseBefore(times));
   }
   expect(pauses).toEqual([5, 10, 20, 40, 60, 60]);
-  await session.respond(serverRequestId('q'), { result: { roots: [] } }, {});
+  await exchange.respond(serverRequestId('q'), { result: { roots: [] } }, {});
   expect(await pauseBefore(8)).toBe(5);
 
   /** The seconds until the next resumption is sent. */
@@ -169,9 +169,9 @@ test('a stream that was never taken up may be silent for as long as a human thin
   const session = await upstream.openSession({ profile: ASKING, clientInfo: null, headers: {} });
   closeAfterTest(() => session.close());
   const heard = new Heard();
-  session.call('tools/call', () => ({ name: 't' }), heard, {});
+  const exchange = session.call('tools/call', () => ({ name: 't' }), heard, {});
   await heard.until('asked');
   clock.advance(3_600_000);
-  await session.respond(serverRequestId('q'), { result: { roots: [] } }, {});
+  await exchange.respond(serverRequestId('q'), { result: { roots: [] } }, {});
   expect(resumptions(server)).toEqual([]);
 });

@@ -117,9 +117,9 @@ describe('ids', () => {
       eventStream(response).send({ jsonrpc: '2.0', id, method: 'roots/list' }),
     );
     const session = await open(upstreamOf(server, HTTP));
-    const { heard } = call(session);
+    const { heard, exchange } = call(session);
     await heard.until('asked');
-    await session.respond(serverRequestId(id), { result: { roots: [] } }, {});
+    await exchange.respond(serverRequestId(id), { result: { roots: [] } }, {});
     const { body } = await server.saw((received) => received.body?.result !== undefined);
     expect(body).toEqual({ jsonrpc: '2.0', id, result: { roots: [] } });
   });

@@ -39,6 +39,51 @@ test('a call that nothing happens to is a lease, a request and a reply, and leav
   expectNothingLeft();
 });
 
+// Rule concurrent-2.
+describe('a call that fails after a question that may have been its own was declined', () => {
+  const AMBIGUOUS = /^The server asked for input without naming a call while several calls /;
+
+  test('says so beside what the tool says', async () => {
+    const { server, reply, logged } = await plainCall();
+    server.says.unanswerable('elicitation/create', 'ambiguous');
+    const said = { type: 'text', text: 'nobody confirmed' };
+    server.says.replied({ result: { content: [said], isError: true } });
+    expect(await reply).toMatchObject({
+      kind: 'result',
+      result: {
+        content: [said, { type: 'text', text: expect.stringMatching(AMBIGUOUS) }],
+        isError: true,
+      },
+    });
+    expect(logged).toContain('call.question_refused');
+  });
+
+  test('says so beside the error of the server', async () => {
+    const { server, reply } = await plainCall();
+    server.says.unanswerable('sampling/createMessage', 'ambiguous');
+    server.says.replied({ error: { code: -32603, message: 'no sample' } });
+    expect(await reply).toMatchObject({
+      failure: {
+        error: {
+          message: expect.stringMatching(AMBIGUOUS),
+          data: {
+            reason: 'call_not_answerable',
+            cause: 'ambiguous',
+            upstream: { code: -32603, message: 'no sample' },
+          },
+        },
+      },
+    });
+  });
+
+  test('succeeds as if nothing had been asked, if it does', async () => {
+    const { server, reply } = await plainCall();
+    server.says.unanswerable('elicitation/create', 'ambiguous');
+    server.replies();
+    expect(await reply).toMatchObject({ kind: 'result', result: RESULT });
+  });
+});
+
 describe('a call that never asked', () => {
   test('parks when the server asks', async () => {
     const { server, reply, retry, clock, calls, expectNothingLeft } = await plainCall();

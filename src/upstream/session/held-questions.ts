@@ -1,0 +1,132 @@
+/**
+ * Questions on streams that name no call, while several calls of the session can have asked them. Each is
+ * held until one of these calls is left, and is then a question of that call: a call that waits for an answer does
+ * not end before it. One that stays ambiguous is declined.
+ */
+import type { Clock, Timer } from '../../lib/clock.ts';
+import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
+import type { JsonObject } from '../../protocol/json/json.ts';
+import type { UnfinishedCalls } from './unfinished-calls.ts';
+
+/** An elicitation or a sampling request that names no call. */
+export interface UnrelatedQuestion {
+  readonly id: ServerRequestId;
+  readonly method: string;
+  readonly params: JsonObject;
+}
+
+export interface HeldQuestionsOptions<Call> {
+  readonly clock: Clock;
+  /** The calls that run. */
+  readonly running: ReadonlyMap<UpstreamRequestId, Call>;
+  readonly unfinished: UnfinishedCalls;
+  /** Passes a question on to the call that asked it. */
+  readonly ask: (call: Call, question: UnrelatedQuestion) => void;
+  /** Declines a question at the server. @param mayHaveAsked the calls that can have asked it, and still run */
+  readonly decline: (question: UnrelatedQuestion, mayHaveAsked: readonly Call[]) => void;
+}
+
+/**
+ * How long a question is held, in ms. Servers of the TypeScript SDK wait 60 s for an answer: the tool has to hear
+ * that nobody could be asked, and not run into that timeout. A person should not wait longer, either.
+ */
+const HOLD_MS = 30_000;
+const MAX_QUESTIONS = 64;
+const MAX_BYTES = 1024 * 1024;
+
+interface Held {
+  readonly question: UnrelatedQuestion;
+  /** The calls that could ask when it came, and have not ended since. */
+  readonly candidates: Set<UpstreamRequestId>;
+  readonly bytes: number;
+  readonly deadline: Timer;
+}
+
+export class HeldQuestions<Call> {
+  readonly #options: HeldQuestionsOptions<Call>;
+  #held: readonly Held[] = [];
+  #bytes = 0;
+  #hadSeveral = false;
+
+  constructor(options: HeldQuestionsOptions<Call>) {
+    this.#options = options;
+  }
+
+  /** True if a question has come while several calls ran that can have asked it. */
+  get hadSeveral(): boolean {
+    return this.#hadSeveral;
+  }
+
+  has(id: ServerRequestId): boolean {
+    return this.#held.some(({ question }) => question.id === id);
+  }
+
+  /** Takes a question that came just now. */
+  receive(question: UnrelatedQuestion): void {
+    const { clock, running, unfinished } = this.#options;
+    if (running.size > 1) this.#hadSeveral = true;
+    const candidates = new Set([...running.keys(), ...unfinished.ids()]);
+    if (this.#settle(question, candidates)) return;
+    const bytes = Buffer.byteLength(JSON.stringify(question));
+    if (this.#held.length >= MAX_QUESTIONS || this.#bytes + bytes > MAX_BYTES) {
+      return this.#options.decline(question, this.#running(candidates));
+    }
+    const deadline = clock.setTimer(HOLD_MS, () => {
+      this.#remove(held);
+      this.#options.decline(question, this.#running(candidates));
+    });
+    const held: Held = { question, candidates, bytes, deadline };
+    this.#held = [...this.#held, held];
+    this.#bytes += bytes;
+  }
+
+  /**
+   * A call has ended: passes on what has become certain.
+   * @param isOver false if the server may still run the call, so that a held question may be its own
+   */
+  ended(id: UpstreamRequestId, isOver: boolean): void {
+    if (isOver) for (const { candidates } of this.#held) candidates.delete(id);
+    for (const held of this.#held) {
+      // What is passed on can end calls, and with them other questions.
+      if (!this.#held.includes(held) || !this.#isSettled(held.candidates)) continue;
+      this.#remove(held);
+      this.#settle(held.question, held.candidates);
+    }
+  }
+
+  /** The server takes a question back. It gets no reply (cancellation, "Behavior Requirements"). */
+  withdraw(id: ServerRequestId): void {
+    const held = this.#held.find(({ question }) => question.id === id);
+    if (held !== undefined) this.#remove(held);
+  }
+
+  /** Forgets all questions: the session is over. */
+  clear(): void {
+    for (const held of this.#held) this.#remove(held);
+  }
+
+  #running(candidates: ReadonlySet<UpstreamRequestId>): Call[] {
+    const { running } = this.#options;
+    return [...running].filter(([id]) => candidates.has(id)).map(([, call]) => call);
+  }
+
+  #isSettled(candidates: ReadonlySet<UpstreamRequestId>): boolean {
+    const running = this.#running(candidates).length;
+    return running === 0 || (running === 1 && candidates.size === 1);
+  }
+
+  /** @returns false if several calls can still have asked the question */
+  #settle(question: UnrelatedQuestion, candidates: ReadonlySet<UpstreamRequestId>): boolean {
+    if (!this.#isSettled(candidates)) return false;
+    const [call] = this.#running(candidates);
+    if (call === undefined) this.#options.decline(question, []);
+    else this.#options.ask(call, question);
+    return true;
+  }
+
+  #remove(gone: Held): void {
+    gone.deadline.cancel();
+    this.#held = this.#held.filter((held) => held !== gone);
+    this.#bytes -= gone.bytes;
+  }
+}

@@ -1,0 +1,355 @@
+/**
+ * Random histories of several calls in one session. The server is played, and so it is known which call asked each
+ * question: no other call may be asked it, each gets one reply at most, and none is held for ever.
+ */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import {
+  serverRequestId,
+  type ServerRequestId,
+  type UpstreamRequestId,
+} from '../../../../src/protocol/ids.ts';
+import type { ExactNumber } from '../../../../src/protocol/json/json.ts';
+import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
+import { AskingStyleDetector } from '../../../../src/upstream/asking-style.ts';
+import { BroadcastDetector } from '../../../../src/upstream/broadcast-detector.ts';
+import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
+import type { Exchange } from '../../../../src/upstream/session/exchange.ts';
+import { Session } from '../../../../src/upstream/session/session.ts';
+import type { Transport, TransportListener } from '../../../../src/upstream/transport/transport.ts';
+import { ManualClock } from '../../../fixtures/manual-clock.ts';
+
+const METHODS = ['elicitation/create', 'sampling/createMessage'] as const;
+const STOPPED_MS = 5_000;
+const UNFINISHED_MS = 600_000;
+
+/** A call as the server and the client know it. */
+interface Tool {
+  readonly exchange: Exchange;
+  /** The questions that its client was shown and has not answered. */
+  readonly shown: Set<ServerRequestId>;
+  /** Its questions that wait for a reply. A tool does not end before. */
+  readonly waitsFor: Set<ServerRequestId>;
+  isRunning: boolean;
+  /** When the client left, and until when the tool can ask. */
+  asksUntilMs: number;
+}
+
+interface Question {
+  readonly asker: Tool;
+  readonly isEveryones: boolean;
+  isWithdrawn: boolean;
+  /** It was shown to the client of a call that is gone, which nobody can answer for. */
+  isLost: boolean;
+  replies: number;
+}
+
+const NOTHING = async () => {};
+
+class History {
+  readonly clock = new ManualClock();
+  readonly tools: Tool[] = [];
+  readonly questions = new Map<ServerRequestId, Question>();
+  readonly #kind: Transport['kind'];
+  #server: TransportListener | null = null;
+  readonly #session: Session;
+  #takesCancellation = true;
+
+  constructor(kind: Transport['kind']) {
+    this.#kind = kind;
+    const detector = new BroadcastDetector({ now: () => this.clock.now(), hasSiblings: false });
+    this.#session = Session.adopt(
+      (listener) => this.#connect(listener),
+      {
+        profile: EMPTY_PROFILE,
+        clientInfo: {},
+        headers: {},
+        knownRevision: null,
+        requestTimeoutMs: 1_000,
+        pingIntervalMs: 60_000,
+        statefulWithoutSessionId: false,
+        standaloneStream: true,
+        detector,
+        askingStyle: new AskingStyleDetector(),
+      },
+      this.clock,
+      { protocolVersion: '2025-11-25', capabilities: {}, raw: {} },
+    );
+  }
+
+  start(): void {
+    const shown = new Set<ServerRequestId>();
+    const exchange = this.#session.call(
+      'tools/call',
+      () => ({}),
+      {
+        asked: (id) => {
+          this.#mayBeAsked(tool, id);
+          shown.add(id);
+        },
+        withdrawn: (id) => void shown.delete(id),
+        unanswerable: () => {},
+        notified: () => {},
+        replied: () => (tool.isRunning = false),
+        interrupted: () => {},
+        resumed: () => {},
+        lost: () => (tool.isRunning = false),
+        backlog: () => null,
+      },
+      {},
+    );
+    const waitsFor = new Set<ServerRequestId>();
+    const tool: Tool = { exchange, shown, waitsFor, isRunning: true, asksUntilMs: Infinity };
+    this.tools.push(tool);
+    this.#server?.accepted(exchange.id);
+  }
+
+  /** @param where on the stream of the call, beside it, or for the roots of the client */
+  ask(pick: number, where: 'on-stream' | 'unrelated' | 'roots'): void {
+    const asking = this.tools.filter((tool) => tool.asksUntilMs > this.clock.now());
+    const asker = pickOf(asking, pick);
+    if (asker === undefined) return;
+    const isOnStream = where === 'on-stream' && this.#kind === 'streamable-http';
+    // The stream of a call is closed with it.
+    if (isOnStream && !asker.isRunning) return;
+    const id = serverRequestId(this.questions.size);
+    const isEveryones = where === 'roots';
+    const method = isEveryones ? 'roots/list' : (METHODS[pick % 2] ?? METHODS[0]);
+    // Nobody's client is there to answer for, and HTTP+SSE leaves it unanswered.
+    const isLost = !this.tools.some(({ isRunning }) => isRunning);
+    const question = { asker, isEveryones, isWithdrawn: false, isLost, replies: 0 };
+    this.questions.set(id, question);
+    asker.waitsFor.add(id);
+    const source = isOnStream
+      ? ({ stream: 'request', id: asker.exchange.id } as const)
+      : ({ stream: 'standalone' } as const);
+    this.#server?.message({ type: 'request', id: id as number, method, params: {} }, source);
+  }
+
+  /** The server replies to a call of which no question waits. What its client was shown is closed out. */
+  async end(pick: number): Promise<void> {
+    const tool = pickOf(
+      this.tools.filter(({ isRunning, waitsFor }) => isRunning && waitsFor.size === 0),
+      pick,
+    );
+    if (tool === undefined) return;
+    tool.asksUntilMs = 0;
+    const { id } = tool.exchange;
+    const reply = { result: {} };
+    const source =
+      this.#kind === 'http-sse'
+        ? ({ stream: 'standalone' } as const)
+        : ({ stream: 'request', id } as const);
+    this.#server?.message({ type: 'response', id: id as number, reply }, source);
+    await this.#answerAll(tool);
+  }
+
+  async answer(pick: number): Promise<void> {
+    const tool = pickOf(
+      this.tools.filter(({ isRunning, shown }) => isRunning && shown.size > 0),
+      pick,
+    );
+    if (tool !== undefined) await this.#answerAll(tool);
+  }
+
+  withdraw(pick: number): void {
+    const waiting = [...this.questions].filter(
+      ([, { isWithdrawn, replies }]) => !isWithdrawn && replies === 0,
+    );
+    const [id, question] = pickOf(waiting, pick) ?? [];
+    if (id === undefined || question === undefined) return;
+    question.isWithdrawn = true;
+    question.asker.waitsFor.delete(id);
+    const params = { requestId: id };
+    this.#server?.message(
+      { type: 'notification', method: 'notifications/cancelled', params },
+      { stream: 'standalone' },
+    );
+  }
+
+  /** The client leaves a call, as the calls room does it. */
+  async cancel(pick: number, isTaken: boolean): Promise<void> {
+    const tool = pickOf(
+      this.tools.filter(({ isRunning }) => isRunning),
+      pick,
+    );
+    if (tool === undefined) return;
+    this.#takesCancellation = isTaken;
+    if (await tool.exchange.cancel('the client left', {})) await this.#answerAll(tool);
+    this.#leave(tool, isTaken ? STOPPED_MS : UNFINISHED_MS);
+    tool.exchange.abandon();
+  }
+
+  lose(pick: number): void {
+    const tool = pickOf(
+      this.tools.filter(({ isRunning }) => isRunning),
+      pick,
+    );
+    if (tool === undefined || this.#kind === 'http-sse') return;
+    this.#leave(tool, UNFINISHED_MS);
+    const failure = new UpstreamFailure('upstream_unavailable', 'broken', { mayHaveActed: true });
+    this.#server?.lost(tool.exchange.id, failure);
+  }
+
+  /** Lets everything end: clients answer, time passes, and tools end. */
+  async finish(): Promise<void> {
+    for (let turn = 0; turn < 3; turn += 1) {
+      for (const tool of this.tools) if (tool.isRunning) await this.#answerAll(tool);
+      this.clock.advance(30_000);
+      await settle();
+    }
+    for (let count = this.tools.length; count > 0; count -= 1) await this.end(0);
+  }
+
+  #leave(tool: Tool, asksForMs: number): void {
+    tool.isRunning = false;
+    tool.asksUntilMs = this.clock.now() + asksForMs;
+    for (const id of tool.shown) {
+      const question = this.questions.get(id);
+      if (question !== undefined) question.isLost = true;
+    }
+  }
+
+  #mayBeAsked(tool: Tool, id: ServerRequestId): void {
+    const question = this.questions.get(id);
+    expect(question, 'a question of the server').toBeDefined();
+    expect(question?.isWithdrawn).toBe(false);
+    expect(tool.isRunning).toBe(true);
+    if (question?.isEveryones === true) question.isLost = false;
+    else expect(question?.asker).toBe(tool);
+  }
+
+  async #answerAll(tool: Tool): Promise<void> {
+    for (const id of [...tool.shown]) {
+      tool.shown.delete(id);
+      await tool.exchange.respond(id, { result: {} }, {});
+    }
+    await settle();
+  }
+
+  #replied(id: ServerRequestId | ExactNumber): void {
+    const question = this.questions.get(id as ServerRequestId);
+    expect(question, 'a question of the server').toBeDefined();
+    if (question === undefined) return;
+    question.replies += 1;
+    question.asker.waitsFor.delete(id as ServerRequestId);
+    expect(question.replies).toBe(1);
+  }
+
+  #connect(listener: TransportListener): Transport {
+    this.#server = listener;
+    return {
+      kind: this.#kind,
+      hasSession: true,
+      reveals: () => false,
+      open: NOTHING,
+      useRevision: () => {},
+      request: () => {},
+      notify: async () => {
+        if (!this.#takesCancellation) throw new Error('refused');
+      },
+      respond: async (id) => this.#replied(id),
+      resume: () => {},
+      resumable: () => null,
+      openStandaloneStream: async () => true,
+      leave: () => {},
+      abandon: (_id: UpstreamRequestId) => {},
+      close: NOTHING,
+    };
+  }
+}
+
+type Step = (history: History) => void | Promise<void>;
+
+const pick = fc.nat(1_000);
+const steps: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 3, arbitrary: fc.constant<Step>((history) => history.start()) },
+  {
+    weight: 6,
+    arbitrary: fc.tuple(pick, fc.constantFrom('on-stream', 'unrelated', 'unrelated', 'roots')).map(
+      ([of, where]): Step =>
+        (history) =>
+          history.ask(of, where),
+    ),
+  },
+  {
+    weight: 4,
+    arbitrary: pick.map(
+      (of): Step =>
+        (history) =>
+          history.end(of),
+    ),
+  },
+  {
+    weight: 4,
+    arbitrary: pick.map(
+      (of): Step =>
+        (history) =>
+          history.answer(of),
+    ),
+  },
+  {
+    weight: 1,
+    arbitrary: pick.map(
+      (of): Step =>
+        (history) =>
+          history.withdraw(of),
+    ),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.tuple(pick, fc.boolean()).map(
+      ([of, isTaken]): Step =>
+        (history) =>
+          history.cancel(of, isTaken),
+    ),
+  },
+  {
+    weight: 1,
+    arbitrary: pick.map(
+      (of): Step =>
+        (history) =>
+          history.lose(of),
+    ),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.constantFrom(1, 1_000, 4_999, 20_000, 300_000).map(
+      (ms): Step =>
+        (history) =>
+          history.clock.advance(ms),
+    ),
+  },
+);
+
+// Rules concurrent-1, concurrent-2, concurrent-3, concurrent-4, concurrent-5.
+test.each(['streamable-http', 'http-sse'] as const)(
+  'no call is asked what another one asked, and every question ends, over %s',
+  async (kind) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(steps, { minLength: 5, maxLength: 40 }), async (all) => {
+        const history = new History(kind);
+        for (const step of all) {
+          await step(history);
+          await settle();
+        }
+        await history.finish();
+        for (const { isWithdrawn, isLost, replies } of history.questions.values()) {
+          if (!isWithdrawn && !isLost) expect(replies).toBe(1);
+          expect(replies).toBeLessThanOrEqual(1);
+        }
+        expect(history.clock.pending).toBe(0);
+      }),
+      { numRuns: 400 },
+    );
+  },
+);
+
+/** Lets all promises that are settled run on. */
+async function settle(): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve));
+}
+
+function pickOf<Item>(items: readonly Item[], pick: number): Item | undefined {
+  return items[pick % Math.max(1, items.length)];
+}
