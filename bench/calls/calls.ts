@@ -6,13 +6,19 @@ import { cpuTimeMs } from '../processes/cpu-time.ts';
 import { openLegacySession } from '../clients/legacy-session.ts';
 import { Connection, load } from '../clients/load.ts';
 import { legacyCall, modernCall } from '../clients/messages.ts';
-import type { CallsOptions, LoadOptions } from '../options.ts';
+import type { CallsOptions, LoadOptions } from '../sizes.ts';
 import { median, percentile, ratio, spreadOf, type Spread } from '../report/statistics.ts';
 
-/** `earlier` is another version of the gateway, `http-sse` the gateway with an upstream of that transport. */
-export type PathName = 'direct' | 'nginx' | 'http-proxy' | 'gateway' | 'earlier' | 'http-sse';
+/**
+ * `drop-in` is the gateway as a newcomer starts it, `earlier` another version of it, `http-sse` the gateway
+ * with an upstream of that transport.
+ */
+export type PathName =
+  'direct' | 'nginx' | 'http-proxy' | 'gateway' | 'drop-in' | 'http-sse' | 'earlier';
 
-const BRIDGES: ReadonlySet<PathName> = new Set(['gateway', 'earlier', 'http-sse']);
+const BRIDGES: ReadonlySet<PathName> = new Set(['gateway', 'drop-in', 'http-sse', 'earlier']);
+/** Who calls at each bridge; the drop-in has no header for that, so its callers are anonymous. */
+const principalAt = (path: PathName) => (path === 'drop-in' ? null : 'bench');
 
 /** A way to the upstream. */
 export interface Path {
@@ -45,6 +51,8 @@ export interface PathResult {
   /** Processor time of the process in between for one call; `null` where it cannot be read. */
   readonly cpuMsPerCall: number | null;
   readonly cpuToBlind: number | null;
+  /** The same to the configured gateway's. */
+  readonly cpuToGateway: number | null;
 }
 
 interface Sample {
@@ -65,6 +73,7 @@ export async function measureCalls(
   paths: readonly Path[],
   upstream: string,
   options: CallsOptions,
+  done: (share: number) => void,
 ): Promise<PathResult[]> {
   const most = Math.max(...options.loads.map(({ connections }) => connections));
   const connected = await Promise.all(
@@ -72,8 +81,13 @@ export async function measureCalls(
   );
   for (const { connections } of connected) await load(connections, options.warmUpMs);
   const results: PathResult[] = [];
+  const allRounds = options.loads.reduce((sum, { rounds }) => sum + rounds, 0);
+  let roundsDone = 0;
   for (const one of options.loads) {
-    const rounds = await takeRounds(connected, one);
+    const rounds = await takeRounds(connected, one, () => {
+      roundsDone += 1;
+      done(roundsDone / allRounds);
+    });
     results.push(...paths.map(({ name }) => summary(name, one.connections, rounds)));
   }
   await Promise.all(connected.flatMap((each) => each.connections.map((one) => one.close())));
@@ -83,6 +97,7 @@ export async function measureCalls(
 async function takeRounds(
   connected: readonly Connected[],
   { connections: count, rounds, runMs }: LoadOptions,
+  onRound: () => void,
 ): Promise<Round[]> {
   const taken: Round[] = [];
   for (let index = 0; index < rounds; index += 1) {
@@ -91,6 +106,7 @@ async function takeRounds(
       samples.set(path.name, await sample(path, connections.slice(0, count), runMs));
     }
     taken.push(samples);
+    onRound();
   }
   return taken;
 }
@@ -99,7 +115,10 @@ async function takeRounds(
 function connect({ name, origin }: Path, upstream: string, count: number): Promise<Connection[]> {
   return Promise.all(
     Array.from({ length: count }, async () => {
-      if (BRIDGES.has(name)) return new Connection(origin, '/mcp', (id) => modernCall('echo', id));
+      if (BRIDGES.has(name)) {
+        const principal = principalAt(name);
+        return new Connection(origin, '/mcp', (id) => modernCall('echo', id, {}, principal));
+      }
       const session = await openLegacySession(`${upstream}/mcp`);
       return new Connection(origin, '/mcp', (id) => legacyCall('echo', id, session));
     }),
@@ -151,6 +170,7 @@ function summary(path: PathName, connections: number, rounds: readonly Round[]):
     addedMedianToNginx: ratio(addedMedianMs, addedMedian('nginx')),
     cpuMsPerCall: cpu,
     cpuToBlind: ratio(cpu, cpuMsPerCall(of('http-proxy'))),
+    cpuToGateway: ratio(cpu, cpuMsPerCall(of('gateway'))),
   };
 }
 

@@ -3,7 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Child } from '../processes/child.ts';
-import { answers, freePort } from '../processes/listening.ts';
+import { freePort } from '../../test/fixtures/processes.ts';
+import { answers } from '../processes/listening.ts';
 
 export interface NginxProcess {
   readonly child: Child;

@@ -12,17 +12,19 @@ export interface Round {
 /** Makes the connection's next call, of the tool that asks. Throws when the answer asks nothing. */
 export async function askGateway(connection: Connection): Promise<Round> {
   const { callNumber, text } = await connection.next();
+  const round = readRound(callNumber, text);
+  if (round === null) throw new Error(`not one question: ${text}`);
+  return round;
+}
+
+/** Reads the answer to a call; `null` if it is not one question. */
+export function readRound(callNumber: number, text: string): Round | null {
   const { result } = JSON.parse(text) as {
     result?: { resultType?: string; inputRequests?: object; requestState?: string };
   };
   const keys = Object.keys(result?.inputRequests ?? {});
-  if (
-    result?.resultType !== 'input_required' ||
-    result.requestState === undefined ||
-    keys.length !== 1
-  ) {
-    throw new Error(`not one question: ${text}`);
-  }
+  const isQuestion = result?.resultType === 'input_required' && keys.length === 1;
+  if (!isQuestion || result.requestState === undefined) return null;
   return { callNumber, keys, requestState: result.requestState };
 }
 

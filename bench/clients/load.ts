@@ -1,6 +1,6 @@
 /** A closed loop: so many connections, each with one call at a time, for so long. */
 import { Client } from 'undici';
-import { markOf, type HttpCall } from './messages.ts';
+import { markOf, modernCall, type HttpCall } from './messages.ts';
 
 /** A call that was answered, and the body of the answer. */
 export interface Answered {
@@ -15,7 +15,12 @@ export class Connection {
   readonly #path: string;
   #nextNumber = 1;
 
-  constructor(origin: string, path: string, call: (callNumber: number) => HttpCall) {
+  /** @param call what `next` sends */
+  constructor(
+    origin: string,
+    path: string,
+    call: (callNumber: number) => HttpCall = (id) => modernCall('echo', id),
+  ) {
     this.#client = new Client(origin, { bodyTimeout: 60_000, headersTimeout: 30_000 });
     this.#path = path;
     this.#call = call;
@@ -30,15 +35,20 @@ export class Connection {
 
   /** Out: the whole body of the answer. Throws when it is not answered with 200. */
   async send(call: HttpCall): Promise<string> {
-    let answer;
+    const { status, text } = await this.exchange(call);
+    if (status !== 200) throw new Error(`HTTP ${status}: ${text}`);
+    return text;
+  }
+
+  /** Out: the answer, whatever its status. Throws when there is none. */
+  async exchange(call: HttpCall): Promise<{ readonly status: number; readonly text: string }> {
     try {
-      answer = await this.#client.request({ method: 'POST', path: this.#path, ...call });
+      const request = { method: 'POST', path: this.#path, ...call } as const;
+      const answer = await this.#client.request(request);
+      return { status: answer.statusCode, text: await answer.body.text() };
     } catch (cause) {
       throw new Error(`no answer to ${call.body.slice(0, 200)}`, { cause });
     }
-    const text = await answer.body.text();
-    if (answer.statusCode !== 200) throw new Error(`HTTP ${answer.statusCode}: ${text}`);
-    return text;
   }
 
   async close(): Promise<void> {

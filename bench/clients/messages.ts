@@ -32,8 +32,14 @@ function argumentsOf(callNumber: number) {
  * A `tools/call` of revision 2026-07-28.
  * @param callNumber the JSON-RPC id, and what marks the arguments
  * @param retry the answers and the state of a round, when this is a retry
+ * @param principal who calls; `null` for an anonymous caller
  */
-export function modernCall(tool: Tool, callNumber: number, retry: object = {}): HttpCall {
+export function modernCall(
+  tool: Tool,
+  callNumber: number,
+  retry: object = {},
+  principal: string | null = 'bench',
+): HttpCall {
   const params = { name: tool, arguments: argumentsOf(callNumber), ...retry, _meta: META };
   return {
     headers: {
@@ -42,7 +48,7 @@ export function modernCall(tool: Tool, callNumber: number, retry: object = {}): 
       'mcp-protocol-version': '2026-07-28',
       'mcp-method': 'tools/call',
       'mcp-name': tool,
-      [PRINCIPAL_HEADER]: 'bench',
+      ...(principal === null ? {} : { [PRINCIPAL_HEADER]: principal }),
     },
     body: JSON.stringify({ jsonrpc: '2.0', id: callNumber, method: 'tools/call', params }),
   };

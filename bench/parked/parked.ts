@@ -3,13 +3,12 @@
  * takes that a held call cannot do without, in a process that does nothing but hold such streams.
  */
 import { Child } from '../processes/child.ts';
-import { askGateway, retryGateway, type Round } from '../clients/gateway-question.ts';
 import { startGateway } from '../processes/gateway-process.ts';
 import { openLegacySession } from '../clients/legacy-session.ts';
-import { Connection, load } from '../clients/load.ts';
 import type { Memory } from '../processes/memory-probe.ts';
-import { modernCall } from '../clients/messages.ts';
-import type { ParkedOptions } from '../options.ts';
+import type { ParkedOptions } from '../sizes.ts';
+import { answerSome, askingConnections, parkAll } from './parking.ts';
+import { plainConnection, ratesToTwin, servingOf } from './serving.ts';
 import { openSockets } from '../processes/sockets.ts';
 import { spreadOf, type Spread } from '../report/statistics.ts';
 
@@ -35,7 +34,10 @@ export interface Taken {
 }
 
 export interface ParkedCalls extends Taken {
-  /** Calls a second without questions while they are parked, as a ratio to the rate before. */
+  /**
+   * Calls a second without questions while they are parked, to the rate before; both beside those of a
+   * gateway in which none are parked, in turns.
+   */
   readonly serving: Spread;
   /** Parked calls that were answered afterwards, over all repetitions; each was checked. */
   readonly answered: number;
@@ -44,24 +46,24 @@ export interface ParkedCalls extends Taken {
 type Kind = 'held' | 'released';
 
 /** Of one process at one moment. */
-interface Held extends Memory {
+export interface Held extends Memory {
   readonly sockets: number | null;
 }
 
 interface Parked {
   readonly each: Held;
-  readonly serving: number;
+  readonly serving: Spread;
   readonly answered: number;
 }
 
 const BARE_STREAMS = new URL('./bare-streams-process.ts', import.meta.url);
 const CLIENT_CONNECTIONS = 64;
-const MOST_ANSWERED = 100;
 
 export async function measureParked(
   upstream: string,
   folder: string,
   options: ParkedOptions,
+  done: (share: number) => void,
 ): Promise<ParkedResult> {
   const bare: Held[] = [];
   const parked: Record<Kind, Parked[]> = { held: [], released: [] };
@@ -69,7 +71,9 @@ export async function measureParked(
   for (let repetition = 0; repetition < options.repetitions; repetition += 1) {
     bare.push(await bareStreams(upstream, options));
     parked.held.push(await parkedCalls('held', upstream, folder, options));
+    done((repetition + 0.6) / options.repetitions);
     parked.released.push(await parkedCalls('released', upstream, folder, options));
+    done((repetition + 1) / options.repetitions);
   }
   const ratios = (member: keyof Memory) =>
     spreadOf(parked.held.map(({ each }, index) => each[member] / (bare[index]?.[member] ?? NaN)));
@@ -89,53 +93,41 @@ async function parkedCalls(
   folder: string,
   options: ParkedOptions,
 ): Promise<Parked> {
-  const { warmUp, serveMs } = options;
+  const { warmUp, serving } = options;
   const releases = kind === 'released';
   const count = releases ? options.releasedCount : options.count;
   const upstreamUrl = `${upstream}${releases ? '/kept' : '/mcp'}`;
-  const { child, origin, resumes } = await startGateway({ upstreamUrl, folder, releases });
-  const clients = Array.from(
-    { length: CLIENT_CONNECTIONS },
-    () => new Connection(origin, '/mcp', (id) => modernCall('ask', id)),
-  );
-  const plain = new Connection(origin, '/mcp', (id) => modernCall('echo', id));
+  const gateway = await startGateway({ upstreamUrl, folder, releases });
+  const twin = await startGateway({ upstreamUrl, folder, releases });
+  const { child, origin, resumes } = gateway;
+  const clients = askingConnections(origin, '/mcp', CLIENT_CONNECTIONS);
+  const twinClients = askingConnections(twin.origin, '/mcp', CLIENT_CONNECTIONS);
+  const plain = plainConnection(origin);
+  const plainTwin = plainConnection(twin.origin);
   try {
-    await inTurns(clients, warmUp, (client) => askGateway(client));
+    await parkAll(clients, warmUp);
+    // It stands for how the gateway was before.
+    await parkAll(twinClients, warmUp);
+    const ratesBefore = await ratesToTwin([plain], plainTwin, serving);
     const before = await holdings(child);
-    const rateBefore = await servingRate(plain, serveMs);
-    const rounds = await inTurns(clients, count, (client) => askGateway(client));
+    const calls = await parkAll(clients, count);
     const after = await holdings(child);
-    const rateWhile = await servingRate(plain, serveMs);
-    const answered = await answerSome(clients, rounds);
+    const ratesWhile = await ratesToTwin([plain], plainTwin, serving);
+    const answered = await answerSome(calls);
     // A call that was let go is read on from its pointer; one that was held is here.
     const served = await resumes(releases ? 'reattach' : 'here');
     if (served !== answered) throw new Error(`${served} of ${answered} ${kind} calls were ${kind}`);
-    return { each: each(before, after, count), serving: rateWhile / rateBefore, answered };
+    return {
+      each: each(before, after, count),
+      serving: servingOf(ratesBefore, ratesWhile),
+      answered,
+    };
   } finally {
-    await Promise.all([...clients, plain].map((client) => client.close()));
-    await child.stop();
+    await Promise.all(
+      [...clients, ...twinClients, plain, plainTwin].map((client) => client.close()),
+    );
+    await Promise.all([child.stop(), twin.child.stop()]);
   }
-}
-
-/** Calls a second; the collector drops compiled code as well, so some calls go before. */
-async function servingRate(connection: Connection, serveMs: number): Promise<number> {
-  await load([connection], serveMs);
-  return (await load([connection], serveMs)).callsPerSecond;
-}
-
-/** The parked calls are really there: some of them are answered, and come to their own results. */
-async function answerSome(
-  clients: readonly Connection[],
-  rounds: readonly Round[],
-): Promise<number> {
-  const step = Math.ceil(rounds.length / MOST_ANSWERED);
-  const chosen = rounds.filter((_round, index) => index % step === 0);
-  const queue = [...chosen];
-  await inTurns(clients, chosen.length, async (client) => {
-    const round = queue.pop();
-    if (round !== undefined) await retryGateway(client, round);
-  });
-  return chosen.length;
 }
 
 async function bareStreams(upstream: string, { count, warmUp }: ParkedOptions): Promise<Held> {
@@ -152,26 +144,9 @@ async function bareStreams(upstream: string, { count, warmUp }: ParkedOptions): 
   }
 }
 
-async function holdings(child: Child): Promise<Held> {
+/** What the process holds now. */
+export async function holdings(child: Child): Promise<Held> {
   return { ...(await child.memory()), sockets: openSockets(child.pid) };
-}
-
-/** Spreads so many pieces of work over the connections, one at a time on each. */
-async function inTurns<T>(
-  clients: readonly Connection[],
-  count: number,
-  work: (client: Connection) => Promise<T>,
-): Promise<T[]> {
-  const done: T[] = [];
-  let begun = 0;
-  const loop = async (client: Connection) => {
-    while (begun < count) {
-      begun += 1;
-      done.push(await work(client));
-    }
-  };
-  await Promise.all(clients.map(loop));
-  return done;
 }
 
 function each(before: Held, after: Held, count: number): Held {
@@ -199,7 +174,7 @@ function taken(samples: readonly Held[]): Taken {
 function summary(parked: readonly Parked[]): ParkedCalls {
   return {
     ...taken(parked.map((one) => one.each)),
-    serving: spreadOf(parked.map(({ serving }) => serving)),
+    serving: spreadOf(parked.map(({ serving }) => serving.median)),
     answered: parked.reduce((sum, { answered }) => sum + answered, 0),
   };
 }

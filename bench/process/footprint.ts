@@ -1,11 +1,10 @@
 /** How long each program takes to start, and the memory of its process, idle and after a load. */
-import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Child } from '../processes/child.ts';
-import { startGateway } from '../processes/gateway-process.ts';
+import { asUsers, startGateway } from '../processes/gateway-process.ts';
+import { residentBytes } from '../processes/resident.ts';
 import { Connection, load } from '../clients/load.ts';
 import { modernCall } from '../clients/messages.ts';
-import type { FootprintOptions } from '../options.ts';
+import type { FootprintOptions } from '../sizes.ts';
 import { ratio, spreadOf, type Spread } from '../report/statistics.ts';
 
 /** Of one version of the gateway. */
@@ -39,6 +38,7 @@ export async function measureFootprint(
   folder: string,
   earlier: URL | null,
   { starts, loadMs }: FootprintOptions,
+  done: (share: number) => void,
 ): Promise<FootprintResult> {
   const upstreamUrl = `${upstream}/mcp`;
   const versions = [{}, ...(earlier === null ? [] : [{ checkout: earlier }])];
@@ -50,6 +50,7 @@ export async function measureFootprint(
   }
   const loaded: number[] = [];
   for (const version of versions) {
+    done((1 + loaded.length) / (1 + versions.length));
     loaded.push(await rssAfterLoad({ upstreamUrl, folder, ...version }, loadMs));
   }
   const [gateway, before] = versions.map((_version, index) =>
@@ -72,17 +73,17 @@ type Version = Parameters<typeof startGateway>[0];
 
 async function startOnce(version: Version): Promise<Sample> {
   const startedAt = performance.now();
-  const { child } = await startGateway({ ...version, bare: true });
+  const { child } = await startGateway({ ...version, launch: asUsers });
   const startMs = performance.now() - startedAt;
   await pause(SETTLE_MS);
-  const idleRssBytes = rssBytes(child);
+  const idleRssBytes = residentBytes(child.pid);
   // Not killed: what the next start can use is written at a clean end.
-  await child.end();
+  await child.terminate();
   return { startMs, idleRssBytes };
 }
 
 async function rssAfterLoad(version: Version, loadMs: number): Promise<number> {
-  const { child, origin } = await startGateway({ ...version, bare: true });
+  const { child, origin } = await startGateway({ ...version, launch: asUsers });
   const connections = Array.from(
     { length: CONNECTIONS },
     () => new Connection(origin, '/mcp', (id) => modernCall('echo', id)),
@@ -90,17 +91,11 @@ async function rssAfterLoad(version: Version, loadMs: number): Promise<number> {
   try {
     await load(connections, loadMs);
     await pause(SETTLE_MS);
-    return rssBytes(child);
+    return residentBytes(child.pid);
   } finally {
     await Promise.all(connections.map((one) => one.close()));
     await child.stop();
   }
-}
-
-/** What the process has in memory, as Linux tells; NaN where it does not. */
-function rssBytes({ pid }: Child): number {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? NaN) * 1_024;
 }
 
 function footprint(samples: readonly Sample[], loadedRssBytes: number): Footprint {

@@ -11,6 +11,8 @@ const START_MS = 20_000;
 const ERRORS_BYTES = 4_000;
 const PROBE = new URL('./memory-probe.ts', import.meta.url).href;
 
+type Environment = Readonly<Record<string, string>>;
+
 export class Child {
   readonly pid: number;
   readonly #process: ChildProcess;
@@ -18,10 +20,16 @@ export class Child {
   /** What the process logs goes to a file, as elsewhere, and takes this process no time. */
   readonly #log: number;
 
-  private constructor(name: string, command: string, args: readonly string[], ipc: boolean) {
+  private constructor(
+    name: string,
+    command: string,
+    args: readonly string[],
+    { ipc = false, env = {} }: { readonly ipc?: boolean; readonly env?: Environment },
+  ) {
     this.#name = name;
     this.#log = temporaryFile();
     this.#process = spawn(command, [...args], {
+      env: { ...process.env, ...env },
       stdio: ['ignore', 'ignore', this.#log, ...(ipc ? (['ipc'] as const) : [])],
     });
     if (this.#process.pid === undefined) throw new Error(`${name} cannot be started`);
@@ -34,11 +42,17 @@ export class Child {
   /** A process of Node.js that can be asked for its memory. */
   static node(name: string, script: URL, args: readonly string[]): Child {
     const flags = ['--expose-gc', '--import', PROBE, fileURLToPath(script)];
-    return new Child(name, process.execPath, [...flags, ...args], true);
+    return new Child(name, process.execPath, [...flags, ...args], { ipc: true });
   }
 
-  static program(name: string, command: string, args: readonly string[]): Child {
-    return new Child(name, command, args, false);
+  /** @param env variables beside those of this process */
+  static program(
+    name: string,
+    command: string,
+    args: readonly string[],
+    env: Environment = {},
+  ): Child {
+    return new Child(name, command, args, { env });
   }
 
   /** Sends something to the process; resolves with this member of the message that comes back. */
@@ -82,6 +96,12 @@ export class Child {
     return this.#process.exitCode !== null || this.#process.signalCode !== null;
   }
 
+  /** Such as `exit code 1` or `SIGKILL`; `null` while it runs. */
+  get end(): string | null {
+    const { exitCode, signalCode } = this.#process;
+    return signalCode ?? (exitCode === null ? null : `exit code ${exitCode}`);
+  }
+
   /** The end of its log. */
   get errors(): string {
     const start = Math.max(0, fstatSync(this.#log).size - ERRORS_BYTES);
@@ -90,7 +110,7 @@ export class Child {
   }
 
   /** Asks the process to end, and waits until it has. */
-  async end(): Promise<void> {
+  async terminate(): Promise<void> {
     if (this.ended) return;
     const gone = once(this.#process, 'exit');
     this.#process.kill('SIGTERM');

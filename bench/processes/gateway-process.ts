@@ -4,11 +4,13 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { request } from 'undici';
-import { Child } from './child.ts';
-import { answers, freePort } from './listening.ts';
+import { freePort } from '../../test/fixtures/processes.ts';
 import { PRINCIPAL_HEADER } from '../clients/messages.ts';
+import { Child } from './child.ts';
+import { configurationFor, schemaOf, type Setting } from './gateway-config.ts';
+import { answers } from './listening.ts';
 
-const CHECKOUT = new URL('../..', import.meta.url);
+export const CHECKOUT = new URL('../..', import.meta.url);
 const PROGRAM = 'bin/mrtr-gateway.js';
 const MANY = 1_000_000;
 
@@ -18,9 +20,14 @@ const SEAL = {
   keys: [{ kid: 'bench', key: Buffer.alloc(32, 7).toString('base64url') }],
 };
 
+/** Starts the program with its arguments. */
+export type Launch = (program: URL, args: readonly string[]) => Child;
+
 export interface GatewayOptions {
-  /** The URL of the legacy server's endpoint. */
+  /** The URL of the legacy server's endpoint, which is called at `/mcp`. */
   readonly upstreamUrl: string;
+  /** Further ones, which are called at the paths of `pathOfRoute`. */
+  readonly moreUpstreamUrls?: readonly string[];
   /** Where its configuration is written. */
   readonly folder: string;
   /** Parked calls are let go at once. */
@@ -29,14 +36,19 @@ export interface GatewayOptions {
   readonly relays?: boolean;
   /** The folder of another version of the gateway to run, with its dependencies; ends with a slash. */
   readonly checkout?: URL;
-  /** Runs it as users do: without what lets the benchmark collect its garbage. */
-  readonly bare?: boolean;
+  /** What runs it. Without it the benchmark can collect its garbage; `asUsers` runs it as it is. */
+  readonly launch?: Launch;
   readonly transport?: 'streamable-http' | 'http-sse';
+  /** Without it more than the benchmark parks. */
+  readonly maxParkedCalls?: number;
 }
 
 export interface GatewayProcess {
   readonly child: Child;
   readonly origin: string;
+  readonly adminOrigin: string;
+  /** Keys of the configuration that this version does not have, and that were left out. */
+  readonly leftOut: readonly string[];
   /** How many retries were served by this rung so far, as the gateway's own metrics tell. */
   resumes(rung: string): Promise<number>;
 }
@@ -46,54 +58,88 @@ export function whatRuns(): 'dist' | 'src' {
   return existsSync(new URL('dist/main.js', CHECKOUT)) ? 'dist' : 'src';
 }
 
-/** Starts a gateway in front of the upstream; resolves when it is ready. */
-export async function startGateway(options: GatewayOptions): Promise<GatewayProcess> {
-  const [port, adminPort] = [await freePort(), await freePort()];
-  const file = join(options.folder, `gateway-${port}.json`);
-  await writeFile(file, JSON.stringify(configuration(options, port, adminPort)));
-  const program = new URL(PROGRAM, options.checkout ?? CHECKOUT);
-  const child = options.bare
-    ? Child.program('the gateway', process.execPath, [
-        fileURLToPath(program),
-        ...['--config', file],
-      ])
-    : Child.node('the gateway', program, ['--config', file]);
-  const admin = `http://127.0.0.1:${adminPort}`;
-  await answers(`${admin}/readyz`, child);
-  const resumes = async (rung: string) => {
-    const { body } = await request(`${admin}/metrics`);
-    const lines = (await body.text()).split('\n');
-    const line = lines.find(
-      (one) => one.startsWith('mrtr_gateway_resumes_total{') && one.includes(`rung="${rung}"`),
-    );
-    return Number(line?.split(' ').at(-1) ?? 0);
-  };
-  return { child, origin: `http://127.0.0.1:${port}`, resumes };
+/** The public path of a route, the first of which has the number 0. */
+export function pathOfRoute(index: number): string {
+  return index === 0 ? '/mcp' : `/mcp-${index + 1}`;
 }
 
-function configuration(options: GatewayOptions, port: number, adminPort: number): object {
-  const { upstreamUrl, releases = false, relays = false, transport = 'streamable-http' } = options;
-  return {
-    listen: `127.0.0.1:${port}`,
-    admin: `127.0.0.1:${adminPort}`,
-    routes: [
-      {
-        path: '/mcp',
-        upstream: { url: upstreamUrl, transport },
-        sessions: { scope: 'principal', maxIdle: 64 },
-        parking: { ttl: '30m', release: releases ? 'when-resumable' : 'never' },
-      },
-    ],
-    identity: { source: 'header', header: PRINCIPAL_HEADER },
-    limits: {
-      maxRunningCalls: MANY,
-      maxParkedCalls: MANY,
-      maxParkedCallsPerPrincipal: MANY,
-      maxConnections: MANY,
-    },
-    // As in production; the peers log nothing.
-    log: { level: 'info', format: 'json' },
-    ...(relays || releases ? { seal: SEAL } : {}),
-    ...(relays ? { relay: { listen: '127.0.0.1:0' } } : {}),
+/** Runs it without what lets the benchmark collect its garbage. */
+export const asUsers: Launch = (program, args) =>
+  Child.program('the gateway', process.execPath, [fileURLToPath(program), ...args]);
+
+const withProbe: Launch = (program, args) => Child.node('the gateway', program, args);
+
+/** Starts a gateway in front of the upstream; resolves when it is ready. */
+export async function startGateway(options: GatewayOptions): Promise<GatewayProcess> {
+  const { folder, checkout = CHECKOUT, launch = withProbe } = options;
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const file = join(folder, `gateway-${port}.json`);
+  const wanted = settings(options, port, adminPort);
+  const { config, leftOut } = configurationFor(schemaOf(checkout), wanted);
+  await writeFile(file, JSON.stringify(config));
+  const child = launch(new URL(PROGRAM, checkout), ['--config', file]);
+  return ready(child, port, adminPort, leftOut);
+}
+
+/** Starts a gateway as a newcomer does: with the URL of the server, and a port that is free. */
+export async function startDropIn(upstreamUrl: string): Promise<GatewayProcess> {
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const listen = ['--listen', `127.0.0.1:${port}`, '--admin', `127.0.0.1:${adminPort}`];
+  const child = withProbe(new URL(PROGRAM, CHECKOUT), ['--upstream', upstreamUrl, ...listen]);
+  return ready(child, port, adminPort, []);
+}
+
+async function ready(
+  child: Child,
+  port: number,
+  adminPort: number,
+  leftOut: readonly string[],
+): Promise<GatewayProcess> {
+  const adminOrigin = `http://127.0.0.1:${adminPort}`;
+  await answers(`${adminOrigin}/readyz`, child);
+  const resumes = async (rung: string) => {
+    const { body } = await request(`${adminOrigin}/metrics`);
+    const lines = (await body.text()).split('\n');
+    const found = lines.filter(
+      (one) => one.startsWith('mrtr_gateway_resumes_total{') && one.includes(`rung="${rung}"`),
+    );
+    return found.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
   };
+  return { child, origin: `http://127.0.0.1:${port}`, adminOrigin, leftOut, resumes };
+}
+
+function settings(options: GatewayOptions, port: number, adminPort: number): Setting[] {
+  const { upstreamUrl, moreUpstreamUrls = [], releases = false, relays = false } = options;
+  const routes = [upstreamUrl, ...moreUpstreamUrls].flatMap((url, index): Setting[] => [
+    { keys: [`routes.${index}.path`], value: pathOfRoute(index) },
+    { keys: [`routes.${index}.upstream.url`], value: url },
+    {
+      keys: [`routes.${index}.upstream.transport`],
+      value: options.transport ?? 'streamable-http',
+    },
+    { keys: [`routes.${index}.sessions.scope`], value: 'principal' },
+    { keys: [`routes.${index}.sessions.maxIdle`], value: 64 },
+    { keys: [`routes.${index}.parking.ttl`], value: '30m' },
+    {
+      keys: [`routes.${index}.parking.release`],
+      value: releases ? 'when-resumable' : 'never',
+    },
+  ]);
+  const parked = options.maxParkedCalls ?? MANY;
+  return [
+    { keys: ['listen'], value: `127.0.0.1:${port}` },
+    { keys: ['admin'], value: `127.0.0.1:${adminPort}` },
+    ...routes,
+    { keys: ['identity.source'], value: 'header' },
+    { keys: ['identity.header'], value: PRINCIPAL_HEADER },
+    { keys: ['limits.maxRunningCalls'], value: MANY },
+    { keys: ['limits.maxParkedCalls'], value: parked },
+    { keys: ['limits.maxParkedCallsPerPrincipal'], value: parked },
+    { keys: ['limits.maxConnections'], value: MANY },
+    // As in production; the peers log nothing.
+    { keys: ['log.level'], value: 'info' },
+    { keys: ['log.format'], value: 'json' },
+    ...(relays || releases ? [{ keys: ['seal'], value: SEAL } as const] : []),
+    ...(relays ? [{ keys: ['relay.listen'], value: '127.0.0.1:0' } as const] : []),
+  ];
 }

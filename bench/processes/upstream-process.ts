@@ -192,4 +192,5 @@ async function readBody(request: IncomingMessage): Promise<string> {
 // Nobody is disconnected for being idle between two repetitions.
 server.keepAliveTimeout = 0;
 server.requestTimeout = 0;
-server.listen(0, '127.0.0.1', () => announcePort(server));
+const [host = '127.0.0.1'] = process.argv.slice(2);
+server.listen(0, host, () => announcePort(server));

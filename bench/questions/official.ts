@@ -2,13 +2,11 @@
  * A whole question as an application sees it: the official client calls a tool of server-everything that
  * asks, and answers; through the gateway as a modern client, and directly as a legacy one.
  */
-import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { Child } from '../processes/child.ts';
+import { startEverything } from '../../test/fixtures/processes.ts';
 import { startGateway } from '../processes/gateway-process.ts';
-import { answersAtAll, freePort } from '../processes/listening.ts';
 import { PRINCIPAL_HEADER } from '../clients/messages.ts';
-import type { OfficialOptions } from '../options.ts';
+import type { OfficialOptions } from '../sizes.ts';
 import { median, percentile, ratio } from '../report/statistics.ts';
 
 export interface OfficialResult {
@@ -20,23 +18,16 @@ export interface OfficialResult {
   readonly toDirect: number | null;
 }
 
-const EVERYTHING = fileURLToPath(
-  new URL('../node_modules/@modelcontextprotocol/server-everything/dist/index.js', import.meta.url),
-);
 const ADA = { name: 'Ada Lovelace', check: true };
 
 export async function measureOfficial(
   folder: string,
   { warmUp, samples }: OfficialOptions,
+  done: (share: number) => void,
 ): Promise<OfficialResult> {
-  const port = await freePort();
-  const server = Child.program('server-everything', 'env', [
-    `PORT=${port}`,
-    ...[process.execPath, EVERYTHING, 'streamableHttp'],
-  ]);
-  const upstreamUrl = `http://127.0.0.1:${port}/mcp`;
+  const server = await startEverything('streamableHttp');
+  const upstreamUrl = `${server.origin}/mcp`;
   try {
-    await answersAtAll(upstreamUrl, server);
     const gateway = await startGateway({ upstreamUrl, folder });
     try {
       const modern = await connect(`${gateway.origin}/mcp`, true);
@@ -45,6 +36,7 @@ export async function measureOfficial(
       for (let round = 0; round < warmUp + samples; round += 1) {
         times.modern.push(await ask(modern));
         times.legacy.push(await ask(legacy));
+        done((round + 1) / (warmUp + samples));
       }
       await Promise.all([modern.close(), legacy.close()]);
       return summary(times.modern.slice(warmUp), times.legacy.slice(warmUp));

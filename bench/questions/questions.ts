@@ -8,7 +8,7 @@ import { LegacyClient } from '../clients/legacy-client.ts';
 import { openLegacySession } from '../clients/legacy-session.ts';
 import { Connection } from '../clients/load.ts';
 import { modernCall } from '../clients/messages.ts';
-import type { QuestionsOptions } from '../options.ts';
+import type { QuestionsOptions } from '../sizes.ts';
 import { percentile, spreadOf, type Spread } from '../report/statistics.ts';
 
 export interface QuestionsResult {
@@ -40,6 +40,7 @@ export async function measureQuestions(
   gateway: string,
   upstream: string,
   options: QuestionsOptions,
+  done: (share: number) => void,
 ): Promise<QuestionsResult> {
   const connection = new Connection(gateway, '/mcp', (id) => modernCall('ask', id));
   const agent = new Agent({ bodyTimeout: 0 });
@@ -58,6 +59,7 @@ export async function measureQuestions(
   for (let repetition = 0; repetition < options.repetitions; repetition += 1) {
     times.bridged.push(await rounds(bridged, options.rounds));
     times.direct.push(await rounds(direct, options.rounds));
+    done((repetition + 1) / options.repetitions);
   }
   await connection.close();
   await agent.destroy();

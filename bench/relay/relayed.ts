@@ -14,7 +14,7 @@ import {
 } from '../clients/gateway-question.ts';
 import { Connection } from '../clients/load.ts';
 import { modernCall, type HttpCall } from '../clients/messages.ts';
-import type { RelayOptions } from '../options.ts';
+import type { RelayOptions } from '../sizes.ts';
 import { median, percentile, ratio } from '../report/statistics.ts';
 
 export interface RelayedResult {

@@ -4,7 +4,7 @@ import { callId, inputKey, serverRequestId } from '../../src/protocol/ids.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { createKeyRing } from '../../src/seal/key-ring.ts';
 import { createSealer, type UnsealedPointer } from '../../src/seal/seal.ts';
-import type { SealOptions } from '../options.ts';
+import type { SealOptions } from '../sizes.ts';
 import { median, ratio } from '../report/statistics.ts';
 
 export interface SealResult {

@@ -1,0 +1,22 @@
+/** The parts of the benchmark, in the order in which they are run and printed. */
+import { calls } from './calls/part.ts';
+import { limited } from './limited/part.ts';
+import { many } from './parked/many-part.ts';
+import { parked } from './parked/part.ts';
+import type { Part } from './part.ts';
+import { footprint } from './process/part.ts';
+import { official, questions } from './questions/part.ts';
+import { relay } from './relay/part.ts';
+import { seal } from './seal/part.ts';
+
+export const PARTS: readonly Part[] = [
+  calls,
+  questions,
+  official,
+  relay,
+  parked,
+  many,
+  limited,
+  footprint,
+  seal,
+];

@@ -1,0 +1,76 @@
+/** Questions of the upstream of the benchmark, and of a real server. */
+import { part } from '../part.ts';
+import { startGateway } from '../processes/gateway-process.ts';
+import { times } from '../report/goals.ts';
+import { spreadCell } from '../report/table.ts';
+import { measureOfficial } from './official.ts';
+import { measureQuestions, type Latency } from './questions.ts';
+
+const cells = ({ medianMs, p99Ms }: Latency) => [spreadCell(medianMs, 2), spreadCell(p99Ms, 2)];
+
+export const questions = part({
+  name: 'questions',
+  estimateMs: ({ questions: { repetitions, rounds, warmUpRounds } }) =>
+    1_500 + 15 * (warmUpRounds + repetitions * rounds),
+  measure: async ({ upstream, folder, options, done }) => {
+    const { child, origin } = await startGateway({ upstreamUrl: `${upstream}/mcp`, folder });
+    try {
+      return await measureQuestions(origin, upstream, options.questions, done);
+    } finally {
+      await child.stop();
+    }
+  },
+  section: ({ samples, gateway, direct }) => ({
+    title: `Round trip of a question, one at a time, ${samples} of each`,
+    notes: [
+      'The gateway waits a moment after a question for others that come together with it; a legacy client does not.',
+    ],
+    tables: [
+      {
+        rows: [
+          ['', 'to question: median ms', 'p99 ms', 'answer to result: median ms', 'p99 ms'],
+          ['gateway', ...cells(gateway.toQuestion), ...cells(gateway.toResult)],
+          ['legacy client, direct', ...cells(direct.toQuestion), ...cells(direct.toResult)],
+        ],
+      },
+    ],
+  }),
+  wanted: [],
+});
+
+export const official = part({
+  name: 'official',
+  estimateMs: ({ official: { warmUp, samples } }) => 3_000 + 30 * (warmUp + samples),
+  measure: ({ folder, options, done }) => measureOfficial(folder, options.official, done),
+  section: (result) => ({
+    title: `A whole question, from the call to its result: the official client and server-everything, ${result.samples} of each, in turns`,
+    notes: [],
+    tables: [
+      {
+        rows: [
+          ['', 'median ms', 'p99 ms', 'x direct'],
+          [
+            'modern client, through the gateway',
+            result.gatewayMedianMs.toFixed(2),
+            result.gatewayP99Ms.toFixed(2),
+            result.toDirect?.toFixed(2) ?? '-',
+          ],
+          [
+            'legacy client, direct',
+            result.directMedianMs.toFixed(2),
+            result.directP99Ms.toFixed(2),
+            '',
+          ],
+        ],
+      },
+    ],
+  }),
+  wanted: [
+    {
+      what: 'a whole question, official client, server-everything',
+      against: 'direct',
+      goal: 'at most 1.6 x',
+      measured: ({ toDirect }) => times(toDirect, 2),
+    },
+  ],
+});
