@@ -1,6 +1,6 @@
 /** The phases of a drain: not ready, no new calls, parked calls kept, calls finished or handed over, replies delivered. */
 import type { Calls } from '../calls/calls.ts';
-import type { Capacity } from '../calls/capacity.ts';
+import type { Capacity } from '../calls/registry.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { OpenResponses } from '../lib/responses.ts';

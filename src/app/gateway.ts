@@ -1,6 +1,6 @@
 /** A gateway, created from its configuration: started, drained, closed. */
 import type { ServeRelayedRetry } from '../model/relay.ts';
-import { Capacity } from '../calls/capacity.ts';
+import { Capacity } from '../calls/registry.ts';
 import { sleep, systemClock, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';

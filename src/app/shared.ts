@@ -1,5 +1,5 @@
 /** The parts that all routes of a gateway share. */
-import type { Capacity } from '../calls/capacity.ts';
+import type { Capacity } from '../calls/registry.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { OpenResponses } from '../lib/responses.ts';

@@ -1,7 +1,6 @@
 /** The entry of calls: admits new ones, opens the pointers of retries, and ends what is left on drain. */
 import { randomBytes } from 'node:crypto';
 import { CALL_CANCELLED, INVALID_STATE } from '../model/failures.ts';
-import type { Failure } from '../model/outcome.ts';
 import type { Relay, RelayedRetryHandle } from '../model/relay.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
@@ -9,9 +8,9 @@ import { InvalidRequestState, OutOfTime } from '../seal/invalid-request-state.ts
 import type { Pointer } from '../seal/pointer.ts';
 import { drainCall, isLostFor, outlivesProcess, startCall } from './call/call.ts';
 import type { CallData, CallRoute, Retry } from './call/data.ts';
-import type { Capacity } from './capacity.ts';
+import { failed } from './call/replies.ts';
 import { isDetached } from './machine/selectors.ts';
-import { CallRegistry } from './registry.ts';
+import { CallRegistry, type Capacity } from './registry.ts';
 import { QuestionGaps } from './question-gaps.ts';
 import { RetryLadder } from './retry-ladder.ts';
 import { expectedRequest } from './target.ts';
@@ -69,7 +68,7 @@ export class Calls {
     if (pointer instanceof InvalidRequestState) return this.#relayedRefusal(pointer);
     const isHere = this.#registry.find(pointer.callId) !== undefined;
     const retry: Retry = { pointer, request, leg };
-    const sendClientBack = () => this.#registry.find(pointer.callId)?.feed({ type: 'held' });
+    const sendClientBack = () => this.#registry.find(pointer.callId)?.feed({ type: 'askerStops' });
     if (opened instanceof OutOfTime) {
       if (!isHere) return this.#relayedRefusal(opened);
       return { begin: () => this.#ladder.serveHere(retry), sendClientBack };
@@ -141,10 +140,6 @@ export class Calls {
     log.event('pointer.refused', { route, reason, call: callId });
     return failed(INVALID_STATE);
   }
-}
-
-function failed(failure: Failure): CallReply {
-  return { kind: 'failed', failure };
 }
 
 /** @returns true if the operator allows that the call is replayed */

@@ -29,8 +29,9 @@ import {
 } from './call/call.ts';
 import { retryCall } from './call/client.ts';
 import type { CallData, CallRoute, Retry } from './call/data.ts';
-import { LossyLeg } from './lossy-leg.ts';
+import { failed } from './call/replies.ts';
 import { isBroken } from './machine/selectors.ts';
+import { LossyLeg } from './notifications.ts';
 import { mayOwnerLive } from './owner-liveness.ts';
 import { fetchOutcome } from './sealed-outcome.ts';
 
@@ -128,7 +129,7 @@ export class RetryLadder {
     const resumed = leg.closed.aborted ? null : await this.#resume(retry, owner);
     if (resumed !== null) return resumed;
     // No call is continued for a client that has left.
-    if (leg.closed.aborted) return { kind: 'failed', failure: CALL_CANCELLED };
+    if (leg.closed.aborted) return failed(CALL_CANCELLED);
     if (await mayLive()) return this.#unavailable(pointer, OWNER_MAY_LIVE);
     const { log, route } = this.#route;
     log.event('pointer.refused', { route, reason: 'unknown-call', call: pointer.callId });
@@ -160,9 +161,9 @@ export class RetryLadder {
       case 'replied':
         return relayed.reply;
       case 'left':
-        return { kind: 'failed', failure: CALL_CANCELLED };
+        return failed(CALL_CANCELLED);
       case 'released':
-        return { kind: 'failed', failure: RELAY_STOPPING };
+        return failed(RELAY_STOPPING);
       case 'unreachable':
         return this.#unavailable(pointer, relayed.problem);
       default:
@@ -223,10 +224,7 @@ export class RetryLadder {
     const here = this.serveHere(retry);
     if (here !== null) return { call: null, reply: here };
     if (registry.phase === 'closed') {
-      return {
-        call: null,
-        reply: Promise.resolve({ kind: 'failed', failure: STOPPING_FOR_RETRY }),
-      };
+      return { call: null, reply: Promise.resolve(failed(STOPPING_FOR_RETRY)) };
     }
     const claim = await directory?.claim(callId, limits.callTtlMs);
     if (claim?.type === 'held') return { call: null, reply: this.#atHolder(claim.by, retry) };
@@ -266,7 +264,7 @@ export class RetryLadder {
     const wait = sleep(clock, STREAM_WAIT_MS, replied.signal).then(async () => {
       if (replied.signal.aborted || !isBroken(call.state)) return;
       const mayRead = isSilent || (await mayLive().catch(() => true));
-      if (mayRead && isBroken(call.state)) call.feed({ type: 'takenOver' });
+      if (mayRead && isBroken(call.state)) call.feed({ type: 'ownerReads' });
     });
     try {
       return await reply;
@@ -284,7 +282,7 @@ export class RetryLadder {
   #unavailable(pointer: Pointer, problem: string): CallReply {
     const { log, route } = this.#route;
     log.event('call.not_taken_up', { route, call: pointer.callId, problem });
-    return { kind: 'failed', failure: COORDINATION_UNAVAILABLE };
+    return failed(COORDINATION_UNAVAILABLE);
   }
 
   #logResumed({ callId: call, round }: Pointer, rung: 'relay' | 'outcome'): void {

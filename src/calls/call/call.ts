@@ -7,11 +7,12 @@ import { isKnownRetry, isLost } from '../machine/selectors.ts';
 import type { CallLimits, LegId } from '../machine/states.ts';
 import { adopt, begin } from '../machine/steps.ts';
 import { attachLeg, noticeClosed, retryCall } from './client.ts';
-import type { CallData, CallRoute, Retry } from './data.ts';
+import type { CallData, CallOrigin, CallRoute, Retry } from './data.ts';
 import { resumePointOf } from './exchange.ts';
 import { GivenAnswers } from './given-answers.ts';
 import { idsOf } from './log.ts';
-import { beginCall, createCall, forgetCall, type CallOrigin } from './machine.ts';
+import { beginCall, createCall, forgetCall } from './machine.ts';
+import { failed } from './replies.ts';
 import { launch, questionsOf, reattach } from './server.ts';
 
 /** A continuation with which the stream of the call can be resumed. */
@@ -74,7 +75,7 @@ export function replayCall(
   const lost = registry.find(id);
   if (lost !== undefined && !isCallLost(lost)) return retryCall(lost, retry);
   const refusal = registry.refusal(true);
-  if (refusal !== null) return Promise.resolve({ kind: 'failed', failure: refusal });
+  if (refusal !== null) return Promise.resolve(failed(refusal));
   const consumed = { round, answersDigest: answersDigest(request.inputResponses) };
   const { state, effects } = begin(FIRST_LEG, limitsLeft(route, continuation), consumed);
   const call = createCall(route, originOf(retry, continuation), request, state);
@@ -82,8 +83,7 @@ export function replayCall(
   const { questions, given } = restore(call, continuation, 0);
   const read = questions.read(continuation.questions, request.inputResponses);
   if (read.type === 'ill-formed') {
-    const failure = illFormedAnswer(read.key, read.problem);
-    return Promise.resolve({ kind: 'failed', failure });
+    return Promise.resolve(failed(illFormedAnswer(read.key, read.problem)));
   }
   if (read.declined) {
     return Promise.resolve(failedCallReply(request.method, ELICITATION_DECLINED, null));
@@ -129,7 +129,7 @@ export function drainCall(call: CallData): void {
 export function outlivesProcess(call: CallData): boolean {
   const { route, state } = call;
   if (!route.hasSuccessors) return false;
-  if (state.name === 'settled') return call.outcomeKey !== null;
+  if (state.name === 'settled') return call.origin.outcomeKey !== null;
   if (state.name === 'suspended') return true;
   // The client of a parked call has a pointer already, which may lack what a reader of the stream needs.
   if (state.name === 'parked' || state.name === 'idle') return call.isResumable;

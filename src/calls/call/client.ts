@@ -3,14 +3,13 @@ import { CALL_CANCELLED, illFormedAnswer, TOO_MANY_RETRIES } from '../../model/f
 import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
 import { answersDigest } from '../../seal/digests.ts';
-import { LossyLeg } from '../lossy-leg.ts';
 import { keysOf, openRequests } from '../machine/selectors.ts';
 import type { CallState, LegId, LegReply, RetryEvent } from '../machine/states.ts';
+import { LossyLeg, Notifications } from '../notifications.ts';
 import type { CallData, Retry, UpstreamReplies, WaitingLeg } from './data.ts';
 import { logNotificationLoss } from './log.ts';
-import { Notifications } from './notifications.ts';
 import type { ReadAnswers } from './questions.ts';
-import { replyToLeg } from './replies.ts';
+import { failed, replyToLeg } from './replies.ts';
 
 /** The most legs that wait at one call: a client needs one, and a second one if it repeats its retry. */
 const MAX_LEGS = 16;
@@ -29,7 +28,7 @@ export function attachLeg(
   const onClosed = () => {
     if (detachLeg(call, id) === null) return;
     // The client is gone, but whoever waits for the reply here must go on.
-    resolve({ kind: 'failed', failure: CALL_CANCELLED });
+    resolve(failed(CALL_CANCELLED));
     call.feed({ type: 'legClosed', leg: id });
   };
   const lossy = new LossyLeg(leg, request.logLevel);
@@ -47,14 +46,12 @@ export function noticeClosed(call: CallData, id: LegId): void {
 
 /** Serves a retry of a call that is here. @returns the reply to the retry */
 export function retryCall(call: CallData, { pointer, request, leg }: Retry): Promise<CallReply> {
-  if (call.legs.size >= MAX_LEGS) {
-    return Promise.resolve({ kind: 'failed', failure: TOO_MANY_RETRIES });
-  }
+  if (call.legs.size >= MAX_LEGS) return Promise.resolve(failed(TOO_MANY_RETRIES));
   const { round } = pointer;
   const open = round === openRound(call.state) ? openRequests(call.state) : [];
   const read = call.questions?.read(open, request.inputResponses) ?? NO_ANSWERS;
   if (read.type === 'ill-formed') {
-    return Promise.resolve({ kind: 'failed', failure: illFormedAnswer(read.key, read.problem) });
+    return Promise.resolve(failed(illFormedAnswer(read.key, read.problem)));
   }
   const { id, reply } = attachLeg(call, request, leg, read.replies);
   call.feed({

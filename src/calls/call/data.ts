@@ -15,13 +15,12 @@ import type { Pointer, PointerOwner, ResumePoint } from '../../seal/pointer.ts';
 import type { ExpectedRequest, Sealer } from '../../seal/seal.ts';
 import type { Lease, SessionPool } from '../../sessions/session-pool.ts';
 import type { Exchange, UnanswerableCause } from '../../upstream/session/exchange.ts';
-import type { CallUse } from '../capacity.ts';
-import type { LossyLeg } from '../lossy-leg.ts';
 import type { CallEvent, CallLimits, CallState, LegId, TimerName } from '../machine/states.ts';
+import type { LossyLeg, Notifications } from '../notifications.ts';
 import type { QuestionGaps } from '../question-gaps.ts';
-import type { CallRegistry } from '../registry.ts';
+import type { CallRegistry, CallUse } from '../registry.ts';
+import { loggedTarget, targetOf } from '../target.ts';
 import type { GivenAnswers } from './given-answers.ts';
-import type { Notifications } from './notifications.ts';
 import type { Questions } from './questions.ts';
 
 /** What the calls of one route share. */
@@ -83,16 +82,9 @@ export interface WaitingLeg {
   readonly onClosed: () => void;
 }
 
-export interface CallData {
+/** What is known of a call when it begins in this process. */
+export interface CallOrigin {
   readonly id: CallId;
-  readonly route: CallRoute;
-  readonly principalKey: string;
-  readonly method: string;
-  readonly loggedTarget: string;
-  /** The limits of the route; questions of some tools are gathered for longer. */
-  readonly limits: CallLimits;
-  /** The operator's keys for the questions of this tool. */
-  readonly keyNames: readonly string[];
   /** When the call began, here or elsewhere, in ms since the epoch. */
   readonly startedAtMs: number;
   /** Whether the operator allows that the call is replayed if it is lost. */
@@ -101,6 +93,19 @@ export interface CallData {
   readonly isContinued: boolean;
   /** Seals the outcome in the shared store; `null` if there is no store. */
   readonly outcomeKey: string | null;
+}
+
+export class CallData {
+  readonly id: CallId;
+  readonly origin: CallOrigin;
+  readonly route: CallRoute;
+  readonly principalKey: string;
+  readonly method: string;
+  readonly loggedTarget: string;
+  /** The limits of the route; questions of some tools are gathered for longer. */
+  readonly limits: CallLimits;
+  /** The operator's keys for the questions of this tool. */
+  readonly keyNames: readonly string[];
 
   // The machine.
 
@@ -108,65 +113,89 @@ export interface CallData {
   /** Moves the call, after the events that came before. */
   readonly feed: (event: CallEvent) => void;
   /** Events that wait until the effects of an earlier one are carried out. */
-  readonly events: CallEvent[];
-  isMoving: boolean;
-  readonly timers: Map<TimerName, Timer>;
-  use: CallUse;
+  readonly events: CallEvent[] = [];
+  isMoving = false;
+  readonly timers = new Map<TimerName, Timer>();
+  use: CallUse = 'none';
 
   // The client.
 
   /** The request whose declarations and credentials count: that of the newest leg that was accepted. */
   request: EdgeRequest;
   /** What pointers are bound to. It is computed from the request before its params are dropped. */
-  expected: ExpectedRequest | null;
-  readonly legs: Map<LegId, WaitingLeg>;
-  lastLegId: LegId;
+  expected: ExpectedRequest | null = null;
+  readonly legs = new Map<LegId, WaitingLeg>();
+  lastLegId: LegId = 0;
   /** Called when a leg comes or goes; `null` until somebody waits for that. */
-  legListeners: Set<() => void> | null;
+  legListeners: Set<() => void> | null = null;
   /** `null` until the server sends a notification. */
-  notifications: Notifications | null;
+  notifications: Notifications | null = null;
   /** The last round; `null` before the first. */
   lastRound: {
     readonly keys: readonly InputKey[];
     readonly reply: CallReply;
     readonly atMs: number;
-  } | null;
+  } | null = null;
   /** Whether a client holds a pointer to the call, and can retry. */
-  hasPointer: boolean;
+  hasPointer = false;
   /** Whether that pointer holds what another reader of the stream needs. */
-  isResumable: boolean;
+  isResumable = false;
   /** How the next retry that continues the call reached it. */
-  rung: 'here' | 'reattach';
+  rung: 'here' | 'reattach' = 'here';
 
   // The server.
 
-  lease: Lease | null;
-  exchange: Exchange | null;
+  lease: Lease | null = null;
+  exchange: Exchange | null = null;
   /** Where the stream is to be resumed; `null` once it is, and for a call that began here. */
-  resumeFrom: ResumePoint | null;
+  resumeFrom: ResumePoint | null = null;
   /** Grows with each exchange, so that late events of an earlier one are ignored. */
-  generation: number;
+  generation = 0;
   /** Whether the server may still work on something of ours, so that the session must not be reused. */
-  isTainted: boolean;
+  isTainted = false;
   /** Whether the server took the last messages about the call. `null` if there were none. */
-  closing: Promise<boolean> | null;
-  serverInfo: JsonObject | null;
-  /** Whether the server is known to have begun the call. */
+  closing: Promise<boolean> | null = null;
+  serverInfo: JsonObject | null = null;
+  /** Whether the server is known to have begun the call: the process that had it before heard from the server. */
   hasBegun: boolean;
   /** Whether the server took an answer. */
-  hasAnswered: boolean;
+  hasAnswered = false;
   /** Whether the request was sent again because the server had forgotten the session. */
-  hasNewSession: boolean;
+  hasNewSession = false;
   /** How the server refused the credentials, if it did. */
-  unauthorized: Failure | null;
+  unauthorized: Failure | null = null;
   /** Whether the server refuses the stream because another reader has it. */
-  isHeldElsewhere: boolean;
+  isHeldElsewhere = false;
   /** Why a question was refused that may have been one of this call. */
-  unanswerable: UnanswerableCause | null;
+  unanswerable: UnanswerableCause | null = null;
   /** `null` until the server asks. */
-  questions: Questions | null;
+  questions: Questions | null = null;
   /** `null` until an answer has to be remembered for a replay. */
-  given: GivenAnswers | null;
+  given: GivenAnswers | null = null;
   /** The elicitations whose completion is worth waiting for before the call is made again. */
-  visiting: readonly string[];
+  visiting: readonly string[] = [];
+
+  constructor(
+    route: CallRoute,
+    origin: CallOrigin,
+    request: EdgeRequest,
+    state: CallState,
+    feed: (event: CallEvent) => void,
+  ) {
+    const { method, params, caller } = request;
+    const { keyNames } = route.questions;
+    const target = targetOf(params);
+    this.id = origin.id;
+    this.origin = origin;
+    this.route = route;
+    this.principalKey = caller.principalKey;
+    this.method = method;
+    this.loggedTarget = loggedTarget(method, params);
+    this.limits = route.gaps.limitsFor(this.loggedTarget);
+    this.keyNames = Object.hasOwn(keyNames, target) ? (keyNames[target] ?? []) : [];
+    this.state = state;
+    this.feed = feed;
+    this.request = request;
+    this.hasBegun = origin.isContinued;
+  }
 }

@@ -20,11 +20,6 @@ export class GivenAnswers {
     this.#toRepeat = [...this.#all];
   }
 
-  /** Whether an answer is left to repeat. */
-  get repeats(): boolean {
-    return this.#toRepeat.length > 0;
-  }
-
   /**
    * Takes the answer to a question that is asked again.
    * @param question see `questionDigest`

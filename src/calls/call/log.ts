@@ -1,6 +1,6 @@
 /** What the operator sees of one call. No question, no answer and no result is in it. */
 import type { UpstreamFailure } from '../../upstream/failure.ts';
-import type { NotificationLoss } from '../lossy-leg.ts';
+import type { NotificationLoss } from '../notifications.ts';
 import type { CallState, Effect } from '../machine/states.ts';
 import type { CallData } from './data.ts';
 
@@ -21,7 +21,7 @@ export function logMove(
   if (asked?.do === 'reply' && asked.reply.type === 'inputRequired') {
     const { round, keys } = asked.reply;
     log.event('call.parked', { ...of, round, questions: keys.length });
-  } else if (from.name !== to.name && (to.name === 'resuming' || from.name === 'suspended')) {
+  } else if (from.name !== to.name && (to.name === 'answering' || from.name === 'suspended')) {
     log.event('call.resumed', { ...of, round: to.round, rung: call.rung });
     call.rung = 'here';
   }
@@ -30,7 +30,7 @@ export function logMove(
   }
   if (to.name === 'done' && from.name !== 'done') {
     const end = to.end.type === 'outcome' ? to.end.outcome.kind : to.end.type;
-    const ms = call.route.clock.now() - call.startedAtMs;
+    const ms = call.route.clock.now() - call.origin.startedAtMs;
     log.event('call.ended', { ...of, method, target, round: to.round, end, ms });
   }
 }

@@ -3,27 +3,16 @@
  * server's side carry out the effects. Nothing is decided here.
  */
 import type { EdgeRequest } from '../../model/request.ts';
-import type { CallId } from '../../protocol/ids.ts';
 import { isBroken, isDetached, isLost, timersOf } from '../machine/selectors.ts';
 import type { CallEvent, CallState, Effect, TimerName } from '../machine/states.ts';
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
-import { loggedTarget, targetOf } from '../target.ts';
 import { acceptRetry, repeatRetries, replyToLegs } from './client.ts';
-import type { CallData, CallRoute } from './data.ts';
+import { CallData, type CallOrigin, type CallRoute } from './data.ts';
 import { cancelExchange, closeOut, leaveExchange, releaseExchange } from './exchange.ts';
 import { logMove } from './log.ts';
 import { boundRequest, replyOfEnd } from './replies.ts';
 import { callAgain, postAnswers } from './server.ts';
-
-/** What is known of a call when it begins in this process. */
-export interface CallOrigin {
-  readonly id: CallId;
-  readonly startedAtMs: number;
-  readonly mayReplay: boolean;
-  readonly isContinued: boolean;
-  readonly outcomeKey: string | null;
-}
 
 const WAITS_FOR_CLIENT: ReadonlySet<CallState['name']> = new Set(['parked', 'idle', 'suspended']);
 
@@ -34,52 +23,7 @@ export function createCall(
   request: EdgeRequest,
   state: CallState,
 ): CallData {
-  const { method, params, caller } = request;
-  const { keyNames } = route.questions;
-  const target = targetOf(params);
-  const shownTarget = loggedTarget(method, params);
-  const call: CallData = {
-    ...origin,
-    route,
-    principalKey: caller.principalKey,
-    method,
-    loggedTarget: shownTarget,
-    limits: route.gaps.limitsFor(shownTarget),
-    keyNames: Object.hasOwn(keyNames, target) ? (keyNames[target] ?? []) : [],
-    state,
-    feed: (event) => feed(call, event),
-    events: [],
-    isMoving: false,
-    timers: new Map(),
-    use: 'none',
-    request,
-    expected: null,
-    legs: new Map(),
-    lastLegId: 0,
-    legListeners: null,
-    notifications: null,
-    lastRound: null,
-    hasPointer: false,
-    isResumable: false,
-    rung: 'here',
-    lease: null,
-    exchange: null,
-    resumeFrom: null,
-    generation: 0,
-    isTainted: false,
-    closing: null,
-    serverInfo: null,
-    // The process that had the call before heard from the server.
-    hasBegun: origin.isContinued,
-    hasAnswered: false,
-    hasNewSession: false,
-    unauthorized: null,
-    isHeldElsewhere: false,
-    unanswerable: null,
-    questions: null,
-    given: null,
-    visiting: [],
-  };
+  const call: CallData = new CallData(route, origin, request, state, (event) => feed(call, event));
   return call;
 }
 
@@ -196,12 +140,12 @@ function dropParams(call: CallData): void {
 
 /** Stores an outcome for a client that retries elsewhere, because it lost the reply or has not had it yet. */
 function keepOutcome(call: CallData): void {
-  const { state, mayReplay } = call;
+  const { state, origin } = call;
   if (state.name === 'done' && state.end.type === 'outcome' && state.consumed !== null) {
     store(call, { ...state.consumed, answer: replyOfEnd(call, state.end) });
   }
   // A call that should rather be replayed has no outcome to keep.
-  if (state.name === 'settled' && !(isLost(state) && mayReplay)) {
+  if (state.name === 'settled' && !(isLost(state) && origin.mayReplay)) {
     const { round, outcome } = state;
     const answer = replyOfEnd(call, { type: 'outcome', outcome });
     store(call, { round, answersDigest: null, answer });
@@ -209,7 +153,8 @@ function keepOutcome(call: CallData): void {
 }
 
 /** Without the stored outcome the client can still ask this replica. */
-function store({ id, outcomeKey, route }: CallData, outcome: OutcomeRecord): void {
+function store({ origin, route }: CallData, outcome: OutcomeRecord): void {
+  const { id, outcomeKey } = origin;
   const { directory, limits } = route;
   if (directory === null || outcomeKey === null) return;
   const sealed = sealOutcome(Buffer.from(outcomeKey, 'base64url'), id, outcome);

@@ -23,12 +23,13 @@ import type { UrlElicitation } from '../../protocol/translate/error-map.ts';
 
 interface Question {
   readonly id: ServerRequestId | null;
-  readonly kind: InputRequestKind;
   readonly request: InputRequest;
   readonly back: AnswerTranslation;
   /** For a URL of error -32042: the id under which the server reports the visit. */
   readonly elicitationId: string | null;
 }
+
+type Shown = Pick<Question, 'request' | 'back'>;
 
 export type QuestionDecision =
   | { readonly type: 'open'; readonly request: OpenRequest }
@@ -76,10 +77,7 @@ export class Questions {
       }
       return { type: 'refused', error: translation.error, reason: translation.reason };
     }
-    const { kind, request, back } = translation;
-    const key = this.#keys.next(kind, id, this.#keyOptions);
-    this.#questions.set(key, { id, kind, request, back, elicitationId: null });
-    return { type: 'open', request: { key, id } };
+    return { type: 'open', request: this.#add(id, translation, null) };
   }
 
   /** Adds the URLs of error -32042. Their answers do not go upstream: the call is made again. */
@@ -88,17 +86,11 @@ export class Questions {
     profile: ClientProfile,
     revision: LegacyRevision,
   ): OpenRequest[] {
-    const open: OpenRequest[] = [];
-    for (const { message, url, elicitationId } of elicitations) {
+    return elicitations.flatMap(({ message, url, elicitationId }) => {
       const params = { mode: 'url', message, url, elicitationId };
       const translation = translateServerRequest('elicitation/create', params, profile, revision);
-      if (translation.type === 'refuse') continue;
-      const { kind, request, back } = translation;
-      const key = this.#keys.next(kind, null, this.#keyOptions);
-      this.#questions.set(key, { id: null, kind, request, back, elicitationId });
-      open.push({ key, id: null });
-    }
-    return open;
+      return translation.type === 'refuse' ? [] : this.#add(null, translation, elicitationId);
+    });
   }
 
   /** Notes that the server took a question back. One that no client has seen is forgotten. */
@@ -127,7 +119,7 @@ export class Questions {
     return questions.map(({ key, id, request, back }) => {
       this.#keys.take(key);
       this.#shown.add(key);
-      this.#questions.set(key, { id, kind: back.kind, request, back, elicitationId: null });
+      this.#questions.set(key, { id, request, back, elicitationId: null });
       return { key, id };
     });
   }
@@ -145,7 +137,7 @@ export class Questions {
   }
 
   kindOf(key: InputKey): InputRequestKind {
-    return this.#get(key).kind;
+    return this.#get(key).back.kind;
   }
 
   elicitationIds(keys: readonly InputKey[]): string[] {
@@ -176,12 +168,8 @@ export class Questions {
     const replies = new Map<InputKey, JsonRpcReply>();
     let declined = false;
     for (const { key, id } of open) {
-      const value =
-        inputResponses !== null && Object.hasOwn(inputResponses, key)
-          ? inputResponses[key]
-          : undefined;
-      if (value === undefined) continue;
-      const translated = translateInputResponse(this.#get(key).back, value);
+      if (inputResponses === null || !Object.hasOwn(inputResponses, key)) continue;
+      const translated = translateInputResponse(this.#get(key).back, inputResponses[key] ?? null);
       if (translated.type === 'ill-formed') {
         return { type: 'ill-formed', key, problem: translated.problem };
       }
@@ -189,6 +177,16 @@ export class Questions {
       if (id === null && !accepts(translated.reply)) declined = true;
     }
     return { type: 'read', replies, declined };
+  }
+
+  #add(
+    id: ServerRequestId | null,
+    { request, back }: Shown,
+    elicitationId: string | null,
+  ): OpenRequest {
+    const key = this.#keys.next(back.kind, id, this.#keyOptions);
+    this.#questions.set(key, { id, request, back, elicitationId });
+    return { key, id };
   }
 
   #get(key: InputKey): Question {
@@ -205,13 +203,13 @@ const CAPABILITY_OF: Readonly<Record<InputRequestKind, JsonObject>> = {
   roots: { roots: {} },
 };
 
-function capabilityFor({ kind, request }: Question): JsonObject {
+function capabilityFor({ back: { kind }, request }: Question): JsonObject {
   return kind === 'sampling' && letsUseTools(request.params)
     ? { sampling: { tools: {} } }
     : CAPABILITY_OF[kind];
 }
 
-function covers(profile: ClientProfile, { kind, request }: Question): boolean {
+function covers(profile: ClientProfile, { back: { kind }, request }: Question): boolean {
   switch (kind) {
     case 'elicitation-form':
       return profile.elicitationForm;

@@ -1,16 +1,24 @@
 /** What each leg is told, as the reply that its client gets; and the pointer in each `InputRequiredResult`. */
 import {
   ANSWERS_NOT_TAKEN,
+  CALL_CANCELLED,
   callLost,
   COORDINATION_UNAVAILABLE,
+  ELICITATION_DECLINED,
+  failedCallReply,
   INVALID_STATE,
   missingCapability,
+  refusal,
 } from '../../model/failures.ts';
-import type { Failure } from '../../model/outcome.ts';
+import type { CallOutcome, Failure } from '../../model/outcome.ts';
 import type { CallReply } from '../../model/request.ts';
 import type { InputKey } from '../../protocol/ids.ts';
+import type { JsonObject } from '../../protocol/json/json.ts';
+import { ErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { ClientProfile } from '../../protocol/translate/client-profile.ts';
-import { inputRequiredResult } from '../../protocol/translate/edge-result.ts';
+import { completeResult, inputRequiredResult } from '../../protocol/translate/edge-result.ts';
+import { edgeError } from '../../protocol/translate/error-map.ts';
+import { errorFromServer } from '../../protocol/translate/from-server.ts';
 import type { Continuation } from '../../seal/pointer.ts';
 import { UnsealablePointer, type ExpectedRequest } from '../../seal/seal.ts';
 import type { CallEnd, LegReply } from '../machine/states.ts';
@@ -18,7 +26,6 @@ import { expectedRequest } from '../target.ts';
 import type { CallData } from './data.ts';
 import { resumePointOf } from './exchange.ts';
 import { idsOf } from './log.ts';
-import { endReply } from './outcome.ts';
 
 /**
  * Turns what the machine tells a leg into its reply.
@@ -47,15 +54,57 @@ export function replyToLeg(call: CallData, reply: LegReply, profile: ClientProfi
   }
 }
 
+/**
+ * Reads the reply of the server to a call. A failure that follows a refused question is reported as the
+ * missing capability. A success shows that the question was not required.
+ * @param required the capabilities that refused questions would have needed; `null` if none was refused
+ */
+export function outcomeOfReply(
+  method: string,
+  reply: JsonRpcReply,
+  required: JsonObject | null,
+): CallOutcome {
+  if ('result' in reply) {
+    if (reply.result['isError'] === true && required !== null) {
+      return failed(missingCapability(required));
+    }
+    return { kind: 'complete', result: reply.result };
+  }
+  if (required !== null) {
+    return failed(missingCapability(required, errorFromServer(reply.error)));
+  }
+  const failure = edgeError(method, reply.error);
+  // The one error of the server that is replaced by one of ours (-32042, URL mode).
+  const isOurs = failure.error.code === ErrorCode.missingRequiredClientCapability;
+  return failed(isOurs ? missingCapability({ elicitation: { url: {} } }) : failure);
+}
+
 /** Builds the reply for the end of a call. */
 export function replyOfEnd(call: CallData, end: CallEnd): CallReply {
-  if (end.type === 'lost' && call.isHeldElsewhere) return failed(COORDINATION_UNAVAILABLE);
-  return endReply(call.method, end, call.hasBegun, {
-    serverInfo: call.serverInfo,
-    // Once the client had a pointer, the outcome belongs to what it sent with it.
-    cacheable: !call.hasPointer,
-    caching: call.route.caching,
-  });
+  const { method, hasBegun, serverInfo } = call;
+  switch (end.type) {
+    case 'outcome':
+      return end.outcome.kind === 'failed' ? end.outcome : resultOf(call, end.outcome.result);
+    case 'declined':
+      return failedCallReply(method, ELICITATION_DECLINED, serverInfo);
+    case 'lost':
+      if (call.isHeldElsewhere) return failed(COORDINATION_UNAVAILABLE);
+      return failedCallReply(method, callLost(hasBegun), serverInfo);
+    case 'cancelled':
+      return failed(CALL_CANCELLED);
+    case 'left':
+      return failed(COORDINATION_UNAVAILABLE);
+    case 'expired':
+      return failed(INVALID_STATE);
+    case 'refused':
+      return failed(refusal(end.reason, hasBegun));
+  }
+}
+
+function resultOf({ method, serverInfo, hasPointer, route }: CallData, result: JsonObject) {
+  // Once the client had a pointer, the outcome belongs to what it sent with it.
+  const context = { serverInfo, cacheable: !hasPointer, caching: route.caching };
+  return { kind: 'result', result: completeResult(method, result, context) } as const;
 }
 
 /** @returns what the pointers of the call are bound to */
@@ -65,8 +114,8 @@ export function boundRequest(call: CallData): ExpectedRequest {
   return call.expected;
 }
 
-function failed(failure: Failure): CallReply {
-  return { kind: 'failed', failure };
+export function failed(failure: Failure) {
+  return { kind: 'failed', failure } as const;
 }
 
 function missing({ questions }: CallData, keys: readonly InputKey[]): CallReply {
@@ -92,7 +141,7 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   const isKept = continues && continuation !== null && continuation.resume !== null;
   call.isResumable = isKept && reattach;
   if (call.isResumable && leaveWhenParked && call.state.name === 'parked') {
-    call.feed({ type: 'drain', resumable: true });
+    call.feed({ type: 'released' });
   }
   const result = inputRequiredResult(inputRequests, requestState, call.serverInfo);
   const reply: CallReply = { kind: 'result', result };
@@ -102,7 +151,8 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
 
 /** @returns what another replica needs to continue the call, or `null` if none could */
 function continuationOf(call: CallData, keys: readonly InputKey[]): Continuation | null {
-  const { mayReplay, startedAtMs, questions, given } = call;
+  const { questions, given } = call;
+  const { mayReplay, startedAtMs } = call.origin;
   const resume = resumePointOf(call);
   // A call that the server ended with URLs to visit (-32042) is made again by whoever continues it.
   if (resume === null && !mayReplay && call.state.name !== 'suspended') return null;
@@ -125,8 +175,8 @@ function sealPointer(
   continuation: Continuation | null,
 ): { readonly requestState: string; readonly continues: boolean } {
   const { sealer, replica: owner, limits, clock, log } = call.route;
-  const { id: callId, outcomeKey } = call;
-  const endsAtMs = call.startedAtMs + limits.callTtlMs;
+  const { id: callId, outcomeKey } = call.origin;
+  const endsAtMs = call.origin.startedAtMs + limits.callTtlMs;
   const pointer = {
     callId,
     round,

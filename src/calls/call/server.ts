@@ -35,8 +35,8 @@ import {
 } from './exchange.ts';
 import { GivenAnswers } from './given-answers.ts';
 import { idsOf, logRefusedQuestion, logUpstreamFailure } from './log.ts';
-import { outcomeOfReply } from './outcome.ts';
 import { Questions } from './questions.ts';
+import { failed, outcomeOfReply } from './replies.ts';
 
 /** For a server that asks more at once than a client can be shown. */
 const TOO_MANY_QUESTIONS = {
@@ -105,7 +105,7 @@ export async function postAnswers(
     }
     accepted.push(id);
     call.hasAnswered = true;
-    if (call.mayReplay && call.questions !== null) {
+    if (call.origin.mayReplay && call.questions !== null) {
       call.given ??= new GivenAnswers();
       call.given.add({ question: call.questions.digestOf(key), reply });
     }
@@ -227,7 +227,7 @@ function receiveQuestion(
     return fail(call, missingCapability(required));
   }
   const { key } = decision.request;
-  const repeated = given?.repeats === true ? given.repeat(questions.digestOf(key)) : undefined;
+  const repeated = given?.repeat(questions.digestOf(key));
   if (repeated !== undefined) {
     questions.withdraw(id);
     answerQuietly(call, id, repeated);
@@ -338,7 +338,7 @@ async function leaveIfNotOurs(call: CallData): Promise<void> {
 }
 
 function fail(call: CallData, failure: Failure): void {
-  call.feed({ type: 'outcome', outcome: { kind: 'failed', failure } });
+  call.feed({ type: 'outcome', outcome: failed(failure) });
 }
 
 function isForgottenSession({ code, details }: UpstreamFailure): boolean {

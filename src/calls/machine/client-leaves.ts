@@ -1,11 +1,22 @@
 /** A client closes its connection, is told to retry later, or does not retry in time. */
-import { row, type Row } from './row.ts';
+import { row, type Row, type TypedRow } from './row.ts';
 import { ATTACHED, LIVE, waitingRetries, withoutLeg } from './selectors.ts';
-import type { CallEnd } from './states.ts';
+import type { CallEnd, EventName } from './states.ts';
 import { abandon, askClient, cancelForAll } from './steps.ts';
 
 const TIMEOUT: CallEnd = { type: 'refused', reason: 'timeout' };
 const EXPIRED: CallEnd = { type: 'expired' };
+
+/** Has the clients of a running call retry later, unless the rounds are used up. */
+const TOLD_TO_RETRY = {
+  from: ['running'],
+  to: ['idle'],
+  when: ({ stream, round }, _event, limits) => stream === 'open' && round <= limits.maxRounds,
+  then: ({ legs, ...state }, _event, limits) => ({
+    state: { ...state, name: 'idle' },
+    effects: askClient(legs, state.round, [], limits),
+  }),
+} satisfies Partial<TypedRow<'running', EventName, 'idle'>>;
 
 export const CLIENT_LEAVES: readonly Row[] = [
   row({
@@ -40,16 +51,16 @@ export const CLIENT_LEAVES: readonly Row[] = [
       cancelForAll(withoutLeg(state, event.leg), { type: 'cancelled' }, limits),
   }),
   row({
+    ...TOLD_TO_RETRY,
     rule: 'client-held',
-    from: ['running'],
     on: 'held',
-    to: ['idle'],
-    why: 'no connection waits longer than the operator allows: the client comes again (MRTR, state without requests)',
-    when: (state, _event, limits) => state.stream === 'open' && state.round <= limits.maxRounds,
-    then: ({ legs, ...state }, _event, limits) => ({
-      state: { ...state, name: 'idle' },
-      effects: askClient(legs, state.round, [], limits),
-    }),
+    why: 'no connection waits longer than the operator allows: the client retries (MRTR, state without requests)',
+  }),
+  row({
+    ...TOLD_TO_RETRY,
+    rule: 'asker-stopped',
+    on: 'askerStops',
+    why: 'the replica over which the client waits stops: the client retries elsewhere (MRTR, state without requests)',
   }),
   row({
     rule: 'client-away-too-long',

@@ -1,6 +1,7 @@
 /** The call is no longer for this process: it stops, another replica has the call, or a replay takes its place. */
 import { row, type Row } from './row.ts';
 import { keysOf, LIVE, openRequests, waitingRetries } from './selectors.ts';
+import type { CallEvent, CallLimits, Live, StepTo } from './states.ts';
 import { abandon, cancelForAll, done, LEFT, leave, reply, replyEnd } from './steps.ts';
 
 export const PROCESS_LEAVES: readonly Row[] = [
@@ -24,6 +25,14 @@ export const PROCESS_LEAVES: readonly Row[] = [
         { do: 'leave' },
       ]);
     },
+  }),
+  row({
+    rule: 'released',
+    from: ['parked'],
+    on: 'released',
+    to: ['done'],
+    why: 'the server keeps the parked call, and any replica resumes it: nothing of it stays here',
+    then: leaveForOthers,
   }),
   row({
     rule: 'cancelled-on-drain',
@@ -57,22 +66,26 @@ export const PROCESS_LEAVES: readonly Row[] = [
     on: 'takenOver',
     to: ['done'],
     why: 'another replica took the call up while this process was silent: this process does not end it',
-    then: (state, _event, limits) => leave(state, { type: 'end', end: LEFT }, limits),
+    then: leaveForOthers,
   }),
   row({
-    rule: 'evicted',
-    from: ['parked', 'idle'],
-    on: 'evict',
-    to: ['cancelling'],
-    why: 'a replay takes its place, or another replica still reads its stream',
-    then: (state, _event, limits) => cancelForAll(state, { type: 'lost' }, limits),
+    rule: 'left-to-owner',
+    from: LIVE,
+    on: 'ownerReads',
+    to: ['done'],
+    why: 'the server refuses the stream, which the owner may still read: the call is left to it',
+    then: leaveForOthers,
   }),
   row({
     rule: 'end-evicted',
-    from: ['settled', 'suspended'],
+    from: ['settled'],
     on: 'evict',
     to: ['done'],
-    why: 'a replay takes its place, or another replica still reads its stream',
+    why: 'a replay takes its place, or its owner may still live',
     then: (state, _event, limits) => abandon(state, { type: 'lost' }, limits),
   }),
 ];
+
+function leaveForOthers(state: Live, _event: CallEvent, limits: CallLimits): StepTo<'done'> {
+  return leave(state, { type: 'end', end: LEFT }, limits);
+}

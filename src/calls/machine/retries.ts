@@ -80,14 +80,14 @@ export const RETRIES: readonly Row[] = [
     rule: 'answers-accepted',
     from: ['parked'],
     on: 'retry',
-    to: ['resuming'],
+    to: ['answering'],
     why: 'the answers that were given go upstream, once',
     when: (state, event) => isOfRound(state, event) && answeredBy(event, state.open).length > 0,
     then: (state, event, limits) => {
       const posting = answeredBy(event, state.open);
       return {
         state: {
-          name: 'resuming',
+          name: 'answering',
           round: state.round + 1,
           legs: [event.leg],
           consumed: consumedBy(event),
@@ -251,7 +251,7 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'answers-round-limit-reached',
-    from: ['resuming'],
+    from: ['answering'],
     on: 'posted',
     to: ['cancelling'],
     why: 'what is missing would have to be asked again, and the rounds are used up',
@@ -261,7 +261,7 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'answers-taken',
-    from: ['resuming'],
+    from: ['answering'],
     on: 'posted',
     to: ['parked', 'gathering', 'running'],
     why: 'the answers are upstream: what is missing is asked again, or the client waits on',
@@ -282,7 +282,7 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'session-forgotten',
-    from: ['resuming'],
+    from: ['answering'],
     on: 'postRefused',
     to: ['done'],
     why: 'the server has forgotten the session, and the call with it',
@@ -295,7 +295,7 @@ export const RETRIES: readonly Row[] = [
   }),
   row({
     rule: 'answers-refused',
-    from: ['resuming'],
+    from: ['answering'],
     on: 'postRefused',
     to: ['parked', 'idle'],
     why: 'the server did not take the answers: the pointer stays good for another try',

@@ -24,7 +24,7 @@ export interface Row {
   readonly then: (state: CallState, event: CallEvent, limits: CallLimits) => Step;
 }
 
-interface TypedRow<From extends StateName, On extends EventName, To extends StateName> {
+export interface TypedRow<From extends StateName, On extends EventName, To extends StateName> {
   readonly rule: string;
   readonly from: readonly From[];
   readonly on: On;

@@ -12,11 +12,11 @@ import type {
 import { TIMERS } from './states.ts';
 
 /** A client is connected. */
-export const ATTACHED = ['running', 'gathering', 'resuming'] as const;
+export const ATTACHED = ['running', 'gathering', 'answering'] as const;
 /** No client is connected, and the call waits for one. */
 export const DETACHED = ['parked', 'idle', 'settled', 'suspended'] as const;
 /** The exchange with the server goes on. */
-export const LIVE = ['running', 'gathering', 'resuming', 'parked', 'idle'] as const;
+export const LIVE = ['running', 'gathering', 'answering', 'parked', 'idle'] as const;
 
 function isAttached(state: CallState): state is StateNamed<(typeof ATTACHED)[number]> {
   return (ATTACHED as readonly string[]).includes(state.name);
@@ -96,7 +96,7 @@ export function openRequests(state: CallState): readonly OpenRequest[] {
     case 'parked':
     case 'suspended':
       return state.open;
-    case 'resuming':
+    case 'answering':
       return [...state.missing, ...state.arrived];
     default:
       return [];

@@ -29,10 +29,10 @@ export const SERVER_ASKS: readonly Row[] = [
     },
   }),
   row({
-    rule: 'question-while-resuming',
-    from: ['resuming'],
+    rule: 'question-while-answering',
+    from: ['answering'],
     on: 'asked',
-    to: ['resuming'],
+    to: ['answering'],
     why: 'the server asks again while answers are still on their way to it',
     then: (state, event) => ({
       state: {
@@ -70,10 +70,10 @@ export const SERVER_ASKS: readonly Row[] = [
     },
   }),
   row({
-    rule: 'question-withdrawn-while-resuming',
-    from: ['resuming'],
+    rule: 'question-withdrawn-while-answering',
+    from: ['answering'],
     on: 'withdrawn',
-    to: ['resuming'],
+    to: ['answering'],
     why: 'the server takes a question back while answers are on their way to it',
     then: (state, event) => ({
       state: {

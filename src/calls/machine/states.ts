@@ -63,8 +63,8 @@ type Gathering = Attached & {
   readonly sinceMs: number;
 };
 
-type Resuming = Attached & {
-  readonly name: 'resuming';
+type Answering = Attached & {
+  readonly name: 'answering';
   readonly consumed: ConsumedRetry;
   /** The retry accepted before this one; it is the last again if the server refuses the answers. */
   readonly before: ConsumedRetry | null;
@@ -91,7 +91,7 @@ type Cancelling = Over & { readonly name: 'cancelling'; readonly end: CallEnd };
 type Done = Over & { readonly name: 'done'; readonly end: CallEnd };
 
 /** The exchange with the server goes on. */
-export type Live = Running | Gathering | Resuming | Parked | Idle;
+export type Live = Running | Gathering | Answering | Parked | Idle;
 
 export type CallState = Live | Settled | Suspended | Cancelling | Done;
 export type StateName = CallState['name'];
@@ -101,7 +101,7 @@ export const STATE_MEANINGS: Readonly<Record<StateName, string>> = {
   running: 'A client waits, and the server works.',
   gathering:
     'Questions have come; the call waits a moment for others that come together with them.',
-  resuming: 'A retry was accepted, and its answers are on their way to the server.',
+  answering: 'A retry was accepted, and its answers are on their way to the server.',
   parked: 'The client has the questions. Nobody is connected, and the server waits.',
   idle: 'As parked, but there is nothing to answer: the server took its questions back, or the client was told to retry later.',
   settled:
@@ -147,6 +147,7 @@ export type CallEvent =
   | { readonly type: 'legClosed'; readonly leg: LegId }
   | { readonly type: 'expired'; readonly timer: 'run' | 'park' | 'call' }
   | { readonly type: 'held' }
+  | { readonly type: 'askerStops' }
   | { readonly type: 'interrupted' }
   | { readonly type: 'resumed' }
   | { readonly type: 'lost' }
@@ -154,7 +155,9 @@ export type CallEvent =
   /** `resumable`: another replica could take the exchange up. */
   | { readonly type: 'drain'; readonly resumable: boolean }
   | { readonly type: 'shutOut' }
+  | { readonly type: 'released' }
   | { readonly type: 'takenOver' }
+  | { readonly type: 'ownerReads' }
   | { readonly type: 'evict' };
 export type EventName = CallEvent['type'];
 
@@ -170,14 +173,17 @@ export const EVENT_MEANINGS: Readonly<Record<EventName, string>> = {
   legClosed: 'A client that waited is gone.',
   expired: 'A time limit is over.',
   held: 'A client has waited for as long as `calls.maxHold` allows.',
+  askerStops: 'The replica that relayed the retry stops, and its client has to retry elsewhere.',
   interrupted: 'The stream from the server broke and can be resumed.',
   resumed: 'The stream is back.',
   lost: 'The stream is gone for good.',
   ended: 'The time that a cancelled call has to end by itself is over.',
   drain: 'The process stops.',
+  released: '`parking.release` leaves a parked call to the server, which keeps it.',
   takenOver: 'Another replica holds the call now.',
+  ownerReads: 'The server refuses the stream, and the owner may be its reader.',
   shutOut: 'The server refuses the credentials with which the stream is to be resumed.',
-  evict: 'A replay takes its place, or another replica still reads its stream.',
+  evict: 'A replay takes its place, or its owner may still live.',
 };
 
 export type EventNamed<Name extends EventName> = Extract<CallEvent, { type: Name }>;
@@ -249,7 +255,7 @@ export interface CallLimits {
 export const TIMERS: Readonly<Record<StateName, readonly TimerName[]>> = {
   running: ['hold', 'run', 'call'],
   gathering: ['gather', 'run', 'call'],
-  resuming: ['run', 'call'],
+  answering: ['run', 'call'],
   parked: ['park', 'call'],
   idle: ['park', 'call'],
   settled: ['park', 'call'],

@@ -22,8 +22,6 @@ import { withoutReservedMeta } from '../meta.ts';
 import { isAtLeast, type LegacyRevision } from '../revisions.ts';
 import { urlProblem } from '../web-url.ts';
 
-export type InputRequestKind = 'elicitation-form' | 'elicitation-url' | 'sampling' | 'roots';
-
 /** A value of `inputRequests`. It is a type, not an interface, so that the compiler takes it for a JSON object. */
 export type InputRequest = { method: string; params: JsonObject };
 
@@ -34,13 +32,14 @@ export type AnswerTranslation =
   | { readonly kind: 'sampling'; readonly blocks: SamplingBlocks }
   | { readonly kind: 'roots' };
 
+export type InputRequestKind = AnswerTranslation['kind'];
+
 /** A list of content blocks (2025-11-25, if the server sent tools), or one; audio since 2025-03-26. */
 export type SamplingBlocks = 'many' | 'one' | 'oneWithoutAudio';
 
 export type ServerRequestTranslation =
   | {
       readonly type: 'surface';
-      readonly kind: InputRequestKind;
       readonly request: InputRequest;
       readonly back: AnswerTranslation;
     }
@@ -137,7 +136,6 @@ function formElicitation(params: JsonObject): ServerRequestTranslation {
   }
   return {
     type: 'surface',
-    kind: 'elicitation-form',
     request: {
       method: 'elicitation/create',
       params: { ...common(params), mode: 'form', requestedSchema: normalised.schema },
@@ -154,7 +152,6 @@ function urlElicitation(params: JsonObject): ServerRequestTranslation {
   }
   return {
     type: 'surface',
-    kind: 'elicitation-url',
     request: {
       method: 'elicitation/create',
       params: without(common(params), ['elicitationId', 'requestedSchema']),
@@ -188,7 +185,6 @@ function sampling(
   const many = withTools && isAtLeast(revision, '2025-11-25');
   return {
     type: 'surface',
-    kind: 'sampling',
     request: { method: 'sampling/createMessage', params: shown },
     back: { kind: 'sampling', blocks: many ? 'many' : one },
   };
@@ -204,7 +200,6 @@ function roots(params: JsonObject, profile: ClientProfile): ServerRequestTransla
   if (!profile.roots) return undeclared({ roots: {} }, ErrorCode.methodNotFound);
   return {
     type: 'surface',
-    kind: 'roots',
     request: { method: 'roots/list', params: common(params) },
     back: { kind: 'roots' },
   };

@@ -2,7 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { drainCalls } from '../../../src/app/drain.ts';
-import { Capacity } from '../../../src/calls/capacity.ts';
+import { Capacity } from '../../../src/calls/registry.ts';
 import { OpenResponses } from '../../../src/lib/responses.ts';
 
 import { ManualClock } from '../../fixtures/manual-clock.ts';

@@ -493,7 +493,7 @@ const anyRetry = fc
   .map(retries);
 
 const posted = fc.constant<Happening>((world) => {
-  if (world.posting !== null || world.state.name !== 'resuming') world.feed({ type: 'posted' });
+  if (world.posting !== null || world.state.name !== 'answering') world.feed({ type: 'posted' });
 });
 
 const postRefused = fc
@@ -520,7 +520,13 @@ const streamBreaks = fc.constantFrom('interrupted', 'resumed').map(
 );
 
 const callEnds = fc
-  .tuple(fc.constantFrom('lost', 'drain', 'evict', 'ended', 'takenOver', 'shutOut'), fc.boolean())
+  .tuple(
+    fc.constantFrom(
+      ...(['lost', 'drain', 'evict', 'ended', 'shutOut'] as const),
+      ...(['takenOver', 'ownerReads', 'released', 'askerStops'] as const),
+    ),
+    fc.boolean(),
+  )
   .map(([type, resumable]): Happening => (world) => {
     // The grace of a call can only end when there is one.
     if (type === 'ended' && world.state.name !== 'cancelling') return;

@@ -92,8 +92,8 @@ const gathering = (given: Given<'gathering'> = {}): StateNamed<'gathering'> => (
   name: 'gathering',
 });
 /** The retry of round 3 was accepted; its answer to `env` is on its way. */
-const resuming = (given: Given<'resuming'> = {}): StateNamed<'resuming'> => ({
-  name: 'resuming',
+const answering = (given: Given<'answering'> = {}): StateNamed<'answering'> => ({
+  name: 'answering',
   round: 4,
   legs: [9],
   consumed: CONSUMED_NOW,
@@ -262,19 +262,19 @@ const ASKING: readonly Case[] = [
     effects: [armGather(0)],
   },
   {
-    rule: 'question-while-resuming',
+    rule: 'question-while-answering',
     title: 'a request that comes while answers are posted is kept for afterwards',
-    from: resuming({ missing: [size] }),
+    from: answering({ missing: [size] }),
     on: asked(color, 5_000),
-    state: resuming({ missing: [size], arrived: [color], arrivedSinceMs: 5_000 }),
+    state: answering({ missing: [size], arrived: [color], arrivedSinceMs: 5_000 }),
     effects: [],
   },
   {
-    rule: 'question-while-resuming',
+    rule: 'question-while-answering',
     title: 'the limit of the window counts from the first of those',
-    from: resuming({ arrived: [size], arrivedSinceMs: 5_000 }),
+    from: answering({ arrived: [size], arrivedSinceMs: 5_000 }),
     on: asked(color, 5_020),
-    state: resuming({ arrived: [size, color], arrivedSinceMs: 5_000 }),
+    state: answering({ arrived: [size, color], arrivedSinceMs: 5_000 }),
     effects: [],
   },
   {
@@ -345,19 +345,19 @@ const WITHDRAWING: readonly Case[] = [
     effects: [],
   },
   {
-    rule: 'question-withdrawn-while-resuming',
+    rule: 'question-withdrawn-while-answering',
     title: 'a request taken back while answers are posted is not asked again',
-    from: resuming({ missing: [size], arrived: [color] }),
+    from: answering({ missing: [size], arrived: [color] }),
     on: withdrawn(size),
-    state: resuming({ missing: [], arrived: [color] }),
+    state: answering({ missing: [], arrived: [color] }),
     effects: [],
   },
   {
-    rule: 'question-withdrawn-while-resuming',
+    rule: 'question-withdrawn-while-answering',
     title: 'nor is one whose own answer is being posted',
-    from: resuming({ posting: [env, size] }),
+    from: answering({ posting: [env, size] }),
     on: withdrawn(size),
-    state: resuming({ posting: [env] }),
+    state: answering({ posting: [env] }),
     effects: [],
   },
   {
@@ -398,7 +398,7 @@ const FINISHING: readonly Case[] = [
   {
     rule: 'finished',
     title: 'an outcome that overtakes the posting closes out what is not answered, and only that',
-    from: resuming({ missing: [size], arrived: [color] }),
+    from: answering({ missing: [size], arrived: [color] }),
     on: ended,
     state: done(finished, { round: 4, consumed: CONSUMED_NOW }),
     effects: [closeOut(size, color), release(true), tellEnd([9], finished), armRedeliver],
@@ -443,7 +443,7 @@ const RETRYING: readonly Case[] = [
     title: 'answers are posted, and the round is used up',
     from: parked(),
     on: retry([env]),
-    state: resuming(),
+    state: answering(),
     effects: [armRun, { do: 'post', leg: 9, requests: [env] }],
   },
   {
@@ -451,7 +451,7 @@ const RETRYING: readonly Case[] = [
     title: 'complete answers count although their capability is not declared any more',
     from: parked(),
     on: retry([env], { uncovered: [env.key] }),
-    state: resuming(),
+    state: answering(),
     effects: [armRun, { do: 'post', leg: 9, requests: [env] }],
   },
   {
@@ -459,7 +459,7 @@ const RETRYING: readonly Case[] = [
     title: 'some of the answers are posted, and the missing ones are kept in mind',
     from: parked({ open: [env, size, color] }),
     on: retry([size]),
-    state: resuming({ posting: [size], missing: [env, color] }),
+    state: answering({ posting: [size], missing: [env, color] }),
     effects: [armRun, { do: 'post', leg: 9, requests: [size] }],
   },
   {
@@ -489,7 +489,7 @@ const RETRYING: readonly Case[] = [
   {
     rule: 'answers-taken',
     title: 'once everything is answered, the client waits for the outcome',
-    from: resuming(),
+    from: answering(),
     on: { type: 'posted' },
     state: running({ round: 4, legs: [9], consumed: CONSUMED_NOW }),
     effects: [],
@@ -497,7 +497,7 @@ const RETRYING: readonly Case[] = [
   {
     rule: 'answers-taken',
     title: 'what is missing is asked at once, and with it what came since',
-    from: resuming({ missing: [size], arrived: [color] }),
+    from: answering({ missing: [size], arrived: [color] }),
     on: { type: 'posted' },
     state: parked({ round: 4, consumed: CONSUMED_NOW, open: [size, color] }),
     effects: [ask([9], 4, [size, color]), armPark],
@@ -505,7 +505,7 @@ const RETRYING: readonly Case[] = [
   {
     rule: 'answers-taken',
     title: 'what came since has its window, which began with the first of it',
-    from: resuming({ arrived: [size, color], arrivedSinceMs: 5_000 }),
+    from: answering({ arrived: [size, color], arrivedSinceMs: 5_000 }),
     on: { type: 'posted' },
     state: gathering({
       round: 4,
@@ -519,7 +519,7 @@ const RETRYING: readonly Case[] = [
   {
     rule: 'answers-taken',
     title: 'no window if what came since fills the round',
-    from: resuming({ arrived: [size, color], arrivedSinceMs: 5_000 }),
+    from: answering({ arrived: [size, color], arrivedSinceMs: 5_000 }),
     on: { type: 'posted' },
     limits: { maxInputRequestsPerRound: 2 },
     state: gathering({
@@ -534,7 +534,7 @@ const RETRYING: readonly Case[] = [
   {
     rule: 'answers-round-limit-reached',
     title: 'what is missing is not asked in a round too many',
-    from: resuming({ round: 11, missing: [size], arrived: [color] }),
+    from: answering({ round: 11, missing: [size], arrived: [color] }),
     on: { type: 'posted' },
     state: cancelling(refused('too_many_rounds'), { round: 11, consumed: CONSUMED_NOW }),
     effects: [tellEnd([9], refused('too_many_rounds')), ...cancel(size, color)],
@@ -542,7 +542,7 @@ const RETRYING: readonly Case[] = [
   {
     rule: 'session-forgotten',
     title: 'answers for a session that the server has forgotten: the call is lost',
-    from: resuming({ legs: [9, 8], missing: [size] }),
+    from: answering({ legs: [9, 8], missing: [size] }),
     on: postRefused('sessionGone'),
     state: done(lost, { round: 4, consumed: CONSUMED_NOW }),
     effects: [release(false), tellEnd([9, 8], lost), armRedeliver],
@@ -550,7 +550,7 @@ const RETRYING: readonly Case[] = [
   {
     rule: 'answers-refused',
     title: 'refused credentials leave the round as it was before the retry',
-    from: resuming({ missing: [size], arrived: [color] }),
+    from: answering({ missing: [size], arrived: [color] }),
     on: postRefused('unauthorized'),
     state: parked({ open: [env, size, color] }),
     effects: [tell([9], { type: 'unauthorized' }), armPark],
@@ -558,7 +558,7 @@ const RETRYING: readonly Case[] = [
   {
     rule: 'answers-refused',
     title: 'answers that the server had taken are not asked for again',
-    from: resuming({ legs: [9, 8], posting: [env, size] }),
+    from: answering({ legs: [9, 8], posting: [env, size] }),
     on: postRefused('unreachable', [env]),
     state: parked({ open: [size] }),
     effects: [tell([9, 8], { type: 'unreachable' }), armPark],
@@ -566,7 +566,7 @@ const RETRYING: readonly Case[] = [
   {
     rule: 'answers-refused',
     title: 'when the refused question was taken back meanwhile, nothing is open any more',
-    from: resuming({ posting: [] }),
+    from: answering({ posting: [] }),
     on: postRefused('unreachable'),
     state: idle(),
     effects: [tell([9], { type: 'unreachable' }), armPark],
@@ -593,9 +593,9 @@ const REPEATING: readonly Case[] = [
   {
     rule: 'retry-joined',
     title: 'its answers are not posted a second time',
-    from: resuming(),
+    from: answering(),
     on: repetitionWhileResuming,
-    state: resuming({ legs: [9, 8] }),
+    state: answering({ legs: [9, 8] }),
     effects: [],
   },
   {
@@ -657,9 +657,9 @@ const REPEATING: readonly Case[] = [
   {
     rule: 'retry-rejected',
     title: 'other answers while the first are being posted are refused',
-    from: resuming(),
+    from: answering(),
     on: retry([], { leg: 8, answersDigest: 'changed' }),
-    state: resuming(),
+    state: answering(),
     effects: [tell([8], { type: 'invalidRequestState', reason: 'consumed' })],
   },
   ...[parked(), settled(), done(finished)].map((from) => ({
@@ -721,7 +721,7 @@ const URLS: readonly Case[] = [
   {
     rule: 'urls-required',
     title: 'as is what was left open while answers were posted',
-    from: resuming({ missing: [size], arrived: [color] }),
+    from: answering({ missing: [size], arrived: [color] }),
     on: urlsRequired(),
     state: suspended({ round: 4, consumed: CONSUMED_NOW, open: [login, terms] }),
     effects: [closeOut(size, color), ask([9], 4, [login, terms]), armPark],
@@ -805,9 +805,9 @@ const LEAVING: readonly Case[] = [
   {
     rule: 'one-leg-left',
     title: 'also while answers are posted, which go on',
-    from: resuming({ legs: [9, 8] }),
+    from: answering({ legs: [9, 8] }),
     on: legClosed(9),
-    state: resuming({ legs: [8] }),
+    state: answering({ legs: [8] }),
     effects: [],
   },
   {
@@ -829,7 +829,7 @@ const LEAVING: readonly Case[] = [
   {
     rule: 'client-left',
     title: 'a request whose answer is on its way is not closed out as well',
-    from: resuming({ missing: [size], arrived: [color] }),
+    from: answering({ missing: [size], arrived: [color] }),
     on: legClosed(9),
     state: cancelling(cancelled, { round: 4, consumed: CONSUMED_NOW }),
     effects: [...cancel(size, color)],
@@ -850,7 +850,7 @@ const LEAVING: readonly Case[] = [
     state: cancelling(cancelled),
     effects: [tellEnd([9], cancelled), ...cancel(env)],
   },
-  ...[running(), gathering(), resuming(), idle()].map((from) => ({
+  ...[running(), gathering(), answering(), idle()].map((from) => ({
     rule: 'waiting-retry-left',
     title: `a retry that waits leaves: the call stays as it was (${from.name})`,
     from: broken(from, [retry([], { leg: 10 })]),
@@ -920,7 +920,7 @@ const DEADLINES: readonly Case[] = [
   {
     rule: 'server-took-too-long',
     title: 'the server took no answers in time',
-    from: resuming({ missing: [size] }),
+    from: answering({ missing: [size] }),
     on: timeIsUp('run'),
     state: cancelling(refused('timeout'), { round: 4, consumed: CONSUMED_NOW }),
     effects: [tellEnd([9], refused('timeout')), ...cancel(size)],
@@ -987,7 +987,7 @@ const DEADLINES: readonly Case[] = [
   },
 ];
 
-const LIVE: readonly Live[] = [running(), gathering(), resuming(), parked(), idle()];
+const LIVE: readonly Live[] = [running(), gathering(), answering(), parked(), idle()];
 
 const BREAKING: readonly Case[] = [
   ...LIVE.map((from) => ({
@@ -1014,7 +1014,7 @@ const BREAKING: readonly Case[] = [
     state: parked(),
     effects: [retryWaiting(retry([env]))],
   },
-  ...[gathering(), resuming(), idle()].map((from) => ({
+  ...[gathering(), answering(), idle()].map((from) => ({
     rule: 'retry-awaits-stream',
     title: `a retry waits for the stream of a call that is ${from.name}`,
     from: broken(from),
@@ -1057,7 +1057,7 @@ const BREAKING: readonly Case[] = [
   {
     rule: 'stream-lost',
     title: 'so are answers on their way',
-    from: resuming(),
+    from: answering(),
     on: { type: 'lost' },
     state: done(lost, { round: 4, consumed: CONSUMED_NOW }),
     effects: [release(false), tellEnd([9], lost), armRedeliver],
@@ -1113,7 +1113,7 @@ const BREAKING: readonly Case[] = [
   {
     rule: 'answers-taken',
     title: 'answers that were taken while the stream broke stay taken',
-    from: broken(resuming()),
+    from: broken(answering()),
     on: { type: 'posted' },
     state: broken(running({ round: 4, legs: [9], consumed: CONSUMED_NOW })),
     effects: [],
@@ -1121,7 +1121,7 @@ const BREAKING: readonly Case[] = [
   {
     rule: 'answers-round-limit-reached',
     title: 'what is missing is not asked in a round too many, here neither',
-    from: broken(resuming({ round: 11, missing: [size] })),
+    from: broken(answering({ round: 11, missing: [size] })),
     on: { type: 'posted' },
     state: cancelling(refused('too_many_rounds'), { round: 11, consumed: CONSUMED_NOW }),
     effects: [tellEnd([9], refused('too_many_rounds')), ...cancel(size)],
@@ -1129,7 +1129,7 @@ const BREAKING: readonly Case[] = [
   {
     rule: 'answers-refused',
     title: 'answers that were refused while the stream broke may be given again',
-    from: broken(resuming()),
+    from: broken(answering()),
     on: postRefused('unreachable'),
     state: broken(parked()),
     effects: [tell([9], { type: 'unreachable' }), armPark],
@@ -1137,7 +1137,7 @@ const BREAKING: readonly Case[] = [
   {
     rule: 'session-forgotten',
     title: 'a session that is forgotten needs no stream',
-    from: broken(resuming()),
+    from: broken(answering()),
     on: postRefused('sessionGone'),
     state: done(lost, { round: 4, consumed: CONSUMED_NOW }),
     effects: [release(false), tellEnd([9], lost), armRedeliver],
@@ -1196,7 +1196,7 @@ const STOPPING: readonly Case[] = [
   {
     rule: 'cancelled-on-drain',
     title: 'answers on their way go on',
-    from: resuming({ missing: [size] }),
+    from: answering({ missing: [size] }),
     on: drain(),
     state: cancelling(refused('draining'), { round: 4, consumed: CONSUMED_NOW }),
     effects: [tellEnd([9], refused('draining')), ...cancel(size)],
@@ -1225,39 +1225,21 @@ const STOPPING: readonly Case[] = [
     state: cancelling(refused('draining')),
     effects: [tellEnd([9], refused('draining')), tellEnd([7], refused('draining')), ...cancel(env)],
   },
-  ...(['drain', 'evict'] as const).flatMap((type): Case[] => [
-    {
-      rule: type === 'drain' ? 'end-lost-on-drain' : 'end-evicted',
-      title: 'the outcome that waits is lost',
-      from: settled(),
-      on: type === 'drain' ? drain() : { type },
-      state: done(lost),
-      effects: [armRedeliver],
-    },
-    {
-      rule: type === 'drain' ? 'end-lost-on-drain' : 'end-evicted',
-      title: 'URLs that wait are lost, and the session is freed',
-      from: suspended(),
-      on: type === 'drain' ? drain() : { type },
-      state: done(lost),
-      effects: [release(true), armRedeliver],
-    },
-  ]),
+  ...(['drain', 'evict'] as const).map((type): Case => ({
+    rule: type === 'drain' ? 'end-lost-on-drain' : 'end-evicted',
+    title: 'the outcome that waits is lost',
+    from: settled(),
+    on: type === 'drain' ? drain() : { type },
+    state: done(lost),
+    effects: [armRedeliver],
+  })),
   {
-    rule: 'evicted',
-    title: 'the place is needed: what is open is closed out',
-    from: parked(),
-    on: { type: 'evict' },
-    state: cancelling(lost),
-    effects: [...cancel(env)],
-  },
-  {
-    rule: 'evicted',
-    title: 'the place is needed, and nothing is open',
-    from: idle(),
-    on: { type: 'evict' },
-    state: cancelling(lost),
-    effects: cancel(),
+    rule: 'end-lost-on-drain',
+    title: 'URLs that wait are lost, and the session is freed',
+    from: suspended(),
+    on: drain(),
+    state: done(lost),
+    effects: [release(true), armRedeliver],
   },
 ];
 
@@ -1330,11 +1312,30 @@ const LETTING_GO: readonly Case[] = [
   },
 ];
 
+const RELEASED: readonly Case[] = [
+  {
+    rule: 'released',
+    title: 'a parked call that the server keeps is left at once',
+    from: parked(),
+    on: { type: 'released' },
+    state: done(left),
+    effects: [leave, armRedeliver],
+  },
+  {
+    rule: 'released',
+    title: 'a retry that waits for its stream is told to retry, with the same answers',
+    from: broken(parked(), [retry([env])]),
+    on: { type: 'released' },
+    state: done(left),
+    effects: [tellEnd([9], left), leave, armRedeliver],
+  },
+];
+
 /** In each state in which the server may still be at work. */
 const TAKEN_OVER: readonly Case[] = [
   [running(), [7]] as const,
   [gathering(), [7]] as const,
-  [resuming(), [9]] as const,
+  [answering(), [9]] as const,
   [parked(), []] as const,
   [idle(), []] as const,
   [broken(running(), [retry()]), [7, 9]] as const,
@@ -1343,7 +1344,7 @@ const TAKEN_OVER: readonly Case[] = [
   title: 'whoever waits is told to come again, and the server is told nothing',
   from,
   on: { type: 'takenOver' },
-  state: done(left, from.name === 'resuming' ? { round: 4, consumed: CONSUMED_NOW } : {}),
+  state: done(left, from.name === 'answering' ? { round: 4, consumed: CONSUMED_NOW } : {}),
   effects: [...(legs.length > 0 ? [tellEnd(legs, left)] : []), leave, armRedeliver],
 }));
 
@@ -1358,7 +1359,21 @@ const SHUT_OUT: readonly Case[] = TAKEN_OVER.map(({ from, state, effects }) => (
   ),
 }));
 
+const LEFT_TO_OWNER: readonly Case[] = TAKEN_OVER.map((one) => ({
+  ...one,
+  rule: 'left-to-owner',
+  on: { type: 'ownerReads' },
+}));
+
 const HOLDING: readonly Case[] = [
+  {
+    rule: 'asker-stopped',
+    title: 'a client that waits over a replica that stops retries elsewhere',
+    from: running(),
+    on: { type: 'askerStops' },
+    state: idle(),
+    effects: [ask([7], 3, []), armPark],
+  },
   {
     rule: 'client-held',
     title: 'a client that has waited for as long as one answer may take comes again',
@@ -1382,7 +1397,9 @@ const GROUPS = {
   'the stream breaks': BREAKING,
   'the process stops, or needs the place': STOPPING,
   'the process stops, and the server keeps the call': LETTING_GO,
+  'a parked call is released': RELEASED,
   'another replica took the call up': TAKEN_OVER,
+  'the owner may read the stream': LEFT_TO_OWNER,
   'the server refuses the credentials to read on with': SHUT_OUT,
   'one answer takes long': HOLDING,
 };
@@ -1395,7 +1412,7 @@ test('a call begins with its first leg waiting and two deadlines', () => {
   });
 });
 
-test('a call that is made anew begins in the round behind the retry that it is made for', () => {
+test('a replayed call begins in the round after that of the retry', () => {
   expect(begin(9, LIMITS, CONSUMED_NOW).state).toEqual(
     running({ round: 4, legs: [9], consumed: CONSUMED_NOW }),
   );
@@ -1418,7 +1435,7 @@ describe('with a limit on how long one answer may take', () => {
 
   test.each([
     ['the last question is taken back', gathering(), withdrawn(env)],
-    ['the answers are upstream', resuming(), { type: 'posted' } as const],
+    ['the answers are upstream', answering(), { type: 'posted' } as const],
     ['the stream is back', broken(running()), { type: 'resumed' } as const],
     ['the client comes again', idle(), retry()],
   ])('and anew when %s', (_when, from, on) => {
@@ -1484,6 +1501,9 @@ describe('what no row mentions changes nothing', () => {
     ended: { type: 'ended' },
     drain: drain(),
     takenOver: { type: 'takenOver' },
+    ownerReads: { type: 'ownerReads' },
+    released: { type: 'released' },
+    askerStops: { type: 'askerStops' },
     shutOut: { type: 'shutOut' },
     held: { type: 'held' },
     evict: { type: 'evict' },
@@ -1495,29 +1515,32 @@ describe('what no row mentions changes nothing', () => {
     'resumed',
     'ended',
   ];
-  const OVER: readonly EventName[] = ['held', 'asked', 'withdrawn', 'interrupted', 'legClosed'];
+  const HELD: readonly EventName[] = ['held', 'askerStops'];
+  const LEAVING: readonly EventName[] = ['takenOver', 'ownerReads', 'shutOut'];
+  const OVER: readonly EventName[] = [
+    ...(['asked', 'withdrawn', 'interrupted', 'legClosed', 'released'] as const),
+    ...HELD,
+    ...LEAVING,
+  ];
   const IGNORED: Readonly<Record<StateName, readonly EventName[]>> = {
-    running: ['withdrawn', 'evict', ...NEVER_NEWS],
-    gathering: ['evict', 'held', ...NEVER_NEWS.filter((event) => event !== 'gathered')],
-    resuming: ['gathered', 'resumed', 'ended', 'evict', 'held'],
-    parked: ['legClosed', 'held', ...NEVER_NEWS],
-    idle: ['withdrawn', 'legClosed', 'held', ...NEVER_NEWS],
-    settled: ['takenOver', 'shutOut', 'outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
-    suspended: ['takenOver', 'shutOut', 'outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
+    running: ['withdrawn', 'evict', 'released', ...NEVER_NEWS],
+    gathering: [
+      ...(['evict', 'released'] as const),
+      ...HELD,
+      ...NEVER_NEWS.filter((event) => event !== 'gathered'),
+    ],
+    answering: ['gathered', 'resumed', 'ended', 'evict', 'released', ...HELD],
+    parked: ['legClosed', 'evict', ...HELD, ...NEVER_NEWS],
+    idle: ['withdrawn', 'legClosed', 'evict', 'released', ...HELD, ...NEVER_NEWS],
+    settled: ['outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
+    suspended: ['outcome', 'urlsRequired', 'lost', 'evict', ...OVER, ...NEVER_NEWS],
     cancelling: [
-      ...(['urlsRequired', 'expired', 'drain', 'evict', 'takenOver', 'shutOut'] as const),
+      ...(['urlsRequired', 'expired', 'drain', 'evict'] as const),
       ...OVER,
       ...NEVER_NEWS.filter((event) => event !== 'ended'),
     ],
     done: [
-      'takenOver',
-      'shutOut',
-      'outcome',
-      'urlsRequired',
-      'expired',
-      'lost',
-      'drain',
-      'evict',
+      ...(['outcome', 'urlsRequired', 'expired', 'lost', 'drain', 'evict'] as const),
       ...OVER,
       ...NEVER_NEWS,
     ],
@@ -1545,13 +1568,13 @@ describe('what no row mentions changes nothing', () => {
     const ignored = Object.values(EVENTS).filter(
       (event) => step(state, event, LIMITS).row === null,
     );
-    const expected = new Set<EventName>([...IGNORED[live.name], 'interrupted', 'held']);
+    const expected = new Set<EventName>([...IGNORED[live.name], 'interrupted', ...HELD]);
     expected.delete('resumed');
     expect(ignored.map((event) => event.type).sort()).toEqual([...expected].sort());
   });
 
   test('a leg that does not wait here may close', () => {
-    for (const state of [running(), resuming(), broken(running()), broken(parked())]) {
+    for (const state of [running(), answering(), broken(running()), broken(parked())]) {
       expect(step(state, legClosed(99), LIMITS).row).toBeNull();
     }
   });

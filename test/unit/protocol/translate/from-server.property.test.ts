@@ -1,8 +1,8 @@
 /** What a legacy server says, however it says it, and what no modern client may ever hear from it. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Notifications } from '../../../../src/calls/call/notifications.ts';
-import { outcomeOfReply } from '../../../../src/calls/call/outcome.ts';
+import { Notifications } from '../../../../src/calls/notifications.ts';
+import { outcomeOfReply } from '../../../../src/calls/call/replies.ts';
 import { discoverResult } from '../../../../src/protocol/translate/discover-result.ts';
 import { completeResult } from '../../../../src/protocol/translate/edge-result.ts';
 import { edgeError } from '../../../../src/protocol/translate/error-map.ts';

@@ -102,7 +102,7 @@ describe('whatever a legacy server asks', () => {
           sampling: declared.sampling,
           roots: declared.roots,
         };
-        expect(declaredFor[translated.kind]).toBe(true);
+        expect(declaredFor[translated.back.kind]).toBe(true);
         if (!declared.samplingTools) expect(translated.request.params).not.toHaveProperty('tools');
       }),
       { numRuns: 300 },
@@ -118,7 +118,7 @@ describe('whatever a legacy server asks', () => {
         expect(params).toEqual(before);
         if (translated.type === 'refuse') throw new Error(translated.error.message);
         const { task: _task, elicitationId: _id, _meta, ...expected } = params;
-        if (translated.kind === 'elicitation-form') expected['mode'] = 'form';
+        if (translated.back.kind === 'elicitation-form') expected['mode'] = 'form';
         if (Array.isArray(expected['tools'])) {
           expected['tools'] = (expected['tools'] as JsonObject[]).map(
             ({ execution: _execution, ...tool }) => tool,

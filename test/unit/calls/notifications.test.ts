@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Notifications, type ListeningLeg } from '../../../../src/calls/call/notifications.ts';
-import type { JsonObject } from '../../../../src/protocol/json/json.ts';
-import { unknownMembers } from '../../../fixtures/arbitrary/json.ts';
-import { schemaProblems } from '../../../fixtures/wire/official-schema.ts';
+import { Notifications, type ListeningLeg } from '../../../src/calls/notifications.ts';
+import type { JsonObject } from '../../../src/protocol/json/json.ts';
+import { unknownMembers } from '../../fixtures/arbitrary/json.ts';
+import { schemaProblems } from '../../fixtures/wire/official-schema.ts';
 
 type Heard = { method: string; params: JsonObject };
 

@@ -1,0 +1,143 @@
+/**
+ * Notifications of the server on their way to the client that waits. A client that reads slowly misses some of them,
+ * since the stream of the server cannot wait for one client.
+ */
+import type { EdgeRequest, Leg } from '../model/request.ts';
+import { numberOf, type JsonObject } from '../protocol/json/json.ts';
+import { LOG_LEVELS } from '../protocol/meta.ts';
+import { fromServer } from '../protocol/translate/from-server.ts';
+
+/** A leg, and what its request asks to be notified of. */
+export interface ListeningLeg {
+  readonly leg: Pick<Leg, 'notify'>;
+  readonly request: Pick<EdgeRequest, 'progressToken' | 'logLevel'>;
+}
+
+/** Sends progress under the client's own token, and log messages from the level that the client asked for. */
+export class Notifications {
+  #lastProgress: JsonObject | null = null;
+
+  /** Passes a notification of the server to the legs that want it. Any other method is dropped. */
+  deliver(method: string, sent: JsonObject, legs: Iterable<ListeningLeg>): void {
+    const params = fromServer(sent);
+    if (method === 'notifications/progress') {
+      if (!this.#increases(params)) return;
+      this.#lastProgress = params;
+      for (const leg of legs) this.#sendProgress(params, leg);
+    } else if (method === 'notifications/message') {
+      for (const { leg, request } of legs) {
+        if (isWanted(params, request.logLevel)) leg.notify(method, params);
+      }
+    }
+  }
+
+  /** Forgets the progress of an attempt that is over. */
+  forgetProgress(): void {
+    this.#lastProgress = null;
+  }
+
+  /** Sends a leg that joins later the last progress. */
+  catchUp(leg: ListeningLeg): void {
+    if (this.#lastProgress !== null) this.#sendProgress(this.#lastProgress, leg);
+  }
+
+  /** Uses the token of the request that waits now (progress: it belongs to an active request). */
+  #sendProgress(params: JsonObject, { leg, request: { progressToken } }: ListeningLeg): void {
+    if (progressToken === null) return;
+    leg.notify('notifications/progress', { ...params, progressToken });
+  }
+
+  /** Progress must increase with each notification (progress, "Behavior Requirements"). */
+  #increases(params: JsonObject): boolean {
+    const progress = numberOf(params['progress']);
+    const last = numberOf(this.#lastProgress?.['progress']);
+    return progress !== null && (last === null || progress > last);
+  }
+}
+
+/** A request that names no level gets no log messages (logging, "Per-request log level"). */
+function isWanted(params: JsonObject, logLevel: string | null): boolean {
+  if (logLevel === null || typeof params['level'] !== 'string') return false;
+  return LOG_LEVELS.indexOf(params['level']) >= LOG_LEVELS.indexOf(logLevel);
+}
+
+/** How many notifications a client missed. */
+export interface NotificationLoss {
+  readonly progress: number;
+  readonly messages: number;
+}
+
+/** A leg whose client misses notifications while it is slow. The newest progress is kept. Log messages are counted. */
+export class LossyLeg implements Leg {
+  readonly closed: AbortSignal;
+  readonly #leg: Leg;
+  readonly #logLevel: string | null;
+  #missedProgress = 0;
+  #missedMessages = 0;
+  /** The newest progress that the client has not seen. */
+  #progress: JsonObject | null = null;
+  /** Log messages that were dropped since the client was last told. */
+  #untold = 0;
+  #isWaiting = false;
+
+  /** @param logLevel the lowest level of log messages that the client wants; `null` if it wants none */
+  constructor(leg: Leg, logLevel: string | null) {
+    this.closed = leg.closed;
+    this.#leg = leg;
+    this.#logLevel = logLevel;
+  }
+
+  get backlog(): Promise<void> | null {
+    return this.#leg.backlog;
+  }
+
+  notify(method: string, params: JsonObject): void {
+    const { backlog } = this.#leg;
+    if (backlog === null) {
+      this.#catchUp();
+      this.#leg.notify(method, params);
+      return;
+    }
+    if (method === 'notifications/progress') {
+      if (this.#progress !== null) this.#missedProgress += 1;
+      this.#progress = params;
+    } else {
+      this.#missedMessages += 1;
+      this.#untold += 1;
+    }
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
+    void backlog.then(() => {
+      this.#isWaiting = false;
+      // If the client is behind again, the next notification tries once more.
+      if (this.#leg.backlog === null) this.#catchUp();
+    });
+  }
+
+  /** Sends what was kept, before the reply. @returns what the client missed, or `null` */
+  end(): NotificationLoss | null {
+    this.#catchUp();
+    if (this.#missedProgress + this.#missedMessages === 0) return null;
+    return { progress: this.#missedProgress, messages: this.#missedMessages };
+  }
+
+  #catchUp(): void {
+    if (this.#progress !== null) {
+      const params = this.#progress;
+      this.#progress = null;
+      this.#leg.notify('notifications/progress', params);
+    }
+    if (this.#untold > 0) {
+      const data = `${this.#untold} log messages were dropped: they arrived faster than the client read them`;
+      this.#untold = 0;
+      const level = atLeastWarning(this.#logLevel);
+      this.#leg.notify('notifications/message', { level, logger: 'mrtr-gateway', data });
+    }
+  }
+}
+
+/** @returns a level that the client asked for (logging, "Per-request log level") */
+function atLeastWarning(logLevel: string | null): string {
+  const wanted = LOG_LEVELS.indexOf(logLevel ?? 'warning');
+  return LOG_LEVELS[Math.max(wanted, LOG_LEVELS.indexOf('warning'))] ?? 'warning';
+}
