@@ -1,17 +1,42 @@
 /** The entry of the program. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { warnOfFewFiles } from './cli/open-files.ts';
-import { run } from './cli/run.ts';
+import type { ExitCode } from './cli/exit-codes.ts';
 import type { Start } from './cli/serve.ts';
 
 /** Loaded only to serve, so that the other commands answer at once. */
 const start: Start = async (config, options) => {
+  const { warnOfFewFiles } = await import('./cli/open-files.ts');
   warnOfFewFiles(config, options.log);
+  if (config.workers !== 1) {
+    const { numberOfWorkers, startWorkers } = await import('./app/workers/primary.ts');
+    const count = await numberOfWorkers(config.workers, options.log);
+    if (count > 1) return startWorkers(config, count, options);
+  }
   const { startGateway } = await import('./app/gateway.ts');
   return startGateway(config, options);
 };
 
-const code = await run(process.argv.slice(2), process, start);
+/** The primary runs this program for each worker, with a channel. Nobody else does. */
+async function runAsWorker(): Promise<ExitCode> {
+  const { runWorker } = await import('./cli/worker.ts');
+  return runWorker(process, {
+    onMessage: (listener) => void process.on('message', listener),
+    onClose: (listener) => void process.on('disconnect', listener),
+    send: (message) =>
+      new Promise((done) => {
+        if (process.connected) process.send?.(message, undefined, undefined, () => done());
+        else done();
+      }),
+  });
+}
+
+async function runCommand(words: readonly string[]): Promise<ExitCode> {
+  const { run } = await import('./cli/run.ts');
+  return run(words, process, start);
+}
+
+const words = process.argv.slice(2);
+const code = await (words[0] === 'worker' && process.send ? runAsWorker() : runCommand(words));
 // A turn for a pretty log to pass its last line on, and time for what is on its way to a slow reader.
 await nextTurn();
 await new Promise<void>((done) => process.stdout.write('', () => done()));

@@ -1,29 +1,35 @@
 /** A gateway, created from its configuration: started, drained, closed. */
+import type { Server } from 'node:http';
 import type { ServeRelayedRetry } from '../model/relay.ts';
 import { Capacity } from '../calls/registry.ts';
 import { sleep, systemClock, type Clock } from '../lib/clock.ts';
+import { LocalCounts, type Counts } from '../lib/counts.ts';
 import type { Config } from '../config/config.ts';
+import type { ListenAddress } from '../config/units.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
-import { isAllowedHost, isLoopbackHost } from '../edge/http/origin.ts';
 import { FleetClock } from '../replicas/directory/fleet-clock.ts';
 import { OpenResponses } from '../lib/responses.ts';
-import { createAdmin, type Readiness } from '../ops/admin.ts';
+import type { Readiness } from '../ops/admin.ts';
 import type { Log } from '../ops/log.ts';
 import { countedLog, Metrics } from '../ops/metrics.ts';
 import { createKeyRing, generateKey, type SecretKey } from '../seal/key-ring.ts';
 import { createSealer, type Sealer } from '../seal/seal.ts';
 import { ListenerQuota } from '../subscriptions/listener-quota.ts';
+import { AdminListener } from './admin-listener.ts';
 import { drainCalls } from './drain.ts';
-import { configuredKeys, joinReplicas, type Replica } from './replica.ts';
+import { joinReplicas, type Replica, type Siblings } from './replica.ts';
 import { listen } from './listen.ts';
 import { createPublicApp } from './public-server.ts';
 import { CANCEL_GRACE_MS, createRoute, type Route } from './route.ts';
 import type { SharedServices } from './shared.ts';
+import type { SharedCounts } from './workers/shared-counts.ts';
 
 export interface Gateway {
   /** The URL for modern clients, with the path of the first route. */
   readonly url: string;
   readonly adminUrl: string | null;
+  /** Resolves if the gateway gives up. It has drained by then. */
+  readonly failure?: Promise<Error>;
   /** Stops in phases, see `drainCalls`, and closes everything. */
   drain(): Promise<void>;
   /** Stops at once. */
@@ -37,6 +43,29 @@ export interface GatewayOptions {
   readonly timeouts?: Partial<ClientTimeouts>;
 }
 
+/** What a worker shares with the other workers of its gateway. */
+export interface WorkerShares {
+  readonly counts: SharedCounts;
+  readonly siblings: Siblings;
+  /** The key that the primary generated; `null` if keys are configured. */
+  readonly generatedKey: SecretKey | null;
+}
+
+/** All of a gateway but its admin listener. */
+export interface GatewayProcess {
+  readonly replica: Replica;
+  readonly metrics: Metrics;
+  readiness(): Readiness;
+  /**
+   * Waits a while for the upstreams, then listens for clients.
+   * @returns the origin of the listener
+   * @throws StartFailure if it cannot listen, or if an upstream responds and is not usable
+   */
+  listen(at: ListenAddress, options?: { readonly reusePort: boolean }): Promise<string>;
+  drain(): Promise<void>;
+  close(): Promise<void>;
+}
+
 /** How long the start waits for upstreams. After that they are tried in the background. */
 const START_WAIT_MS = 5_000;
 const MAX_REQUEST_STATE_BYTES = 32 * 1024;
@@ -44,10 +73,60 @@ const MAX_LISTENERS = 1_000;
 const MAX_LISTENERS_PER_PRINCIPAL = 100;
 
 /**
- * Starts a gateway. Resolves when it listens.
+ * Starts a gateway of one process. Resolves when it listens.
  * @throws StartFailure if it cannot listen, or if an upstream responds and is not usable
  */
 export async function startGateway(config: Config, options: GatewayOptions): Promise<Gateway> {
+  const gateway = await openGateway(config, options);
+  const { metrics } = gateway;
+  const admin = new AdminListener(config.admin, {
+    health: async () => true,
+    readiness: async () => gateway.readiness(),
+    metrics: () => metrics.text(),
+  });
+  const close = async () => {
+    await Promise.all([admin.close(), gateway.close()]);
+  };
+  try {
+    const origin = await gateway.listen(config.listen);
+    const adminUrl = await admin.listen();
+    const url = logListening(config, origin, adminUrl, options.log);
+    const drain = async () => {
+      await gateway.drain();
+      await admin.close();
+    };
+    return { url, adminUrl, drain, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Logs that clients can connect. @returns the URL of the first route */
+export function logListening(
+  { routes }: Config,
+  origin: string,
+  admin: string | null,
+  log: Log,
+): string {
+  const url = `${origin}${routes[0]?.path ?? ''}`;
+  const upstreams = routes
+    .map(({ upstream: { url } }) => `${url.origin}${url.pathname}`)
+    .join(', ');
+  log.event('gateway.listening', { url, admin, upstreams });
+  return url;
+}
+
+/**
+ * Creates a gateway that does not listen for clients yet. It takes retries of other replicas.
+ * @param shares `null` for a gateway of one process
+ * @throws StartFailure if it cannot listen for replicas, or if Redis does not respond in time
+ */
+export async function openGateway(
+  config: Config,
+  options: GatewayOptions,
+  shares: WorkerShares | null = null,
+): Promise<GatewayProcess> {
   const clock = new FleetClock(options.clock ?? systemClock);
   const routes: Route[] = [];
   let replica: Replica | null = null;
@@ -63,65 +142,68 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     return route === undefined ? null : route.calls.serveRelayed(request, leg);
   };
   const openResponses = new OpenResponses();
-  replica = await joinReplicas(config, serveRelayed, { openResponses, clock, log });
-  const sealKeys = sealKeysOf(config, log);
+  const counts = shares?.counts ?? new LocalCounts();
+  const sealKeys = sealKeysOf(config, shares?.generatedKey ?? null, log);
+  const siblings = shares?.siblings ?? null;
+  replica = await joinReplicas(config, serveRelayed, {
+    ...{ sealKeys, siblings, openResponses, clock, log },
+  });
   const shared: SharedServices = {
     config,
     clock,
     log,
     replica,
+    hasSiblings: siblings !== null || config.relay !== null || config.redis !== null,
     openResponses,
-    listenerQuota: new ListenerQuota({
-      maxListeners: MAX_LISTENERS,
-      maxListenersPerPrincipal: MAX_LISTENERS_PER_PRINCIPAL,
-    }),
-    capacity: new Capacity({
-      maxRunning: config.limits.maxRunningCalls,
-      maxParked: config.limits.maxParkedCalls,
-      maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
-    }),
+    listenerQuota: new ListenerQuota(
+      { maxListeners: MAX_LISTENERS, maxListenersPerPrincipal: MAX_LISTENERS_PER_PRINCIPAL },
+      counts,
+    ),
+    capacity: new Capacity(
+      {
+        maxRunning: config.limits.maxRunningCalls,
+        maxParked: config.limits.maxParkedCalls,
+        maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
+      },
+      counts,
+    ),
     sealer: sealerOf(config, sealKeys, clock),
     sealKeys,
   };
   routes.push(...config.routes.map((route) => createRoute(route, shared)));
   metrics.begin(config.routes.map(({ id }) => id));
-
-  let draining = false;
-  const readiness = (): Readiness => ({
-    status: draining
-      ? 'draining'
-      : routes.every((route) => route.availability.ready)
-        ? 'ready'
-        : 'not ready',
-    routes: Object.fromEntries(routes.map((route) => [route.config.id, route.availability.status])),
-  });
   const timeouts = { ...CLIENT_TIMEOUTS, ...options.timeouts };
   const app = await createPublicApp(routes, shared, metrics, timeouts);
-  const admin =
-    config.admin === null ? null : createAdmin(metrics, readiness, knownHosts(config.admin));
+  limitConnections(app.server, config.limits.maxConnections, counts);
 
+  let draining = false;
   const close = async () => {
     for (const { availability } of routes) availability.close();
-    await Promise.all([app.close(), admin?.close()]);
+    await app.close();
     await shared.replica.close();
     // Ending sessions is optional: the process does not wait for a server that does not respond.
     const ended = Promise.all(routes.map(({ pool }) => pool.close()));
     await Promise.race([ended, sleep(clock, CANCEL_GRACE_MS)]);
     await Promise.all(routes.map(({ upstream }) => upstream.close()));
   };
-  try {
-    await Promise.all(routes.map(({ availability }) => availability.start(START_WAIT_MS)));
-    const origin = await listen(app, config.listen, '--listen HOST:PORT');
-    const adminUrl =
-      admin === null || config.admin === null
-        ? null
-        : await listen(admin, config.admin, '--admin HOST:PORT');
-    const url = `${origin}${config.routes[0]?.path ?? ''}`;
-    const upstreams = config.routes
-      .map(({ upstream: { url } }) => `${url.origin}${url.pathname}`)
-      .join(', ');
-    log.event('gateway.listening', { url, admin: adminUrl, upstreams });
-    const drain = async () => {
+  return {
+    replica,
+    metrics,
+    readiness: () => ({
+      status: draining
+        ? 'draining'
+        : routes.every((route) => route.availability.ready)
+          ? 'ready'
+          : 'not ready',
+      routes: Object.fromEntries(
+        routes.map((route) => [route.config.id, route.availability.status]),
+      ),
+    }),
+    listen: async (at, options) => {
+      await Promise.all(routes.map(({ availability }) => availability.start(START_WAIT_MS)));
+      return listen(app, at, '--listen HOST:PORT', options);
+    },
+    drain: async () => {
       if (draining) return;
       draining = true;
       await drainCalls({
@@ -135,30 +217,40 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
         log,
       });
       await close();
-    };
-    return { url, adminUrl, drain, close };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+    },
+    close,
+  };
 }
 
-function sealKeysOf(config: Config, log: Log): readonly SecretKey[] {
+/** Limits the connections of all processes that share the counts. */
+function limitConnections(server: Server, max: number, counts: Counts): void {
+  // Node.js reads it for each new connection, and compares it with those of this process.
+  Object.defineProperty(server, 'maxConnections', {
+    get: () => Math.max(0, max - counts.elsewhere('connections')),
+  });
+  server.on('connection', (socket) => {
+    counts.add('connections', 1);
+    socket.once('close', () => counts.add('connections', -1));
+  });
+}
+
+/** Returns the keys that all replicas share, as they are configured. */
+function configuredKeys({ seal }: Config): SecretKey[] {
+  return seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
+}
+
+function sealKeysOf(config: Config, generated: SecretKey | null, log: Log): readonly SecretKey[] {
   const configured = configuredKeys(config);
-  if (configured.length === 0) log.event('gateway.key_ephemeral', {});
-  return configured.length > 0 ? configured : [generateKey()];
+  if (configured.length > 0) return configured;
+  if (generated !== null) return [generated];
+  log.event('gateway.key_ephemeral', {});
+  return [generateKey()];
 }
 
 function sealerOf(config: Config, keys: readonly SecretKey[], clock: Clock): Sealer {
   const ring = createKeyRing(keys, 'seal');
   const { audience } = config.seal;
   return createSealer({ ring, audience, clock, maxTokenBytes: MAX_REQUEST_STATE_BYTES });
-}
-
-/** Creates the check of the `Host` of the admin listener. */
-function knownHosts({ host }: { readonly host: string }): (name: string) => boolean {
-  const policy = { allowedOrigins: [], allowedHosts: [], allowLoopback: isLoopbackHost(host) };
-  return (name) => isAllowedHost(name, policy);
 }
 
 function gauge(routes: readonly Route[], value: (route: Route) => number): Map<string, number> {

@@ -1,5 +1,6 @@
 /** Makes an application listen, and explains to the operator why it cannot. */
-import type { AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { ListenAddress } from '../config/units.ts';
 import { StartFailure } from '../lib/start-failure.ts';
@@ -14,15 +15,52 @@ export async function listen(
   app: FastifyInstance,
   at: ListenAddress,
   setting: string,
+  options: { readonly reusePort?: boolean } = {},
 ): Promise<string> {
   try {
-    await app.listen({ host: at.host, port: at.port });
+    await app.listen({ host: at.host, port: at.port, ...options });
   } catch (error) {
     throw startFailureOf(error, at, setting);
   }
   const { port } = app.server.address() as AddressInfo;
-  const host = at.host.includes(':') ? `[${at.host}]` : at.host;
-  return `http://${host}:${port}`;
+  return originOf(at.host, port);
+}
+
+/**
+ * Reserves the port for workers that will share it: listens on it alone, and stops.
+ * @returns the port, which differs from that of the address if that is 0
+ * @throws StartFailure if the address is not available
+ */
+export async function findPort(at: ListenAddress, setting: string): Promise<number> {
+  const probe = createServer();
+  try {
+    probe.listen(at.port, at.host);
+    await once(probe, 'listening');
+  } catch (error) {
+    throw startFailureOf(error, at, setting);
+  }
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  await once(probe, 'close');
+  return port;
+}
+
+/** Tells whether processes can share a port on this platform. */
+export async function canSharePorts(): Promise<boolean> {
+  const probe = createServer();
+  try {
+    probe.listen({ host: '127.0.0.1', port: 0, reusePort: true });
+    await once(probe, 'listening');
+  } catch {
+    return false;
+  }
+  probe.close();
+  await once(probe, 'close');
+  return true;
+}
+
+function originOf(host: string, port: number): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 function startFailureOf(error: unknown, { host, port }: ListenAddress, setting: string): unknown {

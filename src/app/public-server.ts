@@ -50,7 +50,6 @@ export async function createPublicApp(
     return503OnClosing: false,
     exposeHeadRoutes: false,
   });
-  app.server.maxConnections = config.limits.maxConnections;
   app.addHook('onRequest', (_request, { raw }, next) => {
     cutWhenStalled(raw, timeouts.writeStallMs);
     next();

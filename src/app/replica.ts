@@ -1,6 +1,8 @@
 /** This process as one of several replicas: its name, the relay to and from the others, and the Redis that they share. */
-import type { Relay, ServeRelayedRetry } from '../model/relay.ts';
+import type { Relay, RelayOutcome, ServeRelayedRetry } from '../model/relay.ts';
+import type { EdgeRequest, Leg } from '../model/request.ts';
 import type { Config } from '../config/config.ts';
+import type { ListenAddress } from '../config/units.ts';
 import { listen } from './listen.ts';
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
 import type { FleetClock } from '../replicas/directory/fleet-clock.ts';
@@ -19,13 +21,30 @@ import { StartFailure } from '../lib/start-failure.ts';
 
 export interface Replica {
   readonly owner: PointerOwner;
+  /** Where the other workers of this gateway relay to this process; `null` if it is the only one. */
+  readonly siblingAddress: string | null;
   readonly directory: Directory | null;
   /** Returns the relay from a route to the same route of the other replicas; `null` if there is none. */
   relayOf(route: string): Relay | null;
   close(): Promise<void>;
 }
 
-interface ReplicaServices {
+/** The other workers of this gateway: replicas on the same machine, whose end is known at once. */
+export interface Siblings {
+  /** The address of this gateway's one relay listener, for other gateways; `null` if there is none. */
+  readonly gatewayAddress: string | null;
+  /** Returns where a process takes retries from its siblings; `null` if it is none of them. */
+  addressOf(boot: string): string | null;
+  hasEnded(boot: string): boolean;
+  /** Calls the listener with the boot id of each sibling that ends. */
+  onEnd(listener: (boot: string) => void): void;
+}
+
+export interface ReplicaServices {
+  /** What replicas seal with; the configured keys, or one that was generated at start. */
+  readonly sealKeys: readonly SecretKey[];
+  /** `null` if this process is the only worker. */
+  readonly siblings: Siblings | null;
   readonly openResponses: OpenResponses;
   readonly clock: FleetClock;
   readonly log: Log;
@@ -51,32 +70,36 @@ export async function joinReplicas(
     await directory?.close();
   };
   try {
-    const owner = { ...name, ...(await relay.start()) };
+    const { address, siblingAddress } = await relay.start();
+    const owner = address === null ? name : { ...name, address };
     directory = await openDirectory(config, owner, services);
-    return { owner, directory, relayOf: relay.relayOf, close };
+    services.siblings?.onEnd((boot) => void directory?.endLease(boot).catch(() => {}));
+    return { owner, siblingAddress, directory, relayOf: relay.relayOf, close };
   } catch (error) {
     await close();
     throw error;
   }
 }
 
-/** Returns the keys that all replicas share, as they are configured. */
-export function configuredKeys({ seal }: Config): SecretKey[] {
-  return seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
-}
-
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
+const LOOPBACK: ListenAddress = { host: '127.0.0.1', port: 0 };
+
+interface RelayAddresses {
+  /** The address of this process in pointers, for replicas on other machines. */
+  readonly address: string | null;
+  readonly siblingAddress: string | null;
+}
 
 /** The relay in both directions. */
 interface RelayTransport {
-  /** Starts to listen. @returns the address of this process for pointers */
-  start(): Promise<{ address?: string }>;
+  /** Starts to listen. */
+  start(): Promise<RelayAddresses>;
   relayOf(route: string): Relay | null;
   close(): Promise<void>;
 }
 
 const NO_RELAY: RelayTransport = {
-  start: async () => ({}),
+  start: async () => ({ address: null, siblingAddress: null }),
   relayOf: () => null,
   close: async () => {},
 };
@@ -87,51 +110,82 @@ function createRelay(
   serveRelayed: ServeRelayedRetry,
   services: ReplicaServices,
 ): RelayTransport {
-  const { relay, redis, seal, limits } = config;
+  const { relay, limits } = config;
+  const { siblings, sealKeys } = services;
+  const ring = createKeyRing(sealKeys, 'relay');
+  const maxBodyBytes = limits.maxBodyBytes + RELAY_OVERHEAD_BYTES;
+  const options = { ring, boot, maxBodyBytes, serveRelayed };
+  if (siblings === null) return createOuterRelay(config, relay?.listen ?? null, options, services);
+  const inner = createHttpRelay(LOOPBACK, options, services);
+  const outer = relay?.via === 'http' ? inner : createOuterRelay(config, null, options, services);
+  return {
+    start: async () => ({
+      address: relay?.via === 'http' ? siblings.gatewayAddress : null,
+      siblingAddress: (await inner.start()).address,
+    }),
+    relayOf: (route) => {
+      const toSiblings = inner.relayOf(route);
+      const toOthers = outer === inner ? toSiblings : outer.relayOf(route);
+      return new SiblingRelay(siblings, toSiblings, toOthers);
+    },
+    close: async () => {
+      await Promise.all([inner.close(), outer.close()]);
+    },
+  };
+}
+
+/** Creates the relay to replicas on other machines. @param at where it listens, if it does */
+function createOuterRelay(
+  { relay, redis, seal }: Config,
+  at: ListenAddress | null,
+  options: RelayOptions,
+  services: ReplicaServices,
+): RelayTransport {
   // Without shared keys, a replica could not tell another one from a stranger.
   if (relay === null || seal.keys.length === 0) return NO_RELAY;
-  const ring = createKeyRing(configuredKeys(config), 'relay');
-  const maxBodyBytes = limits.maxBodyBytes + RELAY_OVERHEAD_BYTES;
+  const { openResponses, clock, log } = services;
   if (relay.via === 'http') {
-    const writeStallMs = UNREAD_TIMEOUT_MS;
-    return createHttpRelay(
-      relay,
-      { ring, boot, maxBodyBytes, writeStallMs, serveRelayed },
-      services,
-    );
+    const http = createHttpRelay(at, options, services);
+    return {
+      ...http,
+      start: async () => {
+        const { address } = await http.start();
+        const advertised = relay.advertise?.origin ?? address;
+        if (advertised !== null) log.event('relay.listening', { url: advertised });
+        return { address: advertised, siblingAddress: null };
+      },
+    };
   }
   if (redis === null) return NO_RELAY;
-  const { openResponses, clock } = services;
+  const { boot } = options;
   const owners = new OwnerActivity(clock);
   const { audience } = seal;
   const queue = new MessageQueue({ redis, audience, boot, clock, random: Math.random });
   const redisRelay = new RedisRelay({
-    ...{ ring, queue, boot, maxBodyBytes, maxAnswerBytes: MAX_ANSWER_BYTES },
-    ...{ owners, openResponses, clock, serveRelayed },
+    ...{ ...options, queue, maxAnswerBytes: MAX_ANSWER_BYTES, owners, openResponses, clock },
   });
   return {
-    start: async () => ({}),
+    ...NO_RELAY,
     relayOf: (route) => redisRelay.for(route),
     close: () => redisRelay.close(),
   };
 }
 
+type RelayOptions = Omit<RelayServerOptions, 'openResponses' | 'clock' | 'writeStallMs'>;
+
 function createHttpRelay(
-  { listen: at, advertise }: NonNullable<Config['relay']>,
-  options: Omit<RelayServerOptions, keyof ReplicaServices>,
-  services: ReplicaServices,
-): RelayTransport {
-  const { openResponses, clock, log } = services;
+  at: ListenAddress | null,
+  options: RelayOptions,
+  { openResponses, clock }: ReplicaServices,
+): Omit<RelayTransport, 'relayOf'> & { relayOf(route: string): Relay } {
   const owners = new OwnerActivity(clock);
-  const server = createRelayServer({ ...options, openResponses, clock });
+  const writeStallMs = UNREAD_TIMEOUT_MS;
+  const server = createRelayServer({ ...options, writeStallMs, openResponses, clock });
   const clients: HttpRelay[] = [];
   return {
     start: async () => {
-      if (at === null) return {};
-      const origin = await listen(server, at, 'relay.listen');
-      const address = advertise?.origin ?? origin;
-      log.event('relay.listening', { url: address });
-      return { address };
+      const address = at === null ? null : await listen(server, at, 'relay.listen');
+      return { address, siblingAddress: null };
     },
     relayOf: (route) => {
       const { ring, boot } = options;
@@ -150,6 +204,35 @@ function createHttpRelay(
       await Promise.all([server.close(), ...clients.map((client) => client.close())]);
     },
   };
+}
+
+const NO_ADDRESS: RelayOutcome = { type: 'gone', problem: 'it has no address' };
+const WORKER_ENDED: RelayOutcome = { type: 'gone', problem: 'its worker has ended' };
+
+/** Relays to the other workers of this gateway at their own addresses, and to all others as configured. */
+class SiblingRelay implements Relay {
+  readonly #siblings: Siblings;
+  readonly #toSiblings: Relay;
+  readonly #toOthers: Relay | null;
+
+  constructor(siblings: Siblings, toSiblings: Relay, toOthers: Relay | null) {
+    this.#siblings = siblings;
+    this.#toSiblings = toSiblings;
+    this.#toOthers = toOthers;
+  }
+
+  async relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome> {
+    const { boot } = owner;
+    const address = this.#siblings.addressOf(boot);
+    if (address !== null) return this.#toSiblings.relay({ ...owner, address }, request, leg);
+    if (this.#siblings.hasEnded(boot)) return WORKER_ENDED;
+    return this.#toOthers === null ? NO_ADDRESS : this.#toOthers.relay(owner, request, leg);
+  }
+
+  release(): void {
+    this.#toSiblings.release();
+    if (this.#toOthers !== this.#toSiblings) this.#toOthers?.release();
+  }
 }
 
 async function openDirectory(

@@ -58,7 +58,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
         lists.changed(method);
         catalogue.forget();
       },
-      hasSiblings: shared.config.relay !== null || shared.config.redis !== null,
+      hasSiblings: shared.hasSiblings,
       onBroadcast: () => log.event('upstream.broadcasts', { route }),
       onSession: (session, transport) => {
         const { protocolVersion: revision } = session.initializeResult;

@@ -18,6 +18,8 @@ export interface SharedServices {
   /** The configured keys, or a generated one if there are none. */
   readonly sealKeys: readonly SecretKey[];
   readonly replica: Replica;
+  /** Whether other processes can use the same servers. */
+  readonly hasSiblings: boolean;
   readonly openResponses: OpenResponses;
   readonly listenerQuota: ListenerQuota;
 }

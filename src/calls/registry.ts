@@ -3,6 +3,7 @@
  * parked, those that it claimed in the shared store, and those that ended here or left for other replicas.
  */
 import type { Clock } from '../lib/clock.ts';
+import type { Counts } from '../lib/counts.ts';
 import { TtlSet } from '../lib/ttl-set.ts';
 import type { Directory } from '../model/directory.ts';
 import {
@@ -26,31 +27,33 @@ export interface CapacityLimits {
 /** What a call counts as: work for a client that waits, or a call that waits for its client. */
 export type CallUse = 'running' | 'parked' | 'none';
 
-/** How many calls of the process run and are parked, over all routes, and how many may. */
+/** How many calls run and are parked, over all routes, and how many may. */
 export class Capacity {
   readonly #limits: CapacityLimits;
+  readonly #counts: Counts;
   #running = 0;
-  #parked = 0;
-  readonly #parkedBy = new Map<string, number>();
 
-  constructor(limits: CapacityLimits) {
+  /** @param counts of all processes that the limits are for */
+  constructor(limits: CapacityLimits, counts: Counts) {
     this.#limits = limits;
+    this.#counts = counts;
   }
 
+  /** The calls that run in this process. */
   get running(): number {
     return this.#running;
   }
 
   /** True if no further call may run. */
   get isFull(): boolean {
-    return this.#running >= this.#limits.maxRunning;
+    return this.#counts.total('running') >= this.#limits.maxRunning;
   }
 
   /** @returns true if one more call of this principal may be parked */
   hasRoomToPark(principalKey: string): boolean {
     const { maxParked, maxParkedPerPrincipal } = this.#limits;
-    const parkedByPrincipal = this.#parkedBy.get(principalKey) ?? 0;
-    return this.#parked < maxParked && parkedByPrincipal < maxParkedPerPrincipal;
+    const byPrincipal = this.#counts.total(parkedBy(principalKey));
+    return this.#counts.total('parked') < maxParked && byPrincipal < maxParkedPerPrincipal;
   }
 
   /** Counts a call of this principal as `to` from here on, and no longer as `from`. */
@@ -60,13 +63,15 @@ export class Capacity {
   }
 
   #count(use: CallUse, change: 1 | -1, principalKey: string): void {
+    if (use === 'none') return;
     if (use === 'running') this.#running += change;
-    if (use !== 'parked') return;
-    this.#parked += change;
-    const count = (this.#parkedBy.get(principalKey) ?? 0) + change;
-    if (count > 0) this.#parkedBy.set(principalKey, count);
-    else this.#parkedBy.delete(principalKey);
+    else this.#counts.add(parkedBy(principalKey), change);
+    this.#counts.add(use, change);
   }
+}
+
+function parkedBy(principalKey: string): string {
+  return `parked:${principalKey}`;
 }
 
 /** The part of a call that the registry reads. */

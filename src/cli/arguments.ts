@@ -220,6 +220,7 @@ function serveCommand(given: Words['given'], env: Environment): Command {
   const overrides = present({
     listen: value('listen'),
     admin: value('admin'),
+    workers: value('workers'),
     logLevel: value('log-level'),
     logFormat: value('log-format'),
   });

@@ -47,6 +47,13 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       meaning: 'address of /healthz, /readyz and /metrics; off disables it',
     },
     {
+      name: 'workers',
+      value: 'N',
+      fallback: '1',
+      env: 'MRTR_GATEWAY_WORKERS',
+      meaning: 'processes that serve the clients; auto for one per core',
+    },
+    {
       name: 'transport',
       value: 'KIND',
       fallback: 'auto',

@@ -61,7 +61,8 @@ Examples:
 `,
 };
 
-const AFTERWORD = `With --config, the flags --listen, --admin, --log-level and --log-format override the file.
+const AFTERWORD = `With --config, the flags --listen, --admin, --workers, --log-level and --log-format override
+the file.
 The log goes to standard error. SIGTERM, SIGINT or SIGHUP: finish running calls, then stop.
 A second signal stops at once. If the configured Redis cannot be reached, the gateway exits
 with ${EXIT.upstream}.

@@ -68,6 +68,7 @@ async function run(
   host.on('SIGHUP', () => stop(EXIT.hungUp));
   try {
     gateway = await start(config, { log });
+    void gateway.failure?.then(fail);
     if (host.stdout.isTTY === true) host.stdout.write(`${banner(gateway, config)}\n`);
   } catch (error) {
     if (!(error instanceof StartFailure)) return fail(error);
@@ -76,13 +77,15 @@ async function run(
   }
 }
 
-function logFor({ log }: Config, host: Host): Log {
+/** @param worker the number of the worker that logs, if there are several */
+export function logFor({ log }: Config, host: Host, worker?: number): Log {
   const { level, format } = log;
   const automatic = host.stderr.isTTY === true ? 'pretty' : 'json';
   return createLog({
     level,
     format: format === 'auto' ? automatic : format,
     destination: host.stderr,
+    ...(worker === undefined ? {} : { worker }),
   });
 }
 
@@ -95,7 +98,8 @@ function banner({ url }: Gateway, { routes }: Config): string {
   return `mrtr-gateway listening on ${url}${target}${more}`;
 }
 
-function describe(reason: unknown): string {
+/** Describes an error that nobody caught, with its first place in the code. */
+export function describe(reason: unknown): string {
   if (!(reason instanceof Error)) return String(reason);
   const where = /^\s+at .*$/m.exec(reason.stack ?? '')?.[0].trim() ?? '';
   return `${reason.name}: ${reason.message}${where === '' ? '' : ` ${where}`}`;

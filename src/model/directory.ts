@@ -32,6 +32,8 @@ export interface Directory {
   isAlive(boot: string): Promise<boolean>;
   /** Resolves to the age of the replica's lease in ms, since it was last renewed, or to `null` if it has none. */
   renewedAgoMs(boot: string): Promise<number | null>;
+  /** Ends the lease of another replica, which is known to be dead. */
+  endLease(boot: string): Promise<void>;
   /** Stores a sealed outcome for `ttlMs`. */
   keepOutcome(call: CallId, sealed: Uint8Array, ttlMs: number): Promise<void>;
   /** Returns the bytes that `keepOutcome` stored, or `null`. */

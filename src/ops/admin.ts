@@ -1,6 +1,6 @@
 /** The admin listener: liveness, readiness and metrics. It is never on the public port. */
 import fastify, { type FastifyInstance } from 'fastify';
-import type { Metrics } from './metrics.ts';
+import { Registry } from 'prom-client';
 
 export interface Readiness {
   readonly status: 'ready' | 'not ready' | 'draining';
@@ -8,26 +8,37 @@ export interface Readiness {
   readonly routes: Readonly<Record<string, string>>;
 }
 
+/** What the admin listener shows. */
+export interface AdminSource {
+  /** Resolves to false if a part of the gateway does not respond. */
+  health(): Promise<boolean>;
+  readiness(): Promise<Readiness>;
+  /** The text of all metrics. */
+  metrics(): Promise<string>;
+}
+
 /**
  * Creates the admin application. The caller starts and closes it.
  * @param isKnownHost tells whether a `Host` is that of the gateway. It stops DNS rebinding.
  */
 export function createAdmin(
-  metrics: Metrics,
-  readiness: () => Readiness,
+  source: AdminSource,
   isKnownHost: (host: string) => boolean,
 ): FastifyInstance {
   const app = fastify({ logger: false, requestTimeout: 10_000 });
   app.addHook('onRequest', async ({ headers: { host = '' } }, reply) => {
     if (!isKnownHost(host)) return reply.code(403).send({ status: 'unknown Host' });
   });
-  app.get('/healthz', () => ({ status: 'ok' }));
-  app.get('/readyz', (_request, reply) => {
-    const state = readiness();
+  app.get('/healthz', async (_request, reply) => {
+    if (await source.health()) return { status: 'ok' };
+    return reply.code(503).send({ status: 'not responding' });
+  });
+  app.get('/readyz', async (_request, reply) => {
+    const state = await source.readiness();
     return reply.code(state.status === 'ready' ? 200 : 503).send(state);
   });
   app.get('/metrics', async (_request, reply) => {
-    return reply.type(metrics.contentType).send(await metrics.text());
+    return reply.type(Registry.PROMETHEUS_CONTENT_TYPE).send(await source.metrics());
   });
   return app;
 }

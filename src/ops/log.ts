@@ -20,9 +20,12 @@ export interface LogEvents {
   'gateway.listening': { url: string; admin: string | null; upstreams: string };
   'gateway.key_ephemeral': object;
   'gateway.few_open_files': { limit: number; needed: number };
+  'gateway.one_worker': object;
   'gateway.draining': { running: number; parked: number };
   'gateway.stopped': { code: number };
   'gateway.crashed': { problem: string };
+  'worker.started': { worker: number; pid: number };
+  'worker.ended': { worker: number; pid: number; problem: string; restartMs: number | null };
   'upstream.detected': { route: string; kind: string };
   'upstream.unavailable': { route: string; url: string; code: string; problem: string };
   'upstream.failed': {
@@ -93,7 +96,9 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.key_ephemeral': 'warn',
   'gateway.few_open_files': 'warn',
+  'gateway.one_worker': 'warn',
   'gateway.crashed': 'fatal',
+  'worker.ended': 'error',
   'upstream.unavailable': 'warn',
   'upstream.failed': 'warn',
   'upstream.broadcasts': 'warn',
@@ -135,6 +140,10 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
   'gateway.listening': 'ready for clients',
   'gateway.few_open_files':
     'the limit of open files is lower than the configured limits can need: raise it (ulimit -n) or lower limits.*',
+  'gateway.one_worker':
+    'processes cannot share a port on this platform (SO_REUSEPORT): running one process in place of several workers',
+  'worker.ended':
+    'a worker ended by itself; its parked calls go on where another process can resume them',
   'gateway.draining': 'draining: running calls finish or move to another replica',
   'upstream.unavailable': 'the legacy server cannot be reached; the gateway keeps trying',
   'edge.refused':
@@ -163,6 +172,8 @@ export interface LogOptions {
   readonly level: LogLevel;
   readonly format: 'json' | 'pretty';
   readonly destination: NodeJS.WritableStream;
+  /** The number of the worker that writes it, which every line then has. */
+  readonly worker?: number;
 }
 
 const MAX_FIELD_CHARACTERS = 256;
@@ -171,7 +182,9 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g;
 
 /** Creates a log. Text fields are truncated, and control characters are escaped. */
 export function createLog(options: LogOptions): Log {
-  const buffer = new LineBuffer(options.destination);
+  // Workers share a pipe, which takes only so much of each as one piece.
+  const maxBytes = options.worker === undefined ? Infinity : PIPE_BUF;
+  const buffer = new LineBuffer(options.destination, maxBytes);
   const lines: pino.DestinationStream =
     options.format === 'pretty'
       ? pretty({
@@ -180,8 +193,9 @@ export function createLog(options: LogOptions): Log {
           ignore: 'pid,hostname,event',
         })
       : buffer;
-  const logger = pino({ level: options.level, base: null }, lines);
-  const lowest = logger.levels.values[options.level] ?? 0;
+  const { level, worker } = options;
+  const logger = pino({ level, base: worker === undefined ? null : { worker } }, lines);
+  const lowest = logger.levels.values[level] ?? 0;
   const isWritten = (level: LogLevel) => (logger.levels.values[level] ?? 0) >= lowest;
   return {
     event(name, fields) {
@@ -204,17 +218,25 @@ const IN_EVERY_CALL: ReadonlySet<LogEvent> = new Set([
   'edge.request',
 ]);
 
+/** What a pipe takes as one piece at least, in bytes, on Linux; on other systems less (pipe(7)). */
+const PIPE_BUF = 4096;
+
 /** Writes the lines of one turn of the event loop together, since each write is a system call. */
 class LineBuffer {
   readonly #destination: NodeJS.WritableStream;
+  readonly #maxBytes: number;
   #lines = '';
 
-  constructor(destination: NodeJS.WritableStream) {
+  /** @param maxBytes of lines that are written together */
+  constructor(destination: NodeJS.WritableStream, maxBytes: number) {
     this.#destination = destination;
+    this.#maxBytes = maxBytes;
   }
 
   write(line: string): void {
     if (this.#lines === '') setImmediate(() => this.flush());
+    else if (Buffer.byteLength(this.#lines) + Buffer.byteLength(line) > this.#maxBytes)
+      this.flush();
     this.#lines += line;
   }
 

@@ -12,6 +12,8 @@ const BUCKETS_SECONDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 1
 /** Error codes with their own series. */
 const NAMED_CODES: ReadonlySet<number> = new Set(Object.values(ErrorCode));
 
+export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
+
 export interface Gauges {
   /** Parked calls by route. */
   readonly parked: () => ReadonlyMap<string, number>;
@@ -66,6 +68,7 @@ export class Metrics {
     new Gauge({
       name: 'mrtr_gateway_redis_up',
       help: 'Whether Redis responds; absent if none is configured',
+      aggregator: 'min',
       registers,
       collect() {
         const up = gauges.redisUp();
@@ -76,6 +79,7 @@ export class Metrics {
     new Gauge({
       name: 'mrtr_gateway_clock_skew_seconds',
       help: "How far this machine's clock is ahead of the shared store's; absent while that is not known",
+      aggregator: 'max',
       registers,
       collect() {
         const aheadMs = gauges.clockAheadMs();
@@ -87,6 +91,7 @@ export class Metrics {
       name: 'mrtr_gateway_build_info',
       help: 'Version of the gateway and of Node.js',
       labelNames: ['version', 'node'],
+      aggregator: 'first',
       registers,
     }).set({ version: VERSION, node: process.version }, 1);
     collectDefaultMetrics({ register: this.#registry });
@@ -120,10 +125,6 @@ export class Metrics {
     }
   }
 
-  get contentType(): string {
-    return this.#registry.contentType;
-  }
-
   /** Records a request. `code` is the JSON-RPC error code, or `null`. `method` is from a closed list. */
   operation(route: string, method: string, code: number | null, ms: number): void {
     this.#operations.observe(
@@ -150,6 +151,11 @@ export class Metrics {
 
   text(): Promise<string> {
     return this.#registry.metrics();
+  }
+
+  /** Returns all values as plain data, to be summed over processes. */
+  snapshot(): Promise<MetricsSnapshot> {
+    return this.#registry.getMetricsAsJSON();
   }
 }
 

@@ -1,4 +1,5 @@
 /** Limits the number of concurrent listeners, in total and per principal. */
+import type { Counts } from '../lib/counts.ts';
 
 export interface ListenerLimits {
   readonly maxListeners: number;
@@ -7,11 +8,12 @@ export interface ListenerLimits {
 
 export class ListenerQuota {
   readonly #limits: ListenerLimits;
-  readonly #perPrincipal = new Map<string, number>();
-  #taken = 0;
+  readonly #counts: Counts;
 
-  constructor(limits: ListenerLimits) {
+  /** @param counts of all processes that the limits are for */
+  constructor(limits: ListenerLimits, counts: Counts) {
     this.#limits = limits;
+    this.#counts = counts;
   }
 
   /**
@@ -19,19 +21,16 @@ export class ListenerQuota {
    * @returns a function that gives the place back, or `null` if none is left; further calls do nothing
    */
   take(principalKey: string): (() => void) | null {
-    const own = this.#perPrincipal.get(principalKey) ?? 0;
+    const names = ['listeners', `listeners:${principalKey}`] as const;
+    const [all, own] = names.map((name) => this.#counts.total(name));
     const { maxListeners, maxListenersPerPrincipal } = this.#limits;
-    if (this.#taken >= maxListeners || own >= maxListenersPerPrincipal) return null;
-    this.#taken += 1;
-    this.#perPrincipal.set(principalKey, own + 1);
+    if ((all ?? 0) >= maxListeners || (own ?? 0) >= maxListenersPerPrincipal) return null;
+    for (const name of names) this.#counts.add(name, 1);
     let isReturned = false;
     return () => {
       if (isReturned) return;
       isReturned = true;
-      this.#taken -= 1;
-      const left = (this.#perPrincipal.get(principalKey) ?? 1) - 1;
-      if (left > 0) this.#perPrincipal.set(principalKey, left);
-      else this.#perPrincipal.delete(principalKey);
+      for (const name of names) this.#counts.add(name, -1);
     };
   }
 }

@@ -9,6 +9,7 @@ export interface FlagValues {
   readonly upstream: string;
   readonly listen?: string;
   readonly admin?: string;
+  readonly workers?: string;
   readonly path?: string;
   readonly transport?: string;
   readonly logLevel?: string;
@@ -19,6 +20,7 @@ const FLAG_OF_FIELD: ReadonlyMap<string, string> = new Map([
   ['routes[0].upstream.url', 'upstream'],
   ['listen', 'listen'],
   ['admin', 'admin'],
+  ['workers', 'workers'],
   ['routes[0].path', 'path'],
   ['routes[0].upstream.transport', 'transport'],
   ['log.level', 'log-level'],
@@ -34,10 +36,11 @@ export function configFromFlags(
   values: FlagValues,
   nameOf: (flag: string) => string = withDashes,
 ): Config {
-  const { upstream, listen, admin, path, transport, logLevel, logFormat } = values;
+  const { upstream, listen, admin, workers, path, transport, logLevel, logFormat } = values;
   const { config, problems } = validate({
     listen,
     admin,
+    workers,
     routes: [{ path, upstream: { url: upstream, transport } }],
     log: { level: logLevel, format: logFormat },
   });
@@ -54,13 +57,14 @@ export function overrideConfig(
   values: Omit<FlagValues, 'upstream' | 'path' | 'transport'>,
   nameOf: (flag: string) => string = withDashes,
 ): Config {
-  const { listen, admin, logLevel, logFormat } = values;
+  const { listen, admin, workers, logLevel, logFormat } = values;
   const placeholder = { ...values, admin: admin ?? 'off', upstream: 'http://upstream.invalid' };
   const flags = configFromFlags(placeholder, nameOf);
   const overridden: Config = {
     ...config,
     listen: listen === undefined ? config.listen : flags.listen,
     admin: admin === undefined ? config.admin : flags.admin,
+    workers: workers === undefined ? config.workers : flags.workers,
     log: {
       level: logLevel === undefined ? config.log.level : flags.log.level,
       format: logFormat === undefined ? config.log.format : flags.log.format,

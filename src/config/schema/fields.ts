@@ -146,6 +146,18 @@ export function count(fallback: number, bounds: Bounds, meaning: string) {
   return quantity(COUNT_QUANTITY, bounds, fallback).prefault(fallback).describe(meaning);
 }
 
+/** Describes a count as `count` does, or `auto`. */
+export function countOrAuto(fallback: number, { min, max }: Bounds, meaning: string) {
+  const expected = `a whole number from ${min} to ${max}, or auto`;
+  return z
+    .union([z.literal('auto'), quantity(COUNT_QUANTITY, { min, max }, fallback)], {
+      error: expected,
+    })
+    .meta({ title: `whole number, ${min} to ${max}, or \`auto\`` })
+    .prefault(fallback)
+    .describe(meaning);
+}
+
 function quantity(
   { name, pattern, parse, format }: Quantity,
   { min, max }: Bounds,

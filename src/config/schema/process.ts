@@ -1,7 +1,22 @@
 /** The keys of the process: the public side, identities, limits, drain, log. */
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { choice, count, duration, HEADER_NAME, section, size, text } from './fields.ts';
+import {
+  choice,
+  count,
+  countOrAuto,
+  duration,
+  HEADER_NAME,
+  section,
+  size,
+  text,
+} from './fields.ts';
+
+export const workers = countOrAuto(
+  1,
+  { min: 1, max: 128 },
+  'How many processes serve the clients, to use several cores. `auto` is one for each core that the gateway may use. Limits count over all of them.',
+);
 
 export const edge = section({
   allowedOrigins: z

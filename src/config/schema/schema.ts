@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { address, addressOrOff, section } from './fields.ts';
-import { identity, drain, edge, limits, log } from './process.ts';
+import { identity, drain, edge, limits, log, workers } from './process.ts';
 import { redis, relay } from './replicas.ts';
 import { route } from './route.ts';
 import { seal } from './seal.ts';
@@ -19,6 +19,7 @@ export const fileSchema = section(
     admin: addressOrOff()
       .prefault('127.0.0.1:9090')
       .describe('The address for `/healthz`, `/readyz` and `/metrics`. Keep it private.'),
+    workers,
     routes: z
       .array(route, { error: 'a list of at least one route' })
       .min(1, { error: 'a list of at least one route' })

@@ -135,6 +135,10 @@ export class RedisDirectory implements Directory {
     return null;
   }
 
+  async endLease(boot: string): Promise<void> {
+    await this.#run((redis) => redis.del(this.#leaseKey(boot)));
+  }
+
   async keepOutcome(call: CallId, sealed: Uint8Array, ttlMs: number): Promise<void> {
     const value = Buffer.from(sealed);
     await this.#run((redis) =>

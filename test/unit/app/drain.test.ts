@@ -2,6 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { drainCalls } from '../../../src/app/drain.ts';
+import { LocalCounts } from '../../../src/lib/counts.ts';
 import { Capacity } from '../../../src/calls/registry.ts';
 import { OpenResponses } from '../../../src/lib/responses.ts';
 
@@ -18,7 +19,10 @@ class SettableClock extends ManualClock {
 
 test('a drain ends in its time when the clock is set back meanwhile', async () => {
   const clock = new SettableClock();
-  const capacity = new Capacity({ maxRunning: 1, maxParked: 1, maxParkedPerPrincipal: 1 });
+  const capacity = new Capacity(
+    { maxRunning: 1, maxParked: 1, maxParkedPerPrincipal: 1 },
+    new LocalCounts(),
+  );
   capacity.move('none', 'running', 'Ada');
   let isOver = false;
   const drained = drainCalls({

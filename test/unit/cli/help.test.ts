@@ -51,6 +51,7 @@ test('the defaults that the help names are the ones that count', () => {
     upstream,
     listen: fallback('listen'),
     admin: fallback('admin'),
+    workers: fallback('workers'),
     path: fallback('path'),
     transport: fallback('transport'),
     logLevel: fallback('log-level'),

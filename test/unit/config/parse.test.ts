@@ -6,6 +6,7 @@ describe('defaults', () => {
     expect(configOf(withRoute())).toEqual({
       listen: { host: '127.0.0.1', port: 8080 },
       admin: { host: '127.0.0.1', port: 9090 },
+      workers: 1,
       routes: [
         {
           id: 'mcp',

@@ -64,7 +64,10 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['log: {level: INFO}\n', /log\.level: expected one of trace, .*, got "INFO"$/],
     ['log: {format: [a]}\n', /log\.format: expected one of auto, json, pretty, got a list$/],
     ['lgo: {}\n', /^3:1 lgo: unknown key; did you mean "log"\?$/],
-    ['telemetry: {}\n', /^3:1 telemetry: unknown key; known here are listen, admin, routes/],
+    [
+      'telemetry: {}\n',
+      /^3:1 telemetry: unknown key; known here are listen, admin, workers, routes/,
+    ],
     ['"a\\nb": 1\n', /^3:1 \["a\\nb"\]: unknown key; /],
   ])('%j', (text, line) => {
     const problems = problemsOf(withRoute(text));

@@ -45,7 +45,7 @@ export function configurationReference(): string {
     }
   }
   const [introduction, ...others] = sections;
-  return [introduction, `## Listeners\n\n${table(scalars)}`, ...others].join('\n');
+  return [introduction, `## Listeners and workers\n\n${table(scalars)}`, ...others].join('\n');
 }
 
 function rows(node: SchemaNode, prefix: string): Row[] {

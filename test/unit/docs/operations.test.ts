@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { FAILURES } from '../../../src/model/failure-catalogue.ts';
 import { createLog, type LogEvent } from '../../../src/ops/log.ts';
 import { Metrics } from '../../../src/ops/metrics.ts';
+import { SummedMetrics } from '../../../src/ops/summed-metrics.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../../../src/seal/invalid-request-state.ts';
 import { codesIn, tableWith, textOf } from './markdown-tables.ts';
 
@@ -97,8 +98,11 @@ async function ownMetrics(): Promise<string[]> {
     redisUp: () => true,
     clockAheadMs: () => 0,
   });
-  const lines = (await metrics.text()).split('\n').filter((line) => line.startsWith('# TYPE '));
-  return lines
+  const ofPrimary = new SummedMetrics(() => 2);
+  const text = await ofPrimary.text(new Map([[1, await metrics.snapshot()]]));
+  return text
+    .split('\n')
+    .filter((line) => line.startsWith('# TYPE '))
     .map((line) => line.replace('# TYPE ', ''))
     .filter((line) => !/^(?:process|nodejs)_/.test(line));
 }

@@ -1,10 +1,14 @@
 /** Places for listeners. */
 import { expect, test } from 'vitest';
+import { LocalCounts } from '../../../src/lib/counts.ts';
 import { ListenerQuota } from '../../../src/subscriptions/listener-quota.ts';
 
 // Rule subscriptions-4.
 test('one principal takes no more than its share, and all together no more than there are', () => {
-  const quota = new ListenerQuota({ maxListeners: 3, maxListenersPerPrincipal: 2 });
+  const quota = new ListenerQuota(
+    { maxListeners: 3, maxListenersPerPrincipal: 2 },
+    new LocalCounts(),
+  );
   expect(quota.take('ada')).not.toBeNull();
   expect(quota.take('ada')).not.toBeNull();
   expect(quota.take('ada')).toBeNull();
@@ -13,7 +17,10 @@ test('one principal takes no more than its share, and all together no more than 
 });
 
 test('a place that is given back is there again, once', () => {
-  const quota = new ListenerQuota({ maxListeners: 2, maxListenersPerPrincipal: 1 });
+  const quota = new ListenerQuota(
+    { maxListeners: 2, maxListenersPerPrincipal: 1 },
+    new LocalCounts(),
+  );
   const giveBack = quota.take('ada');
   quota.take('bob');
   giveBack?.();

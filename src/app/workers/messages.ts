@@ -1,0 +1,67 @@
+/** The messages between the primary and its workers, over the channel that Node.js opens for a forked process. */
+import type { Config } from '../../config/config.ts';
+import type { StartFailureCode } from '../../lib/start-failure.ts';
+import type { Readiness } from '../../ops/admin.ts';
+import type { MetricsSnapshot } from '../../ops/metrics.ts';
+import type { CountEntries } from './shared-counts.ts';
+
+/** A worker as its siblings see it. */
+export interface Sibling {
+  readonly boot: string;
+  readonly address: string;
+}
+
+/** What a worker begins with. */
+export interface WorkerStart {
+  readonly type: 'start';
+  readonly number: number;
+  /** See `writeConfig`. */
+  readonly config: string;
+  /** The key that the primary generated, with its secret as base64url; `null` if keys are configured. */
+  readonly generatedKey: { readonly kid: string; readonly secret: string } | null;
+  /** The address of the gateway for other gateways; `null` if it has no relay listener. */
+  readonly gatewayAddress: string | null;
+  readonly counts: CountEntries;
+}
+
+export type ToWorker =
+  | WorkerStart
+  | { readonly type: 'siblings'; readonly siblings: readonly Sibling[] }
+  | { readonly type: 'sibling-ended'; readonly boot: string }
+  | { readonly type: 'serve'; readonly port: number }
+  | { readonly type: 'counts'; readonly entries: CountEntries }
+  | { readonly type: 'status'; readonly request: number; readonly withMetrics: boolean }
+  | { readonly type: 'drain' };
+
+export type FromWorker =
+  | ({ readonly type: 'joined' } & Sibling)
+  | { readonly type: 'serving'; readonly origin: string }
+  | { readonly type: 'counts'; readonly entries: CountEntries }
+  | { readonly type: 'status'; readonly request: number; readonly status: WorkerStatus }
+  /** It could not start. */
+  | { readonly type: 'failed'; readonly code: StartFailureCode; readonly message: string };
+
+export interface WorkerStatus {
+  readonly readiness: Readiness;
+  readonly metrics: MetricsSnapshot | null;
+}
+
+/** Writes a configuration as JSON, with URLs as maps of one member. */
+export function writeConfig(config: Config): string {
+  return JSON.stringify(config, function (this: Record<string, unknown>, key, value: unknown) {
+    const original = this[key];
+    return original instanceof URL ? { [URL_MEMBER]: original.href } : value;
+  });
+}
+
+/** Reads what `writeConfig` wrote. */
+export function readConfig(text: string): Config {
+  return JSON.parse(text, (_key, value: unknown) => {
+    const href = typeof value === 'object' && value !== null && Object.entries(value)[0];
+    const isUrl = href && href[0] === URL_MEMBER && typeof href[1] === 'string';
+    return isUrl ? new URL(href[1]) : value;
+  }) as Config;
+}
+
+/** No map of a configuration has it as a key with a text as value. */
+const URL_MEMBER = '\nurl';

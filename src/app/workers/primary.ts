@@ -1,0 +1,242 @@
+/**
+ * The primary of a gateway with several workers. It serves no client: it starts the workers, replaces those that end,
+ * tells each of the others, sums their counts and metrics, and drains them together.
+ */
+import { availableParallelism } from 'node:os';
+import type { Config } from '../../config/config.ts';
+import { sleep, systemClock, type Clock } from '../../lib/clock.ts';
+import type { Readiness } from '../../ops/admin.ts';
+import type { Log } from '../../ops/log.ts';
+import { SummedMetrics } from '../../ops/summed-metrics.ts';
+import { generateKey, type SecretKey } from '../../seal/key-ring.ts';
+import { AdminListener } from '../admin-listener.ts';
+import { logListening, type Gateway, type GatewayOptions } from '../gateway.ts';
+import { canSharePorts, findPort } from '../listen.ts';
+import { writeConfig, type Sibling, type ToWorker, type WorkerStatus } from './messages.ts';
+import { Restarts } from './restarts.ts';
+import { CountSums } from './shared-counts.ts';
+import { WorkerProcess } from './worker-process.ts';
+
+/** What a drain takes beyond the configured times: cancellations, last replies, the end of sessions. */
+const DRAIN_EXTRA_MS = 15_000;
+/** A timer that keeps the process alive while no worker runs: those of the clock do not. */
+const AWAKE_MS = 3_600_000;
+
+/**
+ * Decides how many workers to start.
+ * @param canShare tells whether processes can share a port on this platform
+ */
+export async function numberOfWorkers(
+  wanted: Config['workers'],
+  log: Log,
+  canShare: () => Promise<boolean> = canSharePorts,
+): Promise<number> {
+  const count = wanted === 'auto' ? availableParallelism() : wanted;
+  if (count === 1 || (await canShare())) return count;
+  log.event('gateway.one_worker', {});
+  return 1;
+}
+
+/**
+ * Starts a gateway of several processes. Resolves when all of them serve clients.
+ * @throws StartFailure if an address is not available, or for the reason of the first worker that cannot start
+ */
+export async function startWorkers(
+  config: Config,
+  count: number,
+  { log, clock = systemClock }: GatewayOptions,
+): Promise<Gateway> {
+  const port = await findPort(config.listen, '--listen HOST:PORT');
+  const generatedKey = config.seal.keys.length === 0 ? generateSealKey(log) : null;
+  const primary = new Primary({ config, port, generatedKey, log, clock });
+  const admin = new AdminListener(config.admin, primary);
+  const close = async () => {
+    await Promise.all([admin.close(), primary.close()]);
+  };
+  try {
+    const adminUrl = await admin.listen();
+    const origin = await primary.start(count);
+    const drain = async () => {
+      await primary.drain();
+      await close();
+    };
+    const url = logListening(config, origin, adminUrl, log);
+    return { url, adminUrl, failure: primary.failure, drain, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+interface PrimaryOptions {
+  readonly config: Config;
+  /** The port that the workers share. */
+  readonly port: number;
+  readonly generatedKey: SecretKey | null;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+class Primary {
+  readonly #options: PrimaryOptions;
+  readonly #workers = new Map<number, WorkerProcess>();
+  readonly #counts: CountSums;
+  readonly #metrics = new SummedMetrics(() => this.#serving().length);
+  readonly #restarts = new Restarts();
+  readonly #failure = Promise.withResolvers<Error>();
+  readonly #awake = setInterval(() => {}, AWAKE_MS);
+  readonly #killAll = () => {
+    for (const worker of this.#workers.values()) worker.kill();
+  };
+  #phase: 'starting' | 'running' | 'draining' | 'closed' = 'starting';
+
+  constructor(options: PrimaryOptions) {
+    this.#options = options;
+    this.#counts = new CountSums(options.clock, (number, entries) =>
+      this.#workers.get(number)?.send({ type: 'counts', entries }),
+    );
+    process.once('exit', this.#killAll);
+  }
+
+  /** Resolves if workers end so often that the gateway gives up. It has drained by then. */
+  get failure(): Promise<Error> {
+    return this.#failure.promise;
+  }
+
+  /** Starts the workers. @returns the origin of their listener */
+  async start(count: number): Promise<string> {
+    const numbers = Array.from({ length: count }, (_, index) => index + 1);
+    const [origin = ''] = await Promise.all(numbers.map((number) => this.#launch(number)));
+    this.#phase = 'running';
+    return origin;
+  }
+
+  async health(): Promise<boolean> {
+    const statuses = await this.#statuses(false);
+    return statuses.size > 0 && [...statuses.values()].every((status) => status !== null);
+  }
+
+  /** The gateway is ready if one worker is: a worker that is being replaced takes no connections. */
+  async readiness(): Promise<Readiness> {
+    const known = [...(await this.#statuses(false)).values()].flatMap((status) =>
+      status === null ? [] : [status.readiness],
+    );
+    const best = known.find(({ status }) => status === 'ready') ?? known[0];
+    const routes = best?.routes ?? {};
+    if (this.#phase === 'running') return { status: best?.status ?? 'not ready', routes };
+    return { status: this.#phase === 'starting' ? 'not ready' : 'draining', routes };
+  }
+
+  async metrics(): Promise<string> {
+    const statuses = await this.#statuses(true);
+    return this.#metrics.text(
+      new Map(
+        [...statuses].flatMap(([number, status]) =>
+          status?.metrics ? [[number, status.metrics] as const] : [],
+        ),
+      ),
+    );
+  }
+
+  /** Drains all workers at once. One that does not end in time is killed. */
+  async drain(): Promise<void> {
+    if (this.#phase === 'draining') return this.#allEnded();
+    this.#phase = 'draining';
+    this.#broadcast({ type: 'drain' });
+    const { delayMs, parkedMs, timeoutMs } = this.#options.config.drain;
+    const atMostMs = delayMs + parkedMs + timeoutMs + DRAIN_EXTRA_MS;
+    await Promise.race([this.#allEnded(), sleep(this.#options.clock, atMostMs)]);
+    await this.close();
+  }
+
+  /** Ends all workers at once. */
+  async close(): Promise<void> {
+    this.#phase = 'closed';
+    clearInterval(this.#awake);
+    this.#killAll();
+    await this.#allEnded();
+    process.off('exit', this.#killAll);
+  }
+
+  /** Starts one worker, and resolves to its origin when it serves clients. */
+  async #launch(number: number): Promise<string> {
+    const { config, port, generatedKey, clock, log } = this.#options;
+    const worker = new WorkerProcess(number, {
+      clock,
+      onCounts: (entries) => this.#counts.report(number, entries),
+      onEnd: () => this.#onEnd(worker),
+    });
+    this.#workers.set(number, worker);
+    worker.send({
+      type: 'start',
+      number,
+      config: writeConfig(config),
+      generatedKey: generatedKey && {
+        kid: generatedKey.kid,
+        secret: Buffer.from(generatedKey.secret).toString('base64url'),
+      },
+      gatewayAddress: null,
+      counts: this.#counts.join(number),
+    });
+    await worker.joined;
+    // Before it serves: the others must know it when they get retries of its calls, and it must know them.
+    this.#broadcast({ type: 'siblings', siblings: this.#siblings() });
+    worker.send({ type: 'serve', port });
+    const origin = await worker.serving;
+    log.event('worker.started', { worker: number, pid: worker.pid });
+    return origin;
+  }
+
+  #onEnd(worker: WorkerProcess): void {
+    const { number, pid, problem, sibling } = worker;
+    this.#workers.delete(number);
+    this.#counts.leave(number);
+    if (sibling !== null) this.#broadcast({ type: 'sibling-ended', boot: sibling.boot });
+    if (this.#phase !== 'running') return;
+    void this.#metrics.workerEnded(number);
+    const { clock, log } = this.#options;
+    const restartMs = this.#restarts.next(clock.elapsed());
+    log.event('worker.ended', { worker: number, pid, problem, restartMs });
+    if (restartMs === null) void this.#giveUp();
+    else clock.setTimer(restartMs, () => this.#replace(number));
+  }
+
+  #replace(number: number): void {
+    if (this.#phase !== 'running') return;
+    this.#launch(number).catch(() => this.#workers.get(number)?.kill());
+  }
+
+  async #giveUp(): Promise<void> {
+    await this.drain();
+    this.#failure.resolve(new Error('workers end too often; worker.ended in the log says how'));
+  }
+
+  async #allEnded(): Promise<void> {
+    await Promise.all([...this.#workers.values()].map(({ ended }) => ended));
+  }
+
+  #broadcast(message: ToWorker): void {
+    for (const worker of this.#workers.values()) worker.send(message);
+  }
+
+  #siblings(): Sibling[] {
+    return [...this.#workers.values()].flatMap(({ sibling }) => sibling ?? []);
+  }
+
+  #serving(): WorkerProcess[] {
+    return [...this.#workers.values()].filter(({ isServing }) => isServing);
+  }
+
+  /** Asks the workers that serve clients. `null` is one that does not respond. */
+  async #statuses(withMetrics: boolean): Promise<Map<number, WorkerStatus | null>> {
+    const asked = this.#serving().map(
+      async (worker) => [worker.number, await worker.status(withMetrics)] as const,
+    );
+    return new Map(await Promise.all(asked));
+  }
+}
+
+function generateSealKey(log: Log): SecretKey {
+  log.event('gateway.key_ephemeral', {});
+  return generateKey();
+}

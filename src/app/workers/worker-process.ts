@@ -1,0 +1,117 @@
+/** A worker as the primary sees it: a forked process, what it has reported, and when it ends. */
+import { fork, type ChildProcess } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import type { Clock } from '../../lib/clock.ts';
+import { StartFailure } from '../../lib/start-failure.ts';
+import type { FromWorker, Sibling, ToWorker, WorkerStatus } from './messages.ts';
+import type { CountEntries } from './shared-counts.ts';
+
+/** The command of this program, from `src` and from `dist` alike. */
+const COMMAND = fileURLToPath(new URL('../../../bin/mrtr-gateway.js', import.meta.url));
+/** The first argument of a worker's command line. `main.ts` reads it. */
+const WORKER_COMMAND = 'worker';
+/** A worker that does not respond for longer counts as stuck. */
+const STATUS_TIMEOUT_MS = 1_000;
+
+export interface WorkerProcessOptions {
+  readonly clock: Clock;
+  readonly onCounts: (entries: CountEntries) => void;
+  /** Called when the process has ended, whatever the reason. */
+  readonly onEnd: (worker: WorkerProcess) => void;
+}
+
+export class WorkerProcess {
+  readonly number: number;
+  /** Resolves when it takes retries of its siblings. Rejects if it ends before, with the reason. */
+  readonly joined: Promise<Sibling>;
+  /** Resolves to its origin when it serves clients. Rejects if it ends before, with the reason. */
+  readonly serving: Promise<string>;
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<void>;
+  sibling: Sibling | null = null;
+  isServing = false;
+  /** How it ended; empty while it runs. */
+  problem = '';
+  readonly #child: ChildProcess;
+  readonly #options: WorkerProcessOptions;
+  readonly #joined = Promise.withResolvers<Sibling>();
+  readonly #serving = Promise.withResolvers<string>();
+  readonly #ended = Promise.withResolvers<void>();
+  readonly #requests = new Map<number, (status: WorkerStatus | null) => void>();
+  #lastRequest = 0;
+
+  constructor(number: number, options: WorkerProcessOptions) {
+    this.number = number;
+    this.#options = options;
+    this.joined = this.#joined.promise;
+    this.serving = this.#serving.promise;
+    this.ended = this.#ended.promise;
+    for (const promise of [this.joined, this.serving]) promise.catch(() => {});
+    this.#child = fork(COMMAND, [WORKER_COMMAND, String(number)], {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
+    this.#child.on('message', (message) => this.#receive(message as FromWorker));
+    this.#child.once('error', (error) => this.#end(error.message));
+    this.#child.once('exit', (code, signal) => this.#end(signal ?? `exit code ${code}`));
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  send(message: ToWorker): void {
+    // A worker that has ended needs no message.
+    if (this.#child.connected) this.#child.send(message, () => {});
+  }
+
+  kill(): void {
+    this.#child.kill('SIGKILL');
+  }
+
+  /** Asks for its state. @returns `null` if it does not respond in time */
+  status(withMetrics: boolean): Promise<WorkerStatus | null> {
+    const request = (this.#lastRequest += 1);
+    return new Promise((resolve) => {
+      const finish = (status: WorkerStatus | null) => {
+        timer.cancel();
+        this.#requests.delete(request);
+        resolve(status);
+      };
+      const timer = this.#options.clock.setTimer(STATUS_TIMEOUT_MS, () => finish(null));
+      this.#requests.set(request, finish);
+      this.send({ type: 'status', request, withMetrics });
+    });
+  }
+
+  #receive(message: FromWorker): void {
+    switch (message.type) {
+      case 'joined':
+        this.sibling = { boot: message.boot, address: message.address };
+        return this.#joined.resolve(this.sibling);
+      case 'serving':
+        this.isServing = true;
+        return this.#serving.resolve(message.origin);
+      case 'counts':
+        return this.#options.onCounts(message.entries);
+      case 'status':
+        return this.#requests.get(message.request)?.(message.status);
+      case 'failed':
+        return this.#fail(new StartFailure(message.code, message.message));
+    }
+  }
+
+  #fail(reason: Error): void {
+    this.#joined.reject(reason);
+    this.#serving.reject(reason);
+  }
+
+  #end(problem: string): void {
+    if (this.problem !== '') return;
+    this.problem = problem;
+    this.isServing = false;
+    this.#fail(new Error(`worker ${this.number} ended at its start: ${problem}`));
+    for (const finish of [...this.#requests.values()]) finish(null);
+    this.#options.onEnd(this);
+    this.#ended.resolve();
+  }
+}

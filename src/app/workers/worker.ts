@@ -1,0 +1,127 @@
+/** One worker of a gateway: a gateway without an admin listener, which does what the primary tells it. */
+import type { Config } from '../../config/config.ts';
+import { systemClock } from '../../lib/clock.ts';
+import { LruMap } from '../../lib/lru-map.ts';
+import type { Log } from '../../ops/log.ts';
+import type { SecretKey } from '../../seal/key-ring.ts';
+import { openGateway, type GatewayProcess } from '../gateway.ts';
+import type { Siblings } from '../replica.ts';
+import type { FromWorker, Sibling, ToWorker, WorkerStart, WorkerStatus } from './messages.ts';
+import { SharedCounts } from './shared-counts.ts';
+
+const MAX_ENDED_SIBLINGS = 1_000;
+
+export class Worker {
+  readonly #start: WorkerStart;
+  readonly #config: Config;
+  readonly #send: (message: FromWorker) => void;
+  readonly #log: Log;
+  readonly #siblings: KnownSiblings;
+  readonly #counts: SharedCounts;
+  readonly #ended = Promise.withResolvers<void>();
+  #gateway: GatewayProcess | null = null;
+
+  constructor(start: WorkerStart, config: Config, send: (message: FromWorker) => void, log: Log) {
+    this.#start = start;
+    this.#config = config;
+    this.#send = send;
+    this.#log = log;
+    this.#siblings = new KnownSiblings(start.gatewayAddress);
+    this.#counts = new SharedCounts(systemClock, (entries) => send({ type: 'counts', entries }));
+    this.#counts.receive(start.counts);
+  }
+
+  /**
+   * Runs until it has drained.
+   * @throws StartFailure if it cannot start
+   */
+  async run(): Promise<void> {
+    const gateway = await openGateway(
+      this.#config,
+      { log: this.#log },
+      {
+        counts: this.#counts,
+        siblings: this.#siblings,
+        generatedKey: readKey(this.#start.generatedKey),
+      },
+    );
+    this.#gateway = gateway;
+    const { owner, siblingAddress } = gateway.replica;
+    this.#send({ type: 'joined', boot: owner.boot, address: siblingAddress ?? '' });
+    await this.#ended.promise;
+  }
+
+  receive(message: ToWorker): void {
+    switch (message.type) {
+      case 'siblings':
+        return this.#siblings.set(message.siblings);
+      case 'sibling-ended':
+        return this.#siblings.end(message.boot);
+      case 'counts':
+        return this.#counts.receive(message.entries);
+      case 'serve':
+        return this.#settle(this.#serve(message.port), () => {});
+      case 'status':
+        return this.#settle(this.#status(message.withMetrics), (status) =>
+          this.#send({ type: 'status', request: message.request, status }),
+        );
+      case 'drain':
+        return this.#settle(this.#gateway?.drain() ?? Promise.resolve(), this.#ended.resolve);
+      case 'start':
+    }
+  }
+
+  async #serve(port: number): Promise<void> {
+    const { host } = this.#config.listen;
+    const origin = await this.#gateway?.listen({ host, port }, { reusePort: true });
+    this.#send({ type: 'serving', origin: origin ?? '' });
+  }
+
+  async #status(withMetrics: boolean): Promise<WorkerStatus> {
+    const readiness = this.#gateway?.readiness() ?? { status: 'not ready', routes: {} };
+    const metrics = withMetrics ? ((await this.#gateway?.metrics.snapshot()) ?? null) : null;
+    return { readiness, metrics };
+  }
+
+  #settle<Value>(promise: Promise<Value>, then: (value: Value) => void): void {
+    promise.then(then, this.#ended.reject);
+  }
+}
+
+/** The siblings as the primary reports them. */
+class KnownSiblings implements Siblings {
+  readonly gatewayAddress: string | null;
+  #addresses: ReadonlyMap<string, string> = new Map();
+  readonly #ended = new LruMap<string, true>(MAX_ENDED_SIBLINGS);
+  readonly #listeners: ((boot: string) => void)[] = [];
+
+  constructor(gatewayAddress: string | null) {
+    this.gatewayAddress = gatewayAddress;
+  }
+
+  addressOf(boot: string): string | null {
+    return this.#addresses.get(boot) ?? null;
+  }
+
+  hasEnded(boot: string): boolean {
+    return this.#ended.has(boot);
+  }
+
+  onEnd(listener: (boot: string) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  set(siblings: readonly Sibling[]): void {
+    this.#addresses = new Map(siblings.map(({ boot, address }) => [boot, address]));
+  }
+
+  end(boot: string): void {
+    this.#addresses = new Map([...this.#addresses].filter(([known]) => known !== boot));
+    this.#ended.set(boot, true);
+    for (const listener of this.#listeners) listener(boot);
+  }
+}
+
+function readKey(key: WorkerStart['generatedKey']): SecretKey | null {
+  return key && { kid: key.kid, secret: Buffer.from(key.secret, 'base64url') };
+}

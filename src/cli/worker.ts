@@ -1,0 +1,49 @@
+/** The command of a worker, which the primary runs. What it cannot say in the log, it tells the primary. */
+import { readConfig, type FromWorker, type ToWorker } from '../app/workers/messages.ts';
+import { Worker } from '../app/workers/worker.ts';
+import { StartFailure } from '../lib/start-failure.ts';
+import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';
+import type { Host } from './host.ts';
+import { describe, logFor } from './serve.ts';
+
+/** The channel to the primary. */
+export interface Channel {
+  onMessage(listener: (message: ToWorker) => void): void;
+  /** Calls the listener when the primary is gone. */
+  onClose(listener: () => void): void;
+  /** Resolves when the message is sent, or cannot be. */
+  send(message: FromWorker): Promise<void>;
+}
+
+/** Runs a worker until the primary drains it or is gone. @returns the exit code */
+export function runWorker(host: Host, channel: Channel): Promise<ExitCode> {
+  for (const stream of [host.stdout, host.stderr]) stream.on('error', () => {});
+  // A terminal or a supervisor can signal all processes at once. Only the primary decides what that means.
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) host.on(signal, () => {});
+  return new Promise((finish) => {
+    channel.onClose(() => finish(EXIT.internal));
+    let worker: Worker | null = null;
+    channel.onMessage((message) => {
+      if (message.type !== 'start') return worker?.receive(message);
+      const config = readConfig(message.config);
+      const log = logFor(config, host, message.number);
+      const crash = (reason: unknown) => {
+        log.event('gateway.crashed', { problem: describe(reason) });
+        finish(EXIT.internal);
+      };
+      for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
+        host.on(event, crash);
+      }
+      worker = new Worker(message, config, (text) => void channel.send(text), log);
+      worker.run().then(
+        () => finish(EXIT.ok),
+        async (error: unknown) => {
+          if (!(error instanceof StartFailure)) return crash(error);
+          const { code, message } = error;
+          await channel.send({ type: 'failed', code, message });
+          finish(exitCodeOfStart(code));
+        },
+      );
+    });
+  });
+}
