@@ -5,7 +5,7 @@
 import { Client } from 'undici';
 import { rotated } from '../calls/calls.ts';
 import { Child } from '../processes/child.ts';
-import { startGateway } from '../processes/gateway-process.ts';
+import { startGateway, type GatewayProcess } from '../processes/gateway-process.ts';
 import {
   acceptedRetry,
   askGateway,
@@ -45,6 +45,12 @@ export interface Times {
 const BARE_PAIR = new URL('./bare-pair-process.ts', import.meta.url);
 const KINDS = ['here', 'relayed', 'bareHere', 'bareThere'] as const;
 type Kind = (typeof KINDS)[number];
+/** One gateway, as clients use it. */
+interface Side {
+  readonly askers: readonly Connection[];
+  readonly retrier: Connection;
+}
+
 /** Few enough that what is parked meanwhile is not what is measured. */
 const BATCH = 25;
 
@@ -54,17 +60,19 @@ export async function measureRelayed(
   { warmUp, samples }: RelayOptions,
 ): Promise<RelayedResult> {
   const upstreamUrl = `${upstream}/mcp`;
-  const owner = await startGateway({ upstreamUrl, folder, relays: true });
+  const one = await startGateway({ upstreamUrl, folder, relays: true });
   const other = await startGateway({ upstreamUrl, folder, relays: true });
-  const second = Child.node('the second bare process', BARE_PAIR, []);
-  const secondUrl = `http://127.0.0.1:${await second.port()}/here`;
-  const first = Child.node('the first bare process', BARE_PAIR, [secondUrl]);
-  const bare = new Client(`http://127.0.0.1:${await first.port()}`);
+  const bareSecond = Child.node('the second bare process', BARE_PAIR, []);
+  const secondUrl = `http://127.0.0.1:${await bareSecond.port()}/here`;
+  const bareFirst = Child.node('the first bare process', BARE_PAIR, [secondUrl]);
+  const bare = new Client(`http://127.0.0.1:${await bareFirst.port()}`);
   const call = (id: number) => modernCall('ask', id);
   // Many ask at once, as each question takes the gateway a moment; all retries go one by one.
-  const askers = Array.from({ length: BATCH }, () => new Connection(owner.origin, '/mcp', call));
-  const toOwner = new Connection(owner.origin, '/mcp', call);
-  const toOther = new Connection(other.origin, '/mcp', call);
+  const sideOf = ({ origin }: GatewayProcess): Side => ({
+    askers: Array.from({ length: BATCH }, () => new Connection(origin, '/mcp', call)),
+    retrier: new Connection(origin, '/mcp', call),
+  });
+  const sides = [sideOf(one), sideOf(other)] as const;
   const times: Record<Kind | 'exchange', number[]> = {
     here: [],
     relayed: [],
@@ -72,10 +80,10 @@ export async function measureRelayed(
     bareThere: [],
     exchange: [],
   };
-  const take = async (kind: Kind, round: Round) => {
+  const take = async (kind: Kind, round: Round, owner: Side, asked: Side) => {
     const startedAt = performance.now();
-    if (kind === 'here') await retryGateway(toOwner, round);
-    else if (kind === 'relayed') await retryGateway(toOther, round);
+    if (kind === 'here') await retryGateway(owner.retrier, round);
+    else if (kind === 'relayed') await retryGateway(asked.retrier, round);
     else {
       const exchangeMs = await askBare(bare, kind === 'bareThere', acceptedRetry(round));
       if (kind === 'bareThere') times.exchange.push(exchangeMs);
@@ -84,26 +92,32 @@ export async function measureRelayed(
   };
   try {
     const all = warmUp + samples;
+    // Each gateway is the owner of every other batch, so that both have done the same work before.
+    const [first, second] = sides;
+    let [owner, asked]: [Side, Side] = [first, second];
     for (let taken = 0; taken < all;) {
       const [forHere, forRelayed] = [
-        await Promise.all(askers.map(askGateway)),
-        await Promise.all(askers.map(askGateway)),
+        await Promise.all(owner.askers.map(askGateway)),
+        await Promise.all(owner.askers.map(askGateway)),
       ];
       for (const [index, round] of forHere.entries()) {
         if (taken === all) break;
         for (const kind of rotated(KINDS, taken)) {
-          await take(kind, kind === 'relayed' ? (forRelayed[index] ?? round) : round);
+          const one = kind === 'relayed' ? (forRelayed[index] ?? round) : round;
+          await take(kind, one, owner, asked);
         }
         taken += 1;
       }
+      [owner, asked] = [asked, owner];
     }
-    const served = await other.resumes('relay');
+    const served = (await one.resumes('relay')) + (await other.resumes('relay'));
     if (served !== all) throw new Error(`${served} of ${all} retries were relayed`);
     return summary(times, warmUp);
   } finally {
-    await Promise.all([...askers, toOwner, toOther].map((one) => one.close()));
+    const connections = sides.flatMap(({ askers, retrier }) => [...askers, retrier]);
+    await Promise.all(connections.map((connection) => connection.close()));
     await bare.destroy();
-    await Promise.all([owner.child, other.child, first, second].map((child) => child.stop()));
+    await Promise.all([one.child, other.child, bareFirst, bareSecond].map((child) => child.stop()));
   }
 }
 

@@ -10,12 +10,15 @@ import { RedisDirectory } from '../replicas/directory/redis-directory.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import { randomId } from '../lib/random-id.ts';
-import { HttpRelay } from '../replicas/relay/http-relay.ts';
+import { DirectRelay } from '../replicas/relay/direct/direct-relay.ts';
+import { takeArrivals } from '../replicas/relay/direct/handshake.ts';
+import { HttpRelay } from '../replicas/relay/http/http-relay.ts';
+import { createRelayServer } from '../replicas/relay/http/http-server.ts';
+import type { IncomingRetriesOptions } from '../replicas/relay/incoming-retry.ts';
 import { MessageQueue } from '../replicas/relay/redis-queue.ts';
 import { RedisRelay } from '../replicas/relay/redis-relay.ts';
-import { createRelayServer, type RelayServerOptions } from '../replicas/relay/server.ts';
 import { OwnerActivity, UNREAD_TIMEOUT_MS } from '../replicas/relay/liveness.ts';
-import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
+import { createKeyRing, type KeyRing, type SecretKey } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { StartFailure } from '../lib/start-failure.ts';
 
@@ -111,12 +114,15 @@ function createRelay(
   services: ReplicaServices,
 ): RelayTransport {
   const { relay, limits } = config;
-  const { siblings, sealKeys } = services;
-  const ring = createKeyRing(sealKeys, 'relay');
-  const maxBodyBytes = limits.maxBodyBytes + RELAY_OVERHEAD_BYTES;
-  const options = { ring, boot, maxBodyBytes, serveRelayed };
+  const { siblings, sealKeys, openResponses, clock } = services;
+  const options = {
+    ...{ boot, serveRelayed, openResponses, clock, owners: new OwnerActivity(clock) },
+    ...{ ring: createKeyRing(sealKeys, 'relay'), frames: createKeyRing(sealKeys, 'frames') },
+    ...{ maxBodyBytes: limits.maxBodyBytes + RELAY_OVERHEAD_BYTES },
+    ...{ maxAnswerBytes: MAX_ANSWER_BYTES },
+  };
   if (siblings === null) return createOuterRelay(config, relay?.listen ?? null, options, services);
-  const inner = createHttpRelay(LOOPBACK, options, services);
+  const inner = createDirectRelay(LOOPBACK, options);
   const outer = relay?.via === 'http' ? inner : createOuterRelay(config, null, options, services);
   return {
     start: async () => ({
@@ -143,27 +149,23 @@ function createOuterRelay(
 ): RelayTransport {
   // Without shared keys, a replica could not tell another one from a stranger.
   if (relay === null || seal.keys.length === 0) return NO_RELAY;
-  const { openResponses, clock, log } = services;
   if (relay.via === 'http') {
-    const http = createHttpRelay(at, options, services);
+    const direct = createDirectRelay(at, options);
     return {
-      ...http,
+      ...direct,
       start: async () => {
-        const { address } = await http.start();
+        const { address } = await direct.start();
         const advertised = relay.advertise?.origin ?? address;
-        if (advertised !== null) log.event('relay.listening', { url: advertised });
+        if (advertised !== null) services.log.event('relay.listening', { url: advertised });
         return { address: advertised, siblingAddress: null };
       },
     };
   }
   if (redis === null) return NO_RELAY;
-  const { boot } = options;
-  const owners = new OwnerActivity(clock);
+  const { boot, clock } = options;
   const { audience } = seal;
   const queue = new MessageQueue({ redis, audience, boot, clock, random: Math.random });
-  const redisRelay = new RedisRelay({
-    ...{ ...options, queue, maxAnswerBytes: MAX_ANSWER_BYTES, owners, openResponses, clock },
-  });
+  const redisRelay = new RedisRelay({ ...options, queue });
   return {
     ...NO_RELAY,
     relayOf: (route) => redisRelay.for(route),
@@ -171,37 +173,32 @@ function createOuterRelay(
   };
 }
 
-type RelayOptions = Omit<RelayServerOptions, 'openResponses' | 'clock' | 'writeStallMs'>;
+interface RelayOptions extends IncomingRetriesOptions {
+  readonly boot: string;
+  readonly owners: OwnerActivity;
+  readonly ring: KeyRing<'relay'>;
+  readonly frames: KeyRing<'frames'>;
+  readonly maxBodyBytes: number;
+  readonly maxAnswerBytes: number;
+}
 
-function createHttpRelay(
+function createDirectRelay(
   at: ListenAddress | null,
   options: RelayOptions,
-  { openResponses, clock }: ReplicaServices,
 ): Omit<RelayTransport, 'relayOf'> & { relayOf(route: string): Relay } {
-  const owners = new OwnerActivity(clock);
-  const writeStallMs = UNREAD_TIMEOUT_MS;
-  const server = createRelayServer({ ...options, writeStallMs, openResponses, clock });
-  const clients: HttpRelay[] = [];
+  const old = new HttpRelay(options);
+  const fallback = (route: string) => old.for(route);
+  const direct = new DirectRelay({ ...options, ring: options.frames, fallback });
+  const server = createRelayServer({ ...options, writeStallMs: UNREAD_TIMEOUT_MS });
+  takeArrivals(server.server, (arrival) => direct.accept(arrival));
   return {
     start: async () => {
       const address = at === null ? null : await listen(server, at, 'relay.listen');
       return { address, siblingAddress: null };
     },
-    relayOf: (route) => {
-      const { ring, boot } = options;
-      const client = new HttpRelay({
-        ring,
-        boot,
-        route,
-        maxAnswerBytes: MAX_ANSWER_BYTES,
-        owners,
-        clock,
-      });
-      clients.push(client);
-      return client;
-    },
+    relayOf: (route) => direct.for(route),
     close: async () => {
-      await Promise.all([server.close(), ...clients.map((client) => client.close())]);
+      await Promise.all([server.close(), direct.close(), old.close()]);
     },
   };
 }

@@ -17,7 +17,9 @@ export interface CipherContext {
 /** Encrypts bytes. A nonce must not be used for two contents under one key. */
 export function encrypt(content: Uint8Array, { key, nonce, associatedData }: CipherContext) {
   const cipher = createCipheriv(CIPHER, key, nonce).setAAD(associatedData);
-  const sealed = Buffer.concat([cipher.update(content), cipher.final()]);
+  const sealed = cipher.update(content);
+  // In this mode the end of a text adds nothing to it.
+  cipher.final();
   return { sealed, tag: cipher.getAuthTag() };
 }
 
@@ -30,5 +32,7 @@ export function decrypt(
   const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })
     .setAAD(associatedData)
     .setAuthTag(tag);
-  return Buffer.concat([decipher.update(sealed), decipher.final()]);
+  const content = decipher.update(sealed);
+  decipher.final();
+  return content;
 }

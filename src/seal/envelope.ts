@@ -11,6 +11,7 @@ import type { KeyPurpose, KeyRing } from './key-ring.ts';
 const TYPES: Readonly<Record<KeyPurpose, string>> = {
   seal: 'mrtr+jwe',
   relay: 'mrtr-relay+jwe',
+  frames: 'mrtr-frames+jwe',
 };
 
 /** The header as `headerOf` writes it, with its `kid` and its `typ`. */

@@ -19,6 +19,8 @@ import { RemoteLeg } from './remote-leg.ts';
 export interface ReplyChannel {
   /** Whether a broken connection shows that the asker is gone, so that its heartbeats are not needed. */
   readonly showsDisconnect: boolean;
+  /** Whether the retry was sent so recently that its asker cannot have given it up since. */
+  isFresh?(): boolean;
   /** Resolves when the message was taken, or is lost. Rejects if the asker counts as gone. */
   send(kind: MessageKind, text: string, number: number): Promise<void>;
   /** Whether messages arrived that are not read yet. */
@@ -162,17 +164,21 @@ export class IncomingRetry {
       message && (await this.#options.serveRelayed(message.route, message.request, this.#leg));
     if (handle === null) return this.#channel.send('unknown', '', 0);
     if (this.#leg.closed.aborted) return;
-    this.#confirmation = new Confirmation(this.#options.clock, (token) => {
-      this.#channel.send('ready', token, 0).catch(() => this.#leg.close());
-    });
-    // Only now: the confirmation can arrive before the request for it is fully sent.
-    if (!(await this.#confirmation.request())) return;
+    if (this.#channel.isFresh?.() !== true && !(await this.#isConfirmed())) return;
     const reply = handle.begin();
     if (reply === null) return this.#channel.send('unknown', '', 0);
     this.#handle = handle;
     if (this.#channel.showsDisconnect) this.#watchdog.stop();
     this.#leg.begin();
     await this.#leg.finish(await reply);
+  }
+
+  /** Asks whether the client still waits. */
+  #isConfirmed(): Promise<boolean> {
+    this.#confirmation = new Confirmation(this.#options.clock, (token) => {
+      this.#channel.send('ready', token, 0).catch(() => this.#leg.close());
+    });
+    return this.#confirmation.request();
   }
 
   /** @param lines for the client; empty for a heartbeat */

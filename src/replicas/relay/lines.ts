@@ -9,10 +9,18 @@ const PIECE_LENGTH = 128 * 1024;
 /** The longest message with a piece, in bytes: a unit takes three in UTF-8, and two if JSON escapes it. */
 export const MAX_PIECE_BYTES = 3 * PIECE_LENGTH + 1_024;
 
+/** Splits a text, but no surrogate pair: half of one cannot be written as UTF-8. */
 export function* splitIntoPieces(text: string): Generator<string> {
-  for (let start = 0; start < text.length; start += PIECE_LENGTH) {
-    yield text.slice(start, start + PIECE_LENGTH);
+  for (let start = 0; start < text.length;) {
+    const end = start + PIECE_LENGTH;
+    const piece = text.slice(start, isHighSurrogate(text, end - 1) ? end - 1 : end);
+    yield piece;
+    start += piece.length;
   }
+}
+
+function isHighSurrogate(text: string, index: number): boolean {
+  return index < text.length - 1 && (text.charCodeAt(index) & 0xfc00) === 0xd800;
 }
 
 /** Assembles pieces to lines, each of which ends with a line feed. */

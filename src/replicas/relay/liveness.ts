@@ -5,11 +5,8 @@ import { LruMap } from '../../lib/lru-map.ts';
 export const HEARTBEAT_MS = 500;
 /** Six missed heartbeats. The owner is no longer waited for, which does not mean that it is dead. */
 export const OWNER_TIMEOUT_MS = 3_000;
-/**
- * The same for an owner whose `ready` the asker has confirmed: large results for many clients can keep it busy. Over
- * HTTP its death shows in the connection, so a longer timeout costs nothing.
- */
-export const BUSY_OWNER_TIMEOUT_MS = { http: 30_000, redis: 10_000 } as const;
+/** The same for an owner whose `ready` the asker has confirmed: large results for many clients can keep it busy. */
+export const BUSY_OWNER_TIMEOUT_MS = 10_000;
 /**
  * How long after its request for confirmation the owner carries out a retry. It is shorter than
  * `OWNER_TIMEOUT_MS`, so nothing is carried out that the asker has given up.
@@ -20,11 +17,8 @@ export const CONFIRMATION_TIMEOUT_MS = 2_000;
  * call, and longer than a read of the Redis queue can hang.
  */
 export const ASKER_TIMEOUT_MS = 6_000;
-/**
- * How long an owner's reply over HTTP can stay unread before the owner gives up the asker. A client that
- * reads slowly holds back the asker, so this equals the timeout of a busy owner.
- */
-export const UNREAD_TIMEOUT_MS = BUSY_OWNER_TIMEOUT_MS.http;
+/** How long a reply on a connection can stay unread before the owner gives up the asker, which a slow client holds back. */
+export const UNREAD_TIMEOUT_MS = 30_000;
 /** How long the call waits for the client of a retry that was given up. */
 export const RETURN_TIMEOUT_MS = 30_000;
 
@@ -68,14 +62,19 @@ export function startWatchdog(
 
 /**
  * Calls `send` every `HEARTBEAT_MS`.
+ * @param firstAfterMs when it is called first
  * @returns a function that stops it
  */
-export function startHeartbeat(clock: Clock, send: () => void): () => void {
+export function startHeartbeat(
+  clock: Clock,
+  send: () => void,
+  firstAfterMs = HEARTBEAT_MS,
+): () => void {
   const beat = () => {
     timer = clock.setTimer(HEARTBEAT_MS, beat);
     send();
   };
-  let timer = clock.setTimer(HEARTBEAT_MS, beat);
+  let timer = clock.setTimer(firstAfterMs, beat);
   return () => timer.cancel();
 }
 

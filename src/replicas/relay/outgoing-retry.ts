@@ -7,6 +7,7 @@ import { CLIENT_LEFT, type RelayOutcome } from '../../model/relay.ts';
 import { sleep, type Clock, type Timer } from '../../lib/clock.ts';
 import { LineAssembler } from './lines.ts';
 import {
+  BUSY_OWNER_TIMEOUT_MS,
   HEARTBEAT_MS,
   OWNER_TIMEOUT_MS,
   RETURN_TIMEOUT_MS,
@@ -24,8 +25,6 @@ export interface OutgoingRetryOptions {
   send(kind: MessageKind, text?: string): Promise<boolean>;
   /** Whether heartbeats are needed, because a broken connection does not tell the owner that this process is gone. */
   readonly sendsHeartbeats: boolean;
-  /** The timeout of an owner that was sent the confirmation, in ms. */
-  readonly busyTimeoutMs: number;
   /** How long one piece can wait for a slow client, in ms; 0 if other retries wait behind it. */
   readonly maxPauseMs: number;
   /** Returns the time since the owner's last message for any retry, in ms. */
@@ -49,6 +48,8 @@ export class OutgoingRetry {
   #state: 'waiting' | 'given up' | 'ended' = 'waiting';
   /** The owner may have carried out the retry. */
   #isConfirmed = false;
+  /** The owner has sent a message. */
+  #isHeard = false;
   #messageAtMs: number;
   #nextPiece = 0;
   /** Heartbeats in a row that could not be sent. */
@@ -80,6 +81,11 @@ export class OutgoingRetry {
     return this.#state === 'ended';
   }
 
+  /** Tells that the owner may carry out the retry without `go`, since it can see that it was just sent. */
+  confirm(): void {
+    this.#isConfirmed = true;
+  }
+
   /**
    * Handles a message of the owner. Repeated pieces are ignored. Resolves when the client has read the message,
    * or after `maxPauseMs`: then the client misses notifications.
@@ -87,11 +93,11 @@ export class OutgoingRetry {
   async receive({ kind, number, text }: RelayMessage): Promise<void> {
     if (this.#state === 'ended') return;
     this.#messageAtMs = this.#options.clock.elapsed();
-    if (this.#state === 'waiting') this.#watchdog.reset();
+    if (this.#state === 'waiting') this.#hear();
     switch (kind) {
       case 'ready':
         if (this.#state !== 'waiting') return;
-        if (!this.#isConfirmed) this.#confirm();
+        this.#isConfirmed = true;
         void this.#options.send('go', text);
         return;
       case 'piece':
@@ -180,14 +186,16 @@ export class OutgoingRetry {
     this.end(CLIENT_LEFT);
   };
 
-  #confirm(): void {
-    this.#isConfirmed = true;
+  /** An owner that has the retry gets more time. */
+  #hear(): void {
+    if (this.#isHeard) return this.#watchdog.reset();
+    this.#isHeard = true;
     this.#watchdog.stop();
     this.#watchdog = this.#startWatchdog();
   }
 
   get #timeoutMs(): number {
-    return this.#isConfirmed ? this.#options.busyTimeoutMs : OWNER_TIMEOUT_MS;
+    return this.#isHeard ? BUSY_OWNER_TIMEOUT_MS : OWNER_TIMEOUT_MS;
   }
 
   #startWatchdog(timeoutMs = this.#timeoutMs): Watchdog {

@@ -14,7 +14,7 @@ import {
   type IncomingRetry,
 } from './incoming-retry.ts';
 import { MAX_PIECE_BYTES } from './lines.ts';
-import { BUSY_OWNER_TIMEOUT_MS, type OwnerActivity } from './liveness.ts';
+import type { OwnerActivity } from './liveness.ts';
 import {
   openMessage,
   sealMessage,
@@ -105,7 +105,6 @@ export class RedisRelay {
       clock,
       maxLineLength: maxAnswerBytes,
       sendsHeartbeats: true,
-      busyTimeoutMs: BUSY_OWNER_TIMEOUT_MS.redis,
       maxPauseMs: 0,
       send: async (kind, text) => (await push(kind, text)) === 'taken',
       sinceMessageMs: () => owners.sinceMessageMs(boot),

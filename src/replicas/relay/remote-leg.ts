@@ -7,6 +7,8 @@ import { writeLine } from './messages.ts';
 
 /** Lines that wait are sent together up to this length, since many small messages are slow. */
 const BATCH_LENGTH = 1024 * 1024;
+/** A reply within this time needs no heartbeat. */
+const QUICK_REPLY_MS = 50;
 /** The backlog begins beyond this. */
 const MAX_WAITING_BYTES = 1024 * 1024;
 
@@ -47,8 +49,7 @@ export class RemoteLeg implements Leg {
     const beat = () => {
       if (this.#sending === null) this.#write('');
     };
-    beat();
-    this.#stopHeartbeat = startHeartbeat(this.#clock, beat);
+    this.#stopHeartbeat = startHeartbeat(this.#clock, beat, QUICK_REPLY_MS);
   }
 
   notify(method: string, params: JsonObject): void {

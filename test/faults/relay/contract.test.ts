@@ -207,9 +207,10 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
-      // Rule relay-2: The owner carries a retry out only when the replica that asked confirms, within 2 s of
-      // being asked, that its client still waits. A retry that was given up is void, whenever the owner reads
-      // it: no tool acts on it after its client was answered. No clock of the day is involved.
+      // Rule relay-2: The owner carries a retry out only if it was sent within the last 2 s, as the times on a
+      // kept connection show, or if the replica that asked confirms, within 2 s of being asked, that its client
+      // still waits. A retry that was given up is void, whenever the owner reads it: no tool acts on it after
+      // its client was answered. No clock of the day is involved.
       test('in front of a frozen owner is to be repeated, and nothing of it is carried out when the owner wakes up', async () => {
         const { effects, tools } = greeter();
         const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());

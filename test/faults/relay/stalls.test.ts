@@ -2,11 +2,8 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import { systemClock } from '../../../src/lib/clock.ts';
-import { OwnerActivity } from '../../../src/replicas/relay/liveness.ts';
-import { HttpRelay } from '../../../src/replicas/relay/http-relay.ts';
 import { OWNER_TIMEOUT_MS } from '../../../src/replicas/relay/liveness.ts';
-import { createKeyRing } from '../../../src/seal/key-ring.ts';
+import { directReplica } from '../../fixtures/direct-replica.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';
 
@@ -30,18 +27,10 @@ function stall(ms: number): void {
 // Rule relay-11: A replica that stalled reads what came meanwhile before it takes another one for dead.
 test('a replica that stalled reads what came meanwhile before it takes an owner for dead', async () => {
   const { owner, child, said } = await ownerElsewhere();
-  const ring = createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
-  const client = new HttpRelay({
-    ring,
-    boot: 'asker',
-    route: 'route',
-    maxAnswerBytes: 1024 * 1024,
-    owners: new OwnerActivity(systemClock),
-    clock: systemClock,
-  });
-  stopAfterTest(() => client.close());
+  const asker = await directReplica('asker');
+  stopAfterTest(asker.stop);
   const notified = Promise.withResolvers<void>();
-  const relayed = client.relay(owner, REQUEST, {
+  const relayed = asker.relay.for('route').relay(owner, REQUEST, {
     closed: new AbortController().signal,
     backlog: null,
     // Here what came from the owner is being read: the next that the process does is look at its timers.

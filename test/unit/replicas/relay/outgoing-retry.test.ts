@@ -27,7 +27,6 @@ test.each([0, 15_000])(
       clock: new ManualClock(),
       maxLineLength: 1_000,
       sendsHeartbeats: false,
-      busyTimeoutMs: 10_000,
       maxPauseMs,
       send: async () => true,
       sinceMessageMs: () => 0,

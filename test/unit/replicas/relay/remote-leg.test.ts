@@ -5,6 +5,8 @@ import { readLine } from '../../../../src/replicas/relay/messages.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
 const ANSWER: CallReply = { kind: 'result', result: { content: [] } };
+/** A reply within this time needs no sign of life. */
+const QUICK_REPLY_MS = 50;
 const MIB = 1024 * 1024;
 const readRelayLines = (text: string) => text.split('\n').slice(0, -1).map(readLine);
 
@@ -22,8 +24,9 @@ function reader() {
 
 describe('a leg whose client waits elsewhere', () => {
   test('is told one thing after the other, and the answer at last', async () => {
-    const { leg, posted, take } = reader();
+    const { leg, posted, take, clock } = reader();
     leg.begin();
+    clock.advance(QUICK_REPLY_MS);
     leg.notify('first', {});
     leg.notify('second', {});
     const finished = leg.finish(ANSWER);
@@ -81,8 +84,9 @@ describe('a leg whose client waits elsewhere', () => {
   });
 
   test('that has gone is told nothing more', async () => {
-    const { leg, posted, take } = reader();
+    const { leg, posted, take, clock } = reader();
     leg.begin();
+    clock.advance(QUICK_REPLY_MS);
     leg.notify('log', {});
     leg.close();
     take();
@@ -112,11 +116,22 @@ describe('a leg whose client waits elsewhere', () => {
   });
 
   test('is gone when its replica is', async () => {
-    const { leg, leave } = reader();
+    const { leg, leave, clock } = reader();
     leg.begin();
+    clock.advance(QUICK_REPLY_MS);
     leave(new Error('gone'));
     await expect.poll(() => leg.closed.aborted).toBe(true);
     await leg.finish(ANSWER);
+  });
+
+  test('gets no sign of life if the answer comes within 50 ms', async () => {
+    const { leg, posted, clock, take } = reader();
+    leg.begin();
+    clock.advance(QUICK_REPLY_MS - 1);
+    take();
+    await leg.finish(ANSWER);
+    expect(readRelayLines(posted.join(''))).toEqual([{ type: 'answer', answer: ANSWER }]);
+    expect(clock.pending).toBe(0);
   });
 
   test('gets signs of life while nothing else waits for it', async () => {

@@ -12,8 +12,9 @@ const LETTER: RelayMessage = { kind: 'retry', id: 'id', from: 'one', number: 0, 
 
 // Rule relay-8: What replicas write to each other is sealed with a key of its own, for one process and one
 // retry, so credentials and answers are unreadable on the way, and whoever pretends to be a replica learns
-// and forges nothing. The relay’s port takes nothing else: everything but a message for this process gets
-// HTTP status 421.
+// and forges nothing. On a connection, each frame opens once and in its place, and of a peer that has not
+// shown the key no more than 16 bytes are kept, for 2 s. The relay’s port takes nothing else: everything but
+// a message for this process gets HTTP status 421.
 describe('a message', () => {
   const open = (sealed: string, to = 'other') => openMessage(ring('relay'), to, sealed, 10_000);
 

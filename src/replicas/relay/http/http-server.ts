@@ -4,10 +4,10 @@
  */
 import type { ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
-import { cutWhenStalled } from '../../lib/responses.ts';
-import type { KeyRing } from '../../seal/key-ring.ts';
-import { IncomingRetries, type IncomingRetriesOptions } from './incoming-retry.ts';
-import { maxSealedLength, openMessage, sealMessage, type RelayMessage } from './messages.ts';
+import { cutWhenStalled } from '../../../lib/responses.ts';
+import type { KeyRing } from '../../../seal/key-ring.ts';
+import { IncomingRetries, type IncomingRetriesOptions } from '../incoming-retry.ts';
+import { maxSealedLength, openMessage, sealMessage, type RelayMessage } from '../messages.ts';
 
 export interface RelayServerOptions extends IncomingRetriesOptions {
   readonly ring: KeyRing<'relay'>;

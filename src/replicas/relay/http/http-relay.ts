@@ -4,29 +4,28 @@
  * closed.
  */
 import { Agent, request } from 'undici';
-import type { EdgeRequest, Leg } from '../../model/request.ts';
-import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../model/relay.ts';
-import { sleep, type Clock } from '../../lib/clock.ts';
-import { randomId } from '../../lib/random-id.ts';
-import type { KeyRing } from '../../seal/key-ring.ts';
-import type { PointerOwner } from '../../seal/pointer.ts';
-import { MAX_PIECE_BYTES, readLines } from './lines.ts';
-import { BUSY_OWNER_TIMEOUT_MS, UNREAD_TIMEOUT_MS, type OwnerActivity } from './liveness.ts';
+import type { Leg } from '../../../model/request.ts';
+import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../../model/relay.ts';
+import { sleep, type Clock } from '../../../lib/clock.ts';
+import { randomId } from '../../../lib/random-id.ts';
+import type { KeyRing } from '../../../seal/key-ring.ts';
+import type { PointerOwner } from '../../../seal/pointer.ts';
+import { MAX_PIECE_BYTES, readLines } from '../lines.ts';
+import { UNREAD_TIMEOUT_MS, type OwnerActivity } from '../liveness.ts';
 import {
   maxSealedLength,
   openMessage,
   sealMessage,
   writeRequest,
   type MessageKind,
-} from './messages.ts';
-import { OutgoingRetry } from './outgoing-retry.ts';
-import { RELAY_PATH } from './server.ts';
+} from '../messages.ts';
+import { OutgoingRetry } from '../outgoing-retry.ts';
+import { RELAY_PATH } from './http-server.ts';
 
 export interface HttpRelayOptions {
   readonly ring: KeyRing<'relay'>;
   /** The name of this process in pointers. */
   readonly boot: string;
-  readonly route: string;
   readonly maxAnswerBytes: number;
   readonly owners: OwnerActivity;
   readonly clock: Clock;
@@ -38,7 +37,7 @@ const CONNECT_TIMEOUT_MS = 1_000;
 /** How long the owner can take to accept a short message, and this process to send the last ones. */
 const SEND_TIMEOUT_MS = 1_000;
 
-export class HttpRelay implements Relay {
+export class HttpRelay {
   readonly #options: HttpRelayOptions;
   readonly #agent = new Agent({
     connect: { timeout: CONNECT_TIMEOUT_MS },
@@ -54,26 +53,30 @@ export class HttpRelay implements Relay {
     this.#options = options;
   }
 
-  async relay(owner: PointerOwner, edgeRequest: EdgeRequest, leg: Leg): Promise<RelayOutcome> {
-    const { owners, route } = this.#options;
-    const { address, boot } = owner;
-    if (address === undefined) return { type: 'gone', problem: 'it has no address' };
-    const text = writeRequest({ route, request: edgeRequest });
-    owners.recordRequest(boot);
-    const first = await this.#try({ ...owner, address }, text, leg);
-    const { outcome } = first.isBroken ? await this.#try({ ...owner, address }, text, leg) : first;
-    if (outcome.type !== 'silent' || owners.mayBeAlive(boot)) return outcome;
-    return { type: 'gone', problem: outcome.problem };
-  }
-
-  release(): void {
-    this.#isReleasing = true;
-    for (const retry of this.#retries) retry.release();
+  /** Creates the relay from a route to the same route of the other replicas. */
+  for(route: string): Relay {
+    return {
+      relay: (owner, request, leg) => this.#relay(owner, writeRequest({ route, request }), leg),
+      release: () => {
+        this.#isReleasing = true;
+        for (const retry of this.#retries) retry.release();
+      },
+    };
   }
 
   async close(): Promise<void> {
     await Promise.race([Promise.all(this.#sending), sleep(this.#options.clock, SEND_TIMEOUT_MS)]);
     await this.#agent.destroy();
+  }
+
+  async #relay({ address, ...owner }: PointerOwner, text: string, leg: Leg): Promise<RelayOutcome> {
+    if (address === undefined) return { type: 'gone', problem: 'it has no address' };
+    const { owners } = this.#options;
+    owners.recordRequest(owner.boot);
+    const first = await this.#try({ ...owner, address }, text, leg);
+    const { outcome } = first.isBroken ? await this.#try({ ...owner, address }, text, leg) : first;
+    if (outcome.type !== 'silent' || owners.mayBeAlive(owner.boot)) return outcome;
+    return { type: 'gone', problem: outcome.problem };
   }
 
   async #try(
@@ -89,7 +92,6 @@ export class HttpRelay implements Relay {
       clock,
       maxLineLength: maxAnswerBytes,
       sendsHeartbeats: false,
-      busyTimeoutMs: BUSY_OWNER_TIMEOUT_MS.http,
       // Half the time after which the owner takes this process for dead.
       maxPauseMs: UNREAD_TIMEOUT_MS / 2,
       send: (kind, content = '') => this.#send(owner, id, kind, content),

@@ -1,0 +1,323 @@
+/**
+ * The relay for replicas that reach each other: one kept connection between two of them carries the retries in both
+ * directions. Each retry has a window of its own, so a client that reads slowly holds back no other.
+ */
+import { sleep } from '../../../lib/clock.ts';
+import { LruMap } from '../../../lib/lru-map.ts';
+import { randomId } from '../../../lib/random-id.ts';
+import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../../model/relay.ts';
+import type { EdgeRequest, Leg } from '../../../model/request.ts';
+import type { PointerOwner } from '../../../seal/pointer.ts';
+import {
+  IncomingRetries,
+  type IncomingRetriesOptions,
+  type IncomingRetry,
+} from '../incoming-retry.ts';
+import {
+  CONFIRMATION_TIMEOUT_MS,
+  OWNER_TIMEOUT_MS,
+  UNREAD_TIMEOUT_MS,
+  type OwnerActivity,
+} from '../liveness.ts';
+import { writeRequest, type MessageKind } from '../messages.ts';
+import { OutgoingRetry } from '../outgoing-retry.ts';
+import { Connection } from './connection.ts';
+import type { Frame, StampedFrame } from './frames.ts';
+import {
+  accept,
+  connect,
+  type Agreed,
+  type Arrival,
+  type Local,
+  type NotConnected,
+} from './handshake.ts';
+import { ReadProgress, SendWindow } from './window.ts';
+
+export interface DirectRelayOptions extends IncomingRetriesOptions, Local {
+  readonly owners: OwnerActivity;
+  readonly maxBodyBytes: number;
+  readonly maxAnswerBytes: number;
+  /** Creates the relay to replicas that do not speak frames. */
+  readonly fallback: (route: string) => Relay;
+  /** How long the reply to a retry can stay unread, in ms. */
+  readonly unreadTimeoutMs?: number;
+}
+
+type Owner = PointerOwner & { readonly address: string };
+
+/** A retry that was sent to its owner. */
+interface Sent {
+  readonly boot: string;
+  readonly retry: OutgoingRetry;
+  readonly progress: ReadProgress;
+  connection: Connection | null;
+  failure: NotConnected['type'] | null;
+  /** Resolves when the messages so far were read; `null` if they are. */
+  reading: Promise<void> | null;
+}
+
+/** A retry that is served here. */
+interface Served {
+  readonly connection: Connection;
+  readonly window: SendWindow;
+  readonly retry: IncomingRetry;
+}
+
+interface Message {
+  readonly kind: MessageKind;
+}
+
+/** How long an asker whose connection broke can take to say why, or to claim the call, in ms. */
+const TAKEOVER_MS = 1_000;
+const CLOSE_TIMEOUT_MS = 1_000;
+const MAX_OLD_OWNERS = 10_000;
+
+export class DirectRelay {
+  readonly #options: DirectRelayOptions;
+  readonly #incoming: IncomingRetries;
+  /** Retries that were sent, and retries that are served here, by their ids. */
+  readonly #sent = new Map<string, Sent>();
+  readonly #served = new Map<string, Served>();
+  /** The connection that retries to a process use. */
+  readonly #connections = new Map<string, Connection>();
+  readonly #connecting = new Map<string, Promise<Connection | NotConnected>>();
+  readonly #all = new Set<Connection>();
+  /** Processes that do not speak frames. */
+  readonly #oldOwners = new LruMap<string, true>(MAX_OLD_OWNERS);
+  #isReleasing = false;
+
+  constructor(options: DirectRelayOptions) {
+    this.#options = options;
+    this.#incoming = new IncomingRetries(options);
+  }
+
+  /** Creates the relay from a route to the same route of the other replicas. */
+  for(route: string): Relay {
+    const fallback = this.#options.fallback(route);
+    return {
+      relay: (owner, request, leg) => this.#relay(route, owner, request, leg, fallback),
+      release: () => {
+        this.#isReleasing = true;
+        for (const { retry } of this.#sent.values()) retry.release();
+        fallback.release();
+      },
+    };
+  }
+
+  /** Takes a connection of another replica, or refuses it. */
+  accept(arrival: Arrival): void {
+    const agreed = accept(arrival, this.#options);
+    if (agreed !== null) this.#keep(agreed);
+  }
+
+  /** Closes the connections when what was sent has left this process, or after a second. */
+  async close(): Promise<void> {
+    for (const { retry } of this.#sent.values()) {
+      retry.end({ type: 'released', problem: 'this replica stops' });
+    }
+    this.#incoming.close();
+    const ended = Promise.all([...this.#all].map((connection) => connection.end()));
+    await Promise.race([ended, sleep(this.#options.clock, CLOSE_TIMEOUT_MS)]);
+    for (const connection of this.#all) connection.destroy();
+  }
+
+  async #relay(
+    route: string,
+    owner: PointerOwner,
+    request: EdgeRequest,
+    leg: Leg,
+    fallback: Relay,
+  ): Promise<RelayOutcome> {
+    const { owners } = this.#options;
+    const { boot, address } = owner;
+    if (address === undefined) return { type: 'gone', problem: 'it has no address' };
+    if (this.#oldOwners.has(boot)) return fallback.relay(owner, request, leg);
+    const text = writeRequest({ route, request });
+    owners.recordRequest(boot);
+    let tried = await this.#try({ ...owner, address }, text, leg);
+    // A live owner still has the call, and the port of a dead one is closed.
+    if (tried.failure === 'broken') tried = await this.#try({ ...owner, address }, text, leg);
+    if (tried.failure === 'other') {
+      this.#oldOwners.set(boot, true);
+      return fallback.relay(owner, request, leg);
+    }
+    const { outcome } = tried;
+    if (outcome.type !== 'silent' || owners.mayBeAlive(boot)) return outcome;
+    return { type: 'gone', problem: outcome.problem };
+  }
+
+  async #try(owner: Owner, text: string, leg: Leg) {
+    if (leg.closed.aborted) return { outcome: CLIENT_LEFT, failure: null };
+    const { boot } = owner;
+    const { owners } = this.#options;
+    const id = randomId();
+    const sent = this.#begin(id, owner, leg);
+    const connection = this.#connectionTo(boot);
+    const frame = { kind: 'retry', id, number: 0, text } as const;
+    if (connection !== null) this.#send(sent, connection, frame);
+    else void this.#connect(owner).then((connected) => this.#send(sent, connected, frame));
+    const outcome = await sent.retry.outcome;
+    if (outcome.type !== 'silent') return { outcome, failure: null };
+    // What went wrong may be the connection: the next retry uses another one.
+    if (owners.sinceMessageMs(boot) >= OWNER_TIMEOUT_MS) this.#connections.delete(boot);
+    return { outcome, failure: sent.failure };
+  }
+
+  #begin(id: string, owner: Owner, leg: Leg): Sent {
+    const { clock, owners, maxAnswerBytes } = this.#options;
+    const retry = new OutgoingRetry(leg, {
+      clock,
+      maxLineLength: maxAnswerBytes,
+      sendsHeartbeats: false,
+      // Half the time after which the owner takes this process for dead.
+      maxPauseMs: UNREAD_TIMEOUT_MS / 2,
+      send: (kind, text = '') => this.#sendLater(sent, owner, { kind, id, number: 0, text }),
+      sinceMessageMs: () => owners.sinceMessageMs(owner.boot),
+      onEnd: () => void this.#sent.delete(id),
+    });
+    const sent: Sent = {
+      ...{ boot: owner.boot, retry, progress: new ReadProgress(clock) },
+      ...{ connection: null, failure: null, reading: null },
+    };
+    this.#sent.set(id, sent);
+    if (this.#isReleasing) retry.release();
+    return sent;
+  }
+
+  #send(sent: Sent, connected: Connection | NotConnected, frame: Frame): void {
+    if (connected instanceof Connection) {
+      sent.connection = connected;
+      if (sent.retry.isOver) return;
+      if (connected.sinceReadMs <= CONFIRMATION_TIMEOUT_MS) sent.retry.confirm();
+      void connected.send(frame);
+    } else {
+      const { type, problem } = connected;
+      sent.failure = type;
+      sent.retry.giveUp({ type: type === 'gone' ? 'gone' : 'silent', problem });
+    }
+  }
+
+  /** Sends a later message of a retry. @returns whether it has left this process, or nobody needs it */
+  async #sendLater(sent: Sent, owner: Owner, frame: Frame): Promise<boolean> {
+    const open = sent.connection?.isOpen ? sent.connection : this.#connectionTo(owner.boot);
+    const connected = open ?? (await this.#connect(owner));
+    return connected instanceof Connection ? connected.send(frame) : connected.type === 'gone';
+  }
+
+  #connectionTo(boot: string): Connection | null {
+    const connection = this.#connections.get(boot);
+    return connection?.isOpen ? connection : null;
+  }
+
+  #connect(owner: Owner): Promise<Connection | NotConnected> {
+    const { boot } = owner;
+    const connecting =
+      this.#connecting.get(boot) ??
+      connect(owner, this.#options).then((agreed) => {
+        this.#connecting.delete(boot);
+        if ('problem' in agreed) return agreed;
+        const connection = this.#keep(agreed);
+        this.#connections.set(boot, connection);
+        return connection;
+      });
+    this.#connecting.set(boot, connecting);
+    return connecting;
+  }
+
+  #keep(agreed: Agreed): Connection {
+    const { clock, maxBodyBytes, unreadTimeoutMs = UNREAD_TIMEOUT_MS } = this.#options;
+    const connection: Connection = new Connection(agreed, {
+      clock,
+      maxTextLength: maxBodyBytes,
+      idleTimeoutMs: unreadTimeoutMs,
+      isInUse: () =>
+        [...this.#sent.values(), ...this.#served.values()].some(
+          (retry) => retry.connection === connection,
+        ),
+      onOpen: () => {
+        if (this.#connectionTo(agreed.peer) === null)
+          this.#connections.set(agreed.peer, connection);
+      },
+      onFrame: (frame) => this.#receive(connection, frame),
+      onClose: () => this.#forget(connection),
+    });
+    this.#all.add(connection);
+    return connection;
+  }
+
+  #forget(connection: Connection): void {
+    const { peer } = connection;
+    this.#all.delete(connection);
+    if (this.#connections.get(peer) === connection) this.#connections.delete(peer);
+    for (const sent of this.#sent.values()) {
+      if (sent.connection === connection) giveUpBroken(sent, 'its connection broke');
+    }
+    for (const served of this.#served.values()) {
+      // The asker may have given up: then its client retries, or another replica is about to claim the call.
+      if (served.connection === connection) served.retry.disconnected(TAKEOVER_MS);
+    }
+  }
+
+  #receive(connection: Connection, frame: StampedFrame): void {
+    const { peer } = connection;
+    const { kind, id, number } = frame;
+    const sent = this.#sent.get(id);
+    if (sent?.boot === peer) {
+      this.#options.owners.recordMessage(peer);
+      if (kind === 'dropped') giveUpBroken(sent, 'it stopped serving the retry');
+      else if (isMessage(frame)) this.#receiveMessage(connection, sent, frame);
+      return;
+    }
+    const served = this.#served.get(id);
+    if (kind === 'retry') void this.#serve(connection, frame);
+    else if (kind === 'taken') {
+      if (served?.connection.peer === peer) served.window.open(number);
+    } else if (isMessage(frame)) this.#incoming.receive({ ...frame, from: peer });
+  }
+
+  /** Passes a message of the owner on, when those before it were read. */
+  #receiveMessage(connection: Connection, sent: Sent, message: StampedFrame & Message): void {
+    const { retry, progress } = sent;
+    const receive = async () => {
+      await retry.receive({ ...message, from: connection.peer });
+      const length = message.kind === 'piece' ? progress.add(message.text.length) : 0;
+      if (length === 0 || retry.isOver) return;
+      void connection.send({ kind: 'taken', id: message.id, number: length, text: '' });
+    };
+    const reading = sent.reading === null ? receive() : sent.reading.then(receive);
+    sent.reading = reading;
+    void reading.then(() => {
+      if (sent.reading === reading) sent.reading = null;
+    });
+  }
+
+  async #serve(connection: Connection, { id, number, text, readAt }: StampedFrame): Promise<void> {
+    const { clock, unreadTimeoutMs = UNREAD_TIMEOUT_MS } = this.#options;
+    const window = new SendWindow(clock, unreadTimeoutMs);
+    const send = async (kind: MessageKind, text: string, number: number) => {
+      if (kind === 'piece') await window.take(text.length);
+      await connection.send({ kind, id, number, text });
+    };
+    const message = { kind: 'retry', id, from: connection.peer, number, text } as const;
+    const isFresh = () => clock.elapsed() - readAt <= CONFIRMATION_TIMEOUT_MS;
+    await this.#incoming.serve(message, { showsDisconnect: true, isFresh, send }, (retry) => {
+      const served = { connection, window, retry };
+      this.#served.set(id, served);
+      retry.closed.addEventListener('abort', () => {
+        window.open(Infinity);
+        void connection.send({ kind: 'dropped', id, number: 0, text: '' });
+      });
+    });
+    this.#served.delete(id);
+  }
+}
+
+function giveUpBroken(sent: Sent, problem: string): void {
+  sent.failure = 'broken';
+  sent.retry.giveUp({ type: 'silent', problem });
+}
+
+/** Whether a frame is one of the messages that replicas exchange in other ways as well. */
+function isMessage<Some extends Frame>(frame: Some): frame is Some & Message {
+  return frame.kind !== 'part' && frame.kind !== 'taken' && frame.kind !== 'dropped';
+}

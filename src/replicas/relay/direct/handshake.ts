@@ -1,0 +1,200 @@
+/**
+ * How two replicas agree on the keys of a connection: an HTTP upgrade (RFC 9110, section 7.8) on the port of the
+ * relay, in which each sends the other a secret, sealed for it. A recorded handshake is worth nothing, since the keys
+ * come from both secrets. A replica that does not know frames answers the upgrade with an error.
+ */
+import { createSecretKey, hkdfSync, randomBytes, type KeyObject } from 'node:crypto';
+import { request, type IncomingMessage, type Server } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { z } from 'zod';
+import { parseJson } from '../../../protocol/json/parse.ts';
+import { openBytes, sealBytes } from '../../../seal/envelope.ts';
+import { SECRET_BYTES, type KeyRing } from '../../../seal/key-ring.ts';
+
+/** The version of the frames and of the texts in them. */
+const PROTOCOL = 'mrtr-relay/1';
+const PATH = '/relay/';
+const HELLO_HEADER = 'mrtr-relay-hello';
+const MAX_HELLO_LENGTH = 1_024;
+const CONNECT_TIMEOUT_MS = 1_000;
+/** How long the other side can take to answer, in ms. */
+const HANDSHAKE_TIMEOUT_MS = 3_000;
+
+/** This process. */
+export interface Local {
+  readonly ring: KeyRing<'frames'>;
+  /** Its name in pointers. */
+  readonly boot: string;
+}
+
+/** A connection on whose keys both sides agree. */
+export interface Agreed {
+  readonly socket: Socket;
+  /** The process at the other end. */
+  readonly peer: string;
+  readonly readKey: KeyObject;
+  readonly writeKey: KeyObject;
+}
+
+/**
+ * Why there is no connection.
+ * - `other`: the address answered, and does not speak frames
+ * - `gone`: nobody listens there, or another process does
+ * - `broken`: the connection broke, and may be tried again
+ * - `silent`: nothing answered in time
+ */
+export interface NotConnected {
+  readonly type: 'other' | 'gone' | 'broken' | 'silent';
+  readonly problem: string;
+}
+
+/** A replica that wants to connect. A listener can hand it to the process that it names. */
+export interface Arrival {
+  /** The process that it wants to reach, as its name in pointers. Nobody has checked it. */
+  readonly to: string;
+  readonly hello: string;
+  readonly socket: Socket;
+  /** Bytes that arrived with the request. */
+  readonly head: Buffer;
+}
+
+const hello = z.strictObject({
+  v: z.literal(1),
+  to: z.string().min(1),
+  from: z.string().min(1).max(64),
+  secret: z.base64url().length(43),
+});
+
+/** Connects to a process at an address. Never throws. */
+export function connect(
+  to: { readonly boot: string; readonly address: string },
+  local: Local,
+): Promise<Agreed | NotConnected> {
+  const secret = randomBytes(SECRET_BYTES);
+  return new Promise((resolve) => {
+    const asking = request(new URL(PATH + encodeURIComponent(to.boot), to.address), {
+      agent: false,
+      headers: {
+        connection: 'Upgrade',
+        upgrade: PROTOCOL,
+        [HELLO_HEADER]: writeHello(local, to.boot, secret),
+      },
+      signal: AbortSignal.timeout(HANDSHAKE_TIMEOUT_MS),
+    });
+    asking.on('socket', (socket) => {
+      socket.setTimeout(CONNECT_TIMEOUT_MS, () => {
+        if (socket.connecting) asking.destroy(new Error('no connection in time'));
+      });
+    });
+    asking.on('upgrade', ({ headers }, socket, head) => {
+      const answer = readHello(local, headers[HELLO_HEADER]);
+      if (answer?.from === to.boot && isSocket(socket)) {
+        const { readKey, writeKey } = keysOf(secret, answer.secret, 'asker');
+        socket.unshift(head);
+        resolve({ socket, peer: to.boot, readKey, writeKey });
+      } else {
+        socket.destroy();
+        resolve({ type: 'silent', problem: 'it sent an invalid hello' });
+      }
+    });
+    asking.on('response', (response) => {
+      response.on('error', () => {}).destroy();
+      const problem = `it responded with HTTP ${response.statusCode}`;
+      // 421: another process has this address now.
+      resolve({ type: response.statusCode === 421 ? 'gone' : 'other', problem });
+    });
+    asking.on('error', (error) => resolve(failureOf(error)));
+    asking.end();
+  });
+}
+
+function failureOf(error: Error): NotConnected {
+  const code = 'code' in error ? error.code : '';
+  if (code === 'ECONNREFUSED') return { type: 'gone', problem: error.message };
+  const isBroken = code === 'ECONNRESET' || code === 'EPIPE';
+  return { type: isBroken ? 'broken' : 'silent', problem: error.message };
+}
+
+/** Passes each replica that wants to connect on, and refuses all other upgrades. */
+export function takeArrivals(server: Server, onArrival: (arrival: Arrival) => void): void {
+  server.on('upgrade', (asked, socket, head) => {
+    const arrival = readArrival(asked, socket, head);
+    if (arrival === null) refuse(socket, '421 Misdirected Request');
+    else onArrival(arrival);
+  });
+}
+
+function readArrival(
+  { url, headers }: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+): Arrival | null {
+  const offered = headers.upgrade?.split(',').map((name) => name.trim()) ?? [];
+  const sealed = headers[HELLO_HEADER];
+  const isAsked = offered.includes(PROTOCOL) && url?.startsWith(PATH) === true;
+  if (!isAsked || typeof sealed !== 'string' || !isSocket(socket)) return null;
+  return { to: url.slice(PATH.length), hello: sealed, socket, head };
+}
+
+/** Answers a replica that wants to connect. @returns `null` if it was refused */
+export function accept({ hello: sealed, socket, head }: Arrival, local: Local): Agreed | null {
+  const asker = readHello(local, sealed);
+  if (asker === null) {
+    refuse(socket, '421 Misdirected Request');
+    return null;
+  }
+  const secret = randomBytes(SECRET_BYTES);
+  const answer = writeHello(local, asker.from, secret);
+  socket.write(
+    `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${PROTOCOL}\r\n` +
+      `${HELLO_HEADER}: ${answer}\r\n\r\n`,
+  );
+  const { readKey, writeKey } = keysOf(asker.secret, secret, 'owner');
+  socket.unshift(head);
+  return { socket, peer: asker.from, readKey, writeKey };
+}
+
+function refuse(socket: Duplex, status: string): void {
+  socket.on('error', () => {});
+  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`, () =>
+    socket.destroy(),
+  );
+}
+
+function writeHello({ ring, boot }: Local, to: string, secret: Buffer): string {
+  const content: z.infer<typeof hello> = {
+    v: 1,
+    to,
+    from: boot,
+    secret: secret.toString('base64url'),
+  };
+  return sealBytes(ring, Buffer.from(JSON.stringify(content)));
+}
+
+/** @returns `null` if it is not from a replica of this deployment to this process */
+function readHello({ ring, boot }: Local, sealed: unknown) {
+  try {
+    const bytes = openBytes(ring, sealed, MAX_HELLO_LENGTH);
+    const { to, from, secret } = hello.parse(parseJson(bytes.toString('utf8')));
+    return to === boot ? { from, secret: Buffer.from(secret, 'base64url') } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Derives a key for each direction with HKDF-SHA256 (RFC 5869). */
+function keysOf(askerSecret: Buffer, ownerSecret: Buffer, side: 'asker' | 'owner') {
+  const secrets = Buffer.concat([askerSecret, ownerSecret]);
+  const info = `mrtr-gateway/frames/${PROTOCOL}`;
+  const keys = Buffer.from(hkdfSync('sha256', secrets, '', info, 2 * SECRET_BYTES));
+  const ofAsker = createSecretKey(keys.subarray(0, SECRET_BYTES));
+  const ofOwner = createSecretKey(keys.subarray(SECRET_BYTES));
+  return side === 'asker'
+    ? { writeKey: ofAsker, readKey: ofOwner }
+    : { writeKey: ofOwner, readKey: ofAsker };
+}
+
+function isSocket(stream: Duplex): stream is Socket {
+  return 'setNoDelay' in stream;
+}

@@ -1,0 +1,238 @@
+/** The connection between two replicas: one for all retries, and nothing for strangers. */
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { describe, expect, test } from 'vitest';
+import type { ServeRelayedRetry } from '../../../src/model/relay.ts';
+import type { CallReply, EdgeRequest, Leg } from '../../../src/model/request.ts';
+import { directReplica } from '../../fixtures/direct-replica.ts';
+import { RETRY } from '../../fixtures/clients/edge-request.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+const MIB = 1024 * 1024;
+const ANSWER: CallReply = { kind: 'result', result: { content: [] } };
+const answering: ServeRelayedRetry = async () => ({
+  begin: () => Promise.resolve(ANSWER),
+  sendClientBack: () => {},
+});
+
+async function replica(...args: Parameters<typeof directReplica>) {
+  const started = await directReplica(...args);
+  stopAfterTest(started.stop);
+  return started;
+}
+
+function client(over: Partial<Leg> = {}): Leg {
+  return { closed: new AbortController().signal, backlog: null, notify: () => {}, ...over };
+}
+
+const ownerAt = ({ address }: { readonly address: string }, boot = 'owner') => ({
+  ...{ id: 'owner', boot, address },
+});
+
+/** Passes bytes on to a port, and keeps those of each side. */
+async function wire(port: number) {
+  const { createServer } = await import('node:net');
+  const sent: Buffer[] = [];
+  const server = createServer((near) => {
+    const far = connect(port, '127.0.0.1');
+    near.on('data', (chunk: Buffer) => sent.push(chunk));
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      from.pipe(to);
+      from.on('error', () => to.destroy());
+      from.on('close', () => to.destroy());
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  stopAfterTest(async () => void server.close());
+  const address = server.address();
+  return { sent, address: `http://127.0.0.1:${typeof address === 'object' && address?.port}` };
+}
+
+describe('retries between two replicas', () => {
+  // Rule relay-14: Two replicas keep one connection for all retries that either relays to the other. A client
+  // that does not read holds back its own retry after 512 Ki characters, and no other.
+  test('share one connection, in both directions', async () => {
+    const one = await replica('one', { serveRelayed: answering });
+    const other = await replica('other', { serveRelayed: answering });
+    const retries = Array.from({ length: 50 }, (_, index) => {
+      const [from, to] = index % 2 === 0 ? [one, other] : [other, one];
+      const owner = ownerAt(to, to === one ? 'one' : 'other');
+      return () => from.relay.for('route').relay(owner, RETRY, client());
+    });
+    const [first, ...rest] = retries;
+    expect(await first?.()).toEqual({ type: 'replied', reply: ANSWER });
+    const outcomes = await Promise.all(rest.map((retry) => retry()));
+    expect(outcomes.map(({ type }) => type)).toEqual(rest.map(() => 'replied'));
+    expect(one.sockets.length + other.sockets.length).toBe(1);
+  });
+
+  test('may be longer than a frame, and have any text', async () => {
+    const asked: EdgeRequest[] = [];
+    const owner = await replica('owner', {
+      serveRelayed: async (_route, request) => {
+        asked.push(request);
+        return { begin: () => Promise.resolve(ANSWER), sendClientBack: () => {} };
+      },
+    });
+    const asker = await replica('asker');
+    const text = `€\u{1f600}${'a'.repeat(7)}`.repeat(60_000);
+    const request = { ...RETRY, params: { text } };
+    expect((await asker.relay.for('route').relay(ownerAt(owner), request, client())).type).toBe(
+      'replied',
+    );
+    expect(asked.map(({ params }) => params['text'] === text)).toEqual([true]);
+  });
+
+  test('longer than the limit end the connection, and are not served', async () => {
+    const owner = await replica('owner', { serveRelayed: answering, maxBodyBytes: 200_000 });
+    const asker = await replica('asker');
+    const request = { ...RETRY, params: { text: 'x'.repeat(300_000) } };
+    const outcome = await asker.relay.for('route').relay(ownerAt(owner), request, client());
+    expect(outcome.type).toBe('silent');
+  });
+
+  // Rules relay-12, relay-14.
+  test('of which one has a client that does not read do not wait for it', async () => {
+    const reply: CallReply = { kind: 'result', result: { text: 'x'.repeat(8 * MIB) } };
+    const reading = Promise.withResolvers<void>();
+    const flooding: ServeRelayedRetry = async (_route, { params }, leg) => ({
+      begin: async () => {
+        for (let sent = 0; params['floods'] === true && sent < 40; sent += 1) {
+          leg.notify('notifications/message', { level: 'info', data: 'x'.repeat(100_000) });
+        }
+        return reply;
+      },
+      sendClientBack: () => {},
+    });
+    const owner = await replica('owner', { serveRelayed: flooding });
+    const asker = await replica('asker');
+    const relay = asker.relay.for('route');
+    const told: string[] = [];
+    const behind = client({ backlog: reading.promise, notify: (method) => told.push(method) });
+    const slow = relay.relay(ownerAt(owner), { ...RETRY, params: { floods: true } }, behind);
+    const quick = await relay.relay(ownerAt(owner), RETRY, client());
+    expect(quick.type).toBe('replied');
+    expect(told).toEqual([]);
+    reading.resolve();
+    expect((await slow).type).toBe('replied');
+    expect(told).toHaveLength(40);
+    expect(owner.sockets).toHaveLength(1);
+  });
+
+  // Rule relay-9.
+  test('of an asker that reads nothing lose their client', async () => {
+    const taken = Promise.withResolvers<Leg>();
+    const owner = await replica('owner', {
+      unreadTimeoutMs: 300,
+      serveRelayed: async (_route, _request, leg) => ({
+        begin: () => {
+          taken.resolve(leg);
+          return once(leg.closed, 'abort').then(() => ANSWER);
+        },
+        sendClientBack: () => {},
+      }),
+    });
+    const asker = await replica('asker');
+    const never = new Promise<void>(() => {});
+    void asker.relay.for('route').relay(ownerAt(owner), RETRY, client({ backlog: never }));
+    const leg = await taken.promise;
+    for (let sent = 0; sent < 40; sent += 1) {
+      leg.notify('notifications/message', { level: 'info', data: 'x'.repeat(100_000) });
+    }
+    await expect.poll(() => leg.closed.aborted).toBe(true);
+  });
+
+  test('whose connection breaks are sent once more', async () => {
+    let served = 0;
+    const owner = await replica('owner', {
+      serveRelayed: async () => ({
+        begin: () => {
+          served += 1;
+          if (served > 1) return Promise.resolve(ANSWER);
+          for (const socket of owner.sockets) socket.destroy();
+          return new Promise<never>(() => {});
+        },
+        sendClientBack: () => {},
+      }),
+    });
+    const asker = await replica('asker');
+    const outcome = await asker.relay.for('route').relay(ownerAt(owner), RETRY, client());
+    expect(outcome).toEqual({ type: 'replied', reply: ANSWER });
+    expect(served).toBe(2);
+  });
+
+  test('go to another process that has the address now, which does not have the call', async () => {
+    const owner = await replica('another');
+    const asker = await replica('asker');
+    const outcome = await asker.relay.for('route').relay(ownerAt(owner), RETRY, client());
+    expect(outcome.type).toBe('gone');
+  });
+
+  test('wait for the connection of a replica that answers within three seconds, and then no more', async () => {
+    const { createServer } = await import('node:net');
+    const mute = createServer(() => {});
+    await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
+    stopAfterTest(async () => void mute.close());
+    const address = mute.address();
+    const asker = await replica('asker');
+    const began = performance.now();
+    const port = typeof address === 'object' && address?.port;
+    const owner = ownerAt({ address: `http://127.0.0.1:${port}` });
+    const outcome = await asker.relay.for('route').relay(owner, RETRY, client());
+    expect(outcome.type).toBe('silent');
+    expect(performance.now() - began).toBeLessThan(5_000);
+  });
+});
+
+// Rule relay-8.
+describe('a stranger', () => {
+  const upgrade = (hello: string) =>
+    `GET /relay/owner HTTP/1.1\r\nhost: owner\r\nconnection: upgrade\r\nupgrade: mrtr-relay/1\r\nmrtr-relay-hello: ${hello}\r\n\r\n`;
+
+  async function answerTo(port: number, bytes: string | Buffer): Promise<[Socket, string]> {
+    const socket = connect(port, '127.0.0.1');
+    stopAfterTest(async () => void socket.destroy());
+    socket.write(bytes);
+    const [chunk] = (await once(socket, 'data')) as [Buffer];
+    return [socket, chunk.toString('latin1').split('\r\n', 1)[0] ?? ''];
+  }
+
+  test.each(['', 'x', 'a..b.c.d', 'x'.repeat(8_000)])(
+    'gets status 421, and its connection is closed (hello %j)',
+    async (hello) => {
+      const { port } = await replica('owner', { serveRelayed: answering });
+      const [socket, status] = await answerTo(port, upgrade(hello));
+      expect(status).toBe('HTTP/1.1 421 Misdirected Request');
+      socket.resume();
+      await once(socket, 'close');
+    },
+  );
+
+  test('that repeats what it recorded is served nothing, and soon disconnected', async () => {
+    let served = 0;
+    const owner = await replica('owner', {
+      serveRelayed: async (...args) => {
+        served += 1;
+        return answering(...args);
+      },
+    });
+    const asker = await replica('asker');
+    const tapped = await wire(owner.port);
+    await asker.relay.for('route').relay(ownerAt(tapped), RETRY, client());
+    expect(served).toBe(1);
+    const recorded = Buffer.concat(tapped.sent);
+    const headEnd = recorded.indexOf('\r\n\r\n') + 4;
+    const [socket, status] = await answerTo(owner.port, recorded.subarray(0, headEnd));
+    // The hello is authentic; what follows is sealed with keys of another connection.
+    expect(status).toBe('HTTP/1.1 101 Switching Protocols');
+    const closed = once(socket.resume(), 'close');
+    socket.write(recorded.subarray(headEnd));
+    await closed;
+    const [mute] = await answerTo(owner.port, recorded.subarray(0, headEnd));
+    await once(mute.resume(), 'close');
+    expect(served).toBe(1);
+  });
+});
