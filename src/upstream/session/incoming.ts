@@ -1,16 +1,15 @@
 /** The receiving half of a session: gives each message of the server to the call or request that it is for. */
-import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
+import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { questionKey } from '../broadcast-detector.ts';
 import { UpstreamFailure } from '../failure.ts';
 import { isCutTo32Bits } from '../request-ids.ts';
 import type { MessageSource, TransportListener } from '../transport/transport.ts';
 import { HeldMessages } from './held-messages.ts';
-import type { UnrelatedQuestion } from './held-questions.ts';
-import { isQuestion, LIST_CHANGES, routeOf, unasked, type Route } from './routing.ts';
+import { isQuestion, LIST_CHANGES, routeOf, type Route } from './routing.ts';
 import type { SessionCall } from './session-call.ts';
 import { isSessionError } from '../http/error-response.ts';
-import type { SessionState } from './session-state.ts';
+import { sessionUnknown, type SessionState } from './session-state.ts';
 
 export interface IncomingOptions {
   /**
@@ -151,8 +150,8 @@ export class IncomingMessages implements TransportListener {
     const session = this.#session;
     const call = source.stream === 'request' ? session.calls.get(source.id) : undefined;
     if (call?.streamResumed === true && !this.#isAccepted(call, message)) return;
-    const { transport, calls, unfinished, detector } = session;
-    const hasUnfinished = unfinished.ids().length > 0;
+    const { transport, calls, questions, detector } = session;
+    const { hasUnfinished } = questions;
     const isAnyCalls = call?.streamShared === true && (calls.size > 1 || hasUnfinished);
     const from: MessageSource = isAnyCalls ? { stream: 'standalone' } : source;
     const context = { transport: transport.kind, calls, hasUnfinished, detector };
@@ -182,21 +181,21 @@ export class IncomingMessages implements TransportListener {
       case 'question': {
         const { call, id, method, params } = route;
         // A resumed stream can repeat what another call of the session was asked.
-        if (call.streamResumed && !call.wasAsked(id) && this.#wasAsked(id)) return;
-        if (method !== 'roots/list') session.askingStyle.asked('on-stream');
+        if (call.streamResumed && !call.wasAsked(id) && session.questions.wasAsked(id)) return;
+        session.questions.cameOnStream(method);
         return call.ask(id, method, params);
       }
       case 'unrelated-question':
-        return this.#onUnrelated(route);
+        return session.questions.receive(route);
       case 'gateway-reply':
         if (route.unanswerable !== undefined) {
           for (const { listener } of session.calls.values()) {
             listener.unanswerable(route.unanswerable, 'broadcast');
           }
         }
-        return session.refuse(route.id, route.reply);
+        return session.reply(route.id, route.reply);
       case 'withdrawn':
-        return session.withdraw(route.id);
+        return session.questions.withdraw(route.id);
       case 'url-visited':
         return session.visits.completed(route.elicitationId);
       case 'changed':
@@ -206,24 +205,6 @@ export class IncomingMessages implements TransportListener {
       case 'notified':
         return route.call.notify(route.method, route.params);
     }
-  }
-
-  /** A question that names no call: held, asked in the only call that can have asked it, or asked for all. */
-  #onUnrelated({ id, method, params }: UnrelatedQuestion): void {
-    const session = this.#session;
-    if (this.#wasAsked(id)) return;
-    if (method !== 'roots/list') {
-      session.askingStyle.asked('unrelated');
-      session.held.receive({ id, method, params });
-    } else if (!session.roots.receive(id, params)) {
-      session.refuse(id, unasked(method));
-    }
-  }
-
-  /** True if a question is open, or was asked in a call that runs: an id is used once in a session. */
-  #wasAsked(id: ServerRequestId): boolean {
-    const { held, roots, calls } = this.#session;
-    return held.has(id) || roots.has(id) || [...calls.values()].some((call) => call.wasAsked(id));
   }
 
   #onReply(id: UpstreamRequestId, reply: JsonRpcReply): void {
@@ -240,11 +221,4 @@ export class IncomingMessages implements TransportListener {
   #changesMissed(): void {
     for (const method of LIST_CHANGES) this.#options.onChange?.(method);
   }
-}
-
-/** The failure of a request whose error reply means that the server does not know the session. */
-export function sessionUnknown(): UpstreamFailure {
-  return new UpstreamFailure('session_gone', 'the server no longer knows the session', {
-    mayHaveActed: false,
-  });
 }

@@ -22,6 +22,7 @@ export interface KeepAliveOptions {
 export class KeepAlive {
   readonly #options: KeepAliveOptions;
   #timer: Timer | null = null;
+  readonly #wanters = new Set<object>();
   #missed = 0;
   /** How many times new credentials came. */
   #renewals = 0;
@@ -32,9 +33,13 @@ export class KeepAlive {
     this.#options = options;
   }
 
-  /** True while a ping is due or under way. */
-  get isOn(): boolean {
-    return this.#timer !== null;
+  /** Starts or stops the pings for one of those who want them. They stop when nobody does any more. */
+  want(on: boolean, wanter: object): void {
+    if (on) this.#wanters.add(wanter);
+    else this.#wanters.delete(wanter);
+    const others = this.#wanters.size - Number(on);
+    // A start puts the next ping off. Several of them must not put it off for ever.
+    if (others === 0 || (on && this.#timer === null)) this.set(on);
   }
 
   /** Starts the pings, again if they run already, or stops them. */

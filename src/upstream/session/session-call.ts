@@ -69,6 +69,7 @@ export class SessionCall implements Exchange {
   readonly #asked: Set<ServerRequestId>;
   #stream: 'original' | 'unverified' | 'verified' | 'shared' = 'original';
   readonly #accepted = Promise.withResolvers<void>();
+  #isAccepted = false;
   #heartbeat: ProgressHeartbeat | null = null;
   /** Whether the server took the cancellation; `null` for a call that is not cancelled. */
   #cancelled: Promise<boolean> | null = null;
@@ -91,7 +92,13 @@ export class SessionCall implements Exchange {
 
   /** The server has taken the request. */
   accept(): void {
+    this.#isAccepted = true;
     this.#accepted.resolve();
+  }
+
+  /** False while the server can still refuse the request. */
+  get isAccepted(): boolean {
+    return this.#isAccepted || this.streamResumed;
   }
 
   /** The server has not taken the request. */

@@ -8,13 +8,11 @@ import type { BroadcastDetector } from '../broadcast-detector.ts';
 import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders, Transport, TransportListener } from '../transport/transport.ts';
 import type { ExchangeListener } from './exchange.ts';
+import { isSessionError } from '../http/error-response.ts';
 import type { KeepAlive } from './keep-alive.ts';
-import { HeldQuestions } from './held-questions.ts';
 import { SessionRequests } from './requests.ts';
-import { BROADCAST_REFUSAL, unasked } from './routing.ts';
 import { SessionCall, type CallHost } from './session-call.ts';
-import { SharedRoots } from './shared-roots.ts';
-import { UnfinishedCalls } from './unfinished-calls.ts';
+import { SessionQuestions } from './session-questions.ts';
 import { UrlVisits } from './url-visits.ts';
 
 /** What a subscriber is told of a session. */
@@ -41,12 +39,9 @@ export class SessionState implements CallHost {
   readonly clock: Clock;
   readonly transport: Transport;
   readonly detector: BroadcastDetector;
-  readonly askingStyle: AskingStyleDetector;
   readonly requests: SessionRequests;
   readonly calls = new Map<UpstreamRequestId, SessionCall>();
-  readonly unfinished: UnfinishedCalls;
-  readonly held: HeldQuestions<SessionCall>;
-  readonly roots = new SharedRoots<SessionCall>(this.calls);
+  readonly questions: SessionQuestions;
   standalone: 'never' | 'open' | 'lost' = 'never';
   /** The id of an `initialize` without a reply. */
   initializeId: UpstreamRequestId | null = null;
@@ -68,26 +63,17 @@ export class SessionState implements CallHost {
   ) {
     this.clock = clock;
     this.detector = options.detector;
-    this.askingStyle = options.askingStyle;
-    this.unfinished = new UnfinishedCalls(clock);
-    this.held = new HeldQuestions({
-      clock,
-      running: this.calls,
-      unfinished: this.unfinished,
-      ask: (call, { id, method, params }) => {
-        if (this.detector.isOnlyCall(call.id)) return call.ask(id, method, params);
-        // While the question was held, the server was seen to broadcast.
-        this.refuse(id, BROADCAST_REFUSAL);
-        call.listener.unanswerable(method, 'broadcast');
-      },
-      decline: ({ id, method }, mayHaveAsked) => {
-        this.refuse(id, unasked(method));
-        for (const call of mayHaveAsked) call.listener.unanswerable(method, 'ambiguous');
-      },
-    });
     this.#headers = options.headers;
     this.transport = connect(listener(this));
     this.requests = new SessionRequests(this.transport, options.requestTimeoutMs, clock);
+    this.questions = new SessionQuestions({
+      clock,
+      transport: this.transport.kind,
+      detector: options.detector,
+      askingStyle: options.askingStyle,
+      calls: this.calls,
+      reply: (id, reply) => this.reply(id, reply),
+    });
   }
 
   /** The credentials for messages that serve no request: those of the last caller. */
@@ -145,7 +131,7 @@ export class SessionState implements CallHost {
     const options = { id, listener, sessionMayBeGone: this.#hasCarriedCall, openQuestions };
     const call = new SessionCall(this, options);
     this.calls.set(id, call);
-    this.unfinished.delete(id);
+    this.questions.callBegan(id);
     this.#hasCarriedCall = true;
     this.detector.callBegan(id, this);
     this.useHeaders(headers);
@@ -160,20 +146,18 @@ export class SessionState implements CallHost {
   endCall(id: UpstreamRequestId, isOver = false): SessionCall | null {
     const call = this.calls.get(id);
     if (call === undefined) {
-      if (isOver) this.#hasEnded(id);
+      if (isOver) this.questions.callEnded(id);
       return null;
     }
     this.calls.delete(id);
     this.detector.callEnded(id, isOver);
     call.end();
-    for (const other of this.roots.ended(call)) this.refuse(other, unasked('roots/list'));
-    if (isOver) this.#hasEnded(id);
-    else this.#mayRunOn(call);
+    this.questions.callLeft(call, isOver);
     return call;
   }
 
   callCancelled(call: SessionCall): void {
-    this.roots.cancelled(call);
+    this.questions.callCancelled(call);
   }
 
   async respond(
@@ -182,8 +166,8 @@ export class SessionState implements CallHost {
     reply: JsonRpcReply,
     headers: CallerHeaders,
   ): Promise<void> {
-    const roots = this.roots.answeredBy(call, id);
-    const [first, ...others] = roots ?? [id];
+    const sharing = this.questions.sharing(call, id);
+    const [first] = sharing ?? [id];
     try {
       if (first !== undefined) await this.transport.respond(first, reply, headers);
     } catch (error) {
@@ -191,20 +175,12 @@ export class SessionState implements CallHost {
     }
     call.answered(id);
     this.useHeaders(headers);
-    if (roots !== null) {
-      for (const other of [...others, ...this.roots.close(roots)]) this.refuse(other, reply);
-    }
+    if (sharing !== null) this.questions.shared(sharing, reply);
   }
 
   /** Replies to a request of the server. Whether the server takes it does not matter to anybody here. */
-  refuse(id: ServerRequestId | ExactNumber, reply: JsonRpcReply): void {
+  reply(id: ServerRequestId | ExactNumber, reply: JsonRpcReply): void {
     this.transport.respond(id, reply, this.#headers).catch(() => {});
-  }
-
-  /** The server takes a question back. */
-  withdraw(id: ServerRequestId): void {
-    this.held.withdraw(id);
-    if (this.roots.withdraw(id)) for (const call of this.calls.values()) call.withdraw(id);
   }
 
   /** Ends a call, or fails a request, that the server has not taken. */
@@ -236,18 +212,38 @@ export class SessionState implements CallHost {
     if (failure.code !== 'session_gone') return failure;
     // The one stream of HTTP+SSE may stay open, and nothing else would end the calls on it.
     if (this.transport.kind === 'http-sse' && this.#failure === null) this.fail(failure);
+    const isNew = this.#failure === null;
     this.#failure ??= failure;
     this.loseChanges(failure);
+    if (isNew) void this.#confirmGone();
     return failure;
+  }
+
+  /**
+   * Ends the calls whose streams a server keeps open although it does not know the session any more. One refusal
+   * proves nothing: it can come from another process behind a load balancer.
+   */
+  async #confirmGone(): Promise<void> {
+    // Whoever was refused hears of it before the others do.
+    await Promise.resolve();
+    if (this.calls.size === 0) return;
+    const ping = { id: this.detector.issueId(this), method: 'ping', params: {} };
+    const outcome = await this.requests.send(ping, this.#headers);
+    const failure = outcome instanceof UpstreamFailure ? outcome : sessionFailureIn(outcome);
+    if (failure?.code === 'session_gone') this.fail(failure);
   }
 
   /** Ends everything that runs in the session. */
   fail(failure: UpstreamFailure): void {
     this.#failure ??= failure;
     this.keepAlive?.set(false);
-    this.#forgetQuestions();
+    this.questions.clear();
     this.requests.settleAll(failure);
-    for (const id of [...this.calls.keys()]) this.loseCall(id, failure);
+    for (const [id, { isAccepted }] of [...this.calls]) {
+      // A request on its way is refused by itself, and then it can be sent again in a new session.
+      const isRefused = failure.code === 'session_gone' && !isAccepted;
+      if (!isRefused || this.transport.kind === 'http-sse') this.loseCall(id, failure);
+    }
     this.loseChanges(failure);
   }
 
@@ -255,24 +251,21 @@ export class SessionState implements CallHost {
   end(failure: UpstreamFailure): void {
     this.#changeListener = null;
     this.keepAlive?.set(false);
-    this.#forgetQuestions();
+    this.questions.clear();
     for (const call of this.calls.values()) call.end();
     this.#failure ??= failure;
     this.requests.settleAll(this.#failure);
   }
+}
 
-  #hasEnded(id: UpstreamRequestId): void {
-    this.unfinished.delete(id);
-    this.held.ended(id, true);
-  }
+/** Returns the failure of a ping whose error reply means that the server does not know the session; or `null`. */
+function sessionFailureIn(reply: JsonRpcReply): UpstreamFailure | null {
+  return 'error' in reply && isSessionError(reply.error) ? sessionUnknown() : null;
+}
 
-  #mayRunOn(call: SessionCall): void {
-    this.unfinished.add(call);
-    this.held.ended(call.id, false);
-  }
-
-  #forgetQuestions(): void {
-    this.held.clear();
-    this.roots.clear();
-  }
+/** The failure of a request whose error reply means that the server does not know the session. */
+export function sessionUnknown(): UpstreamFailure {
+  return new UpstreamFailure('session_gone', 'the server no longer knows the session', {
+    mayHaveActed: false,
+  });
 }

@@ -15,11 +15,12 @@ import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders, StreamPoint } from '../transport/transport.ts';
 import type { Exchange, ExchangeListener } from './exchange.ts';
 import { initialize, type InitializeResult } from './handshake.ts';
-import { IncomingMessages, sessionUnknown, type IncomingOptions } from './incoming.ts';
+import { IncomingMessages, type IncomingOptions } from './incoming.ts';
 import { KeepAlive } from './keep-alive.ts';
 import { isSessionError } from '../http/error-response.ts';
 import {
   SessionState,
+  sessionUnknown,
   type ChangeListener,
   type Connect,
   type SessionStateOptions,
@@ -44,7 +45,6 @@ export class Session {
   #initialized: InitializeResult | null = null;
   #logLevel: string | null = null;
   #logLevelSet: Promise<unknown> = Promise.resolve();
-  readonly #wantPings = new Set<object>();
 
   private constructor(connect: Connect, options: SessionOptions, clock: Clock) {
     const incoming = (state: SessionState) => new IncomingMessages(state, options);
@@ -121,8 +121,7 @@ export class Session {
 
   /** Where the server was seen to ask. The one stream of HTTP+SSE names no call. */
   get askingStyle(): AskingStyle {
-    const { transport, askingStyle } = this.#state;
-    return transport.kind === 'http-sse' ? 'unrelated' : askingStyle.style;
+    return this.#state.questions.askingStyle;
   }
 
   /**
@@ -130,7 +129,7 @@ export class Session {
    * that run one after the other can be told apart.
    */
   get mustQueue(): boolean {
-    return this.#state.held.hadSeveral;
+    return this.#state.questions.hadSeveral;
   }
 
   /**
@@ -138,7 +137,7 @@ export class Session {
    * told to stop. They can ask for long, and the questions of later calls are declined.
    */
   get isCertain(): boolean {
-    return this.askingStyle !== 'unrelated' || this.#state.unfinished.allStopped;
+    return this.askingStyle !== 'unrelated' || this.#state.questions.allStopped;
   }
 
   /**
@@ -146,7 +145,7 @@ export class Session {
    * if it can begin now. A call that begins earlier can have such a question declined.
    */
   get certainInMs(): number {
-    return this.askingStyle === 'unrelated' ? this.#state.unfinished.overInMs : 0;
+    return this.askingStyle === 'unrelated' ? this.#state.questions.unfinishedOverInMs : 0;
   }
 
   /** True if the text contains the id of the session, which must not reach a client. */
@@ -267,17 +266,8 @@ export class Session {
    * @param wanter who wants the pings. They stop when nobody wants them any more
    */
   keepAlive(on: boolean, wanter: object = this): void {
-    const state = this.#state;
-    if (on) {
-      this.#wantPings.add(wanter);
-      state.keepAlive ??= this.#newKeepAlive();
-    } else {
-      this.#wantPings.delete(wanter);
-      if (this.#wantPings.size > 0) return;
-    }
-    // A start puts the next ping off. Many calls together must not put it off for ever.
-    const isShared = this.#wantPings.size > 1 && state.keepAlive?.isOn === true;
-    if (!isShared) state.keepAlive?.set(on);
+    if (on) this.#state.keepAlive ??= this.#newKeepAlive();
+    this.#state.keepAlive?.want(on, wanter);
   }
 
   /** Resolves when the server has said that all these URL elicitations are complete, or after `waitMs`. */
