@@ -153,14 +153,14 @@ function takesCredentials({ upstream: { authorization, headers } }: RouteConfig)
   return authorization === 'forward' && headers['authorization'] === undefined;
 }
 
-async function mayReplay(
+function mayReplay(
   request: EdgeRequest,
   { tools, annotated }: RouteConfig['continuation']['replay'],
   catalogue: ToolCatalogue,
-): Promise<boolean> {
+): boolean | Promise<boolean> {
   if (request.method !== 'tools/call') return false;
   if (tools.includes(String(request.params['name']))) return true;
-  return annotated && isRepeatable(await catalogue.toolOf(request));
+  return annotated && catalogue.toolOf(request).then(isRepeatable);
 }
 
 function limitsOf({ calls, parking }: RouteConfig): CallLimits {

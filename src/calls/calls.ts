@@ -21,7 +21,7 @@ export interface CallsOptions extends Omit<CallRoute, 'registry' | 'gaps'> {
   readonly relay: Relay | null;
   readonly randomCallId: () => CallId;
   /** Whether this call may be replayed if it is lost. Never rejects. */
-  readonly mayReplay: (request: EdgeRequest) => Promise<boolean>;
+  readonly mayReplay: (request: EdgeRequest) => boolean | Promise<boolean>;
 }
 
 export class Calls {
@@ -51,9 +51,24 @@ export class Calls {
   }
 
   /** Serves `tools/call`, `prompts/get` or `resources/read`: a new call, or a retry. */
-  async serve(request: EdgeRequest, leg: Leg): Promise<CallReply> {
-    if (request.requestState === null) return this.#start(request, leg);
-    const pointer = this.#open(request, request.requestState);
+  serve(request: EdgeRequest, leg: Leg): Promise<CallReply> {
+    const { requestState } = request;
+    if (requestState !== null) return this.#retry(request, requestState, leg);
+    const refusal = this.#registry.refusal(false);
+    if (refusal !== null) return Promise.resolve(failed(refusal));
+    const mayReplay = this.#options.mayReplay(request);
+    if (typeof mayReplay === 'boolean') return this.#start(request, leg, mayReplay);
+    // That can take a while, in which other calls begin, or the client leaves.
+    return mayReplay.then((allowed) => {
+      const laterRefusal = this.#registry.refusal(false);
+      if (laterRefusal !== null) return failed(laterRefusal);
+      if (leg.closed.aborted) return failed(CALL_CANCELLED);
+      return this.#start(request, leg, allowed);
+    });
+  }
+
+  async #retry(request: EdgeRequest, requestState: string, leg: Leg): Promise<CallReply> {
+    const pointer = this.#open(request, requestState);
     if (pointer instanceof OutOfTime) return this.#serveOutOfTime(pointer, request, leg);
     if (pointer instanceof InvalidRequestState) return this.#refuse(pointer);
     const retry: Retry = { pointer, request, leg };
@@ -89,14 +104,7 @@ export class Calls {
     this.#options.relay?.release();
   }
 
-  async #start(request: EdgeRequest, leg: Leg): Promise<CallReply> {
-    const refusal = this.#registry.refusal(false);
-    if (refusal !== null) return failed(refusal);
-    const mayReplay = await this.#options.mayReplay(request);
-    // That can take a while, in which other calls begin, or the client leaves.
-    const laterRefusal = this.#registry.refusal(false);
-    if (laterRefusal !== null) return failed(laterRefusal);
-    if (leg.closed.aborted) return failed(CALL_CANCELLED);
+  #start(request: EdgeRequest, leg: Leg, mayReplay: boolean): Promise<CallReply> {
     const id = this.#options.randomCallId();
     const outcomeKey = this.#route.directory && randomBytes(32).toString('base64url');
     return startCall(this.#route, { id, mayReplay, outcomeKey }, request, leg);

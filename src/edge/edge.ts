@@ -198,33 +198,31 @@ export class ModernEndpoint {
       clock,
       openResponses,
     });
-    const reply = await this.#replyTo(request, modern, writer);
+    const reply = await this.#replyTo(request, modern, writer).catch((error: unknown) => {
+      // The client still gets a reply.
+      this.#logDefect(error);
+      const failure = callFailure('internal_error', 'unknown', 'Internal error');
+      return { kind: 'failed', failure } as const;
+    });
     if (writer.closed.aborted) return;
     observe(route.id, method, writer.finish(reply), clock.now() - startedAtMs);
   }
 
-  async #replyTo(
+  #replyTo(
     request: EdgeRequest,
     { id, method }: ModernRequest,
     leg: ListenLeg,
   ): Promise<CallReply> {
     const route = this.#route;
-    try {
-      switch (serviceOf(method)) {
-        case 'discover':
-          return await route.discover(request);
-        case 'interactive':
-          return await route.call(request, leg);
-        case 'listen':
-          return await route.listen(request, id, leg);
-        case 'forward':
-          return await route.forward(request, leg.closed);
-      }
-    } catch (error) {
-      // The client still gets a reply.
-      this.#logDefect(error);
-      const failure = callFailure('internal_error', 'unknown', 'Internal error');
-      return { kind: 'failed', failure };
+    switch (serviceOf(method)) {
+      case 'discover':
+        return route.discover(request);
+      case 'interactive':
+        return route.call(request, leg);
+      case 'listen':
+        return route.listen(request, id, leg);
+      case 'forward':
+        return route.forward(request, leg.closed);
     }
   }
 

@@ -41,8 +41,8 @@ class TimerQueue {
   readonly #clock: Pick<Clock, 'elapsed' | 'setTimer'>;
   readonly #afterMs: number;
   readonly #onEmpty: () => void;
-  /** In the order in which they are due. */
-  readonly #timers = new Set<QueuedTimer>();
+  /** The end of a ring of timers, in the order in which they are due. */
+  readonly #end = new QueuedTimer(Infinity, () => {});
   #isTicking = false;
 
   /** @param onEmpty called when no timer is left at the time at which one would have been due */
@@ -53,8 +53,8 @@ class TimerQueue {
   }
 
   start(callback: () => void): Timer {
-    const timer = new QueuedTimer(this.#timers, this.#clock.elapsed() + this.#afterMs, callback);
-    this.#timers.add(timer);
+    const timer = new QueuedTimer(this.#clock.elapsed() + this.#afterMs, callback);
+    timer.putBefore(this.#end);
     if (!this.#isTicking) this.#tickAfter(this.#afterMs);
     return timer;
   }
@@ -68,28 +68,41 @@ class TimerQueue {
     this.#isTicking = false;
     const now = this.#clock.elapsed();
     const due: QueuedTimer[] = [];
-    for (const timer of this.#timers) {
-      if (timer.dueMs > now) {
-        this.#tickAfter(Math.ceil(timer.dueMs - now));
-        break;
-      }
-      this.#timers.delete(timer);
-      due.push(timer);
+    for (let first = this.#end.next; first.dueMs <= now; first = this.#end.next) {
+      first.leave();
+      due.push(first);
     }
-    if (this.#timers.size === 0) this.#onEmpty();
+    const { next } = this.#end;
+    if (next === this.#end) this.#onEmpty();
+    else this.#tickAfter(Math.ceil(next.dueMs - now));
     for (const timer of due) timer.fire();
   }
 }
 
+/** A timer, and its place in a queue: one that leaves it leaves no garbage there. */
 class QueuedTimer implements Timer {
   readonly dueMs: number;
-  readonly #queue: Set<QueuedTimer>;
+  next: QueuedTimer = this;
+  #previous: QueuedTimer = this;
   #callback: (() => void) | null;
 
-  constructor(queue: Set<QueuedTimer>, dueMs: number, callback: () => void) {
-    this.#queue = queue;
+  constructor(dueMs: number, callback: () => void) {
     this.dueMs = dueMs;
     this.#callback = callback;
+  }
+
+  putBefore(other: QueuedTimer): void {
+    this.#previous = other.#previous;
+    this.next = other;
+    this.#previous.next = this;
+    other.#previous = this;
+  }
+
+  leave(): void {
+    this.#previous.next = this.next;
+    this.next.#previous = this.#previous;
+    this.next = this;
+    this.#previous = this;
   }
 
   fire(): void {
@@ -98,7 +111,7 @@ class QueuedTimer implements Timer {
 
   cancel(): void {
     this.#callback = null;
-    this.#queue.delete(this);
+    this.leave();
   }
 }
 

@@ -3,6 +3,8 @@ export class LruMap<Key, Value> {
   readonly #max: number;
   /** Least recently used first. */
   readonly #entries = new Map<Key, Value>();
+  /** The key of the last entry: it is often used several times in a row. */
+  #newest: Key | undefined;
 
   constructor(max: number) {
     this.#max = max;
@@ -15,15 +17,17 @@ export class LruMap<Key, Value> {
 
   get(key: Key): Value | undefined {
     const value = this.#entries.get(key);
-    if (value === undefined) return undefined;
+    if (value === undefined || key === this.#newest) return value;
     this.#entries.delete(key);
     this.#entries.set(key, value);
+    this.#newest = key;
     return value;
   }
 
   set(key: Key, value: Value): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
+    this.#newest = key;
     for (const oldest of this.#entries.keys()) {
       if (this.#entries.size <= this.#max) break;
       this.#entries.delete(oldest);

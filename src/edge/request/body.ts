@@ -79,12 +79,12 @@ function isJson(text: string): boolean {
 /** Scans the text once. Text that is not JSON can pass; the parser reports it afterwards. */
 function structuralProblem(text: string, maxDepth: number): string | null {
   /** For each open bracket: the names seen so far, or `null` for an array. */
-  const open: (Set<string> | null)[] = [];
+  const open: (Names | null)[] = [];
   let containers = 0;
   for (let at = 0; at < text.length; at += 1) {
     switch (text.charCodeAt(at)) {
       case 0x7b: // {
-        open.push(new Set());
+        open.push(new Names());
         containers += 1;
         break;
       case 0x5b: // [
@@ -100,8 +100,7 @@ function structuralProblem(text: string, maxDepth: number): string | null {
         const names = open[open.length - 1];
         if (names && isName(text, end)) {
           const name = nameOf(text, at, end);
-          if (names.has(name)) return `duplicate member "${shorten(name)}"`;
-          names.add(name);
+          if (!names.add(name)) return `duplicate member "${shorten(name)}"`;
         }
         at = end;
         break;
@@ -113,6 +112,26 @@ function structuralProblem(text: string, maxDepth: number): string | null {
     }
   }
   return null;
+}
+
+/** The names of the members of one object, which are few almost always. */
+class Names {
+  static readonly #FEW = 8;
+  readonly #few: string[] = [];
+  #many: Set<string> | null = null;
+
+  /** @returns false if the name is there already */
+  add(name: string): boolean {
+    if (this.#many === null) {
+      if (this.#few.includes(name)) return false;
+      this.#few.push(name);
+      if (this.#few.length > Names.#FEW) this.#many = new Set(this.#few);
+      return true;
+    }
+    if (this.#many.has(name)) return false;
+    this.#many.add(name);
+    return true;
+  }
 }
 
 function isName(text: string, closingQuote: number): boolean {

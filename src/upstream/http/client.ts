@@ -35,6 +35,8 @@ export class HttpClient implements ExchangeClient {
   readonly #options: HttpClientOptions;
   readonly #origin: string;
   readonly #path: string;
+  /** The headers of every request. */
+  readonly #headers: Readonly<Record<string, string>>;
   readonly #connections: Connections;
 
   constructor(options: HttpClientOptions, clock: Clock) {
@@ -46,6 +48,7 @@ export class HttpClient implements ExchangeClient {
     this.#options = options;
     this.#origin = options.url.origin;
     this.#path = pathOf(options.url);
+    this.#headers = { 'accept-encoding': 'identity', ...options.headers };
     this.#connections = new Connections({
       connect: { timeout: options.connectTimeoutMs, keepAlive: true },
       headersTimeout: options.headersTimeoutMs,
@@ -87,18 +90,13 @@ export class HttpClient implements ExchangeClient {
   }
 
   #dispatchOptions(request: HttpRequest): Dispatcher.DispatchOptions {
-    const { headers, headersTimeoutMs } = this.#options;
+    const { headersTimeoutMs } = this.#options;
     const upload = uploadOf(request.body);
     return {
       origin: this.#origin,
       path: request.url === undefined ? this.#path : pathOf(request.url),
       method: request.method,
-      headers: {
-        ...request.headers,
-        'accept-encoding': 'identity',
-        ...upload.headers,
-        ...headers,
-      },
+      headers: { ...request.headers, ...upload.headers, ...this.#headers },
       body: upload.body,
       headersTimeout: request.headersTimeoutMs ?? headersTimeoutMs,
     };

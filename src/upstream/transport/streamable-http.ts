@@ -83,8 +83,9 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     const repeatable = method === 'initialize';
     if (repeatable) this.#initializeId = id;
     // The head of the response may come with the result: the sender of the request limits the time.
-    const request = this.#post({ jsonrpc: '2.0', id, method, params }, headers);
-    stream.useExchange(this.http.send({ ...request, headersTimeoutMs: 0, repeatable }, stream));
+    const message: JsonObject = { jsonrpc: '2.0', id, method, params };
+    const request = this.#post(message, headers, { headersTimeoutMs: 0, repeatable });
+    stream.useExchange(this.http.send(request, stream));
   }
 
   notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void> {
@@ -155,11 +156,10 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
   // What the streams need:
 
   headersFor(caller: CallerHeaders): Record<string, string> {
-    return {
-      ...caller,
-      ...(this.#sessionId === null ? {} : { 'mcp-session-id': this.#sessionId }),
-      ...(this.#revision === null ? {} : { 'mcp-protocol-version': this.#revision }),
-    };
+    const headers: Record<string, string> = { ...caller };
+    if (this.#sessionId !== null) headers['mcp-session-id'] = this.#sessionId;
+    if (this.#revision !== null) headers['mcp-protocol-version'] = this.#revision;
+    return headers;
   }
 
   backlog(id: UpstreamRequestId): Promise<void> | null {
@@ -232,17 +232,16 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     this.#streams.delete(id);
   }
 
-  #post(message: JsonObject, headers: CallerHeaders): HttpRequest {
-    return {
-      method: 'POST',
-      headers: {
-        ...this.headersFor(headers),
-        'content-type': 'application/json',
-        accept: ACCEPT_BOTH,
-      },
-      body: JSON.stringify(message),
-      inSession: this.hasSession,
-    };
+  #post(
+    message: JsonObject,
+    caller: CallerHeaders,
+    limits?: Pick<HttpRequest, 'headersTimeoutMs' | 'repeatable'>,
+  ): HttpRequest {
+    const headers = this.headersFor(caller);
+    headers['content-type'] = 'application/json';
+    headers['accept'] = ACCEPT_BOTH;
+    const body = JSON.stringify(message);
+    return { method: 'POST', headers, body, inSession: this.hasSession, ...limits };
   }
 
   #takeSessionId({ headers }: ResponseHead): void {
