@@ -76,9 +76,7 @@ export async function createPublicApp(
   connections.attach(app.server, (request, response, rest) => {
     const endpoint = request.method === 'POST' ? endpoints.get(request.url ?? '') : undefined;
     if (endpoint === undefined) return rest(request, response);
-    if (!guard.passes(request, response, true)) return;
-    const onAccepted = () => connections.continue(response);
-    void endpoint.post(request, response, onAccepted, () => rest(request, response));
+    if (guard.passes(request, response, true)) void endpoint.post(request, response, rest);
   });
   const others = otherPaths(routes, legacyClients);
   for (const [index, route] of routes.entries()) {
@@ -103,7 +101,7 @@ export async function createPublicApp(
       });
       // A scope of its own, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => {
-        const endpoint = endpointOf(route, shared, metrics, passThrough);
+        const endpoint = endpointOf(route, shared, metrics, passThrough, connections);
         endpoint.install(edge);
         endpoints.set(route.config.path, endpoint);
       });
@@ -117,6 +115,7 @@ function endpointOf(
   shared: SharedServices,
   metrics: Metrics,
   passThrough: PassThrough,
+  connections: ClientConnections,
 ): ModernEndpoint {
   const { config, clock, log } = shared;
   const { id, path, upstream } = route.config;
@@ -149,6 +148,7 @@ function endpointOf(
       maxJsonDepth: config.limits.maxJsonDepth,
     },
     maxBodyBytes: config.limits.maxBodyBytes,
+    beforeBody: (response) => connections.continue(response),
     commitAfterMs: config.edge.commitAfterMs,
     keepAliveMs: config.edge.keepAliveMs,
     maxBufferedBytes: MAX_BUFFERED_BYTES,

@@ -2,7 +2,12 @@
  * The modern endpoint of a route: checks each POST, and hands it to the rest of the gateway. What is legacy goes to
  * the pass-through.
  */
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type {
+  IncomingHttpHeaders,
+  IncomingMessage,
+  RequestListener,
+  ServerResponse,
+} from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
@@ -61,6 +66,8 @@ export interface EdgeRoute {
 export interface EdgeOptions {
   readonly policy: RequestPolicy;
   readonly maxBodyBytes: number;
+  /** Called before a body is read. */
+  readonly beforeBody: (response: ServerResponse) => void;
   readonly commitAfterMs: number;
   readonly keepAliveMs: number;
   /** If more bytes wait, the client is behind. A listener that is behind is disconnected. */
@@ -82,7 +89,7 @@ export class ModernEndpoint {
     this.#options = options;
   }
 
-  /** Serves what `post` passes on, and requests that spell the path in another way. */
+  /** Serves what `post` leaves to the framework, and requests that spell the path in another way. */
   install(app: FastifyInstance): void {
     const route = this.#route;
     // Every body is read as bytes: legacy requests go upstream unchanged.
@@ -109,25 +116,23 @@ export class ModernEndpoint {
 
   /**
    * Serves a POST on the route's path, which the HTTP framework has not seen.
-   * @param onAccepted called before the body is read
-   * @param passOn called if the framework has to serve the request
+   * @param framework called if the framework has to serve the request
    */
   async post(
     request: IncomingMessage,
     response: ServerResponse,
-    onAccepted: () => void,
-    passOn: () => void,
+    framework: RequestListener,
   ): Promise<void> {
     // Identified before the body is read, so that an unknown caller learns nothing.
     const caller = this.#identify(request, response);
     if (caller === null) return;
-    if (await this.#route.isModern(caller)) return passOn();
-    onAccepted();
+    if (await this.#route.isModern(caller)) return framework(request, response);
+    this.#options.beforeBody(response);
     readBody(request, this.#options.maxBodyBytes, (body) => {
       if (body === null) return refuse(response, 413, BODY_TOO_LARGE);
       if (this.#serve(request, response, body, caller)) return;
       this.#legacyBodies.set(request, body);
-      passOn();
+      framework(request, response);
     });
   }
 

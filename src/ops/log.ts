@@ -202,7 +202,7 @@ export function createLog(options: LogOptions): Log {
       const level = LEVELS[name] ?? 'info';
       if (!isWritten(level)) return;
       const line: Record<string, unknown> = { event: name };
-      for (const [field, value] of Object.entries(fields)) line[field] = safe(value);
+      for (const field in fields) line[field] = safe(fields[field]);
       const text = TEXTS[name] === undefined ? name : `${name}: ${TEXTS[name]}`;
       logger[level](line, text);
       if (!IN_EVERY_CALL.has(name)) buffer.flush();

@@ -5,8 +5,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyError, FastifyInstance } from 'fastify';
 import { MODERN_REVISION } from '../../protocol/revisions.ts';
-import { allowOrigin, isPreflight, respondToPreflight } from './cors.ts';
-import { isAllowedHost, isAllowedOrigin, type OriginPolicy } from './origin.ts';
+import {
+  allowOrigin,
+  isAllowedHost,
+  isAllowedOrigin,
+  isPreflight,
+  respondToPreflight,
+  type OriginPolicy,
+} from './origin.ts';
 import { BODY_TOO_LARGE, refuse } from './refusal.ts';
 
 export interface GuardOptions {

@@ -3,8 +3,8 @@
  * without duplicate members, since two parsers could pick different ones (RFC 7493).
  */
 import type { IncomingMessage } from 'node:http';
-import type { JsonValue } from '../../protocol/json/json.ts';
-import { endOfString, MAX_CONTAINERS, parseJson } from '../../protocol/json/parse.ts';
+import { isJsonObject, type JsonValue } from '../../protocol/json/json.ts';
+import { endOfString, excessOf, MAX_CONTAINERS, parseJson } from '../../protocol/json/parse.ts';
 
 export type JsonBody =
   | { readonly type: 'json'; readonly value: JsonValue }
@@ -14,6 +14,10 @@ export type JsonBody =
 
 const QUOTE = 0x22;
 const COLON = 0x3a;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
@@ -53,10 +57,14 @@ export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {
   } catch {
     return { type: 'unparsable', problem: 'the body is not UTF-8' };
   }
-  const problem = structuralProblem(text, maxDepth);
-  if (problem !== null) return { type: 'refused', problem };
+  const excess = excessOf(text, maxDepth);
+  if (excess !== null) return { type: 'refused', problem: EXCESSES[excess](maxDepth) };
   try {
-    return { type: 'json', value: parseJson(text) };
+    const value = parseJson(text);
+    // The parser keeps the last of several members with one name.
+    if (membersOf(value) === membersIn(text)) return { type: 'json', value };
+    const name = duplicateIn(text);
+    return { type: 'refused', problem: `duplicate member "${shorten(name)}"` };
   } catch {
     return isJson(text)
       ? {
@@ -67,6 +75,11 @@ export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {
   }
 }
 
+const EXCESSES = {
+  depth: (maxDepth: number) => `the body is nested deeper than ${maxDepth} levels`,
+  containers: () => `the body has more than ${MAX_CONTAINERS} objects and arrays`,
+};
+
 function isJson(text: string): boolean {
   try {
     JSON.parse(text);
@@ -76,83 +89,50 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Scans the text once. Text that is not JSON can pass; the parser reports it afterwards. */
-function structuralProblem(text: string, maxDepth: number): string | null {
-  /** For each open bracket: the names seen so far, or `null` for an array. */
-  const open: (Names | null)[] = [];
-  let containers = 0;
+/** Counts the members of all objects in a text that is JSON: one for each colon outside of strings. */
+function membersIn(text: string): number {
+  let members = 0;
   for (let at = 0; at < text.length; at += 1) {
-    switch (text.charCodeAt(at)) {
-      case 0x7b: // {
-        open.push(new Names());
-        containers += 1;
-        break;
-      case 0x5b: // [
-        open.push(null);
-        containers += 1;
-        break;
-      case 0x7d: // }
-      case 0x5d: // ]
-        open.pop();
-        break;
-      case QUOTE: {
-        const end = endOfString(text, at);
-        const names = open[open.length - 1];
-        if (names && isName(text, end)) {
-          const name = nameOf(text, at, end);
-          if (!names.add(name)) return `duplicate member "${shorten(name)}"`;
-        }
-        at = end;
-        break;
-      }
-    }
-    if (open.length > maxDepth) return `the body is nested deeper than ${maxDepth} levels`;
-    if (containers > MAX_CONTAINERS) {
-      return `the body has more than ${MAX_CONTAINERS} objects and arrays`;
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) at = endOfString(text, at);
+    else if (code === COLON) members += 1;
+  }
+  return members;
+}
+
+/** Counts the members of all objects in a value. */
+function membersOf(value: JsonValue): number {
+  let members = 0;
+  if (Array.isArray(value)) {
+    for (const element of value) members += membersOf(element);
+  } else if (isJsonObject(value)) {
+    for (const name in value) members += 1 + membersOf(value[name]!);
+  }
+  return members;
+}
+
+/** Finds the name of the first duplicate member in a text that is JSON and has one. */
+function duplicateIn(text: string): string {
+  /** For each open bracket: the names so far, which are none in an array. */
+  const open: Set<string>[] = [];
+  let literal = '';
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === OPEN_OBJECT || code === OPEN_ARRAY) open.push(new Set());
+    else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) open.pop();
+    else if (code === QUOTE) {
+      const end = endOfString(text, at);
+      literal = text.slice(at, end + 1);
+      at = end;
+    } else if (code === COLON) {
+      // Two spellings of one name are equal.
+      const name = String(JSON.parse(literal));
+      const names = open.at(-1);
+      if (names?.has(name) === true) return name;
+      names?.add(name);
     }
   }
-  return null;
-}
-
-/** The names of the members of one object, which are few almost always. */
-class Names {
-  static readonly #FEW = 8;
-  readonly #few: string[] = [];
-  #many: Set<string> | null = null;
-
-  /** @returns false if the name is there already */
-  add(name: string): boolean {
-    if (this.#many === null) {
-      if (this.#few.includes(name)) return false;
-      this.#few.push(name);
-      if (this.#few.length > Names.#FEW) this.#many = new Set(this.#few);
-      return true;
-    }
-    if (this.#many.has(name)) return false;
-    this.#many.add(name);
-    return true;
-  }
-}
-
-function isName(text: string, closingQuote: number): boolean {
-  let at = closingQuote + 1;
-  while (isWhitespace(text.charCodeAt(at))) at += 1;
-  return text.charCodeAt(at) === COLON;
-}
-
-function isWhitespace(code: number): boolean {
-  return code === 0x20 || code === 0x09 || code === 0x0a || code === 0x0d;
-}
-
-/** Decodes escapes, so that two spellings of one name are equal. */
-function nameOf(text: string, openingQuote: number, closingQuote: number): string {
-  const name = text.slice(openingQuote + 1, closingQuote);
-  if (!name.includes('\\')) return name;
-  try {
-    return String(JSON.parse(`"${name}"`));
-  } catch {
-    return name;
-  }
+  throw new Error('no member is a duplicate');
 }
 
 function shorten(name: string): string {

@@ -31,9 +31,8 @@ import {
   nameMemberOf,
   type MethodName,
 } from './methods.ts';
-import { paramsProblem } from './params.ts';
 import type { Refusal } from '../http/refusal.ts';
-import { readRequestMeta, type RequestMeta } from './meta.ts';
+import { paramsProblem, readRequestMeta, type RequestMeta } from './params.ts';
 
 export interface RequestPolicy extends EraPolicy {
   readonly maxJsonDepth: number;

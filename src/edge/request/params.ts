@@ -1,7 +1,14 @@
-/** Checks the shape of the params of each method. */
-import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json/json.ts';
+/** Checks the shape of the params of each method, and reads their `_meta` (basic/index, "Per-request protocol fields"). */
+import { readProfile, type ClientProfile } from '../../protocol/translate/client-profile.ts';
+import {
+  isJsonObject,
+  objectMember,
+  type JsonObject,
+  type JsonValue,
+} from '../../protocol/json/json.ts';
+import { Meta, isProgressToken, type ProgressToken, isReserved } from '../../protocol/meta.ts';
 
-type Shape = Readonly<Record<string, Check>>;
+type Shape = readonly (readonly [member: string, check: Check])[];
 type Check = (value: JsonValue | undefined) => string | null;
 
 const string: Check = (value) => (typeof value === 'string' ? null : 'must be a string');
@@ -17,18 +24,29 @@ const notificationFilter: Check = (value) => {
   const areStrings = Array.isArray(uris) && uris.every((uri) => typeof uri === 'string');
   return areStrings ? null : 'must have an array of strings as resourceSubscriptions';
 };
-const list: Shape = { cursor: optionalString };
+const list: Shape = [['cursor', optionalString]];
 
+const target: Shape = [
+  ['name', string],
+  ['arguments', optionalObject],
+];
 const SHAPES: ReadonlyMap<string, Shape> = new Map<string, Shape>([
-  ['tools/call', { name: string, arguments: optionalObject }],
-  ['prompts/get', { name: string, arguments: optionalObject }],
-  ['resources/read', { uri: string }],
-  ['completion/complete', { ref: object, argument: object, context: optionalObject }],
+  ['tools/call', target],
+  ['prompts/get', target],
+  ['resources/read', [['uri', string]]],
+  [
+    'completion/complete',
+    [
+      ['ref', object],
+      ['argument', object],
+      ['context', optionalObject],
+    ],
+  ],
   ['tools/list', list],
   ['prompts/list', list],
   ['resources/list', list],
   ['resources/templates/list', list],
-  ['subscriptions/listen', { notifications: notificationFilter }],
+  ['subscriptions/listen', [['notifications', notificationFilter]]],
 ]);
 
 /**
@@ -40,7 +58,7 @@ export function paramsProblem(
   params: JsonObject,
   isInteractive: boolean,
 ): string | null {
-  for (const [member, check] of Object.entries(SHAPES.get(method) ?? {})) {
+  for (const [member, check] of SHAPES.get(method) ?? []) {
     const problem = check(params[member]);
     if (problem !== null) return `params.${member} ${problem}`;
   }
@@ -64,4 +82,59 @@ function roundProblem(
     if (!isJsonObject(value)) return `params.inputResponses["${key}"] must be an object`;
   }
   return null;
+}
+
+export interface RequestMeta {
+  readonly profile: ClientProfile;
+  /** For display upstream and in logs. No decision depends on it. */
+  readonly clientInfo: { readonly name: string; readonly version: string } | null;
+  readonly logLevel: string | null;
+  readonly progressToken: ProgressToken | null;
+  /** The members that go upstream with the request: trace context and vendor keys. */
+  readonly forwarded: JsonObject;
+}
+
+export type MetaReading =
+  | { readonly type: 'read'; readonly meta: RequestMeta }
+  | { readonly type: 'wrong'; readonly problem: string };
+
+/** Reads the members of the envelope besides the version. Reports the first one that is wrong. */
+export function readRequestMeta(meta: JsonObject): MetaReading {
+  const capabilities = objectMember(meta, Meta.clientCapabilities);
+  if (capabilities === undefined) return wrong(`"${Meta.clientCapabilities}" must be an object`);
+  const info = meta[Meta.clientInfo];
+  const clientInfo = readClientInfo(info);
+  if (info !== undefined && clientInfo === null) {
+    return wrong(`"${Meta.clientInfo}" must have a "name" and a "version" that are strings`);
+  }
+  const { progressToken } = meta;
+  if (progressToken !== undefined && !isProgressToken(progressToken)) {
+    return wrong('"progressToken" must be a string or an integer');
+  }
+  const logLevel = meta[Meta.logLevel];
+  if (logLevel !== undefined && typeof logLevel !== 'string') {
+    return wrong(`"${Meta.logLevel}" must be a string`);
+  }
+  return {
+    type: 'read',
+    meta: {
+      profile: readProfile(capabilities),
+      clientInfo,
+      logLevel: logLevel ?? null,
+      progressToken: progressToken ?? null,
+      forwarded: Object.fromEntries(Object.entries(meta).filter(([name]) => !isReserved(name))),
+    },
+  };
+}
+
+/** Keeps only the members that every legacy revision has. */
+function readClientInfo(info: unknown): { name: string; version: string } | null {
+  if (!isJsonObject(info)) return null;
+  const { name, version, title } = info;
+  if (typeof name !== 'string' || typeof version !== 'string') return null;
+  return typeof title === 'string' ? { name, version, ...{ title } } : { name, version };
+}
+
+function wrong(problem: string): MetaReading {
+  return { type: 'wrong', problem };
 }

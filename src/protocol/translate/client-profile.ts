@@ -44,19 +44,21 @@ export function readProfile(capabilities: JsonObject): ClientProfile {
   };
 }
 
+const KEY_NAMES = [
+  ['elicitationForm', 'form'],
+  ['elicitationUrl', 'url'],
+  ['sampling', 'sampling'],
+  ['samplingTools', 'sampling.tools'],
+  ['samplingContext', 'sampling.context'],
+  ['roots', 'roots'],
+] as const;
+
 /** Writes a profile as canonical text, for keys of pools and caches. */
 export function profileKey(profile: ClientProfile): string {
-  return [
-    profile.elicitationForm && 'form',
-    profile.elicitationUrl && 'url',
-    profile.sampling && 'sampling',
-    profile.samplingTools && 'sampling.tools',
-    profile.samplingContext && 'sampling.context',
-    profile.roots && 'roots',
-    ...Object.entries(profile.extensions).map((extension) => JSON.stringify(extension)),
-  ]
-    .filter((name) => name !== false)
-    .join('+');
+  let key = '';
+  for (const [member, name] of KEY_NAMES) if (profile[member]) key += `+${name}`;
+  for (const id in profile.extensions) key += `+${JSON.stringify([id, profile.extensions[id]])}`;
+  return key.slice(1);
 }
 
 /**

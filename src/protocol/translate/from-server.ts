@@ -45,8 +45,9 @@ export function namesUnsafeUrl({ code, data }: JsonRpcErrorObject): boolean {
 /** Returns the message itself if none of its parts has a reserved name. */
 function withPlainParts(message: JsonObject): JsonObject {
   let plain = message;
-  for (const [member, value] of Object.entries(message)) {
+  for (const member of Object.keys(message)) {
     if (!WITH_META.has(member)) continue;
+    const value = message[member] ?? null;
     const part = plainPart(value);
     if (part !== value) plain = { ...plain, [member]: part };
   }

@@ -30,6 +30,7 @@ async function served(changes: Partial<EdgeRoute>) {
   };
   const endpoint = new ModernEndpoint(route, {
     maxBodyBytes: 1_000_000,
+    beforeBody: () => {},
     policy: {
       legacyClients: 'reject',
       supportedVersions: () => ['2026-07-28'],
