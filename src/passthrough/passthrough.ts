@@ -2,13 +2,12 @@
  * Passes requests that are not for the modern edge through to the legacy server: bodies, queries and event streams
  * byte by byte. Only what a proxy must change is changed.
  */
-import { Readable, type Transform } from 'node:stream';
+import { Readable } from 'node:stream';
 import httpProxy from '@fastify/http-proxy';
 import type replyFrom from '@fastify/reply-from';
 import fastifyPlugin from 'fastify-plugin';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 import type { OpenResponses } from '../lib/responses.ts';
-import { boundedBody, pipe } from './bodies.ts';
 import { rewritingEndpoint, watchEndpoint } from './endpoint-event.ts';
 import {
   downstreamHeaders,
@@ -16,9 +15,17 @@ import {
   upstreamHeaders,
   type RequestHeaderRules,
 } from './forwarded-headers.ts';
-import { isListening, OpenResponse } from './open-response.ts';
 import { BODY_TOO_LARGE } from '../edge/http/refusal.ts';
-import { refuse, refuseFailed, refuseUnknown, type FailureStatus } from './refusals.ts';
+import { boundedBody, joinedQuery, plainPath, readsMetadata } from './request.ts';
+import {
+  isListening,
+  OpenResponse,
+  pipe,
+  refuse,
+  refuseFailed,
+  refuseUnknown,
+  type FailureStatus,
+} from './response.ts';
 import {
   openSession,
   sealedEndpoint,
@@ -27,7 +34,6 @@ import {
   type OpenedSession,
   type SessionSealing,
 } from './sealed-sessions.ts';
-import { joinedQuery, plainPath, readsMetadata } from './target.ts';
 import { UpstreamAgent } from './upstream-agent.ts';
 
 export interface PassThroughOptions {
@@ -138,6 +144,9 @@ export async function registerPassThrough(
   return { forward: endpoint };
 }
 
+const INVALID_TARGET =
+  'Invalid request target: expected a path without dot segments or encoded slashes';
+
 /** The target of a request upstream, and its headers. */
 interface Target {
   readonly isEndpoint: boolean;
@@ -170,61 +179,35 @@ class Forwarder {
     endpoint: string | null,
   ): Promise<void> {
     const requested = plainPath(request.raw.url ?? '');
-    if (requested === null)
-      return refuse(
-        reply,
-        400,
-        'Invalid request target: expected a path without dot segments or encoded slashes',
-      );
+    if (requested === null) return refuse(reply, 400, INVALID_TARGET);
     if (removesEndToEndHeaders(request.headers)) {
       return refuse(reply, 400, 'The Connection header must not name an end-to-end header');
     }
-    if (!(request.body instanceof Buffer) && this.#declaresTooMuch(request)) {
+    const { upstream, sessions, maxBodyBytes } = this.#options;
+    const declaredBytes = Number(request.headers['content-length'] ?? 0);
+    if (!(request.body instanceof Buffer) && declaredBytes > maxBodyBytes) {
       return refuse(reply, 413, BODY_TOO_LARGE);
     }
-    const { sessions } = this.#options;
     const session = sessions === undefined ? null : openSession(request, sessions);
     if (sessions !== undefined && session === null) return this.#refuseForeign(reply);
     const path = session?.endpoint?.path ?? endpoint ?? requested;
-    const rules = await this.#rulesFor(request, endpoint !== null, path);
+    const isEndpoint = endpoint !== null;
+    // The operator's headers for the endpoint are not sent to other paths.
+    const rules = isEndpoint
+      ? this.#endpointRules
+      : await this.#options.otherPathHeaderRules(request, path);
     const isPlainMessage = session?.endpoint === null && request.method === 'POST';
     if (isPlainMessage && sessions?.isMessagePath(path) === true) return this.#refuseForeign(reply);
-    await this.#exchange(request, reply, {
-      isEndpoint: endpoint !== null,
-      path,
-      query: this.#queryOf(request, endpoint !== null, session),
-      rules,
-      session,
-    });
+    const addsQuery = isEndpoint && upstream.search !== '';
+    const query = addsQuery ? joinedQuery(upstream, request.raw.url ?? '') : null;
+    const target = { isEndpoint, path, query: session?.endpoint?.query ?? query, rules, session };
+    await this.#exchange(request, reply, target);
   }
 
   /** Responds as for a session that the server does not know (2025-11-25 transports, "Session Management"). */
   #refuseForeign(reply: FastifyReply): void {
     this.#options.onForeignSession?.();
     refuse(reply, 404, 'Session not found');
-  }
-
-  #queryOf(
-    { raw }: FastifyRequest,
-    isEndpoint: boolean,
-    session: OpenedSession | null,
-  ): string | null {
-    if (session !== null && session.endpoint !== null) return session.endpoint.query;
-    const { upstream } = this.#options;
-    return isEndpoint && upstream.search !== '' ? joinedQuery(upstream, raw.url ?? '') : null;
-  }
-
-  /** The operator's headers for the endpoint are not sent to other paths. */
-  async #rulesFor(
-    request: FastifyRequest,
-    isEndpoint: boolean,
-    path: string,
-  ): Promise<RequestHeaderRules> {
-    return isEndpoint ? this.#endpointRules : this.#options.otherPathHeaderRules(request, path);
-  }
-
-  #declaresTooMuch(request: FastifyRequest): boolean {
-    return Number(request.headers['content-length'] ?? 0) > this.#options.maxBodyBytes;
   }
 
   /** Resolves when the framework must no longer touch the reply. */
@@ -247,11 +230,7 @@ class Forwarder {
         this.#agent.during(clientLeft.signal, () => void reply.from(target.path, hooks));
       } catch {
         // The library refuses any segment that begins with two dots.
-        refuse(
-          reply,
-          400,
-          'Invalid request target: expected a path without dot segments or encoded slashes',
-        );
+        refuse(reply, 400, INVALID_TARGET);
         resolve();
       }
     });
@@ -263,7 +242,7 @@ class Forwarder {
     { isEndpoint, path: requested, query, rules, session }: Target,
     onBegin: () => void,
   ): replyFrom.FastifyReplyFromHooks {
-    const { upstream, path, sessions } = this.#options;
+    const { upstream, path, sessions, onEndpoint } = this.#options;
     const body = this.#bodyOf(request);
     const sealing = session === null ? undefined : sessions;
     let isSealed = true;
@@ -285,10 +264,13 @@ class Forwarder {
       },
       onResponse: (_request, _reply, response) => {
         if (isSealed) {
-          const listens = isListening(request, reply);
-          if (isEndpoint && listens) this.#watch(response.stream, reply);
-          const through =
-            listens && isPlain(reply) ? this.#through(request, requested, sealing) : null;
+          const isReadable = isListening(request, reply) && isPlain(reply);
+          if (isEndpoint && isReadable && onEndpoint) watchEndpoint(response.stream, onEndpoint);
+          const stream = new URL(requested, upstream);
+          const rewrites = isReadable && sealing !== undefined;
+          const through = rewrites
+            ? rewritingEndpoint((url) => sealedEndpoint(url, stream, request, sealing))
+            : null;
           pipe(response.stream, reply, through);
         } else {
           response.stream.on('error', () => {}).destroy();
@@ -301,22 +283,6 @@ class Forwarder {
         onBegin();
       },
     };
-  }
-
-  #watch(stream: Readable, reply: FastifyReply): void {
-    const { onEndpoint } = this.#options;
-    if (onEndpoint !== undefined && isPlain(reply)) watchEndpoint(stream, onEndpoint);
-  }
-
-  /** Creates the transform of a stream whose endpoint is sealed for the client. */
-  #through(
-    request: FastifyRequest,
-    path: string,
-    sealing: SessionSealing | undefined,
-  ): Transform | null {
-    if (sealing === undefined) return null;
-    const stream = new URL(path, this.#options.upstream);
-    return rewritingEndpoint((endpoint) => sealedEndpoint(endpoint, stream, request, sealing));
   }
 
   #bodyOf(request: FastifyRequest): replyFrom.FastifyReplyFromHooks {

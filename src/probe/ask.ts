@@ -6,6 +6,7 @@ import { asUpstreamFailure } from '../upstream/failure.ts';
 import { HttpClient, type HttpClientOptions } from '../upstream/http/client.ts';
 import type { HttpRequest, ResponseHead } from '../upstream/http/exchange.ts';
 import { MessageReader } from '../upstream/http/readers.ts';
+import type { Deadline } from './deadline.ts';
 
 export interface ProbeRequest {
   readonly id: number;
@@ -24,37 +25,39 @@ export interface ProbeResponse {
   readonly reply: JsonRpcReply | null;
 }
 
+/** What the requests of a probe have in common. */
+export interface ProbeTarget {
+  readonly http: RecordingHttpClient;
+  readonly clientInfo: JsonObject;
+  readonly deadline: Deadline;
+  /** The timeout of one request. */
+  readonly requestTimeoutMs: number;
+}
+
 /** How long a stream may stay open after its reply. */
 const LINGER_MS = 500;
 
 /**
  * Sends a JSON-RPC request in one POST and reads the response up to its reply.
- * @throws UpstreamFailure if there is no response, or the signal aborts
+ * @throws UpstreamFailure if there is no response in time
  */
 export async function ask(
-  http: HttpClient,
+  { http, deadline, requestTimeoutMs }: ProbeTarget,
   { id, method, params, headers }: ProbeRequest,
-  signal: AbortSignal,
 ): Promise<ProbeResponse> {
-  const reader = new MessageReader(
-    (message) => replyIn(message, id) !== null,
-    () => exchange.endWithin(LINGER_MS),
-  );
-  const exchange = http.send(
-    {
-      method: 'POST',
-      headers: {
-        ...headers,
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-      },
-      body: JSON.stringify({ jsonrpc: '2.0', id, method, params }),
+  const request = {
+    method: 'POST',
+    headers: {
+      ...headers,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
     },
-    reader,
-  );
-  signal.addEventListener('abort', () => exchange.fail(asUpstreamFailure(signal.reason, true)));
+    body: JSON.stringify({ jsonrpc: '2.0', id, method, params }),
+  } as const;
   try {
-    const { head, messages, eventIds } = await reader.done;
+    const { head, messages, eventIds } = await deadline.within(requestTimeoutMs, (signal) => {
+      return readUntilReply(http, request, id, LINGER_MS, signal).done;
+    });
     const [reply = null] = messages.flatMap((message) => replyIn(message, id) ?? []);
     const { status, mediaType } = head;
     return { status, mediaType, sessionId: sessionIdIn(head), eventIds, reply };
@@ -63,6 +66,26 @@ export async function ask(
     if (httpStatus === undefined) throw error;
     return { status: httpStatus, mediaType: '', sessionId: null, eventIds: [], reply: null };
   }
+}
+
+/**
+ * Sends a request and reads the response until the reply to the JSON-RPC request with this id.
+ * @param lingerMs how long the response may go on after the reply, in ms
+ */
+export function readUntilReply(
+  http: HttpClient,
+  request: HttpRequest,
+  id: number,
+  lingerMs: number,
+  signal: AbortSignal,
+): MessageReader {
+  const reader = new MessageReader(
+    (message) => replyIn(message, id) !== null,
+    () => exchange.endWithin(lingerMs),
+  );
+  const exchange = http.send(request, reader);
+  signal.addEventListener('abort', () => exchange.fail(asUpstreamFailure(signal.reason, true)));
+  return reader;
 }
 
 /** Finds the reply to a request in a message or, as in 2025-03-26, in a batch. */
@@ -90,13 +113,7 @@ export class RecordingHttpClient extends HttpClient {
     super(
       {
         ...options,
-        onHead: (method, head) =>
-          recorded.push({
-            method,
-            status: head.status,
-            mediaType: head.mediaType,
-            sessionId: sessionIdIn(head),
-          }),
+        onHead: (method, head) => recorded.push({ method, ...head, sessionId: sessionIdIn(head) }),
       },
       clock,
     );

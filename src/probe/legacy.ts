@@ -8,8 +8,7 @@ import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
 import { StreamableHttpTransport } from '../upstream/transport/streamable-http.ts';
 import type { TransportListener } from '../upstream/transport/transport.ts';
 import type { LegacyTransport } from '../upstream/upstream.ts';
-import { ask, type RecordingHttpClient } from './ask.ts';
-import type { Deadline } from './deadline.ts';
+import { ask, type ProbeTarget, type RecordingHttpClient } from './ask.ts';
 import { readListings } from './listings.ts';
 import type {
   Findings,
@@ -34,13 +33,8 @@ const WITHOUT_ID_PING = 900_002;
 /** Longer than any probe: the session sends no pings of its own. */
 const NO_PINGS_MS = 24 * 3_600_000;
 
-export interface LegacyProbe {
-  readonly http: RecordingHttpClient;
+export interface LegacyProbe extends ProbeTarget {
   readonly kind: LegacyTransport;
-  readonly clientInfo: JsonObject;
-  readonly deadline: Deadline;
-  /** The timeout of one request. */
-  readonly requestTimeoutMs: number;
 }
 
 /** Probes the server. @throws UpstreamFailure if no session can be opened */
@@ -114,31 +108,26 @@ function messageHeaders(sessionId: string | null, revision: string): Record<stri
   };
 }
 
-function resumptionOf(
-  { http, kind, deadline, requestTimeoutMs }: LegacyProbe,
-  revision: string,
-): Promise<ResumptionReport> {
-  if (kind === 'http-sse') {
+function resumptionOf(probe: LegacyProbe, revision: string): Promise<ResumptionReport> {
+  if (probe.kind === 'http-sse') {
     const never = { eventIds: 'not-tried', lastEventId: 'not-tried', httpStatus: null } as const;
     return Promise.resolve(never);
   }
-  const headers = messageHeaders(http.sessionId, revision);
-  return tryResumption(http, headers, deadline, requestTimeoutMs);
+  return tryResumption(probe, messageHeaders(probe.http.sessionId, revision));
 }
 
 /** Pings without a session id: a server with sessions has to refuse it (transports, "Session Management"). */
 async function pingWithoutId(
-  { http, deadline, requestTimeoutMs }: LegacyProbe,
+  probe: LegacyProbe,
   revision: string,
 ): Promise<SessionsReport['withoutId']> {
+  const { http } = probe;
   const ours = http.sessionId;
   if (ours === null) return 'not-tried';
   const headers = messageHeaders(null, revision);
   const question = { id: WITHOUT_ID_PING, method: 'ping', params: {}, headers };
   try {
-    const answered = await deadline.within(requestTimeoutMs, (signal) =>
-      ask(http, question, signal),
-    );
+    const answered = await ask(probe, question);
     const other = answered.sessionId;
     if (other !== null && other !== ours) await endSession(http, other, revision);
     const accepted = answered.reply !== null && 'result' in answered.reply;

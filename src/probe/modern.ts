@@ -3,26 +3,17 @@ import { objectMember, type JsonObject } from '../protocol/json/json.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { Meta } from '../protocol/meta.ts';
 import { MODERN_REVISION } from '../protocol/revisions.ts';
-import type { HttpClient } from '../upstream/http/client.ts';
 import { UpstreamFailure } from '../upstream/failure.ts';
-import { ask } from './ask.ts';
-import type { Deadline } from './deadline.ts';
+import { ask, type ProbeTarget } from './ask.ts';
 import { serverName } from './legacy.ts';
 import { readListings } from './listings.ts';
 import type { Findings } from './report.ts';
 
-export interface ModernProbe {
-  readonly http: HttpClient;
-  readonly clientInfo: JsonObject;
-  readonly deadline: Deadline;
-  /** The timeout of one request. */
-  readonly requestTimeoutMs: number;
-}
-
 /** Probes the server. @throws UpstreamFailure if it does not answer `server/discover` */
-export async function probeModern(probe: ModernProbe): Promise<Omit<Findings, 'format' | 'url'>> {
-  const nextId = counter();
-  const request = (method: string, params: JsonObject) => send(probe, nextId(), method, params);
+export async function probeModern(probe: ProbeTarget): Promise<Omit<Findings, 'format' | 'url'>> {
+  let lastId = 0;
+  const request = (method: string, params: JsonObject) =>
+    send(probe, (lastId += 1), method, params);
   const reply = await request('server/discover', {});
   // An error reply proves the modern protocol as well.
   const discovered: JsonObject = 'result' in reply ? reply.result : {};
@@ -45,25 +36,20 @@ export async function probeModern(probe: ModernProbe): Promise<Omit<Findings, 'f
   };
 }
 
-function counter(): () => number {
-  let id = 0;
-  return () => (id += 1);
-}
-
 async function send(
-  { http, clientInfo, deadline, requestTimeoutMs }: ModernProbe,
+  probe: ProbeTarget,
   id: number,
   method: string,
   params: JsonObject,
 ): Promise<JsonRpcReply> {
   const _meta = {
     [Meta.protocolVersion]: MODERN_REVISION,
-    [Meta.clientInfo]: clientInfo,
+    [Meta.clientInfo]: probe.clientInfo,
     [Meta.clientCapabilities]: {},
   };
   const headers = { 'mcp-protocol-version': MODERN_REVISION, 'mcp-method': method };
   const question = { id, method, params: { ...params, _meta }, headers };
-  const answered = await deadline.within(requestTimeoutMs, (signal) => ask(http, question, signal));
+  const answered = await ask(probe, question);
   if (answered.reply !== null) return answered.reply;
   throw new UpstreamFailure('upstream_protocol_error', `HTTP ${answered.status}`, {
     mayHaveActed: false,

@@ -80,8 +80,6 @@ function redirected({ details }: UpstreamFailure, { url }: Attempt): ProbeFailur
 }
 
 function unreachable(failure: UpstreamFailure, cause: Cause, { url }: Attempt): ProbeFailure {
-  const failed = (problem: string, wayOut: string) =>
-    new ProbeFailure('connection_failed', `no connection to ${url}: ${problem}; ${wayOut}`);
   const { code } = cause;
   if (isTls(code)) {
     const wayOut =
@@ -90,31 +88,33 @@ function unreachable(failure: UpstreamFailure, cause: Cause, { url }: Attempt): 
         : 'add the CA with NODE_EXTRA_CA_CERTS=FILE, or use the name in its certificate';
     return new ProbeFailure('tls_failed', `TLS handshake with ${url} failed (${code}): ${wayOut}`);
   }
-  switch (code) {
-    case 'ECONNREFUSED':
-      return failed('connection refused', 'check that the server runs on this port');
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return failed('host not found', 'check the host name');
-    case 'UND_ERR_CONNECT_TIMEOUT':
-    case 'ETIMEDOUT':
-      return failed('connection timed out', 'check for a firewall in between');
-    case 'EHOSTUNREACH':
-    case 'ENETUNREACH':
-      return failed('no route to the host', 'check the network of this machine');
-    case 'ECONNRESET':
-    case 'UND_ERR_SOCKET':
-      return failed(
-        'the server closed the connection',
-        'check that the port serves HTTP, not HTTPS',
-      );
-    default:
-      return failed(
-        clean(cause.message || failure.message, 200),
-        'check that it is an HTTP server',
-      );
-  }
+  const [problem, wayOut] = CONNECTION_PROBLEMS[code] ?? [
+    clean(cause.message || failure.message, 200),
+    'check that it is an HTTP server',
+  ];
+  const message = `no connection to ${url}: ${problem}; ${wayOut}`;
+  return new ProbeFailure('connection_failed', message);
 }
+
+const TIMED_OUT = ['connection timed out', 'check for a firewall in between'] as const;
+const NO_ROUTE = ['no route to the host', 'check the network of this machine'] as const;
+const NO_HOST = ['host not found', 'check the host name'] as const;
+const CLOSED = [
+  'the server closed the connection',
+  'check that the port serves HTTP, not HTTPS',
+] as const;
+
+const CONNECTION_PROBLEMS: Readonly<Record<string, readonly [problem: string, wayOut: string]>> = {
+  ECONNREFUSED: ['connection refused', 'check that the server runs on this port'],
+  ENOTFOUND: NO_HOST,
+  EAI_AGAIN: NO_HOST,
+  UND_ERR_CONNECT_TIMEOUT: TIMED_OUT,
+  ETIMEDOUT: TIMED_OUT,
+  EHOSTUNREACH: NO_ROUTE,
+  ENETUNREACH: NO_ROUTE,
+  ECONNRESET: CLOSED,
+  UND_ERR_SOCKET: CLOSED,
+};
 
 function notMcp(failure: UpstreamFailure, { url, page }: Attempt): ProbeFailure {
   const status = failure.details.httpStatus;

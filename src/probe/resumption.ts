@@ -2,9 +2,7 @@
 import { sleep } from '../lib/clock.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
 import type { HttpClient } from '../upstream/http/client.ts';
-import { MessageReader } from '../upstream/http/readers.ts';
-import { ask, replyIn } from './ask.ts';
-import type { Deadline } from './deadline.ts';
+import { ask, readUntilReply, replyIn, type ProbeTarget } from './ask.ts';
 import type { ResumptionReport } from './report.ts';
 
 /** Not an id that the session uses. */
@@ -18,36 +16,31 @@ const MAX_CONFLICTS = 3;
 /**
  * Pings, and then asks for all events after the first one of the response again.
  * @param headers of a message in the session: its id, if any, and the revision
- * @param waitMs the timeout of the ping, in ms
  */
 export async function tryResumption(
-  http: HttpClient,
+  probe: ProbeTarget,
   headers: Readonly<Record<string, string>>,
-  deadline: Deadline,
-  waitMs: number,
 ): Promise<ResumptionReport> {
-  let found = await tryOnce(http, headers, deadline, waitMs);
+  let found = await tryOnce(probe, headers);
   for (let attempt = 2; attempt <= MAX_ATTEMPTS; attempt += 1) {
-    if (found.lastEventId !== 'opened' || deadline.passed) break;
-    const again = await tryOnce(http, headers, deadline, waitMs);
+    if (found.lastEventId !== 'opened' || probe.deadline.passed) break;
+    const again = await tryOnce(probe, headers);
     if (again.lastEventId === 'replayed') found = again;
   }
   return found;
 }
 
 async function tryOnce(
-  http: HttpClient,
+  probe: ProbeTarget,
   headers: Readonly<Record<string, string>>,
-  deadline: Deadline,
-  waitMs: number,
 ): Promise<ResumptionReport> {
   try {
-    const question = { id: PING_ID, method: 'ping', params: {}, headers };
-    const answered = await deadline.within(waitMs, (signal) => ask(http, question, signal));
+    const answered = await ask(probe, { id: PING_ID, method: 'ping', params: {}, headers });
     if (answered.mediaType !== 'text/event-stream') return notTried('no-events');
     const [first] = answered.eventIds;
     if (first === undefined) return notTried('not-seen');
-    return { eventIds: 'seen', ...(await resume(http, headers, first, deadline)) };
+    const resumed = { ...headers, accept: 'text/event-stream', 'last-event-id': first };
+    return { eventIds: 'seen', ...(await resume(probe, resumed)) };
   } catch {
     return notTried('no-answer');
   }
@@ -60,14 +53,12 @@ function notTried(eventIds: ResumptionReport['eventIds']): ResumptionReport {
 type StreamReport = Omit<ResumptionReport, 'eventIds'>;
 
 async function resume(
-  http: HttpClient,
+  { http, deadline }: ProbeTarget,
   headers: Readonly<Record<string, string>>,
-  lastEventId: string,
-  deadline: Deadline,
 ): Promise<StreamReport> {
   for (let conflicts = 0; ; conflicts += 1) {
     const found = await deadline
-      .within(REPLAY_WAIT_MS, (signal) => resumeOnce(http, headers, lastEventId, signal))
+      .within(REPLAY_WAIT_MS, (signal) => resumeOnce(http, headers, signal))
       .catch((error: unknown) => failed(error));
     // The server has not yet noticed that the stream of the ping has ended.
     if (found.httpStatus !== 409 || conflicts >= MAX_CONFLICTS || deadline.passed) return found;
@@ -78,21 +69,9 @@ async function resume(
 async function resumeOnce(
   http: HttpClient,
   headers: Readonly<Record<string, string>>,
-  lastEventId: string,
   signal: AbortSignal,
 ): Promise<StreamReport> {
-  const reader = new MessageReader(
-    (message) => replyIn(message, PING_ID) !== null,
-    () => exchange.end(),
-  );
-  const exchange = http.send(
-    {
-      method: 'GET',
-      headers: { ...headers, accept: 'text/event-stream', 'last-event-id': lastEventId },
-    },
-    reader,
-  );
-  signal.addEventListener('abort', () => exchange.fail(asUpstreamFailure(signal.reason, false)));
+  const reader = readUntilReply(http, { method: 'GET', headers }, PING_ID, 0, signal);
   try {
     const { head, messages } = await reader.done;
     const { status: httpStatus, mediaType } = head;

@@ -1,4 +1,5 @@
-/** The target of a request that is passed through: always the origin of the upstream. */
+/** A request that is passed through: its target, always at the origin of the upstream, and its bounded body. */
+import { Transform, type Readable } from 'node:stream';
 
 /**
  * Reads the path of a request target.
@@ -42,4 +43,31 @@ export function joinedQuery(upstream: URL, requestTarget: string): string {
   const own = upstream.search.slice(1);
   const clients = at < 0 ? '' : requestTarget.slice(at + 1);
   return [own, clients].filter((part) => part !== '').join('&');
+}
+
+export class BodyTooLarge extends Error {
+  readonly code = 'body_too_large';
+  constructor(maxBytes: number) {
+    super(`the body is larger than ${maxBytes} bytes`);
+    this.name = 'BodyTooLarge';
+  }
+}
+
+/**
+ * Passes on a body of at most `maxBytes`. A longer one ends with a `BodyTooLarge` error. The source stays open, since
+ * its connection carries the response.
+ */
+export function boundedBody(source: Readable, maxBytes: number): Readable {
+  let bytes = 0;
+  const bounded = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      bytes += chunk.byteLength;
+      if (bytes > maxBytes) done(new BodyTooLarge(maxBytes));
+      else done(null, chunk);
+    },
+  });
+  source.once('error', (error) => bounded.destroy(error));
+  // The reader may be gone when the body turns out to be too long.
+  bounded.on('error', () => {});
+  return source.pipe(bounded);
 }
