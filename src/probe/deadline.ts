@@ -1,5 +1,8 @@
-/** The deadline of a probe: a clock whose timers fire no later than that. */
+/** The deadline of a probe: a clock whose timers fire no later than that, except those of the end of the session. */
 import type { Clock, Timer } from '../lib/clock.ts';
+
+/** How long a timer can take that starts after the deadline: the session is still ended then. */
+export const CLOSING_MS = 2_500;
 
 export class Deadline implements Clock {
   readonly #clock: Clock;
@@ -29,7 +32,7 @@ export class Deadline implements Clock {
       cancel();
       callback();
     };
-    const leftMs = Math.max(0, this.#atMs - this.now());
+    const leftMs = this.passed ? CLOSING_MS : this.#atMs - this.now();
     const timer = this.#clock.setTimer(Math.min(afterMs, leftMs), fire);
     const cancel = () => {
       timer.cancel();

@@ -8,7 +8,7 @@ import { asUpstreamFailure } from '../upstream/failure.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
 import { advise } from './advice.ts';
-import { Deadline } from './deadline.ts';
+import { CLOSING_MS, Deadline } from './deadline.ts';
 import { probeLegacy } from './legacy.ts';
 import { probeModern } from './modern.ts';
 import { ProbeFailure, probeFailureOf, timedOut } from './probe-failure.ts';
@@ -22,8 +22,6 @@ export interface ProbeOptions {
   readonly signal: AbortSignal;
 }
 
-/** How long the DELETE of the session can take after the timeout. */
-const CLOSING_MS = 2_500;
 const PAGE_WAIT_MS = 2_000;
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 const CLIENT_INFO = { name: 'mrtr-gateway', version: VERSION };

@@ -37,6 +37,21 @@ test('a deadline that expires ends all waiting at once, and each only once', asy
   expect(deadline.passed).toBe(true);
 });
 
+test('a timer that starts after the deadline has time for the end of the session', () => {
+  const clock = new ManualClock();
+  const deadline = new Deadline(clock, 1000);
+  deadline.expire();
+  const fired: string[] = [];
+  deadline.setTimer(2_000, () => fired.push('delete'));
+  deadline.setTimer(60_000, () => fired.push('other'));
+  clock.advance(1_999);
+  expect(fired).toEqual([]);
+  clock.advance(1);
+  expect(fired).toEqual(['delete']);
+  clock.advance(500);
+  expect(fired).toEqual(['delete', 'other']);
+});
+
 test('work within a time is aborted when that is over, and leaves no timer behind', async () => {
   const clock = new ManualClock();
   const deadline = new Deadline(clock, 1000);
