@@ -14,7 +14,8 @@ function wanted(kind: ManyRun['kind'], gateways: number, calls: string): Wanted<
       if (run === undefined) return 'lost in the noise';
       const why = run.failure ?? run.loweredBy.join(', ');
       const limit = run.parked < run.wanted ? ` (no more: ${why})` : '';
-      return `${run.parked} at ${Math.round(run.serving.median * 100)} %${limit}`;
+      if (run.found === null) return `${run.parked} parked, then: ${why}`;
+      return `${run.parked} at ${Math.round(run.found.serving.median * 100)} %${limit}`;
     },
   };
 }
@@ -69,17 +70,17 @@ const nameOf = ({ kind, gateways }: ManyRun) =>
   `${kind}, ${gateways === 1 ? 'one process' : `${gateways} processes`}`;
 
 function row(run: ManyRun): string[] {
+  const { wanted: calls, parked, parkMs, found } = run;
+  const head = [nameOf(run), String(calls), String(parked), (parkMs / 1_000).toFixed(0)];
+  if (found === null) return [...head, '-', '-', '-', '-', '-', '-'];
   return [
-    nameOf(run),
-    String(run.wanted),
-    String(run.parked),
-    (run.parkMs / 1_000).toFixed(0),
-    (run.rssBytesEach / 1_024).toFixed(2),
-    (run.heapUsedBytesEach / 1_024).toFixed(2),
-    run.socketsEach?.toFixed(2) ?? '-',
-    spreadCell(run.serving, 2),
-    String(run.answered),
-    run.gateways === 1 ? '' : String(run.relayed),
+    ...head,
+    (found.rssBytesEach / 1_024).toFixed(2),
+    (found.heapUsedBytesEach / 1_024).toFixed(2),
+    found.socketsEach?.toFixed(2) ?? '-',
+    spreadCell(found.serving, 2),
+    String(found.answered),
+    run.gateways === 1 ? '' : String(found.relayed),
   ];
 }
 

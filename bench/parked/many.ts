@@ -7,7 +7,7 @@ import { pathOfRoute, startGateway, type GatewayProcess } from '../processes/gat
 import { startUpstreams, type Upstreams } from '../processes/upstreams.ts';
 import type { Spread } from '../report/statistics.ts';
 import { holdings, type Held } from './parked.ts';
-import { answerSome, askingConnections, park, parkAll, type ParkedCall } from './parking.ts';
+import { answerSome, askingConnections, park, parkAll, whyOf, type ParkedCall } from './parking.ts';
 import { plainConnection, ratesToTwin, servingOf } from './serving.ts';
 
 export interface ManyResult {
@@ -24,9 +24,15 @@ export interface ManyRun {
   readonly tried: number;
   readonly loweredBy: readonly string[];
   readonly parked: number;
-  /** Why fewer were parked than were tried. */
+  /** Why fewer were parked than were tried, or why nothing could be measured afterwards. */
   readonly failure: string | null;
   readonly parkMs: number;
+  /** `null` if it could not be measured. */
+  readonly found: Found | null;
+}
+
+/** While the calls are parked, and of their answers. */
+export interface Found {
   /** Over all gateways. */
   readonly rssBytesEach: number;
   readonly heapUsedBytesEach: number;
@@ -76,7 +82,7 @@ async function manyCalls(
   { kind, gateways: count, wanted }: Kind,
   room: Room,
   folder: string,
-  { warmUp, serving, parkMs }: ManyOptions,
+  { warmUp, serving, parkMs: mostMs }: ManyOptions,
   onParked: (parked: number) => void,
 ): Promise<ManyRun> {
   const releases = kind === 'released';
@@ -101,28 +107,25 @@ async function manyCalls(
     const startedAt = performance.now();
     // Those of the warm-up are parked as well.
     const more = Math.max(0, tried - warmUp);
-    const { calls, failure } = await park(clients, more, { until: startedAt + parkMs, onParked });
-    const parkedAt = performance.now();
-    const after = await holdingsOf(gateways);
-    const ratesWhile = await ratesToTwin(plain, plainTwin, serving);
-    const { answered, relayed } = await answer(calls, asking, gateways);
-    const each = (of: (held: Held) => number) => (of(after) - of(before)) / calls.length;
-    return {
-      kind,
-      gateways: count,
-      wanted,
-      tried,
-      loweredBy,
-      parked: calls.length + Math.min(warmUp, tried),
-      failure,
-      parkMs: parkedAt - startedAt,
-      rssBytesEach: each(({ rssBytes }) => rssBytes),
-      heapUsedBytesEach: each(({ heapUsedBytes }) => heapUsedBytes),
-      socketsEach: after.sockets === null ? null : each(({ sockets }) => sockets ?? NaN),
-      serving: servingOf(ratesBefore, ratesWhile),
-      answered,
-      relayed,
-    };
+    const { calls, failure } = await park(clients, more, { until: startedAt + mostMs, onParked });
+    const parkMs = performance.now() - startedAt;
+    const parked = calls.length + Math.min(warmUp, tried);
+    const run = { kind, gateways: count, wanted, tried, loweredBy, parked, parkMs };
+    try {
+      const after = await holdingsOf(gateways);
+      const ratesWhile = await ratesToTwin(plain, plainTwin, serving);
+      const each = (of: (held: Held) => number) => (of(after) - of(before)) / calls.length;
+      const found = {
+        rssBytesEach: each(({ rssBytes }) => rssBytes),
+        heapUsedBytesEach: each(({ heapUsedBytes }) => heapUsedBytes),
+        socketsEach: after.sockets === null ? null : each(({ sockets }) => sockets ?? NaN),
+        serving: servingOf(ratesBefore, ratesWhile),
+        ...(await answer(calls, asking, gateways)),
+      };
+      return { ...run, failure, found };
+    } catch (error) {
+      return { ...run, failure: failure ?? whyOf(error), found: null };
+    }
   } finally {
     await Promise.all([...clients, ...twinClients, ...plain, plainTwin].map((one) => one.close()));
     await Promise.all([...gateways, twin].map(({ child }) => child.stop()));

@@ -2,10 +2,9 @@
  * What a parked call takes of the gateway's process, held and released, beside what the bare stream
  * takes that a held call cannot do without, in a process that does nothing but hold such streams.
  */
-import { Child } from '../processes/child.ts';
+import { Child, type Memory } from '../processes/child.ts';
 import { startGateway } from '../processes/gateway-process.ts';
 import { openLegacySession } from '../clients/legacy-session.ts';
-import type { Memory } from '../processes/memory-probe.ts';
 import type { ParkedOptions } from '../sizes.ts';
 import { answerSome, askingConnections, parkAll } from './parking.ts';
 import { plainConnection, ratesToTwin, servingOf } from './serving.ts';

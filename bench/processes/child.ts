@@ -5,11 +5,16 @@ import { closeSync, fstatSync, openSync, readSync, unlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Memory } from './memory-probe.ts';
+import type { Heap } from './memory-probe.ts';
+import { residentBytes } from './resident.ts';
 
 const START_MS = 20_000;
 const ERRORS_BYTES = 4_000;
 const PROBE = new URL('./memory-probe.ts', import.meta.url).href;
+
+export interface Memory extends Heap {
+  readonly rssBytes: number;
+}
 
 type Environment = Readonly<Record<string, string>>;
 
@@ -89,7 +94,8 @@ export class Child {
 
   /** What the process holds after its garbage was collected. */
   async memory(): Promise<Memory> {
-    return (await this.ask('memory', 'memory')) as Memory;
+    const heap = (await this.ask('collect', 'heap')) as Heap;
+    return { ...heap, rssBytes: residentBytes(this.pid) };
   }
 
   get ended(): boolean {
@@ -102,11 +108,13 @@ export class Child {
     return signalCode ?? (exitCode === null ? null : `exit code ${exitCode}`);
   }
 
-  /** The end of its log. */
+  /** The end of its log, without lines of JSON that are no warnings. */
   get errors(): string {
     const start = Math.max(0, fstatSync(this.#log).size - ERRORS_BYTES);
     const end = Buffer.alloc(ERRORS_BYTES);
-    return end.toString('utf8', 0, readSync(this.#log, end, 0, ERRORS_BYTES, start));
+    const text = end.toString('utf8', 0, readSync(this.#log, end, 0, ERRORS_BYTES, start));
+    const lines = start === 0 ? text.split('\n') : text.split('\n').slice(1);
+    return lines.filter((line) => !/^\{"level":[123]0,/.test(line)).join('\n');
   }
 
   /** Asks the process to end, and waits until it has. */
