@@ -25,8 +25,15 @@ export interface BroadcastDetectorOptions {
   readonly onBroadcast?: () => void;
 }
 
-/** The identity of a session; only compared. */
-export type SessionIdentity = object;
+/**
+ * The identity of a session; only compared. It is no reference to the session: its ids are remembered for long after
+ * it is over, and would keep it in memory.
+ */
+export type SessionIdentity = symbol;
+
+export function newSessionIdentity(): SessionIdentity {
+  return Symbol('session');
+}
 
 interface UnfinishedCall {
   readonly endedAtMs: number;

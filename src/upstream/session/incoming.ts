@@ -35,7 +35,7 @@ export class IncomingMessages implements TransportListener {
     const session = this.#session;
     const message = this.#withOwnId(received);
     if (!this.#mayBeReplayed(source)) {
-      session.detector.received(message, session, session.transport.kind);
+      session.detector.received(message, session.identity, session.transport.kind);
     }
     if (this.#held !== null) return this.#hold(this.#held, message, source);
     const check = this.#checkForBroadcast(message);
@@ -123,7 +123,7 @@ export class IncomingMessages implements TransportListener {
     if (transport.kind !== 'http-sse' || message.type !== 'request') return null;
     if (!isQuestion(message.method)) return null;
     const question = questionKey(message.id, message.method, message.params);
-    detector.questionReceived(question, this.#session);
+    detector.questionReceived(question, this.#session.identity);
     return calls.size === 0 ? null : (this.#options.checkQuestion?.(question) ?? null);
   }
 
@@ -161,7 +161,9 @@ export class IncomingMessages implements TransportListener {
   /** Ends the call if its resumed stream carries messages of another one: then none of them can be trusted. */
   #isAccepted(call: SessionCall, message: JsonRpcMessage): boolean {
     const session = this.#session;
-    const check = call.checkStream(message, (id) => session.detector.isIssuedBy(id, session));
+    const check = call.checkStream(message, (id) =>
+      session.detector.isIssuedBy(id, session.identity),
+    );
     if (check.type === 'mixed') {
       session.detector.reportMixedStreams();
       session.transport.abandon(call.id);

@@ -4,7 +4,7 @@ import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { ExactNumber, JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { AskingStyleDetector } from '../asking-style.ts';
-import type { BroadcastDetector } from '../broadcast-detector.ts';
+import { newSessionIdentity, type BroadcastDetector } from '../broadcast-detector.ts';
 import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders, Transport, TransportListener } from '../transport/transport.ts';
 import type { ExchangeListener } from './exchange.ts';
@@ -38,6 +38,7 @@ export interface SessionStateOptions {
 export class SessionState implements CallHost {
   readonly clock: Clock;
   readonly transport: Transport;
+  readonly identity = newSessionIdentity();
   readonly detector: BroadcastDetector;
   readonly requests: SessionRequests;
   readonly calls = new Map<UpstreamRequestId, SessionCall>();
@@ -133,7 +134,7 @@ export class SessionState implements CallHost {
     this.calls.set(id, call);
     this.questions.callBegan(id);
     this.#hasCarriedCall = true;
-    this.detector.callBegan(id, this);
+    this.detector.callBegan(id, this.identity);
     this.useHeaders(headers);
     return call;
   }
@@ -227,7 +228,7 @@ export class SessionState implements CallHost {
     // Whoever was refused hears of it before the others do.
     await Promise.resolve();
     if (this.calls.size === 0) return;
-    const ping = { id: this.detector.issueId(this), method: 'ping', params: {} };
+    const ping = { id: this.detector.issueId(this.identity), method: 'ping', params: {} };
     const outcome = await this.requests.send(ping, this.#headers);
     const failure = outcome instanceof UpstreamFailure ? outcome : sessionFailureIn(outcome);
     if (failure?.code === 'session_gone') this.fail(failure);

@@ -116,7 +116,7 @@ export class Session {
 
   /** What identifies the session for `BroadcastDetector`. */
   get identity(): SessionIdentity {
-    return this.#state;
+    return this.#state.identity;
   }
 
   /** Where the server was seen to ask. The one stream of HTTP+SSE names no call. */
@@ -169,7 +169,7 @@ export class Session {
     state.assertAlive();
     // No tool replies to a ping, so its error is about the session.
     const mayBeGone = state.mayBeGone || method === 'ping';
-    const id = state.detector.issueId(state);
+    const id = state.detector.issueId(state.identity);
     if (method === 'initialize') state.initializeId = id;
     const outcome = await state.requests.send({ id, method, params }, headers, signal);
     if (outcome instanceof UpstreamFailure) throw state.noted(outcome);
@@ -191,7 +191,7 @@ export class Session {
     headers: CallerHeaders,
   ): Exchange {
     const state = this.#state;
-    const call = state.addCall(state.detector.issueId(state), listener, headers);
+    const call = state.addCall(state.detector.issueId(state.identity), listener, headers);
     try {
       state.assertAlive();
     } catch (error) {
@@ -214,7 +214,7 @@ export class Session {
     open: readonly ServerRequestId[] = [],
   ): Exchange {
     const state = this.#state;
-    state.detector.moveId(id, state);
+    state.detector.moveId(id, state.identity);
     const call = state.addCall(id, listener, headers, open);
     call.resumeStream();
     state.transport.resume(id, point, headers);

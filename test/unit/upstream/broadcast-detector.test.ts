@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { BroadcastDetector } from '../../../src/upstream/broadcast-detector.ts';
+import { BroadcastDetector, newSessionIdentity } from '../../../src/upstream/broadcast-detector.ts';
 
 /** More ids than are remembered. */
 const MANY = 70_000;
@@ -13,7 +13,7 @@ const resultFor = (id: ReturnType<BroadcastDetector['issueId']>) =>
 
 test('the reply to a call that ran for as long as any number of other requests is its own', () => {
   const detector = newDetector();
-  const [session, other] = [{}, {}];
+  const [session, other] = [newSessionIdentity(), newSessionIdentity()];
   const call = detector.issueId(session);
   detector.callBegan(call, session);
   for (let times = 0; times < MANY; times += 1) detector.issueId(other);
@@ -25,7 +25,7 @@ test('the reply to a call that ran for as long as any number of other requests i
 
 test('so is the late reply to a call that nobody waits for any more', () => {
   const detector = newDetector();
-  const [session, other] = [{}, {}];
+  const [session, other] = [newSessionIdentity(), newSessionIdentity()];
   const call = detector.issueId(session);
   detector.callBegan(call, session);
   detector.callEnded(call, false);
@@ -36,6 +36,10 @@ test('so is the late reply to a call that nobody waits for any more', () => {
 
 test('a reply under an id of ours that was never given out shows another gateway over HTTP+SSE', () => {
   const detector = newDetector();
-  detector.received(resultFor(newDetector().issueId({})), {}, 'http-sse');
+  detector.received(
+    resultFor(newDetector().issueId(newSessionIdentity())),
+    newSessionIdentity(),
+    'http-sse',
+  );
   expect(detector.broadcasts).toBe(true);
 });

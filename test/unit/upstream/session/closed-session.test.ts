@@ -1,0 +1,75 @@
+/** What is left of a session that is over. */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { expect, test } from 'vitest';
+import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
+import { AskingStyleDetector } from '../../../../src/upstream/asking-style.ts';
+import { BroadcastDetector } from '../../../../src/upstream/broadcast-detector.ts';
+import { Session } from '../../../../src/upstream/session/session.ts';
+import type { Transport } from '../../../../src/upstream/transport/transport.ts';
+import { ManualClock } from '../../../fixtures/manual-clock.ts';
+
+const NOTHING = async () => {};
+
+/** Makes a call in a session that is closed then. Out: a part of the session, if it is still in memory. */
+async function useSession(detector: BroadcastDetector): Promise<WeakRef<Transport>> {
+  const transport: Transport = {
+    kind: 'streamable-http',
+    hasSession: true,
+    reveals: () => false,
+    open: NOTHING,
+    useRevision: () => {},
+    request: () => {},
+    notify: NOTHING,
+    respond: NOTHING,
+    resume: () => {},
+    resumable: () => null,
+    openStandaloneStream: async () => true,
+    leave: () => {},
+    abandon: () => {},
+    close: NOTHING,
+  };
+  const session = Session.adopt(
+    () => transport,
+    {
+      profile: EMPTY_PROFILE,
+      clientInfo: {},
+      headers: {},
+      knownRevision: null,
+      requestTimeoutMs: 1_000,
+      pingIntervalMs: 60_000,
+      statefulWithoutSessionId: false,
+      standaloneStream: true,
+      detector,
+      askingStyle: new AskingStyleDetector(),
+    },
+    new ManualClock(),
+    { protocolVersion: '2025-11-25', capabilities: {}, raw: {} },
+  );
+  const listener = {
+    asked: () => {},
+    withdrawn: () => {},
+    unanswerable: () => {},
+    notified: () => {},
+    replied: () => {},
+    interrupted: () => {},
+    resumed: () => {},
+    lost: () => {},
+    backlog: () => null,
+  };
+  session.call('tools/call', () => ({}), listener, {}).abandon();
+  await session.close();
+  return new WeakRef(transport);
+}
+
+test('the detector of broadcasts remembers the ids of a session that is over, and not the session', async () => {
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  const detector = new BroadcastDetector({ now: () => 0, hasSiblings: false });
+  const left = await useSession(detector);
+  // What was just referred to by a WeakRef stays until the end of the turn.
+  await new Promise(setImmediate);
+  collectGarbage();
+  expect(left.deref()).toBeUndefined();
+  expect(detector.broadcasts).toBe(false);
+});
