@@ -10,7 +10,7 @@ import { keepSecret, type Kept } from '../fixtures/clients/secret-keeper.ts';
 import { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
 import { legacyServer } from '../fixtures/gateways/replica-testbed.ts';
 import { startServer } from '../fixtures/processes.ts';
-import { startPythonStoreServer } from '../fixtures/real-servers/python-server.ts';
+import { startPythonStoreServer } from '../fixtures/real-servers/python/python-server.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 import { GO_SERVER } from '../run/needs.ts';

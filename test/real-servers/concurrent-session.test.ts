@@ -8,7 +8,7 @@ import type { Session } from '../../src/upstream/session/session.ts';
 import { ManualClock, turnsUntil } from '../fixtures/manual-clock.ts';
 import { startEverything, type ServerProcess } from '../fixtures/processes.ts';
 import { startFormExample } from '../fixtures/real-servers/node-server.ts';
-import { startPythonServer } from '../fixtures/real-servers/python-server.ts';
+import { startPythonServer } from '../fixtures/real-servers/python/python-server.ts';
 import { closeAfterTest, Heard, upstreamOf } from '../fixtures/servers/upstream-testbed.ts';
 
 const CLIENT = { ...EMPTY_PROFILE, elicitationForm: true, sampling: true, roots: true };

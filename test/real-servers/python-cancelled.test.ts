@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides } from '../fixtures/gateways/gateway.ts';
 import { callTool } from '../fixtures/clients/modern-client.ts';
-import { startPythonServer } from '../fixtures/real-servers/python-server.ts';
+import { startPythonServer } from '../fixtures/real-servers/python/python-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 const CASES = [

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { callTool } from '../fixtures/clients/modern-client.ts';
 import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
-import { startPythonStoreServer } from '../fixtures/real-servers/python-server.ts';
+import { startPythonStoreServer } from '../fixtures/real-servers/python/python-server.ts';
 
 describe('a stateless server of the Python SDK', { tags: ['python'] }, () => {
   const stage = askedStage(() => startPythonStoreServer('stateless'), '/mcp');

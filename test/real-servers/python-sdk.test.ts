@@ -4,7 +4,7 @@
  */
 import { describe } from 'vitest';
 import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
-import { startPythonServer } from '../fixtures/real-servers/python-server.ts';
+import { startPythonServer } from '../fixtures/real-servers/python/python-server.ts';
 import { travelPromises } from '../fixtures/real-servers/travel-promises.ts';
 
 describe.each([

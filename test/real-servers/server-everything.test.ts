@@ -7,8 +7,8 @@ import { startTestGateway } from '../fixtures/gateways/gateway.ts';
 import { startEverything } from '../fixtures/processes.ts';
 import { connectAskedClient } from '../fixtures/real-servers/asked-client.ts';
 import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
-import { PROMPTS } from '../fixtures/real-servers/everything-prompts.ts';
-import { PLAIN_TOOLS, unpacked } from '../fixtures/real-servers/everything-tools.ts';
+import { PROMPTS } from '../fixtures/real-servers/everything/everything-prompts.ts';
+import { PLAIN_TOOLS, unpacked } from '../fixtures/real-servers/everything/everything-tools.ts';
 import { sampled } from '../fixtures/real-servers/sampled.ts';
 
 const EVERYTHING_TRANSPORTS = [

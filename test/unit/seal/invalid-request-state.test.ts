@@ -6,7 +6,7 @@ import {
   INVALID_REQUEST_STATE_REASONS,
   InvalidRequestState,
 } from '../../../src/seal/invalid-request-state.ts';
-import { forge, HEADER } from './forge.ts';
+import { forge, HEADER } from './tokens/forge.ts';
 import { NEW_KEY, NOW_MS, pointer, refusal, request, sealer } from './sealing-fixture.ts';
 
 // Rule pointer-6.

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { inputKey, serverRequestId } from '../../../src/protocol/ids.ts';
 import type { Continuation } from '../../../src/seal/pointer.ts';
 import { UnsealablePointer, type UnsealedPointer } from '../../../src/seal/seal.ts';
-import { forge } from './forge.ts';
+import { forge } from './tokens/forge.ts';
 import { expectRefused, NOW_SECONDS, pointer, request, sealer } from './sealing-fixture.ts';
 
 const MIB = 1024 * 1024;

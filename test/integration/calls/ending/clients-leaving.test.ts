@@ -1,9 +1,9 @@
 /** Clients that leave while a request of theirs waits that may not ask anything. */
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
-import { send } from '../../fixtures/clients/modern-client.ts';
-import { json, legacyServer, type Answer } from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { send } from '../../../fixtures/clients/modern-client.ts';
+import { json, legacyServer, type Answer } from '../../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 /** @param onGet what comes of the stream without which no session is ready */
 async function ground(onList: Answer, onGet?: Answer) {

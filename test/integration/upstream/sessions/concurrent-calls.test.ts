@@ -1,12 +1,12 @@
 /** Several calls at once in one session: whose question it is, over real sockets. */
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { serverRequestId, type UpstreamRequestId } from '../../../src/protocol/ids.ts';
-import type { JsonRpcReply } from '../../../src/protocol/json-rpc.ts';
-import { EMPTY_PROFILE } from '../../../src/protocol/translate/client-profile.ts';
-import type { Exchange } from '../../../src/upstream/session/exchange.ts';
-import type { Session } from '../../../src/upstream/session/session.ts';
-import { ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
+import { serverRequestId, type UpstreamRequestId } from '../../../../src/protocol/ids.ts';
+import type { JsonRpcReply } from '../../../../src/protocol/json-rpc.ts';
+import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
+import type { Exchange } from '../../../../src/upstream/session/exchange.ts';
+import type { Session } from '../../../../src/upstream/session/session.ts';
+import { ManualClock, turnsUntil } from '../../../fixtures/manual-clock.ts';
 import {
   eventStream,
   INITIALIZE_RESULT,
@@ -14,7 +14,7 @@ import {
   legacyServer,
   ScriptedServer,
   type Received,
-} from '../../fixtures/servers/scripted-server.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
 import {
   ASKING,
   call,
@@ -22,7 +22,7 @@ import {
   reply,
   upstreamOf,
   type Heard,
-} from '../../fixtures/servers/upstream-testbed.ts';
+} from '../../../fixtures/servers/upstream-testbed.ts';
 
 type Stream = ReturnType<typeof eventStream>;
 type Send = (message: object) => void;

@@ -1,9 +1,9 @@
 /** Sessions that are kept: who gets them, when they go, and that nobody who uses one is cut off. */
 import { describe, expect, test } from 'vitest';
-import { ADA, IDLE_MS, poolStage, usedByACall } from '../../fixtures/servers/pool-testbed.ts';
-import { eventStream, json, type Answer } from '../../fixtures/servers/scripted-server.ts';
-import { call } from '../../fixtures/servers/upstream-testbed.ts';
-import { turnsUntil } from '../../fixtures/manual-clock.ts';
+import { ADA, IDLE_MS, poolStage, usedByACall } from '../../../fixtures/servers/pool-testbed.ts';
+import { eventStream, json, type Answer } from '../../../fixtures/servers/scripted-server.ts';
+import { call } from '../../../fixtures/servers/upstream-testbed.ts';
+import { turnsUntil } from '../../../fixtures/manual-clock.ts';
 
 const isDelete = ({ method }: { readonly method: string }) => method === 'DELETE';
 

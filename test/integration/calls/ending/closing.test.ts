@@ -2,11 +2,11 @@
 import { connect } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
-import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
-import { callTool, send } from '../../fixtures/clients/modern-client.ts';
-import { scriptedGateway } from '../../fixtures/gateways/scripted-gateway.ts';
-import { json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
+import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
+import { callTool, send } from '../../../fixtures/clients/modern-client.ts';
+import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
+import { json, ScriptedServer } from '../../../fixtures/servers/scripted-server.ts';
 
 test('a server that does not answer its handshake keeps no gateway from leaving', async () => {
   const hanging = await ScriptedServer.start(() => {});

@@ -1,8 +1,8 @@
 /** The credentials that the gateway's own messages carry while a call waits. */
 import { expect, test } from 'vitest';
-import { serverRequestId } from '../../../src/protocol/ids.ts';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
-import { eventStream, json, legacyServer } from '../../fixtures/servers/scripted-server.ts';
+import { serverRequestId } from '../../../../src/protocol/ids.ts';
+import { ManualClock } from '../../../fixtures/manual-clock.ts';
+import { eventStream, json, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
 import {
   ASKING,
   call,
@@ -10,7 +10,7 @@ import {
   open,
   reply,
   upstreamOf,
-} from '../../fixtures/servers/upstream-testbed.ts';
+} from '../../../fixtures/servers/upstream-testbed.ts';
 
 // Rule pointer-5: Credentials may change as well where the caller is known by `identity`: a token that was
 // refreshed meanwhile goes to the server with the retry, and for all that follows.

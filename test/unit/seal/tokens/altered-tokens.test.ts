@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { compactDecrypt } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { createKeyRing } from '../../../src/seal/key-ring.ts';
+import { createKeyRing } from '../../../../src/seal/key-ring.ts';
 import {
   expectRefused,
   OLD_KEY,
@@ -10,7 +10,7 @@ import {
   refusal,
   request,
   sealer,
-} from './sealing-fixture.ts';
+} from '../sealing-fixture.ts';
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 const { seal, open } = sealer();

@@ -1,10 +1,10 @@
 /** Calls whose server forgot them while a client was away, or waited: told so, or made anew where that is allowed. */
 import { expect, test } from 'vitest';
-import { reasonOf, text } from '../../fixtures/gateways/replica-testbed.ts';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
-import { askName, LegacyServer, type Tool } from '../../fixtures/servers/legacy-server.ts';
-import { accept, callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+import { reasonOf, text } from '../../../fixtures/gateways/replica-testbed.ts';
+import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import { askName, LegacyServer, type Tool } from '../../../fixtures/servers/legacy-server.ts';
+import { accept, callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const REPLAYED: GatewayOverrides = {
   continuation: { replay: { tools: ['greet'], annotated: false } },

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { compactDecrypt, CompactEncrypt } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { openBytes, sealBytes } from '../../../src/seal/envelope.ts';
-import { createKeyRing, type KeyPurpose } from '../../../src/seal/key-ring.ts';
-import { NEW_KEY, OLD_KEY } from './sealing-fixture.ts';
+import { openBytes, sealBytes } from '../../../../src/seal/envelope.ts';
+import { createKeyRing, type KeyPurpose } from '../../../../src/seal/key-ring.ts';
+import { NEW_KEY, OLD_KEY } from '../sealing-fixture.ts';
 
 const TYPES: readonly (readonly [KeyPurpose, string])[] = [
   ['seal', 'mrtr+jwe'],

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { principalTag } from '../../../src/seal/digests.ts';
+import { principalTag } from '../../../../src/seal/digests.ts';
 
 const KEY = new Uint8Array(32).fill(5);
 

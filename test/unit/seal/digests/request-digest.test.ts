@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../../src/protocol/json/json.ts';
-import { parseJson } from '../../../src/protocol/json/parse.ts';
-import { requestDigest } from '../../../src/seal/digests.ts';
-import { jsonObject, reordered } from './json-arbitrary.ts';
+import type { JsonObject } from '../../../../src/protocol/json/json.ts';
+import { parseJson } from '../../../../src/protocol/json/parse.ts';
+import { requestDigest } from '../../../../src/seal/digests.ts';
+import { jsonObject, reordered } from '../json-arbitrary.ts';
 
 const call = (more: JsonObject = {}): JsonObject => ({
   name: 'deploy',

@@ -3,16 +3,16 @@
  * go on with it, and whoever does not is told so as HTTP tells it.
  */
 import { expect, test } from 'vitest';
-import { reasonOf } from '../../fixtures/gateways/replica-testbed.ts';
-import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
-import { accept, callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
+import { reasonOf } from '../../../fixtures/gateways/replica-testbed.ts';
+import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
+import { accept, callTool, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import {
   eventStream,
   INITIALIZE_RESULT,
   json,
   ScriptedServer,
-} from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 const CHALLENGE = 'Bearer error="invalid_token"';
 const FLEET: GatewayOverrides = {

@@ -1,9 +1,13 @@
 /** Ids of our requests, at servers that hold less than a JSON-RPC id may be. */
 import { expect, test } from 'vitest';
-import { callTool, send } from '../../fixtures/clients/modern-client.ts';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
-import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+import { callTool, send } from '../../../fixtures/clients/modern-client.ts';
+import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import {
+  INITIALIZE_RESULT,
+  json,
+  ScriptedServer,
+} from '../../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 // Rule wire-3.
 test.each<[string, (id: number) => number]>([

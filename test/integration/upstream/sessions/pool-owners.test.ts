@@ -1,11 +1,11 @@
 /** Whom a session may serve: what must be the same of two callers, and what ends a session with its call. */
 import { describe, expect, test } from 'vitest';
-import { EMPTY_PROFILE } from '../../../src/protocol/translate/client-profile.ts';
-import { serverRequestId } from '../../../src/protocol/ids.ts';
-import type { SessionOwner } from '../../../src/sessions/owner.ts';
-import { ADA, poolStage, usedByACall, type Stage } from '../../fixtures/servers/pool-testbed.ts';
-import { eventStream } from '../../fixtures/servers/scripted-server.ts';
-import { call } from '../../fixtures/servers/upstream-testbed.ts';
+import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
+import { serverRequestId } from '../../../../src/protocol/ids.ts';
+import type { SessionOwner } from '../../../../src/sessions/owner.ts';
+import { ADA, poolStage, usedByACall, type Stage } from '../../../fixtures/servers/pool-testbed.ts';
+import { eventStream } from '../../../fixtures/servers/scripted-server.ts';
+import { call } from '../../../fixtures/servers/upstream-testbed.ts';
 
 /** Everything by which a caller may differ from Ada, one thing at a time. */
 const OTHERS: [string, Partial<SessionOwner>][] = [

@@ -1,17 +1,23 @@
 /** Whether an error that reads like "unknown session" is about the session, or is the tool's own. */
 import { describe, expect, test } from 'vitest';
-import type { UpstreamFailure } from '../../../src/upstream/failure.ts';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
-import { callTool } from '../../fixtures/clients/modern-client.ts';
+import type { UpstreamFailure } from '../../../../src/upstream/failure.ts';
+import { startTestGateway } from '../../../fixtures/gateways/gateway.ts';
+import { callTool } from '../../../fixtures/clients/modern-client.ts';
 import {
   eventStream,
   INITIALIZE_RESULT,
   json,
   legacyServer,
   ScriptedServer,
-} from '../../fixtures/servers/scripted-server.ts';
-import { call, Heard, open, reply, upstreamOf } from '../../fixtures/servers/upstream-testbed.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
+import {
+  call,
+  Heard,
+  open,
+  reply,
+  upstreamOf,
+} from '../../../fixtures/servers/upstream-testbed.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 /** A server that ends the streams of its calls early, and knows nothing of the session then. */
 function breakingServer() {

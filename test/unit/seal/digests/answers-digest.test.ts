@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../../src/protocol/json/json.ts';
-import { answersDigest } from '../../../src/seal/digests.ts';
-import { jsonObject, reordered } from './json-arbitrary.ts';
+import type { JsonObject } from '../../../../src/protocol/json/json.ts';
+import { answersDigest } from '../../../../src/seal/digests.ts';
+import { jsonObject, reordered } from '../json-arbitrary.ts';
 
 const answers: JsonObject = {
   confirm: { action: 'accept', content: { environment: 'production', count: 2 } },

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { SecretKey } from '../../../src/seal/key-ring.ts';
-import { expectRefused, NEW_KEY, OLD_KEY, pointer, request, sealer } from './sealing-fixture.ts';
+import type { SecretKey } from '../../../../src/seal/key-ring.ts';
+import { expectRefused, NEW_KEY, OLD_KEY, pointer, request, sealer } from '../sealing-fixture.ts';
 
 /** The phases of a rotation, in the order in which each is rolled out to the whole fleet. */
 const PHASES: readonly (readonly SecretKey[])[] = [

@@ -4,18 +4,18 @@
  */
 import { ElicitResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, test } from 'vitest';
-import { startTestGateway, type GatewayOverrides } from '../fixtures/gateways/gateway.ts';
+import { startTestGateway, type GatewayOverrides } from '../../../fixtures/gateways/gateway.ts';
 import {
   LegacyServer,
   type LegacyServerOptions,
   type ToolCall,
-} from '../fixtures/servers/legacy-server.ts';
-import { hurriedClock } from '../fixtures/hurried-clock.ts';
-import { advanceUntil, ManualClock } from '../fixtures/manual-clock.ts';
-import { callTool, send, type Exchanged } from '../fixtures/clients/modern-client.ts';
-import { eventStream, json } from '../fixtures/servers/scripted-server.ts';
-import { scriptedGateway } from '../fixtures/gateways/scripted-gateway.ts';
-import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+} from '../../../fixtures/servers/legacy-server.ts';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
+import { advanceUntil, ManualClock } from '../../../fixtures/manual-clock.ts';
+import { callTool, send, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
+import { eventStream, json } from '../../../fixtures/servers/scripted-server.ts';
+import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
+import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
 /** Asks for a form, without any thought for its own cancellation. */
 async function ask({ extra }: ToolCall, signal?: AbortSignal): Promise<string> {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { generateKey } from '../../../src/seal/key-ring.ts';
-import { createKeyRing, KEY_ID } from '../../../src/seal/key-ring.ts';
+import { generateKey } from '../../../../src/seal/key-ring.ts';
+import { createKeyRing, KEY_ID } from '../../../../src/seal/key-ring.ts';
 
 test('a generated key is fit for a ring', () => {
   const generated = generateKey();

@@ -1,10 +1,10 @@
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { createKeyRing, InvalidKeyRing, type SecretKey } from '../../../src/seal/key-ring.ts';
-import { openBytes, sealBytes } from '../../../src/seal/envelope.ts';
-import { InvalidRequestState } from '../../../src/seal/invalid-request-state.ts';
-import { createSealer } from '../../../src/seal/seal.ts';
-import { key, NEW_KEY, NOW_MS, OLD_KEY, pointer, request, sealer } from './sealing-fixture.ts';
+import { createKeyRing, InvalidKeyRing, type SecretKey } from '../../../../src/seal/key-ring.ts';
+import { openBytes, sealBytes } from '../../../../src/seal/envelope.ts';
+import { InvalidRequestState } from '../../../../src/seal/invalid-request-state.ts';
+import { createSealer } from '../../../../src/seal/seal.ts';
+import { key, NEW_KEY, NOW_MS, OLD_KEY, pointer, request, sealer } from '../sealing-fixture.ts';
 
 function problem(keys: readonly SecretKey[]): InvalidKeyRing {
   let outcome: unknown = 'it was created';

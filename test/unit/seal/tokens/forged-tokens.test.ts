@@ -1,7 +1,7 @@
 import { deflateRawSync } from 'node:zlib';
 import { compactDecrypt, CompactEncrypt } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { createKeyRing } from '../../../src/seal/key-ring.ts';
+import { createKeyRing } from '../../../../src/seal/key-ring.ts';
 import { forge, HEADER } from './forge.ts';
 import {
   expectRefused,
@@ -11,7 +11,7 @@ import {
   pointer,
   request,
   sealer,
-} from './sealing-fixture.ts';
+} from '../sealing-fixture.ts';
 
 const { open } = sealer();
 

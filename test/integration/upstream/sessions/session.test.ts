@@ -1,18 +1,18 @@
 /** Sessions with legacy servers that behave in every way that was seen or must be feared. */
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { EMPTY_PROFILE } from '../../../src/protocol/translate/client-profile.ts';
-import { serverRequestId, sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
-import { systemClock } from '../../../src/lib/clock.ts';
-import { HttpClient } from '../../../src/upstream/http/client.ts';
-import { StatusReader } from '../../../src/upstream/http/readers.ts';
+import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
+import { serverRequestId, sessionId, upstreamRequestId } from '../../../../src/protocol/ids.ts';
+import { systemClock } from '../../../../src/lib/clock.ts';
+import { HttpClient } from '../../../../src/upstream/http/client.ts';
+import { StatusReader } from '../../../../src/upstream/http/readers.ts';
 import {
   eventStream,
   INITIALIZE_RESULT,
   json,
   legacyServer,
   ScriptedServer,
-} from '../../fixtures/servers/scripted-server.ts';
+} from '../../../fixtures/servers/scripted-server.ts';
 import {
   ASKING,
   call,
@@ -21,7 +21,7 @@ import {
   open,
   reply,
   upstreamOf,
-} from '../../fixtures/servers/upstream-testbed.ts';
+} from '../../../fixtures/servers/upstream-testbed.ts';
 
 describe('finding out what a server speaks', () => {
   // Rule detection-1 (versioning, "Backward Compatibility with Initialization-Based Versions"): A server that

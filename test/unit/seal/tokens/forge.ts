@@ -1,7 +1,7 @@
 /** Makes tokens that the sealer would not: other headers and other contents, under genuine keys. */
 import { createCipheriv, randomBytes } from 'node:crypto';
-import { createKeyRing, type KeyPurpose, type SecretKey } from '../../../src/seal/key-ring.ts';
-import { OLD_KEY } from './sealing-fixture.ts';
+import { createKeyRing, type KeyPurpose, type SecretKey } from '../../../../src/seal/key-ring.ts';
+import { OLD_KEY } from '../sealing-fixture.ts';
 
 export const HEADER = { alg: 'dir', enc: 'A256GCM', kid: OLD_KEY.kid, typ: 'mrtr+jwe' };
 
