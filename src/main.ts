@@ -1,5 +1,7 @@
 /** The entry of the program. */
+import { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { ToWorker } from './app/workers/messages.ts';
 import type { ExitCode } from './cli/exit-codes.ts';
 import type { Start } from './cli/serve.ts';
 
@@ -20,7 +22,10 @@ const start: Start = async (config, options) => {
 async function runAsWorker(): Promise<ExitCode> {
   const { runWorker } = await import('./cli/worker.ts');
   return runWorker(process, {
-    onMessage: (listener) => void process.on('message', listener),
+    onMessage: (listener) =>
+      void process.on('message', (message, handle) =>
+        listener(message as ToWorker, handle instanceof Socket ? handle : undefined),
+      ),
     onClose: (listener) => void process.on('disconnect', listener),
     send: (message) =>
       new Promise((done) => {

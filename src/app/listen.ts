@@ -1,6 +1,6 @@
 /** Makes an application listen, and explains to the operator why it cannot. */
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer, type AddressInfo, type Server } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { ListenAddress } from '../config/units.ts';
 import { StartFailure } from '../lib/start-failure.ts';
@@ -26,6 +26,21 @@ export async function listen(
   return originOf(at.host, port);
 }
 
+/** Makes a server listen, as `listen` does an application. */
+export async function listenAt(
+  server: Server,
+  at: ListenAddress,
+  setting: string,
+): Promise<string> {
+  try {
+    server.listen(at.port, at.host);
+    await once(server, 'listening');
+  } catch (error) {
+    throw startFailureOf(error, at, setting);
+  }
+  return originOf(at.host, (server.address() as AddressInfo).port);
+}
+
 /**
  * Reserves the port for workers that will share it: listens on it alone, and stops.
  * @returns the port, which differs from that of the address if that is 0
@@ -33,12 +48,7 @@ export async function listen(
  */
 export async function findPort(at: ListenAddress, setting: string): Promise<number> {
   const probe = createServer();
-  try {
-    probe.listen(at.port, at.host);
-    await once(probe, 'listening');
-  } catch (error) {
-    throw startFailureOf(error, at, setting);
-  }
+  await listenAt(probe, at, setting);
   const { port } = probe.address() as AddressInfo;
   probe.close();
   await once(probe, 'close');

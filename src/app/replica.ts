@@ -11,7 +11,7 @@ import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import { randomId } from '../lib/random-id.ts';
 import { DirectRelay } from '../replicas/relay/direct/direct-relay.ts';
-import { takeArrivals } from '../replicas/relay/direct/handshake.ts';
+import { takeArrivals, type Arrival } from '../replicas/relay/direct/handshake.ts';
 import { HttpRelay } from '../replicas/relay/http/http-relay.ts';
 import { createRelayServer } from '../replicas/relay/http/http-server.ts';
 import type { IncomingRetriesOptions } from '../replicas/relay/incoming-retry.ts';
@@ -29,6 +29,8 @@ export interface Replica {
   readonly directory: Directory | null;
   /** Returns the relay from a route to the same route of the other replicas; `null` if there is none. */
   relayOf(route: string): Relay | null;
+  /** Takes a connection of another replica that the primary passed on. */
+  accept(arrival: Arrival): void;
   close(): Promise<void>;
 }
 
@@ -77,7 +79,14 @@ export async function joinReplicas(
     const owner = address === null ? name : { ...name, address };
     directory = await openDirectory(config, owner, services);
     services.siblings?.onEnd((boot) => void directory?.endLease(boot).catch(() => {}));
-    return { owner, siblingAddress, directory, relayOf: relay.relayOf, close };
+    return {
+      owner,
+      siblingAddress,
+      directory,
+      relayOf: relay.relayOf,
+      accept: relay.accept,
+      close,
+    };
   } catch (error) {
     await close();
     throw error;
@@ -98,12 +107,14 @@ interface RelayTransport {
   /** Starts to listen. */
   start(): Promise<RelayAddresses>;
   relayOf(route: string): Relay | null;
+  accept(arrival: Arrival): void;
   close(): Promise<void>;
 }
 
 const NO_RELAY: RelayTransport = {
   start: async () => ({ address: null, siblingAddress: null }),
   relayOf: () => null,
+  accept: ({ socket }) => socket.destroy(),
   close: async () => {},
 };
 
@@ -134,6 +145,7 @@ function createRelay(
       const toOthers = outer === inner ? toSiblings : outer.relayOf(route);
       return new SiblingRelay(siblings, toSiblings, toOthers);
     },
+    accept: inner.accept,
     close: async () => {
       await Promise.all([inner.close(), outer.close()]);
     },
@@ -197,6 +209,7 @@ function createDirectRelay(
       return { address, siblingAddress: null };
     },
     relayOf: (route) => direct.for(route),
+    accept: (arrival) => direct.accept(arrival),
     close: async () => {
       await Promise.all([server.close(), direct.close(), old.close()]);
     },

@@ -1,4 +1,5 @@
 /** The command of a worker, which the primary runs. What it cannot say in the log, it tells the primary. */
+import type { Socket } from 'node:net';
 import { readConfig, type FromWorker, type ToWorker } from '../app/workers/messages.ts';
 import { Worker } from '../app/workers/worker.ts';
 import { StartFailure } from '../lib/start-failure.ts';
@@ -8,7 +9,7 @@ import { describe, logFor } from './serve.ts';
 
 /** The channel to the primary. */
 export interface Channel {
-  onMessage(listener: (message: ToWorker) => void): void;
+  onMessage(listener: (message: ToWorker, socket?: Socket) => void): void;
   /** Calls the listener when the primary is gone. */
   onClose(listener: () => void): void;
   /** Resolves when the message is sent, or cannot be. */
@@ -23,8 +24,8 @@ export function runWorker(host: Host, channel: Channel): Promise<ExitCode> {
   return new Promise((finish) => {
     channel.onClose(() => finish(EXIT.internal));
     let worker: Worker | null = null;
-    channel.onMessage((message) => {
-      if (message.type !== 'start') return worker?.receive(message);
+    channel.onMessage((message, socket) => {
+      if (message.type !== 'start') return worker?.receive(message, socket);
       const config = readConfig(message.config);
       const log = logFor(config, host, message.number);
       const crash = (reason: unknown) => {

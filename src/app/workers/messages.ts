@@ -3,6 +3,7 @@ import type { Config } from '../../config/config.ts';
 import type { StartFailureCode } from '../../lib/start-failure.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { MetricsSnapshot } from '../../ops/metrics.ts';
+import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
 import type { CountEntries } from './shared-counts.ts';
 
 /** A worker as its siblings see it. */
@@ -31,6 +32,10 @@ export type ToWorker =
   | { readonly type: 'serve'; readonly port: number }
   | { readonly type: 'counts'; readonly entries: CountEntries }
   | { readonly type: 'status'; readonly request: number; readonly withMetrics: boolean }
+  /** With the socket of a replica that wants to reach this worker. */
+  | ({ readonly type: 'arrival'; readonly id: number } & Pick<Arrival, 'to' | 'hello'>)
+  /** The primary no longer reads from the socket of the arrival. */
+  | { readonly type: 'accept'; readonly id: number }
   | { readonly type: 'drain' };
 
 export type FromWorker =
@@ -38,6 +43,7 @@ export type FromWorker =
   | { readonly type: 'serving'; readonly origin: string }
   | { readonly type: 'counts'; readonly entries: CountEntries }
   | { readonly type: 'status'; readonly request: number; readonly status: WorkerStatus }
+  | { readonly type: 'arrived'; readonly id: number }
   /** It could not start. */
   | { readonly type: 'failed'; readonly code: StartFailureCode; readonly message: string };
 

@@ -13,6 +13,7 @@ import { AdminListener } from '../admin-listener.ts';
 import { logListening, type Gateway, type GatewayOptions } from '../gateway.ts';
 import { canSharePorts, findPort } from '../listen.ts';
 import { writeConfig, type Sibling, type ToWorker, type WorkerStatus } from './messages.ts';
+import { RelayListener } from './relay-listener.ts';
 import { Restarts } from './restarts.ts';
 import { CountSums } from './shared-counts.ts';
 import { WorkerProcess } from './worker-process.ts';
@@ -55,6 +56,7 @@ export async function startWorkers(
   };
   try {
     const adminUrl = await admin.listen();
+    await primary.listenForReplicas();
     const origin = await primary.start(count);
     const drain = async () => {
       await primary.drain();
@@ -88,6 +90,10 @@ class Primary {
   readonly #killAll = () => {
     for (const worker of this.#workers.values()) worker.kill();
   };
+  readonly #relay = new RelayListener(
+    (arrival) => this.#workerOf(arrival.to)?.pass(arrival) ?? false,
+  );
+  #gatewayAddress: string | null = null;
   #phase: 'starting' | 'running' | 'draining' | 'closed' = 'starting';
 
   constructor(options: PrimaryOptions) {
@@ -101,6 +107,15 @@ class Primary {
   /** Resolves if workers end so often that the gateway gives up. It has drained by then. */
   get failure(): Promise<Error> {
     return this.#failure.promise;
+  }
+
+  /** Starts the relay listener, if one is configured. @throws StartFailure if it cannot listen */
+  async listenForReplicas(): Promise<void> {
+    const { config, log } = this.#options;
+    if (config.relay?.via !== 'http' || config.relay.listen === null) return;
+    const origin = await this.#relay.listen(config.relay.listen);
+    this.#gatewayAddress = config.relay.advertise?.origin ?? origin;
+    log.event('relay.listening', { url: this.#gatewayAddress });
   }
 
   /** Starts the workers. @returns the origin of their listener */
@@ -153,6 +168,7 @@ class Primary {
   async close(): Promise<void> {
     this.#phase = 'closed';
     clearInterval(this.#awake);
+    this.#relay.close();
     this.#killAll();
     await this.#allEnded();
     process.off('exit', this.#killAll);
@@ -175,7 +191,7 @@ class Primary {
         kid: generatedKey.kid,
         secret: Buffer.from(generatedKey.secret).toString('base64url'),
       },
-      gatewayAddress: null,
+      gatewayAddress: this.#gatewayAddress,
       counts: this.#counts.join(number),
     });
     await worker.joined;
@@ -221,6 +237,10 @@ class Primary {
 
   #siblings(): Sibling[] {
     return [...this.#workers.values()].flatMap(({ sibling }) => sibling ?? []);
+  }
+
+  #workerOf(boot: string): WorkerProcess | undefined {
+    return [...this.#workers.values()].find(({ sibling }) => sibling?.boot === boot);
   }
 
   #serving(): WorkerProcess[] {

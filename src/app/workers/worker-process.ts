@@ -3,6 +3,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Clock } from '../../lib/clock.ts';
 import { StartFailure } from '../../lib/start-failure.ts';
+import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
 import type { FromWorker, Sibling, ToWorker, WorkerStatus } from './messages.ts';
 import type { CountEntries } from './shared-counts.ts';
 
@@ -12,6 +13,7 @@ const COMMAND = fileURLToPath(new URL('../../../bin/mrtr-gateway.js', import.met
 const WORKER_COMMAND = 'worker';
 /** A worker that does not respond for longer counts as stuck. */
 const STATUS_TIMEOUT_MS = 1_000;
+const MAX_ARRIVALS = 1_000;
 
 export interface WorkerProcessOptions {
   readonly clock: Clock;
@@ -39,6 +41,9 @@ export class WorkerProcess {
   readonly #ended = Promise.withResolvers<void>();
   readonly #requests = new Map<number, (status: WorkerStatus | null) => void>();
   #lastRequest = 0;
+  /** Connections that the worker has not confirmed. */
+  readonly #arrivals = new Set<number>();
+  #lastArrival = 0;
 
   constructor(number: number, options: WorkerProcessOptions) {
     this.number = number;
@@ -62,6 +67,23 @@ export class WorkerProcess {
   send(message: ToWorker): void {
     // A worker that has ended needs no message.
     if (this.#child.connected) this.#child.send(message, () => {});
+  }
+
+  /**
+   * Passes on the connection of a replica. The worker may answer it only when this process has closed its handle:
+   * until then it could read what the replica sends next.
+   * @returns false if too many connections wait for the worker
+   */
+  pass({ to, hello, socket, head }: Arrival): boolean {
+    // A replica sends nothing before it has an answer.
+    if (head.length > 0 || this.#arrivals.size >= MAX_ARRIVALS || !this.#child.connected)
+      return false;
+    const id = (this.#lastArrival += 1);
+    this.#arrivals.add(id);
+    this.#child.send({ type: 'arrival', id, to, hello } satisfies ToWorker, socket, (error) => {
+      if (error) this.#arrivals.delete(id);
+    });
+    return true;
   }
 
   kill(): void {
@@ -95,6 +117,9 @@ export class WorkerProcess {
         return this.#options.onCounts(message.entries);
       case 'status':
         return this.#requests.get(message.request)?.(message.status);
+      case 'arrived':
+        this.#arrivals.delete(message.id);
+        return this.send({ type: 'accept', id: message.id });
       case 'failed':
         return this.#fail(new StartFailure(message.code, message.message));
     }

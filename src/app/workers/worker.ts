@@ -1,13 +1,17 @@
 /** One worker of a gateway: a gateway without an admin listener, which does what the primary tells it. */
+import type { Socket } from 'node:net';
 import type { Config } from '../../config/config.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { LruMap } from '../../lib/lru-map.ts';
 import type { Log } from '../../ops/log.ts';
+import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
 import type { SecretKey } from '../../seal/key-ring.ts';
 import { openGateway, type GatewayProcess } from '../gateway.ts';
 import type { Siblings } from '../replica.ts';
 import type { FromWorker, Sibling, ToWorker, WorkerStart, WorkerStatus } from './messages.ts';
 import { SharedCounts } from './shared-counts.ts';
+
+type ArrivalMessage = Extract<ToWorker, { type: 'arrival' }>;
 
 const MAX_ENDED_SIBLINGS = 1_000;
 
@@ -19,6 +23,7 @@ export class Worker {
   readonly #siblings: KnownSiblings;
   readonly #counts: SharedCounts;
   readonly #ended = Promise.withResolvers<void>();
+  readonly #arrivals = new Map<number, Arrival>();
   #gateway: GatewayProcess | null = null;
 
   constructor(start: WorkerStart, config: Config, send: (message: FromWorker) => void, log: Log) {
@@ -51,7 +56,8 @@ export class Worker {
     await this.#ended.promise;
   }
 
-  receive(message: ToWorker): void {
+  /** @param socket the connection of an arrival; none if the replica has left meanwhile */
+  receive(message: ToWorker, socket?: Socket): void {
     switch (message.type) {
       case 'siblings':
         return this.#siblings.set(message.siblings);
@@ -65,10 +71,27 @@ export class Worker {
         return this.#settle(this.#status(message.withMetrics), (status) =>
           this.#send({ type: 'status', request: message.request, status }),
         );
+      case 'arrival':
+        if (socket !== undefined) this.#arrive(message, socket);
+        return this.#send({ type: 'arrived', id: message.id });
+      case 'accept':
+        return this.#accept(message.id);
       case 'drain':
         return this.#settle(this.#gateway?.drain() ?? Promise.resolve(), this.#ended.resolve);
       case 'start':
     }
+  }
+
+  #arrive({ id, to, hello }: ArrivalMessage, socket: Socket): void {
+    this.#arrivals.set(id, { to, hello, socket, head: Buffer.alloc(0) });
+    socket.on('error', () => {});
+    socket.once('close', () => this.#arrivals.delete(id));
+  }
+
+  #accept(id: number): void {
+    const arrival = this.#arrivals.get(id);
+    this.#arrivals.delete(id);
+    if (arrival !== undefined) this.#gateway?.replica.accept(arrival);
   }
 
   async #serve(port: number): Promise<void> {

@@ -48,7 +48,7 @@ function collide(one: ListenAddress | null, other: ListenAddress | null): boolea
 }
 
 /** Checks what several replicas need: they recognise each other and each other's pointers by shared keys. */
-function checkReplicas({ relay, redis, seal, workers }: Config): Problem[] {
+function checkReplicas({ relay, redis, seal }: Config): Problem[] {
   const problems: Problem[] = [];
   const shares = relay !== null ? 'relay' : redis !== null ? 'redis' : null;
   if (shares !== null && seal.keys.length === 0) {
@@ -56,10 +56,6 @@ function checkReplicas({ relay, redis, seal, workers }: Config): Problem[] {
     problems.push({ path: ['seal', 'keys'], text });
   }
   if (relay !== null) problems.push(...checkRelay(relay, redis !== null));
-  if (relay?.via === 'http' && workers !== 1) {
-    const text = 'expected no relay over http, since workers is not 1, got one';
-    problems.push({ path: ['relay'], text });
-  }
   if (redis === null) return problems;
   if (redis.mode === 'sentinel' && redis.name === '') {
     const text = 'expected the name of the group that the Sentinels watch, got nothing';

@@ -19,6 +19,7 @@ import {
   reasonOf,
   redisServer,
   replica,
+  replicas,
   stateOf,
   text,
 } from '../../fixtures/gateways/replica-testbed.ts';
@@ -99,6 +100,32 @@ test('without configured keys, all workers seal with one that the primary genera
   expect(answers.map(text)).toEqual(answers.map(() => 'Hello Ada'));
   expect(await gateway.rungs()).toContain('relay');
   expect(gateway.named('gateway.key_ephemeral')).toHaveLength(1);
+});
+
+test('a retry at another gateway reaches the worker that holds its call through the one relay listener', async () => {
+  const { tools, effects } = greeter();
+  const legacy = await legacyServer({ tools });
+  const [gateway, other] = await replicas(legacy, 2, { config: { workers: 2 } });
+  const names = Array.from({ length: 12 }, (_, index) => `name ${index}`);
+  const answers = await Promise.all(
+    names.map(async (name) => call(other, answersOf(await call(gateway), name))),
+  );
+  expect(answers.map(text)).toEqual(names.map((name) => `Hello ${name}`));
+  expect(effects.toSorted()).toEqual(names.toSorted());
+  expect(new Set(gateway.named('call.parked').map(({ worker }) => worker)).size).toBe(2);
+  expect(await gateway.rungs()).toEqual(names.map(() => 'here'));
+  expect(await other.rungs()).toEqual(names.map(() => 'relay'));
+});
+
+test('at another gateway, the call of a killed worker is not waited for', async () => {
+  const { tools } = greeter();
+  const legacy = await legacyServer({ tools, keepsEvents: true });
+  const [gateway, other] = await replicas(legacy, 2, { config: { workers: 2 } });
+  const asked = await call(gateway);
+  process.kill(pidOf(gateway, lastOwner(gateway)), 'SIGKILL');
+  await gateway.saw('worker.ended');
+  expect(text(await call(other, answersOf(asked, 'Ada')))).toBe('Hello Ada');
+  expect(await other.rungs()).toEqual(['reattach']);
 });
 
 test('when a worker is killed, another resumes its parked calls at once', async () => {

@@ -155,6 +155,11 @@ export function accept({ hello: sealed, socket, head }: Arrival, local: Local): 
   return { socket, peer: asker.from, readKey, writeKey };
 }
 
+/** Refuses a replica that wants to reach a process that is not here. */
+export function refuseArrival({ socket }: Arrival): void {
+  refuse(socket, '421 Misdirected Request');
+}
+
 function refuse(socket: Duplex, status: string): void {
   socket.on('error', () => {});
   socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`, () =>

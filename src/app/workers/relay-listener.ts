@@ -1,0 +1,38 @@
+/**
+ * The one relay listener of a gateway with several workers. It reads which process a replica wants to reach, and passes
+ * the connection on to that worker. No byte of a retry goes through the primary.
+ */
+import { createServer, type Server } from 'node:http';
+import type { ListenAddress } from '../../config/units.ts';
+import {
+  refuseArrival,
+  takeArrivals,
+  type Arrival,
+} from '../../replicas/relay/direct/handshake.ts';
+import { listenAt } from '../listen.ts';
+
+export class RelayListener {
+  readonly #server: Server;
+
+  /** @param pass passes a connection to the worker that it names. Returns false if there is none. */
+  constructor(pass: (arrival: Arrival) => boolean) {
+    // A replica of an earlier version, whose message does not name a worker.
+    this.#server = createServer((_request, response) => {
+      response.writeHead(503, { connection: 'close' }).end();
+    });
+    takeArrivals(this.#server, (arrival) => {
+      if (!pass(arrival)) refuseArrival(arrival);
+    });
+  }
+
+  /** @returns its origin. @throws StartFailure if it cannot listen */
+  async listen(at: ListenAddress): Promise<string> {
+    return listenAt(this.#server, at, 'relay.listen');
+  }
+
+  /** Connections that were passed on stay open. */
+  close(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+}
