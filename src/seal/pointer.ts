@@ -74,6 +74,8 @@ export interface ResumePoint {
   readonly upstreamId: UpstreamRequestId;
   /** The last event of the call's stream that the owner read. */
   readonly lastEventId: string;
+  /** Other calls that were in the session, and can ask on streams that name no call. Absent if there were none. */
+  readonly beside?: readonly UpstreamRequestId[];
 }
 
 /** An open question, as the client sees it, and how its answer is translated back. */
@@ -156,6 +158,7 @@ const continuationClaims = z.strictObject({
       v: z.enum(LEGACY_REVISIONS),
       i: z.union([z.string(), z.number()]),
       e: z.string(),
+      o: z.exactOptional(z.array(z.union([z.string(), z.number()]))),
     })
     .nullable(),
   a: z.array(z.strictObject({ q: text, r: reply })).nullable(),
@@ -274,6 +277,7 @@ function writeContinuation(continuation: Continuation): z.infer<typeof continuat
             v: resume.revision,
             i: resume.upstreamId,
             e: resume.lastEventId,
+            ...(resume.beside === undefined ? {} : { o: [...resume.beside] }),
           },
     a: replay === null ? null : replay.map(({ question, reply }) => ({ q: question, r: reply })),
   };
@@ -310,6 +314,7 @@ function readContinuation(
             revision: resume.v,
             upstreamId: upstreamRequestId(resume.i),
             lastEventId: resume.e,
+            ...(resume.o === undefined ? {} : { beside: resume.o.map(upstreamRequestId) }),
           },
     replay: replay === null ? null : replay.map(({ q, r }) => ({ question: q, reply: r })),
   };

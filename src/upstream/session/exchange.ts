@@ -32,6 +32,12 @@ export interface ExchangeListener {
   backlog(): Promise<void> | null;
 }
 
+/** Where another replica can resume an exchange. */
+export interface ExchangePoint extends StreamPoint {
+  /** Other calls of the session that can ask on streams that name no call. Absent if there are none. */
+  readonly beside?: readonly UpstreamRequestId[];
+}
+
 export interface Exchange {
   readonly id: UpstreamRequestId;
   /**
@@ -46,8 +52,8 @@ export interface Exchange {
    * @returns whether the server has taken the notification (a 2xx)
    */
   cancel(reason: string, headers: CallerHeaders): Promise<boolean>;
-  /** Returns where another replica could resume the stream, or `null` if none could. */
-  resumable(): StreamPoint | null;
+  /** Returns where another replica could resume the exchange, or `null` if none could. */
+  resumable(): ExchangePoint | null;
   /** Closes the stream. The listener is told nothing more. */
   abandon(): void;
 }

@@ -11,8 +11,8 @@ import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../broadcast-detector.ts';
 import { isProgressToken } from '../../protocol/meta.ts';
 import type { UpstreamFailure } from '../failure.ts';
-import type { CallerHeaders, StreamPoint, Transport } from '../transport/transport.ts';
-import type { Exchange, ExchangeListener } from './exchange.ts';
+import type { CallerHeaders, Transport } from '../transport/transport.ts';
+import type { Exchange, ExchangeListener, ExchangePoint } from './exchange.ts';
 import { ProgressHeartbeat } from './progress-heartbeat.ts';
 import { isQuestion, unasked } from './routing.ts';
 
@@ -32,6 +32,8 @@ export interface CallHost {
     reply: JsonRpcReply,
     headers: CallerHeaders,
   ): Promise<void>;
+  /** Returns the other calls that can ask on streams that name no call. */
+  callsBeside(id: UpstreamRequestId): readonly UpstreamRequestId[];
   /** The call is being cancelled, and its client is asked nothing more. */
   callCancelled(call: SessionCall): void;
   /** Removes the call from the session. */
@@ -139,8 +141,10 @@ export class SessionCall implements Exchange {
     return isTaken;
   }
 
-  resumable(): StreamPoint | null {
-    return this.#host.transport.resumable(this.id);
+  resumable(): ExchangePoint | null {
+    const point = this.#host.transport.resumable(this.id);
+    const beside = point === null ? [] : this.#host.callsBeside(this.id);
+    return point === null || beside.length === 0 ? point : { ...point, beside };
   }
 
   abandon(): void {

@@ -3,6 +3,7 @@
  * how the server asks. A question on the stream of a call does not come here.
  */
 import type { Clock } from '../../lib/clock.ts';
+import { LruMap } from '../../lib/lru-map.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { AskingStyle, AskingStyleDetector } from '../asking-style.ts';
@@ -25,9 +26,15 @@ export interface SessionQuestionsOptions {
   readonly reply: (id: ServerRequestId, reply: JsonRpcReply) => void;
 }
 
+/** The most calls that are named to another replica: a pointer must stay small. */
+const MAX_BESIDE = 64;
+const MAX_ENDED = 256;
+
 export class SessionQuestions {
   readonly #options: SessionQuestionsOptions;
   readonly #unfinished: UnfinishedCalls;
+  /** The calls that ended last. Another replica may not know it. */
+  readonly #ended = new LruMap<UpstreamRequestId, true>(MAX_ENDED);
   readonly #held: HeldQuestions<SessionCall>;
   readonly #roots: SharedRoots<SessionCall>;
 
@@ -60,7 +67,7 @@ export class SessionQuestions {
 
   /** True if calls that ended without a reply can still ask. */
   get hasUnfinished(): boolean {
-    return this.#unfinished.ids().length > 0;
+    return !this.#unfinished.isEmpty;
   }
 
   /** True if the server was told to stop all of those, so that they are over soon. */
@@ -118,6 +125,21 @@ export class SessionQuestions {
     this.#unfinished.delete(id);
   }
 
+  /** Returns the other calls that can ask on streams that name no call. */
+  callsBeside(id: UpstreamRequestId): UpstreamRequestId[] {
+    const { calls } = this.#options;
+    const others = [...calls.keys(), ...this.#unfinished.ids()].filter((one) => one !== id);
+    return others.slice(0, MAX_BESIDE);
+  }
+
+  /** Calls of another replica may run in the session. They are known here until they are resumed. */
+  mayRun(calls: readonly UpstreamRequestId[]): void {
+    for (const id of calls) {
+      if (this.#options.calls.has(id) || this.#ended.has(id)) continue;
+      this.#unfinished.add({ id, wasStopped: false });
+    }
+  }
+
   callCancelled(call: SessionCall): void {
     this.#roots.cancelled(call);
   }
@@ -125,14 +147,15 @@ export class SessionQuestions {
   /** A call is not among those that run any more. @param isOver false if the server may still run it */
   callLeft(call: SessionCall, isOver: boolean): void {
     for (const id of this.#roots.ended(call)) this.#options.reply(id, unasked('roots/list'));
-    if (isOver) return this.callEnded(call.id);
-    this.#unfinished.add(call);
-    this.#held.ended(call.id, false);
+    if (isOver) this.#ended.set(call.id, true);
+    else this.#unfinished.add(call);
+    this.#held.ended(call.id, isOver);
   }
 
-  /** The server does not run a call any more. */
-  callEnded(id: UpstreamRequestId): void {
-    this.#unfinished.delete(id);
+  /** The server has replied to a request that does not wait any more. It may be a call that has ended here. */
+  lateReply(id: UpstreamRequestId): void {
+    if (!this.#unfinished.delete(id)) return;
+    this.#ended.set(id, true);
     this.#held.ended(id, true);
   }
 

@@ -147,7 +147,7 @@ export class SessionState implements CallHost {
   endCall(id: UpstreamRequestId, isOver = false): SessionCall | null {
     const call = this.calls.get(id);
     if (call === undefined) {
-      if (isOver) this.questions.callEnded(id);
+      if (isOver) this.questions.lateReply(id);
       return null;
     }
     this.calls.delete(id);
@@ -155,6 +155,10 @@ export class SessionState implements CallHost {
     call.end();
     this.questions.callLeft(call, isOver);
     return call;
+  }
+
+  callsBeside(id: UpstreamRequestId): readonly UpstreamRequestId[] {
+    return this.questions.callsBeside(id);
   }
 
   callCancelled(call: SessionCall): void {

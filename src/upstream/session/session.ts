@@ -12,8 +12,8 @@ import type { LegacyRevision } from '../../protocol/revisions.ts';
 import type { AskingStyle } from '../asking-style.ts';
 import type { SessionIdentity } from '../broadcast-detector.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
-import type { CallerHeaders, StreamPoint } from '../transport/transport.ts';
-import type { Exchange, ExchangeListener } from './exchange.ts';
+import type { CallerHeaders } from '../transport/transport.ts';
+import type { Exchange, ExchangeListener, ExchangePoint } from './exchange.ts';
 import { initialize, type InitializeResult } from './handshake.ts';
 import { IncomingMessages, type IncomingOptions } from './incoming.ts';
 import { KeepAlive } from './keep-alive.ts';
@@ -204,11 +204,12 @@ export class Session {
 
   /**
    * Resumes a call that another session started. The listener is told what becomes of it.
+   * @param point where its stream is resumed, and which other calls may run in the session
    * @param open questions of the call without an answer
    */
   resumeCall(
     id: UpstreamRequestId,
-    point: StreamPoint,
+    point: ExchangePoint,
     listener: ExchangeListener,
     headers: CallerHeaders,
     open: readonly ServerRequestId[] = [],
@@ -217,6 +218,7 @@ export class Session {
     state.detector.moveId(id, state.identity);
     const call = state.addCall(id, listener, headers, open);
     call.resumeStream();
+    state.questions.mayRun(point.beside ?? []);
     state.transport.resume(id, point, headers);
     return call;
   }

@@ -37,9 +37,14 @@ export class UnfinishedCalls {
     }
   }
 
-  /** The call has ended after all, or is resumed. */
-  delete(id: UpstreamRequestId): void {
-    this.#calls.delete(id);
+  /** The call has ended after all, or is resumed. @returns whether it was one of these */
+  delete(id: UpstreamRequestId): boolean {
+    return this.#calls.delete(id);
+  }
+
+  get isEmpty(): boolean {
+    if (this.#calls.size > 0) this.#forgetOld();
+    return this.#calls.size === 0;
   }
 
   /** True if the server was told to stop all of them, so that they are over soon. */

@@ -2,7 +2,12 @@
 import { deflateRawSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { inputKey, serverRequestId } from '../../../src/protocol/ids.ts';
+import {
+  inputKey,
+  serverRequestId,
+  sessionId,
+  upstreamRequestId,
+} from '../../../src/protocol/ids.ts';
 import type { Continuation } from '../../../src/seal/pointer.ts';
 import { UnsealablePointer, type UnsealedPointer } from '../../../src/seal/seal.ts';
 import { forge } from './tokens/forge.ts';
@@ -66,6 +71,24 @@ function withRequests(claims: object, bytes: Uint8Array): string {
 const deflated = (value: unknown) => deflateRawSync(JSON.stringify(value), { windowBits: 12 });
 const requestsOf = (...messages: readonly string[]) =>
   messages.map((message, index) => question(index, message).request);
+
+// Rule concurrent-8.
+test.each([{}, { beside: [upstreamRequestId(8), upstreamRequestId('nine')] }])(
+  'where a call can be resumed comes back as it was, with %j',
+  (more) => {
+    const { seal, open } = sealer();
+    const asked = asking('Which name?');
+    const resume = {
+      sessionId: sessionId('s'),
+      revision: '2025-11-25' as const,
+      upstreamId: upstreamRequestId(7),
+      lastEventId: 'e1',
+      ...more,
+    };
+    const continuation = { ...asked.continuation, resume } as Continuation;
+    expect(open(seal({ ...asked, continuation }), request).continuation).toEqual(continuation);
+  },
+);
 
 describe('the questions of a pointer', () => {
   test('come back as they were, whatever they say', () => {
