@@ -3,7 +3,6 @@
  * can get into a line. An event is one line of JSON, or pretty text on a terminal.
  */
 import type { Writable } from 'node:stream';
-import pino from 'pino';
 import pretty from 'pino-pretty';
 
 /** The ways to serve a retry. */
@@ -180,37 +179,44 @@ const MAX_FIELD_CHARACTERS = 256;
 
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g;
 
+/** As bunyan and pino number the levels. */
+const SEVERITIES: Readonly<Record<LogLevel, number>> = {
+  trace: 10,
+  debug: 20,
+  info: 30,
+  warn: 40,
+  error: 50,
+  fatal: 60,
+};
+
 /** Creates a log. Text fields are truncated, and control characters are escaped. */
-export function createLog(options: LogOptions): Log {
+export function createLog({ level, format, destination, worker }: LogOptions): Log {
   // Workers share a pipe, which takes only so much of each as one piece.
-  const maxBytes = options.worker === undefined ? Infinity : PIPE_BUF;
-  const buffer = new LineBuffer(options.destination, maxBytes);
-  const lines: pino.DestinationStream =
-    options.format === 'pretty'
+  const buffer = new LineBuffer(destination, worker === undefined ? Infinity : PIPE_BUF);
+  const lines =
+    format === 'pretty'
       ? pretty({
-          destination: options.destination as Writable,
+          destination: destination as Writable,
           colorize: true,
           ignore: 'pid,hostname,event',
         })
       : buffer;
-  const { level, worker } = options;
-  const logger = pino({ level, base: worker === undefined ? null : { worker } }, lines);
-  const lowest = logger.levels.values[level] ?? 0;
-  const isWritten = (level: LogLevel) => (logger.levels.values[level] ?? 0) >= lowest;
   return {
     event(name, fields) {
-      const level = LEVELS[name] ?? 'info';
-      if (!isWritten(level)) return;
-      const line: Record<string, unknown> = { event: name };
+      const severity = SEVERITIES[LEVELS[name] ?? 'info'];
+      if (severity < SEVERITIES[level]) return;
+      const line: Record<string, unknown> = { level: severity, time: Date.now() };
+      if (worker !== undefined) line['worker'] = worker;
+      line['event'] = name;
       for (const field in fields) line[field] = safe(fields[field]);
-      const text = TEXTS[name] === undefined ? name : `${name}: ${TEXTS[name]}`;
-      logger[level](line, text);
+      line['msg'] = TEXTS[name] === undefined ? name : `${name}: ${TEXTS[name]}`;
+      lines.write(`${JSON.stringify(line)}\n`);
       if (!IN_EVERY_CALL.has(name)) buffer.flush();
     },
   };
 }
 
-/** Events whose lines may wait for the end of the turn of the event loop. */
+/** Events whose lines may wait a moment for others. */
 const IN_EVERY_CALL: ReadonlySet<LogEvent> = new Set([
   'call.started',
   'call.moved',
@@ -221,7 +227,10 @@ const IN_EVERY_CALL: ReadonlySet<LogEvent> = new Set([
 /** What a pipe takes as one piece at least, in bytes, on Linux; on other systems less (pipe(7)). */
 const PIPE_BUF = 4096;
 
-/** Writes the lines of one turn of the event loop together, since each write is a system call. */
+/** How long a line may wait, in ms. */
+const WAIT_MS = 10;
+
+/** Writes lines together that come within a moment, since each write is a system call. */
 class LineBuffer {
   readonly #destination: NodeJS.WritableStream;
   readonly #maxBytes: number;
@@ -234,7 +243,7 @@ class LineBuffer {
   }
 
   write(line: string): void {
-    if (this.#lines === '') setImmediate(() => this.flush());
+    if (this.#lines === '') setTimeout(() => this.flush(), WAIT_MS);
     else if (Buffer.byteLength(this.#lines) + Buffer.byteLength(line) > this.#maxBytes)
       this.flush();
     this.#lines += line;
