@@ -21,6 +21,7 @@ import {
 } from '../messages.ts';
 import { OutgoingRetry } from '../outgoing-retry.ts';
 import { RELAY_PATH } from './http-server.ts';
+import { relayInLetters } from './letters.ts';
 
 export interface HttpRelayOptions {
   readonly ring: KeyRing<'relay'>;
@@ -32,6 +33,14 @@ export interface HttpRelayOptions {
 }
 
 type Owner = PointerOwner & { readonly address: string };
+
+interface Tried {
+  readonly outcome: RelayOutcome;
+  /** The connection broke. */
+  readonly isBroken: boolean;
+  /** The process does not take the message. */
+  readonly isRefused: boolean;
+}
 
 const CONNECT_TIMEOUT_MS = 1_000;
 /** How long the owner can take to accept a short message, and this process to send the last ones. */
@@ -74,17 +83,24 @@ export class HttpRelay {
     const { owners } = this.#options;
     owners.recordRequest(owner.boot);
     const first = await this.#try({ ...owner, address }, text, leg);
-    const { outcome } = first.isBroken ? await this.#try({ ...owner, address }, text, leg) : first;
+    const second = first.isBroken ? await this.#try({ ...owner, address }, text, leg) : first;
+    // A replica of an earlier build refuses a message as one for another process.
+    const outcome = second.isRefused
+      ? await this.#relayInLetters({ ...owner, address }, text, leg)
+      : second.outcome;
     if (outcome.type !== 'silent' || owners.mayBeAlive(owner.boot)) return outcome;
     return { type: 'gone', problem: outcome.problem };
   }
 
-  async #try(
-    owner: Owner,
-    text: string,
-    leg: Leg,
-  ): Promise<{ outcome: RelayOutcome; isBroken: boolean }> {
-    if (leg.closed.aborted) return { outcome: CLIENT_LEFT, isBroken: false };
+  #relayInLetters(owner: Owner, text: string, leg: Leg): Promise<RelayOutcome> {
+    return relayInLetters(text, leg, {
+      ...{ ...this.#options, to: owner.boot },
+      post: (sealed, signal) => this.#post(owner, sealed, signal),
+    });
+  }
+
+  async #try(owner: Owner, text: string, leg: Leg): Promise<Tried> {
+    if (leg.closed.aborted) return { outcome: CLIENT_LEFT, isBroken: false, isRefused: false };
     const { owners, clock, maxAnswerBytes } = this.#options;
     const id = randomId();
     const connection = new AbortController();
@@ -100,54 +116,63 @@ export class HttpRelay {
     });
     this.#retries.add(retry);
     if (this.#isReleasing) retry.release();
-    const isBroken = this.#receiveAll(owner, id, text, retry, connection.signal);
+    const ending = this.#receiveAll(owner, id, text, retry, connection.signal);
     const outcome = await retry.outcome;
     connection.abort();
-    return { outcome, isBroken: outcome.type === 'silent' && (await isBroken) };
+    return {
+      outcome,
+      isBroken: outcome.type === 'silent' && (await ending) === 'broken',
+      isRefused: outcome.type === 'gone' && (await ending) === 'refused',
+    };
   }
 
-  /** Sends a retry and receives the owner's messages to their end. @returns whether the connection broke */
+  /** Sends a retry and receives the owner's messages to their end. @returns what was wrong with the connection */
   async #receiveAll(
     owner: Owner,
     id: string,
     text: string,
     retry: OutgoingRetry,
     signal: AbortSignal,
-  ): Promise<boolean> {
+  ): Promise<'broken' | 'refused' | null> {
     const { ring, boot, owners } = this.#options;
     try {
-      const { statusCode, body } = await this.#post(owner, id, 'retry', text, signal);
+      const { statusCode, body } = await this.#post(
+        owner,
+        this.#seal(owner, id, 'retry', text),
+        signal,
+      );
       if (statusCode !== 200) {
         body.on('error', () => {}).destroy();
         const problem = `it responded with HTTP ${statusCode}`;
         // 421: another process has this address now.
         retry.giveUp({ type: statusCode === 421 ? 'gone' : 'silent', problem });
-        return false;
+        return statusCode === 421 ? 'refused' : null;
       }
       for await (const sealed of readLines(body, maxSealedLength(MAX_PIECE_BYTES))) {
         const message = openMessage(ring, boot, sealed, MAX_PIECE_BYTES);
         if (message?.id !== id || message.from !== owner.boot) {
           retry.giveUp({ type: 'silent', problem: 'it sent an invalid relay message' });
-          return false;
+          return null;
         }
         owners.recordMessage(owner.boot);
         // While the client reads slowly, the connection holds back the owner.
         await retry.receive(message);
-        if (retry.isOver) return false;
+        if (retry.isOver) return null;
       }
       retry.giveUp({ type: 'silent', problem: 'its response ended early' });
-      return true;
+      return 'broken';
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
       const code = error instanceof Error && 'code' in error ? error.code : '';
       retry.giveUp({ type: code === 'ECONNREFUSED' ? 'gone' : 'silent', problem });
-      return BROKEN_CONNECTION.has(code);
+      return BROKEN_CONNECTION.has(code) ? 'broken' : null;
     }
   }
 
   /** Sends a short message. @returns whether the owner took it */
   async #send(owner: Owner, id: string, kind: MessageKind, text: string): Promise<boolean> {
-    const sent = this.#post(owner, id, kind, text, AbortSignal.timeout(SEND_TIMEOUT_MS)).then(
+    const sealed = this.#seal(owner, id, kind, text);
+    const sent = this.#post(owner, sealed, AbortSignal.timeout(SEND_TIMEOUT_MS)).then(
       ({ statusCode, body }) => {
         body.on('error', () => {}).destroy();
         // 421: the owner is gone, and needs no message.
@@ -163,13 +188,17 @@ export class HttpRelay {
     }
   }
 
-  async #post(owner: Owner, id: string, kind: MessageKind, text: string, signal: AbortSignal) {
+  #seal({ boot: to }: Owner, id: string, kind: MessageKind, text: string): string {
     const { ring, boot } = this.#options;
-    return request(new URL(RELAY_PATH, owner.address), {
+    return sealMessage(ring, to, { kind, id, from: boot, number: 0, text });
+  }
+
+  #post({ address }: Owner, sealed: string, signal: AbortSignal) {
+    return request(new URL(RELAY_PATH, address), {
       dispatcher: this.#agent,
       method: 'POST',
       headers: { 'content-type': 'application/jose' },
-      body: sealMessage(ring, owner.boot, { kind, id, from: boot, number: 0, text }),
+      body: sealed,
       signal,
     });
   }
