@@ -105,9 +105,9 @@ async function limitedRun(
   ).flat();
   const plain = Array.from({ length: LOAD_CONNECTIONS }, () => new Connection(origin, '/mcp'));
   try {
-    const flooded = await flood(child, asking, tried, floodMs);
+    const { flooded, calls } = await flood(child, asking, tried, floodMs);
     const served = child.ended ? null : await keepCalling(child, plain, loadMs);
-    const answered = child.ended ? null : await answerParked(flooded.calls);
+    const answered = child.ended ? null : await answerParked(calls);
     return {
       maxParkedCalls,
       flooded,

@@ -59,7 +59,7 @@ function row(run: LimitedRun): string[] {
   const { flooded, served, answered } = run;
   return [
     limitOf(run.maxParkedCalls),
-    ...[flooded.tried, flooded.calls.length, flooded.refused, flooded.unanswered].map(String),
+    ...[flooded.tried, flooded.parked, flooded.refused, flooded.unanswered].map(String),
     ...(served === null
       ? ['', '', '', '']
       : [
@@ -77,9 +77,9 @@ function row(run: LimitedRun): string[] {
 }
 
 function verdict({ flooded, served, highestRssBytes, end }: LimitedRun): string {
-  if (end !== null) return `${flooded.calls.length} parked, then ${end}`;
+  if (end !== null) return `${flooded.parked} parked, then ${end}`;
   const rss = `${mebibytes(highestRssBytes)} MiB RSS`;
-  return `${flooded.calls.length} parked, ${flooded.refused} refused, then ${served?.right ?? 0} calls right, ${rss}`;
+  return `${flooded.parked} parked, ${flooded.refused} refused, then ${served?.right ?? 0} calls right, ${rss}`;
 }
 
 const limitOf = (limit: number | null) => (limit === null ? 'none' : String(limit));

@@ -7,7 +7,7 @@ import type { Child } from '../processes/child.ts';
 
 export interface Flooded {
   readonly tried: number;
-  readonly calls: readonly ParkedCall[];
+  readonly parked: number;
   readonly refused: number;
   readonly unanswered: number;
   /** The first refusal, or the first reason why there was no answer. */
@@ -30,7 +30,7 @@ export async function flood(
   connections: readonly Connection[],
   count: number,
   withinMs: number,
-): Promise<Flooded> {
+): Promise<{ readonly flooded: Flooded; readonly calls: readonly ParkedCall[] }> {
   const startedAt = performance.now();
   const calls: ParkedCall[] = [];
   let [tried, refused, unanswered] = [0, 0, 0];
@@ -56,7 +56,8 @@ export async function flood(
   };
   await Promise.all(connections.map(loop));
   const tookMs = performance.now() - startedAt;
-  return { tried, calls, refused, unanswered, firstProblem, tookMs };
+  const parked = calls.length;
+  return { calls, flooded: { tried, parked, refused, unanswered, firstProblem, tookMs } };
 }
 
 /** Calls without questions for so long; ends early when the process has. */
