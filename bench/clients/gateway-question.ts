@@ -19,13 +19,20 @@ export async function askGateway(connection: Connection): Promise<Round> {
 
 /** Reads the answer to a call; `null` if it is not one question. */
 export function readRound(callNumber: number, text: string): Round | null {
-  const { result } = JSON.parse(text) as {
+  const { result } = JSON.parse(replyIn(text)) as {
     result?: { resultType?: string; inputRequests?: object; requestState?: string };
   };
   const keys = Object.keys(result?.inputRequests ?? {});
   const isQuestion = result?.resultType === 'input_required' && keys.length === 1;
   if (!isQuestion || result.requestState === undefined) return null;
   return { callNumber, keys, requestState: result.requestState };
+}
+
+/** The JSON of the reply. A gateway that takes long has begun an event stream, whose last event it is. */
+function replyIn(text: string): string {
+  if (text.startsWith('{')) return text;
+  const start = text.lastIndexOf('\ndata: ') + '\ndata: '.length;
+  return text.slice(start, text.indexOf('\n', start));
 }
 
 /** The retry that accepts everything that was asked. */

@@ -117,11 +117,17 @@ async function limitedRun(
       peakBytes: group.peakBytes(),
       slowestHealthMs: watch.slowestHealthMs,
       unansweredHealth: watch.unansweredHealth,
-      end: group.hasKilled() ? 'killed by the kernel, out of memory' : child.end,
+      end: endOf(group, child),
     };
   } finally {
     watch.stop();
     await Promise.all([...asking, ...plain].map((one) => one.close()));
     await child.stop();
   }
+}
+
+/** Node.js aborts at the limit of its heap, which is lower than that of the group. */
+function endOf(group: MemoryGroup, child: Child): string | null {
+  if (group.hasKilled()) return 'killed by the kernel, out of memory';
+  return child.end === 'SIGABRT' ? 'aborted by Node.js, out of heap' : child.end;
 }
