@@ -38,7 +38,7 @@ describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, ()
         { relay: false, config: { relay: { via: 'redis' } } },
       ],
     ])(
-      '%s relays and takes up what the others own, and they what it owns',
+      '%s relays and reattaches to the calls of the others, and they to its calls',
       async (_, by, options) => {
         const { effects, tools } = greeter();
         const legacy = await legacyServer({ tools, keepsEvents: true });

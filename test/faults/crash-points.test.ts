@@ -165,7 +165,7 @@ describe.for([
     },
   );
 
-  test('makes one anew whose URLs were to be visited first', { tags }, async () => {
+  test('calls a tool again whose URLs had to be visited first', { tags }, async () => {
     const { legacy, rescuer, script } = stage();
     const owner = await stage().owner();
     const { response } = await owner.call('pay');

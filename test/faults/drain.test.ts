@@ -40,9 +40,9 @@ async function atWork(
   return { answer };
 }
 
-describe('a call that another replica can take up', () => {
+describe('a call that another replica can resume', () => {
   // Rule drain-2 (MRTR, "Server Requirements" 6): A call that another replica can read on is left with its
-  // server: a parked one silently, one at work by telling its client to come again with an empty
+  // server: a parked one silently, one at work by telling its client to retry with an empty
   // `inputRequests`.
   test('is let go while it is parked, and goes on there', async () => {
     const { effects, tools } = greeter();
@@ -90,7 +90,7 @@ describe('a call that another replica can take up', () => {
   });
 });
 
-describe('a call that nobody else can take up', () => {
+describe('a call that no other process can resume', () => {
   // Rule drain-1.
   test('is finished, when it can be in time', async () => {
     const { tools, finish } = slowGreeter();
@@ -107,7 +107,7 @@ describe('a call that nobody else can take up', () => {
 
   // Rule drain-5: Every other call is cancelled at the server, and a client that waits gets error -32603 with
   // `data.reason` `draining`; a retry that comes while the replica stops, there or by relay, and one that
-  // comes later elsewhere are told that the call is lost, or make it anew where that is allowed.
+  // comes later elsewhere are told that the call is lost, or replay it where that is allowed.
   test('is cancelled when it cannot, and its client is told why', async () => {
     const { tools } = slowGreeter();
     const legacy = await legacyServer({ tools });
@@ -190,7 +190,7 @@ describe('while a replica stops that has ended a parked call', () => {
   });
 
   // Rule drain-5.
-  test('a retry elsewhere makes it anew where that is allowed', { tags: ['long'] }, async () => {
+  test('a retry elsewhere replays it where that is allowed', { tags: ['long'] }, async () => {
     const { one, other, retryAt, gone } = await endedByDrain({
       continuation: { replay: { tools: ['greet'] } },
     });
@@ -206,11 +206,11 @@ describe('while a replica stops that has ended a parked call', () => {
   });
 });
 
-describe('with drain.parked a parked call that nobody else can take up', () => {
+describe('with drain.parked a parked call that no other process can resume', () => {
   const keeping = (parked: string) => ({ drain: { delay: '0s', parked, timeout: '2s' } });
 
-  // Rule drain-4: With `drain.parked` (default 0s) parked calls that no other process can take up are kept
-  // for at most that long, and their retries are served. Calls that another process can take up are not
+  // Rule drain-4: With `drain.parked` (default 0s) parked calls that no other process can resume are kept
+  // for at most that long, and their retries are served. Calls that another process can resume are not
   // waited for.
   test('is kept, and its retry is served wherever it lands', async () => {
     const { effects, tools } = greeter();
@@ -255,7 +255,7 @@ describe('with drain.parked a parked call that nobody else can take up', () => {
 
 // Rule drain-4.
 test(
-  'with drain.parked a parked call that another replica can take up is not waited for',
+  'with drain.parked a parked call that another replica can resume is not waited for',
   { tags: ['long'] },
   async () => {
     const { effects, tools } = greeter();

@@ -44,7 +44,7 @@ async function takenUp(sent: (stream: Stream, callId: number) => void) {
   return { server, response, gateway: other };
 }
 
-// Rule mixed-sessions-1 (2025-11-25 transports, "Resumability and Redelivery"): On a stream that was taken up
+// Rule mixed-sessions-1 (2025-11-25 transports, "Resumability and Redelivery"): On a stream that was resumed
 // by `Last-Event-ID`, the reply, the progress token and the withdrawn question must be the call's. One that
 // is not ends the call with error -32603 `upstream_streams_mixed`; the call is cancelled at the server.
 test.each<[string, (stream: Stream, callId: number) => void]>([

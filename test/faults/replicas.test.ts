@@ -22,7 +22,7 @@ import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 describe('an owner that is killed while the call is parked', () => {
   // Rule reattach-1 (2025-11-25 transports, "Resumability and Redelivery"): Where the server keeps its
   // events, any replica reads the call on from where its owner stopped (`continuation.reattach`, on by
-  // default), in each round anew. The call is not made again, and the tool has its effect once, wherever the
+  // default), in each round. The call is not made again, and the tool has its effect once, wherever the
   // owner was killed.
   test('is replaced, where the server keeps its events: the call is read on', async () => {
     const { tools, effects } = greeter();
@@ -71,7 +71,7 @@ describe('an owner that is killed while the call is parked', () => {
   // `continuation.replay.tools` or, with `continuation.replay.annotated`, for tools that say of themselves
   // that they are read-only or idempotent.
   // Rule replay-3.
-  test('leaves a call to be made anew, where the operator allows that for the tool', async () => {
+  test('leaves a call to be replayed, where the operator allows that for the tool', async () => {
     const started: string[] = [];
     const tools: LegacyServerOptions['tools'] = {
       two: async (call) => {
@@ -93,7 +93,7 @@ describe('an owner that is killed while the call is parked', () => {
   // Rule replay-3: Questions that the new call repeats are answered from what was answered before, each
   // answer once and in its order; a question is the same when all that a client would see of it is the same,
   // `_meta` aside. One that differs, or comes more often, is asked.
-  test('and a question that differs when the call is made anew is asked', async () => {
+  test('and a question that differs in the replay is asked', async () => {
     let calls = 0;
     const tools: LegacyServerOptions['tools'] = {
       fickle: async (call) => {
@@ -168,7 +168,7 @@ test('fifty parked calls behind a round-robin front all complete, with a replica
 });
 
 // Rule replay-4: A call that has ended where it was replayed is not made once more.
-test('a call that has ended where it was taken up is not made once more, for want of a shared store', async () => {
+test('a call that has ended where it was resumed is not replayed without a shared store', async () => {
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools });
   const continuation = { replay: { tools: ['greet'] } };

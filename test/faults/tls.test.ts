@@ -16,7 +16,7 @@ import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 describe('over TLS', { tags: ['redis-tls'], timeout: 60_000 }, () => {
   // Rule limits-2.
-  test('to the server and to the store a call is parked, relayed and taken up as ever', async () => {
+  test('to the server and to the store a call is parked, relayed and reattached as without TLS', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const authority = await privateAuthority();

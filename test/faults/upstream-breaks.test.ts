@@ -21,10 +21,10 @@ const callsOf = (legacy: LegacyServer) =>
 
 describe('a stream that breaks while its call is parked', () => {
   // Rule streams-1 (2025-11-25 transports, "Resumability and Redelivery"): A stream that ends without a
-  // response is taken up behind its last event with `Last-Event-ID`, after the time that the server named in
+  // response is resumed after its last event with `Last-Event-ID`, after the time that the server named in
   // `retry` and at the soonest after 100 ms. A server that closes it on purpose, to be polled, is polled. The
   // call stays what it was, and nothing is asked or answered twice.
-  test('is taken up again, where the server keeps its events', async () => {
+  test('is resumed, where the server keeps its events', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const [gateway] = await replicas(legacy, 1);
@@ -39,7 +39,7 @@ describe('a stream that breaks while its call is parked', () => {
   // Rule lost-1 (tools, "Error Handling"): The client is told, and that the call may have had effects:
   // `tools/call` gets a result with `isError` and `_meta["mrtr-gateway/reason"]` `call_lost`, which the model
   // can see; prompts and resources get error -32603 with `data.reason` `call_lost`. A call that the server
-  // may have acted on is never made anew, unless the operator allows that (see replay, below).
+  // may have acted on is never replayed, unless the operator allows that (see replay, below).
   test('ends the call where the server keeps nothing, and the retry is told so', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });
@@ -51,7 +51,7 @@ describe('a stream that breaks while its call is parked', () => {
     expect(effects).toEqual([]);
   });
 
-  test('and that of a tool that may be called anew is replayed', async () => {
+  test('and that of a tool that may be replayed is replayed', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });
     const route = { continuation: { replay: { tools: ['greet'] } } };
@@ -66,7 +66,7 @@ describe('a stream that breaks while its call is parked', () => {
 });
 
 // Rule streams-1.
-test('a stream that breaks after the answers is taken up again, and the effect is there once', async () => {
+test('a stream that breaks after the answers is resumed, and the tool has its effect once', async () => {
   const { effects, tools, finish } = slowGreeter();
   const legacy = await legacyServer({ tools, keepsEvents: true });
   const [gateway] = await replicas(legacy, 1);
@@ -99,7 +99,7 @@ test('a server that closes its stream on purpose, to be polled, is polled', asyn
   expect(callsOf(legacy)).toBe(1);
 });
 
-describe('a server that is started anew', () => {
+describe('a server that is restarted', () => {
   // Rule lost-2.
   test('has lost the parked call, which the retry is told; the next call works', async () => {
     const { effects, tools } = greeter();
@@ -118,7 +118,7 @@ describe('a server that is started anew', () => {
   });
 
   // Rule replay-1.
-  test('gets the parked call once more, where the tool may be called anew', async () => {
+  test('gets the parked call again, where the tool may be replayed', async () => {
     const { effects, tools } = greeter();
     const first = await LegacyServer.start({ tools });
     const { port } = first;
@@ -145,9 +145,9 @@ test('sessions that the server forgets while a call is parked lose it, and the r
   expect(effects).toEqual([]);
 });
 
-// Rule settled-2: Where the tool may be made anew (`continuation.replay`) and the server gave up with an
+// Rule settled-2: Where the tool may be replayed (`continuation.replay`) and the server gave up with an
 // error, it is called again instead, and the answer counts.
-test('a server that lost patience is called anew, where the tool may be, and the answer counts', async () => {
+test('a server that stopped waiting is called again, where the tool may be replayed, and the answer counts', async () => {
   let patience = new AbortController();
   const tools: LegacyServerOptions['tools'] = {
     greet: async (call) => `Hello ${await askName(call, 'Your name?', 'name', patience.signal)}`,

@@ -144,7 +144,7 @@ describe.each(batching)(TITLE, (shape) => {
 
 describe.each(SERVERS)(TITLE, (shape) => {
   // Rule questions-8.
-  test('a ping without an id is answered by nobody, and the call goes on', async () => {
+  test('a ping without an id gets no reply, and the call goes on', async () => {
     const server = await wireServer(shape, {
       request: ({ body }, say) => {
         say.standalone({ jsonrpc: '2.0', method: 'ping' });

@@ -211,7 +211,7 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
     // that the gateway waits until the server says with `notifications/elicitation/complete` that every URL
     // was visited, for `questions.urlVisitWait` at most (10 s by default): servers need not say it. The
     // client itself never gets that notification.
-    test('is made anew once the server says that all its URLs were visited', async () => {
+    test('is made again once the server reports that all its URLs were visited', async () => {
       stage.server.visit(false);
       const { inputRequests, requestState } = inputRequired(
         await callTool(stage.url, 'demand', params),

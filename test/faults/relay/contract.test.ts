@@ -171,7 +171,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
       // Rule relay-3: An owner that says nothing for 3 s is not waited for, and may live all the same: by its
       // lease in Redis, or for 10 s from the first retry that it did not answer. Until it is dead, what no
       // other rung can serve is answered with error -32603 with `data.reason` `coordination_unavailable` and
-      // `data.retryable`, within 5 s; nothing is called lost or made anew. An owner whose port is closed is
+      // `data.retryable`, within 5 s; nothing is called lost or replayed. An owner whose port is closed is
       // dead at once, unless it goes on to renew its lease.
       test('is not lost when the owner stalls for a moment', { tags: ['long'] }, async () => {
         const { effects, tools } = greeter();
@@ -211,7 +211,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
       // kept connection show, or if the replica that asked confirms, within 2 s of being asked, that its client
       // still waits. A retry that was given up is void, whenever the owner reads it: no tool acts on it after
       // its client was answered. No clock of the day is involved.
-      test('in front of a frozen owner is to be repeated, and nothing of it is carried out when the owner wakes up', async () => {
+      test('in front of a frozen owner must be repeated, and nothing of it is carried out when the owner runs again', async () => {
         const { effects, tools } = greeter();
         const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
         const asked = await callTool(one.url, 'greet');
@@ -272,7 +272,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
-      // Rule relay-6: A replica that relays a retry and stops has its client told to come again: with state
+      // Rule relay-6: A replica that relays a retry and stops has its client told to retry: with state
       // alone by the owner, or with `data.reason` `draining` and `data.retryable`. The call goes on.
       test('by a replica that stops is answered with state alone, and goes on elsewhere', async () => {
         const { effects, tools, finish } = slowGreeter();

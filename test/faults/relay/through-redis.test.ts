@@ -65,7 +65,7 @@ describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
 
   // Rule relay-10.
   test(
-    'and that the client is to repeat, since the store was away, finds its call when it comes again',
+    'and that the client must repeat, since the store was unavailable, finds its call when it is repeated',
     { tags: ['long'], timeout: 60_000 },
     async () => {
       const { effects, tools, finish } = slowGreeter();
@@ -82,7 +82,7 @@ describe('a retry that lands on another replica', { tags: ['redis'] }, () => {
       await monitored(overseer(store), ([command, key = '']) => {
         if (command?.toLowerCase() === 'rpush') signs.set(key, (signs.get(key) ?? 0) + 1);
       });
-      // The owner was told that the client comes again: it gives signs of life for longer than a client may
+      // The owner was told that the client retries: it sends heartbeats for longer than a client may
       // be silent.
       const most = () => Math.max(0, ...signs.values());
       await expect.poll(most, { timeout: 15_000 }).toBeGreaterThan(14);

@@ -34,7 +34,7 @@ import { Severable } from '../../fixtures/network/flaky-proxy.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 describe('a store of several servers', { tags: ['redis'] }, () => {
-  test('that fails over while calls are parked loses none: here, relayed or taken up', async () => {
+  test('that fails over while calls are parked loses none: here, relayed or resumed', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const store = await sentinelGroup();
@@ -49,7 +49,7 @@ describe('a store of several servers', { tags: ['redis'] }, () => {
     expect(text(await callTool(other.url, 'greet', answersOf(relayed, 'Eve')))).toBe('Hello Eve');
     await servedBy(promoted, 2);
     await one.kill();
-    // A replica that hears late of the failover connects anew, and says so until it has.
+    // A replica that learns late of the failover reconnects, and says so until it has.
     const zoe = answersOf(takenUp, 'Zoe');
     const last = await whileRetryable(() => callTool(other.url, 'greet', zoe));
     expect(text(last)).toBe('Hello Zoe');
@@ -214,7 +214,7 @@ describe('replicas that do not reach each other, but the store', { tags: ['redis
 
   // Rule store-2.
   test(
-    'in one direction only: a call at work is taken up, and its owner does not cancel it',
+    'in one direction only: a running call is resumed elsewhere, and its owner does not cancel it',
     { tags: ['long'] },
     async () => {
       const { effects, tools, finish } = slowGreeter();

@@ -62,7 +62,7 @@ describe.each(STORES)(
     });
 
     // Rule store-8.
-    test('calls whose owner dies are taken up, and retries that come to two replicas at once act once', async () => {
+    test('calls whose owner dies are resumed, and retries that reach two replicas at once act once', async () => {
       const { effects, tools } = greeters();
       const legacy = await legacyServer({ tools, keepsEvents: true });
       const { config, crash } = await startStore();

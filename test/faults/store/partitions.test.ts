@@ -22,9 +22,9 @@ describe(
   { tags: ['long', 'namespaces', 'redis'], timeout: 60_000 },
   () => {
     // Rule store-7: A replica that is cut off from the store, and goes on, serves the calls that it owns;
-    // once it is back it does not act again on what was taken up meanwhile, and what it relays is told as
+    // once it is back it does not act again on what was resumed meanwhile, and what it relays is told as
     // retryable.
-    test('and owns calls serves them here and over HTTP; what it left is taken up when it dies', async () => {
+    test('and owns calls serves them here and over HTTP; its calls are resumed when it dies', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
       const [one, two] = await separateReplicas(legacy);

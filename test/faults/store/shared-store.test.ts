@@ -57,7 +57,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
   describe('an owner that is frozen', () => {
     // Rule store-2: An owner that was frozen, and wakes up to find its call with another replica, leaves it
     // alone.
-    test('is replaced, and when it wakes up it leaves the call alone', async () => {
+    test('is replaced, and when it runs again it leaves the call alone', async () => {
       const { effects, tools } = greeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
       const { url } = await redisServer();
@@ -217,9 +217,9 @@ describe('with a shared store', { tags: ['redis'] }, () => {
     },
   );
 
-  // Rule store-4: A call that was taken up in vain is free for the next retry.
+  // Rule store-4: A call whose reattachment failed is free for the next retry.
   test(
-    'a call that is taken up in vain stays free for the next one',
+    'a call whose reattachment fails stays free for the next replica',
     { tags: ['long'] },
     async () => {
       const { effects, tools } = greeter();
@@ -240,7 +240,7 @@ describe('with a shared store', { tags: ['redis'] }, () => {
 
   // Rule replay-4.
   test(
-    'a call that has ended where it was taken up is over, wherever its retry comes',
+    'a call that has ended where it was resumed is over, whichever replica its retry reaches',
     { tags: ['long'] },
     async () => {
       const { effects, tools } = greeter();

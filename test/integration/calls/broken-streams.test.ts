@@ -42,7 +42,7 @@ test('a client that waits is told of the timeout when the time of the call is up
 });
 
 // Rule streams-5.
-test('a parked call that another replica can take up is left to it although its stream is being resumed', async () => {
+test('a parked call that another replica can resume is left to it although its stream is being resumed', async () => {
   const question = {
     jsonrpc: '2.0',
     id: 'sure',

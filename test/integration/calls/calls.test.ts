@@ -549,7 +549,7 @@ describe('while nobody is connected', () => {
   });
 
   // Rule time-and-room-1 (MRTR, "Server Requirements" 5 and 8): A round may wait for `parking.ttl` (10 min by
-  // default), counted anew when it is asked again, and a call for `parking.callTtl` (1 h) over all of its
+  // default), from when it was last asked, and a call for `parking.callTtl` (1 h) over all of its
   // rounds, on whatever replicas. After that the server is told to stop, and a retry is refused as a bad
   // pointer.
   test('a round that is not answered in time is closed out and cancelled upstream', async () => {
@@ -608,10 +608,10 @@ describe('a server with little patience', () => {
 
   // Rule time-and-room-5 (2025-11-25 lifecycle, "Timeouts"): A server that asked with a progress token is
   // told every 15 s, with growing progress, that somebody still thinks, so that one which counts its patience
-  // anew with each progress goes on waiting.
+  // again with each progress goes on waiting.
   // Rule keep-alive-4 (2025-11-25 lifecycle, "Timeouts"): A server that gave its question a progress token is
-  // told of progress every 15 seconds until it is answered: with that some count their time-out anew.
-  test('that counts anew with each progress is told every 15 seconds that somebody still thinks', async () => {
+  // told of progress every 15 seconds until it is answered: some restart their timeout with that.
+  test('that restarts its timeout with each progress gets progress every 15 seconds while a user thinks', async () => {
     const clock = new ManualClock();
     const { url, legacy } = await start({ tools: patient(600_000) }, { clock });
     const asked = await advanceUntil(clock, callTool(url, 'greet'));
@@ -848,7 +848,7 @@ describe('error -32042', () => {
   // `InputRequiredResult`, one question for each. When all are accepted the same request is made again, in
   // the same session where that still lives, with the credentials of the retry; a result or further questions
   // of the new call go on as those of any call.
-  test('becomes URL input, and the call is made anew when the server knows of the visit', async () => {
+  test('becomes URL input, and the call is made again when the server knows of the visit', async () => {
     const { paid, tools } = payment();
     const servers: ToolCall['server'][] = [];
     const pay: Tool = (call) => {
@@ -876,7 +876,7 @@ describe('error -32042', () => {
   // Rule envelope-6 (authorization, "Token Requirements"): Credentials are those of the request at hand,
   // never stored ones: a retry that brings a fresh token sends that.
   // Rule url-errors-1.
-  test('makes the call anew with the credentials of the request that came back', async () => {
+  test('makes the call again with the credentials of the retry', async () => {
     const { paid, tools } = payment();
     const tokens: unknown[] = [];
     const pay: Tool = (call) => {
@@ -939,7 +939,7 @@ describe('sessions', () => {
   // Rule expired-3 (2025-11-25 transports, "Session Management"): A new request that was refused so, before
   // the server acted on it, is sent once more in a new session. When that is refused too, the client gets
   // -32603 with `data.reason` `upstream_session_lost`.
-  test('that the server forgot are made anew, and the call is made once', async () => {
+  test('that the server forgot are replaced, and the call is made once', async () => {
     let runs = 0;
     const { url, legacy } = await start(
       { tools: { once: async () => `run ${(runs += 1)}` } },
@@ -952,7 +952,7 @@ describe('sessions', () => {
   });
 
   // Rule lost-2 (2025-11-25 transports, "Session Management"): So is a call whose session the server has
-  // forgotten, or whose server was started anew.
+  // forgotten, or whose server was restarted.
   // Rule expired-4.
   test('of a parked call that the server forgot make the retry tell that the call is lost', async () => {
     const { url, legacy } = await start({ tools: greet });

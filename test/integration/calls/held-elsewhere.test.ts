@@ -14,7 +14,7 @@ const FLEET: GatewayOverrides = {
 };
 
 // Rule reattach-7.
-test('retries elsewhere are told to come again, and none of them has the call made anew', async () => {
+test('retries elsewhere are told to retry, and none of them replays the call', async () => {
   const server = await legacyServer(
     (_received, response) => {
       const params = { message: 'Sure?', requestedSchema: { type: 'object', properties: {} } };

@@ -70,7 +70,7 @@ describe('a pointer', () => {
   });
 
   // Rule time-and-room-1.
-  test('is good for as long as a round may wait, counted anew when the round is asked again, within the time of the call', async () => {
+  test('is valid for as long as a round may wait, from when the round was last asked, within the time of the call', async () => {
     const clock = new ManualClock();
     const parking = { ttlMs: 60_000, callTtlMs: 100_000 };
     const [onCall, options] = inTurn('one');
@@ -312,7 +312,7 @@ describe('a call that is lost', () => {
 
 // Rule streams-3: A retry that comes in the meantime waits for the stream: its answers go out when that is
 // back, so that an outcome cannot be missed.
-test('a retry that comes while the stream is being taken up waits for it, and its answers are not risked', async () => {
+test('a retry that comes while the stream is being resumed waits for it, and its answers are not risked', async () => {
   let callId: unknown;
   let cut = () => {};
   const resuming = Promise.withResolvers<ReturnType<typeof eventStream>>();
@@ -420,7 +420,7 @@ describe('a call that is read on from where it stopped', () => {
   });
 
   // Rule time-and-room-1.
-  test('goes on with the time of the call, which is not counted anew', async () => {
+  test('goes on with the time of the call, which does not start again', async () => {
     const clock = new ManualClock();
     const { url, server, gateway } = await scriptedGateway(
       ({ body }, response) => {
@@ -569,7 +569,7 @@ describe('a lost call of a tool', () => {
 
   // Rule replay-1.
   test.each(['reads', 'repeats'])(
-    'that says of itself that it %s is made anew, where the operator trusts that',
+    'whose annotations say that it %s is replayed, where the operator trusts them',
     async (name) => {
       const { calls, retried } = await lostCall(name, true);
       expect(textOf(retried)).toBe('done');

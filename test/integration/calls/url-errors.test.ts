@@ -55,7 +55,7 @@ const visited = (asked: Exchanged, answers: Record<string, string>) => ({
   ),
 });
 
-test('a call that is made anew reports its progress from the beginning', async () => {
+test('a call that is made again reports its progress from the beginning', async () => {
   const progressOf = (token: unknown, progress: number) => ({
     jsonrpc: '2.0',
     method: 'notifications/progress',
@@ -115,7 +115,7 @@ describe('URLs that are to be visited', () => {
   });
 
   // Rule url-errors-3.
-  test('again after the call was made anew are asked in a further round', async () => {
+  test('after the call was made again are asked in a further round', async () => {
     const { url, calls } = await demanding([[visit('one')], [visit('two')]]);
     const first = await callTool(url, 'pay');
     const second = await callTool(url, 'pay', visited(first, { 'elicitation-1': 'accept' }));
@@ -142,7 +142,7 @@ describe('URLs that are to be visited', () => {
   });
 
   // Rule url-errors-1.
-  test('may be followed by questions of the call that is made anew', async () => {
+  test('may be followed by questions of the call that is made again', async () => {
     const { url, server } = await demanding([[visit('one')]], {}, async ({ body }, response) => {
       const stream = eventStream(response);
       const params = { message: 'm', requestedSchema: { type: 'object', properties: {} } };

@@ -95,7 +95,7 @@ describe('a server of the official SDK', () => {
     });
   });
 
-  test('that keeps its events takes up a stream behind any of them', async () => {
+  test('that keeps its events resumes a stream after any of them', async () => {
     const server = await legacy({ keepsEvents: true });
     const { resumption, advice } = await report(server.url);
     expect(resumption).toMatchObject({ eventIds: 'seen', httpStatus: 200 });

@@ -113,7 +113,7 @@ describe('a gateway that serves lists itself', () => {
 
   // Rule caching-4 (caching, "Cache Scope Field"): With `caching.serveLists` the gateway answers a list from
   // what it got last, for `caching.listTtl`, and says how much of that time is left. It keeps lists by
-  // principal, credentials and declared capabilities, and asks anew when the server says that the list
+  // principal, credentials and declared capabilities, and asks again when the server says that the list
   // changed, or may have said so unheard.
   test('asks once while the list may be kept, and says how long that is still', async () => {
     const { scripted, listed } = await server();
@@ -130,7 +130,7 @@ describe('a gateway that serves lists itself', () => {
   });
 
   // Rules lists-4, caching-4.
-  test('asks anew for each caller, and for each kind of client', async () => {
+  test('asks again for each caller, and for each kind of client', async () => {
     const { scripted, listed } = await server();
     const { url } = await gateway(scripted, { caching });
     await list(url, { authorization: 'Bearer a' });
@@ -157,7 +157,7 @@ describe('a gateway that serves lists itself', () => {
     expect(listed()).toBe(1);
   });
 
-  test('asks anew for what a server may answer otherwise: other members, other vendor keys, another client', async () => {
+  test('asks again if a server may answer differently: other members, other vendor keys, another client', async () => {
     const { scripted, listed } = await server();
     const { url } = await gateway(scripted, { caching });
     const clientInfo = { name: 'another', version: '1.0.0' };
@@ -177,7 +177,7 @@ describe('a gateway that serves lists itself', () => {
   // Rule notifications-7 (caching, "Interaction with Notifications"): `list_changed` makes the gateway drop
   // the lists that it keeps itself (`caching.serveLists`).
   // Rule caching-4.
-  test('asks anew when the server said that the list changed', async () => {
+  test('asks again when the server reports that the list changed', async () => {
     const { scripted, listed, change } = await server();
     const { url } = await gateway(scripted, { caching });
     await list(url);
@@ -187,7 +187,7 @@ describe('a gateway that serves lists itself', () => {
   });
 
   // Rules caching-4, resumption-6.
-  test('asks anew when the stream was cut on which the server would have said so', async () => {
+  test('asks again after the stream for such reports broke', async () => {
     const { scripted, listed, cut } = await server();
     const { url } = await gateway(scripted, { caching });
     await list(url);

@@ -234,7 +234,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(await b.directory.isAlive(a.boot)).toBe(false);
     });
 
-    test('a claim that cannot be read is nobody’s to act on', async () => {
+    test('a claim that cannot be read is ignored', async () => {
       const { directory } = await startReplica(single(server));
       const redis = spy(server);
       for (const odd of ['', 'x', '{}', '{"epoch":0,"owner":{"id":"b","boot":"b"}}']) {

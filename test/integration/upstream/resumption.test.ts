@@ -49,7 +49,7 @@ describe('a stream that breaks behind an event with an id', () => {
   // Rule resumption-3 (2025-11-25 transports, "Sending Messages to the Server"): The first try waits as long
   // as the server said in `retry:`, else half a second; there are five, 1, 2, 4 and 8 seconds apart, when the
   // server is away, is busy, or says 409 (it has not noticed yet that the stream before is gone). A server
-  // that goes on breaking off is taken up at that pace for as long as the call may take.
+  // that goes on breaking off is resumed at that pace for as long as the call may take.
   test.each([
     ['as the server wants', 'retry: 7000\n', 7],
     ['of half a second', '', 0.5],
@@ -73,8 +73,8 @@ describe('a stream that breaks behind an event with an id', () => {
 
 // Rule resumption-6 (2025-11-25 transports, "Resumability and Redelivery"): The standalone stream is got back
 // in the same session, behind its last event when that had an id. When changes may have gone unheard
-// meanwhile, listeners get a hint to look, and lists that the gateway keeps are asked for anew.
-test('the standalone stream is taken up behind its last event, when it has an id', async () => {
+// meanwhile, listeners get a hint to look, and cached lists are requested again.
+test('the standalone stream is resumed after its last event, if that has an id', async () => {
   let stream: ReturnType<typeof eventStream> | undefined;
   const server = await legacyServer(() => {}, {
     onGet: (_received, response) => void (stream = eventStream(response)),

@@ -63,7 +63,7 @@ async function takenUp(onResume: (response: ServerResponse, times: number) => vo
   return { server, clock, exchange, session, heard };
 }
 
-// Rule streams-4: A stream that was taken up and stays silent is taken up again, since some servers repeat
+// Rule streams-4: A resumed stream that stays silent is resumed again, since some servers repeat
 // what was missed and write nothing new to it. The first such look comes after 5 s, later ones after up to 60
 // s.
 // Rule resumption-5.
@@ -78,9 +78,9 @@ test('what the server kept to itself comes with the next resumption, and no brea
   expect(resumptions(server)).toEqual(['e1', 'e1']);
 });
 
-// Rule resumption-5: A stream that was taken up and says nothing is taken up again after 5 seconds, then 10,
+// Rule resumption-5: A resumed stream that says nothing is resumed again after 5 seconds, then 10,
 // 20, 40 and 60: some servers repeat there what was missed, and write nothing new to it. Comments do not
-// count as a word; an answer of ours begins the count anew. A stream that never broke may be silent.
+// count as a word; an answer of ours restarts the count. A stream that never broke may be silent.
 test('comments break no silence', async () => {
   const { clock, heard } = await takenUp((response, times) => {
     const stream = eventStream(response);
@@ -105,7 +105,7 @@ test('it goes on behind what was heard last', async () => {
 });
 
 // Rules streams-4, resumption-5.
-test('the longer it lasts, the less it is looked into, and an answer to the server starts anew', async () => {
+test('the longer it lasts, the rarer the checks, and an answer to the server resets them', async () => {
   const question = { jsonrpc: '2.0', id: 'q', method: 'roots/list' };
   const { clock, exchange, heard, server } = await takenUp((response, times) => {
     const stream = eventStream(response);
@@ -158,7 +158,7 @@ test('a server that has lost the call meanwhile has lost it', async () => {
 });
 
 // Rules limits-6, resumption-5.
-test('a stream that was never taken up may be silent for as long as a human thinks', async () => {
+test('a stream that was never resumed may be silent for as long as a human thinks', async () => {
   const server = await legacyServer(
     (_received, response) =>
       eventStream(response).send({ jsonrpc: '2.0', id: 'q', method: 'roots/list' }, 'e1'),

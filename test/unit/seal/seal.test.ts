@@ -132,7 +132,7 @@ describe('a pointer lapses', () => {
     expectRefused(() => openAt(Number.NaN, NOW_SECONDS + LIFETIME_SECONDS), 'expired');
   });
 
-  test('later when a later round seals anew', () => {
+  test('later when a later round seals again', () => {
     let nowMs = NOW_MS;
     const { seal, open } = sealer({ clock: { now: () => nowMs } });
     const first = seal(pointer);

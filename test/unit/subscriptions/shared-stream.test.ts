@@ -242,7 +242,7 @@ describe('a stream that is lost', () => {
     expect(stage.attempts).toBe(attempts);
   });
 
-  test('comes back when the server does, and who joined meanwhile is served as well', async () => {
+  test('reconnects when the server is back, and listeners that joined meanwhile are served', async () => {
     const stage = new Stage();
     await stage.joined(TOOLS);
     await stage.pass(60_000);

@@ -78,7 +78,7 @@ describe('a resource', () => {
     expect(server.log).toEqual(['subscribe a']);
   });
 
-  test('is subscribed to anew by somebody who comes while it is being unsubscribed from', async () => {
+  test('is subscribed to again if a listener joins while it is being unsubscribed from', async () => {
     const server = new Server();
     const watched = new WatchedResources(server);
     await watched.join('a');

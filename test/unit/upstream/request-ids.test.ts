@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { randomRequestId } from '../../../src/upstream/request-ids.ts';
 
 // Rule wire-3.
-test('ids of requests are exact integers of 53 bits, and none comes again', () => {
+test('ids of requests are exact integers of 53 bits, and none is used twice', () => {
   const ids = Array.from({ length: 20_000 }, () => randomRequestId());
   expect(ids.every((id) => Number.isSafeInteger(id) && Number(id) >= 2 ** 52)).toBe(true);
   expect(new Set(ids).size).toBe(ids.length);

@@ -92,7 +92,7 @@ const text = ({ response }: Exchanged): unknown => response.result?.content?.[0]
 // Rule reattach-4 (authorization, "Error Handling"): Credentials with which the server lets nobody read on
 // (401, 403) leave the call alone: the retry gets the server's status and `WWW-Authenticate`, and one with
 // good credentials goes on with it. So it is when the stream of a parked call breaks after its token expired.
-test('a call that is taken up with refused credentials is left alone, and goes on with good ones', async () => {
+test('a call whose credentials are refused on resumption is left alone, and goes on with valid ones', async () => {
   const { server, revoke } = await guardedServer();
   const [one, other] = await gateways(server, 2);
   const asked = await callTool(one.url, 'act', {}, by('old'));
@@ -116,7 +116,7 @@ test('a call whose stream breaks after its credentials expired waits for better 
 });
 
 // Rule reattach-4.
-test('a call that nobody may take up is lost then, and its session is ended', async () => {
+test('a call that no replica may resume is lost then, and its session ends', async () => {
   const { server, revoke, cut } = await guardedServer();
   const replay = { tools: [], annotated: false };
   const [gateway] = await gateways(server, 1, { continuation: { reattach: false, replay } });

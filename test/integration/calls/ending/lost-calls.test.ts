@@ -32,9 +32,9 @@ const answers = ({ response }: Exchanged, answer: unknown = accept({ name: 'Ada'
   };
 };
 
-// Rule replay-2: Several retries that wait for a call which is lost have it made anew once, and share what
+// Rule replay-2: Several retries that wait for a call which is lost have it replayed once, and share what
 // comes of it. An ill-formed answer uses nothing up.
-test('a call that several retries wait for is made anew once, and they share what comes of it', async () => {
+test('a call that several retries wait for is replayed once, and they share its outcome', async () => {
   const first = Promise.withResolvers<never>();
   const finishing = Promise.withResolvers<void>();
   let made = 0;
@@ -58,7 +58,7 @@ test('a call that several retries wait for is made anew once, and they share wha
 });
 
 // Rule replay-2.
-test('an answer that is ill-formed loses nothing: the corrected one has the call made anew', async () => {
+test('a malformed answer loses nothing: the corrected one replays the call', async () => {
   const { gateway, url, calls, forget } = await start(greet, REPLAYED);
   const asked = await callTool(url, 'greet');
   await forget();
@@ -70,7 +70,7 @@ test('an answer that is ill-formed loses nothing: the corrected one has the call
   expect(calls()).toBe(2);
 });
 
-// Rule lost-3: It is called lost for as long as its pointer lives, and made anew where that is allowed,
+// Rule lost-3: It is called lost for as long as its pointer lives, and replayed where that is allowed,
 // however long ago it was lost.
 test('a call that was lost long ago is called lost, and not its pointer invalid', async () => {
   const { gateway, url, calls, forget } = await start(greet, { parking: { redeliverMs: 0 } });
@@ -82,7 +82,7 @@ test('a call that was lost long ago is called lost, and not its pointer invalid'
 });
 
 // Rule lost-3.
-test('a call that was lost long ago is made anew where that is allowed', async () => {
+test('a call that was lost long ago is replayed where that is allowed', async () => {
   const { gateway, url, calls, forget } = await start(greet, {
     ...REPLAYED,
     parking: { redeliverMs: 0 },

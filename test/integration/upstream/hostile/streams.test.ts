@@ -231,7 +231,7 @@ describe('responses', () => {
   });
 });
 
-describe('a stream that has to be taken up again', () => {
+describe('a stream that has to be resumed', () => {
   /** Ends every stream of the call behind an event with an id. */
   const breaksOff: Answer = (_received, response) => {
     const stream = eventStream(response);
@@ -240,7 +240,7 @@ describe('a stream that has to be taken up again', () => {
   };
 
   // Rules streams-1, resumption-3.
-  test('again and again is taken up at a bounded pace, for as long as a call may take', async () => {
+  test('again and again is resumed at a bounded rate, for as long as a call may take', async () => {
     const inRealTime = { ...LIMITS, calls: { maxDurationMs: 700 }, clock: systemClock };
     const field = await ground(inRealTime, breaksOff, breaksOff);
     expect(reasonOf(await callTool(field.url, 'hostile'))).toBe('upstream_timeout');

@@ -45,10 +45,10 @@ test('a parked call outlives credentials that expire, and the next leg brings th
   expect(session.dead).toBe(false);
 });
 
-// Rule wire-9: What goes out on nobody’s behalf (pings, a stream that is taken up again, the DELETE) carries
+// Rule wire-9: What goes out on nobody’s behalf (pings, a stream that is resumed, the DELETE) carries
 // the credentials of the leg that came last.
 // Rule pointer-5.
-test('a stream that breaks is taken up with the credentials of the leg that came last', async () => {
+test('a stream that breaks is resumed with the credentials of the newest leg', async () => {
   let finish = () => {};
   const server = await legacyServer(
     (_received, response) => {

@@ -279,7 +279,7 @@ describe('a stream that ends too early', () => {
   });
 
   // Rule resumption-1 (2025-11-25 transports, "Resumability and Redelivery"): A stream of a call that ends
-  // without a response, behind an event with an id, is taken up by GET with `Last-Event-ID`; a server that
+  // without a response, behind an event with an id, is resumed by GET with `Last-Event-ID`; a server that
   // closes it on purpose is polled in this way. What had come before is not shown again.
   // Rule streams-1.
   test('is resumed behind the last event when they have', async () => {
@@ -337,7 +337,7 @@ describe('a stream that ends too early', () => {
   });
 
   // Rule questions-7.
-  test('that is taken up from elsewhere asks what is new, and tells what is withdrawn', async () => {
+  test('that is resumed from another replica asks what is new, and reports what is withdrawn', async () => {
     const again = { jsonrpc: '2.0', id: 'old', method: 'roots/list' };
     const withdrawal = {
       jsonrpc: '2.0',

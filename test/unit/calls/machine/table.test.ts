@@ -230,7 +230,7 @@ const ASKING: readonly Case[] = [
   },
   {
     rule: 'further-question',
-    title: 'a further request starts the window anew',
+    title: 'a further request restarts the window',
     from: gathering(),
     on: asked(size, 1_020),
     state: gathering({ open: [env, size] }),
@@ -943,7 +943,7 @@ const DEADLINES: readonly Case[] = [
   },
   ...[running(), gathering()].map((from) => ({
     rule: 'server-took-too-long',
-    title: `whoever waits while the stream is broken is told that the time is up (${from.name})`,
+    title: `the clients that wait while the stream is broken are told that the time is up (${from.name})`,
     from: broken(from, [retry()]),
     on: timeIsUp('call'),
     state: cancelling(refused('timeout')),
@@ -1248,7 +1248,7 @@ const left: CallEnd = { type: 'left' };
 const LETTING_GO: readonly Case[] = [
   {
     rule: 'left-on-drain',
-    title: 'what another replica can take up is left to it: the client is asked',
+    title: 'what another replica can resume is left to it: the client is asked',
     from: gathering({ open: [env, size] }),
     on: drain(true),
     state: done(left),
@@ -1256,7 +1256,7 @@ const LETTING_GO: readonly Case[] = [
   },
   {
     rule: 'left-on-drain',
-    title: 'a client that waits for the outcome is sent to come again',
+    title: 'a client that waits for the outcome is told to retry',
     from: running(),
     on: drain(true),
     state: done(left),
@@ -1288,7 +1288,7 @@ const LETTING_GO: readonly Case[] = [
   })),
   {
     rule: 'left-on-drain',
-    title: 'a retry that waits for the stream is told to come again, with the same answers',
+    title: 'a retry that waits for the stream is told to retry, with the same answers',
     from: broken(gathering(), [retry([env])]),
     on: drain(true),
     state: done(left),
@@ -1341,7 +1341,7 @@ const TAKEN_OVER: readonly Case[] = [
   [broken(running(), [retry()]), [7, 9]] as const,
 ].map(([from, legs]) => ({
   rule: 'taken-over',
-  title: 'whoever waits is told to come again, and the server is told nothing',
+  title: 'the waiting clients are told to retry, and the server is told nothing',
   from,
   on: { type: 'takenOver' },
   state: done(left, from.name === 'answering' ? { round: 4, consumed: CONSUMED_NOW } : {}),
@@ -1350,7 +1350,8 @@ const TAKEN_OVER: readonly Case[] = [
 
 const SHUT_OUT: readonly Case[] = TAKEN_OVER.map(({ from, state, effects }) => ({
   rule: 'credentials-refused',
-  title: 'whoever waits is told that the credentials were refused, and the server is told nothing',
+  title:
+    'the waiting clients are told that the credentials were refused, and the server is told nothing',
   from,
   on: { type: 'shutOut' },
   state,
@@ -1376,7 +1377,7 @@ const HOLDING: readonly Case[] = [
   },
   {
     rule: 'client-held',
-    title: 'a client that has waited for as long as one answer may take comes again',
+    title: 'a client that has waited for as long as one reply may take is told to retry',
     from: running(),
     on: { type: 'held' },
     limits: { maxHoldMs: 60_000 },
@@ -1395,10 +1396,10 @@ const GROUPS = {
   'the client leaves': LEAVING,
   'time is up': DEADLINES,
   'the stream breaks': BREAKING,
-  'the process stops, or needs the place': STOPPING,
+  'the process stops, or a replay takes the place': STOPPING,
   'the process stops, and the server keeps the call': LETTING_GO,
   'a parked call is released': RELEASED,
-  'another replica took the call up': TAKEN_OVER,
+  'another replica continued the call': TAKEN_OVER,
   'the owner may read the stream': LEFT_TO_OWNER,
   'the server refuses the credentials to read on with': SHUT_OUT,
   'one answer takes long': HOLDING,
@@ -1418,7 +1419,7 @@ test('a replayed call begins in the round after that of the retry', () => {
   );
 });
 
-test('a call that is taken up begins with its stream broken, and its questions with the client', () => {
+test('a reattached call begins with its stream broken, and its questions with the client', () => {
   const { state, effects } = adopt(3, [env], LIMITS);
   expect(state).toEqual(broken(parked({ consumed: null })));
   expect(effects).toEqual([armPark, arm('call', 3_600_000)]);

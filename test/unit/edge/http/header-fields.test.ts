@@ -26,7 +26,7 @@ describe('a header field', () => {
     expect(readHeader([], 'Mcp-Method')).toEqual({ type: 'absent' });
   });
 
-  test('that stands there twice has no value: two readers could pick different ones', () => {
+  test('that is duplicate has no value: two readers could pick different ones', () => {
     const raw = ['Mcp-Name', 'a', 'X', 'y', 'mcp-name', 'a'];
     expect(readHeader(raw, 'Mcp-Name')).toEqual({ type: 'repeated' });
   });

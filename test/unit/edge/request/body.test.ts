@@ -30,7 +30,7 @@ describe('what is not JSON is a parse error', () => {
   });
 });
 
-describe('a member that stands there twice is refused, since two parsers could pick different ones', () => {
+describe('a duplicate member is refused, since two parsers could pick different ones', () => {
   test.each([
     '{"a":1,"a":1}',
     '{"a":1 , "b":2, "a" : 3}',

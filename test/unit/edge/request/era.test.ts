@@ -139,7 +139,7 @@ describe('a response', () => {
   );
 });
 
-test('a response with a claim is nobody’s: modern clients send none, and legacy ones have no claim', () => {
+test('a response with a claim belongs to no era: modern clients send none, and legacy ones have no claim', () => {
   const body = { ...claiming('tools/list'), method: undefined, result: {} };
   expect(eraOf(JSON.parse(JSON.stringify(body)), null, both)).toMatchObject({
     httpStatus: 400,

@@ -44,7 +44,7 @@ describe('a text in pieces', () => {
     expect(read).toEqual(text.split('\n'));
   });
 
-  test('has no piece that takes more bytes than a letter may', () => {
+  test('has no piece that takes more bytes than a message may', () => {
     for (const text of ['€', '"', '\\', '\u{1f600}'].map((each) => each.repeat(400_000))) {
       for (const piece of splitIntoPieces(text)) {
         expect(Buffer.byteLength(JSON.stringify(piece))).toBeLessThanOrEqual(MAX_PIECE_BYTES);

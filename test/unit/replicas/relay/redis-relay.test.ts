@@ -137,7 +137,7 @@ async function givenUp() {
   return retry;
 }
 
-describe('a retry that is relayed by letters', () => {
+describe('a retry that is relayed through Redis', () => {
   test('may take as long as it takes, while both sides give signs of life', async () => {
     const { clock, mail, leg, heard, answer, openResponses } = await relayed();
     await mail.passHalves(clock, 60, 2);
@@ -176,7 +176,7 @@ describe('a retry that is relayed by letters', () => {
     });
     const fullSinceMs = clock.now();
     // Each half second the owner tries its letter again, and the asker gives a sign of life. After ten
-    // seconds without a letter the asker gives the owner up, and says that its client may come again.
+    // seconds without a message the asker gives the owner up, and says that its client may retry.
     await mail.passHalves(clock, 19, 2);
     await mail.passHalves(clock, 1, 3);
     expect(await heard).toMatchObject({ type: 'silent' });
@@ -188,15 +188,15 @@ describe('a retry that is relayed by letters', () => {
   });
 });
 
-describe('a retry whose owner was given up, and whose client may come again,', () => {
-  // Rule relay-10: A replica that gave the owner up, and told its client to come again, says so: the owner
+describe('a retry whose owner was given up, and whose client may retry,', () => {
+  // Rule relay-10: A replica that gave the owner up, and told its client to retry, says so: the owner
   // keeps the call for half a minute, through Redis after the store is back.
   test('keeps its call for half a minute, and is told nothing more', async () => {
     const { clock, mail, leg, told } = await givenUp();
     await mail.saw(1, () => {
       leg.notify('notifications/progress', { progressToken: 'token', progress: 1 });
     });
-    // The owner hears at last that the client comes again.
+    // The owner hears at last that the client retries.
     await mail.passHalves(clock, 1, 2);
     await mail.passHalves(clock, 59, 1);
     expect(leg.closed.aborted).toBe(false);

@@ -41,7 +41,7 @@ describe('a leg whose client waits elsewhere', () => {
     expect(leg.closed.aborted).toBe(false);
   });
 
-  test('gets what waits in few letters of some size', async () => {
+  test('gets what waits in few messages of some size', async () => {
     const { leg, posted, take } = reader();
     leg.begin();
     for (let count = 0; count < 40_000; count += 1) leg.notify('log', { data: 'x'.repeat(80) });
