@@ -14,7 +14,7 @@ import type { Log } from '../ops/log.ts';
 import { countedLog, Metrics } from '../ops/metrics.ts';
 import { createKeyRing, generateKey, type SecretKey } from '../seal/key-ring.ts';
 import { createSealer, type Sealer } from '../seal/seal.ts';
-import { ListenerQuota } from '../subscriptions/listener-quota.ts';
+import { ListenerQuota } from '../subscriptions/subscriptions.ts';
 import { AdminListener } from './admin-listener.ts';
 import { drainCalls } from './drain.ts';
 import { joinReplicas, type Replica, type Siblings } from './replica.ts';

@@ -6,7 +6,7 @@ import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 import type { Sealer } from '../seal/seal.ts';
-import type { ListenerQuota } from '../subscriptions/listener-quota.ts';
+import type { ListenerQuota } from '../subscriptions/subscriptions.ts';
 import type { Replica } from './replica.ts';
 
 export interface SharedServices {

@@ -13,25 +13,20 @@ import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from '../seal/aes-gcm.ts';
 import { answersDigest } from '../seal/digests.ts';
 import type { Pointer } from '../seal/pointer.ts';
 
-export interface OutcomeRecord {
-  /** The round whose retry led to the outcome. */
-  readonly round: number;
-  /**
-   * See `answersDigest`: only the identical retry gets the outcome. `null` if the server ended the call
-   * while no client was connected, so that no answer counted.
-   */
-  readonly answersDigest: string | null;
-  readonly answer: CallReply;
-}
-
 const FORMAT = 1;
 const HEADER_BYTES = 1 + NONCE_BYTES + TAG_BYTES;
 
 const outcomeRecord = z.strictObject({
+  /** The round whose retry led to the outcome. */
   round: z.int().min(1),
+  /**
+   * See `answersDigest`: only the identical retry gets the outcome. `null` if the server ended the call
+   * while no client was connected, so that no answer counted.
+   */
   answersDigest: z.string().min(1).nullable(),
   answer: callReply,
 });
+export type OutcomeRecord = z.infer<typeof outcomeRecord>;
 
 /**
  * Fetches the outcome that a retry asks for.

@@ -17,6 +17,8 @@ export type SessionId = Branded<string, 'SessionId'>;
 /** The key under which a client sees an input request (`inputRequests` and `inputResponses`). */
 export type InputKey = Branded<string, 'InputKey'>;
 
+// Each of these takes a value for an identifier of its kind. Nothing is checked.
+
 export const callId = (value: string): CallId => value as CallId;
 export const clientRequestId = (value: string | number | ExactNumber): ClientRequestId =>
   value as ClientRequestId;

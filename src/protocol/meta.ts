@@ -4,6 +4,7 @@ import { isJsonInteger, isJsonObject, type ExactNumber, type JsonObject } from '
 const META_PREFIX = 'io.modelcontextprotocol/';
 /** The prefix of what this gateway itself tells clients. */
 const OWN_META_PREFIX = 'mrtr-gateway/';
+/** The names of `_meta` members that this gateway reads or writes. */
 export const Meta = {
   protocolVersion: 'io.modelcontextprotocol/protocolVersion',
   clientCapabilities: 'io.modelcontextprotocol/clientCapabilities',
@@ -31,6 +32,7 @@ export const LOG_LEVELS: readonly string[] = [
 /** Ties progress to a request: the requester chooses it, and the other side repeats it (progress). */
 export type ProgressToken = string | number | ExactNumber;
 
+/** Tells whether a value is a progress token: a string or an integer, of any size. */
 export function isProgressToken(value: unknown): value is ProgressToken {
   return typeof value === 'string' || isJsonInteger(value);
 }

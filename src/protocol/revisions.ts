@@ -7,6 +7,7 @@ export const MODERN_REVISION = '2026-07-28';
 export const LEGACY_REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
 export type LegacyRevision = (typeof LEGACY_REVISIONS)[number];
 
+/** Tells whether a value names a legacy revision that this gateway speaks. */
 export function isLegacyRevision(value: unknown): value is LegacyRevision {
   return (LEGACY_REVISIONS as readonly unknown[]).includes(value);
 }

@@ -14,8 +14,8 @@ import type { JsonObject } from '../protocol/json/json.ts';
 import { Meta } from '../protocol/meta.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../upstream/failure.ts';
+import type { Counts } from '../lib/counts.ts';
 import { isEmpty, readFilter } from './filter.ts';
-import type { ListenerQuota } from './listener-quota.ts';
 import { Listener } from './listener.ts';
 import { SharedStream } from './shared-stream.ts';
 
@@ -138,3 +138,38 @@ const REFUSED: CallReply = {
     'The gateway is shutting down and accepts no new calls; try again',
   ),
 };
+
+export interface ListenerLimits {
+  readonly maxListeners: number;
+  readonly maxListenersPerPrincipal: number;
+}
+
+/** Limits the number of concurrent listeners, in total and per principal. */
+export class ListenerQuota {
+  readonly #limits: ListenerLimits;
+  readonly #counts: Counts;
+
+  /** @param counts of all processes that the limits are for */
+  constructor(limits: ListenerLimits, counts: Counts) {
+    this.#limits = limits;
+    this.#counts = counts;
+  }
+
+  /**
+   * Takes one place.
+   * @returns a function that gives the place back, or `null` if none is left; further calls do nothing
+   */
+  take(principalKey: string): (() => void) | null {
+    const names = ['listeners', `listeners:${principalKey}`] as const;
+    const [all, own] = names.map((name) => this.#counts.total(name));
+    const { maxListeners, maxListenersPerPrincipal } = this.#limits;
+    if ((all ?? 0) >= maxListeners || (own ?? 0) >= maxListenersPerPrincipal) return null;
+    for (const name of names) this.#counts.add(name, 1);
+    let isReturned = false;
+    return () => {
+      if (isReturned) return;
+      isReturned = true;
+      for (const name of names) this.#counts.add(name, -1);
+    };
+  }
+}

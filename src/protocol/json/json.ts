@@ -25,10 +25,12 @@ export function exactNumber(text: string): ExactNumber {
   return JSON.rawJSON(text);
 }
 
+/** Tells whether a value is a number that JavaScript cannot hold. */
 export function isExactNumber(value: unknown): value is ExactNumber {
   return JSON.isRawJSON(value);
 }
 
+/** Tells whether a value is a JSON number, of any size and precision. */
 export function isJsonNumber(value: unknown): value is number | ExactNumber {
   return typeof value === 'number' || isExactNumber(value);
 }

@@ -2,7 +2,6 @@
  * The capabilities of a client. Modern requests declare them each time (basic/index, "Per-request protocol
  * fields"); legacy servers expect them once, at `initialize`.
  */
-import { clientExtensions, type Extensions } from './extensions.ts';
 import { isJsonObject, objectMember, type JsonObject } from '../json/json.ts';
 import type { LegacyRevision } from '../revisions.ts';
 
@@ -17,6 +16,7 @@ export interface ClientProfile {
   readonly extensions: Extensions;
 }
 
+/** The profile of a client that declares nothing. */
 export const EMPTY_PROFILE: ClientProfile = {
   elicitationForm: false,
   elicitationUrl: false,
@@ -92,4 +92,36 @@ export function legacyCapabilities(
     capabilities['extensions'] = { ...profile.extensions };
   }
   return capabilities;
+}
+
+// Extensions that work through a translation: they add only declarations, and members that are forwarded unchanged
+// (versioning, "Extension Negotiation").
+
+/** MCP Apps: `ui://` resources, and `_meta.ui` of tools that show them. */
+const APPS = 'io.modelcontextprotocol/ui';
+/** The media types of views that the extension defines. */
+const VIEWS = ['text/html;profile=mcp-app'];
+
+export type Extensions = Readonly<Record<string, JsonObject>>;
+
+/**
+ * Reads the extensions of a client that are declared to the server, with known settings only: they are part
+ * of the key of a session, so a client must not choose them freely.
+ */
+export function clientExtensions(capabilities: JsonObject): Extensions {
+  const settings = readApps(capabilities);
+  if (settings === undefined) return {};
+  const { mimeTypes } = settings;
+  if (!Array.isArray(mimeTypes)) return { [APPS]: {} };
+  return { [APPS]: { mimeTypes: VIEWS.filter((view) => mimeTypes.includes(view)) } };
+}
+
+/** Reads the extensions of a server that are declared to clients. */
+export function serverExtensions(capabilities: JsonObject): Extensions {
+  const settings = readApps(capabilities);
+  return settings === undefined ? {} : { [APPS]: settings };
+}
+
+function readApps(capabilities: JsonObject): JsonObject | undefined {
+  return objectMember(objectMember(capabilities, 'extensions') ?? {}, APPS);
 }

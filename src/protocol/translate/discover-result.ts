@@ -4,7 +4,7 @@
  */
 import { metaMember } from './edge-result.ts';
 import { fromServer } from './from-server.ts';
-import { serverExtensions } from './extensions.ts';
+import { serverExtensions } from './client-profile.ts';
 import { objectMember, type JsonObject } from '../json/json.ts';
 
 export interface DiscoverContext {

@@ -276,31 +276,35 @@ function asked(
   return { type: 'asked', schema: kept, inverse: SAME };
 }
 
+type Check = (value: JsonValue) => boolean;
+const isText: Check = (value) => typeof value === 'string';
+const isTexts: Check = (value) => Array.isArray(value) && value.every(isText);
+
+/** The type of each keyword, where it is not that of any JSON value. */
+const KEYWORDS: Readonly<Record<string, Check>> = {
+  minimum: isJsonNumber,
+  maximum: isJsonNumber,
+  minLength: Number.isInteger,
+  maxLength: Number.isInteger,
+  minItems: Number.isInteger,
+  maxItems: Number.isInteger,
+  enumNames: isTexts,
+  title: isText,
+  description: isText,
+};
+/** The same for `default`, by the type of its property. */
+const DEFAULTS: Readonly<Record<string, Check>> = {
+  number: isJsonNumber,
+  integer: isJsonNumber,
+  boolean: (value) => typeof value === 'boolean',
+  array: isTexts,
+  string: isText,
+};
+
 /** Checks the type of a keyword: older revisions do not define it, and a strict client fails on a wrong one. */
 function fits(keyword: string, type: string, value: JsonValue): boolean {
-  switch (keyword === 'default' ? `default ${type}` : keyword) {
-    case 'minimum':
-    case 'maximum':
-    case 'default number':
-    case 'default integer':
-      return isJsonNumber(value);
-    case 'minLength':
-    case 'maxLength':
-    case 'minItems':
-    case 'maxItems':
-      return Number.isInteger(value);
-    case 'default boolean':
-      return typeof value === 'boolean';
-    case 'enumNames':
-    case 'default array':
-      return Array.isArray(value) && value.every((item) => typeof item === 'string');
-    case 'title':
-    case 'description':
-    case 'default string':
-      return typeof value === 'string';
-    default:
-      return true;
-  }
+  const check = keyword === 'default' ? DEFAULTS[type] : KEYWORDS[keyword];
+  return check === undefined || check(value);
 }
 
 function titledChoice(alternatives: JsonValue | undefined): JsonObject[] | null {

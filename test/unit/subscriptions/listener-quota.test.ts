@@ -1,7 +1,7 @@
 /** Places for listeners. */
 import { expect, test } from 'vitest';
 import { LocalCounts } from '../../../src/lib/counts.ts';
-import { ListenerQuota } from '../../../src/subscriptions/listener-quota.ts';
+import { ListenerQuota } from '../../../src/subscriptions/subscriptions.ts';
 
 // Rule subscriptions-4.
 test('one principal takes no more than its share, and all together no more than there are', () => {
