@@ -3,6 +3,11 @@ export class LruMap<Key, Value> {
   readonly #max: number;
   /** Least recently used first. */
   readonly #entries = new Map<Key, Value>();
+  /**
+   * Stands before the least recently used key. A new iterator for each eviction would step over the places of all
+   * entries that were deleted before, which can be as many as the map is large.
+   */
+  readonly #oldest = this.#entries.keys();
   /** The key of the last entry: it is often used several times in a row. */
   #newest: Key | undefined;
 
@@ -28,10 +33,9 @@ export class LruMap<Key, Value> {
     this.#entries.delete(key);
     this.#entries.set(key, value);
     this.#newest = key;
-    for (const oldest of this.#entries.keys()) {
-      if (this.#entries.size <= this.#max) break;
-      this.#entries.delete(oldest);
-    }
+    if (this.#entries.size <= this.#max) return;
+    const oldest = this.#oldest.next();
+    if (!oldest.done) this.#entries.delete(oldest.value);
   }
 
   delete(key: Key): void {
