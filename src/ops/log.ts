@@ -177,7 +177,8 @@ export interface LogOptions {
 
 const MAX_FIELD_CHARACTERS = 256;
 
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g;
+const HAS_CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+const CONTROL = new RegExp(HAS_CONTROL, 'g');
 
 /** As bunyan and pino number the levels. */
 const SEVERITIES: Readonly<Record<LogLevel, number>> = {
@@ -234,7 +235,8 @@ const WAIT_MS = 10;
 class LineBuffer {
   readonly #destination: NodeJS.WritableStream;
   readonly #maxBytes: number;
-  #lines = '';
+  #lines: string[] = [];
+  #bytes = 0;
 
   /** @param maxBytes of lines that are written together */
   constructor(destination: NodeJS.WritableStream, maxBytes: number) {
@@ -243,22 +245,25 @@ class LineBuffer {
   }
 
   write(line: string): void {
-    if (this.#lines === '') setTimeout(() => this.flush(), WAIT_MS);
-    else if (Buffer.byteLength(this.#lines) + Buffer.byteLength(line) > this.#maxBytes)
-      this.flush();
-    this.#lines += line;
+    const bytes = Buffer.byteLength(line);
+    if (this.#bytes + bytes > this.#maxBytes) this.flush();
+    if (this.#lines.length === 0) setTimeout(() => this.flush(), WAIT_MS);
+    this.#lines.push(line);
+    this.#bytes += bytes;
   }
 
   flush(): void {
-    if (this.#lines === '') return;
-    const lines = this.#lines;
-    this.#lines = '';
+    if (this.#lines.length === 0) return;
+    const lines = this.#lines.join('');
+    this.#lines = [];
+    this.#bytes = 0;
     this.#destination.write(lines);
   }
 }
 
 function safe(value: unknown): unknown {
   if (typeof value !== 'string') return value;
+  if (value.length <= MAX_FIELD_CHARACTERS && !HAS_CONTROL.test(value)) return value;
   const escaped = value.replace(CONTROL, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });
