@@ -5,6 +5,7 @@ import { Discovery } from '../catalogue/discovery.ts';
 import { Forwarder } from '../catalogue/forward.ts';
 import type { EdgeRequest } from '../model/request.ts';
 import { ListCache } from '../catalogue/list-cache.ts';
+import { TaskTools } from '../catalogue/task-tools.ts';
 import { isRepeatable, ToolCatalogue } from '../catalogue/tools.ts';
 import type { Config, RouteConfig } from '../config/config.ts';
 import { callId } from '../protocol/ids.ts';
@@ -57,6 +58,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
       onChange: (method) => {
         lists.changed(method);
         catalogue.forget();
+        taskTools.forget();
       },
       hasSiblings: shared.hasSiblings,
       onBroadcast: () => log.event('upstream.broadcasts', { route }),
@@ -81,6 +83,13 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     maxItems: MAX_LIST_ITEMS,
     caching: { ttlMs: config.caching.listTtlMs, cacheScope: config.caching.scope },
     parameterHeaders: config.tools.parameterHeaders,
+    onTools: (request, tools) => taskTools.learn(request, tools),
+  });
+  const taskTools = new TaskTools({
+    list: (request, closed) => forwarder.forward(request, closed),
+    ttlMs: CATALOGUE_TTL_MS,
+    maxCallers: MAX_CACHED_CALLERS,
+    clock,
   });
   const lists = new ListCache({
     forward: (request, closed) => forwarder.forward(request, closed),
@@ -111,6 +120,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     questions: config.questions,
     caching: { ttlMs: config.caching.resourceTtlMs, cacheScope: config.caching.scope },
     mayReplay: (request) => mayReplay(request, config.continuation.replay, catalogue),
+    demandsTask: (request) => taskTools.demandsTask(request),
     leaveWhenParked: config.parking.release === 'when-resumable',
     reattach: config.continuation.reattach,
   });

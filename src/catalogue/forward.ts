@@ -27,6 +27,8 @@ export interface ForwarderOptions {
   /** The cache fields of list results. */
   readonly caching: CacheFields;
   readonly parameterHeaders: 'strip' | 'validate';
+  /** Called with each list of tools, as the server sent it. */
+  readonly onTools: (request: EdgeRequest, tools: readonly JsonValue[]) => void;
 }
 
 /** The member of each list result that holds its items. */
@@ -112,6 +114,7 @@ export class Forwarder {
       cursor = reply.result['nextCursor'];
       if (items.length > maxItems) break;
       if (typeof cursor !== 'string') {
+        if (member === 'tools') this.#options.onTools(request, items);
         const { nextCursor: _last, ...rest } = reply.result;
         return this.#reply(request.method, { result: { ...rest, [member]: items } }, session);
       }

@@ -68,14 +68,27 @@ export interface KeyCounters {
   readonly counts: Readonly<Record<string, number>>;
 }
 
-export interface ResumePoint {
+/** Where the exchange of a call can be continued: after an event of its stream, or with the task that runs it. */
+export type ResumePoint = ResumableRequest &
+  (
+    | { readonly lastEventId: string; readonly task: null }
+    | { readonly lastEventId: string; readonly task: SealedTask }
+    | { readonly lastEventId: null; readonly task: SealedTask & { readonly taskId: string } }
+  );
+
+interface ResumableRequest {
   readonly sessionId: SessionId;
   readonly revision: LegacyRevision;
+  /** The request whose stream is that of the call. */
   readonly upstreamId: UpstreamRequestId;
-  /** The last event of the call's stream that the owner read. */
-  readonly lastEventId: string;
   /** Other calls that were in the session, and can ask on streams that name no call. Absent if there were none. */
   readonly beside?: readonly UpstreamRequestId[];
+}
+
+/** The legacy task as which the server runs the call; `taskId` is `null` while it creates the task. */
+interface SealedTask {
+  readonly taskId: string | null;
+  readonly progressToken: UpstreamRequestId;
 }
 
 /** An open question, as the client sees it, and how its answer is translated back. */
@@ -140,6 +153,20 @@ const reply = z.union([
 /** What the client was asked. */
 const inputRequests = z.array(z.strictObject({ method: text, params: jsonObject }));
 
+const upstreamId = z.union([z.string(), z.number()]);
+const streamClaims = z.strictObject({
+  id: text,
+  v: z.enum(LEGACY_REVISIONS),
+  i: upstreamId,
+  e: z.string(),
+  o: z.exactOptional(z.array(upstreamId)),
+});
+/** Since version 3: the session of a call that runs as a task. */
+const taskClaims = z.union([
+  streamClaims.extend({ t: z.strictObject({ id: text.nullable(), p: upstreamId }) }),
+  streamClaims.extend({ e: z.null(), t: z.strictObject({ id: text, p: upstreamId }) }),
+]);
+
 const continuationClaims = z.strictObject({
   b: z.number(),
   q: z.array(
@@ -152,20 +179,13 @@ const continuationClaims = z.strictObject({
     }),
   ),
   n: z.strictObject({ a: z.int().min(0), c: z.record(z.string(), z.int().min(0)) }),
-  s: z
-    .strictObject({
-      id: text,
-      v: z.enum(LEGACY_REVISIONS),
-      i: z.union([z.string(), z.number()]),
-      e: z.string(),
-      o: z.exactOptional(z.array(z.union([z.string(), z.number()]))),
-    })
-    .nullable(),
+  s: z.union([streamClaims, taskClaims]).nullable(),
   a: z.array(z.strictObject({ q: text, r: reply })).nullable(),
 });
 
 const pointerClaims = z.strictObject({
-  v: z.literal([1, 2]),
+  /** Only a call that runs as a task is written as version 3: older replicas can read all others. */
+  v: z.literal([1, 2, 3]),
   /** The only mode so far. It is written, so that another one can be added and refused by older replicas. */
   mode: z.literal('park'),
   aud: text,
@@ -195,8 +215,9 @@ export interface WrittenPointer {
 /** Writes a pointer. @returns `null` if `readPointer` would refuse it */
 export function writePointer(pointer: Pointer): WrittenPointer | null {
   const { id, boot, address } = pointer.owner;
+  const isTask = (pointer.continuation?.resume?.task ?? null) !== null;
   const claims: PointerClaims = {
-    v: 2,
+    v: isTask ? 3 : 2,
     mode: 'park',
     aud: pointer.audience,
     rt: pointer.route,
@@ -231,6 +252,8 @@ export function readPointer(value: unknown, requests: unknown = []): Pointer | n
   const beside = inputRequests.safeParse(requests);
   if (!parsed.success || !beside.success) return null;
   const { o: owner, ...claims } = parsed.data;
+  const session = claims.cont?.s ?? null;
+  if ((session !== null && 't' in session) !== (claims.v === 3)) return null;
   const questions = claims.cont?.q ?? [];
   const within = questions.flatMap(({ r }) => (r === undefined ? [] : [r]));
   const [shown, others] = claims.v === 1 ? [within, beside.data] : [beside.data, within];
@@ -269,18 +292,37 @@ function writeContinuation(continuation: Continuation): z.infer<typeof continuat
           : back,
     })),
     n: { a: keys.asked, c: { ...keys.counts } },
-    s:
-      resume === null
-        ? null
-        : {
-            id: resume.sessionId,
-            v: resume.revision,
-            i: resume.upstreamId,
-            e: resume.lastEventId,
-            ...(resume.beside === undefined ? {} : { o: [...resume.beside] }),
-          },
+    s: resume === null ? null : writeResumePoint(resume),
     a: replay === null ? null : replay.map(({ question, reply }) => ({ q: question, r: reply })),
   };
+}
+
+type SessionClaims = z.infer<typeof streamClaims> | z.infer<typeof taskClaims>;
+
+function writeResumePoint(resume: ResumePoint): SessionClaims {
+  const { sessionId: id, revision: v, upstreamId: i, beside } = resume;
+  const session = { id, v, i, ...(beside === undefined ? {} : { o: [...beside] }) };
+  if (resume.task === null) return { ...session, e: resume.lastEventId };
+  if (resume.lastEventId === null) return { ...session, e: null, t: writeTask(resume.task) };
+  return { ...session, e: resume.lastEventId, t: writeTask(resume.task) };
+}
+
+function writeTask<Task extends SealedTask>({ taskId, progressToken }: Task) {
+  return { id: taskId as Task['taskId'], p: progressToken };
+}
+
+function readResumePoint(claims: SessionClaims): ResumePoint {
+  const request = {
+    sessionId: sessionId(claims.id),
+    revision: claims.v,
+    upstreamId: upstreamRequestId(claims.i),
+    ...(claims.o === undefined ? {} : { beside: claims.o.map(upstreamRequestId) }),
+  };
+  if (!('t' in claims)) return { ...request, lastEventId: claims.e, task: null };
+  const progressToken = upstreamRequestId(claims.t.p);
+  return claims.e === null
+    ? { ...request, lastEventId: null, task: { taskId: claims.t.id, progressToken } }
+    : { ...request, lastEventId: claims.e, task: { taskId: claims.t.id, progressToken } };
 }
 
 /** Copies it, since the type of the claims is not `readonly`. */
@@ -306,16 +348,7 @@ function readContinuation(
       back: b.kind === 'elicitation-form' ? { kind: b.kind, inverse: new Map(b.inverse) } : b,
     })),
     keys: { asked: keys.a, counts: keys.c },
-    resume:
-      resume === null
-        ? null
-        : {
-            sessionId: sessionId(resume.id),
-            revision: resume.v,
-            upstreamId: upstreamRequestId(resume.i),
-            lastEventId: resume.e,
-            ...(resume.o === undefined ? {} : { beside: resume.o.map(upstreamRequestId) }),
-          },
+    resume: resume === null ? null : readResumePoint(resume),
     replay: replay === null ? null : replay.map(({ q, r }) => ({ question: q, reply: r })),
   };
 }

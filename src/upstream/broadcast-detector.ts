@@ -48,6 +48,8 @@ export class BroadcastDetector {
   readonly #questions = new LruMap<string, Set<SessionIdentity>>(MAX_QUESTIONS);
   /** Calls can run for hours, longer than `#issued` remembers their ids. */
   readonly #running = new Map<UpstreamRequestId, SessionIdentity>();
+  /** Progress tokens of tasks, which outlive the request that created the task. */
+  readonly #tokens = new Map<UpstreamRequestId, SessionIdentity>();
   /** Calls that ended without a reply, the oldest first. */
   readonly #unfinished = new Map<UpstreamRequestId, UnfinishedCall>();
   #textIds = false;
@@ -87,6 +89,15 @@ export class BroadcastDetector {
   /** Moves the id of a call to the session that resumes it. */
   moveId(id: UpstreamRequestId, session: SessionIdentity): void {
     this.#issued.set(id, session);
+  }
+
+  /** Remembers the progress token of a task, as long as its call runs. */
+  tokenHeld(token: UpstreamRequestId, session: SessionIdentity): void {
+    this.#tokens.set(token, session);
+  }
+
+  tokenDropped(token: UpstreamRequestId): void {
+    this.#tokens.delete(token);
   }
 
   isIssuedBy(id: UpstreamRequestId, session: SessionIdentity): boolean {
@@ -155,7 +166,8 @@ export class BroadcastDetector {
   }
 
   #issuerOf(id: UpstreamRequestId): SessionIdentity | undefined {
-    return this.#issued.get(id) ?? this.#running.get(id) ?? this.#unfinished.get(id)?.session;
+    const { session } = this.#unfinished.get(id) ?? {};
+    return this.#issued.get(id) ?? this.#running.get(id) ?? this.#tokens.get(id) ?? session;
   }
 
   #allFinished(): boolean {

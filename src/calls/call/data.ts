@@ -45,6 +45,8 @@ export interface CallRoute {
   readonly caching: CacheFields;
   /** Whether a parked call is left at once if the server keeps it. */
   readonly leaveWhenParked: boolean;
+  /** Whether a tool can be called only as a legacy task, as far as its server says. Never rejects. */
+  readonly demandsTask: (request: EdgeRequest) => Promise<boolean>;
   /** Whether a call whose owner is gone is resumed from the last event that was read. */
   readonly reattach: boolean;
   readonly clock: Clock;

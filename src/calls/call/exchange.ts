@@ -6,7 +6,6 @@ import type { ServerRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { closeOutReply } from '../../protocol/translate/input-request.ts';
-import { upstreamParams } from '../../protocol/translate/upstream-params.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
 import { sessionOwnerOf } from '../../sessions/owner.ts';
@@ -16,6 +15,7 @@ import type { Session } from '../../upstream/session/session.ts';
 import { isOver } from '../machine/selectors.ts';
 import type { OpenRequest } from '../machine/states.ts';
 import type { CallData } from './data.ts';
+import { continueExchange, mayRunAsTask, startExchange } from './task-exchange.ts';
 
 /** Hears of one exchange of a call, and ignores what comes after that exchange. */
 export interface CallListener extends ExchangeListener {
@@ -46,7 +46,7 @@ export async function sendRequest(
   listener: CallListener,
 ): Promise<void> {
   const { request } = call;
-  const { method, params, forwardedMeta, logLevel, caller } = request;
+  const { logLevel, caller } = request;
   let isSending = false;
   try {
     const isWanted = () => listener.isCurrent && !isOver(call.state);
@@ -58,13 +58,10 @@ export async function sendRequest(
       await session.ensureLogLevel(logLevel, caller.headers);
       if (!listener.isCurrent || isOver(call.state)) return releaseExchange(call, true);
     }
+    const asTask = mayRunAsTask(call, session) && (await call.route.demandsTask(request));
+    if (!listener.isCurrent || isOver(call.state)) return releaseExchange(call, true);
     isSending = true;
-    call.exchange = session.call(
-      method,
-      (token) => upstreamParams(params, { progressToken: token, forwardedMeta }),
-      listener,
-      caller.headers,
-    );
+    call.exchange = startExchange(call, session, asTask, listener);
     await call.exchange.accepted;
   } catch (error) {
     if (!listener.isCurrent) return;
@@ -85,14 +82,13 @@ export async function resumeExchange(
   listener: CallListener,
 ): Promise<void> {
   call.resumeFrom = resume;
-  const { headers } = call.request.caller;
   const ids = open.flatMap(({ id }) => (id === null ? [] : [id]));
   try {
     call.lease = await call.route.pool.adopt(sessionOwnerOf(call.request), resume.revision);
     if (!listener.isCurrent || isOver(call.state)) return leaveExchange(call);
     const { session } = call.lease;
     call.serverInfo = serverInfoOf(session);
-    call.exchange = session.resumeCall(resume.upstreamId, resume, listener, headers, ids);
+    call.exchange = continueExchange(call, session, resume, ids, listener);
   } catch (error) {
     if (listener.isCurrent) listener.lost(asUpstreamFailure(error, true));
   }

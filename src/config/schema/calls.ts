@@ -56,7 +56,7 @@ export const parking = section({
 export const continuation = section({
   reattach: flag(
     true,
-    'Whether another replica resumes a call whose replica is gone, if the server stores its events.',
+    'Whether another replica resumes a call whose replica is gone, if the server stores its events or runs the call as a task.',
   ),
   replay: section({
     tools: z

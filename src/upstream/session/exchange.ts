@@ -2,7 +2,7 @@
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import type { CallerHeaders, StreamPoint } from '../transport/transport.ts';
+import type { CallerHeaders, SessionPoint } from '../transport/transport.ts';
 import type { UpstreamFailure } from '../failure.ts';
 
 /**
@@ -32,11 +32,32 @@ export interface ExchangeListener {
   backlog(): Promise<void> | null;
 }
 
-/** Where another replica can resume an exchange. */
-export interface ExchangePoint extends StreamPoint {
+/** A session, and what else runs in it. */
+export interface SharedSessionPoint extends SessionPoint {
   /** Other calls of the session that can ask on streams that name no call. Absent if there are none. */
   readonly beside?: readonly UpstreamRequestId[];
 }
+
+/** The task as which the server runs a call; `taskId` is `null` until the server has created it. */
+export interface CallTask {
+  readonly taskId: string | null;
+  /** The token of the call, which stays valid as long as the task (tasks, "Task Progress Notifications"). */
+  readonly progressToken: UpstreamRequestId;
+}
+
+/** A task that the server has created. */
+export type CreatedTask = CallTask & { readonly taskId: string };
+
+/**
+ * Where another replica could continue an exchange: after an event of its stream; or with the task, whose result can be
+ * asked for again.
+ */
+export type ExchangePoint = SharedSessionPoint &
+  (
+    | { readonly lastEventId: string; readonly task: null }
+    | { readonly lastEventId: string; readonly task: CallTask }
+    | { readonly lastEventId: null; readonly task: CreatedTask }
+  );
 
 export interface Exchange {
   readonly id: UpstreamRequestId;
@@ -52,8 +73,16 @@ export interface Exchange {
    * @returns whether the server has taken the notification (a 2xx)
    */
   cancel(reason: string, headers: CallerHeaders): Promise<boolean>;
-  /** Returns where another replica could resume the exchange, or `null` if none could. */
+  /** Returns where another replica could continue the exchange, or `null` if none could. */
   resumable(): ExchangePoint | null;
   /** Closes the stream. The listener is told nothing more. */
   abandon(): void;
+}
+
+/** An exchange that is one request of a session. */
+export interface RequestExchange extends Exchange {
+  /** The questions that wait for an answer. */
+  readonly openQuestions: readonly ServerRequestId[];
+  /** Notes that the call was cancelled with another message. @returns whether the server has taken that */
+  cancelBy(sent: Promise<boolean>): Promise<boolean>;
 }

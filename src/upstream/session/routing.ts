@@ -11,11 +11,14 @@ import {
 import type { ExactNumber, JsonObject } from '../../protocol/json/json.ts';
 import { ErrorCode, type JsonRpcMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../broadcast-detector.ts';
+import { relatedTaskOf } from '../../protocol/task.ts';
 import type { MessageSource, Transport } from '../transport/transport.ts';
+import type { CallTask } from './exchange.ts';
 
 /** A call, as far as routing looks at it. */
 interface RoutedCall {
   readonly id: UpstreamRequestId;
+  readonly task: CallTask | null;
 }
 
 /** The state of a session on which routing depends. */
@@ -119,7 +122,10 @@ function routeOfRequest<Call extends RoutedCall>(
   if (method === 'ping') return { type: 'gateway-reply', id, reply: { result: {} } };
   const isRefused = { type: 'gateway-reply', id, reply: refusal(method, calls.size > 0) } as const;
   if (!isQuestion(method)) return isRefused;
-  if (source.stream === 'request') {
+  const taskId = relatedTaskOf(params);
+  const asking = taskId === null ? null : callOfTask(taskId, source, calls);
+  if (asking !== null) return { type: 'question', call: asking, id, method, params };
+  if (source.stream === 'request' && taskId === null) {
     const call = calls.get(source.id);
     return call === undefined ? isRefused : { type: 'question', call, id, method, params };
   }
@@ -130,7 +136,30 @@ function routeOfRequest<Call extends RoutedCall>(
       return { type: 'gateway-reply', id, reply: BROADCAST_REFUSAL, unanswerable: method };
     }
   }
-  return calls.size === 0 ? isRefused : { type: 'unrelated-question', id, method, params };
+  // A task that no call runs any more, or that is not the gateway's.
+  if (calls.size === 0 || taskId !== null) return isRefused;
+  return { type: 'unrelated-question', id, method, params };
+}
+
+/**
+ * Finds the call that runs a task (tasks, "Associating Task-Related Messages"). A message about a task that is being
+ * created can come before its id.
+ */
+function callOfTask<Call extends RoutedCall>(
+  taskId: string,
+  source: MessageSource,
+  calls: ReadonlyMap<UpstreamRequestId, Call>,
+): Call | null {
+  const all = [...calls.values()];
+  const running = all.find((call) => call.task?.taskId === taskId);
+  if (running !== undefined) return running;
+  if (source.stream === 'request') {
+    const call = calls.get(source.id);
+    // A tool that is called plainly can use tasks of its own.
+    return call === undefined || (call.task?.taskId ?? null) !== null ? null : call;
+  }
+  const created = all.filter(({ task }) => task !== null && task.taskId === null);
+  return created.length === 1 ? (created[0] ?? null) : null;
 }
 
 function routeOfNotification<Call extends RoutedCall>(
@@ -168,11 +197,24 @@ function callNotified<Call extends RoutedCall>(
   if (method === 'notifications/progress') {
     const { progressToken } = params;
     const isToken = typeof progressToken === 'string' || typeof progressToken === 'number';
-    return isToken ? (calls.get(upstreamRequestId(progressToken)) ?? null) : null;
+    return isToken ? callWithToken(upstreamRequestId(progressToken), calls) : null;
   }
+  const taskId = relatedTaskOf(params);
+  if (taskId !== null) return callOfTask(taskId, source, calls);
   if (source.stream === 'request') return calls.get(source.id) ?? null;
   if (transport !== 'http-sse' || calls.size !== 1 || hasUnfinished) return null;
   for (const call of calls.values()) if (detector.isOnlyCall(call.id)) return call;
+  return null;
+}
+
+/** The token of a task is the id of the request that created it. */
+function callWithToken<Call extends RoutedCall>(
+  token: UpstreamRequestId,
+  calls: ReadonlyMap<UpstreamRequestId, Call>,
+): Call | null {
+  const call = calls.get(token);
+  if (call !== undefined) return call;
+  for (const other of calls.values()) if (other.task?.progressToken === token) return other;
   return null;
 }
 

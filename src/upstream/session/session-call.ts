@@ -11,8 +11,9 @@ import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../broadcast-detector.ts';
 import { isProgressToken } from '../../protocol/meta.ts';
 import type { UpstreamFailure } from '../failure.ts';
+import { relatedTaskOf, withRelatedTask } from '../../protocol/task.ts';
 import type { CallerHeaders, Transport } from '../transport/transport.ts';
-import type { Exchange, ExchangeListener, ExchangePoint } from './exchange.ts';
+import type { CallTask, ExchangeListener, ExchangePoint, RequestExchange } from './exchange.ts';
 import { ProgressHeartbeat } from './progress-heartbeat.ts';
 import { isQuestion, unasked } from './routing.ts';
 
@@ -50,6 +51,8 @@ export interface SessionCallOptions {
   readonly sessionMayBeGone: boolean;
   /** Questions that the server asked before, and that are not answered. */
   readonly openQuestions: readonly ServerRequestId[];
+  /** The task that the request creates or follows; `null` for an ordinary call. */
+  readonly task: CallTask | null;
 }
 
 /** What to do with a message on the stream of a call. */
@@ -61,9 +64,10 @@ export type StreamCheck =
 const ACCEPTED: StreamCheck = { type: 'accepted' };
 const IGNORED: StreamCheck = { type: 'ignored' };
 
-export class SessionCall implements Exchange {
+export class SessionCall implements RequestExchange {
   readonly id: UpstreamRequestId;
   readonly listener: ExchangeListener;
+  readonly task: CallTask | null;
   sessionMayBeGone: boolean;
   readonly #host: CallHost;
   readonly #open: Set<ServerRequestId>;
@@ -82,6 +86,7 @@ export class SessionCall implements Exchange {
   constructor(host: CallHost, options: SessionCallOptions) {
     this.id = options.id;
     this.listener = options.listener;
+    this.task = options.task;
     this.sessionMayBeGone = options.sessionMayBeGone;
     this.#host = host;
     this.#open = new Set(options.openQuestions);
@@ -121,21 +126,30 @@ export class SessionCall implements Exchange {
     return this.#open.size > 0;
   }
 
+  get openQuestions(): readonly ServerRequestId[] {
+    return [...this.#open];
+  }
+
   /** True if the server asked this question in the call. */
   wasAsked(id: ServerRequestId): boolean {
     return this.#asked.has(id);
   }
 
   async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
-    if (!this.#passedOn.has(id)) await this.#host.respond(this, id, reply, headers);
+    if (!this.#passedOn.has(id)) await this.#host.respond(this, id, this.#ofTask(reply), headers);
   }
 
   async cancel(reason: string, headers: CallerHeaders): Promise<boolean> {
     const params = { requestId: this.id, reason };
-    const isTaken = this.#host.transport.notify('notifications/cancelled', params, headers).then(
-      () => (this.#cancellationTaken = true),
+    const sent = this.#host.transport.notify('notifications/cancelled', params, headers).then(
+      () => true,
       () => false,
     );
+    return this.cancelBy(sent);
+  }
+
+  cancelBy(sent: Promise<boolean>): Promise<boolean> {
+    const isTaken = sent.then((taken) => (this.#cancellationTaken = taken));
     this.#cancelled = isTaken;
     this.#host.callCancelled(this);
     return isTaken;
@@ -143,8 +157,15 @@ export class SessionCall implements Exchange {
 
   resumable(): ExchangePoint | null {
     const point = this.#host.transport.resumable(this.id);
-    const beside = point === null ? [] : this.#host.callsBeside(this.id);
-    return point === null || beside.length === 0 ? point : { ...point, beside };
+    if (point === null) return null;
+    const { lastEventId, ...own } = point;
+    const beside = this.#host.callsBeside(this.id);
+    const session = beside.length === 0 ? own : { ...own, beside };
+    const { task } = this;
+    if (task === null) return lastEventId === null ? null : { ...session, lastEventId, task };
+    if (lastEventId !== null) return { ...session, lastEventId, task };
+    const { taskId, progressToken } = task;
+    return taskId === null ? null : { ...session, lastEventId, task: { taskId, progressToken } };
   }
 
   abandon(): void {
@@ -225,7 +246,7 @@ export class SessionCall implements Exchange {
     if (this.#stream === 'original') return ACCEPTED;
     const named = requestNamedIn(message);
     if (named !== undefined) {
-      if (named === this.id) {
+      if (named === this.id || named === this.task?.progressToken) {
         if (this.#stream === 'unverified') this.#stream = 'verified';
         return ACCEPTED;
       }
@@ -251,10 +272,18 @@ export class SessionCall implements Exchange {
     const progressToken = objectMember(params, '_meta')?.['progressToken'];
     if (!isProgressToken(progressToken)) return;
     const { clock } = this.#host;
+    const taskId = this.task?.taskId ?? null;
     this.#heartbeat ??= new ProgressHeartbeat(clock, (progress) =>
-      this.#host.sendProgress(progress),
+      this.#host.sendProgress(taskId === null ? progress : withRelatedTask(progress, taskId)),
     );
     this.#heartbeat.start(id, progressToken);
+  }
+
+  /** All messages about a task name it (tasks, "Associating Task-Related Messages"). An error has no `_meta`. */
+  #ofTask(reply: JsonRpcReply): JsonRpcReply {
+    const taskId = this.task?.taskId ?? null;
+    if (taskId === null || !('result' in reply)) return reply;
+    return { result: withRelatedTask(reply.result, taskId) };
   }
 
   #checkUnverified(message: JsonRpcMessage): StreamCheck {
@@ -267,6 +296,8 @@ export class SessionCall implements Exchange {
     }
     if (!this.#host.detector.mixesStreams) return ACCEPTED;
     if (message.type !== 'request') return IGNORED;
+    const taskId = this.task?.taskId ?? null;
+    if (taskId !== null && relatedTaskOf(message.params) === taskId) return ACCEPTED;
     if (!isQuestion(message.method)) return message.method === 'ping' ? ACCEPTED : IGNORED;
     const problem = 'the server is known to mix streams, and asked before it named the call';
     return { type: 'mixed', problem };

@@ -7,7 +7,7 @@ import type { AskingStyleDetector } from '../asking-style.ts';
 import { newSessionIdentity, type BroadcastDetector } from '../broadcast-detector.ts';
 import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders, Transport, TransportListener } from '../transport/transport.ts';
-import type { ExchangeListener } from './exchange.ts';
+import type { CallTask, ExchangeListener } from './exchange.ts';
 import { isSessionError } from '../http/error-response.ts';
 import type { KeepAlive } from './keep-alive.ts';
 import { SessionRequests } from './requests.ts';
@@ -128,13 +128,15 @@ export class SessionState implements CallHost {
     listener: ExchangeListener,
     headers: CallerHeaders,
     openQuestions: readonly ServerRequestId[] = [],
+    task: CallTask | null = null,
   ): SessionCall {
-    const options = { id, listener, sessionMayBeGone: this.#hasCarriedCall, openQuestions };
+    const options = { id, listener, sessionMayBeGone: this.#hasCarriedCall, openQuestions, task };
     const call = new SessionCall(this, options);
     this.calls.set(id, call);
     this.questions.callBegan(id);
     this.#hasCarriedCall = true;
     this.detector.callBegan(id, this.identity);
+    if (task !== null) this.detector.tokenHeld(task.progressToken, this.identity);
     this.useHeaders(headers);
     return call;
   }
@@ -152,6 +154,7 @@ export class SessionState implements CallHost {
     }
     this.calls.delete(id);
     this.detector.callEnded(id, isOver);
+    if (call.task !== null) this.detector.tokenDropped(call.task.progressToken);
     call.end();
     this.questions.callLeft(call, isOver);
     return call;

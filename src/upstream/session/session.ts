@@ -13,10 +13,17 @@ import type { AskingStyle } from '../asking-style.ts';
 import type { SessionIdentity } from '../broadcast-detector.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
-import type { Exchange, ExchangeListener, ExchangePoint } from './exchange.ts';
+import type {
+  CallTask,
+  CreatedTask,
+  ExchangeListener,
+  RequestExchange,
+  SharedSessionPoint,
+} from './exchange.ts';
 import { initialize, type InitializeResult } from './handshake.ts';
 import { IncomingMessages, type IncomingOptions } from './incoming.ts';
 import { KeepAlive } from './keep-alive.ts';
+import type { SessionCall } from './session-call.ts';
 import { isSessionError } from '../http/error-response.ts';
 import {
   SessionState,
@@ -189,37 +196,74 @@ export class Session {
     params: (progressToken: UpstreamRequestId) => JsonObject,
     listener: ExchangeListener,
     headers: CallerHeaders,
-  ): Exchange {
+  ): RequestExchange {
     const state = this.#state;
     const call = state.addCall(state.detector.issueId(state.identity), listener, headers);
-    try {
-      state.assertAlive();
-    } catch (error) {
-      state.refuseCall(call.id, asUpstreamFailure(error, false));
-      return call;
-    }
-    state.transport.request({ id: call.id, method, params: params(call.id) }, headers);
-    return call;
+    return this.#send(call, method, params(call.id), headers);
+  }
+
+  /** Starts a tool call for which the server creates a task. The reply is a `CreateTaskResult`. */
+  createTask(
+    params: (progressToken: UpstreamRequestId) => JsonObject,
+    listener: ExchangeListener,
+    headers: CallerHeaders,
+  ): RequestExchange {
+    const state = this.#state;
+    const id = state.detector.issueId(state.identity);
+    const call = state.addCall(id, listener, headers, [], { taskId: null, progressToken: id });
+    return this.#send(call, 'tools/call', params(id), headers);
   }
 
   /**
-   * Resumes a call that another session started. The listener is told what becomes of it.
+   * Asks for the result of a task. The reply is that of the tool call, and its stream is that of the call.
+   * @param former the request of the same call before this one, and its questions without an answer
+   */
+  followTask(
+    task: CreatedTask,
+    former: Pick<RequestExchange, 'id' | 'openQuestions'>,
+    listener: ExchangeListener,
+  ): RequestExchange {
+    const state = this.#state;
+    const id = state.detector.issueId(state.identity);
+    const call = state.addCall(id, listener, state.headers, former.openQuestions, task);
+    // The call goes on under this id, so that the former one can ask no more.
+    state.questions.callBegan(former.id);
+    return this.#send(call, 'tasks/result', { taskId: task.taskId }, state.headers);
+  }
+
+  /** Tells the server that the reply to a request is not wanted any more. Never throws. */
+  async forget(id: UpstreamRequestId): Promise<void> {
+    const { transport, headers } = this.#state;
+    const cancelled = { requestId: id, reason: 'the request is sent again' };
+    await transport.notify('notifications/cancelled', cancelled, headers).catch(() => {});
+  }
+
+  /** Takes up the session that another replica has opened, where other calls may run. */
+  join(point: SharedSessionPoint): void {
+    this.#state.questions.mayRun(point.beside ?? []);
+    this.#state.transport.join(point);
+  }
+
+  /**
+   * Resumes the stream of a call that another session started. The listener is told what becomes of it.
    * @param point where its stream is resumed, and which other calls may run in the session
    * @param open questions of the call without an answer
+   * @param task the task that the request creates or follows
    */
   resumeCall(
     id: UpstreamRequestId,
-    point: ExchangePoint,
+    point: SharedSessionPoint & { readonly lastEventId: string },
     listener: ExchangeListener,
     headers: CallerHeaders,
     open: readonly ServerRequestId[] = [],
-  ): Exchange {
+    task: CallTask | null = null,
+  ): RequestExchange {
     const state = this.#state;
     state.detector.moveId(id, state.identity);
-    const call = state.addCall(id, listener, headers, open);
+    const call = state.addCall(id, listener, headers, open, task);
     call.resumeStream();
-    state.questions.mayRun(point.beside ?? []);
-    state.transport.resume(id, point, headers);
+    this.join(point);
+    state.transport.resume(id, point.lastEventId, headers);
     return call;
   }
 
@@ -288,6 +332,22 @@ export class Session {
   async close(): Promise<void> {
     this.#end('the session was closed');
     await this.#state.transport.close(this.#state.headers).catch(() => {});
+  }
+
+  #send(
+    call: SessionCall,
+    method: string,
+    params: JsonObject,
+    headers: CallerHeaders,
+  ): SessionCall {
+    const state = this.#state;
+    try {
+      state.assertAlive();
+      state.transport.request({ id: call.id, method, params }, headers);
+    } catch (error) {
+      state.refuseCall(call.id, asUpstreamFailure(error, false));
+    }
+    return call;
   }
 
   async #initialize(capabilities: JsonObject): Promise<void> {

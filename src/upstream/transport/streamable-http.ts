@@ -35,6 +35,7 @@ import { StandaloneStream } from './standalone-stream.ts';
 import type {
   CallerHeaders,
   OutgoingRequest,
+  SessionPoint,
   StreamPoint,
   Transport,
   TransportListener,
@@ -110,11 +111,14 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     return this.#standalone.open(headers, wait);
   }
 
-  resume(id: UpstreamRequestId, point: StreamPoint, headers: CallerHeaders): void {
-    this.#sessionId = point.sessionId;
-    this.#revision = point.revision;
+  join({ sessionId, revision }: SessionPoint): void {
+    this.#sessionId = sessionId;
+    this.#revision = revision;
+  }
+
+  resume(id: UpstreamRequestId, lastEventId: string, headers: CallerHeaders): void {
     const stream = this.#openStream(id, headers);
-    stream.lastEventId = point.lastEventId;
+    stream.lastEventId = lastEventId;
     stream.watchIdle();
     const resumed = once(() => this.#listener.resumed(id));
     stream
@@ -123,10 +127,8 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
   }
 
   resumable(id: UpstreamRequestId): StreamPoint | null {
-    const lastEventId = this.#streams.get(id)?.lastEventId;
-    if (lastEventId === undefined || this.#sessionId === null || this.#revision === null) {
-      return null;
-    }
+    if (this.#sessionId === null || this.#revision === null) return null;
+    const lastEventId = this.#streams.get(id)?.lastEventId ?? null;
     return { sessionId: this.#sessionId, revision: this.#revision, lastEventId };
   }
 

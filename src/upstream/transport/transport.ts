@@ -37,11 +37,16 @@ export interface TransportListener {
 /** The headers of the caller that are sent with a message that serves it. */
 export type CallerHeaders = Readonly<Record<string, string>>;
 
-/** Where the stream of a request can be resumed (transports, "Resumability and Redelivery"). */
-export interface StreamPoint {
+/** A session that another connection can use. */
+export interface SessionPoint {
   readonly sessionId: SessionId;
   readonly revision: LegacyRevision;
-  readonly lastEventId: string;
+}
+
+/** Where the stream of a request can be resumed (transports, "Resumability and Redelivery"). */
+export interface StreamPoint extends SessionPoint {
+  /** The last event that was read; `null` if the server gave it no id. */
+  readonly lastEventId: string | null;
 }
 
 export interface OutgoingRequest {
@@ -70,9 +75,14 @@ export interface Transport {
     reply: JsonRpcReply,
     headers: CallerHeaders,
   ): Promise<void>;
-  /** Resumes the stream of a request that another connection had. The listener is told what becomes of it. */
-  resume(id: UpstreamRequestId, point: StreamPoint, headers: CallerHeaders): void;
-  /** Returns where another replica could resume the stream of a request, or `null` if none could. */
+  /** Takes up a session that another connection had. */
+  join(point: SessionPoint): void;
+  /**
+   * Resumes the stream of a request that another connection had, after this event. The listener is told what becomes
+   * of it.
+   */
+  resume(id: UpstreamRequestId, lastEventId: string, headers: CallerHeaders): void;
+  /** Returns where the stream of a request is, for another replica; `null` if none could use the session. */
   resumable(id: UpstreamRequestId): StreamPoint | null;
   /**
    * Opens the stream for messages that belong to no request, if it is not open. There is one at a time.

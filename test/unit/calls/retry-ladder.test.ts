@@ -27,6 +27,7 @@ const POINTER: Pointer = {
       revision: '2025-11-25',
       upstreamId: upstreamRequestId(1),
       lastEventId: 'event',
+      task: null,
     },
     replay: null,
   },

@@ -83,6 +83,7 @@ test.each([{}, { beside: [upstreamRequestId(8), upstreamRequestId('nine')] }])(
       revision: '2025-11-25' as const,
       upstreamId: upstreamRequestId(7),
       lastEventId: 'e1',
+      task: null,
       ...more,
     };
     const continuation = { ...asked.continuation, resume } as Continuation;

@@ -95,6 +95,8 @@ export class HttpSseTransport implements Transport, ResponseReader {
   }
 
   /** The session ends with its connection (2024-11-05, transports). */
+  join(): void {}
+
   resume(id: UpstreamRequestId): void {
     const problem = 'HTTP+SSE cannot be resumed';
     this.#listener.lost(id, new UpstreamFailure('session_gone', problem, { mayHaveActed: true }));

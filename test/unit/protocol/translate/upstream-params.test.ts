@@ -42,8 +42,8 @@ test('absent arguments stay absent, and null stays null', () => {
 });
 
 // Rule requests-2 (basic, "`_meta`"): `params` go upstream as they came, unknown members included; what is
-// absent stays absent. Taken out are `inputResponses`, `requestState` and a stray `task`: no request becomes
-// a legacy task.
+// absent stays absent. Taken out are `inputResponses`, `requestState` and a stray `task`: no client puts
+// a request into a legacy task.
 test('everything else is word for word, unknown members included', () => {
   fc.assert(
     fc.property(

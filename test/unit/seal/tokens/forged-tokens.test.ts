@@ -125,7 +125,8 @@ describe('a content that is not a pointer is refused, even under a right tag', (
   });
 
   test.each([
-    ['a later version', { v: 3 }],
+    ['a later version', { v: 4 }],
+    ['the version of tasks without one', { v: 3 }],
     ['a version as text', { v: '1' }],
     ['an unknown mode', { mode: 'teleport' }],
     ['an unknown claim', { admin: true }],

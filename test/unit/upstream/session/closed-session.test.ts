@@ -22,6 +22,7 @@ async function useSession(detector: BroadcastDetector): Promise<WeakRef<Transpor
     request: () => {},
     notify: NOTHING,
     respond: NOTHING,
+    join: () => {},
     resume: () => {},
     resumable: () => null,
     openStandaloneStream: async () => true,

@@ -249,6 +249,7 @@ class History {
         if (!this.#takesCancellation) throw new Error('refused');
       },
       respond: async (id) => this.#replied(id),
+      join: () => {},
       resume: () => {},
       resumable: () => null,
       openStandaloneStream: async () => true,

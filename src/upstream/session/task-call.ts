@@ -1,0 +1,459 @@
+/**
+ * A tool call that the server runs as a task (2025-11-25, "Tasks"), behind the interface of any exchange: creates the
+ * task, keeps `tasks/result` open as the stream of the call, and asks for it again if it breaks.
+ */
+import { sleep, type Clock } from '../../lib/clock.ts';
+import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
+import type { JsonObject } from '../../protocol/json/json.ts';
+import { ErrorCode, LegacyErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
+import {
+  demandsTask,
+  isTerminal,
+  pollIntervalOf,
+  readCreatedTask,
+  withoutTaskId,
+} from '../../protocol/task.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import type { CallerHeaders } from '../transport/transport.ts';
+import type {
+  CallTask,
+  CreatedTask,
+  Exchange,
+  ExchangeListener,
+  ExchangePoint,
+  RequestExchange,
+  UnanswerableCause,
+} from './exchange.ts';
+import type { Session } from './session.ts';
+
+export interface ToolCallRequest {
+  /** Returns the params of `tools/call` for a progress token. */
+  readonly params: (progressToken: UpstreamRequestId) => JsonObject;
+  /** How long the server is asked to keep the task, in ms. */
+  readonly ttlMs: number;
+  /**
+   * Whether the tool is known to demand a task. If not, it is called plainly, and once as a task if the server replies
+   * that it demands one.
+   */
+  readonly demandsTask: boolean;
+}
+
+/** What a task call needs of its session. */
+export type TaskSession = Pick<
+  Session,
+  | 'call'
+  | 'createTask'
+  | 'followTask'
+  | 'resumeCall'
+  | 'join'
+  | 'forget'
+  | 'request'
+  | 'headers'
+  | 'dead'
+>;
+
+export interface TaskCallOptions {
+  readonly session: TaskSession;
+  readonly clock: Clock;
+  readonly listener: ExchangeListener;
+}
+
+/** Where a task call can be continued: a part of `ResumePoint`. */
+export type TaskPoint = ExchangePoint & {
+  readonly upstreamId: UpstreamRequestId;
+  readonly task: CallTask;
+};
+
+type Stage =
+  /** The request is kept as long as the server can still demand a task. */
+  | { readonly name: 'plain'; readonly toolCall: ToolCallRequest | null }
+  | { readonly name: 'creating'; readonly progressToken: UpstreamRequestId }
+  | { readonly name: 'following'; readonly task: CreatedTask };
+
+/** A stage, and the request whose stream is that of the call. */
+interface Opened {
+  readonly stage: Stage;
+  readonly request: RequestExchange;
+}
+
+/** How often in a row `tasks/result` or `tasks/get` can fail. */
+const MAX_FAILURES = 5;
+const FIRST_BACKOFF_MS = 500;
+const DEFAULT_POLL_INTERVAL_MS = 1_000;
+/** How long a server can hold the head of a response back until it has an answer, in ms. */
+const HELD_HEAD_MS = 1_000;
+/** A stream that ends after this long, in ms, has not failed: proxies end streams that bring nothing. */
+const LONG_LIFE_MS = 10_000;
+
+export class TaskCall implements Exchange, ExchangeListener {
+  readonly accepted: Promise<void>;
+  readonly #session: TaskSession;
+  readonly #clock: Clock;
+  readonly #listener: ExchangeListener;
+  /** Aborts when the call is over. */
+  readonly #over = new AbortController();
+  /** Resolves to the id of the task, or to `null` if there will be none. */
+  readonly #created = Promise.withResolvers<string | null>();
+  #stage: Stage;
+  #request: RequestExchange;
+  #pollIntervalMs = DEFAULT_POLL_INTERVAL_MS;
+  /** Whether the call was told that its stream broke, and not yet that it is back. */
+  #isBroken: boolean;
+  #isCancelled = false;
+  /** Whether the server has said that the task is at its end. */
+  #hasEnded = false;
+  #failures = 0;
+  /** When the server took the request, by `Clock.elapsed`. */
+  #takenAtMs = Infinity;
+
+  private constructor(
+    { session, clock, listener }: TaskCallOptions,
+    isBroken: boolean,
+    open: (listener: ExchangeListener) => Opened,
+  ) {
+    this.#isBroken = isBroken;
+    this.#session = session;
+    this.#clock = clock;
+    this.#listener = listener;
+    const { stage, request } = open(this);
+    this.#stage = stage;
+    this.#request = request;
+    this.accepted = request.accepted;
+  }
+
+  /** Calls a tool of a server that runs tasks. */
+  static start(
+    options: TaskCallOptions,
+    toolCall: ToolCallRequest,
+    headers: CallerHeaders,
+  ): TaskCall {
+    const { session } = options;
+    return new TaskCall(options, false, (listener) => {
+      if (toolCall.demandsTask) return createTask(session, toolCall, listener, headers);
+      const request = session.call('tools/call', toolCall.params, listener, headers);
+      return { stage: { name: 'plain', toolCall }, request };
+    });
+  }
+
+  /**
+   * Continues a call of another replica: resumes its stream, or asks for the result of its task.
+   * @param open the questions that the server still waits for
+   */
+  static resume(
+    options: TaskCallOptions,
+    point: TaskPoint,
+    headers: CallerHeaders,
+    open: readonly ServerRequestId[],
+  ): TaskCall {
+    const { session } = options;
+    const { upstreamId } = point;
+    if (point.lastEventId !== null) {
+      const { task } = point;
+      const { taskId, progressToken } = task;
+      const stage: Stage =
+        taskId === null
+          ? { name: 'creating', progressToken }
+          : { name: 'following', task: { taskId, progressToken } };
+      return new TaskCall(options, true, (listener) => ({
+        stage,
+        request: session.resumeCall(upstreamId, point, listener, headers, open, task),
+      }));
+    }
+    const { task } = point;
+    const former = { id: upstreamId, openQuestions: open };
+    session.join(point);
+    void session.forget(upstreamId);
+    const call = new TaskCall(options, true, (listener) => ({
+      stage: { name: 'following', task },
+      request: session.followTask(task, former, listener),
+    }));
+    call.#expectHead();
+    return call;
+  }
+
+  get id(): UpstreamRequestId {
+    return this.#request.id;
+  }
+
+  respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
+    return this.#request.respond(id, reply, headers);
+  }
+
+  /** A task is cancelled by `tasks/cancel`, and by no notification (cancellation, "Behavior Requirements"). */
+  cancel(reason: string, headers: CallerHeaders): Promise<boolean> {
+    this.#isCancelled = true;
+    if (this.#stage.name === 'plain') return this.#request.cancel(reason, headers);
+    return this.#request.cancelBy(this.#cancelTask(headers));
+  }
+
+  resumable(): ExchangePoint | null {
+    return this.#request.resumable();
+  }
+
+  abandon(): void {
+    this.#end();
+    this.#request.abandon();
+  }
+
+  // What the stream of the call brings:
+
+  asked(id: ServerRequestId, method: string, params: JsonObject): void {
+    this.#begun();
+    this.#listener.asked(id, method, params);
+  }
+
+  withdrawn(id: ServerRequestId): void {
+    this.#listener.withdrawn(id);
+  }
+
+  unanswerable(method: string, cause: UnanswerableCause): void {
+    this.#listener.unanswerable(method, cause);
+  }
+
+  notified(method: string, params: JsonObject): void {
+    this.#begun();
+    this.#listener.notified(method, params);
+  }
+
+  replied(reply: JsonRpcReply): void {
+    const stage = this.#stage;
+    switch (stage.name) {
+      case 'plain': {
+        const { toolCall } = stage;
+        const mayCreate = toolCall !== null && demandsTask(reply) && !this.#isCancelled;
+        return mayCreate ? this.#callAsTask(toolCall) : this.#settle(reply);
+      }
+      case 'creating':
+        return this.#taskCreated(reply, stage.progressToken);
+      case 'following':
+        return this.#taskReplied(reply, stage.task);
+    }
+  }
+
+  interrupted(): void {
+    this.#break();
+  }
+
+  resumed(): void {
+    this.#mend();
+  }
+
+  lost(failure: UpstreamFailure): void {
+    const { dead } = this.#session;
+    const stage = this.#stage;
+    const mayAskAgain = stage.name === 'following' && !dead && !this.#isCancelled;
+    if (mayAskAgain && isTransient(failure)) void this.#followAgain(stage.task, failure);
+    else this.#lose(failure);
+  }
+
+  backlog(): Promise<void> | null {
+    return this.#listener.backlog();
+  }
+
+  #callAsTask(toolCall: ToolCallRequest): void {
+    const { stage, request } = createTask(this.#session, toolCall, this, this.#session.headers);
+    this.#stage = stage;
+    this.#request = request;
+    request.accepted.catch((error: unknown) => this.#lose(asUpstreamFailure(error, true)));
+  }
+
+  #taskCreated(reply: JsonRpcReply, progressToken: UpstreamRequestId): void {
+    const created = 'result' in reply ? readCreatedTask(reply.result) : null;
+    // The server has refused the call, or run it without a task.
+    if (created === null) return this.#settle(reply);
+    const { taskId, pollIntervalMs } = created;
+    this.#pollIntervalMs = pollIntervalMs;
+    const task = { taskId, progressToken };
+    this.#stage = { name: 'following', task };
+    this.#created.resolve(taskId);
+    if (!this.#isCancelled) this.#follow(task);
+  }
+
+  /**
+   * Takes the reply to `tasks/result`. An error can be that of the tool. It can also mean that the task is gone, or that
+   * the server does not wait for the end of the task, as it should (tasks, "Result Retrieval").
+   */
+  #taskReplied(reply: JsonRpcReply, task: CreatedTask): void {
+    const isCertain =
+      'result' in reply ||
+      this.#isCancelled ||
+      this.#hasEnded ||
+      reply.error.code === LegacyErrorCode.urlElicitationRequired;
+    if (isCertain) this.#settle(withoutTaskId(reply, task.taskId));
+    else void this.#pollAfter(reply, task);
+  }
+
+  /** Asks for the result of the task. The stream of the response is that of the call from here on. */
+  #follow(task: CreatedTask): void {
+    this.#request = this.#session.followTask(task, this.#request, this);
+    this.#expectHead();
+  }
+
+  /** The stream is back with the head of its response, which a server can hold back until something happens. */
+  #expectHead(): void {
+    const request = this.#request;
+    this.#takenAtMs = Infinity;
+    const mend = () => {
+      if (this.#request === request && !this.#over.signal.aborted) this.#mend();
+    };
+    const held = this.#clock.setTimer(HELD_HEAD_MS, mend);
+    request.accepted.then(
+      () => {
+        held.cancel();
+        this.#takenAtMs = this.#clock.elapsed();
+        mend();
+      },
+      (error: unknown) => {
+        held.cancel();
+        if (this.#request === request) this.lost(asUpstreamFailure(error, true));
+      },
+    );
+  }
+
+  /** Asks for the result again: the stream broke, and cannot be resumed. */
+  async #followAgain(task: CreatedTask, failure: UpstreamFailure): Promise<void> {
+    this.#break();
+    if (this.#clock.elapsed() - this.#takenAtMs >= LONG_LIFE_MS) this.#failures = 0;
+    if (!(await this.#backOff(failure))) return;
+    // Of two requests for one result, the server may send a question to the one that nobody reads.
+    await this.#session.forget(this.#request.id);
+    if (!this.#over.signal.aborted) this.#follow(task);
+  }
+
+  /** Waits for the end of the task, or for its next question, with `tasks/get` (tasks, "Getting Tasks"). */
+  async #pollAfter(reply: JsonRpcReply, task: CreatedTask): Promise<void> {
+    const { signal } = this.#over;
+    for (let isFirst = true; ; isFirst = false) {
+      if (!isFirst) await sleep(this.#clock, this.#pollIntervalMs, signal);
+      if (signal.aborted) return;
+      const status = await this.#statusOf(task);
+      if (status === null) return;
+      if (status === 'unknown') return this.#settle(withoutTaskId(reply, task.taskId));
+      this.#hasEnded = isTerminal(status);
+      // The error came before the task had ended, for all the gateway knows.
+      if (this.#hasEnded || (status === 'input_required' && !isFirst)) return this.#follow(task);
+    }
+  }
+
+  /** @returns the status of the task; `unknown` if the server does not say; `null` if the call is over */
+  async #statusOf({ taskId }: CreatedTask): Promise<unknown> {
+    const { signal } = this.#over;
+    for (;;) {
+      try {
+        const params = { taskId };
+        const got = await this.#session.request('tasks/get', params, this.#session.headers, signal);
+        if (signal.aborted) return null;
+        this.#failures = 0;
+        if ('result' in got) {
+          this.#pollIntervalMs = pollIntervalOf(got.result);
+          return got.result['status'];
+        }
+        if (got.error.code !== ErrorCode.invalidParams) return 'unknown';
+        this.#lose(taskGone());
+        return null;
+      } catch (error) {
+        if (signal.aborted) return null;
+        const failure = asUpstreamFailure(error, true);
+        if (!isTransient(failure) || this.#session.dead) {
+          this.#lose(failure);
+          return null;
+        }
+        if (!(await this.#backOff(failure))) return null;
+      }
+    }
+  }
+
+  /** Waits after a failure, longer after each. @returns false if the call is over, as after too many failures */
+  async #backOff(failure: UpstreamFailure): Promise<boolean> {
+    const { signal } = this.#over;
+    if (this.#failures >= MAX_FAILURES) this.#lose(failure);
+    if (signal.aborted) return false;
+    // The first attempt follows at once: what the server asks meanwhile belongs to no request.
+    const waitMs = this.#failures === 0 ? 0 : FIRST_BACKOFF_MS * 2 ** this.#failures;
+    this.#failures += 1;
+    if (waitMs > 0) await sleep(this.#clock, waitMs, signal);
+    if (signal.aborted) return false;
+    if (!this.#session.dead) return true;
+    this.#lose(failure);
+    return false;
+  }
+
+  async #cancelTask(headers: CallerHeaders): Promise<boolean> {
+    const taskId = await this.#taskId();
+    if (taskId === null) return false;
+    try {
+      const reply = await this.#session.request('tasks/cancel', { taskId }, headers);
+      // The task has ended by itself (tasks, "Task Cancellation").
+      return 'result' in reply || reply.error.code === ErrorCode.invalidParams;
+    } catch {
+      return false;
+    }
+  }
+
+  #taskId(): Promise<string | null> {
+    const stage = this.#stage;
+    return stage.name === 'following' ? Promise.resolve(stage.task.taskId) : this.#created.promise;
+  }
+
+  /** The server works on the call: it has not refused it, and its stream is read. */
+  #begun(): void {
+    if (this.#stage.name === 'plain') this.#stage = { name: 'plain', toolCall: null };
+    this.#failures = 0;
+  }
+
+  #break(): void {
+    if (this.#isBroken) return;
+    this.#isBroken = true;
+    this.#listener.interrupted();
+  }
+
+  #mend(): void {
+    if (!this.#isBroken) return;
+    this.#isBroken = false;
+    this.#listener.resumed();
+  }
+
+  #settle(reply: JsonRpcReply): void {
+    if (this.#over.signal.aborted) return;
+    this.#end();
+    this.#listener.replied(reply);
+  }
+
+  #lose(failure: UpstreamFailure): void {
+    if (this.#over.signal.aborted) return;
+    const isTask = this.#stage.name === 'following';
+    this.#end();
+    const { code, message, details } = failure;
+    // The server has the task, whatever became of this request.
+    const mayHaveActed = isTask || details.mayHaveActed;
+    this.#listener.lost(new UpstreamFailure(code, message, { ...details, mayHaveActed }));
+  }
+
+  #end(): void {
+    this.#over.abort();
+    this.#created.resolve(null);
+  }
+}
+
+function createTask(
+  session: TaskSession,
+  { params, ttlMs: ttl }: ToolCallRequest,
+  listener: ExchangeListener,
+  headers: CallerHeaders,
+): Opened {
+  const withTask = (token: UpstreamRequestId) => ({ ...params(token), task: { ttl } });
+  const request = session.createTask(withTask, listener, headers);
+  return { stage: { name: 'creating', progressToken: request.id }, request };
+}
+
+/** True if the result can be asked for again. 409 means that another replica reads the stream. */
+function isTransient({ code, details }: UpstreamFailure): boolean {
+  if (details.httpStatus === 409) return false;
+  return code === 'upstream_unavailable' || code === 'upstream_busy' || code === 'upstream_timeout';
+}
+
+function taskGone(): UpstreamFailure {
+  return new UpstreamFailure('upstream_unavailable', 'the server no longer has the task', {
+    mayHaveActed: true,
+  });
+}

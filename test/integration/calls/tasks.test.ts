@@ -1,0 +1,279 @@
+/** Tools that a legacy server runs only as tasks, for clients that know none: they are called like any other. */
+import { CreateMessageResultSchema } from '@modelcontextprotocol/sdk/types.js';
+import { describe, expect, test } from 'vitest';
+import { answersOf, reasonOf, text } from '../../fixtures/gateways/replica-testbed.ts';
+import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { accept, callTool, send } from '../../fixtures/clients/modern-client.ts';
+import {
+  askName,
+  LegacyServer,
+  type LegacyServerOptions,
+  type Tool,
+} from '../../fixtures/servers/legacy-server.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+const RELATED = 'io.modelcontextprotocol/related-task';
+const REQUIRED = { greet: { taskSupport: 'required' } } as const;
+const TRANSPORTS = ['streamable-http', 'http-sse'] as const;
+
+async function serving(options: LegacyServerOptions, overrides: GatewayOverrides = {}) {
+  const legacy = await LegacyServer.start({ tasks: REQUIRED, ...options });
+  stopAfterTest(() => legacy.stop());
+  const gateway = await startTestGateway(legacy.url, overrides);
+  stopAfterTest(() => gateway.close());
+  return { legacy, gateway, url: gateway.url };
+}
+
+const greet: Tool = async (call) => `Hello ${await askName(call)}`;
+
+/** The messages about the call that the server got. */
+const aboutCall = (legacy: LegacyServer) =>
+  legacy.methods().filter((method) => /^tools\/call|^tasks\/|cancelled$|^response$/.test(method));
+
+describe.each(TRANSPORTS)('over %s, a tool that demands a task', (transport) => {
+  // Rule tasks-1 (2025-11-25 tasks, "Tool-Level Negotiation"): A tool with `taskSupport` `required` is called as a
+  // task that the gateway makes and follows; the client sees an ordinary call. Any other tool is called plainly,
+  // also one with `optional`.
+  test('is called as one, and the client cannot tell', async () => {
+    const { legacy, url } = await serving({ transport, tools: { greet: async () => 'Hello' } });
+    const done = await callTool(url, 'greet');
+    expect(text(done)).toBe('Hello');
+    expect(JSON.stringify(done.response)).not.toContain('task');
+    expect(aboutCall(legacy)).toEqual(['tools/call', 'tasks/result']);
+  });
+
+  // Rule tasks-2 (2025-11-25 tasks, "TTL and Resource Management"): The server is asked to keep the task for what is
+  // left of `parking.callTtl`.
+  test('is asked to keep the task as long as the call may take', async () => {
+    const { legacy, url } = await serving(
+      { transport, tools: { greet: async () => 'Hello' } },
+      { parking: { callTtlMs: 600_000 } },
+    );
+    await callTool(url, 'greet');
+    const { ttl } = (await legacy.saw('tools/call')).body.params.task;
+    expect(ttl).toBeGreaterThan(0);
+    expect(ttl).toBeLessThanOrEqual(600_000);
+  });
+
+  // Rule tasks-3 (2025-11-25 tasks, "Associating Task-Related Messages"): Questions inside the task are those of
+  // the call, and the answers carry the task in their `_meta`.
+  test('asks a form and for a completion inside its task, and gets both answers', async () => {
+    const tools: LegacyServerOptions['tools'] = {
+      greet: async (call) => {
+        const name = await askName(call);
+        const sampled = await call.extra.sendRequest(
+          {
+            method: 'sampling/createMessage',
+            params: {
+              messages: [{ role: 'user', content: { type: 'text', text: `Greet ${name}` } }],
+              maxTokens: 10,
+            },
+          },
+          CreateMessageResultSchema,
+        );
+        return sampled.content.type === 'text' ? sampled.content.text : 'no text';
+      },
+    };
+    const { legacy, url } = await serving({ transport, tools });
+    const first = await callTool(url, 'greet');
+    expect(JSON.stringify(first.response)).not.toContain('task');
+    const second = await callTool(url, 'greet', answersOf(first, 'Ada'));
+    const [key = ''] = Object.keys(second.response.result.inputRequests);
+    expect(second.response.result.inputRequests[key].method).toBe('sampling/createMessage');
+    const content = { type: 'text', text: 'Good day, Ada' };
+    const done = await callTool(url, 'greet', {
+      requestState: second.response.result.requestState,
+      inputResponses: { [key]: { role: 'assistant', content, model: 'm' } },
+    });
+    expect(text(done)).toBe('Good day, Ada');
+    const taskId = (await legacy.saw('tasks/result')).body.params.taskId;
+    for (const times of [1, 2]) {
+      const { body } = await legacy.saw('response', times);
+      expect(body.result._meta[RELATED]).toEqual({ taskId });
+    }
+  });
+
+  // Rule tasks-4 (2025-11-25 tasks, "Task Progress Notifications"): The progress token of the call stays valid
+  // for the life of its task. Progress and log messages of the task reach the client as those of any call.
+  test('reports progress and logs while its task runs', async () => {
+    const tools: LegacyServerOptions['tools'] = {
+      greet: async ({ extra }) => {
+        const progressToken = extra._meta?.progressToken ?? 'none';
+        await extra.sendNotification({
+          method: 'notifications/progress',
+          params: { progressToken, progress: 1, total: 2 },
+        });
+        await extra.sendNotification({
+          method: 'notifications/message',
+          params: { level: 'warning', data: 'half way' },
+        });
+        return 'Hello';
+      },
+    };
+    const { url } = await serving({ transport, tools });
+    const done = await callTool(
+      url,
+      'greet',
+      {},
+      { meta: { progressToken: 'mine', 'io.modelcontextprotocol/logLevel': 'info' } },
+    );
+    expect(done.notifications).toEqual([
+      {
+        jsonrpc: '2.0',
+        method: 'notifications/progress',
+        params: { progressToken: 'mine', progress: 1, total: 2 },
+      },
+      {
+        jsonrpc: '2.0',
+        method: 'notifications/message',
+        params: { level: 'warning', data: 'half way' },
+      },
+    ]);
+    expect(text(done)).toBe('Hello');
+  });
+
+  // Rule tasks-5 (2025-11-25 cancellation, "Behavior Requirements"): The task of a cancelled call is cancelled with
+  // `tasks/cancel`, and the call itself gets no `notifications/cancelled`.
+  test('is cancelled by tasks/cancel if the client leaves', async () => {
+    const tools = { greet: () => new Promise<string>(() => {}) };
+    const { legacy, url } = await serving({ transport, tools });
+    const leaving = new AbortController();
+    const called = callTool(url, 'greet', {}, { signal: leaving.signal });
+    const { body } = await legacy.saw('tasks/result');
+    leaving.abort();
+    await expect(called).rejects.toThrow();
+    const cancelled = await legacy.saw('tasks/cancel');
+    expect(cancelled.body.params.taskId).toBe(body.params.taskId);
+    expect(legacy.methods()).not.toContain('notifications/cancelled');
+  });
+
+  // Rule tasks-6: What the tool comes to is the reply of `tasks/result`, unchanged, also if it is an error.
+  test('fails as any other', async () => {
+    const tools: LegacyServerOptions['tools'] = {
+      greet: async () => {
+        throw new Error('no luck');
+      },
+    };
+    const { url } = await serving({ transport, tools });
+    const { result } = (await callTool(url, 'greet')).response;
+    expect(result).toMatchObject({ isError: true, content: [{ text: 'Error: no luck' }] });
+  });
+});
+
+// Rule tasks-1.
+test.each(['optional', 'forbidden'] as const)(
+  'a tool whose taskSupport is %s is called plainly',
+  async (taskSupport) => {
+    const { legacy, url } = await serving({
+      tools: { greet },
+      tasks: { greet: { taskSupport } },
+    });
+    const asked = await callTool(url, 'greet');
+    expect(text(await callTool(url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+    expect((await legacy.saw('tools/call')).body.params.task).toBeUndefined();
+    expect(aboutCall(legacy)).toEqual(['tools/call', 'response']);
+  },
+);
+
+// Rule tasks-1.
+test('what a listing showed holds for later calls: the server is not asked again for each', async () => {
+  const { legacy, url } = await serving({ tools: { greet: async () => 'Hello' } });
+  await send(url, 'tools/list');
+  for (let call = 0; call < 3; call += 1) await callTool(url, 'greet');
+  expect(legacy.methods().filter((method) => method === 'tools/list')).toHaveLength(1);
+});
+
+// Rule tasks-1.
+test('a server without tasks is not asked for its tools before a call', async () => {
+  const { legacy, url } = await serving({ tools: { greet }, tasks: undefined as never });
+  const asked = await callTool(url, 'greet');
+  expect(text(await callTool(url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+  expect(legacy.methods()).not.toContain('tools/list');
+});
+
+describe('a parked call whose task waits', () => {
+  // Rule tasks-5.
+  test('is cancelled with tasks/cancel when the client stays away', async () => {
+    const { legacy, url, gateway } = await serving(
+      { tools: { greet } },
+      { parking: { ttlMs: 200 } },
+    );
+    await callTool(url, 'greet');
+    const { body } = await legacy.saw('tasks/result');
+    expect((await legacy.saw('tasks/cancel')).body.params.taskId).toBe(body.params.taskId);
+    await gateway.log.saw('call.ended');
+  });
+
+  // Rule tasks-7: If the stream of `tasks/result` breaks and cannot be resumed, `tasks/result` is asked again. The
+  // server is told to forget the former one. Nothing is asked or answered twice.
+  test.each([true, false])(
+    'goes on over a broken stream (events kept: %s)',
+    async (keepsEvents) => {
+      const effects: string[] = [];
+      const tools: LegacyServerOptions['tools'] = {
+        greet: async (call) => {
+          const name = await askName(call);
+          effects.push(name);
+          return `Hello ${name}`;
+        },
+      };
+      const { legacy, url } = await serving({ tools, keepsEvents });
+      const asked = await callTool(url, 'greet');
+      legacy.cut();
+      const done = await callTool(url, 'greet', answersOf(asked, 'Ada'));
+      expect(text(done)).toBe('Hello Ada');
+      expect(effects).toEqual(['Ada']);
+      expect(legacy.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
+    },
+  );
+
+  // Rule tasks-8: A task that the server has dropped is a lost call.
+  test('is lost when the task expires at the server', async () => {
+    const tasks = { greet: { taskSupport: 'required', ttl: 50 } } as const;
+    const { url, legacy } = await serving({ tools: { greet }, tasks });
+    const asked = await callTool(url, 'greet');
+    await legacy.saw('tasks/get');
+    const done = await callTool(url, 'greet', answersOf(asked, 'Ada'));
+    expect(reasonOf(done)).toBe('call_lost');
+    expect(JSON.stringify(done.response)).not.toContain('task');
+  });
+});
+
+// Rule tasks-7.
+test('a stream that breaks while the tool works is asked for again', async () => {
+  const finishing = Promise.withResolvers<void>();
+  const tools: LegacyServerOptions['tools'] = {
+    greet: async () => finishing.promise.then(() => 'Hello'),
+  };
+  const { legacy, url } = await serving({ tools });
+  const called = callTool(url, 'greet');
+  await legacy.saw('tasks/result');
+  legacy.cut();
+  await legacy.saw('tasks/result', 2);
+  finishing.resolve();
+  expect(text(await called)).toBe('Hello');
+  expect(legacy.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
+});
+
+// Rule tasks-3.
+test('two calls of one client at once get each their own questions and results', async () => {
+  const tools: LegacyServerOptions['tools'] = {
+    greet: async (call) => `Hello ${await askName(call, `Who is ${String(call.args['n'])}?`)}`,
+  };
+  const { url } = await serving({ tools });
+  const calls = ['1', '2', '3'].map(async (n) => {
+    const asked = await callTool(url, 'greet', { arguments: { n } });
+    const [request] = Object.values<{ params: { message: string } }>(
+      asked.response.result.inputRequests,
+    );
+    expect(request?.params.message).toBe(`Who is ${n}?`);
+    const [key = ''] = Object.keys(asked.response.result.inputRequests);
+    const done = await callTool(url, 'greet', {
+      arguments: { n },
+      requestState: asked.response.result.requestState,
+      inputResponses: { [key]: accept({ name: `N${n}` }) },
+    });
+    return text(done);
+  });
+  expect(await Promise.all(calls)).toEqual(['Hello N1', 'Hello N2', 'Hello N3']);
+});
