@@ -42,6 +42,13 @@ export class LruMap<Key, Value> {
     this.#entries.delete(key);
   }
 
+  /** Removes all entries. @returns them, the least recently used first */
+  takeAll(): [Key, Value][] {
+    const entries = [...this.#entries];
+    this.#entries.clear();
+    return entries;
+  }
+
   clear(): void {
     this.#entries.clear();
   }

@@ -26,7 +26,10 @@ export interface Directory {
   claim(call: CallId, ttlMs: number): Promise<Claim>;
   /** Returns the holder of the claim, alive or not, or `null` if there is no claim. */
   holderOf(call: CallId): Promise<{ owner: PointerOwner; epoch: number } | null>;
-  /** Ends the claim of this replica with this epoch, and no other claim. */
+  /**
+   * Ends the claim of this replica with this epoch, and no other claim. If the store is away, that is done when it is
+   * back, unless the call is claimed again before.
+   */
   release(call: CallId, epoch: number): Promise<void>;
   /** Resolves to true if the replica with this boot id has a lease. */
   isAlive(boot: string): Promise<boolean>;

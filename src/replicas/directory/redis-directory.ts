@@ -1,5 +1,6 @@
 /** The directory in Redis. Every key expires, so a deployment that is gone leaves nothing behind. */
 import type { Clock, Timer } from '../../lib/clock.ts';
+import { LruMap } from '../../lib/lru-map.ts';
 import type { CallId } from '../../protocol/ids.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import {
@@ -34,6 +35,8 @@ export interface RedisDirectoryOptions {
 
 const LEASE_MS = 5000;
 const RENEW_EVERY_MS = 1500;
+/** How many claims are released once more, when the store is back. */
+const MAX_UNRELEASED = 10_000;
 /** How many dead holders of one call a claim replaces. More means that other replicas claim it, too. */
 const MAX_TAKEOVERS = 3;
 
@@ -46,6 +49,8 @@ export class RedisDirectory implements Directory {
   readonly #ownerText: string;
   readonly #leaseMs: number;
   readonly #listeners: ((up: boolean) => void)[] = [];
+  /** Claims that could not be released, by their calls: the store is away. */
+  readonly #unreleased = new LruMap<CallId, number>(MAX_UNRELEASED);
   /** Called each time that the state of the store may have changed. */
   readonly #startChecks = new Set<() => void>();
   #up = false;
@@ -102,6 +107,8 @@ export class RedisDirectory implements Directory {
    * earlier: its epoch is over, and `holderOf` returns another holder.
    */
   async claim(call: CallId, ttlMs: number): Promise<Claim> {
+    // It may renew the claim that was to be released.
+    this.#unreleased.delete(call);
     let replaceable = '';
     for (let takeovers = 0; ; takeovers++) {
       const outcome = await this.#claimUnlessHeld(call, ttlMs, replaceable);
@@ -121,7 +128,12 @@ export class RedisDirectory implements Directory {
 
   async release(call: CallId, epoch: number): Promise<void> {
     const text = writeClaim(this.#ownerText, epoch);
-    await this.#run((redis) => redis.eval(RELEASE, 1, this.#callKey(call, 'claim'), text));
+    try {
+      await this.#run((redis) => redis.eval(RELEASE, 1, this.#callKey(call, 'claim'), text));
+    } catch (error) {
+      this.#unreleased.set(call, epoch);
+      throw error;
+    }
   }
 
   async isAlive(boot: string): Promise<boolean> {
@@ -222,8 +234,16 @@ export class RedisDirectory implements Directory {
       await sampled;
       this.#lastError = undefined;
       this.#setUp(!this.#closed);
+      this.#releaseAgain();
     } catch (error) {
       this.#onError(error);
+    }
+  }
+
+  /** Releases what could not be released: until then no other replica could take the calls. */
+  #releaseAgain(): void {
+    for (const [call, epoch] of this.#unreleased.takeAll()) {
+      this.release(call, epoch).catch(() => {});
     }
   }
 

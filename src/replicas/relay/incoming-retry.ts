@@ -134,6 +134,8 @@ export class IncomingRetry {
       case 'release':
         return this.#handle?.sendClientBack();
       case 'again':
+        // What was not carried out needs not be kept, and must not be carried out any more.
+        if (this.#handle === null) return this.#leg.close();
         this.#clientReturns = true;
         this.#watchdog.stop();
         return this.#leg.close(RETURN_TIMEOUT_MS);
@@ -165,6 +167,7 @@ export class IncomingRetry {
     if (handle === null) return this.#channel.send('unknown', '', 0);
     if (this.#leg.closed.aborted) return;
     if (this.#channel.isFresh?.() !== true && !(await this.#isConfirmed())) return;
+    if (this.#leg.closed.aborted) return;
     const reply = handle.begin();
     if (reply === null) return this.#channel.send('unknown', '', 0);
     this.#handle = handle;

@@ -145,6 +145,23 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(await directory.holderOf(call)).toBeNull();
     });
 
+    test('a claim that could not be released while the store was away is released when it is back', async () => {
+      const a = await startReplica(single(server), 'a');
+      const [released, claimedAgain] = [newCall(), newCall()];
+      for (const call of [released, claimedAgain]) await a.directory.claim(call, TTL_MS);
+      server.pause();
+      await expect.poll(() => a.directory.up, HEAL).toBe(false);
+      for (const call of [released, claimedAgain]) {
+        await expect(a.directory.release(call, 1)).rejects.toThrow(DirectoryUnavailable);
+      }
+      const claiming = a.directory.claim(claimedAgain, TTL_MS).catch(() => null);
+      server.resume();
+      await claiming;
+      await expect.poll(() => a.directory.up, HEAL).toBe(true);
+      await expect.poll(() => a.directory.holderOf(released), HEAL).toBeNull();
+      expect((await a.directory.holderOf(claimedAgain))?.epoch).toBe(1);
+    });
+
     test('a call that is claimed after its release gets a higher epoch', async () => {
       const a = await startReplica(single(server), 'a');
       const b = await startReplica(single(server), 'b');

@@ -85,6 +85,7 @@ export class DirectRelay {
   /** Processes that do not speak frames. */
   readonly #oldOwners = new LruMap<string, true>(MAX_OLD_OWNERS);
   #isReleasing = false;
+  #isClosed = false;
 
   constructor(options: DirectRelayOptions) {
     this.#options = options;
@@ -116,6 +117,7 @@ export class DirectRelay {
       retry.end({ type: 'released', problem: 'this replica stops' });
     }
     this.#incoming.close();
+    this.#isClosed = true;
     const ended = Promise.all([...this.#all].map((connection) => connection.end()));
     await Promise.race([ended, sleep(this.#options.clock, CLOSE_TIMEOUT_MS)]);
     for (const connection of this.#all) connection.destroy();
@@ -242,6 +244,7 @@ export class DirectRelay {
       onClose: () => this.#forget(connection),
     });
     this.#all.add(connection);
+    if (this.#isClosed) connection.destroy();
     return connection;
   }
 
