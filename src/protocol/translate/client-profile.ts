@@ -108,7 +108,7 @@ export type Extensions = Readonly<Record<string, JsonObject>>;
  * Reads the extensions of a client that are declared to the server, with known settings only: they are part
  * of the key of a session, so a client must not choose them freely.
  */
-export function clientExtensions(capabilities: JsonObject): Extensions {
+function clientExtensions(capabilities: JsonObject): Extensions {
   const settings = readApps(capabilities);
   if (settings === undefined) return {};
   const { mimeTypes } = settings;

@@ -173,7 +173,7 @@ function sampling(
   if (!Array.isArray(params['messages'])) {
     return refuse(ErrorCode.invalidParams, '"messages" must be a list', 'malformed');
   }
-  const shown = common(params);
+  const shown: JsonObject = { ...common(params) };
   const { includeContext, tools } = shown;
   if (!profile.samplingContext && includeContext !== 'none') delete shown['includeContext'];
   if (Array.isArray(tools)) {

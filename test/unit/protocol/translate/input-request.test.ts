@@ -195,6 +195,14 @@ describe('a sampling request', () => {
     expect(surfaced('sampling/createMessage', params, { profile }).request.params).toEqual(params);
   });
 
+  test('is not changed by its translation', () => {
+    const tool = { name: 't', inputSchema: { type: 'object' }, execution: {} };
+    const params = { ...SAMPLING, includeContext: 'thisServer', tools: [tool] };
+    const before = structuredClone(params);
+    surfaced('sampling/createMessage', params, { profile: { ...ALL, samplingContext: false } });
+    expect(params).toEqual(before);
+  });
+
   test('has tools without "execution", which 2026-07-28 does not know', () => {
     const tool = { name: 'n', inputSchema: { type: 'object' } };
     const tools = [{ ...tool, execution: { taskSupport: 'optional' } }];
