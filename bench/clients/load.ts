@@ -11,6 +11,7 @@ export interface Answered {
 /** One connection to one path, and the calls that go over it. */
 export class Connection {
   readonly #client: Client;
+  readonly #origin: string;
   readonly #call: (callNumber: number) => HttpCall;
   readonly #path: string;
   #nextNumber = 1;
@@ -21,9 +22,15 @@ export class Connection {
     path: string,
     call: (callNumber: number) => HttpCall = (id) => modernCall('echo', id),
   ) {
+    this.#origin = origin;
     this.#client = new Client(origin, { bodyTimeout: 60_000, headersTimeout: 30_000 });
     this.#path = path;
     this.#call = call;
+  }
+
+  /** The same to the same place, over a socket that was not idle: the server may just close such a one. */
+  fresh(): Connection {
+    return new Connection(this.#origin, this.#path, this.#call);
   }
 
   /** Makes the next call and waits for the whole answer. Throws when it is not answered with 200. */

@@ -1,4 +1,5 @@
 /** As many parked calls at once as an operator may want: held in one process, held in three, and released. */
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Connection } from '../clients/load.ts';
 import { askForOpenFiles } from '../machine/open-files.ts';
 import { describeRoom, filesFor, fit, readRoom, type Room } from '../machine/room.ts';
@@ -8,7 +9,7 @@ import { startUpstreams, type Upstreams } from '../processes/upstreams.ts';
 import type { Spread } from '../report/statistics.ts';
 import { holdings, type Held } from './parked.ts';
 import { answerSome, askingConnections, park, parkAll, whyOf, type ParkedCall } from './parking.ts';
-import { plainConnection, ratesToTwin, servingOf } from './serving.ts';
+import { ratesToTwin, servingOf } from './serving.ts';
 
 export interface ManyResult {
   /** The limits of this machine, in a sentence each. */
@@ -50,6 +51,11 @@ interface Kind {
 }
 
 const UPSTREAMS = 3;
+/**
+ * After the long garbage collection the pings are sent that became due meanwhile, over as many connections, which undici
+ * keeps for a few seconds.
+ */
+const SETTLE_MS = 10_000;
 /** To each route of each gateway. */
 const CONNECTIONS = 22;
 
@@ -94,15 +100,14 @@ async function manyCalls(
   for (let index = 0; index < count; index += 1) gateways.push(await start());
   const twin = await start();
   const asking = gateways.map(({ origin }) => connectionsTo(origin));
-  const plain = gateways.map(({ origin }) => plainConnection(origin));
-  const plainTwin = plainConnection(twin.origin);
+  const origins = gateways.map(({ origin }) => origin);
   const clients = asking.flat();
   const twinClients = connectionsTo(twin.origin);
   try {
     await parkAll(clients, Math.min(warmUp, tried));
     // It stands for how the gateways were before.
     await parkAll(twinClients, Math.ceil(Math.min(warmUp, tried) / count));
-    const ratesBefore = await ratesToTwin(plain, plainTwin, serving);
+    const ratesBefore = await ratesToTwin(origins, twin.origin, serving);
     const before = await holdingsOf(gateways);
     const startedAt = performance.now();
     // Those of the warm-up are parked as well.
@@ -113,7 +118,8 @@ async function manyCalls(
     const run = { kind, gateways: count, wanted, tried, loweredBy, parked, parkMs };
     try {
       const after = await holdingsOf(gateways);
-      const ratesWhile = await ratesToTwin(plain, plainTwin, serving);
+      await pause(SETTLE_MS);
+      const ratesWhile = await ratesToTwin(origins, twin.origin, serving);
       const each = (of: (held: Held) => number) => (of(after) - of(before)) / calls.length;
       const found = {
         rssBytesEach: each(({ rssBytes }) => rssBytes),
@@ -127,7 +133,7 @@ async function manyCalls(
       return { ...run, failure: failure ?? whyOf(error), found: null };
     }
   } finally {
-    await Promise.all([...clients, ...twinClients, ...plain, plainTwin].map((one) => one.close()));
+    await Promise.all([...clients, ...twinClients].map((one) => one.close()));
     await Promise.all([...gateways, twin].map(({ child }) => child.stop()));
     await upstreams.stop();
   }

@@ -7,7 +7,7 @@ import { startGateway } from '../processes/gateway-process.ts';
 import { openLegacySession } from '../clients/legacy-session.ts';
 import type { ParkedOptions } from '../sizes.ts';
 import { answerSome, askingConnections, parkAll } from './parking.ts';
-import { plainConnection, ratesToTwin, servingOf } from './serving.ts';
+import { ratesToTwin, servingOf } from './serving.ts';
 import { openSockets } from '../processes/sockets.ts';
 import { spreadOf, type Spread } from '../report/statistics.ts';
 
@@ -101,17 +101,15 @@ async function parkedCalls(
   const { child, origin, resumes } = gateway;
   const clients = askingConnections(origin, '/mcp', CLIENT_CONNECTIONS);
   const twinClients = askingConnections(twin.origin, '/mcp', CLIENT_CONNECTIONS);
-  const plain = plainConnection(origin);
-  const plainTwin = plainConnection(twin.origin);
   try {
     await parkAll(clients, warmUp);
     // It stands for how the gateway was before.
     await parkAll(twinClients, warmUp);
-    const ratesBefore = await ratesToTwin([plain], plainTwin, serving);
+    const ratesBefore = await ratesToTwin([origin], twin.origin, serving);
     const before = await holdings(child);
     const calls = await parkAll(clients, count);
     const after = await holdings(child);
-    const ratesWhile = await ratesToTwin([plain], plainTwin, serving);
+    const ratesWhile = await ratesToTwin([origin], twin.origin, serving);
     const answered = await answerSome(calls);
     // A call that was let go is read on from its pointer; one that was held is here.
     const served = await resumes(releases ? 'reattach' : 'here');
@@ -122,9 +120,7 @@ async function parkedCalls(
       answered,
     };
   } finally {
-    await Promise.all(
-      [...clients, ...twinClients, plain, plainTwin].map((client) => client.close()),
-    );
+    await Promise.all([...clients, ...twinClients].map((client) => client.close()));
     await Promise.all([child.stop(), twin.child.stop()]);
   }
 }

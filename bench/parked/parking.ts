@@ -84,7 +84,14 @@ export async function answerSome(
 ): Promise<number> {
   const step = Math.ceil(calls.length / MOST_ANSWERED);
   const chosen = calls.filter((_call, index) => index % step === 0);
-  for (const [index, call] of chosen.entries()) await retryGateway(over(call, index), call.round);
+  for (const [index, call] of chosen.entries()) {
+    const connection = over(call, index).fresh();
+    try {
+      await retryGateway(connection, call.round);
+    } finally {
+      await connection.close();
+    }
+  }
   return chosen.length;
 }
 

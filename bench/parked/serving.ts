@@ -8,34 +8,36 @@ import { modernCall } from '../clients/messages.ts';
 import type { ServingOptions } from '../sizes.ts';
 import { median, spreadOf, type Spread } from '../report/statistics.ts';
 
-/** A connection whose calls ask nothing. */
-export function plainConnection(origin: string): Connection {
-  return new Connection(origin, '/mcp', (id) => modernCall('echo', id));
-}
-
 /**
- * Takes the ratios of the mean rate of the first connections to that of the twin, one in each round.
- * @param measured over the gateways in which calls are parked
- * @param twin over one in which none are
+ * Takes the ratios of the mean rate of some gateways to that of the twin, one in each round.
+ * @param measured where the gateways listen in which calls are parked
+ * @param twin where the one listens in which none are
  */
 export async function ratesToTwin(
-  measured: readonly Connection[],
-  twin: Connection,
+  measured: readonly string[],
+  twin: string,
   { slices, sliceMs, warmUpMs }: ServingOptions,
 ): Promise<number[]> {
-  const all = [twin, ...measured];
-  // A garbage collection may have dropped compiled code, and the twin may have had less to compile.
-  for (const connection of all) await load([connection], warmUpMs);
-  const ratios: number[] = [];
-  for (let slice = 0; slice < slices; slice += 1) {
-    const rates = new Map<Connection, number>();
-    for (const connection of rotated(all, slice)) {
-      rates.set(connection, (await load([connection], sliceMs)).callsPerSecond);
+  const all = [twin, ...measured].map(
+    (origin) => new Connection(origin, '/mcp', (id) => modernCall('echo', id)),
+  );
+  const [toTwin, ...others] = all;
+  try {
+    // A garbage collection may have dropped compiled code, and the twin may have had less to compile.
+    for (const connection of all) await load([connection], warmUpMs);
+    const ratios: number[] = [];
+    for (let slice = 0; slice < slices; slice += 1) {
+      const rates = new Map<Connection | undefined, number>();
+      for (const connection of rotated(all, slice)) {
+        rates.set(connection, (await load([connection], sliceMs)).callsPerSecond);
+      }
+      const sum = others.reduce((total, one) => total + (rates.get(one) ?? NaN), 0);
+      ratios.push(sum / others.length / (rates.get(toTwin) ?? NaN));
     }
-    const sum = measured.reduce((total, one) => total + (rates.get(one) ?? NaN), 0);
-    ratios.push(sum / measured.length / (rates.get(twin) ?? NaN));
+    return ratios;
+  } finally {
+    await Promise.all(all.map((connection) => connection.close()));
   }
-  return ratios;
 }
 
 /** The rate while calls are parked to that before, both as ratios to the twin in the same round. */
