@@ -1,7 +1,8 @@
 /** The admin listener of a gateway, if one is configured. */
 import type { FastifyInstance } from 'fastify';
 import type { ListenAddress } from '../config/units.ts';
-import { isAllowedHost, isLoopbackHost } from '../edge/http/origin.ts';
+import { isAllowedHost } from '../edge/http/origin.ts';
+import { isLoopbackHost } from '../lib/loopback.ts';
 import { createAdmin, type AdminSource } from '../ops/admin.ts';
 import { listen } from './listen.ts';
 

@@ -6,10 +6,11 @@ import { ClientConnections, type ClientTimeouts } from '../edge/http/connection.
 import { cutWhenStalled } from '../lib/responses.ts';
 import { ModernEndpoint, type EdgeRoute } from '../edge/edge.ts';
 import { Guard } from '../edge/http/guard.ts';
-import { isLoopbackHost } from '../edge/http/origin.ts';
 import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
-import { callerOf, isKnownCaller } from '../identity/identity.ts';
+import { asLocalUser, callerOf, isKnownCaller } from '../identity/identity.ts';
+import { localUserCheck } from '../identity/local-user.ts';
 import type { ToolCatalogue } from '../catalogue/tools.ts';
+import { isLoopbackHost } from '../lib/loopback.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { registerPassThrough, type PassThrough } from '../passthrough/passthrough.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
@@ -118,7 +119,7 @@ function endpointOf(
   connections: ClientConnections,
 ): ModernEndpoint {
   const { config, clock, log } = shared;
-  const { id, path, upstream } = route.config;
+  const { id, path } = route.config;
   const edge: EdgeRoute = {
     id,
     path,
@@ -128,8 +129,7 @@ function endpointOf(
       const kind = route.upstream.detect(headers).catch(() => null);
       return Promise.race([kind, sleep(clock, ERA_WAIT_MS)]).then((found) => found === 'modern');
     },
-    identify: (headers) =>
-      callerOf(headers, { identity: config.identity, authorization: upstream.authorization }),
+    identify: callerReader(route, shared),
     capabilities: (request) => route.discovery.capabilitiesFor(request),
     discover: (request) => route.discovery.discover(request),
     forward: (request, closed) => route.lists.list(request, closed),
@@ -160,6 +160,30 @@ function endpointOf(
       log.event('edge.request', { route: name, method, status, code, ms });
     },
   });
+}
+
+/** Creates the reader of callers of a route. The log says once what it costs that callers cannot be told apart. */
+function callerReader(
+  { config: { id, upstream, sessions } }: Route,
+  { config, log }: SharedServices,
+): EdgeRoute['identify'] {
+  const { identity, edge, listen } = config;
+  const options = {
+    identity,
+    authorization: upstream.authorization,
+    conversationHeader: sessions.key.header,
+  };
+  const whyNotLocal = localUserCheck({ ...edge, listenHost: listen.host });
+  let isCostLogged = sessions.scope !== null;
+  return (request) => {
+    const caller = callerOf(request.headers, options);
+    if (caller?.kind !== 'anonymous') return caller;
+    const reason = whyNotLocal(request);
+    if (reason === null) return asLocalUser(caller);
+    if (!isCostLogged) log.event('session.for_each_call', { route: id, reason });
+    isCostLogged = true;
+    return caller;
+  };
 }
 
 /** Checks the headers that repeat a tool's parameters. @returns what is wrong; `null` if nothing is */

@@ -74,7 +74,14 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     },
     clock,
   );
-  const pool = new SessionPool(upstream, config.sessions, clock);
+  const pool = new SessionPool(
+    upstream,
+    {
+      ...config.sessions,
+      onReplaced: (reason) => log.event('session.replaced', { route, reason }),
+    },
+    clock,
+  );
   const forwarder = new Forwarder({
     route,
     pool,

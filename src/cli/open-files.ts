@@ -5,14 +5,12 @@ import type { Log } from '../ops/log.ts';
 
 /** For listeners, Redis, relays, subscriptions, the log and the program itself. */
 const RESERVED = 256;
-/** The request of a call and the standalone stream of its session. */
-const SOCKETS_OF_CALL = 2;
-
 /** Computes how many files are open if every limit of the configuration is reached. */
 export function openFilesNeeded({ limits, routes }: Pick<Config, 'limits' | 'routes'>): number {
+  // One for the request of each call, and one for the standalone stream of each session.
   const calls = limits.maxRunningCalls + limits.maxParkedCalls;
-  const idle = routes.reduce((total, { sessions }) => total + sessions.maxIdle, 0);
-  return limits.maxConnections + SOCKETS_OF_CALL * calls + idle + RESERVED;
+  const sessions = routes.reduce((total, route) => total + route.sessions.max, 0);
+  return limits.maxConnections + calls + sessions + RESERVED;
 }
 
 /** Logs a warning if this process cannot open as many files as it can need. */

@@ -2,12 +2,7 @@
  * The modern endpoint of a route: checks each POST, and hands it to the rest of the gateway. What is legacy goes to
  * the pass-through.
  */
-import type {
-  IncomingHttpHeaders,
-  IncomingMessage,
-  RequestListener,
-  ServerResponse,
-} from 'node:http';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
@@ -43,7 +38,7 @@ export interface EdgeRoute {
   /** Tells whether the server is modern itself, so that nothing is translated. Never rejects. */
   readonly isModern: (caller: Caller) => boolean | Promise<boolean>;
   /** Returns `null` if the identity source names no caller and must name one. */
-  readonly identify: (headers: IncomingHttpHeaders) => Caller | null;
+  readonly identify: (request: IncomingMessage) => Caller | null;
   readonly capabilities: (request: EdgeRequest) => JsonObject | null;
   /** Finds what differs between `Mcp-Param-*` headers and the tool's arguments, or `null`. Never rejects. */
   readonly parameterHeaders: (
@@ -137,8 +132,8 @@ export class ModernEndpoint {
   }
 
   /** Returns the caller, or `null` after a refusal. */
-  #identify({ headers }: IncomingMessage, response: ServerResponse): Caller | null {
-    const caller = this.#route.identify(headers);
+  #identify(request: IncomingMessage, response: ServerResponse): Caller | null {
+    const caller = this.#route.identify(request);
     if (caller === null) refuse(response, 401, UNKNOWN_CALLER);
     return caller;
   }

@@ -15,9 +15,12 @@ export interface CallerOptions {
   readonly identity: IdentitySource;
   /** `strip`: the client's `Authorization` is not sent upstream. */
   readonly authorization: 'forward' | 'strip';
+  /** The header that names the conversation, if one is configured. */
+  readonly conversationHeader?: string | null;
 }
 
 const ANONYMOUS = 'anonymous';
+const LOCAL_USER = 'local-user';
 
 /**
  * Identifies the caller of a request. Without an identity source, the same credentials mean the same
@@ -32,11 +35,18 @@ export function callerOf(headers: IncomingHttpHeaders, options: CallerOptions): 
   const bearer = credentialsKey === '' ? null : `bearer:${credentialsKey}`;
   const principal = name === null ? bearer : `header:${name}`;
   return {
+    kind: name !== null ? 'verified' : bearer !== null ? 'credentials' : 'anonymous',
     principal,
     principalKey: principal ?? ANONYMOUS,
     credentialsKey: options.authorization === 'forward' ? credentialsKey : '',
+    conversation: conversationOf(headers, options.conversationHeader ?? null),
     headers: forwardedHeaders(headers, options),
   };
+}
+
+/** Returns an anonymous caller as the local user. Its pointers are those of any anonymous caller. */
+export function asLocalUser(caller: Caller): Caller {
+  return { ...caller, kind: 'local-user', principalKey: LOCAL_USER };
 }
 
 /** Tells whether a caller is acceptable: false if a source is configured and does not name anybody. */
@@ -49,6 +59,11 @@ function nameOf(headers: IncomingHttpHeaders, identity: IdentitySource): string 
   if (identity.source === 'none') return null;
   const value = headers[identity.header.toLowerCase()];
   return typeof value === 'string' && value !== '' ? value : null;
+}
+
+function conversationOf(headers: IncomingHttpHeaders, name: string | null): string | null {
+  const value = name === null ? undefined : headers[name.toLowerCase()];
+  return value === undefined ? null : sha256(String(value));
 }
 
 function forwardedHeaders(

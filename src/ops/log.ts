@@ -37,6 +37,9 @@ export interface LogEvents {
   'upstream.broadcasts': { route: string };
   'session.opened': { route: string; revision: string; transport: string; standalone: boolean };
   'session.no_standalone_stream': { route: string };
+  /** `reason`: why anonymous callers are not the local user. */
+  'session.for_each_call': { route: string; reason: string };
+  'session.replaced': { route: string; reason: string };
   'call.started': { route: string; call: string; method: string; target: string };
   'call.parked': { route: string; call: string; round: number; questions: number };
   'call.resumed': { route: string; call: string; round: number; rung: Rung };
@@ -103,6 +106,8 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'upstream.broadcasts': 'warn',
   'session.opened': 'debug',
   'session.no_standalone_stream': 'warn',
+  'session.for_each_call': 'warn',
+  'session.replaced': 'warn',
   'call.started': 'debug',
   'call.question_refused': 'warn',
   'call.answer_refused': 'warn',
@@ -159,6 +164,10 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
   'upstream.broadcasts':
     'the server sends messages for one session to every session: the gateway now uses one session and one call at a time',
+  'session.for_each_call':
+    'callers without credentials get a session for each call: what the server keeps in a session is lost, and each call costs an initialize. Configure identity, or let clients send credentials; sessions.scope: call accepts the cost and silences this line',
+  'session.replaced':
+    'a session that calls had used was replaced: what the server kept in it is gone. The next call that asked for log messages is told',
   'session.no_standalone_stream':
     'the server opened no standalone stream: questions that it does not relate to a call will not arrive',
 };

@@ -1,190 +1,134 @@
 /**
- * The sessions of one route. Principals never share a session, nor do clients that declare different
- * capabilities, and a session carries one interactive call at a time.
+ * The sessions of one route: which one a call or another request uses. Principals never share a session unless the
+ * operator says so, nor do clients that declare different capabilities.
  */
 import type { Clock } from '../lib/clock.ts';
-import { profileKey } from '../protocol/translate/client-profile.ts';
-import type { LegacyRevision } from '../protocol/revisions.ts';
+import { LruMap } from '../lib/lru-map.ts';
 import type { Session } from '../upstream/session/session.ts';
-import { SharedSessions, UseCount, type SharedLease } from './shared-sessions.ts';
-import { SingleSession, type SessionRequirement } from './single-session.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import type { SessionOwner } from './owner.ts';
+import { Home, type HomeConcurrency, type ReplacementReason, type SessionPoint } from './home.ts';
+import type { Lease, LeaseRequest, SharedLease } from './lease.ts';
+import {
+  defaultScope,
+  ownerKey,
+  type ConversationKey,
+  type SessionOwner,
+  type SessionScope,
+} from './owner.ts';
+import type { QueueLimits } from './queue-limits.ts';
+import { SharedSessions } from './shared-sessions.ts';
+import { SideSessions, type SideOwner } from './side-sessions.ts';
+import { SingleSession, type SessionRequirement } from './single-session.ts';
+import { Slots } from './slots.ts';
 
-/**
- * - `principal`: a principal's calls reuse its sessions, one call at a time on each
- * - `call`: a new session for each call, so that anonymous callers never share one
- * - `shared`: all callers reuse all sessions; only for servers that keep no state in a session
- */
-export type SessionScope = 'principal' | 'call' | 'shared';
+/** `separate`: each call has a session of its own, and a kept one if there is one. For the others see `Turns`. */
+export type SessionConcurrency = HomeConcurrency | 'separate';
 
 export interface SessionPoolOptions {
   /** `null`: `call` for anonymous owners, `principal` for others. */
   readonly scope: SessionScope | null;
+  readonly key: ConversationKey;
+  readonly concurrency: SessionConcurrency;
   readonly idleTimeoutMs: number;
-  /** The most idle sessions kept for one owner. */
-  readonly maxIdle: number;
+  /** The most sessions of the route, idle ones included. */
+  readonly max: number;
+  readonly maxPerPrincipal: number;
+  readonly queue: QueueLimits;
+  /** Called when a session was replaced that may have had state of its caller. */
+  readonly onReplaced?: (reason: ReplacementReason) => void;
 }
 
-/** A session, reserved for one call. */
-export interface Lease {
-  readonly session: Session;
-  /** Gives the session back. `clean` says that the server had finished with the call. */
-  release(clean: boolean): void;
-  /** Lets go of the session without ending it, for another replica to take up. */
-  leave(): void;
-}
-
-/** A session between two calls. Requests that cannot lead to questions may use it. */
-interface Idle {
-  readonly session: Session;
-  readonly uses: UseCount;
-}
-
-/** The most calls that wait for their turn at a server that broadcasts. */
-const MAX_WAITING = 100;
-/** The most sessions that are kept for requests that cannot lead to questions. */
+/** The most sessions that are kept for requests that cannot lead to questions, of callers without a home. */
 const MAX_SHARED = 256;
+/** The most targets that are remembered as ones that ask nothing. */
+const MAX_SILENT_TARGETS = 1_000;
 
 export class SessionPool {
   readonly #upstream: Upstream;
   readonly #options: SessionPoolOptions;
   readonly #clock: Clock;
-  /** Most recently used last. */
-  readonly #idle = new Map<string, Idle[]>();
+  readonly #slots: Slots;
+  readonly #silentTargets = new LruMap<string, true>(MAX_SILENT_TARGETS);
+  readonly #homes = new Map<string, Home>();
+  readonly #side: SideSessions;
   readonly #shared: SharedSessions;
-  readonly #leased = new Set<Session>();
   /** Sessions of subscriptions. They carry no call. */
   readonly #listening = new Set<Session>();
   /** Serves all callers once the server was seen to broadcast. */
   readonly #single: SingleSession;
   /** Sessions whose end is being sent to the server. */
   readonly #ending = new Set<Promise<void>>();
+  /** Calls that have a session, other than that of a server that broadcasts. */
+  #leases = 0;
   readonly #waiting = new Set<() => void>();
-  #closed = false;
 
   constructor(upstream: Upstream, options: SessionPoolOptions, clock: Clock) {
     this.#upstream = upstream;
     this.#options = options;
     this.#clock = clock;
-    const { idleTimeoutMs } = options;
+    const { idleTimeoutMs, queue } = options;
+    this.#slots = new Slots(options, clock);
+    const onEnding = (ending: Promise<void>) => this.#noteEnding(ending);
+    this.#side = new SideSessions({ upstream, slots: this.#slots, idleTimeoutMs, clock, onEnding });
     this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);
-    this.#single = new SingleSession({ idleTimeoutMs, maxWaiting: MAX_WAITING }, clock);
+    this.#single = new SingleSession({ idleTimeoutMs, maxWaiting: queue.length }, clock);
   }
 
   /** Sessions that are open now. */
   get size(): number {
-    let idle = 0;
-    for (const sessions of this.#idle.values()) idle += sessions.length;
-    const used = this.#leased.size + this.#listening.size;
-    return idle + used + this.#shared.size + this.#single.size;
+    return this.#slots.size + this.#listening.size + this.#shared.size + this.#single.size;
   }
 
   /**
-   * Reserves a session for an interactive call: the one used last, since the server may keep state in it,
-   * or a new one.
-   * @param fresh whether to take no idle session: the server has just forgotten one
-   * @param isWanted returns false once the call does not want the session any more
-   * @throws UpstreamFailure if a session is needed and cannot be opened
+   * Lends a session to a call: the home of its caller, or one of its own.
+   * @throws UpstreamFailure if a session is needed and cannot be opened, or the call waits in vain
    */
-  async lease(
-    owner: SessionOwner,
-    fresh = false,
-    isWanted: () => boolean = () => true,
-  ): Promise<Lease> {
-    if (this.#upstream.detector.broadcasts) return this.#takeTurn(owner, isWanted);
-    const reused = fresh ? null : await this.#reuse(owner);
-    const session = reused ?? (await this.#upstream.openSession(owner));
-    if (!this.#upstream.detector.broadcasts) return this.#lend(owner, session);
+  async lease(owner: SessionOwner, request: LeaseRequest): Promise<Lease> {
+    if (this.#upstream.detector.broadcasts) return this.#takeTurn(owner, request);
+    const home = this.#homeOf(owner);
+    const lease = this.#counted(
+      home === null
+        ? await this.#side.lease(this.#sideOwner(owner), request.fresh)
+        : await home.lease(owner, request),
+    );
+    if (!this.#upstream.detector.broadcasts) return lease;
     // Opening it showed that the server broadcasts: it must not carry a call beside others.
-    this.#unlease(session);
-    void this.#end(session);
-    return this.#takeTurn(owner, isWanted);
+    lease.release(false);
+    return this.#takeTurn(owner, request);
   }
 
   /**
    * Opens a session for one subscription only. No calls are made on it.
    * @throws UpstreamFailure if it cannot be opened
    */
-  async leaseToListen(owner: SessionOwner): Promise<Lease> {
+  async leaseToListen(owner: SessionOwner): Promise<SharedLease> {
     const session = await this.#upstream.openSession(owner);
-    return this.#lend(owner, session, this.#listening);
-  }
-
-  /** Takes over a session of another replica, to resume one of its calls. Throws UpstreamFailure. */
-  async adopt(owner: SessionOwner, revision: LegacyRevision): Promise<Lease> {
-    return this.#lend(owner, await this.#upstream.adoptSession(owner, revision));
-  }
-
-  #lend(owner: SessionOwner, session: Session, held = this.#leased): Lease {
-    held.add(session);
-    let released = false;
-    const once = (then: () => void) => () => {
-      if (released) return;
-      released = true;
-      this.#unlease(session, held);
-      session.keepAlive(false, lease);
-      then();
+    this.#listening.add(session);
+    const release = () => {
+      if (this.#listening.delete(session)) this.#noteEnding(session.close());
     };
-    const lease: Lease = {
-      session,
-      release: (clean) =>
-        once(() =>
-          this.#giveBack(this.#key(owner), session, clean && this.#scope(owner) !== 'call'),
-        )(),
-      leave: once(() => session.leave()),
-    };
-    return lease;
+    return { session, release };
   }
 
   /**
-   * Takes a session for a request that cannot lead to questions. Several requests may share it.
+   * Takes over the session of a call that another replica had, or that was left.
+   * @throws UpstreamFailure if the transport cannot do that
+   */
+  async adopt(owner: SessionOwner, point: SessionPoint, request: LeaseRequest): Promise<Lease> {
+    const home = this.#upstream.detector.broadcasts ? null : this.#homeOf(owner);
+    if (home !== null) return this.#counted(await home.adopt(owner, point, request));
+    return this.#counted(await this.#side.adopt(this.#sideOwner(owner), point));
+  }
+
+  /**
+   * Lends a session to a request that cannot lead to questions. Several requests may share it.
    * @throws UpstreamFailure if a session is needed and cannot be opened
    */
   async borrow(owner: SessionOwner): Promise<SharedLease> {
     if (this.#upstream.detector.broadcasts) return this.#single.borrow(this.#wanted(owner));
-    return (await this.#borrowIdle(owner)) ?? this.#borrowShared(owner);
-  }
-
-  /** Waits until the one session of a server that broadcasts is free. */
-  async #takeTurn(owner: SessionOwner, isWanted: () => boolean): Promise<Lease> {
-    await this.#closeIdle();
-    const before = () => this.#unleased();
-    const { session, end } = await this.#single.take(this.#wanted(owner), before, isWanted);
-    let ended = false;
-    const once = (keep: boolean, then = () => {}) => {
-      if (ended) return;
-      ended = true;
-      session.keepAlive(false, lease);
-      then();
-      end(keep);
-    };
-    const lease: Lease = {
-      session,
-      release: (clean) => once(clean && this.#scope(owner) !== 'call'),
-      leave: () => once(false, () => session.leave()),
-    };
-    return lease;
-  }
-
-  #wanted(owner: SessionOwner): SessionRequirement {
-    const open = () => this.#upstream.openSession(owner);
-    return { key: this.#key(owner), headers: owner.headers, open };
-  }
-
-  #unlease(session: Session, held = this.#leased): void {
-    held.delete(session);
-    if (this.#leased.size === 0) for (const resolve of this.#waiting) resolve();
-  }
-
-  /** Resolves when all calls have ended that began before the server was seen to broadcast. */
-  async #unleased(): Promise<void> {
-    while (this.#leased.size > 0) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      this.#waiting.add(resolve);
-      await promise;
-      this.#waiting.delete(resolve);
-    }
+    const home = this.#homeOf(owner);
+    if (home !== null) return home.borrow(owner);
+    return (await this.#side.borrow(this.#sideOwner(owner))) ?? this.#borrowShared(owner);
   }
 
   /**
@@ -197,100 +141,142 @@ export class SessionPool {
 
   /** Closes every session. */
   async close(): Promise<void> {
-    this.#closed = true;
-    for (const session of [...this.#leased, ...this.#listening]) void this.#end(session);
-    await Promise.all([this.#single.close(), this.#closeIdle()]);
+    for (const session of this.#listening) this.#noteEnding(session.close());
+    for (const home of [...this.#homes.values()]) home.close();
+    this.#side.close();
+    await Promise.all([this.#single.close(), this.#shared.close()]);
     // Sessions that were returned a moment ago are being ended, too; the server has to be told.
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
 
-  #end(session: Session): Promise<void> {
-    const ending = session.close().finally(() => this.#ending.delete(ending));
-    this.#ending.add(ending);
-    return ending;
+  /** The home of an owner; `null` for one whose calls have sessions of their own. */
+  #homeOf(owner: SessionOwner): Home | null {
+    const scope = this.#scope(owner);
+    const concurrency = this.#concurrency(scope);
+    if (concurrency === 'separate') return null;
+    const key = this.#key(owner);
+    const known = this.#homes.get(key);
+    if (known !== undefined) return known;
+    const { queue, idleTimeoutMs, onReplaced } = this.#options;
+    const home = new Home({
+      upstream: this.#upstream,
+      slots: this.#slots,
+      principal: this.#principal(owner),
+      concurrency,
+      queue,
+      idleTimeoutMs,
+      silentTargets: this.#silentTargets,
+      clock: this.#clock,
+      onEnding: (ending) => this.#noteEnding(ending),
+      onReplaced: (reason) => onReplaced?.(reason),
+      onEmpty: () => this.#homes.delete(key),
+    });
+    this.#homes.set(key, home);
+    return home;
   }
 
-  async #closeIdle(): Promise<void> {
-    const idle = [...this.#idle.values()].flat();
-    this.#idle.clear();
-    for (const { uses } of idle) uses.stop();
-    await Promise.all([this.#shared.close(), ...idle.map(({ session }) => this.#end(session))]);
+  /** Callers that only the operator's word brings together are not asked in each other's calls. */
+  #concurrency(scope: SessionScope): SessionConcurrency {
+    const { concurrency } = this.#options;
+    if (scope === 'call') return 'separate';
+    return scope === 'shared' && concurrency === 'auto' ? 'separate' : concurrency;
   }
 
   #scope(owner: SessionOwner): SessionScope {
-    return this.#options.scope ?? (owner.anonymous ? 'call' : 'principal');
+    return this.#options.scope ?? defaultScope(owner);
   }
 
   #key(owner: SessionOwner): string {
-    const principal = this.#scope(owner) === 'shared' ? '' : owner.principalKey;
-    const client = owner.clientInfo === null ? '' : JSON.stringify(owner.clientInfo);
-    return JSON.stringify([principal, profileKey(owner.profile), client, owner.credentialsKey]);
+    return ownerKey(owner, this.#scope(owner), this.#options.key);
   }
 
-  /** Takes the idle session that was used last, if it can be used again. */
-  async #reuse(owner: SessionOwner): Promise<Session | null> {
-    const session = this.#takeIdle(this.#key(owner));
-    if (session === null) return null;
-    this.#leased.add(session);
-    if (await session.ready(owner.headers)) return session;
-    this.#unlease(session);
-    void this.#end(session);
-    return null;
+  /** Whose sessions are counted together. Anonymous callers are no principal, and nor is everybody. */
+  #principal(owner: SessionOwner): string | null {
+    return this.#scope(owner) === 'principal' ? owner.principalKey : null;
   }
 
-  /** Skips sessions that requests use: a call may end its session at any time. */
-  #takeIdle(key: string): Session | null {
-    for (const idle of (this.#idle.get(key) ?? []).toReversed()) {
-      if (idle.uses.inUse) continue;
-      this.#removeIdle(key, idle);
-      idle.uses.stop();
-      if (!idle.session.dead) return idle.session;
-      void this.#end(idle.session);
+  #sideOwner(owner: SessionOwner): SideOwner {
+    return { owner, key: this.sharingKey(owner), principal: this.#principal(owner) };
+  }
+
+  /** Waits until the one session of a server that broadcasts is free. */
+  async #takeTurn(owner: SessionOwner, { isWanted }: LeaseRequest): Promise<Lease> {
+    await this.#endIdle();
+    const before = () => this.#unleased();
+    const { session, end } = await this.#single.take(this.#wanted(owner), before, isWanted);
+    let isOver = false;
+    const once = (keep: boolean, then = () => {}) => {
+      if (isOver) return;
+      isOver = true;
+      session.keepAlive(false, lease);
+      then();
+      end(keep);
+    };
+    const lease: Lease = {
+      session,
+      isReplacement: false,
+      moved: (phase) => {
+        if (!isOver) session.keepAlive(phase !== 'running', lease);
+      },
+      release: (clean) => once(clean && this.#scope(owner) !== 'call'),
+      leave: () => once(false, () => session.leave()),
+    };
+    return lease;
+  }
+
+  #wanted(owner: SessionOwner): SessionRequirement {
+    const open = () => this.#upstream.openSession(owner);
+    return { key: this.#key(owner), headers: owner.headers, open };
+  }
+
+  #counted(lease: Lease): Lease {
+    this.#leases += 1;
+    let isOver = false;
+    const over = () => {
+      if (isOver) return;
+      isOver = true;
+      this.#leases -= 1;
+      if (this.#leases === 0) for (const resolve of this.#waiting) resolve();
+    };
+    return {
+      ...lease,
+      release: (isClean) => {
+        lease.release(isClean);
+        over();
+      },
+      leave: () => {
+        lease.leave();
+        over();
+      },
+    };
+  }
+
+  /** Resolves when all calls have ended that began before the server was seen to broadcast. */
+  async #unleased(): Promise<void> {
+    while (this.#leases > 0) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#waiting.add(resolve);
+      await promise;
+      this.#waiting.delete(resolve);
     }
-    return null;
   }
 
-  #removeIdle(key: string, gone: Idle): void {
-    const left = (this.#idle.get(key) ?? []).filter((idle) => idle !== gone);
-    if (left.length > 0) this.#idle.set(key, left);
-    else this.#idle.delete(key);
+  #noteEnding(ended: Promise<void>): void {
+    const ending = ended.finally(() => this.#ending.delete(ending));
+    this.#ending.add(ending);
   }
 
-  async #borrowIdle(owner: SessionOwner): Promise<SharedLease | null> {
-    if (this.#scope(owner) === 'call') return null;
-    const idle = this.#idle.get(this.#key(owner))?.findLast(({ session }) => !session.dead);
-    if (idle === undefined) return null;
-    const { session, uses } = idle;
-    const release = uses.use();
-    if (await session.ready(owner.headers)) return { session, release };
-    release();
-    return null;
+  async #endIdle(): Promise<void> {
+    for (const home of [...this.#homes.values()]) home.endIdle();
+    this.#side.endIdle();
+    await this.#shared.close();
+    while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
 
   #borrowShared(owner: SessionOwner): Promise<SharedLease> {
     // Anonymous callers share a session here, whatever their clients are called.
     const { headers } = owner;
-    const asked = owner.anonymous ? { ...owner, clientInfo: null } : owner;
+    const asked = owner.kind === 'anonymous' ? { ...owner, clientInfo: null } : owner;
     return this.#shared.borrow(this.#key(asked), headers, () => this.#upstream.openSession(asked));
-  }
-
-  #giveBack(key: string, session: Session, reusable: boolean): void {
-    const sessions = this.#idle.get(key) ?? [];
-    const keep =
-      reusable &&
-      !session.dead &&
-      !this.#closed &&
-      !this.#upstream.detector.broadcasts &&
-      sessions.length < this.#options.maxIdle;
-    if (!keep) {
-      void this.#end(session);
-      return;
-    }
-    const uses = new UseCount(this.#clock, this.#options.idleTimeoutMs, () => {
-      this.#removeIdle(key, idle);
-      void this.#end(session);
-    });
-    const idle: Idle = { session, uses };
-    this.#idle.set(key, [...sessions, idle]);
   }
 }

@@ -6,12 +6,7 @@ import type { Clock, Timer } from '../lib/clock.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
 import { UpstreamFailure } from '../upstream/failure.ts';
-
-/** A session that others may use at the same time. */
-export interface SharedLease {
-  readonly session: Session;
-  release(): void;
-}
+import type { SharedLease } from './lease.ts';
 
 export interface SharedSessionsOptions {
   readonly idleTimeoutMs: number;

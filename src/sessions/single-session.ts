@@ -6,7 +6,8 @@ import type { Clock } from '../lib/clock.ts';
 import { UpstreamFailure } from '../upstream/failure.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
-import { UseCount, type SharedLease } from './shared-sessions.ts';
+import type { SharedLease } from './lease.ts';
+import { UseCount } from './shared-sessions.ts';
 
 export interface SingleSessionOptions {
   readonly idleTimeoutMs: number;

@@ -16,7 +16,12 @@ import { MessagePaths } from './transport/http-sse/message-paths.ts';
 import { Session, type SessionOptions } from './session/session.ts';
 import type { InitializeResult } from './session/handshake.ts';
 import { StreamableHttpTransport } from './transport/streamable-http.ts';
-import type { CallerHeaders, Transport, TransportListener } from './transport/transport.ts';
+import type {
+  CallerHeaders,
+  StreamPoint,
+  Transport,
+  TransportListener,
+} from './transport/transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
 import { MessageReader } from './http/readers.ts';
 
@@ -161,10 +166,13 @@ export class Upstream {
   }
 
   /**
-   * Takes over a session that another replica opened, to resume one of its calls. Throws UpstreamFailure if
-   * the transport cannot do that.
+   * Takes over a session that another process opened, or that was left. Throws UpstreamFailure if the transport
+   * cannot do that.
    */
-  async adoptSession(request: SessionRequest, revision: LegacyRevision): Promise<Session> {
+  async adoptSession(
+    request: SessionRequest,
+    { sessionId, revision }: Pick<StreamPoint, 'sessionId' | 'revision'>,
+  ): Promise<Session> {
     const kind = await this.detect(request.headers);
     if (kind !== 'streamable-http') {
       throw new UpstreamFailure('session_gone', 'this transport cannot be resumed', {
@@ -176,7 +184,8 @@ export class Upstream {
       capabilities: {},
       raw: {},
     };
-    return Session.adopt(this.#connect(kind), this.#sessionOptions(request), this.#clock, {
+    const options = this.#sessionOptions(request);
+    return Session.adopt(sessionId, this.#connect(kind), options, this.#clock, {
       ...initialized,
       protocolVersion: revision,
     });

@@ -48,7 +48,7 @@ test('every transport is in the table', () => {
 describe.each(NEWEST)(TITLE, (shape) => {
   const stage = revisionStage(shape);
 
-  // Rules questions-2, sessions-2.
+  // Rules questions-2, sessions-3.
   test('twenty calls at once are each asked their own question, and get their own answer', async () => {
     const names = Array.from({ length: 20 }, (_, n) => `caller ${n}`);
     const asked = await Promise.all(

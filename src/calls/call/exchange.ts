@@ -9,7 +9,7 @@ import { closeOutReply } from '../../protocol/translate/input-request.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
 import { sessionOwnerOf } from '../../sessions/owner.ts';
-import type { Lease } from '../../sessions/session-pool.ts';
+import type { Lease, LeaseRequest } from '../../sessions/lease.ts';
 import type { Exchange, ExchangeListener } from '../../upstream/session/exchange.ts';
 import type { Session } from '../../upstream/session/session.ts';
 import { isOver } from '../machine/selectors.ts';
@@ -23,6 +23,8 @@ export interface CallListener extends ExchangeListener {
   readonly isCurrent: boolean;
   /** The request did not reach the server, or the server refused it. */
   notTaken(failure: UpstreamFailure): void;
+  /** The session of earlier calls is gone, with what the server kept in it. */
+  sessionReplaced(): void;
 }
 
 export function sessionOf({ lease }: CallData): Session | null {
@@ -49,10 +51,13 @@ export async function sendRequest(
   const { logLevel, caller } = request;
   let isSending = false;
   try {
-    const isWanted = () => listener.isCurrent && !isOver(call.state);
-    call.lease ??= await call.route.pool.lease(sessionOwnerOf(request), freshSession, isWanted);
+    call.lease ??= await call.route.pool.lease(
+      sessionOwnerOf(request),
+      leaseRequestOf(call, listener, freshSession),
+    );
     if (!listener.isCurrent || isOver(call.state)) return releaseExchange(call, true);
-    const { session } = call.lease;
+    const { session, isReplacement } = call.lease;
+    if (isReplacement) listener.sessionReplaced();
     call.serverInfo = serverInfoOf(session);
     if (logLevel !== null) {
       await session.ensureLogLevel(logLevel, caller.headers);
@@ -84,7 +89,11 @@ export async function resumeExchange(
   call.resumeFrom = resume;
   const ids = open.flatMap(({ id }) => (id === null ? [] : [id]));
   try {
-    call.lease = await call.route.pool.adopt(sessionOwnerOf(call.request), resume.revision);
+    call.lease = await call.route.pool.adopt(
+      sessionOwnerOf(call.request),
+      resume,
+      leaseRequestOf(call, listener, false),
+    );
     if (!listener.isCurrent || isOver(call.state)) return leaveExchange(call);
     const { session } = call.lease;
     call.serverInfo = serverInfoOf(session);
@@ -197,6 +206,15 @@ function detachExchange(call: CallData): Lease | null {
   call.lease = null;
   exchange?.abandon();
   return lease;
+}
+
+function leaseRequestOf(call: CallData, listener: CallListener, fresh: boolean): LeaseRequest {
+  return {
+    target: `${call.method} ${call.loggedTarget}`,
+    wantsLog: call.request.logLevel !== null,
+    fresh,
+    isWanted: () => listener.isCurrent && !isOver(call.state),
+  };
 }
 
 function serverInfoOf(session: Session): JsonObject | null {

@@ -3,6 +3,7 @@
  * server's side carry out the effects. Nothing is decided here.
  */
 import type { EdgeRequest } from '../../model/request.ts';
+import type { CallPhase } from '../../sessions/lease.ts';
 import { isBroken, isDetached, isLost, timersOf } from '../machine/selectors.ts';
 import type { CallEvent, CallState, Effect, TimerName } from '../machine/states.ts';
 import { step } from '../machine/table.ts';
@@ -63,8 +64,7 @@ function move(call: CallData, event: CallEvent): void {
   call.state = to;
   logMove(call, row.rule, from, effects);
   keepTimers(call, timersOf(to));
-  // The session can carry other calls, which want pings or not.
-  call.lease?.session.keepAlive(isBroken(to) || WAITS_FOR_CLIENT.has(to.name), call.lease);
+  call.lease?.moved(phaseOf(to));
   if (isDetached(to)) dropParams(call);
   registry.moved(call);
   for (const effect of effects) carryOut(call, effect);
@@ -72,6 +72,11 @@ function move(call: CallData, event: CallEvent): void {
   keepOutcome(call);
   // Without a pointer no client can come back.
   if (to.name === 'done' && (!call.hasPointer || to.end.type === 'left')) forgetCall(call);
+}
+
+function phaseOf(state: CallState): CallPhase {
+  if (WAITS_FOR_CLIENT.has(state.name)) return 'parked';
+  return isBroken(state) ? 'interrupted' : 'running';
 }
 
 function carryOut(call: CallData, effect: Effect): void {

@@ -38,6 +38,13 @@ import { idsOf, logRefusedQuestion, logUpstreamFailure } from './log.ts';
 import { Questions } from './questions.ts';
 import { failed, outcomeOfReply } from './replies.ts';
 
+/** What a client that asked for log messages is told, once. */
+const STATE_IS_GONE: JsonObject = {
+  level: 'warning',
+  logger: 'mrtr-gateway',
+  data: 'The server ended the session of your earlier calls. What it kept in that session is gone.',
+};
+
 /** For a server that asks more at once than a client can be shown. */
 const TOO_MANY_QUESTIONS = {
   code: ErrorCode.internalError,
@@ -190,6 +197,10 @@ class Listener implements CallListener {
 
   notTaken(failure: UpstreamFailure): void {
     if (this.isCurrent) receiveRefusal(this.#call, failure);
+  }
+
+  sessionReplaced(): void {
+    notifyLegs(this.#call, 'notifications/message', STATE_IS_GONE);
   }
 
   backlog(): Promise<void> | null {

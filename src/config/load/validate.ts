@@ -12,6 +12,10 @@ export type Validation =
   | { readonly config: null; readonly problems: readonly Problem[] };
 
 const MAX_SHOWN_CHARACTERS = 80;
+/** What takes the place of keys that earlier versions had. */
+const REPLACED: ReadonlyMap<string, string> = new Map([
+  ['sessions.maxIdle', 'sessions.max or sessions.maxPerPrincipal'],
+]);
 
 /**
  * Validates parsed data.
@@ -52,6 +56,10 @@ function describe(
 }
 
 function unknownKey(path: FieldPath, key: string, data: unknown): Problem {
+  const replacement = REPLACED.get([...path.slice(-1), key].join('.'));
+  if (replacement !== undefined) {
+    return { path: [...path, key], atKey: true, text: `removed key; use ${replacement} instead` };
+  }
   const known = keysAt(path, data);
   const meant = nearest(key, known);
   const hint =

@@ -1,26 +1,6 @@
 /** The keys of a route: how calls run, wait for answers, and survive failures. */
 import { z } from 'zod';
-import { choice, count, duration, durationOrOff, flag, orNull, section, text } from './fields.ts';
-
-export const sessions = section({
-  scope: orNull(
-    z
-      .enum(['principal', 'call', 'shared'], { error: 'one of principal, call, shared' })
-      .meta({ title: '`principal`, `call`, `shared`' })
-      .describe(
-        'Who shares an upstream session. Default: one per `call` for anonymous callers, one per `principal` for others.',
-      ),
-  ),
-  idleTimeout: duration(
-    '5m',
-    '0s',
-    '1d',
-    'How long an idle session is kept open for the next call.',
-  ),
-  maxIdle: count(8, { min: 0, max: 10_000 }, 'The maximum number of idle sessions.'),
-})
-  .prefault({})
-  .describe('Sessions with the legacy server.');
+import { choice, count, duration, durationOrOff, flag, section, text } from './fields.ts';
 
 export const calls = section({
   maxDuration: duration('1h', '1s', '7d', 'How long a call can run while a client is connected.'),

@@ -1,6 +1,7 @@
 /** One entry of `routes`: a public path and the legacy server behind it. */
-import { caching, calls, continuation, parking, questions, sessions, tools } from './calls.ts';
+import { caching, calls, continuation, parking, questions, tools } from './calls.ts';
 import { section, text, NAME } from './fields.ts';
+import { sessions } from './sessions.ts';
 import { upstream } from './upstream.ts';
 
 const PATH = /^\/$|^(?!.*\/\.{1,2}(?:\/|$))(?:\/[A-Za-z0-9._~-]+)+$/;

@@ -3,6 +3,7 @@
  * access for the web pages of allowed origins (the Fetch standard, "CORS protocol").
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isLoopbackHost } from '../../lib/loopback.ts';
 
 export interface OriginPolicy {
   /** Origins as browsers send them, such as `https://app.example.com`. */
@@ -12,8 +13,6 @@ export interface OriginPolicy {
   /** Whether pages served from this machine are allowed, as they are if the gateway listens on loopback. */
   readonly allowLoopback: boolean;
 }
-
-const LOOPBACK_HOSTS: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 
 /** Returns true if the page is allowed. A request without an `Origin` comes from no page. */
 export function isAllowedOrigin(origin: string | undefined, policy: OriginPolicy): boolean {
@@ -43,17 +42,6 @@ export function isAllowedHost(host: string, policy: OriginPolicy): boolean {
 
 function isLoopbackUrl({ protocol, hostname }: URL): boolean {
   return /^https?:$/.test(protocol) && isLoopbackHost(hostname);
-}
-
-/** Returns true for the loopback names and addresses. */
-export function isLoopbackHost(host: string): boolean {
-  const name = host.toLowerCase();
-  return (
-    LOOPBACK_HOSTS.includes(name) ||
-    name === '::1' ||
-    name.endsWith('.localhost') ||
-    /^127(\.\d{1,3}){3}$/.test(name)
-  );
 }
 
 /**

@@ -44,7 +44,7 @@ export interface RelayMessage {
 }
 
 const relayMessage = z.strictObject({
-  v: z.literal(2),
+  v: z.literal(3),
   to: z.string().min(1),
   kind: z.enum(KINDS),
   id: z.string().min(1).max(64),
@@ -60,7 +60,7 @@ export function maxSealedLength(textBytes: number): number {
 
 /** Seals a message for the process `to`. */
 export function sealMessage(ring: KeyRing<'relay'>, to: string, message: RelayMessage): string {
-  const content: z.infer<typeof relayMessage> = { v: 2, to, ...message };
+  const content: z.infer<typeof relayMessage> = { v: 3, to, ...message };
   return sealBytes(ring, Buffer.from(JSON.stringify(content)));
 }
 

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../lib/clock.ts';
 import { legacyCapabilities, type ClientProfile } from '../../protocol/translate/client-profile.ts';
-import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
+import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { LOG_LEVELS } from '../../protocol/meta.ts';
@@ -84,10 +84,11 @@ export class Session {
   }
 
   /**
-   * Takes over a session that another replica opened, to resume one of its calls. Sends nothing.
+   * Takes over a session that another process opened, or that was left. Sends nothing.
    * @param initialized what the server said of itself last
    */
   static adopt(
+    id: SessionId,
     connect: Connect,
     options: SessionOptions,
     clock: Clock,
@@ -95,6 +96,8 @@ export class Session {
   ): Session {
     const session = new Session(connect, options, clock);
     session.#initialized = initialized;
+    session.#state.transport.adopt(id);
+    session.#state.transport.useRevision(initialized.protocolVersion);
     return session;
   }
 
@@ -153,6 +156,11 @@ export class Session {
    */
   get certainInMs(): number {
     return this.askingStyle === 'unrelated' ? this.#state.questions.unfinishedOverInMs : 0;
+  }
+
+  /** The id by which another process can take the session over; `null` if none can. */
+  get id(): SessionId | null {
+    return this.#state.transport.sessionId;
   }
 
   /** True if the text contains the id of the session, which must not reach a client. */

@@ -68,6 +68,14 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     return this.#sessionId !== null;
   }
 
+  get sessionId(): SessionId | null {
+    return this.#sessionId;
+  }
+
+  adopt(id: SessionId): void {
+    this.#sessionId = id;
+  }
+
   reveals(text: string): boolean {
     return this.#sessionId !== null && text.includes(this.#sessionId);
   }

@@ -59,12 +59,16 @@ export interface Transport {
   readonly kind: 'streamable-http' | 'http-sse';
   /** True if answers reach the session: the server issued an id, or the stream is the session. */
   readonly hasSession: boolean;
+  /** The id by which another process can take the session over; `null` if none can. */
+  readonly sessionId: SessionId | null;
   /** True if the text contains the id of the session. */
   reveals(text: string): boolean;
   /** Opens what has to be open before the first message. Throws UpstreamFailure. */
   open(headers: CallerHeaders): Promise<void>;
   /** Sets the revision that `initialize` agreed on. It is sent with each later message. */
   useRevision(revision: LegacyRevision): void;
+  /** Takes over a session that another transport opened. Sends nothing. */
+  adopt(id: SessionId): void;
   /** Sends a request. The listener is told what becomes of it, never before this returns. */
   request(request: OutgoingRequest, headers: CallerHeaders): void;
   /** Sends a notification. Resolves when the server has taken it. Throws UpstreamFailure. */

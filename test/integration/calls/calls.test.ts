@@ -972,7 +972,7 @@ describe('sessions', () => {
   // the server.
   // Rule sessions-4.
   test('are closed when the call ends, and nothing is left', async () => {
-    const { url, legacy, gateway } = await start({ tools: greet });
+    const { url, legacy, gateway } = await start({ tools: greet }, { sessions: { scope: 'call' } });
     const asked = await callTool(url, 'greet');
     await callTool(url, 'greet', {
       requestState: asked.response.result.requestState,

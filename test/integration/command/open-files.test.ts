@@ -21,7 +21,9 @@ async function loggedWith(limit: number, limits: object): Promise<Record<string,
   const config = {
     listen: '127.0.0.1:0',
     admin: 'off',
-    routes: [{ upstream: { url: server.url, transport: 'streamable-http' } }],
+    routes: [
+      { upstream: { url: server.url, transport: 'streamable-http' }, sessions: { max: 58 } },
+    ],
     limits,
     log: { format: 'json' },
   };
@@ -46,7 +48,7 @@ const SMALL = {
   maxParkedCalls: 30,
   maxParkedCallsPerPrincipal: 30,
 };
-/** What these limits come to: 50 + 2 * (20 + 30) + 8 idle sessions + 256. */
+/** What these limits come to: 50 + (20 + 30) + 58 sessions + 256. */
 const NEEDED = 414;
 
 test(

@@ -306,7 +306,9 @@ describe('several listeners', () => {
   test('without a name have a session each, unless the operator lets them share', async () => {
     const filter = { resourceSubscriptions: ['test://a'] };
     for (const [scope, subscriptions] of [
-      [null, 2],
+      ['call', 2],
+      // Without a scope they are the local user here.
+      [null, 1],
       ['shared', 1],
     ] as const) {
       const { server, url } = await start({}, { sessions: { scope } });

@@ -1,4 +1,5 @@
 /** For how long the gateway goes by what it once saw of a server. */
+import { POOL_OPTIONS } from '../../fixtures/servers/pool-testbed.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Discovery } from '../../../src/catalogue/discovery.ts';
@@ -24,7 +25,14 @@ const REQUEST: EdgeRequest = {
   progressToken: null,
   inputResponses: null,
   requestState: null,
-  caller: { principalKey: 'ada', principal: 'ada', credentialsKey: '', headers: {} },
+  caller: {
+    kind: 'credentials',
+    conversation: null,
+    principalKey: 'ada',
+    principal: 'ada',
+    credentialsKey: '',
+    headers: {},
+  },
 };
 
 /** A discovery in front of a server that has other capabilities in each session, or is down. */
@@ -50,7 +58,7 @@ function discoveryOf(server: ScriptedServer, clock: ManualClock): Discovery {
     { transport: 'streamable-http', headersTimeoutMs: TTL_MS },
     clock,
   );
-  const options = { scope: null, idleTimeoutMs: TTL_MS / 2, maxIdle: 8 };
+  const options = { ...POOL_OPTIONS, idleTimeoutMs: TTL_MS / 2 };
   const pool = new SessionPool(upstream, options, clock);
   closeAfterTest(() => pool.close());
   return new Discovery({

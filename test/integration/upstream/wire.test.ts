@@ -1,7 +1,7 @@
 /** What goes over the wire to a legacy server and what is taken from it, where servers take liberties. */
 import { describe, expect, test } from 'vitest';
 import { EMPTY_PROFILE } from '../../../src/protocol/translate/client-profile.ts';
-import { serverRequestId } from '../../../src/protocol/ids.ts';
+import { serverRequestId, sessionId } from '../../../src/protocol/ids.ts';
 import { ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import {
   eventStream,
@@ -101,7 +101,8 @@ describe('ids', () => {
   test('of our requests are new ones in a session that another replica used', async () => {
     const server = await legacyServer(done);
     const owner = { profile: EMPTY_PROFILE, clientInfo: null, headers: {} };
-    const session = await upstreamOf(server, HTTP).adoptSession(owner, '2025-11-25');
+    const point = { sessionId: sessionId('session-1'), revision: '2025-11-25' } as const;
+    const session = await upstreamOf(server, HTTP).adoptSession(owner, point);
     const others = await open(upstreamOf(server, HTTP));
     await others.request('ping', {}, {});
     await session.request('ping', {}, {});

@@ -13,7 +13,14 @@ const REQUEST: EdgeRequest = {
   progressToken: null,
   inputResponses: null,
   requestState: null,
-  caller: { principalKey: 'anonymous', principal: null, credentialsKey: '', headers: {} },
+  caller: {
+    kind: 'anonymous',
+    conversation: null,
+    principalKey: 'anonymous',
+    principal: null,
+    credentialsKey: '',
+    headers: {},
+  },
 };
 const LONG = 'x'.repeat(1_000_000);
 

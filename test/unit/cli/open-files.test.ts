@@ -25,8 +25,8 @@ test('without a limit, or where none is told, there is none', () => {
   expect(readOpenFileLimit('')).toBeNull();
 });
 
-test('every limit counts: clients once, calls twice, idle sessions once', () => {
+test('every limit counts: clients, calls and sessions', () => {
   const limits = { maxConnections: 100, maxRunningCalls: 20, maxParkedCalls: 30 };
-  const config = testConfig('http://127.0.0.1:1/mcp', { limits, sessions: { maxIdle: 5 } });
-  expect(openFilesNeeded(config)).toBe(100 + 2 * (20 + 30) + 5 + 256);
+  const config = testConfig('http://127.0.0.1:1/mcp', { limits, sessions: { max: 5 } });
+  expect(openFilesNeeded(config)).toBe(100 + (20 + 30) + 5 + 256);
 });

@@ -23,7 +23,15 @@ describe('defaults', () => {
             pingIntervalMs: 60_000,
             statefulWithoutSessionId: false,
           },
-          sessions: { scope: null, idleTimeoutMs: 300_000, maxIdle: 8 },
+          sessions: {
+            scope: null,
+            key: { header: null, meta: null },
+            concurrency: 'auto',
+            idleTimeoutMs: 1_800_000,
+            max: 20_000,
+            maxPerPrincipal: 100,
+            queue: { length: 100, waitMs: 60_000 },
+          },
           calls: { maxDurationMs: 3_600_000, maxHoldMs: null },
           parking: {
             ttlMs: 600_000,

@@ -84,7 +84,23 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['    path: /.well-known/mcp\n', /routes\[0\]\.path: path ".*" is reserved; use another/],
     ['    id: 7\n', /routes\[0\]\.id: expected a name .*, in quotes, got 7$/],
     ['    sessions: {scope: user}\n', /sessions\.scope: expected one of principal, call, shared/],
-    ['    sessions: {maxidle: 1}\n', /^3:16 routes\[0\]\.sessions\.maxidle: .*"maxIdle"\?$/],
+    ['    sessions: {Max: 1}\n', /^3:16 routes\[0\]\.sessions\.Max: .*"max"\?$/],
+    [
+      '    sessions: {maxIdle: 1}\n',
+      /^3:16 routes\[0\]\.sessions\.maxIdle: removed key; use sessions\.max or sessions\.maxPerPrincipal instead$/,
+    ],
+    [
+      '    sessions: {key: {header: X-Conversation, meta: conversation}}\n',
+      /sessions\.key: expected either header or meta, got a map$/,
+    ],
+    [
+      '    sessions: {key: {meta: io.modelcontextprotocol/clientInfo}}\n',
+      /sessions\.key\.meta: expected a key of _meta that MCP does not reserve, got /,
+    ],
+    [
+      '    sessions: {concurrency: all}\n',
+      /sessions\.concurrency: expected one of auto, together, separate, queue, got "all"$/,
+    ],
     ['    parking: {ttl: 2h}\n', /parking\.ttl: expected at most parking\.callTtl \(1h\), got 2h$/],
     [
       '    calls: {maxHold: 1}\n',

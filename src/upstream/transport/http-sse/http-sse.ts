@@ -49,6 +49,11 @@ export class HttpSseTransport implements Transport, ResponseReader {
     this.#endpointNamed.promise.catch(() => {});
   }
 
+  /** The session ends with its connection (2024-11-05, transports). */
+  readonly sessionId = null;
+
+  adopt(): void {}
+
   reveals(text: string): boolean {
     const query = this.#endpoint?.searchParams.values() ?? [];
     return [...query].some((value) => value.length >= 8 && text.includes(value));

@@ -94,6 +94,8 @@ describe.each(CASES)('over $transport a tool that $tool does not act', ({ transp
   test('when there is no room to park its call', async () => {
     const { gateway, legacy, effects, heard, url } = await start(transport, {
       limits: { maxParkedCallsPerPrincipal: 1 },
+      // In one session over HTTP+SSE the second question would wait until it is certain whose it is.
+      sessions: { concurrency: 'separate' },
     });
     await callTool(url, tool);
     expect(reasonOf(await callTool(url, tool))).toBe('too_many_parked_calls');

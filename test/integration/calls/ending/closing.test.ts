@@ -39,7 +39,7 @@ test('a gateway leaves when its server has heard of the end of each session', as
       isCalled = true;
       json(response, 200, { jsonrpc: '2.0', id: body.id, result: {} });
     },
-    {},
+    { sessions: { scope: 'call' } },
     {
       onDelete: async (_received, response) => {
         // The session with which the gateway found out what the server speaks.

@@ -1,6 +1,13 @@
 /** Sessions that are kept: who gets them, when they go, and that nobody who uses one is cut off. */
 import { describe, expect, test } from 'vitest';
-import { ADA, IDLE_MS, poolStage, usedByACall } from '../../../fixtures/servers/pool-testbed.ts';
+import {
+  ADA,
+  ANY,
+  NOBODY,
+  IDLE_MS,
+  poolStage,
+  usedByACall,
+} from '../../../fixtures/servers/pool-testbed.ts';
 import { eventStream, json, type Answer } from '../../../fixtures/servers/scripted-server.ts';
 import { call } from '../../../fixtures/servers/upstream-testbed.ts';
 import { turnsUntil } from '../../../fixtures/manual-clock.ts';
@@ -8,7 +15,7 @@ import { turnsUntil } from '../../../fixtures/manual-clock.ts';
 const isDelete = ({ method }: { readonly method: string }) => method === 'DELETE';
 
 describe('a session that requests use', () => {
-  // Rules sessions-3, sessions-9.
+  // Rules sessions-9, sessions-13.
   test.each([
     ['of calls', usedByACall],
     ['of its own', async () => {}],
@@ -25,25 +32,26 @@ describe('a session that requests use', () => {
       loan.release();
       clock.advance(IDLE_MS);
       await server.saw(isDelete);
+      await turnsUntil(() => pool.size === 0);
       expect(pool.size).toBe(0);
     },
   );
 
-  // Rule sessions-7: Requests that may not ask anything share one session of the caller, the idle one of
-  // calls where there is one. It is not ended, and not given to a call, while they use it. 256 such sessions
-  // are kept for a route; beyond that the one used longest ago goes, unless it is in use.
+  // Rule sessions-7: Requests that may not ask anything use the home of the caller. Callers without one share a
+  // session for them, or use an idle one of calls, which is not ended, and not given to a call, while they use it. 256
+  // such sessions are kept for a route; beyond that the one used longest ago goes, unless it is in use.
   test('is not given to a call, which may end it at any time', async () => {
     const ground = await poolStage();
     await usedByACall(ground);
     const { pool, ended } = ground;
     const loan = await pool.borrow(ADA);
-    const lease = await pool.lease(ADA);
+    const lease = await pool.lease(ADA, ANY);
     expect(lease.session).not.toBe(loan.session);
     lease.release(false);
     expect(await loan.session.request('tools/list', {}, {})).toHaveProperty('result');
     expect(ended()).not.toContain('session-1');
     loan.release();
-    expect((await pool.lease(ADA)).session, 'and is, when they are done').toBe(loan.session);
+    expect((await pool.lease(ADA, ANY)).session, 'and is, when they are done').toBe(loan.session);
   });
 
   test('ends their waiting with a failure when it is closed', async () => {
@@ -88,9 +96,8 @@ describe('sessions that requests share', () => {
   // Rule handshake-7.
   test('are one for all callers without a name, whatever their clients are called', async () => {
     const { pool, server, opened } = await poolStage();
-    const nobody = { ...ADA, principalKey: '', anonymous: true };
-    const one = await pool.borrow({ ...nobody, clientInfo: { name: 'one', version: '1' } });
-    const other = await pool.borrow({ ...nobody, clientInfo: { name: 'other', version: '1' } });
+    const one = await pool.borrow({ ...NOBODY, clientInfo: { name: 'one', version: '1' } });
+    const other = await pool.borrow({ ...NOBODY, clientInfo: { name: 'other', version: '1' } });
     expect(other.session).toBe(one.session);
     expect(opened()).toHaveLength(1);
     expect(JSON.stringify(server.received.map(({ body }) => body ?? null))).not.toContain('"one"');
@@ -109,7 +116,7 @@ describe('a session whose standalone stream was lost', () => {
       },
     });
     const { clock, pool, server } = ground;
-    const lease = await pool.lease(ADA);
+    const lease = await pool.lease(ADA, ANY);
     await call(lease.session).heard.until('replied');
     refuse = true;
     stream?.end();
@@ -126,7 +133,7 @@ describe('a session whose standalone stream was lost', () => {
   test('gets it back before the next call', async () => {
     const { pool, lease, relent } = await lost(400);
     relent();
-    const next = await pool.lease(ADA);
+    const next = await pool.lease(ADA, ANY);
     expect(next.session).toBe(lease.session);
     expect(next.session.standaloneStreamOpen).toBe(true);
   });
@@ -134,7 +141,7 @@ describe('a session whose standalone stream was lost', () => {
   // Rule sessions-8.
   test('is replaced where that cannot be', async () => {
     const { pool, lease, opened } = await lost(400);
-    const next = await pool.lease(ADA);
+    const next = await pool.lease(ADA, ANY);
     expect(next.session).not.toBe(lease.session);
     expect(opened()).toHaveLength(2);
   });
@@ -142,7 +149,7 @@ describe('a session whose standalone stream was lost', () => {
   test('is dead where the server says that it does not know it', async () => {
     const { pool, lease } = await lost(404);
     expect(lease.session.dead).toBe(true);
-    expect((await pool.lease(ADA)).session).not.toBe(lease.session);
+    expect((await pool.lease(ADA, ANY)).session).not.toBe(lease.session);
   });
 });
 
@@ -157,7 +164,7 @@ describe('a standalone stream that is long in coming', () => {
     const { clock, pool, server } = await poolStage({
       get: (_received, response) => void waiting.push(response),
     });
-    const leasing = pool.lease(ADA);
+    const leasing = pool.lease(ADA, ANY);
     await server.saw(({ method }) => method === 'GET');
     clock.advance(2_000);
     const { session } = await leasing;
@@ -174,7 +181,7 @@ describe('a standalone stream that is long in coming', () => {
     const { clock, pool, server } = await poolStage({
       get: (_received, response) => void response.once('close', () => closed.resolve()),
     });
-    const leasing = pool.lease(ADA);
+    const leasing = pool.lease(ADA, ANY);
     await server.saw(({ method }) => method === 'GET');
     clock.advance(2_000);
     const { session } = await leasing;

@@ -356,7 +356,8 @@ describe('a stream that ends too early', () => {
     });
     const upstream = upstreamOf(server);
     const owner = { profile: ASKING, clientInfo: null, headers: {} };
-    const session = await upstream.adoptSession(owner, '2025-11-25');
+    const adopted = { sessionId: sessionId('session-1'), revision: '2025-11-25' } as const;
+    const session = await upstream.adoptSession(owner, adopted);
     closeAfterTest(() => session.close());
     const heard = new Heard();
     const point = {

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
+import { isLoopbackHost } from '../../../../src/lib/loopback.ts';
 import { describe, expect, test } from 'vitest';
 import {
   isAllowedHost,
   isAllowedOrigin,
-  isLoopbackHost,
   type OriginPolicy,
 } from '../../../../src/edge/http/origin.ts';
 

@@ -2,6 +2,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
+import { sessionId } from '../../../../src/protocol/ids.ts';
 import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
 import { AskingStyleDetector } from '../../../../src/upstream/asking-style.ts';
 import { BroadcastDetector } from '../../../../src/upstream/broadcast-detector.ts';
@@ -16,6 +17,8 @@ async function useSession(detector: BroadcastDetector): Promise<WeakRef<Transpor
   const transport: Transport = {
     kind: 'streamable-http',
     hasSession: true,
+    sessionId: sessionId('session'),
+    adopt: () => {},
     reveals: () => false,
     open: NOTHING,
     useRevision: () => {},
@@ -31,6 +34,7 @@ async function useSession(detector: BroadcastDetector): Promise<WeakRef<Transpor
     close: NOTHING,
   };
   const session = Session.adopt(
+    sessionId('session'),
     () => transport,
     {
       profile: EMPTY_PROFILE,

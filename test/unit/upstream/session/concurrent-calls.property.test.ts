@@ -5,6 +5,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
+  sessionId,
   serverRequestId,
   type ServerRequestId,
   type UpstreamRequestId,
@@ -59,6 +60,7 @@ class History {
     this.#kind = kind;
     const detector = new BroadcastDetector({ now: () => this.clock.now(), hasSiblings: false });
     this.#session = Session.adopt(
+      sessionId('session'),
       (listener) => this.#connect(listener),
       {
         profile: EMPTY_PROFILE,
@@ -241,6 +243,8 @@ class History {
     return {
       kind: this.#kind,
       hasSession: true,
+      sessionId: sessionId('session'),
+      adopt: () => {},
       reveals: () => false,
       open: NOTHING,
       useRevision: () => {},

@@ -1,0 +1,80 @@
+/** The keys of `routes[].sessions`: whose session a call uses, and how many there are. */
+import { z } from 'zod';
+import { choice, count, duration, orNull, section, text, HEADER_NAME } from './fields.ts';
+
+/** The keys of `_meta` that go upstream, without those that MCP reserves. */
+const META_KEY =
+  /^(?!progressToken$)(?![^/]*\b(?:modelcontextprotocol|mcp)[./])[A-Za-z0-9][A-Za-z0-9._/-]{0,255}$/;
+
+const key = section({
+  header: orNull(
+    text(HEADER_NAME, 'the name of an HTTP header', 'header name').describe(
+      'The request header that tells the conversations of one client apart. Calls with different values use different sessions.',
+    ),
+  ),
+  meta: orNull(
+    text(META_KEY, 'a key of _meta that MCP does not reserve', 'key of `_meta`').describe(
+      'The same as a key of `_meta`. Either `header` or `meta`, not both.',
+    ),
+  ),
+})
+  .superRefine(({ header, meta }, context) => {
+    if (header === null || meta === null) return;
+    context.addIssue({ code: 'custom', message: 'either header or meta' });
+  })
+  .prefault({})
+  .describe(
+    'What tells the conversations of one client apart, such as an id of an agent platform.',
+  );
+
+const queue = section({
+  length: count(
+    100,
+    { min: 0, max: 100_000 },
+    'The maximum number of calls that wait in one session, and of those that wait for a session.',
+  ),
+  wait: duration(
+    '1m',
+    '0s',
+    '1h',
+    'How long a call waits. Then it fails with `upstream_busy`, before anything was sent.',
+  ),
+})
+  .prefault({})
+  .describe('Calls that wait for another call of their session, or for a session.');
+
+export const sessions = section({
+  scope: orNull(
+    z
+      .enum(['principal', 'call', 'shared'], { error: 'one of principal, call, shared' })
+      .meta({ title: '`principal`, `call`, `shared`' })
+      .describe(
+        'Who shares an upstream session. Default: all calls of a `principal` share one, with the same client, capabilities and (without `identity`) credentials. Anonymous callers of an open listener get one per `call`.',
+      ),
+  ),
+  key,
+  concurrency: choice(
+    ['auto', 'together', 'separate', 'queue'],
+    'auto',
+    'How concurrent calls of one session run. `auto`: together, and one after the other where the server asks questions that name no call. `queue`: always one after the other. `separate`: each call gets a session of its own.',
+  ),
+  idleTimeout: duration(
+    '30m',
+    '0s',
+    '1d',
+    'How long an idle session is kept open for the next call. It is pinged every `upstream.pingInterval`.',
+  ),
+  max: count(
+    20_000,
+    { min: 1, max: 1_000_000 },
+    'The maximum number of sessions of the route. Beyond it, the session that was idle for the longest time ends.',
+  ),
+  maxPerPrincipal: count(
+    100,
+    { min: 1, max: 1_000_000 },
+    'The maximum number of sessions of one principal, over all its clients and conversations.',
+  ),
+  queue,
+})
+  .prefault({})
+  .describe('Sessions with the legacy server.');

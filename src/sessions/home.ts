@@ -1,0 +1,410 @@
+/**
+ * The home of a caller: the one session that all of its calls use, so that what the server keeps in it is there
+ * in the next call. A session that the server has forgotten is replaced.
+ */
+import { sleep, type Clock, type Timer } from '../lib/clock.ts';
+import type { LruMap } from '../lib/lru-map.ts';
+import type { SessionId } from '../protocol/ids.ts';
+import type { LegacyRevision } from '../protocol/revisions.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
+import type { Session } from '../upstream/session/session.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import type { CallPhase, Lease, LeaseRequest, SharedLease } from './lease.ts';
+import { isInteractive, type SessionOwner } from './owner.ts';
+import type { QueueLimits } from './queue-limits.ts';
+import type { Slot, Slots } from './slots.ts';
+import { Turns, type Turn, type TurnRule } from './turns.ts';
+
+/** How calls of one home that come at the same time are run; see `Turns`. */
+export type HomeConcurrency = 'auto' | 'together' | 'queue';
+
+/**
+ * Why a session of earlier calls was replaced.
+ * - `forgotten`: the server does not know it any more, or its stream ended
+ * - `no_stream`: the server does not open its standalone stream again
+ * - `uncertain`: calls that may go on at the server cannot be told from the next one
+ */
+export type ReplacementReason = 'forgotten' | 'no_stream' | 'uncertain';
+
+export interface HomeOptions {
+  readonly upstream: Upstream;
+  readonly slots: Slots;
+  /** Whose sessions these are, for `Slots`. */
+  readonly principal: string | null;
+  readonly concurrency: HomeConcurrency;
+  readonly queue: QueueLimits;
+  readonly idleTimeoutMs: number;
+  /** Targets whose calls ended without a question, of all homes of the route. */
+  readonly silentTargets: LruMap<string, true>;
+  readonly clock: Clock;
+  /** Called with each session that is ended, until the server was told. */
+  readonly onEnding: (ending: Promise<void>) => void;
+  readonly onReplaced: (reason: ReplacementReason) => void;
+  /** Called when nothing is left here: the home can be forgotten. */
+  readonly onEmpty: () => void;
+}
+
+/** What another process needs to use the session. */
+export interface SessionPoint {
+  readonly sessionId: SessionId;
+  readonly revision: LegacyRevision;
+}
+
+/** A session of the home. Beside the current one there can be earlier ones that calls still use. */
+interface Seat {
+  readonly session: Session;
+  readonly slot: Slot;
+  /** Calls and other requests that use the session now. */
+  users: number;
+  /** Calls that were left in the session, for another replica to resume. */
+  left: number;
+  hasServed: boolean;
+  /** Whether it may be the home of the caller at another replica. */
+  isForeign: boolean;
+}
+
+/** A session that nothing here is connected to. The server keeps it. */
+interface Asleep extends SessionPoint {
+  readonly slot: Slot;
+  readonly hasServed: boolean;
+}
+
+const MAX_ATTEMPTS = 3;
+
+export class Home {
+  readonly #options: HomeOptions;
+  readonly #turns: Turns;
+  readonly #seats = new Set<Seat>();
+  #current: Seat | null = null;
+  #asleep: Asleep | null = null;
+  #opening: { readonly headers: string; readonly seat: Promise<Seat> } | null = null;
+  /** Requests that wait for a turn or for a session. */
+  #pending = 0;
+  #idleSinceMs = 0;
+  #idleTimer: Timer | null = null;
+  /** Whether the next call that wants log messages tells its client that state is gone. */
+  #hasLostState = false;
+  #isClosed = false;
+
+  constructor(options: HomeOptions) {
+    const { clock, queue } = options;
+    this.#options = options;
+    this.#turns = new Turns({ ...queue, clock, rule: () => this.#rule() });
+  }
+
+  /** Lends the session to a call, when it is the turn of the call. @throws UpstreamFailure */
+  lease(owner: SessionOwner, request: LeaseRequest): Promise<Lease> {
+    return this.#whilePending(async () => {
+      const turn = this.#needsTurn(owner, request)
+        ? await this.#turns.take(request.isWanted)
+        : null;
+      try {
+        if (!this.#options.silentTargets.has(request.target)) await this.#settle(owner);
+        const seat = await this.#takeSeat(owner, isInteractive(owner.profile));
+        return this.#lend(seat, turn, request);
+      } catch (error) {
+        turn?.end();
+        throw error;
+      }
+    });
+  }
+
+  /** Lends the session to a request that cannot lead to questions. @throws UpstreamFailure */
+  borrow(owner: SessionOwner): Promise<SharedLease> {
+    return this.#whilePending(async () => {
+      const seat = await this.#takeSeat(owner, false);
+      let isReleased = false;
+      const release = () => {
+        if (isReleased) return;
+        isReleased = true;
+        this.#giveBack(seat);
+      };
+      return { session: seat.session, release };
+    });
+  }
+
+  /**
+   * Lends the session of a call that another process had, or that was left here. The call goes on already.
+   * @throws UpstreamFailure if the transport cannot do that
+   */
+  adopt(owner: SessionOwner, point: SessionPoint, request: LeaseRequest): Promise<Lease> {
+    return this.#whilePending(async () => {
+      const seat = await this.#adoptSeat(owner, point);
+      seat.left = Math.max(0, seat.left - 1);
+      this.#use(seat);
+      return this.#lend(seat, this.#turns.begin(), request);
+    });
+  }
+
+  /** Ends the session unless something uses it. */
+  endIdle(): void {
+    if (this.#pending > 0 || (this.#current?.users ?? 0) > 0) return;
+    this.#empty();
+  }
+
+  /** Ends all sessions, whoever uses them. */
+  close(): void {
+    this.#isClosed = true;
+    for (const seat of this.#seats) this.#end(seat);
+    this.#empty();
+  }
+
+  async #whilePending<Lent>(lend: () => Promise<Lent>): Promise<Lent> {
+    this.#pending += 1;
+    try {
+      return await lend();
+    } finally {
+      this.#pending -= 1;
+      this.#checkIdle();
+    }
+  }
+
+  /** Calls of a client that nobody can be asked for need no turn, but for their log messages over HTTP+SSE. */
+  #needsTurn({ profile }: SessionOwner, { target, wantsLog }: LeaseRequest): boolean {
+    const { concurrency, upstream, silentTargets } = this.#options;
+    if (concurrency !== 'auto') return concurrency === 'queue';
+    if (!isInteractive(profile)) return wantsLog && upstream.knownKind === 'http-sse';
+    return this.#rule() !== 'probe' || !silentTargets.has(target);
+  }
+
+  /** Waits while calls that were cancelled may still ask, so that they are not taken for the next one. */
+  async #settle({ profile }: SessionOwner): Promise<void> {
+    const session = this.#current?.session;
+    if (session === undefined || !isInteractive(profile) || !session.isCertain) return;
+    const waitMs = session.certainInMs;
+    if (waitMs > 0) await sleep(this.#options.clock, waitMs);
+  }
+
+  #rule(): TurnRule {
+    const { concurrency, upstream } = this.#options;
+    if (concurrency !== 'auto') return concurrency;
+    if (this.#current?.session.mustQueue === true) return 'queue';
+    switch (upstream.askingStyle) {
+      case 'on-stream':
+        return 'together';
+      case 'unrelated':
+        return 'queue';
+      case 'unknown':
+        return 'probe';
+    }
+  }
+
+  /** Returns a session that can be used, counted as used. */
+  async #takeSeat(owner: SessionOwner, isAsked: boolean): Promise<Seat> {
+    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
+      const seat = this.#current ?? (await this.#open(owner));
+      if (seat !== this.#current) continue;
+      this.#use(seat);
+      const isReady = await seat.session.ready(owner.headers);
+      if (isReady && (!isAsked || seat.session.isCertain)) return seat;
+      this.#replace(seat, isReady ? 'uncertain' : seat.session.dead ? 'forgotten' : 'no_stream');
+      this.#giveBack(seat);
+    }
+    throw new UpstreamFailure('session_gone', 'sessions end as soon as they are opened', {
+      mayHaveActed: false,
+    });
+  }
+
+  /** Opens a session, once for all who wait for it, or wakes the one that is asleep. */
+  async #open(owner: SessionOwner): Promise<Seat> {
+    const headers = JSON.stringify(owner.headers);
+    const running = this.#opening;
+    if (running !== null) {
+      return running.seat.catch((error: unknown) => {
+        const refused = asUpstreamFailure(error, false).code === 'unauthorized';
+        if (!refused || running.headers === headers) throw error;
+        // The credentials of an earlier request were refused, as an expired token is.
+        return this.#current ?? this.#open(owner);
+      });
+    }
+    const seat = (this.#asleep === null ? this.#openNew(owner) : this.#wake(owner, this.#asleep))
+      .then((opened) => {
+        this.#current = opened;
+        return opened;
+      })
+      .finally(() => {
+        this.#opening = null;
+      });
+    this.#opening = { headers, seat };
+    return seat;
+  }
+
+  async #openNew(owner: SessionOwner): Promise<Seat> {
+    const { slots, principal, upstream } = this.#options;
+    const slot = await slots.take(principal);
+    return this.#seat(slot, () => upstream.openSession(owner));
+  }
+
+  async #wake(owner: SessionOwner, asleep: Asleep): Promise<Seat> {
+    this.#asleep = null;
+    asleep.slot.used();
+    const seat = await this.#adopted(owner, asleep, asleep.slot);
+    seat.hasServed = asleep.hasServed;
+    await seat.session.openStandaloneStream(owner.headers);
+    return seat;
+  }
+
+  async #adoptSeat(owner: SessionOwner, point: SessionPoint): Promise<Seat> {
+    const { slots, principal, upstream } = this.#options;
+    const isPoint = (sessionId: SessionId | null) => sessionId === point.sessionId;
+    for (const seat of this.#seats) {
+      if (isPoint(seat.session.id) && !seat.session.dead) return seat;
+    }
+    const asleep = this.#asleep;
+    if (asleep !== null && isPoint(asleep.sessionId)) {
+      this.#asleep = null;
+      asleep.slot.used();
+      const seat = await this.#adopted(owner, point, asleep.slot);
+      this.#current = seat;
+      return seat;
+    }
+    const seat = await this.#adopted(owner, point, await slots.take(principal));
+    const isHomeless = this.#current === null && this.#opening === null && this.#asleep === null;
+    if (isHomeless) this.#current = seat;
+    else seat.isForeign = upstream.detector.hasSiblings;
+    return seat;
+  }
+
+  #adopted(owner: SessionOwner, point: SessionPoint, slot: Slot): Promise<Seat> {
+    return this.#seat(slot, () => this.#options.upstream.adoptSession(owner, point));
+  }
+
+  async #seat(slot: Slot, open: () => Promise<Session>): Promise<Seat> {
+    try {
+      const session = await open();
+      const seat = { session, slot, users: 0, left: 0, hasServed: false, isForeign: false };
+      this.#seats.add(seat);
+      return seat;
+    } catch (error) {
+      slot.free();
+      throw error;
+    }
+  }
+
+  #lend(seat: Seat, turn: Turn | null, { target, wantsLog }: LeaseRequest): Lease {
+    const { session } = seat;
+    const { silentTargets } = this.#options;
+    const isReplacement = wantsLog && this.#hasLostState;
+    if (isReplacement) this.#hasLostState = false;
+    let phase: CallPhase = 'running';
+    let hasParked = false;
+    let isOver = false;
+    const end = () => {
+      isOver = true;
+      session.keepAlive(false, lease);
+      turn?.end();
+    };
+    const lease: Lease = {
+      session,
+      isReplacement,
+      moved: (next) => {
+        if (isOver || next === phase) return;
+        phase = next;
+        hasParked ||= phase === 'parked';
+        seat.hasServed ||= hasParked;
+        session.keepAlive(phase !== 'running', lease);
+        turn?.park(phase === 'parked');
+      },
+      release: (isClean) => {
+        if (isOver) return;
+        end();
+        seat.hasServed ||= isClean;
+        if (hasParked) silentTargets.delete(target);
+        else if (isClean) silentTargets.set(target, true);
+        this.#giveBack(seat);
+      },
+      leave: () => {
+        if (isOver) return;
+        end();
+        seat.left += 1;
+        this.#giveBack(seat);
+      },
+    };
+    return lease;
+  }
+
+  #use(seat: Seat): void {
+    seat.users += 1;
+    if (seat.users > 1) return;
+    seat.slot.used();
+    seat.session.keepAlive(false, this);
+  }
+
+  #giveBack(seat: Seat): void {
+    seat.users -= 1;
+    if (seat.users > 0) return;
+    if (seat.session.dead) this.#replace(seat, 'forgotten');
+    if (seat !== this.#current) this.#end(seat);
+    else if (seat.left > 0) this.#sleep(seat);
+    this.#checkIdle();
+  }
+
+  /** The session is no longer the current one. Calls that use it can finish. */
+  #replace(seat: Seat, reason: ReplacementReason): void {
+    if (seat !== this.#current) return;
+    this.#current = null;
+    if (!seat.hasServed) return;
+    this.#hasLostState = true;
+    this.#options.onReplaced(reason);
+  }
+
+  /** Lets go of a session with calls that another replica may resume: it needs the streams. */
+  #sleep(seat: Seat): void {
+    const { session, slot, hasServed } = seat;
+    const { id } = session;
+    this.#current = null;
+    this.#seats.delete(seat);
+    session.leave();
+    if (id === null || this.#isClosed) return slot.free();
+    const revision = session.initializeResult.protocolVersion;
+    this.#asleep = { sessionId: id, revision, slot, hasServed };
+  }
+
+  #checkIdle(): void {
+    const { upstream, clock, onEmpty } = this.#options;
+    const seat = this.#current;
+    if (this.#pending > 0 || (seat !== null && seat.users > 0)) return;
+    if (this.#isClosed || upstream.detector.broadcasts) return this.#empty();
+    const slot = seat?.slot ?? this.#asleep?.slot;
+    if (slot === undefined) {
+      if (this.#seats.size > 0) return;
+      if (!this.#hasLostState) return onEmpty();
+    }
+    slot?.idle(() => this.#empty());
+    seat?.session.keepAlive(true, this);
+    this.#idleSinceMs = clock.elapsed();
+    this.#idleTimer ??= clock.setTimer(this.#options.idleTimeoutMs, () => this.#expire());
+  }
+
+  /** One timer serves many idle times: each use would cancel its own. */
+  #expire(): void {
+    this.#idleTimer = null;
+    const { clock, idleTimeoutMs } = this.#options;
+    if (this.#pending > 0 || (this.#current?.users ?? 0) > 0) return;
+    const leftMs = this.#idleSinceMs + idleTimeoutMs - clock.elapsed();
+    if (leftMs <= 0) return this.#empty();
+    this.#idleTimer = clock.setTimer(Math.ceil(leftMs), () => this.#expire());
+  }
+
+  /** Ends the current session, which nothing uses. */
+  #empty(): void {
+    this.#idleTimer?.cancel();
+    this.#idleTimer = null;
+    this.#asleep?.slot.free();
+    this.#asleep = null;
+    if (this.#current !== null) this.#end(this.#current);
+    if (this.#seats.size === 0) this.#options.onEmpty();
+  }
+
+  #end(seat: Seat): void {
+    if (!this.#seats.delete(seat)) return;
+    if (this.#current === seat) this.#current = null;
+    const { session, slot, left, isForeign } = seat;
+    // Another replica can resume a call of the session. Once a home can move to another replica when this one
+    // stops, its session is left as well, and not ended with DELETE.
+    const isKept = left > 0 || isForeign;
+    if (isKept) session.leave();
+    const ending = isKept ? Promise.resolve() : session.close();
+    this.#options.onEnding(ending.finally(() => slot.free()));
+  }
+}

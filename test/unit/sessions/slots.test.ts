@@ -1,0 +1,92 @@
+import { beforeEach, expect, test } from 'vitest';
+import { Slots, type Slot } from '../../../src/sessions/slots.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+
+const WAIT_MS = 10_000;
+
+let clock: ManualClock;
+let slots: Slots;
+let ended: string[];
+
+beforeEach(() => {
+  clock = new ManualClock();
+  ended = [];
+  const queue = { length: 2, waitMs: WAIT_MS };
+  slots = new Slots({ max: 3, maxPerPrincipal: 2, queue }, clock);
+});
+
+/** Marks the session as idle. Its end takes until `free`. */
+function idle(slot: Slot, name: string): void {
+  slot.idle(() => ended.push(name));
+}
+
+const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/** Takes a slot, and tells whether it was given. */
+function taking(principal: string | null) {
+  const state: { slot: Slot | null; failure: unknown } = { slot: null, failure: null };
+  slots.take(principal).then(
+    (slot) => (state.slot = slot),
+    (failure: unknown) => (state.failure = failure),
+  );
+  return state;
+}
+
+// Rule sessions-13: A route has `sessions.max` sessions at most, and a principal `sessions.maxPerPrincipal`. Beyond
+// that the session ends that was idle for the longest time, and the next one opens when the server was told. Where
+// none is idle a call waits as in `sessions.queue`, and then fails with `upstream_busy`.
+test('the session that was idle for the longest time makes room', async () => {
+  const [a, b, c] = [await slots.take('ada'), await slots.take('bob'), await slots.take('eve')];
+  idle(b, 'b');
+  idle(a, 'a');
+  idle(c, 'c');
+  b.used();
+  idle(b, 'b');
+  const next = taking('dan');
+  await settle();
+  expect(ended).toEqual(['a']);
+  expect(next.slot).toBeNull();
+  a.free();
+  await settle();
+  expect(next.slot).not.toBeNull();
+  expect(ended).toEqual(['a']);
+  expect(slots.size).toBe(3);
+});
+
+test('a principal at its limit ends one of its own', async () => {
+  const [a, b] = [await slots.take('ada'), await slots.take('ada')];
+  idle(await slots.take('bob'), 'bob');
+  idle(b, 'b');
+  const next = taking('ada');
+  expect(ended).toEqual(['b']);
+  b.free();
+  await settle();
+  expect(next.slot).not.toBeNull();
+  a.free();
+});
+
+test('who finds none idle waits for a while, or for the first that becomes idle', async () => {
+  const [a] = [await slots.take(null), await slots.take(null), await slots.take(null)];
+  const [one, other, refused] = [taking(null), taking(null), taking(null)];
+  await settle();
+  expect(refused.failure).toMatchObject({ code: 'upstream_busy' });
+  idle(a, 'a');
+  expect(ended).toEqual(['a']);
+  a.free();
+  await settle();
+  expect(one.slot).not.toBeNull();
+  clock.advance(WAIT_MS);
+  await settle();
+  expect(other.failure).toMatchObject({ code: 'upstream_busy', details: { mayHaveActed: false } });
+  expect(clock.pending).toBe(0);
+});
+
+test('who waits for room of its own holds up nobody else', async () => {
+  await slots.take('ada');
+  await slots.take('ada');
+  const waiting = taking('ada');
+  const bob = taking('bob');
+  await settle();
+  expect(bob.slot).not.toBeNull();
+  expect(waiting.slot).toBeNull();
+});

@@ -1,0 +1,128 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { PROBE_MS, Turns, type Turn, type TurnRule } from '../../../src/sessions/turns.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+
+const WAIT_MS = 10_000;
+const LENGTH = 3;
+
+let clock: ManualClock;
+let rule: TurnRule;
+let turns: Turns;
+/** The turns that began, by the names of their calls. */
+let began: Map<string, Turn>;
+
+beforeEach(() => {
+  clock = new ManualClock();
+  rule = 'probe';
+  began = new Map();
+  turns = new Turns({ length: LENGTH, waitMs: WAIT_MS, rule: () => rule, clock });
+});
+
+/** Asks for the turn of a call, and lets what is ready run. */
+async function take(name: string, isWanted = () => true): Promise<{ done: Promise<void> }> {
+  const taken = turns.take(isWanted).then((turn) => void began.set(name, turn));
+  taken.catch(() => {});
+  await settle();
+  return { done: taken };
+}
+
+const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
+const names = () => [...began.keys()];
+
+test('calls run together where a question names its call', async () => {
+  rule = 'together';
+  for (const name of ['a', 'b', 'c']) await take(name);
+  expect(names()).toEqual(['a', 'b', 'c']);
+});
+
+describe('while it is not known how the server asks', () => {
+  // Rule sessions-11: With `sessions.concurrency: auto` calls run together at a server that asks on the stream
+  // of the call. While it has asked nothing yet, the next call whose client can be asked starts when the others
+  // have ended, are parked, or have run for 250 ms; a tool that ended without a question before starts at once.
+  // Once a question named no call, and over HTTP+SSE from the start, calls that can be asked start one after the
+  // other. A parked call holds up nobody.
+  test('the next call starts after the one before has run for a while', async () => {
+    for (const name of ['a', 'b', 'c']) await take(name);
+    expect(names()).toEqual(['a']);
+    clock.advance(PROBE_MS - 1);
+    await settle();
+    expect(names()).toEqual(['a']);
+    clock.advance(1);
+    await settle();
+    expect(names()).toEqual(['a', 'b']);
+    clock.advance(PROBE_MS);
+    await settle();
+    expect(names()).toEqual(['a', 'b', 'c']);
+    expect(clock.pending).toBe(0);
+  });
+
+  test.each(['end', 'park'] as const)('or at its %s', async (how) => {
+    for (const name of ['a', 'b', 'c']) await take(name);
+    if (how === 'end') began.get('a')?.end();
+    else began.get('a')?.park(true);
+    await settle();
+    expect(names()).toEqual(['a', 'b']);
+  });
+
+  test('or when a question has named its call', async () => {
+    for (const name of ['a', 'b', 'c']) await take(name);
+    rule = 'together';
+    began.get('a')?.park(true);
+    await settle();
+    expect(names()).toEqual(['a', 'b', 'c']);
+  });
+});
+
+describe('where questions name no call', () => {
+  // Rule sessions-11.
+  test('a call starts when no other runs, and one that goes on counts', async () => {
+    rule = 'queue';
+    for (const name of ['a', 'b', 'c']) await take(name);
+    clock.advance(PROBE_MS);
+    began.get('a')?.park(true);
+    await settle();
+    expect(names()).toEqual(['a', 'b']);
+    began.get('a')?.park(false);
+    began.get('b')?.end();
+    await settle();
+    expect(names()).toEqual(['a', 'b']);
+    began.get('a')?.end();
+    await settle();
+    expect(names()).toEqual(['a', 'b', 'c']);
+  });
+
+  // Rule sessions-12: `sessions.queue.length` calls wait in one session, each for `sessions.queue.wait`. One that
+  // finds no room, or waits in vain, fails with `upstream_busy` and `data.mayHaveActed` `no`. A call whose client
+  // has left gives up its place.
+  test('calls wait for a time, and as many as there is room for', async () => {
+    rule = 'queue';
+    await take('a');
+    const waiting = [await take('b'), await take('c'), await take('d')];
+    await expect((await take('e')).done).rejects.toMatchObject({
+      code: 'upstream_busy',
+      details: { mayHaveActed: false },
+    });
+    clock.advance(WAIT_MS);
+    for (const { done } of waiting)
+      await expect(done).rejects.toMatchObject({ code: 'upstream_busy' });
+    expect(names()).toEqual(['a']);
+    expect(clock.pending).toBe(0);
+  });
+
+  // Rule sessions-12.
+  test('a call whose client has left gives up its place', async () => {
+    rule = 'queue';
+    let isThere = true;
+    await take('a');
+    const left = await take('left', () => isThere);
+    for (const name of ['b', 'c']) await take(name);
+    isThere = false;
+    await take('d');
+    await expect(left.done).rejects.toMatchObject({ code: 'upstream_busy' });
+    for (const name of ['a', 'b', 'c']) {
+      began.get(name)?.end();
+      await settle();
+    }
+    expect(names()).toEqual(['a', 'b', 'c', 'd']);
+  });
+});
