@@ -6,7 +6,6 @@ import type { ListenAddress } from '../config/units.ts';
 import { listen } from './listen.ts';
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
 import type { FleetClock } from '../replicas/directory/fleet-clock.ts';
-import { RedisDirectory } from '../replicas/directory/redis-directory.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import { randomId } from '../lib/random-id.ts';
@@ -15,8 +14,6 @@ import { takeArrivals, type Arrival } from '../replicas/relay/direct/handshake.t
 import { HttpRelay } from '../replicas/relay/http/http-relay.ts';
 import { createRelayServer } from '../replicas/relay/http/http-server.ts';
 import type { IncomingRetriesOptions } from '../replicas/relay/incoming-retry.ts';
-import { MessageQueue } from '../replicas/relay/redis-queue.ts';
-import { RedisRelay } from '../replicas/relay/redis-relay.ts';
 import { OwnerActivity, UNREAD_TIMEOUT_MS } from '../replicas/relay/liveness.ts';
 import { createKeyRing, type KeyRing, type SecretKey } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
@@ -68,7 +65,7 @@ export async function joinReplicas(
   services: ReplicaServices,
 ): Promise<Replica> {
   const name = { id: randomId(), boot: randomId() };
-  const relay = createRelay(config, name.boot, serveRelayed, services);
+  const relay = await createRelay(config, name.boot, serveRelayed, services);
   let directory: Directory | null = null;
   const close = async () => {
     await relay.close();
@@ -118,12 +115,12 @@ const NO_RELAY: RelayTransport = {
   close: async () => {},
 };
 
-function createRelay(
+async function createRelay(
   config: Config,
   boot: string,
   serveRelayed: ServeRelayedRetry,
   services: ReplicaServices,
-): RelayTransport {
+): Promise<RelayTransport> {
   const { relay, limits } = config;
   const { siblings, sealKeys, openResponses, clock } = services;
   const options = {
@@ -134,7 +131,8 @@ function createRelay(
   };
   if (siblings === null) return createOuterRelay(config, relay?.listen ?? null, options, services);
   const inner = createDirectRelay(LOOPBACK, options);
-  const outer = relay?.via === 'http' ? inner : createOuterRelay(config, null, options, services);
+  const outer =
+    relay?.via === 'http' ? inner : await createOuterRelay(config, null, options, services);
   return {
     start: async () => ({
       address: relay?.via === 'http' ? siblings.gatewayAddress : null,
@@ -153,12 +151,12 @@ function createRelay(
 }
 
 /** Creates the relay to replicas on other machines. @param at where it listens, if it does */
-function createOuterRelay(
+async function createOuterRelay(
   { relay, redis, seal }: Config,
   at: ListenAddress | null,
   options: RelayOptions,
   services: ReplicaServices,
-): RelayTransport {
+): Promise<RelayTransport> {
   // Without shared keys, a replica could not tell another one from a stranger.
   if (relay === null || seal.keys.length === 0) return NO_RELAY;
   if (relay.via === 'http') {
@@ -175,6 +173,11 @@ function createOuterRelay(
   }
   if (redis === null) return NO_RELAY;
   const { boot, clock } = options;
+  // Loaded only where they are used: the client of Redis is a tenth of the program.
+  const [{ MessageQueue }, { RedisRelay }] = await Promise.all([
+    import('../replicas/relay/redis-queue.ts'),
+    import('../replicas/relay/redis-relay.ts'),
+  ]);
   const { audience } = seal;
   const queue = new MessageQueue({ redis, audience, boot, clock, random: Math.random });
   const redisRelay = new RedisRelay({ ...options, queue });
@@ -252,6 +255,7 @@ async function openDirectory(
 ): Promise<Directory | null> {
   if (redis === null) return null;
   const { audience } = seal;
+  const { RedisDirectory } = await import('../replicas/directory/redis-directory.ts');
   const directory = new RedisDirectory({
     ...{ redis, audience, owner, clock, random: Math.random },
     onClockSample: (sample) => clock.sample(sample),

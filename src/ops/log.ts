@@ -2,8 +2,9 @@
  * Logging as typed events. Each event lists its fields, so that no argument, answer, token or sealed pointer
  * can get into a line. An event is one line of JSON, or pretty text on a terminal.
  */
+import { createRequire } from 'node:module';
 import type { Writable } from 'node:stream';
-import pretty from 'pino-pretty';
+import type pretty from 'pino-pretty';
 
 /** The ways to serve a retry. */
 export const RUNGS = ['here', 'relay', 'outcome', 'reattach', 'replay'] as const;
@@ -199,13 +200,18 @@ const SEVERITIES: Readonly<Record<LogLevel, number>> = {
   fatal: 60,
 };
 
+/** Loaded only for a log on a terminal. */
+function prettyLines(): typeof pretty {
+  return createRequire(import.meta.url)('pino-pretty');
+}
+
 /** Creates a log. Text fields are truncated, and control characters are escaped. */
 export function createLog({ level, format, destination, worker }: LogOptions): Log {
   // Workers share a pipe, which takes only so much of each as one piece.
   const buffer = new LineBuffer(destination, worker === undefined ? Infinity : PIPE_BUF);
   const lines =
     format === 'pretty'
-      ? pretty({
+      ? prettyLines()({
           destination: destination as Writable,
           colorize: true,
           ignore: 'pid,hostname,event',

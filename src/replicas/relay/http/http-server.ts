@@ -4,6 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
+import { WITHOUT_SCHEMAS } from '../../../lib/fastify-options.ts';
 import { cutWhenStalled } from '../../../lib/responses.ts';
 import type { KeyRing } from '../../../seal/key-ring.ts';
 import { IncomingRetries, type IncomingRetriesOptions } from '../incoming-retry.ts';
@@ -27,6 +28,7 @@ export function createRelayServer(options: RelayServerOptions): FastifyInstance 
   const { ring, boot } = options;
   const retries = new IncomingRetries(options);
   const app = fastify({
+    ...WITHOUT_SCHEMAS,
     logger: false,
     bodyLimit: maxSealedLength(options.maxBodyBytes),
     requestTimeout: 30_000,
