@@ -107,8 +107,10 @@ async function manyCalls(
     await parkAll(clients, Math.min(warmUp, tried));
     // It stands for how the gateways were before.
     await parkAll(twinClients, Math.ceil(Math.min(warmUp, tried) / count));
-    const ratesBefore = await ratesToTwin(origins, twin.origin, serving);
     const before = await holdingsOf(gateways);
+    // A collection drops compiled code, so the twin has one whenever the others do.
+    await holdings(twin.child);
+    const ratesBefore = await ratesToTwin(origins, twin.origin, serving);
     const startedAt = performance.now();
     // Those of the warm-up are parked as well.
     const more = Math.max(0, tried - warmUp);
@@ -118,6 +120,7 @@ async function manyCalls(
     const run = { kind, gateways: count, wanted, tried, loweredBy, parked, parkMs };
     try {
       const after = await holdingsOf(gateways);
+      await holdings(twin.child);
       await pause(SETTLE_MS);
       const ratesWhile = await ratesToTwin(origins, twin.origin, serving);
       const each = (of: (held: Held) => number) => (of(after) - of(before)) / calls.length;

@@ -105,10 +105,13 @@ async function parkedCalls(
     await parkAll(clients, warmUp);
     // It stands for how the gateway was before.
     await parkAll(twinClients, warmUp);
-    const ratesBefore = await ratesToTwin([origin], twin.origin, serving);
     const before = await holdings(child);
+    // A collection drops compiled code, so the twin has one whenever the other does.
+    await holdings(twin.child);
+    const ratesBefore = await ratesToTwin([origin], twin.origin, serving);
     const calls = await parkAll(clients, count);
     const after = await holdings(child);
+    await holdings(twin.child);
     const ratesWhile = await ratesToTwin([origin], twin.origin, serving);
     const answered = await answerSome(calls);
     // A call that was let go is read on from its pointer; one that was held is here.
