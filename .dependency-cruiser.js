@@ -25,7 +25,7 @@ const ROOMS = [
 /** Folders that stand side by side: they meet in `app`, and do not know each other. */
 const STRANGERS = {
   upstream: ['seal'],
-  sessions: ['seal', 'ops'],
+  sessions: ['ops'],
   calls: ['replicas', 'catalogue'],
   catalogue: ['replicas', 'seal'],
   subscriptions: ['replicas', 'calls', 'catalogue', 'seal'],

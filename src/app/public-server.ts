@@ -1,6 +1,5 @@
 /** The application behind the public listener: the guard, the modern edge and the pass-through of each route. */
 import fastify, { type FastifyInstance } from 'fastify';
-import { WITHOUT_SCHEMAS } from '../lib/fastify-options.ts';
 import type { EdgeRequest } from '../model/request.ts';
 import { sleep } from '../lib/clock.ts';
 import { ClientConnections, type ClientTimeouts } from '../edge/http/connection.ts';
@@ -34,7 +33,6 @@ export async function createPublicApp(
   const { config, clock } = shared;
   const connections = new ClientConnections(timeouts.writeStallMs);
   const app = fastify({
-    ...WITHOUT_SCHEMAS,
     logger: false,
     bodyLimit: config.limits.maxBodyBytes,
     // An empty list trusts no proxy either, but is evaluated for every request.

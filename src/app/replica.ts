@@ -4,8 +4,9 @@ import type { EdgeRequest, Leg } from '../model/request.ts';
 import type { Config } from '../config/config.ts';
 import type { ListenAddress } from '../config/units.ts';
 import { listen } from './listen.ts';
-import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
+import { DirectoryUnavailable, type ClaimStore, type Directory } from '../model/directory.ts';
 import type { FleetClock } from '../replicas/directory/fleet-clock.ts';
+import { RedisDirectory } from '../replicas/directory/redis-directory.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import { randomId } from '../lib/random-id.ts';
@@ -14,6 +15,8 @@ import { takeArrivals, type Arrival } from '../replicas/relay/direct/handshake.t
 import { HttpRelay } from '../replicas/relay/http/http-relay.ts';
 import { createRelayServer } from '../replicas/relay/http/http-server.ts';
 import type { IncomingRetriesOptions } from '../replicas/relay/incoming-retry.ts';
+import { MessageQueue } from '../replicas/relay/redis-queue.ts';
+import { RedisRelay } from '../replicas/relay/redis-relay.ts';
 import { OwnerActivity, UNREAD_TIMEOUT_MS } from '../replicas/relay/liveness.ts';
 import { createKeyRing, type KeyRing, type SecretKey } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
@@ -24,6 +27,8 @@ export interface Replica {
   /** Where the other workers of this gateway relay to this process; `null` if it is the only one. */
   readonly siblingAddress: string | null;
   readonly directory: Directory | null;
+  /** Where processes find out which of them has a home; `null` if there is nothing that they share. */
+  readonly homes: ClaimStore | null;
   /** Returns the relay from a route to the same route of the other replicas; `null` if there is none. */
   relayOf(route: string): Relay | null;
   /** Takes a connection of another replica that the primary passed on. */
@@ -40,6 +45,8 @@ export interface Siblings {
   hasEnded(boot: string): boolean;
   /** Calls the listener with the boot id of each sibling that ends. */
   onEnd(listener: (boot: string) => void): void;
+  /** What the workers claim, where there is no Redis. */
+  readonly claims: ClaimStore;
 }
 
 export interface ReplicaServices {
@@ -65,7 +72,7 @@ export async function joinReplicas(
   services: ReplicaServices,
 ): Promise<Replica> {
   const name = { id: randomId(), boot: randomId() };
-  const relay = await createRelay(config, name.boot, serveRelayed, services);
+  const relay = createRelay(config, name.boot, serveRelayed, services);
   let directory: Directory | null = null;
   const close = async () => {
     await relay.close();
@@ -76,10 +83,12 @@ export async function joinReplicas(
     const owner = address === null ? name : { ...name, address };
     directory = await openDirectory(config, owner, services);
     services.siblings?.onEnd((boot) => void directory?.endLease(boot).catch(() => {}));
+    const homes = directory ?? services.siblings?.claims ?? null;
     return {
       owner,
       siblingAddress,
       directory,
+      homes,
       relayOf: relay.relayOf,
       accept: relay.accept,
       close,
@@ -115,12 +124,12 @@ const NO_RELAY: RelayTransport = {
   close: async () => {},
 };
 
-async function createRelay(
+function createRelay(
   config: Config,
   boot: string,
   serveRelayed: ServeRelayedRetry,
   services: ReplicaServices,
-): Promise<RelayTransport> {
+): RelayTransport {
   const { relay, limits } = config;
   const { siblings, sealKeys, openResponses, clock } = services;
   const options = {
@@ -131,8 +140,7 @@ async function createRelay(
   };
   if (siblings === null) return createOuterRelay(config, relay?.listen ?? null, options, services);
   const inner = createDirectRelay(LOOPBACK, options);
-  const outer =
-    relay?.via === 'http' ? inner : await createOuterRelay(config, null, options, services);
+  const outer = relay?.via === 'http' ? inner : createOuterRelay(config, null, options, services);
   return {
     start: async () => ({
       address: relay?.via === 'http' ? siblings.gatewayAddress : null,
@@ -151,12 +159,12 @@ async function createRelay(
 }
 
 /** Creates the relay to replicas on other machines. @param at where it listens, if it does */
-async function createOuterRelay(
+function createOuterRelay(
   { relay, redis, seal }: Config,
   at: ListenAddress | null,
   options: RelayOptions,
   services: ReplicaServices,
-): Promise<RelayTransport> {
+): RelayTransport {
   // Without shared keys, a replica could not tell another one from a stranger.
   if (relay === null || seal.keys.length === 0) return NO_RELAY;
   if (relay.via === 'http') {
@@ -173,11 +181,6 @@ async function createOuterRelay(
   }
   if (redis === null) return NO_RELAY;
   const { boot, clock } = options;
-  // Loaded only where they are used: the client of Redis is a tenth of the program.
-  const [{ MessageQueue }, { RedisRelay }] = await Promise.all([
-    import('../replicas/relay/redis-queue.ts'),
-    import('../replicas/relay/redis-relay.ts'),
-  ]);
   const { audience } = seal;
   const queue = new MessageQueue({ redis, audience, boot, clock, random: Math.random });
   const redisRelay = new RedisRelay({ ...options, queue });
@@ -255,7 +258,6 @@ async function openDirectory(
 ): Promise<Directory | null> {
   if (redis === null) return null;
   const { audience } = seal;
-  const { RedisDirectory } = await import('../replicas/directory/redis-directory.ts');
   const directory = new RedisDirectory({
     ...{ redis, audience, owner, clock, random: Math.random },
     onClockSample: (sample) => clock.sample(sample),

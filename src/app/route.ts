@@ -13,7 +13,10 @@ import { MODERN_REVISION } from '../protocol/revisions.ts';
 import { randomId } from '../lib/random-id.ts';
 import { Subscriptions } from '../subscriptions/subscriptions.ts';
 import { Availability } from '../upstream/availability.ts';
+import { HomePlacement } from '../sessions/placement.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
+import { createKeyRing } from '../seal/key-ring.ts';
+import type { Relay } from '../model/relay.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
 import type { SharedServices } from './shared.ts';
@@ -42,6 +45,8 @@ const GATHER_LIMIT_MS = 150;
 /** How long a cancellation can take to reach the server. */
 export const CANCEL_GRACE_MS = 2_000;
 const MAX_INPUT_REQUESTS_PER_ROUND = 16;
+/** How long the claim of a home outlives a process that does not renew it, in ms. */
+const MIN_HOME_TTL_MS = 600_000;
 const MAX_RESOURCES_PER_LISTENER = 100;
 const MAX_LIST_PAGES = 50;
 const MAX_LIST_ITEMS = 5_000;
@@ -74,10 +79,12 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     },
     clock,
   );
+  const relay = shared.replica.relayOf(route);
   const pool = new SessionPool(
     upstream,
     {
       ...config.sessions,
+      placement: placementOf(config, relay, shared),
       onReplaced: (reason) => log.event('session.replaced', { route, reason }),
     },
     clock,
@@ -115,7 +122,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     pool,
     sealer: shared.sealer,
     replica: shared.replica.owner,
-    relay: shared.replica.relayOf(route),
+    relay,
     directory: shared.replica.directory,
     audience: shared.config.seal.audience,
     limits: limitsOf(config),
@@ -200,4 +207,17 @@ export function supportedVersions(config: Config, upstream: Upstream): string[] 
   const { revision } = upstream;
   const passed = config.edge.legacyClients === 'pass-through' && revision !== null;
   return passed ? [MODERN_REVISION, revision] : [MODERN_REVISION];
+}
+
+/** @returns where homes are; `null` if no other process can be asked, or reached */
+function placementOf(
+  { id, sessions }: RouteConfig,
+  relay: Relay | null,
+  { replica, sealKeys, clock }: SharedServices,
+): HomePlacement | null {
+  const store = replica.homes;
+  if (store === null || relay === null) return null;
+  const ttlMs = Math.max(sessions.idleTimeoutMs, MIN_HOME_TTL_MS);
+  const ring = createKeyRing(sealKeys, 'home');
+  return new HomePlacement({ store, ring, route: id, ttlMs, clock });
 }

@@ -5,7 +5,9 @@ import type { Relay, RelayedRetryHandle } from '../model/relay.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
 import { InvalidRequestState, OutOfTime } from '../seal/invalid-request-state.ts';
-import type { Pointer } from '../seal/pointer.ts';
+import type { Pointer, PointerOwner } from '../seal/pointer.ts';
+import { CallsElsewhere } from './calls-elsewhere.ts';
+import { sessionOwnerOf } from '../sessions/owner.ts';
 import { drainCall, isLostFor, outlivesProcess, startCall } from './call/call.ts';
 import type { CallData, CallRoute, Retry } from './call/data.ts';
 import { failed } from './call/replies.ts';
@@ -29,6 +31,7 @@ export class Calls {
   readonly #route: CallRoute;
   readonly #registry: CallRegistry<CallData>;
   readonly #ladder: RetryLadder;
+  readonly #elsewhere: CallsElsewhere;
 
   constructor(options: CallsOptions) {
     const { capacity, directory, clock, limits, replica, relay } = options;
@@ -38,6 +41,7 @@ export class Calls {
     this.#registry = new CallRegistry({ boot, callTtlMs, capacity, directory, clock });
     this.#route = { ...options, registry: this.#registry, gaps: new QuestionGaps(limits) };
     this.#ladder = new RetryLadder(this.#route, relay);
+    this.#elsewhere = new CallsElsewhere(this.#route, relay);
   }
 
   /** How many calls wait for their client. */
@@ -54,16 +58,44 @@ export class Calls {
   serve(request: EdgeRequest, leg: Leg): Promise<CallReply> {
     const { requestState } = request;
     if (requestState !== null) return this.#retry(request, requestState, leg);
+    const { pool } = this.#route;
+    const isOpen = this.#registry.phase === 'open';
+    const found = isOpen ? pool.holderOf(sessionOwnerOf(request)) : null;
+    return found === null ? this.#serveNew(request, leg) : this.#serveAtHome(found, request, leg);
+  }
+
+  /** Makes a new call where its caller has its home. */
+  async #serveAtHome(
+    found: Promise<PointerOwner | null>,
+    request: EdgeRequest,
+    leg: Leg,
+  ): Promise<CallReply> {
+    return (
+      (await this.#elsewhere.serve(found, request, leg)) ?? (await this.#serveNew(request, leg))
+    );
+  }
+
+  #newCallHandle(request: EdgeRequest, leg: Leg): RelayedRetryHandle | null {
+    const { pool } = this.#route;
+    if (this.#registry.phase !== 'open' || !pool.hasClaimed(sessionOwnerOf(request))) return null;
+    const id = this.#options.randomCallId();
+    return {
+      begin: () => this.#serveNew(request, leg, id),
+      sendClientBack: () => this.#registry.find(id)?.feed({ type: 'askerStops' }),
+    };
+  }
+
+  #serveNew(request: EdgeRequest, leg: Leg, id = this.#options.randomCallId()): Promise<CallReply> {
     const refusal = this.#registry.refusal(false);
     if (refusal !== null) return Promise.resolve(failed(refusal));
     const mayReplay = this.#options.mayReplay(request);
-    if (typeof mayReplay === 'boolean') return this.#start(request, leg, mayReplay);
+    if (typeof mayReplay === 'boolean') return this.#start(request, leg, mayReplay, id);
     // That can take a while, in which other calls begin, or the client leaves.
     return mayReplay.then((allowed) => {
       const laterRefusal = this.#registry.refusal(false);
       if (laterRefusal !== null) return failed(laterRefusal);
       if (leg.closed.aborted) return failed(CALL_CANCELLED);
-      return this.#start(request, leg, allowed);
+      return this.#start(request, leg, allowed, id);
     });
   }
 
@@ -75,9 +107,12 @@ export class Calls {
     return this.#serveOrRefuse(retry) ?? this.#ladder.climb(retry);
   }
 
-  /** Serves a retry that reached another replica. Resolves to `null` if its call is not here. */
+  /**
+   * Serves a retry, or a new call, that reached another replica. Resolves to `null` if its call or the home of its caller
+   * is not here.
+   */
   async serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedRetryHandle | null> {
-    if (request.requestState === null) return null;
+    if (request.requestState === null) return this.#newCallHandle(request, leg);
     const opened = this.#open(request, request.requestState);
     const pointer = opened instanceof OutOfTime ? opened.pointer : opened;
     if (pointer instanceof InvalidRequestState) return this.#relayedRefusal(pointer);
@@ -95,6 +130,7 @@ export class Calls {
   /** Refuses new calls from here on. Retries of calls that are here go on. */
   stopNewCalls(): void {
     this.#registry.phase = 'draining';
+    this.#route.pool.handOver();
   }
 
   /** Ends every call that is left. */
@@ -104,8 +140,7 @@ export class Calls {
     this.#options.relay?.release();
   }
 
-  #start(request: EdgeRequest, leg: Leg, mayReplay: boolean): Promise<CallReply> {
-    const id = this.#options.randomCallId();
+  #start(request: EdgeRequest, leg: Leg, mayReplay: boolean, id: CallId): Promise<CallReply> {
     const outcomeKey = this.#route.directory && randomBytes(32).toString('base64url');
     return startCall(this.#route, { id, mayReplay, outcomeKey }, request, leg);
   }

@@ -39,7 +39,7 @@ export async function fetchOutcome(
   inputResponses: JsonObject | null,
 ): Promise<CallReply | null> {
   if (outcomeKey === undefined) return null;
-  const sealed = await directory.outcomeOf(callId);
+  const sealed = await directory.kept(callId);
   if (sealed === null) return null;
   const record = openOutcome(Buffer.from(outcomeKey, 'base64url'), callId, sealed);
   if (record?.round !== round) return null;

@@ -1,9 +1,12 @@
 /** Runs the command of a command line. */
 import type { Config } from '../config/config.ts';
 import { ConfigError } from '../config/load/problem.ts';
-import { configFromFlags, listenDefault, overrideConfig } from '../config/load/from-flags.ts';
+import { configFromFlags, overrideConfig } from '../config/load/from-flags.ts';
+import { writtenSchemaText } from '../config/schema/json-schema.ts';
+import { listenDefault, loadConfig } from '../config/load/load.ts';
 import { VERSION } from '../lib/version.ts';
 import { nameOfValue, parseArguments, UsageError, type Command } from './arguments.ts';
+import { check, keygen } from './commands.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { helpFor } from './help.ts';
 import type { Host } from './host.ts';
@@ -22,11 +25,10 @@ export async function run(words: readonly string[], host: Host, start: Start): P
     case 'version':
       return print(host, `mrtr-gateway ${VERSION}\n`);
     case 'schema':
-      return print(host, (await import('../config/schema/json-schema.ts')).writtenSchemaText());
+      return print(host, writtenSchemaText());
     case 'keygen':
-      return print(host, (await import('./commands.ts')).keygen());
+      return print(host, keygen());
     case 'check': {
-      const { check } = await import('./commands.ts');
       const { good, text } = check(command.file, host.env);
       (good ? host.stdout : host.stderr).write(`${text}\n`);
       return good ? EXIT.ok : EXIT.checkFailed;
@@ -37,7 +39,7 @@ export async function run(words: readonly string[], host: Host, start: Start): P
     }
     case 'serve-file':
     case 'serve-upstream': {
-      const config = await configOf(command, words, host);
+      const config = configOf(command, words, host);
       return typeof config === 'number' ? config : serve(config, host, start);
     }
   }
@@ -49,19 +51,17 @@ function print(host: Host, text: string): ExitCode {
 }
 
 /** Loads the configuration. @returns it, or the exit code after its problems are printed */
-async function configOf(
+function configOf(
   command: Extract<Command, { kind: 'serve-file' | 'serve-upstream' }>,
   words: readonly string[],
   host: Host,
-): Promise<Config | ExitCode> {
+): Config | ExitCode {
   const nameOf = (flag: string) => nameOfValue(words, host.env, flag);
   try {
     if (command.kind === 'serve-upstream') {
       const listen = listenDefault(host.env);
       return configFromFlags({ ...(listen && { listen }), ...command.values }, nameOf);
     }
-    // Loaded only for a file, with the parser of YAML.
-    const { loadConfig } = await import('../config/load/load.ts');
     const config = attempt(() => loadConfig(command.file, host.env), host, '');
     if (config === null) return EXIT.config;
     return overrideConfig(config, command.overrides, nameOf);

@@ -1,14 +1,21 @@
 /**
- * The interface of the store that replicas share: leases of live replicas, claims of calls, and outcomes.
+ * The interface of the store that replicas share: leases of live replicas, claims of calls and homes, and what is kept
+ * of them.
  * It is optional: without it a gateway serves all that its own memory and the pointers allow.
  */
-import type { CallId } from '../protocol/ids.ts';
+import type { CallId, HomeId } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 
-/** The result of a claim. `epoch` grows each time the call changes hands, and `release` needs it. */
+/** What one replica has at a time: a call, or the home of a caller. */
+export type Claimable = CallId | HomeId;
+
+/** The result of a claim. `epoch` grows each time the holder changes, and `release` needs it. */
 export type Claim =
   | { readonly type: 'claimed'; readonly epoch: number }
   | { readonly type: 'held'; readonly by: PointerOwner };
+
+/** The part of the directory that the workers of one gateway have without Redis. */
+export type ClaimStore = Pick<Directory, 'claim' | 'release' | 'keep' | 'kept'>;
 
 /** Every method but `onChange` and `close` rejects with `DirectoryUnavailable` if the store does not respond in time. */
 export interface Directory {
@@ -20,27 +27,27 @@ export interface Directory {
    */
   start(waitMs: number): Promise<void>;
   /**
-   * Claims a call for this replica, for `ttlMs`, unless another live replica holds it. A repeated claim
+   * Claims a call or a home for this replica, for `ttlMs`, unless another live replica holds it. A repeated claim
    * renews it with the same epoch, so a claim whose reply was lost can be repeated.
    */
-  claim(call: CallId, ttlMs: number): Promise<Claim>;
+  claim(id: Claimable, ttlMs: number): Promise<Claim>;
   /** Returns the holder of the claim, alive or not, or `null` if there is no claim. */
   holderOf(call: CallId): Promise<{ owner: PointerOwner; epoch: number } | null>;
   /**
    * Ends the claim of this replica with this epoch, and no other claim. If the store is away, that is done when it is
-   * back, unless the call is claimed again before.
+   * back, unless it is claimed again before.
    */
-  release(call: CallId, epoch: number): Promise<void>;
+  release(id: Claimable, epoch: number): Promise<void>;
   /** Resolves to true if the replica with this boot id has a lease. */
   isAlive(boot: string): Promise<boolean>;
   /** Resolves to the age of the replica's lease in ms, since it was last renewed, or to `null` if it has none. */
   renewedAgoMs(boot: string): Promise<number | null>;
   /** Ends the lease of another replica, which is known to be dead. */
   endLease(boot: string): Promise<void>;
-  /** Stores a sealed outcome for `ttlMs`. */
-  keepOutcome(call: CallId, sealed: Uint8Array, ttlMs: number): Promise<void>;
-  /** Returns the bytes that `keepOutcome` stored, or `null`. */
-  outcomeOf(call: CallId): Promise<Uint8Array | null>;
+  /** Stores sealed bytes for `ttlMs`: the outcome of a call, or the session of a home. */
+  keep(id: Claimable, sealed: Uint8Array, ttlMs: number): Promise<void>;
+  /** Returns the bytes that `keep` stored, or `null`. */
+  kept(id: Claimable): Promise<Uint8Array | null>;
   /** Calls the listener with `up` each time it changes. */
   onChange(listener: (up: boolean) => void): void;
   /** Gives up the lease and closes the connection. Never throws. */

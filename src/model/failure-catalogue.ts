@@ -47,7 +47,7 @@ export const FAILURES = {
   list_too_long: kind(internalError, []),
   draining: kind(internalError, ['unknown', 'yes']),
   call_not_answerable: kind(internalError, ['yes']),
-  coordination_unavailable: kind(internalError, ['yes']),
+  coordination_unavailable: kind(internalError, ['no', 'yes']),
   unsafe_url: kind(internalError, ['yes']),
   upstream_busy: kind(internalError, ['no', 'unknown', 'yes']),
   upstream_unavailable: kind(internalError, ['no', 'yes']),

@@ -121,6 +121,13 @@ export const COORDINATION_UNAVAILABLE: Failure = callFailure(
   { retryable: true },
 );
 
+/** A new call belongs where its caller has its home, and the replica that has it does not respond. */
+export const HOME_UNREACHABLE: Failure = callFailure(
+  'coordination_unavailable',
+  'no',
+  'The replica that has the session of the caller does not respond; try again',
+);
+
 /** The replica that relays a retry stops; the owner of the call goes on with it. */
 export const RELAY_STOPPING: Failure = callFailure(
   'draining',

@@ -15,6 +15,8 @@ import type { CallReply, EdgeRequest, Leg } from './request.ts';
 export type RelayOutcome =
   | { readonly type: 'replied'; readonly reply: CallReply }
   | {
+      /** Whether the owner may have carried out the request. */
+      readonly isConfirmed?: boolean;
       readonly type: 'unknown' | 'gone' | 'silent' | 'unreachable' | 'left' | 'released';
       readonly problem: string;
     };
@@ -32,7 +34,10 @@ export interface RelayedRetryHandle {
   sendClientBack(): void;
 }
 
-/** Serves a retry that reached another replica. Resolves to `null` if the route or the call is not here. */
+/**
+ * Serves a retry, or a new call, that reached another replica. Resolves to `null` if the route is not here, or the call
+ * or the home of the caller.
+ */
 export type ServeRelayedRetry = (
   route: string,
   request: EdgeRequest,
@@ -41,7 +46,7 @@ export type ServeRelayedRetry = (
 
 export interface Relay {
   /**
-   * Relays a retry to its owner. Never throws. If the leg closes, tells the owner that the client left. The
+   * Relays a retry to the owner of its call, or a new call to the replica that has its caller's home. Never throws. If the leg closes, tells the owner that the client left. The
    * owner carries nothing out for a retry that was given up here.
    */
   relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome>;

@@ -1,6 +1,5 @@
 /** The admin listener: liveness, readiness and metrics. It is never on the public port. */
 import fastify, { type FastifyInstance } from 'fastify';
-import { WITHOUT_SCHEMAS } from '../lib/fastify-options.ts';
 import { Registry } from 'prom-client';
 
 export interface Readiness {
@@ -26,7 +25,7 @@ export function createAdmin(
   source: AdminSource,
   isKnownHost: (host: string) => boolean,
 ): FastifyInstance {
-  const app = fastify({ ...WITHOUT_SCHEMAS, logger: false, requestTimeout: 10_000 });
+  const app = fastify({ logger: false, requestTimeout: 10_000 });
   app.addHook('onRequest', async ({ headers: { host = '' } }, reply) => {
     if (!isKnownHost(host)) return reply.code(403).send({ status: 'unknown Host' });
   });

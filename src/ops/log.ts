@@ -2,9 +2,8 @@
  * Logging as typed events. Each event lists its fields, so that no argument, answer, token or sealed pointer
  * can get into a line. An event is one line of JSON, or pretty text on a terminal.
  */
-import { createRequire } from 'node:module';
 import type { Writable } from 'node:stream';
-import type pretty from 'pino-pretty';
+import pretty from 'pino-pretty';
 
 /** The ways to serve a retry. */
 export const RUNGS = ['here', 'relay', 'outcome', 'reattach', 'replay'] as const;
@@ -41,6 +40,9 @@ export interface LogEvents {
   /** `reason`: why anonymous callers are not the local user. */
   'session.for_each_call': { route: string; reason: string };
   'session.replaced': { route: string; reason: string };
+  'session.home_unknown': { route: string; problem: string };
+  /** `holder`: the replica that has the home of the caller. */
+  'call.relayed': { route: string; holder: string };
   'call.started': { route: string; call: string; method: string; target: string };
   'call.parked': { route: string; call: string; round: number; questions: number };
   'call.resumed': { route: string; call: string; round: number; rung: Rung };
@@ -48,7 +50,7 @@ export interface LogEvents {
   'pointer.continuation_dropped': { route: string; call: string; problem: string };
   'relay.failed': {
     route: string;
-    call: string;
+    call: string | null;
     owner: string;
     state: 'unknown' | 'gone' | 'silent' | 'unreachable' | 'left' | 'released';
     problem: string;
@@ -80,7 +82,7 @@ export interface LogEvents {
   };
   'call.question_refused': { route: string; call: string; method: string; reason: string };
   'call.answer_refused': { route: string; call: string; round: number; cause: string };
-  'call.thinned': { route: string; call: string; progress: number; messages: number };
+  'call.thinned': { route: string; call: string | null; progress: number; messages: number };
   'call.moved': { route: string; call: string; rule: string; from: string; to: string };
   'pointer.refused': { route: string; reason: string; call: string | null; problem?: string };
   'edge.request': {
@@ -107,6 +109,8 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'upstream.broadcasts': 'warn',
   'session.opened': 'debug',
   'session.no_standalone_stream': 'warn',
+  'session.home_unknown': 'warn',
+  'call.relayed': 'debug',
   'session.for_each_call': 'warn',
   'session.replaced': 'warn',
   'call.started': 'debug',
@@ -169,6 +173,8 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'callers without credentials get a session for each call: what the server keeps in a session is lost, and each call costs an initialize. Configure identity, or let clients send credentials; sessions.scope: call accepts the cost and silences this line',
   'session.replaced':
     'a session that calls had used was replaced: what the server kept in it is gone. The next call that asked for log messages is told',
+  'session.home_unknown':
+    'it cannot be found out which replica has the session of a caller: the call is made in a session of this replica',
   'session.no_standalone_stream':
     'the server opened no standalone stream: questions that it does not relate to a call will not arrive',
 };
@@ -200,18 +206,13 @@ const SEVERITIES: Readonly<Record<LogLevel, number>> = {
   fatal: 60,
 };
 
-/** Loaded only for a log on a terminal. */
-function prettyLines(): typeof pretty {
-  return createRequire(import.meta.url)('pino-pretty');
-}
-
 /** Creates a log. Text fields are truncated, and control characters are escaped. */
 export function createLog({ level, format, destination, worker }: LogOptions): Log {
   // Workers share a pipe, which takes only so much of each as one piece.
   const buffer = new LineBuffer(destination, worker === undefined ? Infinity : PIPE_BUF);
   const lines =
     format === 'pretty'
-      ? prettyLines()({
+      ? pretty({
           destination: destination as Writable,
           colorize: true,
           ignore: 'pid,hostname,event',

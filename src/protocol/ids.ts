@@ -6,6 +6,8 @@ type Branded<Base, Name extends string> = Base & { readonly [brand]: Name };
 
 /** Our id of one call over all its rounds: 128 random bits, base64url. */
 export type CallId = Branded<string, 'CallId'>;
+/** Our id of the home of one caller on one route: a digest, equal in all replicas. */
+export type HomeId = Branded<string, 'HomeId'>;
 /** The JSON-RPC id of a request that a modern client sent us. */
 export type ClientRequestId = Branded<string | number | ExactNumber, 'ClientRequestId'>;
 /** The JSON-RPC id of a request that we sent to a legacy server. */
@@ -20,6 +22,7 @@ export type InputKey = Branded<string, 'InputKey'>;
 // Each of these takes a value for an identifier of its kind. Nothing is checked.
 
 export const callId = (value: string): CallId => value as CallId;
+export const homeId = (value: string): HomeId => value as HomeId;
 export const clientRequestId = (value: string | number | ExactNumber): ClientRequestId =>
   value as ClientRequestId;
 export const upstreamRequestId = (value: string | number): UpstreamRequestId =>

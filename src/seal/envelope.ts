@@ -12,6 +12,7 @@ const TYPES: Readonly<Record<KeyPurpose, string>> = {
   seal: 'mrtr+jwe',
   relay: 'mrtr-relay+jwe',
   frames: 'mrtr-frames+jwe',
+  home: 'mrtr-home+jwe',
 };
 
 /** The header as `headerOf` writes it, with its `kid` and its `typ`. */

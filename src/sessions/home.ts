@@ -40,8 +40,13 @@ export interface HomeOptions {
   /** Called with each session that is ended, until the server was told. */
   readonly onEnding: (ending: Promise<void>) => void;
   readonly onReplaced: (reason: ReplacementReason) => void;
-  /** Called when nothing is left here: the home can be forgotten. */
-  readonly onEmpty: () => void;
+  /** Called with each session that becomes the current one. */
+  readonly onSession: (session: Session) => void;
+  /**
+   * Called when nothing is left here: the home can be forgotten.
+   * @param isSessionLeft whether the server still has the session
+   */
+  readonly onEmpty: (isSessionLeft: boolean) => void;
 }
 
 /** What another process needs to use the session. */
@@ -84,6 +89,10 @@ export class Home {
   #idleTimer: Timer | null = null;
   /** Whether the next call that wants log messages tells its client that state is gone. */
   #hasLostState = false;
+  /** The session that the home had in another process. */
+  #inherited: SessionPoint | null = null;
+  /** Whether another process goes on with the session once nothing here uses it. */
+  #isHandedOver = false;
   #isClosed = false;
 
   constructor(options: HomeOptions) {
@@ -134,6 +143,20 @@ export class Home {
       this.#use(seat);
       return this.#lend(seat, this.#turns.begin(), request);
     });
+  }
+
+  /** Goes on with the session that the home had in another process, unless there is one here. */
+  inherit(point: SessionPoint): void {
+    const isHomeless = this.#current === null && this.#opening === null && this.#asleep === null;
+    if (!isHomeless) return;
+    this.#inherited = point;
+    this.#checkIdle();
+  }
+
+  /** Leaves the session to another process as soon as nothing here uses it. */
+  handOver(): void {
+    this.#isHandedOver = true;
+    this.#checkIdle();
   }
 
   /** Ends the session unless something uses it. */
@@ -217,15 +240,33 @@ export class Home {
         return this.#current ?? this.#open(owner);
       });
     }
-    const seat = (this.#asleep === null ? this.#openNew(owner) : this.#wake(owner, this.#asleep))
+    const seat = this.#openOrResume(owner)
       .then((opened) => {
         this.#current = opened;
+        this.#options.onSession(opened.session);
         return opened;
       })
       .finally(() => {
         this.#opening = null;
       });
     this.#opening = { headers, seat };
+    return seat;
+  }
+
+  #openOrResume(owner: SessionOwner): Promise<Seat> {
+    if (this.#asleep !== null) return this.#wake(owner, this.#asleep);
+    const inherited = this.#inherited;
+    if (inherited === null) return this.#openNew(owner);
+    this.#inherited = null;
+    return this.#goOn(owner, inherited);
+  }
+
+  /** Connects with the session of another process. The server may have forgotten it: then it is replaced. */
+  async #goOn(owner: SessionOwner, point: SessionPoint): Promise<Seat> {
+    const { slots, principal } = this.#options;
+    const seat = await this.#adopted(owner, point, await slots.take(principal));
+    seat.hasServed = true;
+    await seat.session.openStandaloneStream(owner.headers);
     return seat;
   }
 
@@ -364,11 +405,11 @@ export class Home {
     const { upstream, clock, onEmpty } = this.#options;
     const seat = this.#current;
     if (this.#pending > 0 || (seat !== null && seat.users > 0)) return;
-    if (this.#isClosed || upstream.detector.broadcasts) return this.#empty();
+    if (this.#isClosed || this.#isHandedOver || upstream.detector.broadcasts) return this.#empty();
     const slot = seat?.slot ?? this.#asleep?.slot;
-    if (slot === undefined) {
+    if (slot === undefined && this.#inherited === null) {
       if (this.#seats.size > 0) return;
-      if (!this.#hasLostState) return onEmpty();
+      if (!this.#hasLostState) return onEmpty(false);
     }
     slot?.idle(() => this.#empty());
     seat?.session.keepAlive(true, this);
@@ -392,17 +433,18 @@ export class Home {
     this.#idleTimer = null;
     this.#asleep?.slot.free();
     this.#asleep = null;
+    const isLeft = this.#isHandedOver || this.#inherited !== null;
+    this.#inherited = null;
     if (this.#current !== null) this.#end(this.#current);
-    if (this.#seats.size === 0) this.#options.onEmpty();
+    if (this.#seats.size === 0) this.#options.onEmpty(isLeft);
   }
 
   #end(seat: Seat): void {
     if (!this.#seats.delete(seat)) return;
     if (this.#current === seat) this.#current = null;
     const { session, slot, left, isForeign } = seat;
-    // Another replica can resume a call of the session. Once a home can move to another replica when this one
-    // stops, its session is left as well, and not ended with DELETE.
-    const isKept = left > 0 || isForeign;
+    // Another replica can resume a call of the session, or go on with it.
+    const isKept = left > 0 || isForeign || this.#isHandedOver;
     if (isKept) session.leave();
     const ending = isKept ? Promise.resolve() : session.close();
     this.#options.onEnding(ending.finally(() => slot.free()));

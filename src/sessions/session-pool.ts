@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import { LruMap } from '../lib/lru-map.ts';
+import type { PointerOwner } from '../seal/pointer.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { Home, type HomeConcurrency, type ReplacementReason, type SessionPoint } from './home.ts';
@@ -15,6 +16,7 @@ import {
   type SessionOwner,
   type SessionScope,
 } from './owner.ts';
+import type { HomePlacement } from './placement.ts';
 import type { QueueLimits } from './queue-limits.ts';
 import { SharedSessions } from './shared-sessions.ts';
 import { SideSessions, type SideOwner } from './side-sessions.ts';
@@ -34,6 +36,8 @@ export interface SessionPoolOptions {
   readonly max: number;
   readonly maxPerPrincipal: number;
   readonly queue: QueueLimits;
+  /** Where homes are, if several processes serve the same clients and reach each other. */
+  readonly placement?: HomePlacement | null;
   /** Called when a session was replaced that may have had state of its caller. */
   readonly onReplaced?: (reason: ReplacementReason) => void;
 }
@@ -47,6 +51,7 @@ export class SessionPool {
   readonly #upstream: Upstream;
   readonly #options: SessionPoolOptions;
   readonly #clock: Clock;
+  readonly #placement: HomePlacement | null;
   readonly #slots: Slots;
   readonly #silentTargets = new LruMap<string, true>(MAX_SILENT_TARGETS);
   readonly #homes = new Map<string, Home>();
@@ -72,11 +77,35 @@ export class SessionPool {
     this.#side = new SideSessions({ upstream, slots: this.#slots, idleTimeoutMs, clock, onEnding });
     this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);
     this.#single = new SingleSession({ idleTimeoutMs, maxWaiting: queue.length }, clock);
+    this.#placement = options.placement ?? null;
+    this.#placement?.onLost((key) => this.#homes.get(key)?.handOver());
   }
 
   /** Sessions that are open now. */
   get size(): number {
     return this.#slots.size + this.#listening.size + this.#shared.size + this.#single.size;
+  }
+
+  /**
+   * Finds out where the calls of an owner have to be made, and has the home here if nobody has it.
+   * @returns `null` at once if that is here; otherwise the process that has the home, or `null`
+   * @throws DirectoryUnavailable
+   */
+  holderOf(owner: SessionOwner): Promise<PointerOwner | null> | null {
+    if (this.#placement === null || !this.#hasHome(owner)) return null;
+    if (this.#upstream.detector.broadcasts) return null;
+    const key = this.#key(owner);
+    return this.#placement.isHere(key) ? null : this.#claimHome(this.#placement, owner, key);
+  }
+
+  /** True if this process has claimed the home of an owner. */
+  hasClaimed(owner: SessionOwner): boolean {
+    return this.#hasHome(owner) && this.#placement?.isHere(this.#key(owner)) === true;
+  }
+
+  /** Leaves each home to another process as soon as nothing here uses it. */
+  handOver(): void {
+    if (this.#placement !== null) for (const home of [...this.#homes.values()]) home.handOver();
   }
 
   /**
@@ -126,7 +155,9 @@ export class SessionPool {
    */
   async borrow(owner: SessionOwner): Promise<SharedLease> {
     if (this.#upstream.detector.broadcasts) return this.#single.borrow(this.#wanted(owner));
-    const home = this.#homeOf(owner);
+    // A home elsewhere must not get a second session here.
+    const isElsewhere = this.#placement !== null && !this.hasClaimed(owner);
+    const home = isElsewhere ? null : this.#homeOf(owner);
     if (home !== null) return home.borrow(owner);
     return (await this.#side.borrow(this.#sideOwner(owner))) ?? this.#borrowShared(owner);
   }
@@ -142,6 +173,9 @@ export class SessionPool {
   /** Closes every session. */
   async close(): Promise<void> {
     for (const session of this.#listening) this.#noteEnding(session.close());
+    // No call runs any more. Another process can go on with the sessions.
+    this.handOver();
+    this.#placement?.close();
     for (const home of [...this.#homes.values()]) home.close();
     this.#side.close();
     await Promise.all([this.#single.close(), this.#shared.close()]);
@@ -158,6 +192,7 @@ export class SessionPool {
     const known = this.#homes.get(key);
     if (known !== undefined) return known;
     const { queue, idleTimeoutMs, onReplaced } = this.#options;
+    const placement = this.#placement;
     const home = new Home({
       upstream: this.#upstream,
       slots: this.#slots,
@@ -169,10 +204,31 @@ export class SessionPool {
       clock: this.#clock,
       onEnding: (ending) => this.#noteEnding(ending),
       onReplaced: (reason) => onReplaced?.(reason),
-      onEmpty: () => this.#homes.delete(key),
+      onSession: ({ id, initializeResult: { protocolVersion: revision } }) => {
+        if (id !== null) placement?.keep(key, { sessionId: id, revision });
+      },
+      onEmpty: (isSessionLeft) => {
+        this.#homes.delete(key);
+        void placement?.giveUp(key, isSessionLeft);
+      },
     });
     this.#homes.set(key, home);
     return home;
+  }
+
+  async #claimHome(
+    placement: HomePlacement,
+    owner: SessionOwner,
+    key: string,
+  ): Promise<PointerOwner | null> {
+    const claim = await placement.claim(key);
+    if (claim.type === 'elsewhere') return claim.holder;
+    if (claim.session !== null) this.#homeOf(owner)?.inherit(claim.session);
+    return null;
+  }
+
+  #hasHome(owner: SessionOwner): boolean {
+    return this.#concurrency(this.#scope(owner)) !== 'separate';
   }
 
   /** Callers that only the operator's word brings together are not asked in each other's calls. */

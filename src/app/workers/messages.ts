@@ -4,6 +4,7 @@ import type { StartFailureCode } from '../../lib/start-failure.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { MetricsSnapshot } from '../../ops/metrics.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
+import type { ClaimReply, ClaimRequest } from './claim-table.ts';
 import type { CountEntries } from './shared-counts.ts';
 
 /** A worker as its siblings see it. */
@@ -36,6 +37,7 @@ export type ToWorker =
   | ({ readonly type: 'arrival'; readonly id: number } & Pick<Arrival, 'to' | 'hello'>)
   /** The primary no longer reads from the socket of the arrival. */
   | { readonly type: 'accept'; readonly id: number }
+  | { readonly type: 'claim-reply'; readonly request: number; readonly reply: ClaimReply }
   | { readonly type: 'drain' };
 
 export type FromWorker =
@@ -44,6 +46,7 @@ export type FromWorker =
   | { readonly type: 'counts'; readonly entries: CountEntries }
   | { readonly type: 'status'; readonly request: number; readonly status: WorkerStatus }
   | { readonly type: 'arrived'; readonly id: number }
+  | { readonly type: 'claim'; readonly request: number; readonly claim: ClaimRequest }
   /** It could not start. */
   | { readonly type: 'failed'; readonly code: StartFailureCode; readonly message: string };
 

@@ -14,6 +14,7 @@ import { logListening, type Gateway, type GatewayOptions } from '../gateway.ts';
 import { canSharePorts, findPort } from '../listen.ts';
 import { writeConfig, type Sibling, type ToWorker, type WorkerStatus } from './messages.ts';
 import { RelayListener } from './relay-listener.ts';
+import { ClaimTable } from './claim-table.ts';
 import { Restarts } from './restarts.ts';
 import { CountSums } from './shared-counts.ts';
 import { WorkerProcess } from './worker-process.ts';
@@ -83,6 +84,7 @@ class Primary {
   readonly #options: PrimaryOptions;
   readonly #workers = new Map<number, WorkerProcess>();
   readonly #counts: CountSums;
+  readonly #claims: ClaimTable;
   readonly #metrics = new SummedMetrics(() => this.#serving().length);
   readonly #restarts = new Restarts();
   readonly #failure = Promise.withResolvers<Error>();
@@ -98,6 +100,7 @@ class Primary {
 
   constructor(options: PrimaryOptions) {
     this.#options = options;
+    this.#claims = new ClaimTable(options.clock);
     this.#counts = new CountSums(options.clock, (number, entries) =>
       this.#workers.get(number)?.send({ type: 'counts', entries }),
     );
@@ -180,6 +183,7 @@ class Primary {
     const worker = new WorkerProcess(number, {
       clock,
       onCounts: (entries) => this.#counts.report(number, entries),
+      onClaim: (claim, boot) => this.#claims.answer(claim, { id: boot, boot }),
       onEnd: () => this.#onEnd(worker),
     });
     this.#workers.set(number, worker);
@@ -207,7 +211,10 @@ class Primary {
     const { number, pid, problem, sibling } = worker;
     this.#workers.delete(number);
     this.#counts.leave(number);
-    if (sibling !== null) this.#broadcast({ type: 'sibling-ended', boot: sibling.boot });
+    if (sibling !== null) {
+      this.#claims.leave(sibling.boot);
+      this.#broadcast({ type: 'sibling-ended', boot: sibling.boot });
+    }
     if (this.#phase !== 'running') return;
     void this.#metrics.workerEnded(number);
     const { clock, log } = this.#options;

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { Clock } from '../../lib/clock.ts';
 import { StartFailure } from '../../lib/start-failure.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
+import type { ClaimReply, ClaimRequest } from './claim-table.ts';
 import type { FromWorker, Sibling, ToWorker, WorkerStatus } from './messages.ts';
 import type { CountEntries } from './shared-counts.ts';
 
@@ -18,6 +19,8 @@ const MAX_ARRIVALS = 1_000;
 export interface WorkerProcessOptions {
   readonly clock: Clock;
   readonly onCounts: (entries: CountEntries) => void;
+  /** Called with what a worker asks of the claims. @param boot the id of the worker */
+  readonly onClaim: (claim: ClaimRequest, boot: string) => ClaimReply;
   /** Called when the process has ended, whatever the reason. */
   readonly onEnd: (worker: WorkerProcess) => void;
 }
@@ -115,6 +118,11 @@ export class WorkerProcess {
         return this.#serving.resolve(message.origin);
       case 'counts':
         return this.#options.onCounts(message.entries);
+      case 'claim': {
+        const { request, claim } = message;
+        const reply = this.#options.onClaim(claim, this.sibling?.boot ?? '');
+        return this.send({ type: 'claim-reply', request, reply });
+      }
       case 'status':
         return this.#requests.get(message.request)?.(message.status);
       case 'arrived':

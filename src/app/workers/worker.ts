@@ -9,6 +9,7 @@ import type { SecretKey } from '../../seal/key-ring.ts';
 import { openGateway, type GatewayProcess } from '../gateway.ts';
 import type { Siblings } from '../replica.ts';
 import type { FromWorker, Sibling, ToWorker, WorkerStart, WorkerStatus } from './messages.ts';
+import { RemoteClaims } from './claim-table.ts';
 import { SharedCounts } from './shared-counts.ts';
 
 type ArrivalMessage = Extract<ToWorker, { type: 'arrival' }>;
@@ -21,6 +22,7 @@ export class Worker {
   readonly #send: (message: FromWorker) => void;
   readonly #log: Log;
   readonly #siblings: KnownSiblings;
+  readonly #claims: RemoteClaims;
   readonly #counts: SharedCounts;
   readonly #ended = Promise.withResolvers<void>();
   readonly #arrivals = new Map<number, Arrival>();
@@ -31,7 +33,10 @@ export class Worker {
     this.#config = config;
     this.#send = send;
     this.#log = log;
-    this.#siblings = new KnownSiblings(start.gatewayAddress);
+    this.#claims = new RemoteClaims(systemClock, (request, claim) =>
+      send({ type: 'claim', request, claim }),
+    );
+    this.#siblings = new KnownSiblings(start.gatewayAddress, this.#claims);
     this.#counts = new SharedCounts(systemClock, (entries) => send({ type: 'counts', entries }));
     this.#counts.receive(start.counts);
   }
@@ -65,6 +70,8 @@ export class Worker {
         return this.#siblings.end(message.boot);
       case 'counts':
         return this.#counts.receive(message.entries);
+      case 'claim-reply':
+        return this.#claims.receive(message.request, message.reply);
       case 'serve':
         return this.#settle(this.#serve(message.port), () => {});
       case 'status':
@@ -114,11 +121,13 @@ export class Worker {
 /** The siblings as the primary reports them. */
 class KnownSiblings implements Siblings {
   readonly gatewayAddress: string | null;
+  readonly claims: RemoteClaims;
   #addresses: ReadonlyMap<string, string> = new Map();
   readonly #ended = new LruMap<string, true>(MAX_ENDED_SIBLINGS);
   readonly #listeners: ((boot: string) => void)[] = [];
 
-  constructor(gatewayAddress: string | null) {
+  constructor(gatewayAddress: string | null, claims: RemoteClaims) {
+    this.claims = claims;
     this.gatewayAddress = gatewayAddress;
   }
 

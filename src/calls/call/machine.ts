@@ -165,5 +165,5 @@ function store({ origin, route }: CallData, outcome: OutcomeRecord): void {
   const sealed = sealOutcome(Buffer.from(outcomeKey, 'base64url'), id, outcome);
   // An outcome that no client has had can be fetched until its pointer expires.
   const ttlMs = outcome.answersDigest === null ? limits.parkTtlMs : limits.redeliverMs;
-  directory.keepOutcome(id, sealed, ttlMs).catch(() => {});
+  directory.keep(id, sealed, ttlMs).catch(() => {});
 }

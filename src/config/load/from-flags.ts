@@ -27,19 +27,6 @@ const FLAG_OF_FIELD: ReadonlyMap<string, string> = new Map([
   ['log.format', 'log-format'],
 ]);
 
-/** The container image sets it: nothing outside a container can reach its loopback. */
-const LISTEN_DEFAULT = 'MRTR_GATEWAY_LISTEN_DEFAULT';
-
-/**
- * Reads the address to listen on if no flag, variable or file sets it.
- * @returns an address as written, or `undefined` for the default of the schema
- */
-export function listenDefault(
-  env: Readonly<Record<string, string | undefined>>,
-): string | undefined {
-  return env[LISTEN_DEFAULT] || undefined;
-}
-
 /**
  * Builds the configuration of a single route.
  * @param nameOf names a flag such as `log-level` in messages: its value can come from the environment

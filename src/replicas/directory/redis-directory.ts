@@ -11,7 +11,12 @@ import {
   writeOwner,
   type ClaimRecord,
 } from './claim-record.ts';
-import { DirectoryUnavailable, type Claim, type Directory } from '../../model/directory.ts';
+import {
+  DirectoryUnavailable,
+  type Claim,
+  type Claimable,
+  type Directory,
+} from '../../model/directory.ts';
 import type { ClockSample } from './fleet-clock.ts';
 import { createRedis, keepConnecting, probeRedis, type RedisClient } from '../redis/client.ts';
 import { addressOf, type RedisOptions } from '../redis/options.ts';
@@ -50,7 +55,7 @@ export class RedisDirectory implements Directory {
   readonly #leaseMs: number;
   readonly #listeners: ((up: boolean) => void)[] = [];
   /** Claims that could not be released, by their calls: the store is away. */
-  readonly #unreleased = new LruMap<CallId, number>(MAX_UNRELEASED);
+  readonly #unreleased = new LruMap<Claimable, number>(MAX_UNRELEASED);
   /** Called each time that the state of the store may have changed. */
   readonly #startChecks = new Set<() => void>();
   #up = false;
@@ -106,7 +111,7 @@ export class RedisDirectory implements Directory {
    * text and stays. A holder that renews its lease in between has lost the call, as it would have a moment
    * earlier: its epoch is over, and `holderOf` returns another holder.
    */
-  async claim(call: CallId, ttlMs: number): Promise<Claim> {
+  async claim(call: Claimable, ttlMs: number): Promise<Claim> {
     // It may renew the claim that was to be released.
     this.#unreleased.delete(call);
     let replaceable = '';
@@ -126,7 +131,7 @@ export class RedisDirectory implements Directory {
     return text === null ? null : this.#read(text);
   }
 
-  async release(call: CallId, epoch: number): Promise<void> {
+  async release(call: Claimable, epoch: number): Promise<void> {
     const text = writeClaim(this.#ownerText, epoch);
     try {
       await this.#run((redis) => redis.eval(RELEASE, 1, this.#callKey(call, 'claim'), text));
@@ -151,14 +156,14 @@ export class RedisDirectory implements Directory {
     await this.#run((redis) => redis.del(this.#leaseKey(boot)));
   }
 
-  async keepOutcome(call: CallId, sealed: Uint8Array, ttlMs: number): Promise<void> {
+  async keep(call: Claimable, sealed: Uint8Array, ttlMs: number): Promise<void> {
     const value = Buffer.from(sealed);
     await this.#run((redis) =>
       redis.set(this.#callKey(call, 'outcome'), value, 'PX', wholeMs(ttlMs)),
     );
   }
 
-  async outcomeOf(call: CallId): Promise<Uint8Array | null> {
+  async kept(call: Claimable): Promise<Uint8Array | null> {
     return this.#run((redis) => redis.getBuffer(this.#callKey(call, 'outcome')));
   }
 
@@ -174,7 +179,7 @@ export class RedisDirectory implements Directory {
     this.#setUp(false);
   }
 
-  async #claimUnlessHeld(call: CallId, ttlMs: number, replaceable: string) {
+  async #claimUnlessHeld(call: Claimable, ttlMs: number, replaceable: string) {
     const keys = [this.#callKey(call, 'claim'), this.#callKey(call, 'epoch')] as const;
     const reply = await this.#run((redis) =>
       redis.eval(CLAIM, 2, ...keys, this.#ownerText, wholeMs(ttlMs), replaceable),
@@ -315,7 +320,7 @@ export class RedisDirectory implements Directory {
   }
 
   /** The braces choose the Cluster slot: all keys of a call are on the same one. */
-  #callKey(call: CallId, name: 'claim' | 'epoch' | 'outcome'): string {
+  #callKey(call: Claimable, name: 'claim' | 'epoch' | 'outcome'): string {
     return `${this.#prefix}{${call}}:${name}`;
   }
 

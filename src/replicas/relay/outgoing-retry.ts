@@ -120,7 +120,7 @@ export class OutgoingRetry {
     this.#state = 'given up';
     this.#watchdog.stop();
     this.#stopHeartbeat();
-    this.#outcome.resolve(outcome);
+    this.#resolve(outcome);
     this.#stopHeartbeat = startHeartbeat(this.#options.clock, () => void this.#sendAgain());
     this.#endAfter(RETURN_TIMEOUT_MS);
     void this.#sendAgain();
@@ -146,8 +146,13 @@ export class OutgoingRetry {
     this.#watchdog.stop();
     this.#stopHeartbeat();
     this.#timer?.cancel();
-    this.#outcome.resolve(outcome);
+    this.#resolve(outcome);
     this.#options.onEnd();
+  }
+
+  #resolve(outcome: RelayOutcome): void {
+    const isReply = outcome.type === 'replied';
+    this.#outcome.resolve(isReply ? outcome : { ...outcome, isConfirmed: this.#isConfirmed });
   }
 
   async #receivePiece(text: string): Promise<void> {

@@ -121,7 +121,7 @@ export class RedisRelay {
     }
     const outcome = await retry.outcome;
     if (outcome.type !== 'silent' || owners.mayBeAlive(boot)) return outcome;
-    return { type: 'gone', problem: outcome.problem };
+    return { ...outcome, type: 'gone' };
   }
 
   #receive(message: RelayMessage): void {

@@ -124,7 +124,7 @@ describe('what the store holds', { tags: ['redis'] }, () => {
         const sealed = sealOutcome(randomBytes(32), call, retry);
         sealedBytes = sealed.byteLength;
         await directory.claim(call, 60_000);
-        await directory.keepOutcome(call, sealed, 60_000);
+        await directory.keep(call, sealed, 60_000);
       };
       for (let left = 10_000; left > 0; left -= 500)
         await Promise.all(Array.from({ length: 500 }, keep));

@@ -229,9 +229,9 @@ describe('a parked call whose task waits', () => {
 
   // Rule tasks-8: A task that the server has dropped is a lost call.
   test('is lost when the task expires at the server', async () => {
-    const { url, legacy } = await serving({ tools: { greet } });
+    const tasks = { greet: { taskSupport: 'required', ttl: 50 } } as const;
+    const { url, legacy } = await serving({ tools: { greet }, tasks });
     const asked = await callTool(url, 'greet');
-    legacy.forgetTasks();
     await legacy.saw('tasks/get');
     const done = await callTool(url, 'greet', answersOf(asked, 'Ada'));
     expect(reasonOf(done)).toBe('call_lost');

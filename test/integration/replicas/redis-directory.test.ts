@@ -96,8 +96,8 @@ const commands: [string, (directory: Directory) => Promise<unknown>][] = [
   ['holderOf', (directory) => directory.holderOf(newCall())],
   ['release', (directory) => directory.release(newCall(), 1)],
   ['isAlive', (directory) => directory.isAlive('b')],
-  ['keepOutcome', (directory) => directory.keepOutcome(newCall(), Buffer.of(1), TTL_MS)],
-  ['outcomeOf', (directory) => directory.outcomeOf(newCall())],
+  ['keep', (directory) => directory.keep(newCall(), Buffer.of(1), TTL_MS)],
+  ['kept', (directory) => directory.kept(newCall())],
 ];
 
 describe('the directory in Redis', { tags: ['redis'] }, () => {
@@ -237,9 +237,9 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const b = await startReplica(single(server), 'b');
       const call = newCall();
       const sealed = Uint8Array.from({ length: 256 }, (_, i) => i);
-      expect(await b.directory.outcomeOf(call)).toBeNull();
-      await a.directory.keepOutcome(call, sealed, TTL_MS);
-      expect(Uint8Array.from((await b.directory.outcomeOf(call)) ?? [])).toEqual(sealed);
+      expect(await b.directory.kept(call)).toBeNull();
+      await a.directory.keep(call, sealed, TTL_MS);
+      expect(Uint8Array.from((await b.directory.kept(call)) ?? [])).toEqual(sealed);
     });
 
     test('fleets that share a store do not see each other', async () => {
@@ -277,7 +277,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
     await dead.directory.claim(takenOver, TTL_MS);
     await dead.directory.close();
     await b.directory.claim(takenOver, TTL_MS);
-    await a.directory.keepOutcome(claimed, Buffer.of(1), TTL_MS);
+    await a.directory.keep(claimed, Buffer.of(1), TTL_MS);
 
     const redis = spy(server);
     const keys = await redis.keys('*');
@@ -380,12 +380,12 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       const { directory } = await startReplica(single(server), 'a', { clock: new ManualClock() });
       const call = newCall();
       server.pause();
-      const kept = directory.keepOutcome(call, Buffer.of(1), TTL_MS);
+      const kept = directory.keep(call, Buffer.of(1), TTL_MS);
       const failed = expect(kept).rejects.toBeInstanceOf(DirectoryUnavailable);
       await server.restart();
       await failed;
       await expect.poll(() => directory.up, HEAL).toBe(true);
-      expect(await directory.outcomeOf(call)).toBeNull();
+      expect(await directory.kept(call)).toBeNull();
     });
 
     test('a store that takes no writes is not up, although it answers', async () => {
@@ -584,8 +584,8 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(await holding(b, call)).toEqual({ boot: b.boot, epoch: 2 });
       await b.directory.release(call, 2);
       expect(await b.directory.holderOf(call)).toBeNull();
-      await b.directory.keepOutcome(call, Buffer.from('sealed'), TTL_MS);
-      expect(Buffer.from((await b.directory.outcomeOf(call)) ?? []).toString()).toBe('sealed');
+      await b.directory.keep(call, Buffer.from('sealed'), TTL_MS);
+      expect(Buffer.from((await b.directory.kept(call)) ?? []).toString()).toBe('sealed');
     });
 
     test('a silent node ends commands within their time, and is used again when it is back', async () => {

@@ -45,8 +45,8 @@ function replicaWithStore() {
       return { type: 'claimed', epoch: 1 };
     },
     release: async () => void server.did.push('unclaim'),
-    outcomeOf: async () => null,
-    keepOutcome: async () => {},
+    kept: async () => null,
+    keep: async () => {},
   };
   const { calls, server } = callsTestbed({
     directory: directory as Directory,

@@ -133,19 +133,23 @@ export class DirectRelay {
     const { owners } = this.#options;
     const { boot, address } = owner;
     if (address === undefined) return { type: 'gone', problem: 'it has no address' };
+    const isNewCall = request.requestState === null;
     if (this.#oldOwners.has(boot)) return fallback.relay(owner, request, leg);
     const text = writeRequest({ route, request });
     owners.recordRequest(boot);
     let tried = await this.#try({ ...owner, address }, text, leg);
     // A live owner still has the call, and the port of a dead one is closed.
-    if (tried.failure === 'broken') tried = await this.#try({ ...owner, address }, text, leg);
+    const mayHaveBegun = isNewCall && isConfirmed(tried.outcome);
+    if (tried.failure === 'broken' && !mayHaveBegun) {
+      tried = await this.#try({ ...owner, address }, text, leg);
+    }
     if (tried.failure === 'other') {
       this.#oldOwners.set(boot, true);
       return fallback.relay(owner, request, leg);
     }
     const { outcome } = tried;
     if (outcome.type !== 'silent' || owners.mayBeAlive(boot)) return outcome;
-    return { type: 'gone', problem: outcome.problem };
+    return { ...outcome, type: 'gone' };
   }
 
   async #try(owner: Owner, text: string, leg: Leg) {
@@ -313,6 +317,10 @@ export class DirectRelay {
     });
     this.#served.delete(id);
   }
+}
+
+function isConfirmed(outcome: RelayOutcome): boolean {
+  return outcome.type !== 'replied' && outcome.isConfirmed === true;
 }
 
 function giveUpBroken(sent: Sent, problem: string): void {

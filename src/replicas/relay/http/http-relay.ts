@@ -89,7 +89,7 @@ export class HttpRelay {
       ? await this.#relayInLetters({ ...owner, address }, text, leg)
       : second.outcome;
     if (outcome.type !== 'silent' || owners.mayBeAlive(owner.boot)) return outcome;
-    return { type: 'gone', problem: outcome.problem };
+    return { ...outcome, type: 'gone' };
   }
 
   #relayInLetters(owner: Owner, text: string, leg: Leg): Promise<RelayOutcome> {

@@ -4,7 +4,6 @@
  */
 import type { ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
-import { WITHOUT_SCHEMAS } from '../../../lib/fastify-options.ts';
 import { cutWhenStalled } from '../../../lib/responses.ts';
 import type { KeyRing } from '../../../seal/key-ring.ts';
 import { IncomingRetries, type IncomingRetriesOptions } from '../incoming-retry.ts';
@@ -28,7 +27,6 @@ export function createRelayServer(options: RelayServerOptions): FastifyInstance 
   const { ring, boot } = options;
   const retries = new IncomingRetries(options);
   const app = fastify({
-    ...WITHOUT_SCHEMAS,
     logger: false,
     bodyLimit: maxSealedLength(options.maxBodyBytes),
     requestTimeout: 30_000,

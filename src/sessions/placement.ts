@@ -1,0 +1,157 @@
+/**
+ * Which process has the home of a caller, where several processes serve the same clients. It claims the home in a store
+ * that all of them share, and keeps the session there, sealed: when that process is gone, the next one goes on with
+ * the same session. Credentials are never kept.
+ */
+import type { Clock, Timer } from '../lib/clock.ts';
+import { sha256 } from '../lib/sha256.ts';
+import type { ClaimStore } from '../model/directory.ts';
+import { homeId, sessionId, type HomeId } from '../protocol/ids.ts';
+import { parseJson } from '../protocol/json/parse.ts';
+import { isLegacyRevision } from '../protocol/revisions.ts';
+import { openBytes, sealBytes } from '../seal/envelope.ts';
+import type { KeyRing } from '../seal/key-ring.ts';
+import type { PointerOwner } from '../seal/pointer.ts';
+import type { SessionPoint } from './home.ts';
+
+export interface HomePlacementOptions {
+  readonly store: ClaimStore;
+  readonly ring: KeyRing<'home'>;
+  readonly route: string;
+  /** How long a claim and a session are kept without being renewed, in ms. */
+  readonly ttlMs: number;
+  readonly clock: Clock;
+}
+
+/** Who has a home. `session` is what an earlier holder left, or `null`. */
+export type HomeClaim =
+  | { readonly type: 'here'; readonly session: SessionPoint | null }
+  | { readonly type: 'elsewhere'; readonly holder: PointerOwner };
+
+interface Held {
+  readonly id: HomeId;
+  readonly epoch: number;
+  session: SessionPoint | null;
+}
+
+const VERSION = 1;
+const MAX_SEALED_LENGTH = 8 * 1024;
+/** Of its time to live, the part after which a claim is renewed. */
+const RENEW_AFTER = 1 / 3;
+
+export class HomePlacement {
+  readonly #options: HomePlacementOptions;
+  /** The homes that this process has claimed, by the keys of their owners. */
+  readonly #held = new Map<string, Held>();
+  readonly #claiming = new Map<string, Promise<HomeClaim>>();
+  #renewal: Timer | null = null;
+  #onLost: (key: string) => void = () => {};
+
+  constructor(options: HomePlacementOptions) {
+    this.#options = options;
+  }
+
+  /** Calls the listener with the key of each home that another process has taken over. */
+  onLost(listener: (key: string) => void): void {
+    this.#onLost = listener;
+  }
+
+  isHere(key: string): boolean {
+    return this.#held.has(key);
+  }
+
+  /** Claims a home for this process, unless another live one has it. @throws DirectoryUnavailable */
+  claim(key: string): Promise<HomeClaim> {
+    const running = this.#claiming.get(key);
+    if (running !== undefined) return running;
+    const claiming = this.#claim(key).finally(() => this.#claiming.delete(key));
+    this.#claiming.set(key, claiming);
+    return claiming;
+  }
+
+  /** Keeps the session of a home, if this process has the home. */
+  keep(key: string, session: SessionPoint): void {
+    const held = this.#held.get(key);
+    if (held === undefined) return;
+    held.session = session;
+    this.#store(held, session).catch(() => {});
+  }
+
+  /**
+   * Gives a home up.
+   * @param isSessionLeft whether the server still has the session, so that another process can go on with it
+   */
+  async giveUp(key: string, isSessionLeft: boolean): Promise<void> {
+    const held = this.#held.get(key);
+    if (held === undefined) return;
+    this.#held.delete(key);
+    const { store } = this.#options;
+    // What cannot be told to the store expires there.
+    if (!isSessionLeft) await store.keep(held.id, new Uint8Array(), 1).catch(() => {});
+    await store.release(held.id, held.epoch).catch(() => {});
+  }
+
+  /** Stops to renew the claims. They end with the lease of this process, and the sessions are left to the next. */
+  close(): void {
+    this.#renewal?.cancel();
+    this.#held.clear();
+  }
+
+  async #claim(key: string): Promise<HomeClaim> {
+    const { store, route, ttlMs } = this.#options;
+    const id = homeId(`home-${sha256(JSON.stringify([route, key]))}`);
+    const claim = await store.claim(id, ttlMs);
+    if (claim.type === 'held') return { type: 'elsewhere', holder: claim.by };
+    const kept = await store.kept(id);
+    const session = kept === null ? null : this.#open(id, kept);
+    this.#held.set(key, { id, epoch: claim.epoch, session });
+    this.#renewLater();
+    return { type: 'here', session };
+  }
+
+  #renewLater(): void {
+    const { clock, ttlMs } = this.#options;
+    this.#renewal ??= clock.setTimer(ttlMs * RENEW_AFTER, () => void this.#renewAll());
+  }
+
+  async #renewAll(): Promise<void> {
+    for (const [key, held] of [...this.#held]) {
+      // While the store is away, its claims do not expire unseen: they are renewed with the next call of a caller.
+      await this.#renew(key, held).catch(() => {});
+    }
+    this.#renewal = null;
+    if (this.#held.size > 0) this.#renewLater();
+  }
+
+  async #renew(key: string, held: Held): Promise<void> {
+    const { store, ttlMs } = this.#options;
+    const claim = await store.claim(held.id, ttlMs);
+    if (this.#held.get(key) !== held) return;
+    if (claim.type === 'claimed') {
+      if (held.session !== null) await this.#store(held, held.session);
+      return;
+    }
+    this.#held.delete(key);
+    this.#onLost(key);
+  }
+
+  #store({ id }: Held, { sessionId, revision }: SessionPoint): Promise<void> {
+    const { store, ring, ttlMs } = this.#options;
+    const content = JSON.stringify({ v: VERSION, id, sessionId, revision });
+    return store.keep(id, Buffer.from(sealBytes(ring, Buffer.from(content))), ttlMs);
+  }
+
+  /** @returns `null` for what no process of this deployment sealed for this home */
+  #open(id: HomeId, sealed: Uint8Array): SessionPoint | null {
+    try {
+      const token = Buffer.from(sealed).toString('latin1');
+      const bytes = openBytes(this.#options.ring, token, MAX_SEALED_LENGTH);
+      const read = parseJson(bytes.toString('utf8')) as Partial<Record<string, unknown>>;
+      const { v, id: sealedFor, sessionId: session, revision } = read;
+      if (v !== VERSION || sealedFor !== id || typeof session !== 'string') return null;
+      return isLegacyRevision(revision) ? { sessionId: sessionId(session), revision } : null;
+    } catch {
+      return null;
+    }
+  }
+}

@@ -1,0 +1,122 @@
+/** The home of a caller over several processes: whichever of them a call reaches, it finds what the server keeps. */
+import { describe, expect, test } from 'vitest';
+import {
+  callTool,
+  type Exchanged,
+  type SendOptions,
+} from '../../fixtures/clients/modern-client.ts';
+import type { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
+import {
+  answersOf,
+  redisServer,
+  replica,
+  replicas,
+  text,
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { countingServer } from '../../fixtures/servers/counting-server.ts';
+import type { LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+
+const ADA: SendOptions = { headers: { authorization: 'Bearer ada' } };
+const BOB: SendOptions = { headers: { authorization: 'Bearer bob' } };
+
+function call(
+  gateway: GatewayProcess,
+  name: string,
+  options: SendOptions = ADA,
+  more: object = {},
+): Promise<Exchanged> {
+  return callTool(gateway.url, name, more, options);
+}
+
+describe('two replicas with Redis', { tags: ['redis'] }, () => {
+  async function stage(options: Omit<LegacyServerOptions, 'tools'> = {}, config: object = {}) {
+    const redis = await redisServer();
+    const counting = await countingServer(options);
+    const [a, b] = await replicas(counting.server, 2, { redis: redis.url, config });
+    return { ...counting, a, b };
+  }
+
+  test('share the home of a caller: in turns, at once, and with a question between', async () => {
+    const { a, b, server } = await stage();
+    const counts = [];
+    for (const gateway of [a, b, b, a]) counts.push(text(await call(gateway, 'count')));
+    expect(counts).toEqual(['1', '2', '3', '4']);
+    const atOnce = await Promise.all([a, b, a, b].map((gateway) => call(gateway, 'count')));
+    expect(atOnce.map(text).sort()).toEqual(['5', '6', '7', '8']);
+    const asked = await call(b, 'ask');
+    expect(text(await call(a, 'count'))).toBe('9');
+    expect(text(await call(a, 'ask', ADA, answersOf(asked, 'Ada')))).toBe('Ada 10');
+    expect(server.methods().filter((method) => method === 'initialize')).toHaveLength(3);
+  });
+
+  test('keep the homes of two callers apart', async () => {
+    const { a, b } = await stage();
+    const counts = [];
+    for (const [gateway, caller] of [
+      [a, ADA],
+      [b, BOB],
+      [b, ADA],
+      [a, BOB],
+    ] as const) {
+      counts.push(text(await call(gateway, 'count', caller)));
+    }
+    expect(counts).toEqual(['1', '1', '2', '2']);
+  });
+
+  test('go on with the session of a replica that was killed', async () => {
+    const { a, b } = await stage();
+    expect(text(await call(a, 'count'))).toBe('1');
+    await a.kill();
+    expect(text(await call(b, 'count'))).toBe('2');
+  });
+
+  test('go on with the session of a replica that stops', async () => {
+    const { a, b } = await stage({}, { drain: { delay: '0s' } });
+    expect(text(await call(a, 'count'))).toBe('1');
+    await a.drain();
+    expect(text(await call(b, 'count'))).toBe('2');
+  });
+
+  test('make a call that its client leaves once, and cancel it where it is', async () => {
+    const { a, b, server, open } = await stage();
+    expect(text(await call(a, 'count'))).toBe('1');
+    const leaving = new AbortController();
+    const left = call(b, 'slow', { ...ADA, signal: leaving.signal });
+    await server.saw('tools/call', 2);
+    leaving.abort();
+    await expect(left).rejects.toThrow();
+    await server.saw('notifications/cancelled');
+    open();
+    expect(text(await call(b, 'count'))).toBe('3');
+  });
+
+  test('do not make a call again whose replica died with it', async () => {
+    const { a, b, server } = await stage();
+    expect(text(await call(a, 'count'))).toBe('1');
+    const lost = call(b, 'slow');
+    await server.saw('tools/call', 2);
+    await a.kill();
+    expect((await lost).response.error.data).toMatchObject({
+      reason: 'call_lost',
+      mayHaveActed: 'unknown',
+    });
+    expect(server.methods().filter((method) => method === 'tools/call')).toHaveLength(2);
+  });
+});
+
+describe('the workers of one gateway', () => {
+  const NEW_CONNECTION = { headers: { ...ADA.headers, connection: 'close' } };
+
+  test('share the home of a caller, and go on with it when its worker was killed', async () => {
+    const { server } = await countingServer();
+    const gateway = await replica(server, { config: { workers: 2 }, relay: false });
+    for (let at = 1; at <= 8; at += 1) {
+      expect(text(await call(gateway, 'count', NEW_CONNECTION))).toBe(String(at));
+    }
+    const holder = gateway.named('session.opened').at(-1)?.['worker'];
+    const started = gateway.named('worker.started').find(({ worker }) => worker === holder);
+    process.kill(Number(started?.['pid']), 'SIGKILL');
+    await gateway.saw('worker.ended');
+    expect(text(await call(gateway, 'count', NEW_CONNECTION))).toBe('9');
+  });
+});

@@ -1,0 +1,74 @@
+import { describe, expect, test } from 'vitest';
+import { ClaimTable, RemoteClaims } from '../../../../src/app/workers/claim-table.ts';
+import { DirectoryUnavailable } from '../../../../src/model/directory.ts';
+import { homeId } from '../../../../src/protocol/ids.ts';
+import { ManualClock } from '../../../fixtures/manual-clock.ts';
+
+const ONE = { id: 'one', boot: 'one' };
+const TWO = { id: 'two', boot: 'two' };
+const TTL_MS = 60_000;
+const HOME = homeId('home-ada');
+
+function stage() {
+  const clock = new ManualClock();
+  const table = new ClaimTable(clock);
+  const claim = (worker: typeof ONE) =>
+    table.answer({ type: 'claim', id: HOME, ttlMs: TTL_MS }, worker);
+  return { clock, table, claim };
+}
+
+describe('a claim', () => {
+  test('is held until it is released, and is renewed with the same epoch', () => {
+    const { table, claim } = stage();
+    expect(claim(ONE)).toEqual({ type: 'claimed', epoch: 1 });
+    expect(claim(ONE)).toEqual({ type: 'claimed', epoch: 1 });
+    expect(claim(TWO)).toEqual({ type: 'held', by: ONE });
+    table.answer({ type: 'release', id: HOME, epoch: 1 }, ONE);
+    expect(claim(TWO)).toEqual({ type: 'claimed', epoch: 2 });
+  });
+
+  test('is not released by another worker, nor with an earlier epoch', () => {
+    const { table, claim } = stage();
+    claim(ONE);
+    table.answer({ type: 'release', id: HOME, epoch: 1 }, TWO);
+    table.answer({ type: 'release', id: HOME, epoch: 0 }, ONE);
+    expect(claim(TWO)).toEqual({ type: 'held', by: ONE });
+  });
+
+  test('ends with its worker, and what was kept stays for the next one', () => {
+    const { table, claim } = stage();
+    claim(ONE);
+    table.answer({ type: 'keep', id: HOME, text: 'sealed', ttlMs: TTL_MS }, ONE);
+    table.leave('one');
+    expect(claim(TWO)).toEqual({ type: 'claimed', epoch: 2 });
+    expect(table.answer({ type: 'kept', id: HOME }, TWO)).toBe('sealed');
+  });
+
+  test('expires unless it is renewed', () => {
+    const { clock, claim } = stage();
+    claim(ONE);
+    clock.advance(TTL_MS - 1);
+    expect(claim(TWO)).toEqual({ type: 'held', by: ONE });
+    clock.advance(1);
+    expect(claim(TWO)).toEqual({ type: 'claimed', epoch: 1 });
+  });
+});
+
+test('a primary that does not respond counts as a store that is away', async () => {
+  const clock = new ManualClock();
+  const claims = new RemoteClaims(clock, () => {});
+  const claim = claims.claim(HOME, TTL_MS);
+  clock.advance(1_000);
+  await expect(claim).rejects.toThrow(DirectoryUnavailable);
+});
+
+test('bytes come back as they were kept', async () => {
+  const clock = new ManualClock();
+  const table = new ClaimTable(clock);
+  const claims: RemoteClaims = new RemoteClaims(clock, (request, claim) => {
+    claims.receive(request, table.answer(claim, ONE));
+  });
+  const bytes = Buffer.from([0, 127, 128, 255]);
+  await claims.keep(HOME, bytes, TTL_MS);
+  expect(Buffer.from((await claims.kept(HOME)) ?? [])).toEqual(bytes);
+});
