@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { readMessage, type JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
 import { UpstreamFailure } from '../failure.ts';
-import { upstreamJson } from './json.ts';
+import { upstreamJson } from './bodies.ts';
 
 /** The head of a response, as far as it is looked at here. */
 interface Head {

@@ -9,8 +9,7 @@ import type { JsonValue } from '../../protocol/json/json.ts';
 import { asUpstreamFailure, isBrokenConnection, UpstreamFailure } from '../failure.ts';
 import type { ConnectionGroup } from './connections.ts';
 import { failureOfStatus, refuseForeignForms } from './error-response.ts';
-import { EventStreamBody, type ServerSentEvent } from './event-stream.ts';
-import { TextBody, upstreamJson } from './json.ts';
+import { EventStreamBody, type ServerSentEvent, TextBody, upstreamJson } from './bodies.ts';
 
 export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'DELETE';

@@ -1,9 +1,8 @@
 /** Readers of responses outside the streams of a session. */
 import type { JsonValue } from '../../protocol/json/json.ts';
 import type { UpstreamFailure } from '../failure.ts';
-import type { ServerSentEvent } from './event-stream.ts';
+import { type ServerSentEvent, upstreamJson } from './bodies.ts';
 import type { BodyForm, ResponseHead, ResponseReader } from './exchange.ts';
-import { upstreamJson } from './json.ts';
 
 /** Reads a response whose status says everything. */
 export class StatusReader implements ResponseReader {

@@ -8,8 +8,7 @@ import type { JsonValue } from '../../protocol/json/json.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import type { BodyForm, HttpExchange, ResponseHead, ResponseReader } from '../http/exchange.ts';
-import type { ServerSentEvent } from '../http/event-stream.ts';
-import { upstreamJson } from '../http/json.ts';
+import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
 import { IdleTimeout } from './idle-timeout.ts';
 import type { CallerHeaders, MessageSource } from './transport.ts';
 

@@ -9,9 +9,8 @@ import { readMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../../protocol/revisions.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../../failure.ts';
 import type { HttpClient } from '../../http/client.ts';
-import type { ServerSentEvent } from '../../http/event-stream.ts';
+import { type ServerSentEvent, upstreamJson } from '../../http/bodies.ts';
 import type { BodyForm, HttpExchange, ResponseHead, ResponseReader } from '../../http/exchange.ts';
-import { upstreamJson } from '../../http/json.ts';
 import { StatusReader } from '../../http/readers.ts';
 import type { CallerHeaders, OutgoingRequest, Transport, TransportListener } from '../transport.ts';
 

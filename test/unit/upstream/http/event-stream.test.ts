@@ -1,8 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import {
-  EventStreamBody,
-  type ServerSentEvent,
-} from '../../../../src/upstream/http/event-stream.ts';
+import { EventStreamBody, type ServerSentEvent } from '../../../../src/upstream/http/bodies.ts';
 
 async function read(chunks: (string | Uint8Array)[], maxEventBytes = 1024) {
   const events: ServerSentEvent[] = [];
