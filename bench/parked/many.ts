@@ -107,10 +107,10 @@ async function manyCalls(
     await parkAll(clients, Math.min(warmUp, tried));
     // It stands for how the gateways were before.
     await parkAll(twinClients, Math.ceil(Math.min(warmUp, tried) / count));
-    const before = await holdingsOf(gateways);
-    // A collection drops compiled code, so the twin has one whenever the others do.
-    await holdings(twin.child);
+    // A collection drops compiled code, so all have one before they are loaded.
+    await holdingsOf([...gateways, twin]);
     const ratesBefore = await ratesToTwin(origins, twin.origin, serving);
+    const before = await holdingsOf(gateways);
     const startedAt = performance.now();
     // Those of the warm-up are parked as well.
     const more = Math.max(0, tried - warmUp);

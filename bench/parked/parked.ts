@@ -105,10 +105,10 @@ async function parkedCalls(
     await parkAll(clients, warmUp);
     // It stands for how the gateway was before.
     await parkAll(twinClients, warmUp);
-    const before = await holdings(child);
-    // A collection drops compiled code, so the twin has one whenever the other does.
-    await holdings(twin.child);
+    // A collection drops compiled code, so both have one before they are loaded.
+    await Promise.all([holdings(child), holdings(twin.child)]);
     const ratesBefore = await ratesToTwin([origin], twin.origin, serving);
+    const before = await holdings(child);
     const calls = await parkAll(clients, count);
     const after = await holdings(child);
     await holdings(twin.child);
