@@ -7,8 +7,7 @@
  * - `local-user`: it has no credentials, and runs on the machine of a gateway that only that machine reaches
  * - `anonymous`: nothing tells it from others
  */
-export const CALLER_KINDS = ['verified', 'credentials', 'local-user', 'anonymous'] as const;
-export type CallerKind = (typeof CALLER_KINDS)[number];
+export type CallerKind = 'verified' | 'credentials' | 'local-user' | 'anonymous';
 
 /** A caller, as the configured identity source names it. */
 export interface Caller {
