@@ -146,8 +146,40 @@ describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ tra
     );
   });
 
-  test('twenty forms of one user that wait at once are each answered once', async () => {
+  // Over HTTP+SSE, calls of one caller run one after the other: all questions come on one stream, which names no call.
+  const concurrency = transport === 'sse' ? 'one after the other' : 'at once';
+  twentyOfOneUser(stage, concurrency);
+
+  test('twenty users who are asked at once each find their own answer in their own result', async () => {
     const barrier = new Barrier(TWENTY.length);
+    const users = await Promise.all(
+      TWENTY.map((n) =>
+        stage.connect({
+          elicitation: async () => {
+            await barrier.arrive();
+            return { action: 'accept', content: { name: `User ${n}` } };
+          },
+        }),
+      ),
+    );
+
+    const results = await Promise.all(
+      users.map(({ client }) => client.callTool({ name: 'trigger-elicitation-request' })),
+    );
+
+    expect(results.map(nameIn)).toEqual(TWENTY.map((n) => `User ${n}`));
+  });
+});
+
+/** @param concurrency whether the questions wait together for their answers */
+function twentyOfOneUser(
+  stage: ReturnType<typeof askedStage>,
+  concurrency: 'at once' | 'one after the other',
+): void {
+  const barrierFor = () => new Barrier(concurrency === 'at once' ? TWENTY.length : 1);
+
+  test(`twenty forms of one user are each answered once, ${concurrency}`, async () => {
+    const barrier = barrierFor();
     const { client, questions } = await stage.connect({
       elicitation: async () => ({
         action: 'accept',
@@ -163,8 +195,8 @@ describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ tra
     expect(new Set(results.map(nameIn))).toEqual(new Set(TWENTY.map((n) => `Person ${n}`)));
   });
 
-  test('twenty questions that differ and wait at once bring each answer to its own call', async () => {
-    const barrier = new Barrier(TWENTY.length);
+  test(`twenty questions that differ bring each answer to its own call, ${concurrency}`, async () => {
+    const barrier = barrierFor();
     const { client } = await stage.connect({
       elicitation: async (params) => {
         await barrier.arrive();
@@ -187,24 +219,12 @@ describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ tra
       expect(allText(result)).toMatch(new RegExp(`Elicitation ID: visit-${n}\\b`));
     }
   });
+}
 
-  test('twenty users who are asked at once each find their own answer in their own result', async () => {
-    const barrier = new Barrier(TWENTY.length);
-    const users = await Promise.all(
-      TWENTY.map((n) =>
-        stage.connect({
-          elicitation: async () => {
-            await barrier.arrive();
-            return { action: 'accept', content: { name: `User ${n}` } };
-          },
-        }),
-      ),
-    );
-
-    const results = await Promise.all(
-      users.map(({ client }) => client.callTool({ name: 'trigger-elicitation-request' })),
-    );
-
-    expect(results.map(nameIn)).toEqual(TWENTY.map((n) => `User ${n}`));
+describe('server-everything over sse, with a session for each call (sessions.concurrency: separate)', () => {
+  const stage = askedStage(() => startEverything('sse'), '/sse', {
+    questions: { urlVisitWaitMs: 50 },
+    sessions: { concurrency: 'separate' },
   });
+  twentyOfOneUser(stage, 'at once');
 });
