@@ -72,7 +72,7 @@ describe('a parked call that is released', () => {
     const [first, second] = [await callTool(one.url, 'greet'), await callTool(one.url, 'greet')];
     await one.saw('call.ended', 2);
     expect(await one.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(0);
-    expect(legacy.sessions).toBe(2);
+    expect(legacy.sessions).toBe(1);
     const here = await callTool(one.url, 'greet', answersOf(first, 'Ada'));
     const elsewhere = await callTool(other.url, 'greet', answersOf(second, 'Eve'));
     expect([here, elsewhere].map(text)).toEqual(['Hello Ada', 'Hello Eve']);

@@ -30,7 +30,7 @@ test('no id of a request is given again: not by another session, process or rest
   expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
   await other.kill();
   const restarted = await replica(legacy);
-  await call(restarted.url);
+  await Promise.all([call(restarted.url), call(restarted.url), call(restarted.url)]);
 
   const requests = legacy.received.filter(({ body }) => body.method && body.id !== undefined);
   const ids: number[] = requests.map(({ body }) => body.id).filter((id) => typeof id === 'number');

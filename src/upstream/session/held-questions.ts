@@ -17,6 +17,8 @@ export interface UnrelatedQuestion {
 
 export interface HeldQuestionsOptions<Call> {
   readonly clock: Clock;
+  /** Returns when a call last asked its client, in ms of `Clock.elapsed`, if it waits for an answer; or `null`. */
+  readonly askedAtMs: (call: Call) => number | null;
   /** The calls that run. */
   readonly running: ReadonlyMap<UpstreamRequestId, Call>;
   readonly unfinished: UnfinishedCalls;
@@ -31,6 +33,12 @@ export interface HeldQuestionsOptions<Call> {
  * that nobody could be asked, and not run into that timeout. A person should not wait longer, either.
  */
 const HOLD_MS = 30_000;
+/**
+ * How long a tool that waits for an answer can ask more, in ms. A tool that asks several questions at once sends them in
+ * one turn. After that it does nothing until it is answered, so a question that comes then is another call's. Without
+ * this, a client that never answers would have all later questions of its caller declined.
+ */
+export const ASKS_TOGETHER_MS = 250;
 const MAX_QUESTIONS = 64;
 const MAX_BYTES = 1024 * 1024;
 
@@ -65,7 +73,9 @@ export class HeldQuestions<Call> {
   receive(question: UnrelatedQuestion): void {
     const { clock, running, unfinished } = this.#options;
     if (running.size > 1) this.#hadSeveral = true;
-    const candidates = new Set([...running.keys(), ...unfinished.ids()]);
+    const working = [...running].filter(([, call]) => !this.#isWaiting(call)).map(([id]) => id);
+    const asking = working.length > 0 ? working : running.keys();
+    const candidates = new Set([...asking, ...unfinished.ids()]);
     if (this.#settle(question, candidates)) return;
     const bytes = Buffer.byteLength(JSON.stringify(question));
     if (this.#held.length >= MAX_QUESTIONS || this.#bytes + bytes > MAX_BYTES) {
@@ -103,6 +113,11 @@ export class HeldQuestions<Call> {
   /** Forgets all questions: the session is over. */
   clear(): void {
     for (const held of this.#held) this.#remove(held);
+  }
+
+  #isWaiting(call: Call): boolean {
+    const askedAtMs = this.#options.askedAtMs(call);
+    return askedAtMs !== null && this.#options.clock.elapsed() - askedAtMs >= ASKS_TOGETHER_MS;
   }
 
   #running(candidates: ReadonlySet<UpstreamRequestId>): Call[] {

@@ -77,6 +77,9 @@ export class SessionCall implements RequestExchange {
   readonly #accepted = Promise.withResolvers<void>();
   #isAccepted = false;
   #heartbeat: ProgressHeartbeat | null = null;
+  /** The open questions that only this call can have asked. */
+  readonly #waitsFor = new Set<ServerRequestId>();
+  #askedAtMs = 0;
   /** Whether the server took the cancellation; `null` for a call that is not cancelled. */
   #cancelled: Promise<boolean> | null = null;
   #cancellationTaken = false;
@@ -124,6 +127,14 @@ export class SessionCall implements RequestExchange {
 
   get hasOpenQuestions(): boolean {
     return this.#open.size > 0;
+  }
+
+  /**
+   * When the call last asked its client, in ms of `Clock.elapsed`, if it waits for an answer; or `null`. Another call
+   * can have asked for the roots in its place, so they do not count.
+   */
+  get askedAtMs(): number | null {
+    return this.#waitsFor.size > 0 ? this.#askedAtMs : null;
   }
 
   get openQuestions(): readonly ServerRequestId[] {
@@ -180,6 +191,10 @@ export class SessionCall implements RequestExchange {
     if (this.#asked.has(id)) return;
     this.#asked.add(id);
     this.#open.add(id);
+    if (method !== 'roots/list') {
+      this.#waitsFor.add(id);
+      this.#askedAtMs = this.#host.clock.elapsed();
+    }
     if (this.#cancelled !== null) return void this.#closeOut(id, method, this.#cancelled);
     this.#startHeartbeat(id, params);
     this.listener.asked(id, method, params);
@@ -200,6 +215,7 @@ export class SessionCall implements RequestExchange {
   /** The server has taken the reply to its question. */
   answered(id: ServerRequestId): void {
     this.#open.delete(id);
+    this.#waitsFor.delete(id);
     this.#heartbeat?.stop(id);
   }
 

@@ -9,7 +9,7 @@ import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { AskingStyle, AskingStyleDetector } from '../asking-style.ts';
 import type { BroadcastDetector } from '../broadcast-detector.ts';
 import type { Transport } from '../transport/transport.ts';
-import { HeldQuestions, type UnrelatedQuestion } from './held-questions.ts';
+import { ASKS_TOGETHER_MS, HeldQuestions, type UnrelatedQuestion } from './held-questions.ts';
 import { BROADCAST_REFUSAL, unasked } from './routing.ts';
 import type { SessionCall } from './session-call.ts';
 import { SharedRoots } from './shared-roots.ts';
@@ -46,6 +46,7 @@ export class SessionQuestions {
     this.#held = new HeldQuestions({
       clock,
       running: calls,
+      askedAtMs: (call) => call.askedAtMs,
       unfinished: this.#unfinished,
       ask: (call, question) => this.#ask(call, question),
       decline: ({ id, method }, mayHaveAsked) => {
@@ -75,9 +76,14 @@ export class SessionQuestions {
     return this.#unfinished.allStopped;
   }
 
-  /** In how many ms they can ask no more. */
-  get unfinishedOverInMs(): number {
-    return this.#unfinished.overInMs;
+  /** In how many ms neither they nor the calls that wait for an answer now can ask more. */
+  get certainInMs(): number {
+    const { calls, clock } = this.#options;
+    const nowMs = clock.elapsed();
+    const waitMs = [...calls.values()].map(({ askedAtMs }) =>
+      askedAtMs === null ? 0 : askedAtMs + ASKS_TOGETHER_MS - nowMs,
+    );
+    return Math.max(this.#unfinished.overInMs, ...waitMs);
   }
 
   /** Takes a question that came just now: passes it on, or holds it. */

@@ -151,11 +151,11 @@ export class Session {
   }
 
   /**
-   * In how many ms a call can begin whose questions are told from those of the calls that ended without a reply; 0
-   * if it can begin now. A call that begins earlier can have such a question declined.
+   * In how many ms a call can begin whose questions are told from those of calls that ended without a reply, or that
+   * have just asked; 0 if it can begin now. A call that begins earlier can have such a question declined.
    */
   get certainInMs(): number {
-    return this.askingStyle === 'unrelated' ? this.#state.questions.unfinishedOverInMs : 0;
+    return this.askingStyle === 'unrelated' ? this.#state.questions.certainInMs : 0;
   }
 
   /** The id by which another process can take the session over; `null` if none can. */

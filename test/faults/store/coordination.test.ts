@@ -92,14 +92,21 @@ describe('a store of several servers', { tags: ['redis'] }, () => {
 
 describe('what the store holds', { tags: ['redis'] }, () => {
   // Rule store-9.
-  test('of calls that are parked is nothing: only their owners show that they live', async () => {
+  test('of calls that are parked is nothing: only their owners show that they live, and the homes of callers', async () => {
     const { tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const redis = await redisServer();
     const [one] = await replicas(legacy, 1, { redis: redis.url });
     await Promise.all(Array.from({ length: 30 }, () => callTool(one.url, 'greet')));
     const keys = await overseer(redis).keys('*');
-    expect(keys).toEqual([expect.stringMatching(/:lease$/)]);
+    const ofHomes = keys.filter((key) => key.includes('{home-'));
+    expect(ofHomes.map((key) => key.split(':').at(-1)).sort()).toEqual([
+      'claim',
+      'epoch',
+      'outcome',
+    ]);
+    const others = keys.filter((key) => !ofHomes.includes(key));
+    expect(others).toEqual([expect.stringMatching(/:lease$/)]);
   });
 
   test(

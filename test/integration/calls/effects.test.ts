@@ -377,6 +377,8 @@ const ELSEWHERE: readonly (readonly [reason: string, mayHaveActed: string])[] = 
   }),
   // See "a defect of ours" in test/unit/edge/edge.test.ts.
   ['internal_error', 'unknown'],
+  // See test/integration/replicas/homes.test.ts.
+  ['coordination_unavailable', 'no'],
 ];
 
 const TABLE = tableWith(textOf('docs/operations.md'), '`data.reason`', 'Code', 'HTTP').rows.map(

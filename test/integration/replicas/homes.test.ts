@@ -90,6 +90,20 @@ describe('two replicas with Redis', { tags: ['redis'] }, () => {
     expect(text(await call(b, 'count'))).toBe('3');
   });
 
+  test('say that a call was not made whose replica is alive and cannot be reached', async () => {
+    const redis = await redisServer();
+    const { server } = await countingServer();
+    const config = { relay: { listen: '127.0.0.1:0', advertise: 'http://127.0.0.1:9' } };
+    const a = await replica(server, { redis: redis.url, relay: false, config });
+    const b = await replica(server, { redis: redis.url });
+    expect(text(await call(a, 'count'))).toBe('1');
+    expect((await call(b, 'count')).response.error.data).toMatchObject({
+      reason: 'coordination_unavailable',
+      mayHaveActed: 'no',
+    });
+    expect(text(await call(a, 'count'))).toBe('2');
+  });
+
   test('do not make a call again whose replica died with it', async () => {
     const { a, b, server } = await stage();
     expect(text(await call(a, 'count'))).toBe('1');

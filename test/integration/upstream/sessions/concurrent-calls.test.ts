@@ -187,9 +187,34 @@ describe('several calls in one session', () => {
     expect(session.mustQueue).toBe(false);
   });
 
+  // Rule concurrent-1.
+  test.each([
+    ['Streamable HTTP', stage],
+    ['HTTP+SSE', httpSseStage],
+  ])(
+    'are not those of a call that has waited for its client for 250 ms, over %s',
+    async (_name, open) => {
+      const ground = await open();
+      const { clock, start, send } = ground;
+      const waiting = await start();
+      send({ id: 'first', ...ELICITATION });
+      await waiting.heard.until('asked');
+      const working = await start();
+      clock.advance(249);
+      send({ id: 'held', ...ELICITATION });
+      await settled(ground);
+      expect([questionsOf(waiting), questionsOf(working)]).toEqual([['first'], []]);
+      clock.advance(1);
+      send({ id: 'certain', ...ELICITATION });
+      await settled(ground);
+      expect([questionsOf(waiting), questionsOf(working)]).toEqual([['first'], ['certain']]);
+    },
+  );
+
   // Rule concurrent-1: Several calls can run in one session. A question on a stream that names no call is held while
   // several of them can have asked it: those that were running when it came. It is a question of the last of them
-  // that is left, since a call that waits for an answer does not end before it.
+  // that is left, since a call that waits for an answer does not end before it. A call that has waited for an answer
+  // for 250 ms is not one of them: a tool that asks several questions at once sends them in one turn.
   test.each([
     ['Streamable HTTP', stage],
     ['HTTP+SSE', httpSseStage],
@@ -445,7 +470,8 @@ describe('a call that ended without a reply', () => {
     clock.advance(1);
     send({ id: 'later', ...ELICITATION });
     await settled(ground);
-    expect(session.certainInMs).toBe(0);
+    // A call that has just asked can ask more.
+    expect(session.certainInMs).toBe(250);
     expect(questionsOf(next)).toEqual(['later']);
     clock.advance(29_999);
     expect(await replied('early')).toEqual({ action: 'cancel' });

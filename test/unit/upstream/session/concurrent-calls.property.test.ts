@@ -1,6 +1,7 @@
 /**
  * Random histories of several calls in one session. The server is played, and so it is known which call asked each
- * question: no other call may be asked it, each gets one reply at most, and none is held for ever.
+ * question: no other call may be asked it, each gets one reply at most, and none is held for ever. A tool that asks several
+ * questions at once sends them within 250 ms, and does nothing more until it is answered.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -21,6 +22,7 @@ import type { Transport, TransportListener } from '../../../../src/upstream/tran
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 
 const METHODS = ['elicitation/create', 'sampling/createMessage'] as const;
+const ASKS_TOGETHER_MS = 250;
 const STOPPED_MS = 5_000;
 const UNFINISHED_MS = 600_000;
 
@@ -32,6 +34,7 @@ interface Tool {
   /** Its questions that wait for a reply. A tool does not end before. */
   readonly waitsFor: Set<ServerRequestId>;
   isRunning: boolean;
+  lastAskedMs: number;
   /** When the client left, and until when the tool can ask. */
   asksUntilMs: number;
 }
@@ -101,14 +104,21 @@ class History {
       {},
     );
     const waitsFor = new Set<ServerRequestId>();
-    const tool: Tool = { exchange, shown, waitsFor, isRunning: true, asksUntilMs: Infinity };
+    const tool: Tool = {
+      ...{ exchange, shown, waitsFor, isRunning: true },
+      ...{ lastAskedMs: 0, asksUntilMs: Infinity },
+    };
     this.tools.push(tool);
     this.#server?.accepted(exchange.id);
   }
 
   /** @param where on the stream of the call, beside it, or for the roots of the client */
   ask(pick: number, where: 'on-stream' | 'unrelated' | 'roots'): void {
-    const asking = this.tools.filter((tool) => tool.asksUntilMs > this.clock.now());
+    const nowMs = this.clock.now();
+    const asking = this.tools.filter(
+      ({ asksUntilMs, waitsFor, lastAskedMs }) =>
+        asksUntilMs > nowMs && (waitsFor.size === 0 || nowMs - lastAskedMs < ASKS_TOGETHER_MS),
+    );
     const asker = pickOf(asking, pick);
     if (asker === undefined) return;
     const isOnStream = where === 'on-stream' && this.#kind === 'streamable-http';
@@ -122,6 +132,7 @@ class History {
     const question = { asker, isEveryones, isWithdrawn: false, isLost, replies: 0 };
     this.questions.set(id, question);
     asker.waitsFor.add(id);
+    asker.lastAskedMs = nowMs;
     const source = isOnStream
       ? ({ stream: 'request', id: asker.exchange.id } as const)
       : ({ stream: 'standalone' } as const);
@@ -319,7 +330,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
   {
     weight: 3,
-    arbitrary: fc.constantFrom(1, 1_000, 4_999, 20_000, 300_000).map(
+    arbitrary: fc.constantFrom(1, 100, 250, 1_000, 4_999, 20_000, 300_000).map(
       (ms): Step =>
         (history) =>
           history.clock.advance(ms),
