@@ -121,6 +121,23 @@ describe('over Streamable HTTP', () => {
     expect(textOf(result)).toContain('- Name: Ada Lovelace');
   });
 
+  test('each request of a session can go through another replica', async () => {
+    const replicas = [await gatewayTo(server, '/mcp'), await gatewayTo(server, '/mcp')] as const;
+    let requests = 0;
+    const inTurns = (_url: string | URL, init?: RequestInit) => {
+      requests += 1;
+      return fetch(replicas[requests % 2 === 0 ? 0 : 1], init);
+    };
+    const client = askableClient();
+    const transport = new StreamableHTTPClientTransport(replicas[0], { fetch: inTurns });
+    await connected(client, transport);
+    for (let call = 0; call < 3; call += 1) {
+      const result = await client.callTool({ name: 'trigger-elicitation-request', arguments: {} });
+      expect(textOf(result)).toContain('- Name: Ada Lovelace');
+    }
+    expect(requests).toBeGreaterThan(6);
+  });
+
   test('progress of a call comes while it runs', async () => {
     const client = askableClient();
     await connected(client, new StreamableHTTPClientTransport(await gatewayTo(server, '/mcp')));
