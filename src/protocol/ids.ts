@@ -23,6 +23,8 @@ export type InputKey = Branded<string, 'InputKey'>;
 
 export const callId = (value: string): CallId => value as CallId;
 export const homeId = (value: string): HomeId => value as HomeId;
+/** Tells the id of a home from that of a call, which has no colon. */
+export const isHomeId = (id: CallId | HomeId): id is HomeId => id.startsWith('home:');
 export const clientRequestId = (value: string | number | ExactNumber): ClientRequestId =>
   value as ClientRequestId;
 export const upstreamRequestId = (value: string | number): UpstreamRequestId =>

@@ -99,7 +99,7 @@ export class HomePlacement {
 
   async #claim(key: string): Promise<HomeClaim> {
     const { store, route, ttlMs } = this.#options;
-    const id = homeId(`home-${sha256(JSON.stringify([route, key]))}`);
+    const id = homeId(`home:${sha256(JSON.stringify([route, key]))}`);
     const claim = await store.claim(id, ttlMs);
     if (claim.type === 'held') return { type: 'elsewhere', holder: claim.by };
     const kept = await store.kept(id);

@@ -1,7 +1,7 @@
 /** The directory in Redis. Every key expires, so a deployment that is gone leaves nothing behind. */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import { LruMap } from '../../lib/lru-map.ts';
-import type { CallId } from '../../protocol/ids.ts';
+import { isHomeId, type CallId } from '../../protocol/ids.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import {
   CLAIM,
@@ -38,6 +38,8 @@ export interface RedisDirectoryOptions {
   readonly onClockSample?: (sample: ClockSample) => void;
 }
 
+/** What the keys of a home are called, beside those of a call. */
+const KEYS_OF_HOMES = { claim: 'holder', epoch: 'epoch', outcome: 'session' } as const;
 const LEASE_MS = 5000;
 const RENEW_EVERY_MS = 1500;
 /** How many claims are released once more, when the store is back. */
@@ -321,7 +323,7 @@ export class RedisDirectory implements Directory {
 
   /** The braces choose the Cluster slot: all keys of a call are on the same one. */
   #callKey(call: Claimable, name: 'claim' | 'epoch' | 'outcome'): string {
-    return `${this.#prefix}{${call}}:${name}`;
+    return `${this.#prefix}{${call}}:${isHomeId(call) ? KEYS_OF_HOMES[name] : name}`;
   }
 
   #leaseKey(boot: string): string {

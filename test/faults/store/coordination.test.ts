@@ -99,11 +99,11 @@ describe('what the store holds', { tags: ['redis'] }, () => {
     const [one] = await replicas(legacy, 1, { redis: redis.url });
     await Promise.all(Array.from({ length: 30 }, () => callTool(one.url, 'greet')));
     const keys = await overseer(redis).keys('*');
-    const ofHomes = keys.filter((key) => key.includes('{home-'));
+    const ofHomes = keys.filter((key) => key.includes('{home:'));
     expect(ofHomes.map((key) => key.split(':').at(-1)).sort()).toEqual([
-      'claim',
       'epoch',
-      'outcome',
+      'holder',
+      'session',
     ]);
     const others = keys.filter((key) => !ofHomes.includes(key));
     expect(others).toEqual([expect.stringMatching(/:lease$/)]);

@@ -7,7 +7,7 @@ import { ManualClock } from '../../../fixtures/manual-clock.ts';
 const ONE = { id: 'one', boot: 'one' };
 const TWO = { id: 'two', boot: 'two' };
 const TTL_MS = 60_000;
-const HOME = homeId('home-ada');
+const HOME = homeId('home:ada');
 
 function stage() {
   const clock = new ManualClock();
