@@ -147,8 +147,7 @@ export class Home {
 
   /** Goes on with the session that the home had in another process, unless there is one here. */
   inherit(point: SessionPoint): void {
-    const isHomeless = this.#current === null && this.#opening === null && this.#asleep === null;
-    if (!isHomeless) return;
+    if (!this.#isHomeless) return;
     this.#inherited = point;
     this.#checkIdle();
   }
@@ -240,7 +239,7 @@ export class Home {
         return this.#current ?? this.#open(owner);
       });
     }
-    const seat = this.#openOrResume(owner)
+    const seat = this.#openOrGoOn(owner)
       .then((opened) => {
         this.#current = opened;
         this.#options.onSession(opened.session);
@@ -253,19 +252,34 @@ export class Home {
     return seat;
   }
 
-  #openOrResume(owner: SessionOwner): Promise<Seat> {
-    if (this.#asleep !== null) return this.#wake(owner, this.#asleep);
+  /** True if there is no session here, and none on its way. */
+  get #isHomeless(): boolean {
+    return this.#current === null && this.#opening === null && this.#asleep === null;
+  }
+
+  async #openOrGoOn(owner: SessionOwner): Promise<Seat> {
+    const { slots, principal } = this.#options;
+    const asleep = this.#asleep;
+    if (asleep !== null) {
+      this.#asleep = null;
+      asleep.slot.used();
+      return this.#goOn(owner, asleep, asleep.slot, asleep.hasServed);
+    }
     const inherited = this.#inherited;
     if (inherited === null) return this.#openNew(owner);
     this.#inherited = null;
-    return this.#goOn(owner, inherited);
+    return this.#goOn(owner, inherited, await slots.take(principal), true);
   }
 
-  /** Connects with the session of another process. The server may have forgotten it: then it is replaced. */
-  async #goOn(owner: SessionOwner, point: SessionPoint): Promise<Seat> {
-    const { slots, principal } = this.#options;
-    const seat = await this.#adopted(owner, point, await slots.take(principal));
-    seat.hasServed = true;
+  /** Connects with a session that nothing here is connected to. If the server has forgotten it, it is replaced. */
+  async #goOn(
+    owner: SessionOwner,
+    point: SessionPoint,
+    slot: Slot,
+    hasServed: boolean,
+  ): Promise<Seat> {
+    const seat = await this.#adopted(owner, point, slot);
+    seat.hasServed = hasServed;
     await seat.session.openStandaloneStream(owner.headers);
     return seat;
   }
@@ -274,15 +288,6 @@ export class Home {
     const { slots, principal, upstream } = this.#options;
     const slot = await slots.take(principal);
     return this.#seat(slot, () => upstream.openSession(owner));
-  }
-
-  async #wake(owner: SessionOwner, asleep: Asleep): Promise<Seat> {
-    this.#asleep = null;
-    asleep.slot.used();
-    const seat = await this.#adopted(owner, asleep, asleep.slot);
-    seat.hasServed = asleep.hasServed;
-    await seat.session.openStandaloneStream(owner.headers);
-    return seat;
   }
 
   async #adoptSeat(owner: SessionOwner, point: SessionPoint): Promise<Seat> {
@@ -300,8 +305,7 @@ export class Home {
       return seat;
     }
     const seat = await this.#adopted(owner, point, await slots.take(principal));
-    const isHomeless = this.#current === null && this.#opening === null && this.#asleep === null;
-    if (isHomeless) this.#current = seat;
+    if (this.#isHomeless) this.#current = seat;
     else seat.isForeign = upstream.detector.hasSiblings;
     return seat;
   }

@@ -22,6 +22,31 @@ export interface Lease {
   leave(): void;
 }
 
+/**
+ * Lends a session to one call, for calls that have a session to themselves. Only the first end of the lease counts.
+ * @param end takes the session back; `left` if the call has let go of it
+ */
+export function lend(session: Session, end: (how: 'clean' | 'unclean' | 'left') => void): Lease {
+  let isOver = false;
+  const once = (how: 'clean' | 'unclean' | 'left') => {
+    if (isOver) return;
+    isOver = true;
+    session.keepAlive(false, lease);
+    if (how === 'left') session.leave();
+    end(how);
+  };
+  const lease: Lease = {
+    session,
+    isReplacement: false,
+    moved: (phase) => {
+      if (!isOver) session.keepAlive(phase !== 'running', lease);
+    },
+    release: (isClean) => once(isClean ? 'clean' : 'unclean'),
+    leave: () => once('left'),
+  };
+  return lease;
+}
+
 /** A session that others may use at the same time. */
 export interface SharedLease {
   readonly session: Session;

@@ -8,7 +8,7 @@ import type { PointerOwner } from '../seal/pointer.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { Home, type HomeConcurrency, type ReplacementReason, type SessionPoint } from './home.ts';
-import type { Lease, LeaseRequest, SharedLease } from './lease.ts';
+import { lend, type Lease, type LeaseRequest, type SharedLease } from './lease.ts';
 import {
   defaultScope,
   ownerKey,
@@ -40,6 +40,13 @@ export interface SessionPoolOptions {
   readonly placement?: HomePlacement | null;
   /** Called when a session was replaced that may have had state of its caller. */
   readonly onReplaced?: (reason: ReplacementReason) => void;
+}
+
+/** Which home an owner has, and how its calls run together. */
+interface HomeName {
+  /** Equal for owners that share a home. */
+  readonly key: string;
+  readonly concurrency: HomeConcurrency;
 }
 
 /** The most sessions that are kept for requests that cannot lead to questions, of callers without a home. */
@@ -92,15 +99,16 @@ export class SessionPool {
    * @throws DirectoryUnavailable
    */
   holderOf(owner: SessionOwner): Promise<PointerOwner | null> | null {
-    if (this.#placement === null || !this.#hasHome(owner)) return null;
-    if (this.#upstream.detector.broadcasts) return null;
-    const key = this.#key(owner);
-    return this.#placement.isHere(key) ? null : this.#claimHome(this.#placement, owner, key);
+    if (this.#placement === null || this.#upstream.detector.broadcasts) return null;
+    const home = this.#homeFor(owner);
+    if (home === null || this.#placement.isHere(home.key)) return null;
+    return this.#claimHome(this.#placement, owner, home);
   }
 
   /** True if this process has claimed the home of an owner. */
   hasClaimed(owner: SessionOwner): boolean {
-    return this.#hasHome(owner) && this.#placement?.isHere(this.#key(owner)) === true;
+    const home = this.#homeFor(owner);
+    return home !== null && this.#placement?.isHere(home.key) === true;
   }
 
   /** Leaves each home to another process as soon as nothing here uses it. */
@@ -114,11 +122,11 @@ export class SessionPool {
    */
   async lease(owner: SessionOwner, request: LeaseRequest): Promise<Lease> {
     if (this.#upstream.detector.broadcasts) return this.#takeTurn(owner, request);
-    const home = this.#homeOf(owner);
+    const home = this.#homeFor(owner);
     const lease = this.#counted(
       home === null
         ? await this.#side.lease(this.#sideOwner(owner), request.fresh)
-        : await home.lease(owner, request),
+        : await this.#homeOf(owner, home).lease(owner, request),
     );
     if (!this.#upstream.detector.broadcasts) return lease;
     // Opening it showed that the server broadcasts: it must not carry a call beside others.
@@ -144,8 +152,10 @@ export class SessionPool {
    * @throws UpstreamFailure if the transport cannot do that
    */
   async adopt(owner: SessionOwner, point: SessionPoint, request: LeaseRequest): Promise<Lease> {
-    const home = this.#upstream.detector.broadcasts ? null : this.#homeOf(owner);
-    if (home !== null) return this.#counted(await home.adopt(owner, point, request));
+    const home = this.#upstream.detector.broadcasts ? null : this.#homeFor(owner);
+    if (home !== null) {
+      return this.#counted(await this.#homeOf(owner, home).adopt(owner, point, request));
+    }
     return this.#counted(await this.#side.adopt(this.#sideOwner(owner), point));
   }
 
@@ -155,10 +165,10 @@ export class SessionPool {
    */
   async borrow(owner: SessionOwner): Promise<SharedLease> {
     if (this.#upstream.detector.broadcasts) return this.#single.borrow(this.#wanted(owner));
+    const home = this.#homeFor(owner);
     // A home elsewhere must not get a second session here.
-    const isElsewhere = this.#placement !== null && !this.hasClaimed(owner);
-    const home = isElsewhere ? null : this.#homeOf(owner);
-    if (home !== null) return home.borrow(owner);
+    const isHere = home !== null && this.#placement?.isHere(home.key) !== false;
+    if (isHere) return this.#homeOf(owner, home).borrow(owner);
     return (await this.#side.borrow(this.#sideOwner(owner))) ?? this.#borrowShared(owner);
   }
 
@@ -183,12 +193,7 @@ export class SessionPool {
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
 
-  /** The home of an owner; `null` for one whose calls have sessions of their own. */
-  #homeOf(owner: SessionOwner): Home | null {
-    const scope = this.#scope(owner);
-    const concurrency = this.#concurrency(scope);
-    if (concurrency === 'separate') return null;
-    const key = this.#key(owner);
+  #homeOf(owner: SessionOwner, { key, concurrency }: HomeName): Home {
     const known = this.#homes.get(key);
     if (known !== undefined) return known;
     const { queue, idleTimeoutMs, onReplaced } = this.#options;
@@ -219,23 +224,24 @@ export class SessionPool {
   async #claimHome(
     placement: HomePlacement,
     owner: SessionOwner,
-    key: string,
+    home: HomeName,
   ): Promise<PointerOwner | null> {
-    const claim = await placement.claim(key);
+    const claim = await placement.claim(home.key);
     if (claim.type === 'elsewhere') return claim.holder;
-    if (claim.session !== null) this.#homeOf(owner)?.inherit(claim.session);
+    if (claim.session !== null) this.#homeOf(owner, home).inherit(claim.session);
     return null;
   }
 
-  #hasHome(owner: SessionOwner): boolean {
-    return this.#concurrency(this.#scope(owner)) !== 'separate';
-  }
-
-  /** Callers that only the operator's word brings together are not asked in each other's calls. */
-  #concurrency(scope: SessionScope): SessionConcurrency {
+  /**
+   * Returns which home an owner has; `null` for one whose calls have sessions of their own. Callers that only the
+   * operator's word brings together are not asked in each other's calls.
+   */
+  #homeFor(owner: SessionOwner): HomeName | null {
     const { concurrency } = this.#options;
-    if (scope === 'call') return 'separate';
-    return scope === 'shared' && concurrency === 'auto' ? 'separate' : concurrency;
+    const scope = this.#scope(owner);
+    if (scope === 'call' || concurrency === 'separate') return null;
+    if (scope === 'shared' && concurrency === 'auto') return null;
+    return { key: this.#key(owner), concurrency };
   }
 
   #scope(owner: SessionOwner): SessionScope {
@@ -260,24 +266,7 @@ export class SessionPool {
     await this.#endIdle();
     const before = () => this.#unleased();
     const { session, end } = await this.#single.take(this.#wanted(owner), before, isWanted);
-    let isOver = false;
-    const once = (keep: boolean, then = () => {}) => {
-      if (isOver) return;
-      isOver = true;
-      session.keepAlive(false, lease);
-      then();
-      end(keep);
-    };
-    const lease: Lease = {
-      session,
-      isReplacement: false,
-      moved: (phase) => {
-        if (!isOver) session.keepAlive(phase !== 'running', lease);
-      },
-      release: (clean) => once(clean && this.#scope(owner) !== 'call'),
-      leave: () => once(false, () => session.leave()),
-    };
-    return lease;
+    return lend(session, (how) => end(how === 'clean' && this.#scope(owner) !== 'call'));
   }
 
   #wanted(owner: SessionOwner): SessionRequirement {

@@ -6,7 +6,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { SessionPoint } from './home.ts';
-import type { Lease, SharedLease } from './lease.ts';
+import { lend, type Lease, type SharedLease } from './lease.ts';
 import type { SessionOwner } from './owner.ts';
 import { UseCount } from './shared-sessions.ts';
 import type { Slot, Slots } from './slots.ts';
@@ -112,30 +112,12 @@ export class SideSessions {
   }
 
   #lend({ key }: SideOwner, seat: Seat): Lease {
-    const { session } = seat;
     this.#leased.add(seat);
-    let isOver = false;
-    const once = (then: () => void) => {
-      if (isOver) return;
-      isOver = true;
+    return lend(seat.session, (how) => {
       this.#leased.delete(seat);
-      session.keepAlive(false, lease);
-      then();
-    };
-    const lease: Lease = {
-      session,
-      isReplacement: false,
-      moved: (phase) => {
-        if (!isOver) session.keepAlive(phase !== 'running', lease);
-      },
-      release: (isClean) => once(() => this.#giveBack(isClean ? key : null, seat)),
-      leave: () =>
-        once(() => {
-          session.leave();
-          seat.slot.free();
-        }),
-    };
-    return lease;
+      if (how === 'left') seat.slot.free();
+      else this.#giveBack(how === 'clean' ? key : null, seat);
+    });
   }
 
   /** Takes the idle session that was used last, if it can be used again. */
