@@ -15,7 +15,7 @@ export type Claim =
   | { readonly type: 'held'; readonly by: PointerOwner };
 
 /** The part of the directory that the workers of one gateway have without Redis. */
-export type ClaimStore = Pick<Directory, 'claim' | 'release' | 'keep' | 'kept'>;
+export type ClaimStore = Pick<Directory, 'claim' | 'release' | 'keep' | 'kept' | 'forget'>;
 
 /** Every method but `onChange` and `close` rejects with `DirectoryUnavailable` if the store does not respond in time. */
 export interface Directory {
@@ -48,6 +48,8 @@ export interface Directory {
   keep(id: Claimable, sealed: Uint8Array, ttlMs: number): Promise<void>;
   /** Returns the bytes that `keep` stored, or `null`. */
   kept(id: Claimable): Promise<Uint8Array | null>;
+  /** Deletes what `keep` stored. */
+  forget(id: Claimable): Promise<void>;
   /** Calls the listener with `up` each time it changes. */
   onChange(listener: (up: boolean) => void): void;
   /** Gives up the lease and closes the connection. Never throws. */

@@ -87,7 +87,7 @@ export class HomePlacement {
     this.#held.delete(key);
     const { store } = this.#options;
     // What cannot be told to the store expires there.
-    if (!isSessionLeft) await store.keep(held.id, new Uint8Array(), 1).catch(() => {});
+    if (!isSessionLeft) await store.forget(held.id).catch(() => {});
     await store.release(held.id, held.epoch).catch(() => {});
   }
 
@@ -116,7 +116,7 @@ export class HomePlacement {
 
   async #renewAll(): Promise<void> {
     for (const [key, held] of [...this.#held]) {
-      // While the store is away, its claims do not expire unseen: they are renewed with the next call of a caller.
+      // A claim outlives two renewals that fail.
       await this.#renew(key, held).catch(() => {});
     }
     this.#renewal = null;

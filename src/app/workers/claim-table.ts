@@ -17,7 +17,7 @@ export type ClaimRequest =
   | { readonly type: 'claim'; readonly id: string; readonly ttlMs: number }
   | { readonly type: 'release'; readonly id: string; readonly epoch: number }
   | { readonly type: 'keep'; readonly id: string; readonly text: string; readonly ttlMs: number }
-  | { readonly type: 'kept'; readonly id: string };
+  | { readonly type: 'kept' | 'forget'; readonly id: string };
 
 /** The reply to a `claim` or a `kept`; `null` to the others, and where nothing is kept. */
 export type ClaimReply = Claim | string | null;
@@ -57,12 +57,15 @@ export class ClaimTable {
         this.#entries.set(request.id, {
           holder: entry?.holder ?? null,
           epoch: entry?.epoch ?? 0,
-          text: request.text === '' ? null : request.text,
+          text: request.text,
           expiresAtMs: Math.max(entry?.expiresAtMs ?? 0, this.#clock.elapsed() + request.ttlMs),
         });
         return null;
       case 'kept':
         return entry?.text ?? null;
+      case 'forget':
+        if (entry !== undefined) this.#entries.set(request.id, { ...entry, text: null });
+        return null;
     }
   }
 
@@ -126,6 +129,10 @@ export class RemoteClaims implements ClaimStore {
   async kept(id: Claimable): Promise<Uint8Array | null> {
     const reply = await this.#ask({ type: 'kept', id });
     return typeof reply === 'string' ? Buffer.from(reply, 'latin1') : null;
+  }
+
+  async forget(id: Claimable): Promise<void> {
+    await this.#ask({ type: 'forget', id });
   }
 
   #ask(claim: ClaimRequest): Promise<ClaimReply> {

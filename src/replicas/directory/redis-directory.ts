@@ -169,6 +169,10 @@ export class RedisDirectory implements Directory {
     return this.#run((redis) => redis.getBuffer(this.#callKey(call, 'outcome')));
   }
 
+  async forget(call: Claimable): Promise<void> {
+    await this.#run((redis) => redis.del(this.#callKey(call, 'outcome')));
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#renewal?.cancel();

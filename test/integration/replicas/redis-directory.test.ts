@@ -98,6 +98,7 @@ const commands: [string, (directory: Directory) => Promise<unknown>][] = [
   ['isAlive', (directory) => directory.isAlive('b')],
   ['keep', (directory) => directory.keep(newCall(), Buffer.of(1), TTL_MS)],
   ['kept', (directory) => directory.kept(newCall())],
+  ['forget', (directory) => directory.forget(newCall())],
 ];
 
 describe('the directory in Redis', { tags: ['redis'] }, () => {
@@ -240,6 +241,8 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(await b.directory.kept(call)).toBeNull();
       await a.directory.keep(call, sealed, TTL_MS);
       expect(Uint8Array.from((await b.directory.kept(call)) ?? [])).toEqual(sealed);
+      await b.directory.forget(call);
+      expect(await a.directory.kept(call)).toBeNull();
     });
 
     test('fleets that share a store do not see each other', async () => {

@@ -62,7 +62,7 @@ test('a primary that does not respond counts as a store that is away', async () 
   await expect(claim).rejects.toThrow(DirectoryUnavailable);
 });
 
-test('bytes come back as they were kept', async () => {
+test('bytes come back as they were kept, until they are forgotten', async () => {
   const clock = new ManualClock();
   const table = new ClaimTable(clock);
   const claims: RemoteClaims = new RemoteClaims(clock, (request, claim) => {
@@ -71,4 +71,6 @@ test('bytes come back as they were kept', async () => {
   const bytes = Buffer.from([0, 127, 128, 255]);
   await claims.keep(HOME, bytes, TTL_MS);
   expect(Buffer.from((await claims.kept(HOME)) ?? [])).toEqual(bytes);
+  await claims.forget(HOME);
+  expect(await claims.kept(HOME)).toBeNull();
 });
