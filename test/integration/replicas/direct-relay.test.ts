@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../../src/lib/clock.ts';
 import type { ServeRelayedRetry } from '../../../src/model/relay.ts';
 import type { CallReply, EdgeRequest, Leg } from '../../../src/model/request.ts';
 import { directReplica } from '../../fixtures/direct-replica.ts';
@@ -143,6 +144,29 @@ describe('retries between two replicas', () => {
       leg.notify('notifications/message', { level: 'info', data: 'x'.repeat(100_000) });
     }
     await expect.poll(() => leg.closed.aborted).toBe(true);
+  });
+
+  // Rule relay-2. A new call is not sent once more, since it would be made twice.
+  test('are confirmed before a process acts on them that has just started', async () => {
+    const startedAtMs = systemClock.elapsed();
+    const clock = { ...systemClock, elapsed: () => systemClock.elapsed() - startedAtMs };
+    let served = 0;
+    const owner = await replica('owner', {
+      clock,
+      serveRelayed: async () => ({
+        begin: () => {
+          served += 1;
+          for (const socket of owner.sockets) socket.destroy();
+          return new Promise<never>(() => {});
+        },
+        sendClientBack: () => {},
+      }),
+    });
+    const asker = await replica('asker');
+    const newCall = { ...RETRY, requestState: null, inputResponses: null };
+    const outcome = await asker.relay.for('route').relay(ownerAt(owner), newCall, client());
+    expect(outcome).toMatchObject({ type: 'silent', isConfirmed: true });
+    expect(served).toBe(1);
   });
 
   test('whose connection breaks are sent once more', async () => {

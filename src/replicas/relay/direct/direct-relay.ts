@@ -133,14 +133,14 @@ export class DirectRelay {
     const { owners } = this.#options;
     const { boot, address } = owner;
     if (address === undefined) return { type: 'gone', problem: 'it has no address' };
-    const isNewCall = request.requestState === null;
     if (this.#oldOwners.has(boot)) return fallback.relay(owner, request, leg);
     const text = writeRequest({ route, request });
     owners.recordRequest(boot);
     let tried = await this.#try({ ...owner, address }, text, leg);
-    // A live owner still has the call, and the port of a dead one is closed.
-    const mayHaveBegun = isNewCall && isConfirmed(tried.outcome);
-    if (tried.failure === 'broken' && !mayHaveBegun) {
+    // A retry is used once, however often it comes. A new call would be made twice.
+    const isRepeatable = request.requestState !== null || !isConfirmed(tried.outcome);
+    if (tried.failure === 'broken' && isRepeatable) {
+      // A live owner still has the call, and the port of a dead one is closed.
       tried = await this.#try({ ...owner, address }, text, leg);
     }
     if (tried.failure === 'other') {
@@ -306,7 +306,8 @@ export class DirectRelay {
       await connection.send({ kind, id, number, text });
     };
     const message = { kind: 'retry', id, from: connection.peer, number, text } as const;
-    const isFresh = () => clock.elapsed() - readAt <= CONFIRMATION_TIMEOUT_MS;
+    // 0: the asker has read nothing yet. By the clock of a process that has just started, that would be fresh.
+    const isFresh = () => readAt > 0 && clock.elapsed() - readAt <= CONFIRMATION_TIMEOUT_MS;
     await this.#incoming.serve(message, { showsDisconnect: true, isFresh, send }, (retry) => {
       const served = { connection, window, retry };
       this.#served.set(id, served);
