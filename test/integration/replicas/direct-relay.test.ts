@@ -146,7 +146,7 @@ describe('retries between two replicas', () => {
     await expect.poll(() => leg.closed.aborted).toBe(true);
   });
 
-  // Rule relay-2. A new call is not sent once more, since it would be made twice.
+  // Rule relay-2.
   test('are confirmed before a process acts on them that has just started', async () => {
     const startedAtMs = systemClock.elapsed();
     const clock = { ...systemClock, elapsed: () => systemClock.elapsed() - startedAtMs };
