@@ -157,7 +157,8 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
   'upstream.unavailable': 'the legacy server cannot be reached; the gateway keeps trying',
   'edge.refused':
     'the gateway listens on loopback and refused a request with another Host or Origin: if it comes from your proxy or your page, add it to edge.allowedHosts or edge.allowedOrigins',
-  'relay.failed': 'the replica that owns the call did not accept the retry; trying the next rung',
+  'relay.failed':
+    'the replica that owns the call, or has the session of a new call, did not accept the request; it is served in another way if there is one',
   'directory.down':
     'Redis does not respond; calls of lost replicas cannot be resumed until it does',
   'directory.up': 'Redis responds',
@@ -253,6 +254,7 @@ class LineBuffer {
   readonly #maxBytes: number;
   #lines: string[] = [];
   #bytes = 0;
+  #timer: NodeJS.Timeout | undefined;
 
   /** @param maxBytes of lines that are written together */
   constructor(destination: NodeJS.WritableStream, maxBytes: number) {
@@ -263,12 +265,14 @@ class LineBuffer {
   write(line: string): void {
     const bytes = Buffer.byteLength(line);
     if (this.#bytes + bytes > this.#maxBytes) this.flush();
-    if (this.#lines.length === 0) setTimeout(() => this.flush(), WAIT_MS);
+    this.#timer ??= setTimeout(() => this.flush(), WAIT_MS);
     this.#lines.push(line);
     this.#bytes += bytes;
   }
 
   flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
     if (this.#lines.length === 0) return;
     const lines = this.#lines.join('');
     this.#lines = [];
