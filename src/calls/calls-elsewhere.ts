@@ -4,14 +4,14 @@
  */
 import { sleep } from '../lib/clock.ts';
 import { DirectoryUnavailable } from '../model/directory.ts';
-import { CALL_CANCELLED, callLost, HOME_UNREACHABLE } from '../model/failures.ts';
+import { CALL_CANCELLED, callLost, HOME_UNREACHABLE, STOPPING } from '../model/failures.ts';
 import type { Relay, RelayOutcome } from '../model/relay.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import type { CallRoute } from './call/data.ts';
 import { failed } from './call/replies.ts';
-import { LossyLeg } from './notifications.ts';
+import { relayRequest } from './relay-request.ts';
 
 /** How long a call waits for a home to be free whose holder has ended or stops, in ms: longer than a replica lease. */
 const TAKEOVER_MS = 8_000;
@@ -44,8 +44,10 @@ export class CallsElsewhere {
       const outcome = await this.#relayTo(holder, request, leg);
       if (outcome.type === 'replied') return outcome.reply;
       if (outcome.type === 'left' || leg.closed.aborted) return failed(CALL_CANCELLED);
-      if (outcome.isConfirmed === true && outcome.type !== 'unknown')
+      if (outcome.isConfirmed === true && outcome.type !== 'unknown') {
         return failed(callLost(false));
+      }
+      if (outcome.type === 'released') return failed(STOPPING);
       if (clock.elapsed() >= untilMs) return failed(HOME_UNREACHABLE);
       await sleep(clock, RETRY_AFTER_MS);
       const next = pool.holderOf(sessionOwnerOf(request));
@@ -55,17 +57,11 @@ export class CallsElsewhere {
   }
 
   async #relayTo(holder: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome> {
-    const { log, route } = this.#route;
     if (this.#relay === null) return { type: 'unreachable', problem: 'there is no relay' };
-    const lossy = new LossyLeg(leg, request.logLevel);
-    const outcome = await this.#relay.relay(holder, request, lossy);
-    const loss = lossy.end();
-    if (loss !== null) log.event('call.thinned', { route, call: null, ...loss });
+    const relayed = { request, leg, call: null };
+    const outcome = await relayRequest(this.#route, this.#relay, holder, relayed);
+    const { log, route } = this.#route;
     if (outcome.type === 'replied') log.event('call.relayed', { route, holder: holder.id });
-    else {
-      const { type: state, problem } = outcome;
-      log.event('relay.failed', { route, call: null, owner: holder.id, state, problem });
-    }
     return outcome;
   }
 

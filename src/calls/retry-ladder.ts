@@ -31,8 +31,8 @@ import { retryCall } from './call/client.ts';
 import type { CallData, CallRoute, Retry } from './call/data.ts';
 import { failed } from './call/replies.ts';
 import { isBroken } from './machine/selectors.ts';
-import { LossyLeg } from './notifications.ts';
 import { mayOwnerLive } from './owner-liveness.ts';
+import { relayRequest } from './relay-request.ts';
 import { fetchOutcome } from './sealed-outcome.ts';
 
 /** What the relay rung found out about the owner of a call. */
@@ -138,20 +138,12 @@ export class RetryLadder {
 
   /** Relays a retry to the replica that should hold its call. @returns `null` if it cannot be reached */
   async #relayTo(owner: PointerOwner, { pointer, request, leg }: Retry) {
-    const { replica, log, route } = this.#route;
+    const { replica } = this.#route;
     if (this.#relay === null || owner.boot === replica.boot) return null;
-    const call = pointer.callId;
-    // Messages through Redis share one list, so no client may hold them up.
-    const lossy = new LossyLeg(leg, request.logLevel);
-    const relayed = await this.#relay.relay(owner, request, lossy);
-    const loss = lossy.end();
-    if (loss !== null) log.event('call.thinned', { route, call, ...loss });
-    if (relayed.type === 'replied') {
-      this.#logResumed(pointer, 'relay');
-    } else {
-      const { type: state, problem } = relayed;
-      log.event('relay.failed', { route, call, owner: owner.id, state, problem });
-    }
+    const relayed = await relayRequest(this.#route, this.#relay, owner, {
+      ...{ request, leg, call: pointer.callId },
+    });
+    if (relayed.type === 'replied') this.#logResumed(pointer, 'relay');
     return relayed;
   }
 

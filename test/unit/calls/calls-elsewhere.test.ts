@@ -1,0 +1,88 @@
+/** New calls whose caller has its home at another replica. */
+import { describe, expect, test } from 'vitest';
+import { CallsElsewhere } from '../../../src/calls/calls-elsewhere.ts';
+import type { CallRoute } from '../../../src/calls/call/data.ts';
+import { DirectoryUnavailable } from '../../../src/model/directory.ts';
+import type { RelayOutcome } from '../../../src/model/relay.ts';
+import type { PointerOwner } from '../../../src/seal/pointer.ts';
+import { FIRST } from '../../fixtures/calls-testbed.ts';
+import { ManualClock, advanceUntil } from '../../fixtures/manual-clock.ts';
+
+const HOLDER: PointerOwner = { id: 'holder', boot: 'holder' };
+const REPLIED: RelayOutcome = {
+  type: 'replied',
+  reply: { kind: 'result', result: { content: [] } },
+};
+
+/** @param outcomes of the relay, in turn @param holders who has the home when it is asked for again */
+function serve(outcomes: RelayOutcome[], holders: (PointerOwner | null)[] = []) {
+  const clock = new ManualClock();
+  let relayed = 0;
+  const route = {
+    route: 'mcp',
+    clock,
+    log: { event: () => {} },
+    pool: { holderOf: () => Promise.resolve(holders.shift() ?? null) },
+  } as unknown as CallRoute;
+  const relay = {
+    relay: async () => outcomes[relayed++] ?? REPLIED,
+    release: () => {},
+  };
+  const leg = { notify: () => {}, backlog: null, closed: new AbortController().signal };
+  const reply = new CallsElsewhere(route, relay).serve(Promise.resolve(HOLDER), FIRST, leg);
+  return { reply: advanceUntil(clock, reply), relayed: () => relayed };
+}
+
+const reasonOf = (reply: Awaited<ReturnType<typeof serve>['reply']>) =>
+  reply?.kind === 'failed' ? (reply.failure.error.data as { reason: string }).reason : reply?.kind;
+
+describe('a new call whose home is at another replica', () => {
+  test('gets the reply of that replica', async () => {
+    const { reply, relayed } = serve([REPLIED]);
+    expect([await reply, relayed()]).toEqual([REPLIED.type === 'replied' && REPLIED.reply, 1]);
+  });
+
+  test.each(['gone', 'silent', 'unreachable', 'unknown'] as const)(
+    'is relayed again if it is %s and has not begun, and made here once the home is here',
+    async (type) => {
+      const outcome: RelayOutcome = { type, problem: 'no' };
+      const { reply, relayed } = serve([outcome, outcome], [HOLDER, null]);
+      expect([await reply, relayed()]).toEqual([null, 2]);
+    },
+  );
+
+  test.each(['gone', 'silent', 'unreachable', 'released'] as const)(
+    'is not made again if it may have begun, and the replica is %s',
+    async (type) => {
+      const { reply, relayed } = serve([{ type, problem: 'no', isConfirmed: true }], [null]);
+      expect([reasonOf(await reply), relayed()]).toEqual(['call_lost', 1]);
+    },
+  );
+
+  test('is refused at once by a replica that stops before it has begun', async () => {
+    const { reply, relayed } = serve([{ type: 'released', problem: 'this replica stops' }], [null]);
+    expect([reasonOf(await reply), relayed()]).toEqual(['stopping', 1]);
+  });
+
+  test('is refused after eight seconds if the replica cannot be reached', async () => {
+    const gone: RelayOutcome = { type: 'gone', problem: 'no' };
+    const { reply, relayed } = serve(
+      Array.from({ length: 100 }, () => gone),
+      Array.from({ length: 100 }, () => HOLDER),
+    );
+    expect([reasonOf(await reply), relayed()]).toEqual(['coordination_unavailable', 33]);
+  });
+});
+
+test('a call is made here while nobody can say where its home is', async () => {
+  const events: string[] = [];
+  const route = {
+    route: 'mcp',
+    clock: new ManualClock(),
+    log: { event: (name: string) => events.push(name) },
+  } as unknown as CallRoute;
+  const leg = { notify: () => {}, backlog: null, closed: new AbortController().signal };
+  const away = Promise.reject(new DirectoryUnavailable('timeout', 'Redis does not respond'));
+  expect(await new CallsElsewhere(route, null).serve(away, FIRST, leg)).toBeNull();
+  expect(events).toEqual(['session.home_unknown']);
+});
