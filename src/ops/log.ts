@@ -175,7 +175,7 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
   'session.replaced':
     'a session that calls had used was replaced: what the server kept in it is gone. The next call that asked for log messages is told',
   'session.home_unknown':
-    'it cannot be found out which replica has the session of a caller: the call is made in a session of this replica',
+    'which replica has the session of a caller is not known: the call uses a session of this replica, which may lack the state of the caller',
   'session.no_standalone_stream':
     'the server opened no standalone stream: questions that it does not relate to a call will not arrive',
 };

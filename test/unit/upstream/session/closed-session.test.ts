@@ -3,12 +3,10 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { sessionId } from '../../../../src/protocol/ids.ts';
-import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
-import { AskingStyleDetector } from '../../../../src/upstream/asking-style.ts';
 import { BroadcastDetector } from '../../../../src/upstream/broadcast-detector.ts';
-import { Session } from '../../../../src/upstream/session/session.ts';
 import type { Transport } from '../../../../src/upstream/transport/transport.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
+import { playedSession } from '../../../fixtures/played-session.ts';
 
 const NOTHING = async () => {};
 
@@ -33,24 +31,7 @@ async function useSession(detector: BroadcastDetector): Promise<WeakRef<Transpor
     abandon: () => {},
     close: NOTHING,
   };
-  const session = Session.adopt(
-    sessionId('session'),
-    () => transport,
-    {
-      profile: EMPTY_PROFILE,
-      clientInfo: {},
-      headers: {},
-      knownRevision: null,
-      requestTimeoutMs: 1_000,
-      pingIntervalMs: 60_000,
-      statefulWithoutSessionId: false,
-      standaloneStream: true,
-      detector,
-      askingStyle: new AskingStyleDetector(),
-    },
-    new ManualClock(),
-    { protocolVersion: '2025-11-25', capabilities: {}, raw: {} },
-  );
+  const session = playedSession(() => transport, detector, new ManualClock());
   const listener = {
     asked: () => {},
     withdrawn: () => {},

@@ -12,14 +12,13 @@ import {
   type UpstreamRequestId,
 } from '../../../../src/protocol/ids.ts';
 import type { ExactNumber } from '../../../../src/protocol/json/json.ts';
-import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
-import { AskingStyleDetector } from '../../../../src/upstream/asking-style.ts';
 import { BroadcastDetector } from '../../../../src/upstream/broadcast-detector.ts';
 import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
 import type { Exchange } from '../../../../src/upstream/session/exchange.ts';
-import { Session } from '../../../../src/upstream/session/session.ts';
+import type { Session } from '../../../../src/upstream/session/session.ts';
 import type { Transport, TransportListener } from '../../../../src/upstream/transport/transport.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
+import { playedSession } from '../../../fixtures/played-session.ts';
 
 const METHODS = ['elicitation/create', 'sampling/createMessage'] as const;
 const ASKS_TOGETHER_MS = 250;
@@ -62,24 +61,7 @@ class History {
   constructor(kind: Transport['kind']) {
     this.#kind = kind;
     const detector = new BroadcastDetector({ now: () => this.clock.now(), hasSiblings: false });
-    this.#session = Session.adopt(
-      sessionId('session'),
-      (listener) => this.#connect(listener),
-      {
-        profile: EMPTY_PROFILE,
-        clientInfo: {},
-        headers: {},
-        knownRevision: null,
-        requestTimeoutMs: 1_000,
-        pingIntervalMs: 60_000,
-        statefulWithoutSessionId: false,
-        standaloneStream: true,
-        detector,
-        askingStyle: new AskingStyleDetector(),
-      },
-      this.clock,
-      { protocolVersion: '2025-11-25', capabilities: {}, raw: {} },
-    );
+    this.#session = playedSession((listener) => this.#connect(listener), detector, this.clock);
   }
 
   start(): void {
