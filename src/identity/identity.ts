@@ -3,7 +3,7 @@
  * different credentials must not share a session.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Caller } from '../model/caller.ts';
+import { callerKindOf, CREDENTIALS_PREFIX, LOCAL_USER_KEY, type Caller } from '../model/caller.ts';
 import { sha256 } from '../lib/sha256.ts';
 
 export type IdentitySource =
@@ -20,7 +20,6 @@ export interface CallerOptions {
 }
 
 const ANONYMOUS = 'anonymous';
-const LOCAL_USER = 'local-user';
 
 /**
  * Identifies the caller of a request. Without an identity source, the same credentials mean the same
@@ -32,12 +31,13 @@ export function callerOf(headers: IncomingHttpHeaders, options: CallerOptions): 
   if (name === null && options.identity.source !== 'none') return null;
   const authorization = headers.authorization;
   const credentialsKey = authorization === undefined ? '' : sha256(authorization);
-  const bearer = credentialsKey === '' ? null : `bearer:${credentialsKey}`;
+  const bearer = credentialsKey === '' ? null : `${CREDENTIALS_PREFIX}${credentialsKey}`;
   const principal = name === null ? bearer : `header:${name}`;
+  const principalKey = principal ?? ANONYMOUS;
   return {
-    kind: name !== null ? 'verified' : bearer !== null ? 'credentials' : 'anonymous',
+    kind: callerKindOf({ principal, principalKey }),
     principal,
-    principalKey: principal ?? ANONYMOUS,
+    principalKey,
     credentialsKey: options.authorization === 'forward' ? credentialsKey : '',
     conversation: conversationOf(headers, options.conversationHeader ?? null),
     headers: forwardedHeaders(headers, options),
@@ -46,7 +46,7 @@ export function callerOf(headers: IncomingHttpHeaders, options: CallerOptions): 
 
 /** Returns an anonymous caller as the local user. Its pointers are those of any anonymous caller. */
 export function asLocalUser(caller: Caller): Caller {
-  return { ...caller, kind: 'local-user', principalKey: LOCAL_USER };
+  return { ...caller, kind: 'local-user', principalKey: LOCAL_USER_KEY };
 }
 
 /** Tells whether a caller is acceptable: false if a source is configured and does not name anybody. */

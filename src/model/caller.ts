@@ -9,6 +9,22 @@
  */
 export type CallerKind = 'verified' | 'credentials' | 'local-user' | 'anonymous';
 
+/** The start of the principal of a caller that only its credentials tell from others. */
+export const CREDENTIALS_PREFIX = 'bearer:';
+/** The key of the local user, who is no principal. */
+export const LOCAL_USER_KEY = 'local-user';
+
+/** Tells how a caller is known from what identifies it. */
+export function callerKindOf({
+  principal,
+  principalKey,
+}: Pick<Caller, 'principal' | 'principalKey'>): CallerKind {
+  if (principal !== null) {
+    return principal.startsWith(CREDENTIALS_PREFIX) ? 'credentials' : 'verified';
+  }
+  return principalKey === LOCAL_USER_KEY ? 'local-user' : 'anonymous';
+}
+
 /** A caller, as the configured identity source names it. */
 export interface Caller {
   readonly kind: CallerKind;

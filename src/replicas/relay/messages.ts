@@ -4,6 +4,7 @@
  * by a clock, since the clocks of two replicas can differ: a retry counts only if its sender confirms it.
  */
 import { z } from 'zod';
+import { callerKindOf } from '../../model/caller.ts';
 import type { CallReply, EdgeRequest } from '../../model/request.ts';
 import { isJsonObject, type JsonObject } from '../../protocol/json/json.ts';
 import { parseJson } from '../../protocol/json/parse.ts';
@@ -44,7 +45,7 @@ export interface RelayMessage {
 }
 
 const relayMessage = z.strictObject({
-  v: z.literal(3),
+  v: z.literal(2),
   to: z.string().min(1),
   kind: z.enum(KINDS),
   id: z.string().min(1).max(64),
@@ -60,7 +61,7 @@ export function maxSealedLength(textBytes: number): number {
 
 /** Seals a message for the process `to`. */
 export function sealMessage(ring: KeyRing<'relay'>, to: string, message: RelayMessage): string {
-  const content: z.infer<typeof relayMessage> = { v: 3, to, ...message };
+  const content: z.infer<typeof relayMessage> = { v: 2, to, ...message };
   return sealBytes(ring, Buffer.from(JSON.stringify(content)));
 }
 
@@ -95,16 +96,28 @@ export type RelayLine =
   | { readonly type: 'notification'; readonly method: string; readonly params: JsonObject }
   | { readonly type: 'answer'; readonly answer: CallReply };
 
-export function writeRequest(message: RelayedRequest): string {
-  return JSON.stringify(message);
+/**
+ * Writes a request. How its caller is known follows from the principal, and most callers name no conversation: so
+ * replicas of earlier builds, which know neither, can read it.
+ */
+export function writeRequest({ route, request }: RelayedRequest): string {
+  const { kind: _kind, conversation, ...caller } = request.caller;
+  const written = conversation === null ? caller : { ...caller, conversation };
+  return JSON.stringify({ route, request: { ...request, caller: written } });
 }
 
 /** Reads a request. @returns `null` if it is invalid */
 export function readRequest(text: string): RelayedRequest | null {
   const read = readObject(text);
-  return typeof read?.['route'] === 'string' && isJsonObject(read['request'])
-    ? (read as unknown as RelayedRequest)
-    : null;
+  if (typeof read?.['route'] !== 'string' || !isJsonObject(read['request'])) return null;
+  const { route, request } = read as unknown as RelayedRequest;
+  const { caller } = request;
+  const known = {
+    ...caller,
+    kind: callerKindOf(caller),
+    conversation: caller.conversation ?? null,
+  };
+  return { route, request: { ...request, caller: known } };
 }
 
 export function writeLine(line: RelayLine): string {
