@@ -17,4 +17,9 @@ export const LENGTHS: readonly Length[] = [
     what: 'fault tests that wait for minutes',
     script: 'npm run test:faults:long',
   },
+  {
+    tag: 'browser',
+    what: 'tests that drive a browser',
+    script: 'npm run test:browser',
+  },
 ];

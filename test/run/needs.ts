@@ -3,6 +3,7 @@
  * is missing. The end of the run says how many tests were skipped, and how to get what they need.
  */
 import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 export interface Need {
@@ -25,6 +26,11 @@ export const PYTHON = process.env['MCP_PYTHON'] || undefined;
 
 /** The server of the Go SDK, built. */
 export const GO_SERVER = process.env['MCP_GO_SERVER'] || undefined;
+
+/** A browser for the tests that drive one. */
+export const CHROMIUM =
+  process.env['CHROMIUM'] ||
+  ['/usr/bin/chromium', '/usr/bin/google-chrome'].find((path) => existsSync(path));
 
 /** The library that gives a process a clock of its own. */
 export const LIBFAKETIME = spawnSync(
@@ -90,6 +96,12 @@ export const NEEDS: readonly Need[] = [
     what: 'nginx',
     howToGet: 'install nginx (Debian: nginx-light)',
     isThere: runs('nginx', '-v'),
+  },
+  {
+    tag: 'chromium',
+    what: 'Chromium',
+    howToGet: 'install chromium, or set CHROMIUM to the path of one',
+    isThere: CHROMIUM !== undefined,
   },
   {
     tag: 'faketime',
