@@ -17,10 +17,10 @@ export function sessionsOf(
     seal: { audience },
   } = config;
   if (identity.source === 'none') return {};
-  const { authorization } = upstream;
+  const { authorization, forwardHeaders } = upstream;
   const seal = new SessionSeal({ keys: sealKeys, audience, route: id });
   const principalOf = (headers: IncomingHttpHeaders) =>
-    callerOf(headers, { identity, authorization })?.principal ?? null;
+    callerOf(headers, { identity, authorization, forwardHeaders })?.principal ?? null;
   return {
     sessions: {
       seal: (mark, plain, { headers }) => {

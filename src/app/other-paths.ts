@@ -55,10 +55,10 @@ async function learnMessagePaths(
   identity: IdentitySource,
   clock: Clock,
 ): Promise<void> {
-  const { headers: ours, authorization } = config.upstream;
+  const { headers: ours, authorization, forwardHeaders } = config.upstream;
   if (upstream.greetedKind !== null || upstream.knownKind === 'streamable-http') return;
   if (Object.keys(ours).length === 0) return;
-  const caller = callerOf(headers, { identity, authorization });
+  const caller = callerOf(headers, { identity, authorization, forwardHeaders });
   if (caller === null) return;
   const greeted = upstream.greet(caller.headers).catch(() => null);
   await Promise.race([greeted, sleep(clock, HANDSHAKE_WAIT_MS)]);

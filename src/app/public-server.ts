@@ -66,6 +66,10 @@ export async function createPublicApp(
     legacyClients,
     paths: routes.map((route) => route.config.path),
     maxBodyBytes: config.limits.maxBodyBytes,
+    requestHeaders: [
+      ...config.identity.credentialHeaders,
+      ...routes.flatMap((route) => route.config.upstream.forwardHeaders),
+    ],
     refused: (header, value) => shared.log.event('edge.refused', { header, value }),
   });
   guard.install(app);
@@ -171,6 +175,7 @@ function callerReader(
   const options = {
     identity,
     authorization: upstream.authorization,
+    forwardHeaders: upstream.forwardHeaders,
     conversationHeader: sessions.key.header,
   };
   const whyNotLocal = localUserCheck({ ...edge, listenHost: listen.host });

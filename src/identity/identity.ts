@@ -6,15 +6,23 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { callerKindOf, CREDENTIALS_PREFIX, LOCAL_USER_KEY, type Caller } from '../model/caller.ts';
 import { sha256 } from '../lib/sha256.ts';
 
-export type IdentitySource =
+/** What names the principal. */
+type NamedBy =
   | { readonly source: 'none' }
   /** A trusted proxy sets this header to the principal, and removes it from client requests. */
   | { readonly source: 'header'; readonly header: string };
+
+export type IdentitySource = NamedBy & {
+  /** Headers that are credentials, besides `Authorization`. In lower case. */
+  readonly credentialHeaders: readonly string[];
+};
 
 export interface CallerOptions {
   readonly identity: IdentitySource;
   /** `strip`: the client's `Authorization` is not sent upstream. */
   readonly authorization: 'forward' | 'strip';
+  /** Further headers that go upstream. In lower case. */
+  readonly forwardHeaders: readonly string[];
   /** The header that names the conversation, if one is configured. */
   readonly conversationHeader?: string | null;
 }
@@ -29,19 +37,49 @@ const ANONYMOUS = 'anonymous';
 export function callerOf(headers: IncomingHttpHeaders, options: CallerOptions): Caller | null {
   const name = nameOf(headers, options.identity);
   if (name === null && options.identity.source !== 'none') return null;
-  const authorization = headers.authorization;
-  const credentialsKey = authorization === undefined ? '' : sha256(authorization);
-  const bearer = credentialsKey === '' ? null : `${CREDENTIALS_PREFIX}${credentialsKey}`;
-  const principal = name === null ? bearer : `header:${name}`;
+  const { identity, authorization } = options;
+  const keys = credentialHeadersOf(headers, identity.credentialHeaders);
+  const digest = digestOf(headers.authorization, keys);
+  const principal =
+    name === null
+      ? digest === ''
+        ? null
+        : `${CREDENTIALS_PREFIX}${digest}`
+      : `${namePrefixOf(digestOf(undefined, keys))}${name}`;
   const principalKey = principal ?? ANONYMOUS;
   return {
     kind: callerKindOf({ principal, principalKey }),
     principal,
     principalKey,
-    credentialsKey: options.authorization === 'forward' ? credentialsKey : '',
+    credentialsKey: authorization === 'forward' ? digest : digestOf(undefined, keys),
     conversation: conversationOf(headers, options.conversationHeader ?? null),
     headers: forwardedHeaders(headers, options),
   };
+}
+
+/** Different credentials of one name are different principals, since only `Authorization` is refreshed. */
+function namePrefixOf(digest: string): string {
+  return digest === '' ? 'header:' : `header+${digest}:`;
+}
+
+/** Returns the credentials that a request has, with their names. */
+function credentialHeadersOf(
+  headers: IncomingHttpHeaders,
+  names: readonly string[],
+): readonly (readonly [name: string, value: string])[] {
+  return names.flatMap((name) => {
+    const value = headers[name];
+    return value === undefined ? [] : [[name, String(value)] as const];
+  });
+}
+
+/** Returns a digest of credentials, or an empty text if there are none. */
+function digestOf(
+  authorization: string | undefined,
+  keys: ReturnType<typeof credentialHeadersOf>,
+): string {
+  if (keys.length > 0) return sha256(JSON.stringify([authorization ?? null, keys]));
+  return authorization === undefined ? '' : sha256(authorization);
 }
 
 /** Returns an anonymous caller as the local user. Its pointers are those of any anonymous caller. */
@@ -68,7 +106,7 @@ function conversationOf(headers: IncomingHttpHeaders, name: string | null): stri
 
 function forwardedHeaders(
   headers: IncomingHttpHeaders,
-  { authorization }: CallerOptions,
+  { authorization, forwardHeaders }: CallerOptions,
 ): Record<string, string> {
   const forwarded: Record<string, string> = {};
   for (const name in headers) {
@@ -76,6 +114,7 @@ function forwardedHeaders(
       name.startsWith('mcp-param-') ||
       name === 'traceparent' ||
       name === 'tracestate' ||
+      forwardHeaders.includes(name) ||
       (name === 'authorization' && authorization === 'forward');
     const value = wanted ? headers[name] : undefined;
     if (typeof value === 'string') forwarded[name] = value;

@@ -116,6 +116,12 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
       text: `expected a unique id, got ${JSON.stringify(route.id)}, which routes[${sameId}] has, too`,
     });
   }
+  const { headers, forwardHeaders } = route.upstream;
+  for (const [at, name] of forwardHeaders.entries()) {
+    if (headers[name] === undefined) continue;
+    const text = `expected another header, since upstream.headers sets ${name}, got ${JSON.stringify(name)}`;
+    problems.push({ path: ['routes', index, 'upstream', 'forwardHeaders', at], text });
+  }
   const { ttlMs, callTtlMs } = route.parking;
   if (ttlMs > callTtlMs) {
     problems.push({
@@ -157,9 +163,16 @@ function checkKey({ kid, key }: SealKey, index: number, earlier: readonly SealKe
 }
 
 function checkIdentity({ identity }: Config): Problem[] {
-  if (identity.source !== 'header' || !NO_IDENTITY.test(identity.header)) return [];
+  const problems: Problem[] = [];
+  const named = identity.source === 'header' ? identity.header.toLowerCase() : null;
+  const at = named === null ? -1 : identity.credentialHeaders.indexOf(named);
+  if (at >= 0) {
+    const text = 'expected another header than identity.header, which names the principal';
+    problems.push({ path: ['identity', 'credentialHeaders', at], text });
+  }
+  if (identity.source !== 'header' || !NO_IDENTITY.test(identity.header)) return problems;
   const text = `expected a header that only a trusted proxy sets, got ${JSON.stringify(identity.header)}`;
-  return [{ path: ['identity', 'header'], text }];
+  return [...problems, { path: ['identity', 'header'], text }];
 }
 
 function checkLimits({ limits }: Config): Problem[] {

@@ -11,6 +11,7 @@ import {
   size,
   text,
 } from './fields.ts';
+import { clientHeaders } from './header-names.ts';
 
 export const workers = countOrAuto(
   1,
@@ -135,6 +136,10 @@ export const log = section({
   .prefault({})
   .describe('The log, on standard error.');
 
+const credentialHeaders = clientHeaders(
+  'Headers by which callers are told apart, as by `Authorization`, such as `[X-API-Key]`: callers with different values share no session, and no parked call. The gateway does not verify the values. `upstream.forwardHeaders` decides which of them reach the server.',
+);
+
 const SOURCE =
   'Where the identity of a caller comes from: `none` (credentials only), or a `header` that a trusted proxy sets.';
 
@@ -143,13 +148,15 @@ export const identity = z
     'source',
     [
       z.strictObject({
-        source: z.literal('none').describe(SOURCE),
+        source: z.literal('none').default('none').describe(SOURCE),
+        credentialHeaders,
       }),
       z.strictObject({
         source: z.literal('header').describe(SOURCE),
         header: text(HEADER_NAME, 'the name of an HTTP header', 'header name').describe(
           'The header that contains the principal. The proxy must remove it from client requests. A request without it gets 401, even if it would be passed through, except for `/.well-known/`.',
         ),
+        credentialHeaders,
       }),
     ],
     {

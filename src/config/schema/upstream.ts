@@ -1,29 +1,10 @@
 /** The keys of `routes[].upstream`: the legacy server, and how the gateway speaks to it. */
 import { z } from 'zod';
 import { choice, duration, flag, section, size, text, HEADER_NAME } from './fields.ts';
+import { clientHeaders, OUR_HEADERS } from './header-names.ts';
 
 /** RFC 9110, section 5.5, without the obsolete octets. */
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
-/** Headers that the gateway, HTTP or MCP sets. */
-const OUR_HEADERS = new Set([
-  'accept',
-  'accept-encoding',
-  'connection',
-  'content-encoding',
-  'content-length',
-  'content-type',
-  'expect',
-  'host',
-  'keep-alive',
-  'last-event-id',
-  'mcp-protocol-version',
-  'mcp-session-id',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
-
 const upstreamUrl = z
   .string({ error: 'an http or https URL' })
   .transform((written, context): URL => {
@@ -83,6 +64,9 @@ export const upstream = section(
       'The transport of the server. `auto` detects it as clients do: Streamable HTTP first, then HTTP+SSE.',
     ),
     headers,
+    forwardHeaders: clientHeaders(
+      'Headers of the client that go upstream with its requests, besides `Authorization`, trace context and `Mcp-Param-*`, such as `[X-API-Key]`. A header that tells users or tenants apart also belongs in `identity.credentialHeaders`. Requests that are passed through keep all their headers.',
+    ),
     authorization: choice(
       ['forward', 'strip'],
       'forward',

@@ -23,6 +23,8 @@ export interface GuardOptions {
   readonly legacyClients: 'pass-through' | 'reject';
   /** A body with a larger `Content-Length` is refused before a byte of it is read. */
   readonly maxBodyBytes: number;
+  /** Headers that the pages of allowed origins can send, besides those of MCP. In lower case. */
+  readonly requestHeaders: readonly string[];
   /** Reports a `Host` or `Origin` that was refused, so that the operator can allow it. */
   readonly refused: (header: 'Host' | 'Origin', value: string) => void;
 }
@@ -62,7 +64,7 @@ export class Guard {
    * @returns false if the request has its response
    */
   passes(request: IncomingMessage, response: ServerResponse, isMcp: boolean): boolean {
-    const { policy, maxBodyBytes, refused } = this.#options;
+    const { policy, maxBodyBytes, requestHeaders, refused } = this.#options;
     const { headers } = request;
     const problem = httpProblem(request);
     if (problem !== null) {
@@ -88,7 +90,7 @@ export class Guard {
     if (!isMcp) return true;
     if (origin !== undefined) allowOrigin(response, origin);
     if (isPreflight(request)) {
-      respondToPreflight(request, response);
+      respondToPreflight(request, response, requestHeaders);
       return false;
     }
     if (this.#isRemovedMethod(request)) {

@@ -73,8 +73,15 @@ export function isPreflight({ method, headers }: IncomingMessage): boolean {
   return headers['access-control-request-method'] !== undefined;
 }
 
-/** Responds to the preflight of an allowed origin. */
-export function respondToPreflight({ headers }: IncomingMessage, response: ServerResponse): void {
+/**
+ * Responds to the preflight of an allowed origin.
+ * @param requestHeaders further headers that pages can send, in lower case
+ */
+export function respondToPreflight(
+  { headers }: IncomingMessage,
+  response: ServerResponse,
+  requestHeaders: readonly string[],
+): void {
   const parameterHeaders = String(headers['access-control-request-headers'] ?? '')
     .split(',')
     .map((name) => name.trim().toLowerCase())
@@ -82,7 +89,11 @@ export function respondToPreflight({ headers }: IncomingMessage, response: Serve
   response
     .writeHead(204, {
       'access-control-allow-methods': 'POST, GET, DELETE, OPTIONS',
-      'access-control-allow-headers': [...ALLOWED_HEADERS, ...parameterHeaders].join(', '),
+      'access-control-allow-headers': [
+        ...ALLOWED_HEADERS,
+        ...requestHeaders,
+        ...parameterHeaders,
+      ].join(', '),
       'access-control-max-age': PREFLIGHT_AGE_SECONDS,
     })
     .end();

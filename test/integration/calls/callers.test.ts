@@ -22,7 +22,8 @@ describe('headers of the caller', () => {
   // Rule envelope-5 (streamable-http, "Server Behavior for Custom Headers"): Of the headers of a translated
   // request, `Authorization`, `traceparent`, `tracestate` and every `Mcp-Param-*` go along, unchanged, with
   // every message upstream that it causes; no other header of the client does (cookies, `X-Forwarded-*`,
-  // `Proxy-*`, `Last-Event-ID`), nor does the gateway add `X-Forwarded-*` there.
+  // `Proxy-*`, `Last-Event-ID`) unless `upstream.forwardHeaders` names it, nor does the gateway add `X-Forwarded-*`
+  // there.
   // Rule wire-8.
   test('that are the call’s own go with every message that it causes', async () => {
     const field = await ground();
@@ -42,6 +43,22 @@ describe('headers of the caller', () => {
     }
   });
 
+  // Rule envelope-9: The headers that `upstream.forwardHeaders` names go upstream with each message that a translated
+  // request causes, as credentials do: a retry sends those of the retry, also when another replica serves it. None of
+  // them is logged or kept in the store.
+  test('that the operator names go with every message that it causes', async () => {
+    const field = await ground({ upstream: { forwardHeaders: ['x-api-key', 'x-tenant'] } });
+    const own = { 'x-api-key': 'key of ada', 'x-tenant': 'a' };
+    const sent = await sentFor(field, { ...own, 'x-other': 'stays', x_api_key: 'stays' });
+    expect(sent.map(({ body }) => body?.method)).toContain('tools/call');
+    for (const { headers } of sent) {
+      expect(headers).toMatchObject(own);
+      expect(headers).not.toHaveProperty('x-other');
+      expect(headers).not.toHaveProperty('x_api_key');
+    }
+    expect(JSON.stringify(field.gateway.log.lines)).not.toContain('key of ada');
+  });
+
   // Rule envelope-7 (authorization, "Token Handling"): With `upstream.authorization: strip` the client's
   // `Authorization` stays here. `upstream.headers` are set on every request to the MCP endpoint (and to the
   // message paths that an HTTP+SSE server announces), never on other paths, and win over the client's.
@@ -54,8 +71,8 @@ describe('headers of the caller', () => {
   });
 
   // Rule wire-8: Of what the client sends as headers its credentials (unless `upstream.authorization:
-  // strip`), its trace context and its parameter headers go upstream, and nothing else: no cookies, no
-  // forwarding headers, no session id. `upstream.headers` win over all of them. A cookie that the server sets
+  // strip`), its trace context, its parameter headers and those of `upstream.forwardHeaders` go upstream, and nothing
+  // else: no cookies, no forwarding headers, no session id. `upstream.headers` win over all of them. A cookie that the server sets
   // is not kept.
   // Rule envelope-7.
   test('give way to the headers that the operator sets', async () => {

@@ -25,8 +25,8 @@ const passedOptions = (field: Awaited<ReturnType<typeof ground>>) =>
 
 describe('a preflight', () => {
   // Rule callers-3: The CORS preflight of an allowed origin on a route's path is answered by the gateway
-  // (204). It allows every header of the transport by its name, and those `Mcp-Param-*` headers that the
-  // preflight asks for. A preflight of another origin gets 403; one for another path is the server's.
+  // (204). It allows every header of the transport by its name, those of `upstream.forwardHeaders` and
+  // `identity.credentialHeaders`, and those `Mcp-Param-*` headers that the preflight asks for. A preflight of another origin gets 403; one for another path is the server's.
   test('of a page that may call is answered here, and says what the call may carry', async () => {
     const field = await ground(WITH_PAGE);
     const answer = await preflight(field.url, PAGE);

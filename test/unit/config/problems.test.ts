@@ -15,6 +15,29 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['identity: {source: header}\n', /^3:1 identity\.header: expected .*, got nothing$/],
     ['identity: {source: header, header: Cookie}\n', /identity\.header: .* trusted proxy/],
     ['identity: {source: none, header: X-A}\n', /^3:26 identity\.header: unknown key; /],
+    [
+      'identity: {credentialHeaders: [Host]}\n',
+      /^3:32 identity\.credentialHeaders\[0\]: expected another header \(the gateway sets it, see upstream\.hostHeader\), got "Host"$/,
+    ],
+    [
+      'identity: {credentialHeaders: [Mcp-Session-Id]}\n',
+      /expected another header \(MCP defines it\), got "Mcp-/,
+    ],
+    [
+      'identity: {credentialHeaders: [Content-Type]}\n',
+      /another header \(it describes one message\)/,
+    ],
+    ['identity: {credentialHeaders: [TE]}\n', /another header \(it belongs to one connection\)/],
+    [
+      'identity: {credentialHeaders: [Authorization]}\n',
+      /another header \(upstream\.authorization decides/,
+    ],
+    ['identity: {credentialHeaders: [X-Forwarded-For]}\n', /another header \(proxies set it\)/],
+    ['identity: {credentialHeaders: ["a b"]}\n', /expected the name of an HTTP header, got "a b"$/],
+    [
+      'identity: {source: header, header: X-A, credentialHeaders: [x-a]}\n',
+      /credentialHeaders\[0\]: expected another header than identity\.header, which names/,
+    ],
     [`seal: {keys: [{kid: a b, key: ${KEY}}]}\n`, /seal\.keys\[0\]\.kid: expected a name/],
     ['seal: {audience: ""}\n', /^3:18 seal\.audience: expected a name .*, got ""$/],
     ['edge: {commitAfter: 6m}\n', /edge\.commitAfter: expected a duration from 0s to 5m, .*"6m"$/],

@@ -10,7 +10,8 @@ beforeAll(async () => {
   server.addHook('onRequest', async (request, reply) => {
     const { origin } = request.headers;
     if (origin !== undefined) allowOrigin(reply.raw, origin);
-    if (isPreflight(request.raw)) respondToPreflight(request.raw, reply.hijack().raw);
+    if (isPreflight(request.raw))
+      respondToPreflight(request.raw, reply.hijack().raw, ['x-api-key']);
   });
   server.all('/mcp', async () => ({ served: true }));
   await server.ready();
@@ -48,7 +49,7 @@ describe('a preflight', () => {
     const allowed = await allowedHeaders();
     for (const name of [
       ...['authorization', 'content-type', 'accept', 'mcp-protocol-version', 'mcp-method'],
-      'mcp-name',
+      ...['mcp-name', 'x-api-key'],
     ]) {
       expect(allowed).toContain(name);
     }

@@ -5,8 +5,13 @@ import type { Caller } from '../../../../src/model/caller.ts';
 import { readRequest, writeRequest } from '../../../../src/replicas/relay/messages.ts';
 import { RETRY } from '../../../fixtures/clients/edge-request.ts';
 
-const OPEN = { identity: { source: 'none' }, authorization: 'forward' } as const;
-const NAMED = { ...OPEN, identity: { source: 'header', header: 'x-user' } } as const;
+const KEYS = { credentialHeaders: ['x-api-key'] } as const;
+const OPEN = {
+  identity: { source: 'none', ...KEYS },
+  authorization: 'forward',
+  forwardHeaders: ['x-api-key'],
+} as const;
+const NAMED = { ...OPEN, identity: { source: 'header', header: 'x-user', ...KEYS } } as const;
 
 function caller(headers: Record<string, string>, options: Parameters<typeof callerOf>[1]): Caller {
   const found = callerOf(headers, options);
@@ -20,6 +25,8 @@ test.each([
   ['the local user', asLocalUser(caller({}, OPEN))],
   ['known by credentials', caller({ authorization: 'Bearer a' }, OPEN)],
   ['named by a proxy', caller({ 'x-user': 'bearer:a', authorization: 'Bearer a' }, NAMED)],
+  ['known by an API key', caller({ 'x-api-key': 'a' }, OPEN)],
+  ['named by a proxy, with an API key', caller({ 'x-user': 'ada', 'x-api-key': 'a' }, NAMED)],
   ['in a conversation', caller({ 'x-chat': '1' }, { ...OPEN, conversationHeader: 'x-chat' })],
 ])('of a caller that is %s arrives as it was', (_title, from) => {
   const sent = { route: 'mcp', request: { ...RETRY, caller: from } };

@@ -1,0 +1,78 @@
+/** Headers by which servers know their users without `Authorization`, such as API keys, over several replicas. */
+import { describe, expect, test } from 'vitest';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  reasonOf,
+  replicas,
+  text,
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { monitored, overseer } from '../../fixtures/redis/redis-topologies.ts';
+import { RELAY_WAYS } from '../../fixtures/relay-ways.ts';
+import { countingServer } from '../../fixtures/servers/counting-server.ts';
+import type { LegacyServer } from '../../fixtures/servers/legacy-server.ts';
+
+const KEYS = { identity: { credentialHeaders: ['X-API-Key'] } };
+const as = (key: string) => ({ headers: { 'x-api-key': key } });
+
+const forwarding = ({ url }: LegacyServer) => ({
+  upstream: { url, forwardHeaders: ['X-API-Key'] },
+});
+
+for (const { way, tags, options } of RELAY_WAYS)
+  describe(`an API key with replicas that relay ${way}`, { tags, timeout: 90_000 }, () => {
+    // Rule envelope-9.
+    test('goes to the server with the retry that brings it, and nobody else reads it', async () => {
+      const { tools } = greeter();
+      const legacy = await legacyServer({ tools });
+      const { config, ...ways } = await options();
+      const written: string[] = [];
+      if (ways.redis !== undefined) {
+        await monitored(overseer(ways.redis), (words) => written.push(words.join(' ')));
+      }
+      const [one, other] = await replicas(legacy, 2, {
+        ...ways,
+        route: forwarding(legacy),
+        config: { ...config, ...KEYS },
+      });
+      const asked = await callTool(one.url, 'greet', {}, as('key-of-ada'));
+      const retry = answersOf(asked, 'Ada');
+      const stolen = await callTool(other.url, 'greet', retry, as('key-of-bob'));
+      expect(reasonOf(stolen)).toBe('invalid_request_state');
+      expect(text(await callTool(other.url, 'greet', retry, as('key-of-ada')))).toBe('Hello Ada');
+      expect(await other.rungs()).toEqual(['relay']);
+      const called = legacy.received.filter(({ method }) =>
+        ['tools/call', 'response'].includes(method),
+      );
+      expect(called.map(({ headers }) => headers['x-api-key'])).toEqual([
+        'key-of-ada',
+        'key-of-ada',
+      ]);
+      const logged = JSON.stringify([one.lines(), other.lines()]);
+      expect(logged).not.toContain('key-of');
+      expect(written.join('\n')).not.toContain('key-of');
+    });
+  });
+
+// Rule callers-8: Callers are told apart by `Authorization` and by the headers that `identity.credentialHeaders` names:
+// with different values they share no session, no parked call and no cached list. Under a name that a proxy sets,
+// different values of these headers are different callers, too. No other header tells callers apart.
+test('an API key has a session of its own, and so has each user of it', async () => {
+  const counting = await countingServer();
+  const { server } = counting;
+  const identity = { source: 'header', header: 'X-User', ...KEYS.identity };
+  const [gateway] = await replicas(server, 1, { route: forwarding(server), config: { identity } });
+  const counts: unknown[] = [];
+  for (const [user, key] of [
+    ['ada', 'a'],
+    ['ada', 'b'],
+    ['bob', 'a'],
+    ['ada', 'a'],
+  ] as const) {
+    const headers = { 'x-user': user, 'x-api-key': key, 'x-other': String(counts.length) };
+    counts.push(text(await callTool(gateway.url, 'count', {}, { headers })));
+  }
+  expect(counts).toEqual(['1', '1', '1', '2']);
+});
