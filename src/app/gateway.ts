@@ -1,12 +1,14 @@
 /** A gateway, created from its configuration: started, drained, closed. */
 import type { Server } from 'node:http';
-import type { ServeRelayedRetry } from '../model/relay.ts';
+import type { RelayedRetryHandle, ServeRelayedRetry } from '../model/relay.ts';
+import type { EdgeRequest, Leg } from '../model/request.ts';
 import { Capacity } from '../calls/registry.ts';
 import { sleep, systemClock, type Clock } from '../lib/clock.ts';
 import { LocalCounts, type Counts } from '../lib/counts.ts';
 import type { Config } from '../config/config.ts';
 import type { ListenAddress } from '../config/units.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
+import { isInteractive, isMethod } from '../edge/request/methods.ts';
 import { FleetClock } from '../replicas/directory/fleet-clock.ts';
 import { OpenResponses } from '../lib/responses.ts';
 import type { Readiness } from '../ops/admin.ts';
@@ -14,6 +16,7 @@ import type { Log } from '../ops/log.ts';
 import { countedLog, Metrics } from '../ops/metrics.ts';
 import { createKeyRing, generateKey, type SecretKey } from '../seal/key-ring.ts';
 import { createSealer, type Sealer } from '../seal/seal.ts';
+import { sessionOwnerOf } from '../sessions/owner.ts';
 import { ListenerQuota } from '../subscriptions/subscriptions.ts';
 import { AdminListener } from './admin-listener.ts';
 import { drainCalls } from './drain.ts';
@@ -139,7 +142,7 @@ export async function openGateway(
   const log = countedLog(options.log, metrics);
   const serveRelayed: ServeRelayedRetry = async (id, request, leg) => {
     const route = routes.find(({ config: { id: own } }) => own === id);
-    return route === undefined ? null : route.calls.serveRelayed(request, leg);
+    return route === undefined ? null : serveRelayedBy(route, request, leg);
   };
   const openResponses = new OpenResponses();
   const counts = shares?.counts ?? new LocalCounts();
@@ -220,6 +223,18 @@ export async function openGateway(
     },
     close,
   };
+}
+
+/** Serves what another replica relays: a retry or a call, or a request that asks nothing and whose home is here. */
+async function serveRelayedBy(
+  { calls, pool, forward }: Route,
+  request: EdgeRequest,
+  leg: Leg,
+): Promise<RelayedRetryHandle | null> {
+  const { method } = request;
+  if (isMethod(method) && isInteractive(method)) return calls.serveRelayed(request, leg);
+  if (!pool.hasClaimed(sessionOwnerOf(request))) return null;
+  return { begin: () => forward(request, leg.closed), sendClientBack: () => {} };
 }
 
 /** Limits the connections of all processes that share the counts. */

@@ -3,7 +3,8 @@ import { Calls } from '../calls/calls.ts';
 import type { CallLimits } from '../calls/machine/states.ts';
 import { Discovery } from '../catalogue/discovery.ts';
 import { Forwarder } from '../catalogue/forward.ts';
-import type { EdgeRequest } from '../model/request.ts';
+import { forwardHome } from '../catalogue/forward-home.ts';
+import type { CallReply, EdgeRequest } from '../model/request.ts';
 import { ListCache } from '../catalogue/list-cache.ts';
 import { TaskTools } from '../catalogue/task-tools.ts';
 import { isRepeatable, ToolCatalogue } from '../catalogue/tools.ts';
@@ -27,6 +28,8 @@ export interface Route {
   readonly upstream: Upstream;
   readonly pool: SessionPool;
   readonly calls: Calls;
+  /** Serves a request that asks nothing in this process. Never rejects. */
+  readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
   readonly lists: ListCache;
   readonly catalogue: ToolCatalogue;
   readonly discovery: Discovery;
@@ -99,14 +102,16 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     parameterHeaders: config.tools.parameterHeaders,
     onTools: (request, tools) => taskTools.learn(request, tools),
   });
+  const forward: Route['forward'] = (request, closed) => forwarder.forward(request, closed);
   const taskTools = new TaskTools({
-    list: (request, closed) => forwarder.forward(request, closed),
+    list: forward,
     ttlMs: CATALOGUE_TTL_MS,
     maxCallers: MAX_CACHED_CALLERS,
     clock,
   });
   const lists = new ListCache({
-    forward: (request, closed) => forwarder.forward(request, closed),
+    forward: (request, closed) =>
+      forwardHome({ route, pool, relay, log, forward }, request, closed),
     keepMs: config.caching.serveLists ? config.caching.listTtlMs : 0,
     maxKept: MAX_CACHED_CALLERS,
     clock,
@@ -143,6 +148,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     upstream,
     pool,
     calls,
+    forward,
     lists,
     catalogue,
     discovery: new Discovery({

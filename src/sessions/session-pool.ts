@@ -73,6 +73,8 @@ export class SessionPool {
   /** Calls that have a session, other than that of a server that broadcasts. */
   #leases = 0;
   readonly #waiting = new Set<() => void>();
+  /** Whether homes are left to other processes, so that none is claimed any more. */
+  #isStopping = false;
 
   constructor(upstream: Upstream, options: SessionPoolOptions, clock: Clock) {
     this.#upstream = upstream;
@@ -113,6 +115,7 @@ export class SessionPool {
 
   /** Leaves each home to another process as soon as nothing here uses it. */
   handOver(): void {
+    this.#isStopping = true;
     if (this.#placement !== null) for (const home of [...this.#homes.values()]) home.handOver();
   }
 
@@ -167,8 +170,8 @@ export class SessionPool {
     if (this.#upstream.detector.broadcasts) return this.#single.borrow(this.#wanted(owner));
     const home = this.#homeFor(owner);
     // A home elsewhere must not get a second session here.
-    const isHere = home !== null && this.#placement?.isHere(home.key) !== false;
-    if (isHere) return this.#homeOf(owner, home).borrow(owner);
+    if (home !== null && (await this.#isHome(owner)))
+      return this.#homeOf(owner, home).borrow(owner);
     return (await this.#side.borrow(this.#sideOwner(owner))) ?? this.#borrowShared(owner);
   }
 
@@ -191,6 +194,14 @@ export class SessionPool {
     await Promise.all([this.#single.close(), this.#shared.close()]);
     // Sessions that were returned a moment ago are being ended, too; the server has to be told.
     while (this.#ending.size > 0) await Promise.all(this.#ending);
+  }
+
+  /** Whether the home of an owner is here, now that nobody else has it. */
+  async #isHome(owner: SessionOwner): Promise<boolean> {
+    const found = this.#isStopping ? null : this.holderOf(owner);
+    // While the store is away, a request without effects does without the home.
+    if (found !== null) await found.catch(() => null);
+    return this.#placement === null || this.hasClaimed(owner);
   }
 
   #homeOf(owner: SessionOwner, { key, concurrency }: HomeName): Home {

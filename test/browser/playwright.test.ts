@@ -58,7 +58,7 @@ describe('a browser', BROWSER, () => {
     },
   );
 
-  // Rule sessions-2.
+  // Rules sessions-2, sessions-16.
   test('is the same at two workers', async () => {
     const { page, url, gateway } = await stage();
     const expected = await use(await connectLegacy(url), page);
@@ -67,14 +67,14 @@ describe('a browser', BROWSER, () => {
     expect(front.named('call.relayed')).not.toEqual([]);
   });
 
-  // Rule sessions-2.
+  // Rules sessions-2, sessions-16.
   test('is the same at two replicas with Redis in turns', { tags: ['redis'] }, async () => {
     const { page, url, a, b } = await twoReplicas();
     const expected = await use(await connectLegacy(url), page);
     expect(await use(await connectModern(a.url, b.url), page)).toEqual(expected);
   });
 
-  // Rule sessions-2.
+  // Rules sessions-2, sessions-16.
   test('is the same after the replica of its session was killed', { tags: ['redis'] }, async () => {
     const { page, url, a, b } = await twoReplicas({ PLAYWRIGHT_MCP_PING_TIMEOUT_MS: '0' });
     const expected = await use(await connectLegacy(url), page);

@@ -2,10 +2,14 @@
 import { describe, expect, test } from 'vitest';
 import {
   callTool,
+  send,
   type Exchanged,
   type SendOptions,
 } from '../../fixtures/clients/modern-client.ts';
-import type { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
+import type {
+  GatewayProcess,
+  GatewayProcessOptions,
+} from '../../fixtures/gateways/gateway-process.ts';
 import {
   answersOf,
   redisServer,
@@ -14,7 +18,6 @@ import {
   text,
 } from '../../fixtures/gateways/replica-testbed.ts';
 import { countingServer } from '../../fixtures/servers/counting-server.ts';
-import type { LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
 
 const ADA: SendOptions = { headers: { authorization: 'Bearer ada' } };
 const BOB: SendOptions = { headers: { authorization: 'Bearer bob' } };
@@ -28,16 +31,42 @@ function call(
   return callTool(gateway.url, name, more, options);
 }
 
-describe('two replicas with Redis', { tags: ['redis'] }, () => {
-  async function stage(options: Omit<LegacyServerOptions, 'tools'> = {}, config: object = {}) {
-    const redis = await redisServer();
-    const counting = await countingServer(options);
-    const [a, b] = await replicas(counting.server, 2, { redis: redis.url, config });
-    return { ...counting, a, b };
-  }
+/** The names of the tools that a caller is shown. */
+async function listed(gateway: GatewayProcess, options: SendOptions = ADA): Promise<string[]> {
+  const { response } = await send(gateway.url, 'tools/list', {}, options);
+  return response.result.tools.map(({ name }: { name: string }) => name);
+}
 
+/** Two replicas in front of a server that counts. */
+async function stage(options: Partial<GatewayProcessOptions> = {}) {
+  const redis = await redisServer();
+  const counting = await countingServer();
+  const [a, b] = await replicas(counting.server, 2, { redis: redis.url, ...options });
+  return { ...counting, a, b };
+}
+
+/** Two replicas with Redis, of which the first has a home and cannot be reached. */
+async function unreachableHome() {
+  const redis = await redisServer();
+  const { server } = await countingServer();
+  const config = { relay: { listen: '127.0.0.1:0', advertise: 'http://127.0.0.1:9' } };
+  const a = await replica(server, { redis: redis.url, relay: false, config });
+  const b = await replica(server, { redis: redis.url });
+  expect(text(await call(a, 'count'))).toBe('1');
+  return { a, b };
+}
+
+const THROUGH_REDIS = { relay: false, config: { relay: { via: 'redis' } } };
+
+describe.each([
+  ['http', {}],
+  ['redis', THROUGH_REDIS],
+])('two replicas with Redis and relay.via: %s', { tags: ['redis'] }, (_via, options) => {
+  // Rule sessions-16: With Redis and `relay`, and among the workers of one gateway, calls, lists and completion reach
+  // the home of their caller from anywhere, in one hop. When the process of the home ends, the next one goes on with
+  // the session, if the server still knows it.
   test('share the home of a caller: in turns, at once, and with a question between', async () => {
-    const { a, b, server } = await stage();
+    const { a, b, server } = await stage(options);
     const counts = [];
     for (const gateway of [a, b, b, a]) counts.push(text(await call(gateway, 'count')));
     expect(counts).toEqual(['1', '2', '3', '4']);
@@ -47,6 +76,42 @@ describe('two replicas with Redis', { tags: ['redis'] }, () => {
     expect(text(await call(a, 'count'))).toBe('9');
     expect(text(await call(a, 'ask', ADA, answersOf(asked, 'Ada')))).toBe('Ada 10');
     expect(server.methods().filter((method) => method === 'initialize')).toHaveLength(3);
+  });
+
+  // Rule sessions-16.
+  test('list at each of them what the server lists in the session of the caller', async () => {
+    const { a, b, server } = await stage(options);
+    expect(await listed(b)).not.toContain('forget');
+    expect(text(await call(a, 'count'))).toBe('1');
+    expect(await listed(b)).toContain('forget');
+    expect(await listed(a)).toContain('forget');
+    expect(await listed(a, BOB)).not.toContain('forget');
+    // One for each caller, and the one with which each replica got to know the server.
+    expect(server.methods().filter((method) => method === 'initialize')).toHaveLength(4);
+  });
+
+  test('make a call that its client leaves once, and cancel it where it is', async () => {
+    const { a, b, server, open } = await stage(options);
+    expect(text(await call(a, 'count'))).toBe('1');
+    const leaving = new AbortController();
+    const left = call(b, 'slow', { ...ADA, signal: leaving.signal });
+    await server.saw('tools/call', 2);
+    leaving.abort();
+    await expect(left).rejects.toThrow();
+    await server.saw('notifications/cancelled');
+    open();
+    expect(text(await call(b, 'count'))).toBe('3');
+  });
+});
+
+describe('two replicas with Redis', { tags: ['redis'] }, () => {
+  // Rule sessions-17: A request without effects (a list, a completion) is served in another session if the replica of
+  // the home does not respond. A call is not: it fails with `coordination_unavailable` and `data.mayHaveActed` `no`.
+  test('list in another session while the replica of the home cannot be reached', async () => {
+    const { b } = await unreachableHome();
+    const tools = await listed(b);
+    expect([tools.includes('count'), tools.includes('forget')]).toEqual([true, false]);
+    expect(b.named('relay.failed')).toHaveLength(1);
   });
 
   test('keep the homes of two callers apart', async () => {
@@ -63,6 +128,7 @@ describe('two replicas with Redis', { tags: ['redis'] }, () => {
     expect(counts).toEqual(['1', '1', '2', '2']);
   });
 
+  // Rule sessions-16.
   test('go on with the session of a replica that was killed', async () => {
     const { a, b } = await stage();
     expect(text(await call(a, 'count'))).toBe('1');
@@ -70,33 +136,17 @@ describe('two replicas with Redis', { tags: ['redis'] }, () => {
     expect(text(await call(b, 'count'))).toBe('2');
   });
 
+  // Rule sessions-16.
   test('go on with the session of a replica that stops', async () => {
-    const { a, b } = await stage({}, { drain: { delay: '0s' } });
+    const { a, b } = await stage({ config: { drain: { delay: '0s' } } });
     expect(text(await call(a, 'count'))).toBe('1');
     await a.drain();
     expect(text(await call(b, 'count'))).toBe('2');
   });
 
-  test('make a call that its client leaves once, and cancel it where it is', async () => {
-    const { a, b, server, open } = await stage();
-    expect(text(await call(a, 'count'))).toBe('1');
-    const leaving = new AbortController();
-    const left = call(b, 'slow', { ...ADA, signal: leaving.signal });
-    await server.saw('tools/call', 2);
-    leaving.abort();
-    await expect(left).rejects.toThrow();
-    await server.saw('notifications/cancelled');
-    open();
-    expect(text(await call(b, 'count'))).toBe('3');
-  });
-
+  // Rule sessions-17.
   test('say that a call was not made whose replica is alive and cannot be reached', async () => {
-    const redis = await redisServer();
-    const { server } = await countingServer();
-    const config = { relay: { listen: '127.0.0.1:0', advertise: 'http://127.0.0.1:9' } };
-    const a = await replica(server, { redis: redis.url, relay: false, config });
-    const b = await replica(server, { redis: redis.url });
-    expect(text(await call(a, 'count'))).toBe('1');
+    const { a, b } = await unreachableHome();
     expect((await call(b, 'count')).response.error.data).toMatchObject({
       reason: 'coordination_unavailable',
       mayHaveActed: 'no',
@@ -121,6 +171,7 @@ describe('two replicas with Redis', { tags: ['redis'] }, () => {
 describe('the workers of one gateway', () => {
   const NEW_CONNECTION = { headers: { ...ADA.headers, connection: 'close' } };
 
+  // Rule sessions-16.
   test('share the home of a caller, and go on with it when its worker was killed', async () => {
     const { server } = await countingServer();
     const gateway = await replica(server, { config: { workers: 2 }, relay: false });

@@ -1,0 +1,44 @@
+/**
+ * Requests that ask nothing are served where their caller has its home, in one hop: what a server lists can depend on what it
+ * keeps in that session. Since they have no effects, another session serves them if that replica does not respond.
+ */
+import { DirectoryUnavailable } from '../model/directory.ts';
+import { CALL_CANCELLED } from '../model/failures.ts';
+import type { Relay } from '../model/relay.ts';
+import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
+import type { Log } from '../ops/log.ts';
+import { sessionOwnerOf } from '../sessions/owner.ts';
+import type { SessionPool } from '../sessions/session-pool.ts';
+
+export interface ForwardHomeOptions {
+  readonly route: string;
+  readonly pool: SessionPool;
+  /** `null` if replicas do not reach each other. */
+  readonly relay: Relay | null;
+  readonly log: Log;
+  /** Serves a request in this process. Never rejects. */
+  readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
+}
+
+/** Serves a request at the home of its caller. Never rejects because of the upstream or another replica. */
+export async function forwardHome(
+  { route, pool, relay, log, forward }: ForwardHomeOptions,
+  request: EdgeRequest,
+  closed: AbortSignal,
+): Promise<CallReply> {
+  const holder =
+    relay === null ? null : await pool.holderOf(sessionOwnerOf(request))?.catch(ifAway);
+  if (relay === null || holder === null || holder === undefined) return forward(request, closed);
+  const leg: Leg = { notify: () => {}, backlog: null, closed };
+  const outcome = await relay.relay(holder, request, leg);
+  if (outcome.type === 'replied') return outcome.reply;
+  const { type: state, problem } = outcome;
+  log.event('relay.failed', { route, call: null, owner: holder.id, state, problem });
+  return closed.aborted ? { kind: 'failed', failure: CALL_CANCELLED } : forward(request, closed);
+}
+
+/** While the store is away, any session serves a list. */
+function ifAway(error: unknown): null {
+  if (error instanceof DirectoryUnavailable) return null;
+  throw error;
+}
