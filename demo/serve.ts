@@ -1,5 +1,5 @@
 /** The demo that stays: the gateway on a port of the user's choice, and curl lines that work against it. */
-import type { JsonObject } from '../src/protocol/json/json.ts';
+import type { JsonObject } from '../src/protocol/json.ts';
 import { paint } from './paint.ts';
 import { setStage } from './stage.ts';
 

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { isJsonObject, type JsonObject } from '../src/protocol/json/json.ts';
+import { isJsonObject, type JsonObject } from '../src/protocol/json.ts';
 import { startProgram } from './child-process.ts';
 
 export interface Stage {

@@ -4,7 +4,7 @@ import {
   objectMember,
   type JsonObject,
   type JsonValue,
-} from '../src/protocol/json/json.ts';
+} from '../src/protocol/json.ts';
 import { paint } from './paint.ts';
 import type { Wire } from './wire.ts';
 

@@ -1,6 +1,6 @@
 /** A `fetch` that shows every JSON-RPC message that it sends and receives, and changes nothing. */
 import { EventSourceParserStream } from 'eventsource-parser/stream';
-import { isJsonObject, type JsonObject } from '../src/protocol/json/json.ts';
+import { isJsonObject, type JsonObject } from '../src/protocol/json.ts';
 
 export interface Wire {
   sent(message: JsonObject): void;

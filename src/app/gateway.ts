@@ -5,7 +5,7 @@ import type { EdgeRequest, Leg } from '../model/request.ts';
 import { Capacity } from '../calls/registry.ts';
 import { sleep, systemClock, type Clock } from '../lib/clock.ts';
 import { LocalCounts, type Counts } from '../lib/counts.ts';
-import type { Config } from '../config/config.ts';
+import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../config/units.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
 import { isInteractive, isMethod } from '../edge/request/methods.ts';
@@ -18,13 +18,11 @@ import { createKeyRing, generateKey, type SecretKey } from '../seal/key-ring.ts'
 import { createSealer, type Sealer } from '../seal/seal.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import { ListenerQuota } from '../subscriptions/subscriptions.ts';
-import { AdminListener } from './admin-listener.ts';
+import { AdminListener, listen } from './listen.ts';
 import { drainCalls } from './drain.ts';
 import { joinReplicas, type Replica, type Siblings } from './replica.ts';
-import { listen } from './listen.ts';
 import { createPublicApp } from './public-server.ts';
-import { CANCEL_GRACE_MS, createRoute, type Route } from './route.ts';
-import type { SharedServices } from './shared.ts';
+import { CANCEL_GRACE_MS, createRoute, type Route, type SharedServices } from './route.ts';
 import type { SharedCounts } from './workers/shared-counts.ts';
 
 export interface Gateway {

@@ -1,9 +1,12 @@
-/** Makes an application listen, and explains to the operator why it cannot. */
+/** Makes applications listen, and explains to the operator why they cannot; and the admin listener. */
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { ListenAddress } from '../config/units.ts';
 import { StartFailure } from '../lib/start-failure.ts';
+import { isAllowedHost } from '../edge/http/guard.ts';
+import { isLoopbackHost } from '../lib/loopback.ts';
+import { createAdmin, type AdminSource } from '../ops/admin.ts';
 
 /**
  * Makes an application listen.
@@ -95,4 +98,32 @@ function startFailureOf(error: unknown, { host, port }: ListenAddress, setting: 
     default:
       return error;
   }
+}
+
+/** The admin listener of a gateway, if one is configured. */
+export class AdminListener {
+  readonly #at: ListenAddress | null;
+  readonly #app: FastifyInstance | null;
+
+  /** @param at `null` if there is no admin listener */
+  constructor(at: ListenAddress | null, source: AdminSource) {
+    this.#at = at;
+    this.#app = at === null ? null : createAdmin(source, knownHosts(at));
+  }
+
+  /** @returns its URL, or `null` if there is none. @throws StartFailure if it cannot listen */
+  async listen(): Promise<string | null> {
+    if (this.#app === null || this.#at === null) return null;
+    return listen(this.#app, this.#at, '--admin HOST:PORT');
+  }
+
+  async close(): Promise<void> {
+    await this.#app?.close();
+  }
+}
+
+/** Creates the check of the `Host`. */
+function knownHosts({ host }: ListenAddress): (name: string) => boolean {
+  const policy = { allowedOrigins: [], allowedHosts: [], allowLoopback: isLoopbackHost(host) };
+  return (name) => isAllowedHost(name, policy);
 }

@@ -1,10 +1,16 @@
-/** Paths other than those of the routes: which are passed through, and with which of the operator's headers. */
+/**
+ * What the pass-through is told of the routes: which other paths it passes through, with which of the operator's headers, and
+ * which sessions belong to a caller.
+ */
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyRequest } from 'fastify';
+import type { IncomingHttpHeaders } from 'node:http';
 import { sleep, type Clock } from '../lib/clock.ts';
 import { callerOf, type IdentitySource } from '../identity/identity.ts';
-import type { RequestHeaderRules } from '../passthrough/forwarded-headers.ts';
-import type { Route } from './route.ts';
+import type { RequestHeaderRules } from '../passthrough/request.ts';
+import type { Route, SharedServices } from './route.ts';
+import type { PassThroughOptions } from '../passthrough/passthrough.ts';
+import { SessionSeal } from '../seal/session-seal.ts';
 
 const HANDSHAKE_WAIT_MS = 3_000;
 
@@ -62,4 +68,41 @@ async function learnMessagePaths(
   if (caller === null) return;
   const greeted = upstream.greet(caller.headers).catch(() => null);
   await Promise.race([greeted, sleep(clock, HANDSHAKE_WAIT_MS)]);
+}
+
+/** Returns the options of the pass-through for sessions; none if callers are not named. */
+export function sessionsOf(
+  { config: { id, upstream } }: Route,
+  routes: readonly Route[],
+  { config, log, sealKeys }: SharedServices,
+): Pick<PassThroughOptions, 'sessions' | 'onForeignSession'> {
+  const {
+    identity,
+    seal: { audience },
+  } = config;
+  if (identity.source === 'none') return {};
+  const { authorization, forwardHeaders } = upstream;
+  const seal = new SessionSeal({ keys: sealKeys, audience, route: id });
+  const principalOf = (headers: IncomingHttpHeaders) =>
+    callerOf(headers, { identity, authorization, forwardHeaders })?.principal ?? null;
+  return {
+    sessions: {
+      seal: (mark, plain, { headers }) => {
+        const principal = principalOf(headers);
+        return principal === null ? null : seal.seal(mark, plain, principal);
+      },
+      open: (mark, sealed, { headers }) => {
+        const principal = principalOf(headers);
+        return principal === null ? null : seal.open(mark, sealed, principal);
+      },
+      isMessagePath: (path) =>
+        routes.some(
+          ({ upstream: { messagePaths, knownKind }, config }) =>
+            // Over Streamable HTTP, a message without a session is posted to the endpoint.
+            (knownKind === 'http-sse' || config.upstream.url.pathname !== path) &&
+            (messagePaths.has(path) || messagePaths.resembles(path)),
+        ),
+    },
+    onForeignSession: () => log.event('passthrough.session_refused', { route: id }),
+  };
 }

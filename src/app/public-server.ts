@@ -14,11 +14,9 @@ import { isLoopbackHost } from '../lib/loopback.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { registerPassThrough, type PassThrough } from '../passthrough/passthrough.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
-import { objectMember } from '../protocol/json/json.ts';
-import { otherPathHeaderRules, otherPaths } from './other-paths.ts';
-import { sessionsOf } from './caller-sessions.ts';
-import { supportedVersions, type Route } from './route.ts';
-import type { SharedServices } from './shared.ts';
+import { objectMember } from '../protocol/json.ts';
+import { otherPathHeaderRules, otherPaths, sessionsOf } from './other-paths.ts';
+import { supportedVersions, type Route, type SharedServices } from './route.ts';
 
 const ERA_WAIT_MS = 3_000;
 const MAX_BUFFERED_BYTES = 256 * 1024;

@@ -1,7 +1,7 @@
 /** This process as one of several replicas: its name, the relay to and from the others, and the Redis that they share. */
 import type { Relay, RelayOutcome, ServeRelayedRetry } from '../model/relay.ts';
 import type { EdgeRequest, Leg } from '../model/request.ts';
-import type { Config } from '../config/config.ts';
+import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../config/units.ts';
 import { listen } from './listen.ts';
 import { DirectoryUnavailable, type ClaimStore, type Directory } from '../model/directory.ts';
@@ -9,11 +9,10 @@ import type { FleetClock } from '../replicas/directory/fleet-clock.ts';
 import { RedisDirectory } from '../replicas/directory/redis-directory.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
-import { randomId } from '../lib/random-id.ts';
+import { randomId } from '../lib/crypto.ts';
 import { DirectRelay } from '../replicas/relay/direct/direct-relay.ts';
 import { takeArrivals, type Arrival } from '../replicas/relay/direct/handshake.ts';
-import { HttpRelay } from '../replicas/relay/http/http-relay.ts';
-import { createRelayServer } from '../replicas/relay/http/http-server.ts';
+import { HttpRelay, createRelayServer } from '../replicas/relay/http/http-relay.ts';
 import type { IncomingRetriesOptions } from '../replicas/relay/incoming-retry.ts';
 import { MessageQueue } from '../replicas/relay/redis-queue.ts';
 import { RedisRelay } from '../replicas/relay/redis-relay.ts';

@@ -6,21 +6,25 @@ import { Forwarder } from '../catalogue/forward.ts';
 import { forwardHome } from '../catalogue/forward-home.ts';
 import type { CallReply, EdgeRequest } from '../model/request.ts';
 import { ListCache } from '../catalogue/list-cache.ts';
-import { TaskTools } from '../catalogue/task-tools.ts';
-import { isRepeatable, ToolCatalogue } from '../catalogue/tools.ts';
-import type { Config, RouteConfig } from '../config/config.ts';
+import { TaskTools, isRepeatable, ToolCatalogue } from '../catalogue/tools.ts';
+import type { Config, RouteConfig } from '../config/schema.ts';
 import { callId } from '../protocol/ids.ts';
-import { MODERN_REVISION } from '../protocol/revisions.ts';
-import { randomId } from '../lib/random-id.ts';
-import { Subscriptions } from '../subscriptions/subscriptions.ts';
+import { MODERN_REVISION } from '../protocol/meta.ts';
+import { randomId } from '../lib/crypto.ts';
+import { Subscriptions, type ListenerQuota } from '../subscriptions/subscriptions.ts';
 import { Availability } from '../upstream/availability.ts';
 import { HomePlacement } from '../sessions/placement.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
-import { createKeyRing } from '../seal/key-ring.ts';
+import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
 import type { Relay } from '../model/relay.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
-import type { SharedServices } from './shared.ts';
+import type { Capacity } from '../calls/registry.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { OpenResponses } from '../lib/responses.ts';
+import type { Log } from '../ops/log.ts';
+import type { Sealer } from '../seal/seal.ts';
+import type { Replica } from './replica.ts';
 
 /** One route with everything that serves it. */
 export interface Route {
@@ -226,4 +230,19 @@ function placementOf(
   const ttlMs = Math.max(sessions.idleTimeoutMs, MIN_HOME_TTL_MS);
   const ring = createKeyRing(sealKeys, 'home');
   return new HomePlacement({ store, ring, route: id, ttlMs, clock });
+}
+
+export interface SharedServices {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly capacity: Capacity;
+  readonly sealer: Sealer;
+  /** The configured keys, or a generated one if there are none. */
+  readonly sealKeys: readonly SecretKey[];
+  readonly replica: Replica;
+  /** Whether other processes can use the same servers. */
+  readonly hasSiblings: boolean;
+  readonly openResponses: OpenResponses;
+  readonly listenerQuota: ListenerQuota;
 }

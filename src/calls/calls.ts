@@ -6,16 +6,15 @@ import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
 import { InvalidRequestState, OutOfTime } from '../seal/invalid-request-state.ts';
 import type { Pointer, PointerOwner } from '../seal/pointer.ts';
-import { CallsElsewhere } from './calls-elsewhere.ts';
+import { CallsElsewhere } from './elsewhere.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import { drainCall, isLostFor, outlivesProcess, startCall } from './call/call.ts';
-import type { CallData, CallRoute, Retry } from './call/data.ts';
+import { type CallData, type CallRoute, type Retry, expectedRequest } from './call/data.ts';
 import { failed } from './call/replies.ts';
 import { isDetached } from './machine/selectors.ts';
 import { CallRegistry, type Capacity } from './registry.ts';
-import { QuestionGaps } from './question-gaps.ts';
+import { QuestionGaps } from './call/questions.ts';
 import { RetryLadder } from './retry-ladder.ts';
-import { expectedRequest } from './target.ts';
 
 export interface CallsOptions extends Omit<CallRoute, 'registry' | 'gaps'> {
   readonly capacity: Capacity;

@@ -3,7 +3,7 @@
  * since the stream of the server cannot wait for one client.
  */
 import type { EdgeRequest, Leg } from '../model/request.ts';
-import { numberOf, type JsonObject } from '../protocol/json/json.ts';
+import { numberOf, type JsonObject } from '../protocol/json.ts';
 import { LOG_LEVELS } from '../protocol/meta.ts';
 import { fromServer } from '../protocol/translate/from-server.ts';
 

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import type { Counts } from '../lib/counts.ts';
-import { TtlSet } from '../lib/ttl-set.ts';
+import { TtlSet } from '../lib/containers.ts';
 import type { Directory } from '../model/directory.ts';
 import {
   OVERLOADED,
@@ -12,7 +12,7 @@ import {
   STOPPING,
   STOPPING_FOR_RETRY,
 } from '../model/failures.ts';
-import type { Failure } from '../model/outcome.ts';
+import type { Failure } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { Pointer } from '../seal/pointer.ts';
 import { isDetached, isEndedByDrain } from './machine/selectors.ts';

@@ -7,9 +7,8 @@ import { z } from 'zod';
 import type { Directory } from '../model/directory.ts';
 import { callReply, type CallReply } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
-import type { JsonObject } from '../protocol/json/json.ts';
-import { parseJson } from '../protocol/json/parse.ts';
-import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from '../seal/aes-gcm.ts';
+import { type JsonObject, parseJson } from '../protocol/json.ts';
+import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from '../seal/envelope.ts';
 import { answersDigest } from '../seal/digests.ts';
 import type { Pointer } from '../seal/pointer.ts';
 

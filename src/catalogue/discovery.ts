@@ -3,17 +3,17 @@
  * client that waits, or gets an error, falls back to the legacy era, so a stale result beats a late one.
  */
 import { type Clock, sleep } from '../lib/clock.ts';
-import { discoverResult } from '../protocol/translate/discover-result.ts';
-import { objectMember, type JsonObject } from '../protocol/json/json.ts';
+import { discoverResult } from '../protocol/translate/edge-result.ts';
+import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { InitializeResult } from '../upstream/session/handshake.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
-import { callerKey } from './cache-keys.ts';
+import { callerKey } from './list-cache.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import type { CallReply, EdgeRequest } from '../model/request.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
-import { LruMap } from '../lib/lru-map.ts';
+import { LruMap } from '../lib/containers.ts';
 
 export interface DiscoveryOptions {
   readonly pool: SessionPool;

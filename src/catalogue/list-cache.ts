@@ -3,10 +3,12 @@
  * to no other one (caching, "Cache Scope").
  */
 import type { Clock } from '../lib/clock.ts';
-import type { JsonObject } from '../protocol/json/json.ts';
-import { listKey } from './cache-keys.ts';
+import { type JsonObject, without, type JsonValue, canonicalJson } from '../protocol/json.ts';
 import type { CallReply, EdgeRequest } from '../model/request.ts';
-import { LruMap } from '../lib/lru-map.ts';
+import { LruMap } from '../lib/containers.ts';
+import { profileKey } from '../protocol/translate/client-profile.ts';
+import { upstreamParams } from '../protocol/translate/from-server.ts';
+import { sha256 } from '../lib/crypto.ts';
 
 export interface ListCacheOptions {
   /** Asks the server; never rejects. */
@@ -75,4 +77,28 @@ function withAge(result: JsonObject, ageMs: number): CallReply {
   const { ttlMs } = result;
   if (typeof ttlMs !== 'number') return { kind: 'result', result };
   return { kind: 'result', result: { ...result, ttlMs: Math.max(0, Math.floor(ttlMs - ageMs)) } };
+}
+
+/** Members of `_meta` that go upstream and do not change what a request asks for. */
+const TRACE_CONTEXT = ['traceparent', 'tracestate', 'baggage'];
+
+/** Builds a key that is equal for the same principal with the same credentials only. */
+export function callerKey({ caller }: EdgeRequest): string {
+  return JSON.stringify([caller.principalKey, caller.credentialsKey]);
+}
+
+/** Builds a key that also depends on what the client declares. */
+export function clientKey(request: EdgeRequest): string {
+  return digest([callerKey(request), profileKey(request.profile), request.clientInfo]);
+}
+
+/** Builds the key of a list: equal if the server is asked for the same (caching, "Cache Key"). */
+export function listKey(request: EdgeRequest): string {
+  const forwardedMeta = without(request.forwardedMeta, TRACE_CONTEXT);
+  const params = upstreamParams(request.params, { progressToken: null, forwardedMeta });
+  return digest([clientKey(request), request.method, params]);
+}
+
+function digest(value: JsonValue): string {
+  return sha256(canonicalJson(value));
 }

@@ -2,7 +2,7 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import type { FlagValues } from '../config/load/from-flags.ts';
 import { parseDuration } from '../config/units.ts';
-import { nearest } from '../config/load/nearest.ts';
+import { nearest } from '../config/load/problem.ts';
 import { COMMANDS, FLAGS, type CommandName, type Flag } from './flags.ts';
 
 /** Values of the flags that can be combined with `--config`. They override the file. */
@@ -263,4 +263,15 @@ function present<Values extends Record<string, string | undefined>>(values: Valu
 
 function quote(word: string): string {
   return JSON.stringify(word.length > 64 ? `${word.slice(0, 64)}...` : word);
+}
+
+export type HostEvent =
+  'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'uncaughtException' | 'unhandledRejection';
+
+/** The parts of the process that the command uses, so that tests can replace them. */
+export interface Host {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly stdout: NodeJS.WritableStream & { readonly isTTY?: boolean };
+  readonly stderr: NodeJS.WritableStream & { readonly isTTY?: boolean };
+  on(event: HostEvent, listener: (reason: unknown) => void): unknown;
 }

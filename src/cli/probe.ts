@@ -1,14 +1,14 @@
 /** `mrtr-gateway probe URL`: shows what a server supports, and how to configure the gateway for it. */
 import { systemClock } from '../lib/clock.ts';
 import { formatPath } from '../config/load/problem.ts';
-import type { RouteConfig } from '../config/config.ts';
+import type { RouteConfig } from '../config/schema.ts';
 import { validate } from '../config/load/validate.ts';
 import { jsonText, reportText } from '../probe/print.ts';
 import { ProbeFailure } from '../probe/probe-failure.ts';
 import { probe } from '../probe/probe.ts';
 import type { Command } from './arguments.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
-import type { Host } from './host.ts';
+import type { Host } from './arguments.ts';
 
 export type ProbeCommand = Extract<Command, { kind: 'probe' }>;
 

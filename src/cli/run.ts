@@ -1,16 +1,22 @@
 /** Runs the command of a command line. */
-import type { Config } from '../config/config.ts';
+import type { Config } from '../config/schema.ts';
 import { ConfigError } from '../config/load/problem.ts';
 import { configFromFlags, overrideConfig } from '../config/load/from-flags.ts';
 import { writtenSchemaText } from '../config/schema/json-schema.ts';
 import { listenDefault, loadConfig } from '../config/load/load.ts';
 import { VERSION } from '../lib/version.ts';
-import { nameOfValue, parseArguments, UsageError, type Command } from './arguments.ts';
-import { check, keygen } from './commands.ts';
+import {
+  nameOfValue,
+  parseArguments,
+  UsageError,
+  type Command,
+  type Host,
+  type Environment,
+} from './arguments.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { helpFor } from './help.ts';
-import type { Host } from './host.ts';
 import { serve, type Start } from './serve.ts';
+import { generateKey, type SecretKey } from '../seal/key-ring.ts';
 
 /** Runs a command. @returns its exit code */
 export async function run(words: readonly string[], host: Host, start: Start): Promise<ExitCode> {
@@ -84,4 +90,26 @@ function attempt(load: () => Config, host: Host, prefix: string): Config | null 
 
 function printProblems(error: ConfigError, host: Host, prefix: string): void {
   host.stderr.write(`${error.message.replace(/^/gm, prefix)}\n`);
+}
+
+export interface CheckResult {
+  readonly good: boolean;
+  /** One line if the file is valid, otherwise one for each problem, without the last newline. */
+  readonly text: string;
+}
+
+export function check(file: string, env: Environment): CheckResult {
+  try {
+    const { length } = loadConfig(file, env).routes;
+    return { good: true, text: `${file}: ok (${length} ${length === 1 ? 'route' : 'routes'})` };
+  } catch (error) {
+    if (error instanceof ConfigError) return { good: false, text: error.message };
+    throw error;
+  }
+}
+
+/** Formats a key as two lines for `seal.keys`. It is quoted, since YAML reads a name of digits as a number. */
+export function keygen(key: SecretKey = generateKey()): string {
+  const secret = Buffer.from(key.secret).toString('base64url');
+  return `    # under seal.keys\n    - kid: "${key.kid}"\n      key: "${secret}"\n`;
 }

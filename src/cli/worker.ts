@@ -4,7 +4,7 @@ import { readConfig, type FromWorker, type ToWorker } from '../app/workers/messa
 import { Worker } from '../app/workers/worker.ts';
 import { StartFailure } from '../lib/start-failure.ts';
 import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';
-import type { Host } from './host.ts';
+import type { Host } from './arguments.ts';
 import { describe, logFor } from './serve.ts';
 
 /** The channel to the primary. */

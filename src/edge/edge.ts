@@ -6,16 +6,24 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
-import { callFailure } from '../model/failure-catalogue.ts';
-import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
-import type { Caller } from '../model/caller.ts';
+import { callFailure } from '../model/failures.ts';
+import type { CallReply, EdgeRequest, Leg, Caller } from '../model/request.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
-import type { JsonObject } from '../protocol/json/json.ts';
+import type { JsonObject } from '../protocol/json.ts';
 import type { ListenLeg } from '../subscriptions/subscriptions.ts';
-import { ResponseWriter, sendJson, type SentResponse } from './response-writer.ts';
+import {
+  ResponseWriter,
+  sendJson,
+  type SentResponse,
+  BODY_TOO_LARGE,
+  refusalBody,
+  refuse,
+  UNKNOWN_CALLER,
+  type Refusal,
+} from './response-writer.ts';
 import {
   readModernRequest,
   type RequestPolicy,
@@ -23,13 +31,6 @@ import {
 } from './request/modern-request.ts';
 import { methodGate, serviceOf } from './request/methods.ts';
 import { readBody } from './request/body.ts';
-import {
-  BODY_TOO_LARGE,
-  refusalBody,
-  refuse,
-  UNKNOWN_CALLER,
-  type Refusal,
-} from './http/refusal.ts';
 
 /** What the edge needs from the rest of the gateway for one route. */
 export interface EdgeRoute {

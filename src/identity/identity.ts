@@ -3,8 +3,8 @@
  * different credentials must not share a session.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import { callerKindOf, CREDENTIALS_PREFIX, LOCAL_USER_KEY, type Caller } from '../model/caller.ts';
-import { sha256 } from '../lib/sha256.ts';
+import { callerKindOf, CREDENTIALS_PREFIX, LOCAL_USER_KEY, type Caller } from '../model/request.ts';
+import { sha256 } from '../lib/crypto.ts';
 
 /** What names the principal. */
 type NamedBy =

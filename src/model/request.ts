@@ -1,10 +1,9 @@
-/** A client's request without its HTTP, the client that waits for it, and the reply. */
+/** A client's request without its HTTP: who sent it, who waits for it, how its call ends, and the reply. */
 import { z } from 'zod';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
-import { jsonObject, jsonValue, type JsonObject } from '../protocol/json/json.ts';
+import { jsonObject, jsonValue, type JsonObject } from '../protocol/json.ts';
 import type { ProgressToken } from '../protocol/meta.ts';
-import type { Caller } from './caller.ts';
-import type { Failure } from './outcome.ts';
+import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 
 /** A modern request that the edge has checked. */
 export interface EdgeRequest {
@@ -54,3 +53,58 @@ export const callReply = z.discriminatedUnion('kind', [
     }),
   }),
 ]) satisfies z.ZodType<CallReply>;
+
+/**
+ * How a caller is known.
+ * - `verified`: a proxy or a token names the principal, whatever its credentials are
+ * - `credentials`: its credentials are all that is known
+ * - `local-user`: it has no credentials, and runs on the machine of a gateway that only that machine reaches
+ * - `anonymous`: nothing tells it from others
+ */
+export type CallerKind = 'verified' | 'credentials' | 'local-user' | 'anonymous';
+
+/** The start of the principal of a caller that only its credentials tell from others. */
+export const CREDENTIALS_PREFIX = 'bearer:';
+/** The key of the local user, who is no principal. */
+export const LOCAL_USER_KEY = 'local-user';
+
+/** Tells how a caller is known from what identifies it. */
+export function callerKindOf({
+  principal,
+  principalKey,
+}: Pick<Caller, 'principal' | 'principalKey'>): CallerKind {
+  if (principal !== null) {
+    return principal.startsWith(CREDENTIALS_PREFIX) ? 'credentials' : 'verified';
+  }
+  return principalKey === LOCAL_USER_KEY ? 'local-user' : 'anonymous';
+}
+
+/** A caller, as the configured identity source names it. */
+export interface Caller {
+  readonly kind: CallerKind;
+  /** Equal for the same principal only. Session pools and quotas are keyed by it. */
+  readonly principalKey: string;
+  /** The principal that a pointer is bound to; `null` for an anonymous caller. */
+  readonly principal: string | null;
+  /** A digest of the credentials that go upstream. */
+  readonly credentialsKey: string;
+  /** The header that names the conversation (`sessions.key.header`); `null` if none does. */
+  readonly conversation: string | null;
+  /** Headers that go upstream with this request: credentials, and what the client addressed to the server. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The end of the upstream request. The result is the legacy one, unchanged. */
+export type CallOutcome =
+  | { readonly kind: 'complete'; readonly result: JsonObject }
+  | { readonly kind: 'failed'; readonly failure: Failure };
+
+/** An error for the client. `httpStatus` and `headers` count only if no byte of the response was sent. */
+export interface Failure {
+  readonly error: JsonRpcErrorObject;
+  readonly httpStatus: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Why the gateway itself ends a call that could continue. */
+export type RefusalReason = 'lot_full' | 'too_many_rounds' | 'timeout' | 'draining';

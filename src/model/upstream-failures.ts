@@ -1,14 +1,14 @@
 /** Turns upstream failures below JSON-RPC into failures for the client, without upstream internals. */
-import type { JsonObject } from '../protocol/json/json.ts';
+import type { JsonObject } from '../protocol/json.ts';
 import type { UpstreamFailure, UpstreamFailureCode } from '../upstream/failure.ts';
 import {
   callFailure,
   requestFailure,
   type FailureReason,
   type MayHaveActed,
-} from './failure-catalogue.ts';
-import { callLost } from './failures.ts';
-import type { Failure } from './outcome.ts';
+  callLost,
+} from './failures.ts';
+import type { Failure } from './request.ts';
 
 /** After these the gateway hears no more of a call. Only `call_lost` says that it may have had effects. */
 const LOSING: ReadonlySet<UpstreamFailureCode> = new Set([

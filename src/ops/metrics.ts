@@ -1,10 +1,24 @@
-/** Metrics for Prometheus, which follow its naming rules. Labels never identify a user or a call. */
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+/** Metrics for Prometheus, which follow its naming rules, and their sum over several processes. Labels never identify a user or a call. */
+import {
+  collectDefaultMetrics,
+  Counter,
+  Gauge,
+  Histogram,
+  Registry,
+  AggregatorRegistry,
+} from 'prom-client';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import { VERSION } from '../lib/version.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
-import { CLOCK_REFUSALS, RUNGS, type ClockRefusal, type Rung } from './log.ts';
-import type { Log, LogEvent, LogEvents } from './log.ts';
+import {
+  CLOCK_REFUSALS,
+  RUNGS,
+  type ClockRefusal,
+  type Rung,
+  type Log,
+  type LogEvent,
+  type LogEvents,
+} from './log.ts';
 
 /** Bucket boundaries of the OpenTelemetry conventions for MCP. */
 const BUCKETS_SECONDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
@@ -185,4 +199,68 @@ export function countedLog(log: Log, metrics: Metrics): Log {
       log.event(name, fields);
     },
   };
+}
+
+/** Where the worst worker counts, not the mean of all. */
+const WORST = /^nodejs_eventloop_lag_(?!min_)/;
+
+/** The metrics of a gateway with several workers: the sums over all of them, and what only the primary knows. */
+export class SummedMetrics {
+  readonly #registry = new Registry();
+  readonly #ends: Counter;
+  /** The last snapshot of each worker that runs. */
+  readonly #last = new Map<number, MetricsSnapshot>();
+  /** What workers that have ended had counted. A sum over the others alone would fall. */
+  #ended: MetricsSnapshot = [];
+
+  /** @param running returns the number of workers that serve clients */
+  constructor(running: () => number) {
+    const registers = [this.#registry];
+    collectDefaultMetrics({ register: this.#registry });
+    new Gauge({
+      name: 'mrtr_gateway_workers',
+      help: 'Workers that serve clients; absent if the gateway is one process',
+      registers,
+      collect() {
+        this.set(running());
+      },
+    });
+    this.#ends = new Counter({
+      name: 'mrtr_gateway_worker_ends_total',
+      help: 'Workers that ended by themselves',
+      registers,
+    });
+  }
+
+  /** Counts a worker that ended, and keeps its counters, as they were in its last snapshot. */
+  async workerEnded(worker: number): Promise<void> {
+    this.#ends.inc();
+    const last = this.#last.get(worker);
+    this.#last.delete(worker);
+    if (last === undefined) return;
+    const counters = last.filter(({ type }) => isCounter(String(type)));
+    this.#ended = await sum([this.#ended, counters]).getMetricsAsJSON();
+  }
+
+  /** Formats the sums. @param snapshots by worker */
+  async text(snapshots: ReadonlyMap<number, MetricsSnapshot>): Promise<string> {
+    for (const [worker, snapshot] of snapshots) this.#last.set(worker, snapshot);
+    const own = await this.#registry.getMetricsAsJSON();
+    // A worker that does not respond counts with what it last said.
+    return sum([...this.#last.values(), own, this.#ended]).metrics();
+  }
+}
+
+function isCounter(type: string): boolean {
+  return type === 'counter' || type === 'histogram';
+}
+
+function sum(all: readonly MetricsSnapshot[]) {
+  return AggregatorRegistry.aggregate(
+    all.map((snapshot) =>
+      snapshot.map((metric) =>
+        WORST.test(metric.name) ? { ...metric, aggregator: 'max' } : metric,
+      ),
+    ),
+  );
 }

@@ -8,16 +8,9 @@ import type replyFrom from '@fastify/reply-from';
 import fastifyPlugin from 'fastify-plugin';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 import type { OpenResponses } from '../lib/responses.ts';
-import { rewritingEndpoint, watchEndpoint } from './endpoint-event.ts';
 import {
-  downstreamHeaders,
-  removesEndToEndHeaders,
-  upstreamHeaders,
-  type RequestHeaderRules,
-} from './forwarded-headers.ts';
-import { BODY_TOO_LARGE } from '../edge/http/refusal.ts';
-import { boundedBody, joinedQuery, plainPath, readsMetadata } from './request.ts';
-import {
+  rewritingEndpoint,
+  watchEndpoint,
   isListening,
   OpenResponse,
   pipe,
@@ -26,6 +19,17 @@ import {
   refuseUnknown,
   type FailureStatus,
 } from './response.ts';
+import {
+  downstreamHeaders,
+  removesEndToEndHeaders,
+  upstreamHeaders,
+  type RequestHeaderRules,
+  boundedBody,
+  joinedQuery,
+  plainPath,
+  readsMetadata,
+} from './request.ts';
+import { BODY_TOO_LARGE } from '../edge/response-writer.ts';
 import {
   openSession,
   sealedEndpoint,

@@ -1,5 +1,5 @@
 /** Derives a configuration file from the findings of a probe, with notes that explain it. */
-import type { JsonObject } from '../protocol/json/json.ts';
+import type { JsonObject } from '../protocol/json.ts';
 import type { Advice, Findings, ToolEntry } from './report.ts';
 
 /** The parts of the upstream URL and headers that the findings omit. */

@@ -1,12 +1,11 @@
-/** Sends single requests, and records how the server responds to them. */
-import type { Clock } from '../lib/clock.ts';
-import type { JsonObject, JsonValue } from '../protocol/json/json.ts';
+/** Sends single requests, records how the server responds to them, and bounds the time of them all. */
+import type { Clock, Timer } from '../lib/clock.ts';
+import type { JsonObject, JsonValue } from '../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
 import { HttpClient, type HttpClientOptions } from '../upstream/http/client.ts';
 import type { HttpRequest, ResponseHead } from '../upstream/http/exchange.ts';
 import { MessageReader } from '../upstream/http/readers.ts';
-import type { Deadline } from './deadline.ts';
 
 export interface ProbeRequest {
   readonly id: number;
@@ -140,4 +139,67 @@ export class RecordingHttpClient extends HttpClient {
 function sessionIdIn({ headers }: ResponseHead): string | null {
   const value = headers['mcp-session-id'];
   return typeof value === 'string' && value !== '' ? value : null;
+}
+
+/** How long a timer can take that starts after the deadline: the session is still ended then. */
+export const CLOSING_MS = 2_500;
+
+/** The deadline of a probe: a clock whose timers fire no later than that, except those of the end of the session. */
+export class Deadline implements Clock {
+  readonly #clock: Clock;
+  readonly #pending = new Set<() => void>();
+  #atMs: number;
+
+  /** @param afterMs how long the whole probe can take, in ms from now */
+  constructor(clock: Clock, afterMs: number) {
+    this.#clock = clock;
+    this.#atMs = clock.now() + afterMs;
+  }
+
+  get passed(): boolean {
+    return this.now() >= this.#atMs;
+  }
+
+  now(): number {
+    return this.#clock.now();
+  }
+
+  elapsed(): number {
+    return this.#clock.elapsed();
+  }
+
+  setTimer(afterMs: number, callback: () => void): Timer {
+    const fire = () => {
+      cancel();
+      callback();
+    };
+    const leftMs = this.passed ? CLOSING_MS : this.#atMs - this.now();
+    const timer = this.#clock.setTimer(Math.min(afterMs, leftMs), fire);
+    const cancel = () => {
+      timer.cancel();
+      this.#pending.delete(fire);
+    };
+    this.#pending.add(fire);
+    return { cancel };
+  }
+
+  /** Runs the work with a signal that aborts after `afterMs`, or at the deadline. */
+  async within<Result>(
+    afterMs: number,
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> {
+    const abort = new AbortController();
+    const timer = this.setTimer(afterMs, () => abort.abort());
+    try {
+      return await work(abort.signal);
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  /** Ends the deadline now: all pending timers fire. */
+  expire(): void {
+    this.#atMs = Math.min(this.#atMs, this.now());
+    for (const fire of [...this.#pending]) fire();
+  }
 }

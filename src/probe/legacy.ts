@@ -1,8 +1,7 @@
-/** Probes a legacy server in one session, and ends the session. */
+/** Probes a legacy server in one session, and ends the session; or a server that speaks 2026-07-28 itself, without one. */
 import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
-import { objectMember, type JsonObject } from '../protocol/json/json.ts';
-import { AskingStyleDetector } from '../upstream/asking-style.ts';
-import { BroadcastDetector } from '../upstream/broadcast-detector.ts';
+import { objectMember, type JsonObject } from '../protocol/json.ts';
+import { AskingStyleDetector, BroadcastDetector } from '../upstream/broadcast-detector.ts';
 import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
 import { StreamableHttpTransport } from '../upstream/transport/streamable-http.ts';
@@ -18,6 +17,9 @@ import type {
   StandaloneStreamReport,
 } from './report.ts';
 import { tryResumption } from './resumption.ts';
+import type { JsonRpcReply } from '../protocol/json-rpc.ts';
+import { Meta, MODERN_REVISION } from '../protocol/meta.ts';
+import { UpstreamFailure } from '../upstream/failure.ts';
 
 /** Some servers offer more to a client with these capabilities. The probe refuses their questions. */
 const ALL_CAPABILITIES: ClientProfile = {
@@ -69,7 +71,7 @@ export async function probeLegacy(probe: LegacyProbe): Promise<Omit<Findings, 'f
 }
 
 /** Reads the names of an `Implementation`, which can be malformed. */
-export function serverName(info: JsonObject | undefined): ServerName {
+function serverName(info: JsonObject | undefined): ServerName {
   const member = (name: string) => {
     const value = info?.[name];
     return typeof value === 'string' ? value.slice(0, 200) : null;
@@ -165,4 +167,52 @@ function standaloneStreamOf({ http, kind }: LegacyProbe, open: boolean): Standal
   const status = http.first('GET')?.status ?? null;
   if (open) return { offered: 'yes', httpStatus: status };
   return { offered: status === null ? 'no-answer' : 'no', httpStatus: status };
+}
+
+/** Probes the server. @throws UpstreamFailure if it does not answer `server/discover` */
+export async function probeModern(probe: ProbeTarget): Promise<Omit<Findings, 'format' | 'url'>> {
+  let lastId = 0;
+  const request = (method: string, params: JsonObject) =>
+    send(probe, (lastId += 1), method, params);
+  const reply = await request('server/discover', {});
+  // An error reply proves the modern protocol as well.
+  const discovered: JsonObject = 'result' in reply ? reply.result : {};
+  const capabilities = objectMember(discovered, 'capabilities') ?? {};
+  const versions = discovered['supportedVersions'];
+  const meta = objectMember(discovered, '_meta') ?? {};
+  return {
+    modern: true,
+    transport: 'streamable-http',
+    revision: MODERN_REVISION,
+    supportedRevisions: Array.isArray(versions)
+      ? versions.filter((version) => typeof version === 'string').slice(0, 20)
+      : [],
+    server: serverName(objectMember(meta, Meta.serverInfo)),
+    capabilities,
+    sessions: { kind: 'none', withoutId: 'not-tried', deleteStatus: null },
+    standaloneStream: { offered: 'not-tried', httpStatus: null },
+    resumption: { eventIds: 'not-tried', lastEventId: 'not-tried', httpStatus: null },
+    ...(await readListings(capabilities, request)),
+  };
+}
+
+async function send(
+  probe: ProbeTarget,
+  id: number,
+  method: string,
+  params: JsonObject,
+): Promise<JsonRpcReply> {
+  const _meta = {
+    [Meta.protocolVersion]: MODERN_REVISION,
+    [Meta.clientInfo]: probe.clientInfo,
+    [Meta.clientCapabilities]: {},
+  };
+  const headers = { 'mcp-protocol-version': MODERN_REVISION, 'mcp-method': method };
+  const question = { id, method, params: { ...params, _meta }, headers };
+  const answered = await ask(probe, question);
+  if (answered.reply !== null) return answered.reply;
+  throw new UpstreamFailure('upstream_protocol_error', `HTTP ${answered.status}`, {
+    mayHaveActed: false,
+    httpStatus: answered.status,
+  });
 }

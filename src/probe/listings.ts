@@ -1,5 +1,5 @@
 /** Reads the lists of a server, page by page, up to a limit. */
-import { isJsonObject, objectMember, type JsonObject } from '../protocol/json/json.ts';
+import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts';
 import { ErrorCode, type JsonRpcReply } from '../protocol/json-rpc.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
 import type { Entry, Findings, Listing, ResourceEntry, ToolEntry } from './report.ts';

@@ -1,7 +1,6 @@
-/** Prints a report as text or as JSON. */
+/** Prints a report as text or as JSON, without control characters of the server. */
 import { stringify } from 'yaml';
-import { isJsonObject, type JsonObject } from '../protocol/json/json.ts';
-import { clean, escapeJson } from './clean-text.ts';
+import { isJsonObject, type JsonObject } from '../protocol/json.ts';
 import type { Entry, Listing, ProbeReport, ResourceEntry, ToolEntry } from './report.ts';
 
 type Style = 'bold' | 'dim' | 'good' | 'warn';
@@ -193,4 +192,26 @@ function wrapped(text: string): string {
     else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
   }
   return lines.join('\n    ');
+}
+
+/** Control characters, line and paragraph separators, and bidirectional controls. */
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+/g;
+
+/** Cleans a text to one line of at most `maxLength` characters. */
+export function clean(text: string, maxLength: number): string {
+  const line = text.replace(CONTROLS, ' ').trim();
+  return line.length > maxLength ? `${line.slice(0, maxLength - 1)}…` : line;
+}
+
+/** Escapes these characters in JSON, without changing its meaning. */
+export function escapeJson(json: string): string {
+  return json.replace(CONTROLS, (found) =>
+    [...found]
+      .map((character) =>
+        character === '\n'
+          ? character
+          : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+      )
+      .join(''),
+  );
 }

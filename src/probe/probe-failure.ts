@@ -1,5 +1,5 @@
 /** Why a probe failed: one line with the cause and what to do. */
-import { clean } from './clean-text.ts';
+import { clean } from './print.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
 
 export type ProbeFailureCode =

@@ -3,17 +3,15 @@
  * report says what the server supports and how to configure the gateway for it.
  */
 import { sleep, type Clock } from '../lib/clock.ts';
-import type { RouteConfig } from '../config/config.ts';
+import type { RouteConfig } from '../config/schema.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
 import { advise } from './advice.ts';
-import { CLOSING_MS, Deadline } from './deadline.ts';
-import { probeLegacy } from './legacy.ts';
-import { probeModern } from './modern.ts';
+import { CLOSING_MS, Deadline, RecordingHttpClient } from './ask.ts';
+import { probeLegacy, probeModern } from './legacy.ts';
 import { ProbeFailure, probeFailureOf, timedOut } from './probe-failure.ts';
 import type { ProbeReport } from './report.ts';
-import { RecordingHttpClient } from './ask.ts';
 
 export interface ProbeOptions {
   readonly upstream: RouteConfig['upstream'];

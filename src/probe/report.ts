@@ -1,5 +1,5 @@
 /** The report of a probe, as `--json` prints it. Members can be added; their names do not change. */
-import type { JsonObject } from '../protocol/json/json.ts';
+import type { JsonObject } from '../protocol/json.ts';
 
 export interface ProbeReport {
   /** Increases if a member changes its meaning. */

@@ -1,5 +1,5 @@
 /** Identifiers of both sides as distinct types: the compiler refuses to send a client's request id upstream. */
-import type { ExactNumber } from './json/json.ts';
+import type { ExactNumber } from './json.ts';
 
 declare const brand: unique symbol;
 type Branded<Base, Name extends string> = Base & { readonly [brand]: Name };

@@ -5,7 +5,7 @@ import {
   type ExactNumber,
   type JsonObject,
   type JsonValue,
-} from './json/json.ts';
+} from './json.ts';
 
 export interface JsonRpcErrorObject {
   readonly code: number;

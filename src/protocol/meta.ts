@@ -1,5 +1,5 @@
-/** `_meta` (basic/index, "`_meta`"): reserved names, and the values of some of them. */
-import { isJsonInteger, isJsonObject, type ExactNumber, type JsonObject } from './json/json.ts';
+/** The revisions of the protocol, and `_meta` (basic/index, "`_meta`"): reserved names, and the values of some of them. */
+import { isJsonInteger, isJsonObject, type ExactNumber, type JsonObject } from './json.ts';
 
 const META_PREFIX = 'io.modelcontextprotocol/';
 /** The prefix of what this gateway itself tells clients. */
@@ -61,4 +61,21 @@ export function isReserved(name: string): boolean {
 /** Tells whether only the protocol itself (not an extension of it) or this gateway uses a name. */
 export function isOwnMeta(name: string): boolean {
   return name.startsWith(META_PREFIX) || name.startsWith(OWN_META_PREFIX);
+}
+
+/** The only modern revision that is served to clients. */
+export const MODERN_REVISION = '2026-07-28';
+
+/** Legacy revisions that upstreams can speak, newest first (lifecycle, "Version Negotiation"). */
+export const LEGACY_REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
+export type LegacyRevision = (typeof LEGACY_REVISIONS)[number];
+
+/** Tells whether a value names a legacy revision that this gateway speaks. */
+export function isLegacyRevision(value: unknown): value is LegacyRevision {
+  return (LEGACY_REVISIONS as readonly unknown[]).includes(value);
+}
+
+/** Compares revisions: they are dates, and compare as text. */
+export function isAtLeast(revision: LegacyRevision, other: LegacyRevision): boolean {
+  return revision >= other;
 }

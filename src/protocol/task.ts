@@ -1,5 +1,5 @@
 /** The wire of legacy tasks (2025-11-25, "Tasks"): the gateway makes them, and no client sees them. */
-import { numberOf, objectMember, type JsonObject } from './json/json.ts';
+import { numberOf, objectMember, type JsonObject } from './json.ts';
 import { ErrorCode, type JsonRpcReply } from './json-rpc.ts';
 import { Meta } from './meta.ts';
 

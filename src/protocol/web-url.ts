@@ -1,5 +1,5 @@
 /** URLs that a user can be sent to (elicitation, "Safe URL Handling"). */
-import type { JsonValue } from './json/json.ts';
+import type { JsonValue } from './json.ts';
 
 /** Tells whether a URL can be shown to a user. */
 export function isWebUrl(value: JsonValue | undefined): value is string {

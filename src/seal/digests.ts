@@ -1,10 +1,8 @@
 /** Digests that identify requests, answers, questions and principals without keeping them. */
 import { createHmac } from 'node:crypto';
-import type { JsonObject } from '../protocol/json/json.ts';
-import { without } from '../protocol/json/json.ts';
-import { canonicalJson } from '../protocol/json/canonical.ts';
+import { type JsonObject, without, canonicalJson } from '../protocol/json.ts';
 import type { InputRequest } from '../protocol/translate/input-request.ts';
-import { sha256 } from '../lib/sha256.ts';
+import { sha256 } from '../lib/crypto.ts';
 
 /** Members that a retry must or may change. They are no part of what is asked for. */
 const CHANGES_BETWEEN_ROUNDS: readonly string[] = ['_meta', 'inputResponses', 'requestState'];

@@ -2,8 +2,7 @@
  * The sealed envelope: bytes in a compact JWE (RFC 7516), `dir` with `A256GCM`. Exactly one text opens to the
  * sealed bytes: the header and the base64url are compared with what sealing writes (ADR 3 and 21).
  */
-import { randomBytes } from 'node:crypto';
-import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from './aes-gcm.ts';
+import { randomBytes, createCipheriv, createDecipheriv, type KeyObject } from 'node:crypto';
 import { InvalidRequestState } from './invalid-request-state.ts';
 import type { KeyPurpose, KeyRing } from './key-ring.ts';
 
@@ -89,4 +88,40 @@ function readKid(header: string, type: string): string {
   const [, kid, typ] = HEADER.exec(readCanonical(header).toString('latin1')) ?? [];
   if (kid === undefined || typ !== type) throw new InvalidRequestState('malformed');
   return kid;
+}
+
+const CIPHER = 'aes-256-gcm';
+export const NONCE_BYTES = 12;
+export const TAG_BYTES = 16;
+
+/** What is needed to encrypt and to decrypt. */
+export interface CipherContext {
+  /** 32 bytes. */
+  readonly key: KeyObject | Uint8Array;
+  readonly nonce: Uint8Array;
+  /** Authenticated, and not encrypted. */
+  readonly associatedData: Uint8Array;
+}
+
+/** Encrypts bytes. A nonce must not be used for two contents under one key. */
+export function encrypt(content: Uint8Array, { key, nonce, associatedData }: CipherContext) {
+  const cipher = createCipheriv(CIPHER, key, nonce).setAAD(associatedData);
+  const sealed = cipher.update(content);
+  // In this mode the end of a text adds nothing to it.
+  cipher.final();
+  return { sealed, tag: cipher.getAuthTag() };
+}
+
+/** Decrypts bytes. @throws Error if the key, the nonce, the associated data or any byte is another one */
+export function decrypt(
+  sealed: Uint8Array,
+  tag: Uint8Array,
+  { key, nonce, associatedData }: CipherContext,
+): Buffer {
+  const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })
+    .setAAD(associatedData)
+    .setAuthTag(tag);
+  const content = decipher.update(sealed);
+  decipher.final();
+  return content;
 }

@@ -3,8 +3,7 @@
  * their requests as JSON, compressed with deflate.
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
-import { parseJson } from '../protocol/json/parse.ts';
-import type { JsonValue } from '../protocol/json/json.ts';
+import { parseJson, type JsonValue } from '../protocol/json.ts';
 import { readPointer, writePointer, type Pointer } from './pointer.ts';
 
 /** JSON.stringify writes no line feed. */

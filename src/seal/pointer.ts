@@ -18,8 +18,8 @@ import {
 import type { PropertyInverse } from '../protocol/translate/elicitation-schema.ts';
 import type { AnswerTranslation, InputRequest } from '../protocol/translate/input-request.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
-import { jsonNumber, jsonObject, jsonValue } from '../protocol/json/json.ts';
-import { LEGACY_REVISIONS, type LegacyRevision } from '../protocol/revisions.ts';
+import { jsonNumber, jsonObject, jsonValue } from '../protocol/json.ts';
+import { LEGACY_REVISIONS, type LegacyRevision } from '../protocol/meta.ts';
 
 /** Points to a call that is parked in the process of one replica. */
 export interface Pointer {

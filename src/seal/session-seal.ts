@@ -3,7 +3,7 @@
  * ASCII, and equal each time. They do not expire, since only the server knows how long a session lives.
  */
 import { createHmac, hkdfSync } from 'node:crypto';
-import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from './aes-gcm.ts';
+import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from './envelope.ts';
 import { KEY_ID, SECRET_BYTES, type SecretKey } from './key-ring.ts';
 
 /** What is sealed: a session id, or the path and query to which a client posts the messages of a session. */

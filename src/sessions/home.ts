@@ -3,16 +3,15 @@
  * in the next call. A session that the server has forgotten is replaced.
  */
 import { sleep, type Clock, type Timer } from '../lib/clock.ts';
-import type { LruMap } from '../lib/lru-map.ts';
+import type { LruMap } from '../lib/containers.ts';
 import type { SessionId } from '../protocol/ids.ts';
-import type { LegacyRevision } from '../protocol/revisions.ts';
+import type { LegacyRevision } from '../protocol/meta.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { CallPhase, Lease, LeaseRequest, SharedLease } from './lease.ts';
 import { isInteractive, type SessionOwner } from './owner.ts';
-import type { QueueLimits } from './queue-limits.ts';
-import type { Slot, Slots } from './slots.ts';
+import type { QueueLimits, Slot, Slots } from './slots.ts';
 import { Turns, type Turn, type TurnRule } from './turns.ts';
 
 /** How calls of one home that come at the same time are run; see `Turns`. */

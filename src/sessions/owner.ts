@@ -1,10 +1,9 @@
 /** Whose session a request uses. */
-import { sha256 } from '../lib/sha256.ts';
-import type { EdgeRequest } from '../model/request.ts';
+import { sha256 } from '../lib/crypto.ts';
+import type { EdgeRequest, CallerKind } from '../model/request.ts';
 import { profileKey, type ClientProfile } from '../protocol/translate/client-profile.ts';
-import type { JsonObject } from '../protocol/json/json.ts';
+import type { JsonObject } from '../protocol/json.ts';
 import type { SessionRequest } from '../upstream/upstream.ts';
-import type { CallerKind } from '../model/caller.ts';
 
 export interface SessionOwner extends SessionRequest {
   readonly kind: CallerKind;

@@ -4,11 +4,11 @@
  * the same session. Credentials are never kept.
  */
 import type { Clock, Timer } from '../lib/clock.ts';
-import { sha256 } from '../lib/sha256.ts';
+import { sha256 } from '../lib/crypto.ts';
 import type { ClaimStore } from '../model/directory.ts';
 import { homeId, sessionId, type HomeId } from '../protocol/ids.ts';
-import { parseJson } from '../protocol/json/parse.ts';
-import { isLegacyRevision } from '../protocol/revisions.ts';
+import { parseJson } from '../protocol/json.ts';
+import { isLegacyRevision } from '../protocol/meta.ts';
 import { openBytes, sealBytes } from '../seal/envelope.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';

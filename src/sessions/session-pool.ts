@@ -3,7 +3,7 @@
  * operator says so, nor do clients that declare different capabilities.
  */
 import type { Clock } from '../lib/clock.ts';
-import { LruMap } from '../lib/lru-map.ts';
+import { LruMap } from '../lib/containers.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { Upstream } from '../upstream/upstream.ts';
@@ -17,11 +17,10 @@ import {
   type SessionScope,
 } from './owner.ts';
 import type { HomePlacement } from './placement.ts';
-import type { QueueLimits } from './queue-limits.ts';
+import { type QueueLimits, Slots } from './slots.ts';
 import { SharedSessions } from './shared-sessions.ts';
 import { SideSessions, type SideOwner } from './side-sessions.ts';
 import { SingleSession, type SessionRequirement } from './single-session.ts';
-import { Slots } from './slots.ts';
 
 /** `separate`: each call has a session of its own, and a kept one if there is one. For the others see `Turns`. */
 export type SessionConcurrency = HomeConcurrency | 'separate';

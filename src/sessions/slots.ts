@@ -3,7 +3,7 @@
  * for the longest time ends; where none is idle, whoever needs one waits.
  */
 import type { Clock, Timer } from '../lib/clock.ts';
-import { busy, type QueueLimits } from './queue-limits.ts';
+import { UpstreamFailure } from '../upstream/failure.ts';
 
 export interface SlotLimits {
   /** The most sessions of the route. */
@@ -139,4 +139,16 @@ export class Slots {
       return;
     }
   }
+}
+
+export interface QueueLimits {
+  /** The most calls that wait at once. */
+  readonly length: number;
+  /** How long one call waits, in ms. */
+  readonly waitMs: number;
+}
+
+/** Builds the failure of a call that has waited in vain. Nothing of it was sent. */
+export function busy(problem: string): UpstreamFailure {
+  return new UpstreamFailure('upstream_busy', problem, { mayHaveActed: false });
 }

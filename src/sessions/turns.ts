@@ -4,7 +4,7 @@
  * asks in that way, or may do so.
  */
 import type { Clock, Timer } from '../lib/clock.ts';
-import { busy, type QueueLimits } from './queue-limits.ts';
+import { busy, type QueueLimits } from './slots.ts';
 
 /**
  * - `together`: calls start at once

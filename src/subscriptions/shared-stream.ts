@@ -3,13 +3,12 @@
  * listener, is replaced if it is lost while there are listeners, and closes after the last one.
  */
 import { sleep, type Clock, type Timer } from '../lib/clock.ts';
-import { objectMember, type JsonObject } from '../protocol/json/json.ts';
+import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { ChangeListener } from '../upstream/session/session-state.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
-import { honoured, isHonoured, offerOf, type NotificationOffer } from './filter.ts';
-import type { Listener } from './listener.ts';
+import { honoured, isHonoured, offerOf, type NotificationOffer, type Listener } from './filter.ts';
 import { WatchedResources, type Epoch } from './watched-resources.ts';
 
 /** The part of a session that is used here. */

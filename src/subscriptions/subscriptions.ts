@@ -3,20 +3,19 @@
  * stays until its client leaves or the gateway ends it with a result.
  */
 import type { Clock } from '../lib/clock.ts';
-import { requestFailure } from '../model/failure-catalogue.ts';
+import { requestFailure } from '../model/failures.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import type { Log } from '../ops/log.ts';
 import { metaMember } from '../protocol/translate/edge-result.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
-import type { JsonObject } from '../protocol/json/json.ts';
+import type { JsonObject } from '../protocol/json.ts';
 import { Meta } from '../protocol/meta.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../upstream/failure.ts';
 import type { Counts } from '../lib/counts.ts';
-import { isEmpty, readFilter } from './filter.ts';
-import { Listener } from './listener.ts';
+import { isEmpty, readFilter, Listener } from './filter.ts';
 import { SharedStream } from './shared-stream.ts';
 
 export interface SubscriptionsOptions {

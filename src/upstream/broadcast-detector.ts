@@ -1,12 +1,13 @@
 /**
- * Detects servers that send messages to the wrong session: bridges that broadcast to all clients, and event
- * stores that mix streams. Ids of the gateway are random, so an id in the wrong session is a proof.
+ * What is learned of how a server delivers messages. Detects servers that send messages to the wrong session: bridges that
+ * broadcast to all clients, and event stores that mix streams. Ids of the gateway are random, and unique over all sessions,
+ * processes and restarts, so an id in the wrong session is a proof. Some servers find streams by the request id alone.
  */
-import { LruMap } from '../lib/lru-map.ts';
-import { sha256 } from '../lib/sha256.ts';
-import type { UpstreamRequestId } from '../protocol/ids.ts';
+import { randomFillSync } from 'node:crypto';
+import { LruMap } from '../lib/containers.ts';
+import { sha256, randomId } from '../lib/crypto.ts';
+import { type UpstreamRequestId, upstreamRequestId } from '../protocol/ids.ts';
 import type { JsonRpcMessage } from '../protocol/json-rpc.ts';
-import { hasGatewayIdForm, randomRequestId, randomTextId } from './request-ids.ts';
 import type { Transport } from './transport/transport.ts';
 
 /** The most ids that are remembered; the oldest is forgotten first. */
@@ -197,5 +198,69 @@ function gatewayIdIn(message: JsonRpcMessage): UpstreamRequestId | null {
     }
     default:
       return null;
+  }
+}
+
+const TEXT_ID = /^mrtr-[\w-]{22}$/;
+
+/** True if only a gateway can have issued the id: other clients count from 0, or use other strings. */
+function hasGatewayIdForm(id: unknown): id is UpstreamRequestId {
+  if (typeof id === 'string') return TEXT_ID.test(id);
+  return Number.isSafeInteger(id) && Number(id) >= 2 ** 52;
+}
+
+/**
+ * True if a server without 64-bit integers made `theirs` of `ours`: truncated, signed or unsigned, or the
+ * largest value. Servers with an old rmcp do this.
+ */
+export function isCutTo32Bits(ours: UpstreamRequestId, theirs: unknown): boolean {
+  if (typeof ours !== 'number') return false;
+  return [ours % 2 ** 32, ours | 0, 2 ** 32 - 1, 2 ** 31 - 1].some((cut) => cut === theirs);
+}
+
+/** Returns a random id of 128 bits as a string, in characters that every server accepts. */
+function randomTextId(): UpstreamRequestId {
+  return upstreamRequestId(`mrtr-${randomId()}`);
+}
+
+/** Random words for many ids: one system call costs more than the bytes. */
+const pool = new Uint32Array(512);
+let used = pool.length;
+
+/**
+ * Returns a random integer from 2^52 to 2^53 - 1, that is, 52 random bits. It is exact as a double, and
+ * always beyond 32 bits, so that a server that cuts ids to 32 bits is noticed at once.
+ */
+export function randomRequestId(): UpstreamRequestId {
+  if (used === pool.length) {
+    randomFillSync(pool);
+    used = 0;
+  }
+  const [high = 0, low = 0] = pool.subarray(used, used + 2);
+  used += 2;
+  return upstreamRequestId((2 ** 20 + (high >>> 12)) * 2 ** 32 + low);
+}
+
+/**
+ * - `unknown`: the server has asked nothing yet
+ * - `on-stream`: every question so far came on the stream of its call
+ * - `unrelated`: a question came on a stream that names no call
+ */
+export type AskingStyle = 'unknown' | 'on-stream' | 'unrelated';
+
+/**
+ * Learns where a legacy server asks: on the event stream of the call that the question belongs to, or on a
+ * stream that names no call. It decides how many calls of one caller may run in a session at once.
+ */
+export class AskingStyleDetector {
+  #style: AskingStyle = 'unknown';
+
+  get style(): AskingStyle {
+    return this.#style;
+  }
+
+  /** Notes an elicitation or a sampling request. `roots/list` is never of one call, and does not count. */
+  asked(where: 'on-stream' | 'unrelated'): void {
+    if (this.#style !== 'unrelated') this.#style = where;
   }
 }

@@ -3,12 +3,10 @@
  */
 import { systemClock, type Clock } from '../lib/clock.ts';
 import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { ErrorCode, readMessage } from '../protocol/json-rpc.ts';
-import { Meta } from '../protocol/meta.ts';
-import { MODERN_REVISION, type LegacyRevision } from '../protocol/revisions.ts';
-import { AskingStyleDetector, type AskingStyle } from './asking-style.ts';
-import { BroadcastDetector } from './broadcast-detector.ts';
+import { Meta, MODERN_REVISION, type LegacyRevision } from '../protocol/meta.ts';
+import { AskingStyleDetector, type AskingStyle, BroadcastDetector } from './broadcast-detector.ts';
 import { BroadcastProbe } from './broadcast-probe.ts';
 import { HttpClient } from './http/client.ts';
 import { HttpSseTransport } from './transport/http-sse/http-sse.ts';

@@ -1,7 +1,7 @@
 /** One session with a published server, and several calls in it at once: whose question it is. */
 import { describe, expect, test } from 'vitest';
 import { serverRequestId } from '../../src/protocol/ids.ts';
-import type { JsonObject } from '../../src/protocol/json/json.ts';
+import type { JsonObject } from '../../src/protocol/json.ts';
 import type { JsonRpcReply } from '../../src/protocol/json-rpc.ts';
 import { EMPTY_PROFILE } from '../../src/protocol/translate/client-profile.ts';
 import type { Session } from '../../src/upstream/session/session.ts';

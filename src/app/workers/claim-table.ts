@@ -2,7 +2,7 @@
  * What the workers of one gateway claim, where they have no Redis: the primary has the table, and each worker asks it.
  * A claim ends with its worker; what was kept stays for the next holder.
  */
-import { LruMap } from '../../lib/lru-map.ts';
+import { LruMap } from '../../lib/containers.ts';
 import {
   DirectoryUnavailable,
   type Claim,

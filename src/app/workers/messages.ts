@@ -1,5 +1,5 @@
 /** The messages between the primary and its workers, over the channel that Node.js opens for a forked process. */
-import type { Config } from '../../config/config.ts';
+import type { Config } from '../../config/schema.ts';
 import type { StartFailureCode } from '../../lib/start-failure.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { MetricsSnapshot } from '../../ops/metrics.ts';

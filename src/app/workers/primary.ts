@@ -3,21 +3,25 @@
  * tells each of the others, sums their counts and metrics, and drains them together.
  */
 import { availableParallelism } from 'node:os';
-import type { Config } from '../../config/config.ts';
+import { createServer, type Server } from 'node:http';
+import type { Config } from '../../config/schema.ts';
 import { sleep, systemClock, type Clock } from '../../lib/clock.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { Log } from '../../ops/log.ts';
-import { SummedMetrics } from '../../ops/summed-metrics.ts';
+import { SummedMetrics } from '../../ops/metrics.ts';
 import { generateKey, type SecretKey } from '../../seal/key-ring.ts';
-import { AdminListener } from '../admin-listener.ts';
+import { AdminListener, canSharePorts, findPort, listenAt } from '../listen.ts';
 import { logListening, type Gateway, type GatewayOptions } from '../gateway.ts';
-import { canSharePorts, findPort } from '../listen.ts';
 import { writeConfig, type Sibling, type ToWorker, type WorkerStatus } from './messages.ts';
-import { RelayListener } from './relay-listener.ts';
 import { ClaimTable } from './claim-table.ts';
-import { Restarts } from './restarts.ts';
 import { CountSums } from './shared-counts.ts';
 import { WorkerProcess } from './worker-process.ts';
+import type { ListenAddress } from '../../config/units.ts';
+import {
+  refuseArrival,
+  takeArrivals,
+  type Arrival,
+} from '../../replicas/relay/direct/handshake.ts';
 
 /** What a drain takes beyond the configured times: cancellations, last replies, the end of sessions. */
 const DRAIN_EXTRA_MS = 15_000;
@@ -266,4 +270,55 @@ class Primary {
 function generateSealKey(log: Log): SecretKey {
   log.event('gateway.key_ephemeral', {});
   return generateKey();
+}
+
+/** So many ends within this time are a crash loop. */
+const MAX_ENDS = 5;
+const WITHIN_MS = 60_000;
+const FIRST_DELAY_MS = 100;
+
+/** When a worker that ended by itself is replaced, and when that is given up. */
+export class Restarts {
+  readonly #endedAtMs: number[] = [];
+
+  /**
+   * Counts the end of a worker.
+   * @param nowMs the time, in ms of `Clock.elapsed`
+   * @returns after how many ms it is replaced, or `null` if workers end too often
+   */
+  next(nowMs: number): number | null {
+    while ((this.#endedAtMs[0] ?? nowMs) < nowMs - WITHIN_MS) this.#endedAtMs.shift();
+    const before = this.#endedAtMs.push(nowMs) - 1;
+    return before + 1 >= MAX_ENDS ? null : FIRST_DELAY_MS * 3 ** before;
+  }
+}
+
+/**
+ * The one relay listener of a gateway with several workers. It reads which process a replica wants to reach, and passes
+ * the connection on to that worker. No byte of a retry goes through the primary.
+ */
+class RelayListener {
+  readonly #server: Server;
+
+  /** @param pass passes a connection to the worker that it names. Returns false if there is none. */
+  constructor(pass: (arrival: Arrival) => boolean) {
+    // A replica of an earlier version, whose message does not name a worker.
+    this.#server = createServer((_request, response) => {
+      response.writeHead(503, { connection: 'close' }).end();
+    });
+    takeArrivals(this.#server, (arrival) => {
+      if (!pass(arrival)) refuseArrival(arrival);
+    });
+  }
+
+  /** @returns its origin. @throws StartFailure if it cannot listen */
+  async listen(at: ListenAddress): Promise<string> {
+    return listenAt(this.#server, at, 'relay.listen');
+  }
+
+  /** Connections that were passed on stay open. */
+  close(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
 }

@@ -1,8 +1,8 @@
 /** One worker of a gateway: a gateway without an admin listener, which does what the primary tells it. */
 import type { Socket } from 'node:net';
-import type { Config } from '../../config/config.ts';
+import type { Config } from '../../config/schema.ts';
 import { systemClock } from '../../lib/clock.ts';
-import { LruMap } from '../../lib/lru-map.ts';
+import { LruMap } from '../../lib/containers.ts';
 import type { Log } from '../../ops/log.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
 import type { SecretKey } from '../../seal/key-ring.ts';

@@ -9,7 +9,7 @@ import { adopt, begin } from '../machine/steps.ts';
 import { attachLeg, noticeClosed, retryCall } from './client.ts';
 import type { CallData, CallOrigin, CallRoute, Retry } from './data.ts';
 import { resumePointOf } from './exchange.ts';
-import { GivenAnswers } from './given-answers.ts';
+import { GivenAnswers } from './questions.ts';
 import { idsOf } from './log.ts';
 import { beginCall, createCall, forgetCall } from './machine.ts';
 import { failed } from './replies.ts';

@@ -1,7 +1,7 @@
 /** The client's side of a call: legs come, wait, get notifications, and get their reply. */
 import { CALL_CANCELLED, illFormedAnswer, TOO_MANY_RETRIES } from '../../model/failures.ts';
 import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
-import type { JsonObject } from '../../protocol/json/json.ts';
+import type { JsonObject } from '../../protocol/json.ts';
 import { answersDigest } from '../../seal/digests.ts';
 import { keysOf, openRequests } from '../machine/selectors.ts';
 import type { CallState, LegId, LegReply, RetryEvent } from '../machine/states.ts';

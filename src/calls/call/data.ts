@@ -1,14 +1,13 @@
 /**
- * The record of one call. `client.ts`, `server.ts` and `machine.ts` work on it: what client and server do
- * becomes an event of the machine, and the machine has them carry out the effects.
+ * The record of one call, and what it is for. `client.ts`, `server.ts` and `machine.ts` work on it: what client and server
+ * do becomes an event of the machine, and the machine has them carry out the effects.
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { Directory } from '../../model/directory.ts';
-import type { Failure } from '../../model/outcome.ts';
-import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
+import type { Failure, CallReply, EdgeRequest, Leg } from '../../model/request.ts';
 import type { Log } from '../../ops/log.ts';
 import type { CallId, InputKey } from '../../protocol/ids.ts';
-import type { JsonObject } from '../../protocol/json/json.ts';
+import type { JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CacheFields } from '../../protocol/translate/edge-result.ts';
 import type { Pointer, PointerOwner, ResumePoint } from '../../seal/pointer.ts';
@@ -18,11 +17,10 @@ import type { SessionPool } from '../../sessions/session-pool.ts';
 import type { Exchange, UnanswerableCause } from '../../upstream/session/exchange.ts';
 import type { CallEvent, CallLimits, CallState, LegId, TimerName } from '../machine/states.ts';
 import type { LossyLeg, Notifications } from '../notifications.ts';
-import type { QuestionGaps } from '../question-gaps.ts';
+import type { QuestionGaps, GivenAnswers, Questions } from './questions.ts';
 import type { CallRegistry, CallUse } from '../registry.ts';
-import { loggedTarget, targetOf } from '../target.ts';
-import type { GivenAnswers } from './given-answers.ts';
-import type { Questions } from './questions.ts';
+import { sha256 } from '../../lib/crypto.ts';
+import { principalTag, requestDigest } from '../../seal/digests.ts';
 
 /** What the calls of one route share. */
 export interface CallRoute {
@@ -201,4 +199,49 @@ export class CallData {
     this.request = request;
     this.hasBegun = origin.isContinued;
   }
+}
+
+/** The longest name or URI that a pointer holds. */
+const MAX_SEALED_TARGET = 200;
+
+/** @returns the name of the tool or prompt, or the URI of the resource */
+function targetOf(params: JsonObject): string {
+  const target = params['name'] ?? params['uri'];
+  return typeof target === 'string' ? target : '';
+}
+
+/**
+ * Returns the target as far as it may be logged.
+ * @returns the name of the tool or prompt, or as much of the URI as says which resource it is: whoever reads
+ *   the rest of a signed URL can get the resource
+ */
+export function loggedTarget(method: string, params: JsonObject): string {
+  const target = method === 'resources/read' ? params['uri'] : params['name'];
+  if (typeof target !== 'string') return '';
+  return method === 'resources/read' ? withoutSecrets(target) : target;
+}
+
+/**
+ * Describes a request as its pointers are bound to it.
+ * @param audience the deployment, with whose name principals are hashed
+ */
+export function expectedRequest(
+  { method, params, caller }: EdgeRequest,
+  route: string,
+  audience: string,
+): ExpectedRequest {
+  const target = targetOf(params);
+  return {
+    route,
+    method,
+    // A long URI would make the pointer too large, and the digest covers it anyway.
+    target: target.length <= MAX_SEALED_TARGET ? target : `sha256:${sha256(target)}`,
+    digest: requestDigest(method, params),
+    principal: principalTag(audience, caller.principal),
+  };
+}
+
+/** Removes query, fragment and userinfo (RFC 3986, section 3). Any text is accepted: URIs are not checked here. */
+function withoutSecrets(uri: string): string {
+  return uri.replace(/[?#].*$/s, '').replace(/^([^/\\]*[/\\]{2})[^/\\]*@/, '$1');
 }

@@ -3,7 +3,7 @@
  * opened when the call is over is freed once it is there.
  */
 import type { ServerRequestId } from '../../protocol/ids.ts';
-import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
+import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { closeOutReply } from '../../protocol/translate/input-request.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
@@ -15,7 +15,9 @@ import type { Session } from '../../upstream/session/session.ts';
 import { isOver } from '../machine/selectors.ts';
 import type { OpenRequest } from '../machine/states.ts';
 import type { CallData } from './data.ts';
-import { continueExchange, mayRunAsTask, startExchange } from './task-exchange.ts';
+import { runsToolTasks } from '../../protocol/task.ts';
+import { upstreamParams } from '../../protocol/translate/from-server.ts';
+import { TaskCall } from '../../upstream/session/task-call.ts';
 
 /** Hears of one exchange of a call, and ignores what comes after that exchange. */
 export interface CallListener extends ExchangeListener {
@@ -219,4 +221,44 @@ function leaseRequestOf(call: CallData, listener: CallListener, fresh: boolean):
 
 function serverInfoOf(session: Session): JsonObject | null {
   return objectMember(session.initializeResult.raw, 'serverInfo') ?? null;
+}
+
+/** True if the server runs tool calls as tasks, so that this one may have to be a task. */
+function mayRunAsTask({ method }: CallData, { initializeResult }: Session): boolean {
+  return method === 'tools/call' && runsToolTasks(initializeResult.capabilities);
+}
+
+/** Sends the request of a call. @param asTask whether the tool is known to demand a task */
+function startExchange(
+  call: CallData,
+  session: Session,
+  asTask: boolean,
+  listener: ExchangeListener,
+): Exchange {
+  const { method, params, forwardedMeta, caller } = call.request;
+  const paramsWith = (progressToken: string | number) =>
+    upstreamParams(params, { progressToken, forwardedMeta });
+  if (!mayRunAsTask(call, session)) {
+    return session.call(method, paramsWith, listener, caller.headers);
+  }
+  const { clock, limits } = call.route;
+  const ttlMs = Math.max(0, Math.ceil(call.origin.startedAtMs + limits.callTtlMs - clock.now()));
+  const toolCall = { params: paramsWith, ttlMs, demandsTask: asTask };
+  return TaskCall.start({ session, clock, listener }, toolCall, caller.headers);
+}
+
+/** Continues the exchange of another replica. @param open the questions that the server still waits for */
+function continueExchange(
+  call: CallData,
+  session: Session,
+  resume: ResumePoint,
+  open: readonly ServerRequestId[],
+  listener: ExchangeListener,
+): Exchange {
+  const { headers } = call.request.caller;
+  if (resume.task === null) {
+    return session.resumeCall(resume.upstreamId, resume, listener, headers, open);
+  }
+  const { clock } = call.route;
+  return TaskCall.resume({ session, clock, listener }, resume, headers, open);
 }

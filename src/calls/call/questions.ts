@@ -1,6 +1,6 @@
 /**
- * The questions of one call: how the client sees each of them, how its answer is translated back, and which
- * capabilities the refused ones would have needed.
+ * The questions of one call: how the client sees each of them, how its answer is translated back, which capabilities the
+ * refused ones would have needed, and what was answered; and which tools ask several questions a little apart.
  */
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import {
@@ -12,14 +12,15 @@ import {
   type InputRequestKind,
 } from '../../protocol/translate/input-request.ts';
 import type { ClientProfile } from '../../protocol/translate/client-profile.ts';
-import type { JsonObject } from '../../protocol/json/json.ts';
+import type { JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcErrorObject, JsonRpcReply } from '../../protocol/json-rpc.ts';
-import type { LegacyRevision } from '../../protocol/revisions.ts';
-import type { KeyCounters, SealedQuestion } from '../../seal/pointer.ts';
+import type { LegacyRevision } from '../../protocol/meta.ts';
+import type { KeyCounters, SealedQuestion, AnsweredQuestion } from '../../seal/pointer.ts';
 import { questionDigest } from '../../seal/digests.ts';
-import type { OpenRequest } from '../machine/states.ts';
+import type { OpenRequest, CallLimits } from '../machine/states.ts';
 import { InputKeys, type InputKeyOptions } from './input-keys.ts';
 import type { UrlElicitation } from '../../protocol/translate/error-map.ts';
+import { LruMap } from '../../lib/containers.ts';
 
 interface Question {
   readonly id: ServerRequestId | null;
@@ -235,4 +236,69 @@ function merge(one: JsonObject, other: JsonObject): JsonObject {
     };
   }
   return merged;
+}
+
+/** The answers that the server got in one call, for a replay. */
+export class GivenAnswers {
+  #all: AnsweredQuestion[] = [];
+  /** Of these, the answers whose questions the replayed call has not asked yet. */
+  #toRepeat: AnsweredQuestion[] = [];
+
+  get all(): readonly AnsweredQuestion[] {
+    return this.#all;
+  }
+
+  add(...answered: readonly AnsweredQuestion[]): void {
+    this.#all.push(...answered);
+  }
+
+  /** Begins a replay: each answer so far is to be given once more. */
+  repeatAll(): void {
+    this.#toRepeat = [...this.#all];
+  }
+
+  /**
+   * Takes the answer to a question that is asked again.
+   * @param question see `questionDigest`
+   * @returns `undefined` if it was never answered, or not as often
+   */
+  repeat(question: string): JsonRpcReply | undefined {
+    const at = this.#toRepeat.findIndex((answered) => answered.question === question);
+    if (at < 0) return undefined;
+    return this.#toRepeat.splice(at, 1)[0]?.reply;
+  }
+}
+
+/** Targets are named by clients, so only so many are remembered. */
+const MAX_TARGETS = 1_000;
+/** How long to wait for the next question of a tool that was seen to ask several apart, in ms. */
+const APART_WINDOW_MS = 30;
+
+/** Which tools ask several questions a little apart: their questions are gathered for longer. */
+export class QuestionGaps {
+  readonly #limits: CallLimits;
+  readonly #limitsApart: CallLimits;
+  readonly #asksApart = new LruMap<string, true>(MAX_TARGETS);
+
+  constructor(limits: CallLimits) {
+    this.#limits = limits;
+    const gatherWindowMs = Math.max(limits.gatherWindowMs, APART_WINDOW_MS);
+    this.#limitsApart = { ...limits, gatherWindowMs };
+  }
+
+  /**
+   * Returns the limits for a call of this target.
+   * @param target the tool, prompt or resource, as the log shows it
+   */
+  limitsFor(target: string): CallLimits {
+    return this.#asksApart.get(target) === undefined ? this.#limits : this.#limitsApart;
+  }
+
+  /**
+   * Notes a question that came while the client already had others.
+   * @param gapMs the time since those were sent to the client
+   */
+  askedAgain(target: string, gapMs: number): void {
+    if (gapMs < this.#limits.gatherLimitMs) this.#asksApart.set(target, true);
+  }
 }

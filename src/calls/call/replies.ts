@@ -10,10 +10,9 @@ import {
   missingCapability,
   refusal,
 } from '../../model/failures.ts';
-import type { CallOutcome, Failure } from '../../model/outcome.ts';
-import type { CallReply } from '../../model/request.ts';
+import type { CallOutcome, Failure, CallReply } from '../../model/request.ts';
 import type { InputKey } from '../../protocol/ids.ts';
-import type { JsonObject } from '../../protocol/json/json.ts';
+import type { JsonObject } from '../../protocol/json.ts';
 import { ErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { ClientProfile } from '../../protocol/translate/client-profile.ts';
 import { completeResult, inputRequiredResult } from '../../protocol/translate/edge-result.ts';
@@ -22,8 +21,7 @@ import { errorFromServer } from '../../protocol/translate/from-server.ts';
 import type { Continuation } from '../../seal/pointer.ts';
 import { UnsealablePointer, type ExpectedRequest } from '../../seal/seal.ts';
 import type { CallEnd, LegReply } from '../machine/states.ts';
-import { expectedRequest } from '../target.ts';
-import type { CallData } from './data.ts';
+import { expectedRequest, type CallData } from './data.ts';
 import { resumePointOf } from './exchange.ts';
 import { idsOf } from './log.ts';
 

@@ -3,10 +3,10 @@
  * client go to the server.
  */
 import { missingCapability, notAnswerable } from '../../model/failures.ts';
-import type { Failure } from '../../model/outcome.ts';
+import type { Failure } from '../../model/request.ts';
 import { failureOfCall, losesCall } from '../../model/upstream-failures.ts';
 import type { ServerRequestId } from '../../protocol/ids.ts';
-import type { JsonObject } from '../../protocol/json/json.ts';
+import type { JsonObject } from '../../protocol/json.ts';
 import {
   ErrorCode,
   LegacyErrorCode,
@@ -33,9 +33,8 @@ import {
   stopExchange,
   type CallListener,
 } from './exchange.ts';
-import { GivenAnswers } from './given-answers.ts';
+import { GivenAnswers, Questions } from './questions.ts';
 import { idsOf, logRefusedQuestion, logUpstreamFailure } from './log.ts';
-import { Questions } from './questions.ts';
 import { failed, outcomeOfReply } from './replies.ts';
 
 /** What a client that asked for log messages is told, once. */

@@ -1,8 +1,7 @@
 /** A client closes its connection, is told to retry later, or does not retry in time. */
-import { row, type Row, type TypedRow } from './row.ts';
+import { row, type Row, type TypedRow, abandon, askClient, cancelForAll } from './steps.ts';
 import { ATTACHED, LIVE, waitingRetries, withoutLeg } from './selectors.ts';
 import type { CallEnd, EventName } from './states.ts';
-import { abandon, askClient, cancelForAll } from './steps.ts';
 
 const TIMEOUT: CallEnd = { type: 'refused', reason: 'timeout' };
 const EXPIRED: CallEnd = { type: 'expired' };

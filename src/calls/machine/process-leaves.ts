@@ -1,8 +1,17 @@
 /** The call is no longer for this process: it stops, another replica has the call, or a replay takes its place. */
-import { row, type Row } from './row.ts';
+import {
+  row,
+  type Row,
+  abandon,
+  cancelForAll,
+  done,
+  LEFT,
+  leave,
+  reply,
+  replyEnd,
+} from './steps.ts';
 import { keysOf, LIVE, openRequests, waitingRetries } from './selectors.ts';
 import type { CallEvent, CallLimits, Live, StepTo } from './states.ts';
-import { abandon, cancelForAll, done, LEFT, leave, reply, replyEnd } from './steps.ts';
 
 export const PROCESS_LEAVES: readonly Row[] = [
   row({

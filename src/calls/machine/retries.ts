@@ -1,20 +1,7 @@
 /** The client retries: with answers, repeated, too early or too late; and what becomes of its answers. */
-import { row, type Row } from './row.ts';
 import {
-  answeredBy,
-  ATTACHED,
-  carried,
-  consumedBy,
-  DETACHED,
-  isEndedByDrain,
-  isOfRound,
-  keysOf,
-  LIVE,
-  repeats,
-  unansweredBy,
-} from './selectors.ts';
-import type { CallEnd, CallLimits, OpenRequest, RetryEvent, StateNamed, StepTo } from './states.ts';
-import {
+  row,
+  type Row,
   askClient,
   cancel,
   done,
@@ -30,6 +17,20 @@ import {
   runTimer,
   waitTimers,
 } from './steps.ts';
+import {
+  answeredBy,
+  ATTACHED,
+  carried,
+  consumedBy,
+  DETACHED,
+  isEndedByDrain,
+  isOfRound,
+  keysOf,
+  LIVE,
+  repeats,
+  unansweredBy,
+} from './selectors.ts';
+import type { CallEnd, CallLimits, OpenRequest, RetryEvent, StateNamed, StepTo } from './states.ts';
 
 export const RETRIES: readonly Row[] = [
   row({

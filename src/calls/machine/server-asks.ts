@@ -1,7 +1,6 @@
 /** The server asks and takes back what it asked, and what was gathered goes to the client. */
-import { row, type Row } from './row.ts';
+import { row, type Row, cancel, gatherTimer, holdTimer, park } from './steps.ts';
 import { carried, withoutId } from './selectors.ts';
-import { cancel, gatherTimer, holdTimer, park } from './steps.ts';
 
 export const SERVER_ASKS: readonly Row[] = [
   row({

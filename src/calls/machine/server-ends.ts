@@ -1,8 +1,18 @@
-/** The server ends the call: with an outcome, with URLs to visit, or because it was told to stop. */
-import { row, type Row } from './row.ts';
-import { ATTACHED, openRequests } from './selectors.ts';
+/** The server ends the call: with an outcome, with URLs to visit, or because it was told to stop. Or its stream ends without a response, and is resumed or lost. */
+import {
+  row,
+  type Row,
+  askClient,
+  closeOut,
+  done,
+  RELEASE_CLEAN,
+  RELEASE_TAINTED,
+  replyEnd,
+  holdTimer,
+  leave,
+} from './steps.ts';
+import { ATTACHED, openRequests, attachedLegs, LIVE } from './selectors.ts';
 import type { CallEnd } from './states.ts';
-import { askClient, closeOut, done, RELEASE_CLEAN, RELEASE_TAINTED, replyEnd } from './steps.ts';
 
 export const SERVER_ENDS: readonly Row[] = [
   row({
@@ -84,5 +94,57 @@ export const SERVER_ENDS: readonly Row[] = [
     to: ['done'],
     why: 'the server ends the cancelled call by itself; a late outcome is ignored',
     then: (state, _event, limits) => done(state, state.end, limits, [RELEASE_CLEAN]),
+  }),
+];
+
+export const STREAM: readonly Row[] = [
+  row({
+    rule: 'stream-broken',
+    from: LIVE,
+    on: 'interrupted',
+    to: LIVE,
+    why: 'the stream ended without a response and can be resumed: retries wait for it meanwhile',
+    when: (state) => state.stream === 'open',
+    then: (state) => ({ state: { ...state, stream: 'broken' }, effects: [] }),
+  }),
+  row({
+    rule: 'stream-resumed',
+    from: LIVE,
+    on: 'resumed',
+    to: LIVE,
+    why: 'the stream is back: the call goes on, and the retries that waited are looked at',
+    when: (state) => state.stream === 'broken',
+    then: (state, _event, limits) => ({
+      state: { ...state, stream: 'open', waiting: [] },
+      effects: state.name === 'running' ? holdTimer({ stream: 'open' }, limits) : [],
+    }),
+  }),
+  row({
+    rule: 'stream-lost',
+    from: LIVE,
+    on: 'lost',
+    to: ['done'],
+    why: 'the stream cannot be resumed, so the call is lost',
+    then: (state, _event, limits) =>
+      done(state, { type: 'lost' }, limits, [
+        RELEASE_TAINTED,
+        ...replyEnd(attachedLegs(state), { type: 'lost' }),
+      ]),
+  }),
+  row({
+    rule: 'stream-lost-after-cancel',
+    from: ['cancelling'],
+    on: 'lost',
+    to: ['done'],
+    why: 'the stream of the cancelled call cannot be resumed',
+    then: (state, _event, limits) => done(state, state.end, limits, [RELEASE_TAINTED]),
+  }),
+  row({
+    rule: 'credentials-refused',
+    from: LIVE,
+    on: 'shutOut',
+    to: ['done'],
+    why: 'the server keeps the call but refuses the credentials that are here; a retry can bring others',
+    then: (state, _event, limits) => leave(state, { type: 'unauthorized' }, limits),
   }),
 ];

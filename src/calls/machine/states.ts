@@ -3,7 +3,7 @@
  * asks for. Data only; what leads from where to where is in `table.ts`.
  */
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
-import type { CallOutcome, RefusalReason } from '../../model/outcome.ts';
+import type { CallOutcome, RefusalReason } from '../../model/request.ts';
 
 /** One HTTP request of the client that waits for this call: the first request, or a retry. */
 export type LegId = number;

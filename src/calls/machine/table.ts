@@ -14,12 +14,11 @@
 import { CLIENT_LEAVES } from './client-leaves.ts';
 import { PROCESS_LEAVES } from './process-leaves.ts';
 import { RETRIES } from './retries.ts';
-import type { Row } from './row.ts';
+import type { Row } from './steps.ts';
 import { isBroken, waitingRetries } from './selectors.ts';
 import { SERVER_ASKS } from './server-asks.ts';
-import { SERVER_ENDS } from './server-ends.ts';
+import { SERVER_ENDS, STREAM } from './server-ends.ts';
 import type { CallEvent, CallLimits, CallState, Effect, LegId, Step } from './states.ts';
-import { STREAM } from './stream.ts';
 
 export const TRANSITIONS: readonly Row[] = [
   ...SERVER_ASKS,

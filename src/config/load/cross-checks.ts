@@ -1,5 +1,5 @@
 /** Rules between several fields of a configuration. */
-import type { Config, RouteConfig } from '../config.ts';
+import type { Config, RouteConfig } from '../schema.ts';
 import { formatAddress, isLoopback, type ListenAddress, formatDuration } from '../units.ts';
 import { checkRedisUrl, RedisUrlInvalid, type RedisOptions } from '../../replicas/redis/options.ts';
 import type { Problem } from './problem.ts';

@@ -1,5 +1,5 @@
 /** Builds a configuration from the flags of the command line: without a file, or on top of one. */
-import type { Config } from '../config.ts';
+import type { Config } from '../schema.ts';
 import { ConfigError, type FieldPath, formatPath, type Problem } from './problem.ts';
 import { crossCheck } from './cross-checks.ts';
 import { validate } from './validate.ts';

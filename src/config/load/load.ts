@@ -2,7 +2,7 @@
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { getSystemErrorMessage } from 'node:util';
-import type { Config } from '../config.ts';
+import type { Config } from '../schema.ts';
 import { ConfigError, formatPath, type Problem } from './problem.ts';
 import { resolveReferences, type ReferenceSources } from './references.ts';
 import { validate } from './validate.ts';

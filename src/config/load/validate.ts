@@ -1,11 +1,9 @@
 /** Validates data against the schema, with one line for each problem. */
 import type { z } from 'zod';
-import type { Config } from '../config.ts';
+import { type Config, fileSchema } from '../schema.ts';
 import { crossCheck } from './cross-checks.ts';
-import { type FieldPath, isSecretField, type Problem } from './problem.ts';
+import { type FieldPath, isSecretField, type Problem, nearest } from './problem.ts';
 import { resolvedSchema, type SchemaNode } from '../schema/json-schema.ts';
-import { nearest } from './nearest.ts';
-import { fileSchema } from '../schema/schema.ts';
 
 export type Validation =
   | { readonly config: Config; readonly problems: null }

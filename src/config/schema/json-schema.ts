@@ -1,7 +1,7 @@
 /** The JSON Schema of the configuration file, for editors. */
 import { z } from 'zod';
 import { type FieldPath, isSecretField } from '../load/problem.ts';
-import { fileSchema } from './schema.ts';
+import { fileSchema } from '../schema.ts';
 
 /** The part of a JSON Schema node that is used here. */
 export interface SchemaNode {

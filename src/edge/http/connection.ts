@@ -11,7 +11,7 @@ import {
 } from 'node:http';
 import type { Socket } from 'node:net';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
-import { refusalBody } from './refusal.ts';
+import { refusalBody } from '../response-writer.ts';
 
 /** How long a client can take to send a request and to read its response. */
 export interface ClientTimeouts {

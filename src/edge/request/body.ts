@@ -3,8 +3,14 @@
  * without duplicate members, since two parsers could pick different ones (RFC 7493).
  */
 import type { IncomingMessage } from 'node:http';
-import { isJsonObject, type JsonValue } from '../../protocol/json/json.ts';
-import { endOfString, excessOf, MAX_CONTAINERS, parseJson } from '../../protocol/json/parse.ts';
+import {
+  isJsonObject,
+  type JsonValue,
+  endOfString,
+  excessOf,
+  MAX_CONTAINERS,
+  parseJson,
+} from '../../protocol/json.ts';
 
 export type JsonBody =
   | { readonly type: 'json'; readonly value: JsonValue }

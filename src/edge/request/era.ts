@@ -7,10 +7,9 @@ import {
   objectMember,
   type JsonObject,
   type JsonValue,
-} from '../../protocol/json/json.ts';
+} from '../../protocol/json.ts';
 import { ErrorCode, type JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
-import { Meta } from '../../protocol/meta.ts';
-import { MODERN_REVISION } from '../../protocol/revisions.ts';
+import { Meta, MODERN_REVISION } from '../../protocol/meta.ts';
 
 export type Era =
   | { readonly type: 'modern'; readonly message: JsonObject }

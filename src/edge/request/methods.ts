@@ -1,7 +1,14 @@
-/** The requests of the modern revision that the gateway serves, and what each of them needs. */
+/** The requests of the modern revision that the gateway serves: what each of them needs, and the shape of its params. */
 import { ErrorCode } from '../../protocol/json-rpc.ts';
-import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
-import type { Refusal } from '../http/refusal.ts';
+import {
+  objectMember,
+  type JsonObject,
+  isJsonObject,
+  type JsonValue,
+} from '../../protocol/json.ts';
+import type { Refusal } from '../response-writer.ts';
+import { readProfile, type ClientProfile } from '../../protocol/translate/client-profile.ts';
+import { Meta, isProgressToken, type ProgressToken, isReserved } from '../../protocol/meta.ts';
 
 /**
  * How a method is served.
@@ -75,3 +82,134 @@ export const METHOD_NOT_FOUND: Omit<Refusal, 'id'> = {
   httpStatus: 404,
   error: { code: ErrorCode.methodNotFound, message: 'Method not found' },
 };
+
+type Shape = readonly (readonly [member: string, check: Check])[];
+type Check = (value: JsonValue | undefined) => string | null;
+
+const string: Check = (value) => (typeof value === 'string' ? null : 'must be a string');
+const optionalString: Check = (value) => (value === undefined ? null : string(value));
+const object: Check = (value) => (isJsonObject(value) ? null : 'must be an object');
+const optionalObject: Check = (value) => (value === undefined ? null : object(value));
+const notificationFilter: Check = (value) => {
+  if (!isJsonObject(value)) return 'must be an object';
+  const { resourceSubscriptions: uris = [], ...rest } = value;
+  const flags = ['toolsListChanged', 'promptsListChanged', 'resourcesListChanged'];
+  const wrong = flags.find((flag) => rest[flag] !== undefined && typeof rest[flag] !== 'boolean');
+  if (wrong !== undefined) return `must have a boolean as ${wrong}`;
+  const areStrings = Array.isArray(uris) && uris.every((uri) => typeof uri === 'string');
+  return areStrings ? null : 'must have an array of strings as resourceSubscriptions';
+};
+const list: Shape = [['cursor', optionalString]];
+
+const target: Shape = [
+  ['name', string],
+  ['arguments', optionalObject],
+];
+const SHAPES: ReadonlyMap<string, Shape> = new Map<string, Shape>([
+  ['tools/call', target],
+  ['prompts/get', target],
+  ['resources/read', [['uri', string]]],
+  [
+    'completion/complete',
+    [
+      ['ref', object],
+      ['argument', object],
+      ['context', optionalObject],
+    ],
+  ],
+  ['tools/list', list],
+  ['prompts/list', list],
+  ['resources/list', list],
+  ['resources/templates/list', list],
+  ['subscriptions/listen', [['notifications', notificationFilter]]],
+]);
+
+/**
+ * Finds the first member that is wrong.
+ * @returns the member and what it must be, or `null`
+ */
+export function paramsProblem(
+  method: string,
+  params: JsonObject,
+  isInteractive: boolean,
+): string | null {
+  for (const [member, check] of SHAPES.get(method) ?? []) {
+    const problem = check(params[member]);
+    if (problem !== null) return `params.${member} ${problem}`;
+  }
+  return roundProblem(params, isInteractive);
+}
+
+/** Here `null` is malformed, not absent (MRTR, "Error Handling"). */
+function roundProblem(
+  { inputResponses, requestState }: JsonObject,
+  isInteractive: boolean,
+): string | null {
+  if (!isInteractive && (inputResponses !== undefined || requestState !== undefined)) {
+    return 'inputResponses and requestState belong to calls that asked for input';
+  }
+  if (requestState !== undefined && typeof requestState !== 'string') {
+    return 'params.requestState must be a string';
+  }
+  if (inputResponses === undefined) return null;
+  if (!isJsonObject(inputResponses)) return 'params.inputResponses must be an object';
+  for (const [key, value] of Object.entries(inputResponses)) {
+    if (!isJsonObject(value)) return `params.inputResponses["${key}"] must be an object`;
+  }
+  return null;
+}
+
+export interface RequestMeta {
+  readonly profile: ClientProfile;
+  /** For display upstream and in logs. No decision depends on it. */
+  readonly clientInfo: { readonly name: string; readonly version: string } | null;
+  readonly logLevel: string | null;
+  readonly progressToken: ProgressToken | null;
+  /** The members that go upstream with the request: trace context and vendor keys. */
+  readonly forwarded: JsonObject;
+}
+
+export type MetaReading =
+  | { readonly type: 'read'; readonly meta: RequestMeta }
+  | { readonly type: 'wrong'; readonly problem: string };
+
+/** Reads the members of the envelope besides the version. Reports the first one that is wrong. */
+export function readRequestMeta(meta: JsonObject): MetaReading {
+  const capabilities = objectMember(meta, Meta.clientCapabilities);
+  if (capabilities === undefined) return wrong(`"${Meta.clientCapabilities}" must be an object`);
+  const info = meta[Meta.clientInfo];
+  const clientInfo = readClientInfo(info);
+  if (info !== undefined && clientInfo === null) {
+    return wrong(`"${Meta.clientInfo}" must have a "name" and a "version" that are strings`);
+  }
+  const { progressToken } = meta;
+  if (progressToken !== undefined && !isProgressToken(progressToken)) {
+    return wrong('"progressToken" must be a string or an integer');
+  }
+  const logLevel = meta[Meta.logLevel];
+  if (logLevel !== undefined && typeof logLevel !== 'string') {
+    return wrong(`"${Meta.logLevel}" must be a string`);
+  }
+  return {
+    type: 'read',
+    meta: {
+      profile: readProfile(capabilities),
+      clientInfo,
+      logLevel: logLevel ?? null,
+      progressToken: progressToken ?? null,
+      forwarded: Object.fromEntries(Object.entries(meta).filter(([name]) => !isReserved(name))),
+    },
+  };
+}
+
+/** Keeps only the members that every legacy revision has. */
+function readClientInfo(info: unknown): { name: string; version: string } | null {
+  if (!isJsonObject(info)) return null;
+  const { name, version, title } = info;
+  if (typeof name !== 'string' || typeof version !== 'string') return null;
+  return typeof title === 'string' ? { name, version, ...{ title } } : { name, version };
+}
+
+function wrong(problem: string): MetaReading {
+  return { type: 'wrong', problem };
+}

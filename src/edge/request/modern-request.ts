@@ -10,10 +10,9 @@ import {
   objectMember,
   type JsonObject,
   type JsonValue,
-} from '../../protocol/json/json.ts';
+} from '../../protocol/json.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
-import { LOG_LEVELS, Meta } from '../../protocol/meta.ts';
-import { MODERN_REVISION } from '../../protocol/revisions.ts';
+import { LOG_LEVELS, Meta, MODERN_REVISION } from '../../protocol/meta.ts';
 import { eraOf, type EraPolicy } from './era.ts';
 import {
   decodeHeaderValue,
@@ -30,9 +29,11 @@ import {
   METHOD_NOT_FOUND,
   nameMemberOf,
   type MethodName,
+  paramsProblem,
+  readRequestMeta,
+  type RequestMeta,
 } from './methods.ts';
-import type { Refusal } from '../http/refusal.ts';
-import { paramsProblem, readRequestMeta, type RequestMeta } from './params.ts';
+import type { Refusal } from '../response-writer.ts';
 
 export interface RequestPolicy extends EraPolicy {
   readonly maxJsonDepth: number;

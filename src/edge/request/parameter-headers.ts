@@ -3,7 +3,7 @@
  * Custom Headers"), so that a client cannot mislead an intermediary that routes on a header.
  */
 import type { AnnotatedParameter } from '../../protocol/translate/header-annotations.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
 import { decodeHeaderValue, readHeader } from '../http/header-fields.ts';
 
 const NUMBER = /^-?\d{1,16}(?:\.0{1,16})?$/;

@@ -2,8 +2,8 @@
  * The capabilities of a client. Modern requests declare them each time (basic/index, "Per-request protocol
  * fields"); legacy servers expect them once, at `initialize`.
  */
-import { isJsonObject, objectMember, type JsonObject } from '../json/json.ts';
-import type { LegacyRevision } from '../revisions.ts';
+import { isJsonObject, objectMember, type JsonObject } from '../json.ts';
+import type { LegacyRevision } from '../meta.ts';
 
 export interface ClientProfile {
   readonly elicitationForm: boolean;

@@ -1,18 +1,14 @@
 /**
- * Translates results for a modern client: it adds their type, the server's name and cache fields, and removes
- * legacy members. Unknown members stay (basic/index, "ResultType"; caching, "Cacheable Results").
+ * Translates results for a modern client, and the legacy `initialize` result for `server/discover`: adds their type, the
+ * server's name and cache fields, and removes legacy members. Unknown members stay (basic/index, "ResultType"; caching,
+ * "Cacheable Results").
  */
 import { annotatedParameters, withoutHeaderAnnotations } from './header-annotations.ts';
 import { fromServer } from './from-server.ts';
 import type { InputRequest } from './input-request.ts';
-import {
-  isJsonObject,
-  objectMember,
-  without,
-  type JsonObject,
-  type JsonValue,
-} from '../json/json.ts';
+import { isJsonObject, objectMember, without, type JsonObject, type JsonValue } from '../json.ts';
 import { Meta } from '../meta.ts';
+import { serverExtensions } from './client-profile.ts';
 
 export interface CacheFields {
   readonly ttlMs: number;
@@ -146,4 +142,60 @@ function modernTool(tool: JsonObject, keepHeaders: boolean): JsonObject {
     ...without(tool, ['execution']),
     inputSchema: { type: 'object', ...(kept ? schema : withoutHeaderAnnotations(schema)) },
   };
+}
+
+export interface DiscoverContext {
+  readonly supportedVersions: readonly string[];
+  /** How long the client can cache the result, in ms. */
+  readonly ttlMs: number;
+  /** Whether the upstream has a stream for its own messages, so that `subscriptions/listen` is served. */
+  readonly canReceiveNotifications: boolean;
+}
+
+/** Translates the upstream's `initialize` result. */
+export function discoverResult(initialized: JsonObject, context: DiscoverContext): JsonObject {
+  const { instructions } = initialized;
+  return {
+    resultType: 'complete',
+    supportedVersions: [...context.supportedVersions],
+    capabilities: modernCapabilities(
+      objectMember(initialized, 'capabilities') ?? {},
+      context.canReceiveNotifications,
+    ),
+    ...(typeof instructions === 'string' ? { instructions } : {}),
+    ttlMs: context.ttlMs,
+    // What a server offers can differ by caller, so no shared cache may store it.
+    cacheScope: 'private',
+    ...metaMember(
+      objectMember(fromServer(initialized), '_meta') ?? {},
+      objectMember(initialized, 'serverInfo') ?? null,
+    ),
+  };
+}
+
+/**
+ * Translates the capabilities of a legacy server. `tasks` became an extension that this gateway does not
+ * serve, and unknown or experimental traffic is not translated: neither is advertised. Extensions that
+ * work through a translation are.
+ */
+export function modernCapabilities(
+  capabilities: JsonObject,
+  canReceiveNotifications: boolean,
+): JsonObject {
+  const modern: JsonObject = {};
+  for (const name of ['tools', 'prompts', 'resources']) {
+    const capability = objectMember(capabilities, name);
+    if (capability === undefined) continue;
+    const kept: JsonObject = {};
+    for (const flag of name === 'resources' ? ['subscribe', 'listChanged'] : ['listChanged']) {
+      if (canReceiveNotifications && capability[flag] === true) kept[flag] = true;
+    }
+    modern[name] = kept;
+  }
+  for (const name of ['logging', 'completions']) {
+    if (objectMember(capabilities, name) !== undefined) modern[name] = {};
+  }
+  const extensions = serverExtensions(capabilities);
+  if (Object.keys(extensions).length > 0) modern['extensions'] = { ...extensions };
+  return modern;
 }

@@ -10,7 +10,7 @@ import {
   type ExactNumber,
   type JsonObject,
   type JsonValue,
-} from '../json/json.ts';
+} from '../json.ts';
 
 /** Translates one property of the answer back to the server's schema. */
 export interface PropertyInverse {

@@ -2,7 +2,7 @@
  * Translates errors of a legacy server. The modern revision gives some codes another meaning and forbids
  * others (basic/index, "Error Codes"). If a code is replaced, the original error is in `data.upstream`.
  */
-import { isJsonObject, type JsonObject } from '../json/json.ts';
+import { isJsonObject, type JsonObject } from '../json.ts';
 import { ErrorCode, LegacyErrorCode, type JsonRpcErrorObject } from '../json-rpc.ts';
 import { isWebUrl } from '../web-url.ts';
 import { errorFromServer, namesUnsafeUrl } from './from-server.ts';

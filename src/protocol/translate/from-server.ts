@@ -1,8 +1,8 @@
 /**
  * Cleans messages of a legacy server: members that have a meaning only in the modern revision or for this
- * gateway must not reach a modern client (basic/index, "ResultType", "`_meta`").
+ * gateway must not reach a modern client (basic/index, "ResultType", "`_meta`"). And the params that it gets.
  */
-import { isJsonObject, without, type JsonObject, type JsonValue } from '../json/json.ts';
+import { isJsonObject, without, type JsonObject, type JsonValue } from '../json.ts';
 import { LegacyErrorCode, type JsonRpcErrorObject } from '../json-rpc.ts';
 import { isOwnMeta, withoutReservedMeta } from '../meta.ts';
 import { hasUserinfo } from '../web-url.ts';
@@ -69,4 +69,27 @@ function withoutOwnMeta(part: JsonObject): JsonObject {
   const kept = Object.entries(meta).filter(([name]) => !isOwnMeta(name));
   if (kept.length === Object.keys(meta).length) return part;
   return kept.length === 0 ? rest : { ...rest, _meta: Object.fromEntries(kept) };
+}
+
+export interface UpstreamParamsContext {
+  /** Our own token; `null` if no progress is wanted. */
+  readonly progressToken: string | number | null;
+  /** The members of the request's `_meta` that are forwarded: trace context and vendor keys. */
+  readonly forwardedMeta: JsonObject;
+}
+
+/**
+ * Removes the members of rounds and of the modern envelope, and `task`: only the gateway may turn a request
+ * into a legacy task. Everything else is forwarded verbatim, including unknown members.
+ */
+export function upstreamParams(
+  params: JsonObject,
+  { progressToken, forwardedMeta }: UpstreamParamsContext,
+): JsonObject {
+  const meta: JsonObject =
+    progressToken === null ? { ...forwardedMeta } : { ...forwardedMeta, progressToken };
+  return {
+    ...without(params, ['inputResponses', 'requestState', 'task', '_meta']),
+    ...(Object.keys(meta).length > 0 ? { _meta: meta } : {}),
+  };
 }

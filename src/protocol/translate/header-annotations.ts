@@ -2,7 +2,7 @@
  * `x-mcp-header`: the parameters of a tool that a client repeats in HTTP headers (server/tools,
  * "x-mcp-header"). One invalid annotation makes a client drop the whole tool.
  */
-import { isJsonObject, objectMember, type JsonObject, type JsonValue } from '../json/json.ts';
+import { isJsonObject, objectMember, type JsonObject, type JsonValue } from '../json.ts';
 
 /** A parameter that a client repeats in the header `Mcp-Param-<name>`. */
 export interface AnnotatedParameter {

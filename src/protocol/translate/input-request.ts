@@ -16,10 +16,9 @@ import {
   without,
   type JsonObject,
   type JsonValue,
-} from '../json/json.ts';
+} from '../json.ts';
 import { ErrorCode, type JsonRpcErrorObject, type JsonRpcReply } from '../json-rpc.ts';
-import { withoutReservedMeta } from '../meta.ts';
-import { isAtLeast, type LegacyRevision } from '../revisions.ts';
+import { withoutReservedMeta, isAtLeast, type LegacyRevision } from '../meta.ts';
 import { urlProblem } from '../web-url.ts';
 
 /** A value of `inputRequests`. It is a type, not an interface, so that the compiler takes it for a JSON object. */

@@ -1,6 +1,6 @@
 /** The directory in Redis. Every key expires, so a deployment that is gone leaves nothing behind. */
 import type { Clock, Timer } from '../../lib/clock.ts';
-import { LruMap } from '../../lib/lru-map.ts';
+import { LruMap } from '../../lib/containers.ts';
 import { isHomeId, type CallId } from '../../protocol/ids.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import {
@@ -18,9 +18,15 @@ import {
   type Directory,
 } from '../../model/directory.ts';
 import type { ClockSample } from './fleet-clock.ts';
-import { createRedis, keepConnecting, probeRedis, type RedisClient } from '../redis/client.ts';
+import {
+  createRedis,
+  keepConnecting,
+  probeRedis,
+  type RedisClient,
+  unavailable,
+  wasNotSent,
+} from '../redis/client.ts';
 import { addressOf, type RedisOptions } from '../redis/options.ts';
-import { unavailable, wasNotSent } from '../redis/failure.ts';
 
 export interface RedisDirectoryOptions {
   readonly redis: RedisOptions;

@@ -2,8 +2,8 @@
 import type { ServeRelayedRetry, RelayedRetryHandle } from '../../model/relay.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { OpenResponses } from '../../lib/responses.ts';
-import { randomId } from '../../lib/random-id.ts';
-import { splitIntoPieces } from './lines.ts';
+import { randomId } from '../../lib/crypto.ts';
+import { splitIntoPieces, readRequest, type MessageKind, type RelayMessage } from './messages.ts';
 import {
   ASKER_TIMEOUT_MS,
   CONFIRMATION_TIMEOUT_MS,
@@ -12,7 +12,6 @@ import {
   startWatchdog,
   type Watchdog,
 } from './liveness.ts';
-import { readRequest, type MessageKind, type RelayMessage } from './messages.ts';
 import { RemoteLeg } from './remote-leg.ts';
 
 /** Sends messages back to the asker. */

@@ -1,6 +1,6 @@
 /** How the two replicas of a relayed retry show each other that they are alive, and how each notices that the other is not. */
 import type { Clock, Timer } from '../../lib/clock.ts';
-import { LruMap } from '../../lib/lru-map.ts';
+import { LruMap } from '../../lib/containers.ts';
 
 export const HEARTBEAT_MS = 500;
 /** Six missed heartbeats. The owner is no longer waited for, which does not mean that it is dead. */

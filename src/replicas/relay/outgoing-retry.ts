@@ -5,7 +5,7 @@
 import type { Leg } from '../../model/request.ts';
 import { CLIENT_LEFT, type RelayOutcome } from '../../model/relay.ts';
 import { sleep, type Clock, type Timer } from '../../lib/clock.ts';
-import { LineAssembler } from './lines.ts';
+import { LineAssembler, readLine, type MessageKind, type RelayMessage } from './messages.ts';
 import {
   BUSY_OWNER_TIMEOUT_MS,
   HEARTBEAT_MS,
@@ -15,7 +15,6 @@ import {
   startWatchdog,
   type Watchdog,
 } from './liveness.ts';
-import { readLine, type MessageKind, type RelayMessage } from './messages.ts';
 
 export interface OutgoingRetryOptions {
   readonly clock: Clock;

@@ -2,9 +2,8 @@
  * The message queue of each replica in Redis: a list that it reads and the others write. A list keeps its order, and
  * loses nothing while its reader reconnects, unlike a channel.
  */
-import { wasNotSent } from '../redis/failure.ts';
+import { wasNotSent, createRedis, keepConnecting, type RedisClient } from '../redis/client.ts';
 import { sleep, type Clock } from '../../lib/clock.ts';
-import { createRedis, keepConnecting, type RedisClient } from '../redis/client.ts';
 import type { RedisOptions } from '../redis/options.ts';
 
 export interface MessageQueueOptions {

@@ -5,7 +5,7 @@
 import type { EdgeRequest, Leg } from '../../model/request.ts';
 import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../model/relay.ts';
 import { sleep } from '../../lib/clock.ts';
-import { randomId } from '../../lib/random-id.ts';
+import { randomId } from '../../lib/crypto.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import {
@@ -13,17 +13,17 @@ import {
   type IncomingRetriesOptions,
   type IncomingRetry,
 } from './incoming-retry.ts';
-import { MAX_PIECE_BYTES } from './lines.ts';
-import type { OwnerActivity } from './liveness.ts';
 import {
+  MAX_PIECE_BYTES,
   openMessage,
   sealMessage,
   writeRequest,
   type MessageKind,
   type RelayMessage,
 } from './messages.ts';
+import type { OwnerActivity } from './liveness.ts';
 import { OutgoingRetry } from './outgoing-retry.ts';
-import { wasNotSent } from '../redis/failure.ts';
+import { wasNotSent } from '../redis/client.ts';
 import type { MessageQueue } from './redis-queue.ts';
 
 export interface RedisRelayOptions extends IncomingRetriesOptions {

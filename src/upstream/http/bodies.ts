@@ -3,8 +3,7 @@
  * reconnection time that a server may ask for), or as one JSON text. The parsers have no limits by default.
  */
 import { createParser } from 'eventsource-parser';
-import { excessOf, MAX_CONTAINERS, parseJson } from '../../protocol/json/parse.ts';
-import type { JsonValue } from '../../protocol/json/json.ts';
+import { excessOf, MAX_CONTAINERS, parseJson, type JsonValue } from '../../protocol/json.ts';
 import { UpstreamFailure } from '../failure.ts';
 
 export interface ServerSentEvent {

@@ -3,15 +3,15 @@
  * no timeout here, since a parked call is silent while its user thinks; the caller limits it.
  */
 import { Readable } from 'node:stream';
-import type { Dispatcher } from 'undici';
+import { type Dispatcher, Agent } from 'undici';
 import type { Clock } from '../../lib/clock.ts';
-import { Connections } from './connections.ts';
 import {
   HttpExchange,
   type ExchangeClient,
   type HttpRequest,
   type ResponseHead,
   type ResponseReader,
+  type ConnectionGroup,
 } from './exchange.ts';
 import { StatusReader } from './readers.ts';
 
@@ -125,3 +125,69 @@ export function uploadOf(text: string | undefined): {
 }
 
 const NO_HEADERS = {};
+
+const MAX_GROUP_SIZE = 64;
+
+/**
+ * Connections to one server, in groups. For each request undici's pool searches its connections for a free
+ * one. With thousands of parked calls, which keep theirs, that would be most of the work; groups are small.
+ */
+export class Connections {
+  readonly #options: Agent.Options;
+  readonly #groups: SharedGroup[] = [];
+  /** Agents that serve one request each. */
+  readonly #single = new Set<Agent>();
+  #closed = false;
+
+  constructor(options: Agent.Options) {
+    this.#options = options;
+  }
+
+  /** Takes the first group with room, so that few are in use. After `close`, requests over it fail. */
+  take(): ConnectionGroup {
+    let group = this.#groups.find(({ busy }) => busy < MAX_GROUP_SIZE);
+    if (group === undefined) {
+      group = new SharedGroup(this.#newAgent());
+      this.#groups.push(group);
+    }
+    group.busy += 1;
+    return group;
+  }
+
+  /** Opens a new connection for one request. */
+  takeNew(): ConnectionGroup {
+    const agent = this.#newAgent();
+    this.#single.add(agent);
+    const release = () => {
+      this.#single.delete(agent);
+      void agent.close();
+    };
+    return { dispatcher: agent, release };
+  }
+
+  /** Closes all connections at once. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const agents = [...this.#groups.map(({ dispatcher }) => dispatcher), ...this.#single];
+    await Promise.all(agents.map((agent) => agent.destroy()));
+  }
+
+  #newAgent(): Agent {
+    const agent = new Agent(this.#options);
+    if (this.#closed) void agent.destroy();
+    return agent;
+  }
+}
+
+class SharedGroup implements ConnectionGroup {
+  readonly dispatcher: Agent;
+  busy = 0;
+
+  constructor(agent: Agent) {
+    this.dispatcher = agent;
+  }
+
+  release(): void {
+    this.busy -= 1;
+  }
+}

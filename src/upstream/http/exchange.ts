@@ -5,9 +5,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { Clock, Timer } from '../../lib/clock.ts';
-import type { JsonValue } from '../../protocol/json/json.ts';
+import type { JsonValue } from '../../protocol/json.ts';
 import { asUpstreamFailure, isBrokenConnection, UpstreamFailure } from '../failure.ts';
-import type { ConnectionGroup } from './connections.ts';
 import { failureOfStatus, refuseForeignForms } from './error-response.ts';
 import { EventStreamBody, type ServerSentEvent, TextBody, upstreamJson } from './bodies.ts';
 
@@ -57,6 +56,13 @@ export interface ResponseReader {
   end?(): void;
   /** There is no response, an error status, or a body that is broken or refused. */
   failed(failure: UpstreamFailure): void;
+}
+
+/** Connections with room for one more request. */
+export interface ConnectionGroup {
+  readonly dispatcher: Dispatcher;
+  /** Called once, when the response is over. */
+  release(): void;
 }
 
 /** What an exchange needs of its client. */

@@ -1,5 +1,5 @@
 /** Readers of responses outside the streams of a session. */
-import type { JsonValue } from '../../protocol/json/json.ts';
+import type { JsonValue } from '../../protocol/json.ts';
 import type { UpstreamFailure } from '../failure.ts';
 import { type ServerSentEvent, upstreamJson } from './bodies.ts';
 import type { BodyForm, ResponseHead, ResponseReader } from './exchange.ts';

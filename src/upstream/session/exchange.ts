@@ -1,6 +1,6 @@
 /** An exchange: the upstream's side of one call, which is a legacy request in flight. */
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
-import type { JsonObject } from '../../protocol/json/json.ts';
+import type { JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CallerHeaders, SessionPoint } from '../transport/transport.ts';
 import type { UpstreamFailure } from '../failure.ts';

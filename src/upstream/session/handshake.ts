@@ -1,11 +1,7 @@
 /** The `initialize` handshake: agrees on a revision, and reads what the server says of itself. */
-import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
+import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import {
-  isLegacyRevision,
-  LEGACY_REVISIONS,
-  type LegacyRevision,
-} from '../../protocol/revisions.ts';
+import { isLegacyRevision, LEGACY_REVISIONS, type LegacyRevision } from '../../protocol/meta.ts';
 import { UpstreamFailure } from '../failure.ts';
 
 export interface InitializeResult {

@@ -1,11 +1,9 @@
 /** The receiving half of a session: gives each message of the server to the call or request that it is for. */
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { questionKey } from '../broadcast-detector.ts';
+import { questionKey, isCutTo32Bits } from '../broadcast-detector.ts';
 import { UpstreamFailure } from '../failure.ts';
-import { isCutTo32Bits } from '../request-ids.ts';
 import type { MessageSource, TransportListener } from '../transport/transport.ts';
-import { HeldMessages } from './held-messages.ts';
 import { isQuestion, LIST_CHANGES, routeOf, type Route } from './routing.ts';
 import type { SessionCall } from './session-call.ts';
 import { isSessionError } from '../http/error-response.ts';
@@ -222,5 +220,33 @@ export class IncomingMessages implements TransportListener {
   /** Lists may have changed while the stream was not open. */
   #changesMissed(): void {
     for (const method of LIST_CHANGES) this.#options.onChange?.(method);
+  }
+}
+
+/** Beyond this number notifications are dropped. */
+const MAX_MESSAGES = 256;
+/** Beyond this size the session is closed: it cannot go on with messages left out. */
+const MAX_BYTES = 8 * 1024 * 1024;
+
+/** Messages of one session that wait while it is found out whether a question was broadcast. */
+export class HeldMessages {
+  readonly #messages: [JsonRpcMessage, MessageSource][] = [];
+  #bytes = 0;
+
+  /** @returns false if there is no room for the message */
+  add(message: JsonRpcMessage, source: MessageSource): boolean {
+    const isNotification = message.type === 'notification';
+    if (isNotification && this.#messages.length >= MAX_MESSAGES) return true;
+    const bytes = Buffer.byteLength(JSON.stringify(message));
+    if (this.#bytes + bytes > MAX_BYTES) return isNotification;
+    this.#bytes += bytes;
+    this.#messages.push([message, source]);
+    return true;
+  }
+
+  /** Takes all messages, in their order. */
+  takeAll(): [JsonRpcMessage, MessageSource][] {
+    this.#bytes = 0;
+    return this.#messages.splice(0);
   }
 }

@@ -8,7 +8,7 @@ import {
   type ServerRequestId,
   type UpstreamRequestId,
 } from '../../protocol/ids.ts';
-import type { ExactNumber, JsonObject } from '../../protocol/json/json.ts';
+import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import { ErrorCode, type JsonRpcMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../broadcast-detector.ts';
 import { relatedTaskOf } from '../../protocol/task.ts';

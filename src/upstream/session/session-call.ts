@@ -6,7 +6,7 @@ import {
   type ServerRequestId,
   type UpstreamRequestId,
 } from '../../protocol/ids.ts';
-import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
+import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../broadcast-detector.ts';
 import { isProgressToken } from '../../protocol/meta.ts';
@@ -14,7 +14,7 @@ import type { UpstreamFailure } from '../failure.ts';
 import { relatedTaskOf, withRelatedTask } from '../../protocol/task.ts';
 import type { CallerHeaders, Transport } from '../transport/transport.ts';
 import type { CallTask, ExchangeListener, ExchangePoint, RequestExchange } from './exchange.ts';
-import { ProgressHeartbeat } from './progress-heartbeat.ts';
+import { ProgressHeartbeat } from './keep-alive.ts';
 import { isQuestion, unasked } from './routing.ts';
 
 /** What a call needs of its session. */

@@ -3,17 +3,20 @@
  * how the server asks. A question on the stream of a call does not come here.
  */
 import type { Clock } from '../../lib/clock.ts';
-import { LruMap } from '../../lib/lru-map.ts';
+import { LruMap } from '../../lib/containers.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import type { AskingStyle, AskingStyleDetector } from '../asking-style.ts';
-import type { BroadcastDetector } from '../broadcast-detector.ts';
+import type { AskingStyle, AskingStyleDetector, BroadcastDetector } from '../broadcast-detector.ts';
 import type { Transport } from '../transport/transport.ts';
-import { ASKS_TOGETHER_MS, HeldQuestions, type UnrelatedQuestion } from './held-questions.ts';
+import {
+  ASKS_TOGETHER_MS,
+  HeldQuestions,
+  type UnrelatedQuestion,
+  UnfinishedCalls,
+} from './held-questions.ts';
 import { BROADCAST_REFUSAL, unasked } from './routing.ts';
 import type { SessionCall } from './session-call.ts';
 import { SharedRoots } from './shared-roots.ts';
-import { UnfinishedCalls } from './unfinished-calls.ts';
 
 export interface SessionQuestionsOptions {
   readonly clock: Clock;

@@ -1,10 +1,13 @@
 /** What the two halves of a session share: `session.ts` sends, `incoming.ts` receives. */
 import type { Clock } from '../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
-import type { ExactNumber, JsonObject } from '../../protocol/json/json.ts';
+import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import type { AskingStyleDetector } from '../asking-style.ts';
-import { newSessionIdentity, type BroadcastDetector } from '../broadcast-detector.ts';
+import {
+  type AskingStyleDetector,
+  newSessionIdentity,
+  type BroadcastDetector,
+} from '../broadcast-detector.ts';
 import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders, Transport, TransportListener } from '../transport/transport.ts';
 import type { CallTask, ExchangeListener } from './exchange.ts';

@@ -5,12 +5,10 @@
 import type { Clock } from '../../lib/clock.ts';
 import { legacyCapabilities, type ClientProfile } from '../../protocol/translate/client-profile.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
-import { objectMember, type JsonObject } from '../../protocol/json/json.ts';
+import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { LOG_LEVELS } from '../../protocol/meta.ts';
-import type { LegacyRevision } from '../../protocol/revisions.ts';
-import type { AskingStyle } from '../asking-style.ts';
-import type { SessionIdentity } from '../broadcast-detector.ts';
+import { LOG_LEVELS, type LegacyRevision } from '../../protocol/meta.ts';
+import type { AskingStyle, SessionIdentity } from '../broadcast-detector.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
 import type {

@@ -3,7 +3,7 @@
  * asks its client, and the answer goes to every such request of the server that is open then.
  */
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
-import type { JsonObject } from '../../protocol/json/json.ts';
+import type { JsonObject } from '../../protocol/json.ts';
 
 /** A call that can ask its client. */
 export interface RootsCarrier {

@@ -4,7 +4,7 @@
  */
 import { sleep, type Clock } from '../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
-import type { JsonObject } from '../../protocol/json/json.ts';
+import type { JsonObject } from '../../protocol/json.ts';
 import { ErrorCode, LegacyErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import {
   demandsTask,

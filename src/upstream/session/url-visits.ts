@@ -1,7 +1,7 @@
 /** Remembers which URL elicitations the server reported as complete (elicitation, "URL Mode"). */
 import { sleep, type Clock } from '../../lib/clock.ts';
-import { LruMap } from '../../lib/lru-map.ts';
-import { sha256 } from '../../lib/sha256.ts';
+import { LruMap } from '../../lib/containers.ts';
+import { sha256 } from '../../lib/crypto.ts';
 
 /** The most elicitations that are remembered; a server may report any number. */
 const MAX_REMEMBERED = 256;

@@ -4,7 +4,7 @@
  */
 import { sleep, type Clock } from '../../lib/clock.ts';
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
-import type { JsonValue } from '../../protocol/json/json.ts';
+import type { JsonValue } from '../../protocol/json.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import type { BodyForm, HttpExchange, ResponseHead, ResponseReader } from '../http/exchange.ts';

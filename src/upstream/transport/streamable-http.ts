@@ -15,13 +15,13 @@ import {
   type ExactNumber,
   type JsonObject,
   type JsonValue,
-} from '../../protocol/json/json.ts';
+} from '../../protocol/json.ts';
 import {
   readMessage,
   type JsonRpcErrorObject,
   type JsonRpcReply,
 } from '../../protocol/json-rpc.ts';
-import type { LegacyRevision } from '../../protocol/revisions.ts';
+import type { LegacyRevision } from '../../protocol/meta.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import type { BodyForm, HttpRequest, ResponseHead } from '../http/exchange.ts';

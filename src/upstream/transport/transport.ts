@@ -1,8 +1,8 @@
 /** The interface between a legacy session and its transport. Streamable HTTP and HTTP+SSE implement it. */
-import type { ExactNumber, JsonObject } from '../../protocol/json/json.ts';
+import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
-import type { LegacyRevision } from '../../protocol/revisions.ts';
+import type { LegacyRevision } from '../../protocol/meta.ts';
 import type { UpstreamFailure } from '../failure.ts';
 
 /** Where a message came from: the stream of one request, or a stream that belongs to no request. */

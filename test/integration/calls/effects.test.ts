@@ -9,7 +9,7 @@ import {
   EFFECTS_IN_WORDS,
   RETRYABLE_IN_WORDS,
   type MayHaveActed,
-} from '../../../src/model/failure-catalogue.ts';
+} from '../../../src/model/failures.ts';
 import { accept, callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
 import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
 import { hurriedClock } from '../../fixtures/hurried-clock.ts';

@@ -3,7 +3,7 @@
  * servers are not written in it, and what the gateway only passes on must leave as it came.
  */
 import { expect, test } from 'vitest';
-import { exactNumber } from '../../../src/protocol/json/json.ts';
+import { exactNumber } from '../../../src/protocol/json.ts';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
 import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
 import {

@@ -8,7 +8,7 @@ import { systemClock } from '../../../src/lib/clock.ts';
 import { OpenResponses } from '../../../src/lib/responses.ts';
 import { openMessage, sealMessage } from '../../../src/replicas/relay/messages.ts';
 import { writeRequest } from '../../../src/replicas/relay/messages.ts';
-import { createRelayServer } from '../../../src/replicas/relay/http/http-server.ts';
+import { createRelayServer } from '../../../src/replicas/relay/http/http-relay.ts';
 import { createKeyRing, type KeyRing } from '../../../src/seal/key-ring.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';

@@ -1,6 +1,6 @@
 /** New calls whose caller has its home at another replica. */
 import { describe, expect, test } from 'vitest';
-import { CallsElsewhere } from '../../../src/calls/calls-elsewhere.ts';
+import { CallsElsewhere } from '../../../src/calls/elsewhere.ts';
 import type { CallRoute } from '../../../src/calls/call/data.ts';
 import { DirectoryUnavailable } from '../../../src/model/directory.ts';
 import type { RelayOutcome } from '../../../src/model/relay.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Notifications, type ListeningLeg } from '../../../src/calls/notifications.ts';
-import type { JsonObject } from '../../../src/protocol/json/json.ts';
+import type { JsonObject } from '../../../src/protocol/json.ts';
 import { unknownMembers } from '../../fixtures/arbitrary/json.ts';
 import { schemaProblems } from '../../fixtures/wire/official-schema.ts';
 

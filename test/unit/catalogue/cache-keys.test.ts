@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { listKey } from '../../../src/catalogue/cache-keys.ts';
+import { listKey } from '../../../src/catalogue/list-cache.ts';
 import type { EdgeRequest } from '../../../src/model/request.ts';
 import { EMPTY_PROFILE } from '../../../src/protocol/translate/client-profile.ts';
 

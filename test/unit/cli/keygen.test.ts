@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { keygen } from '../../../src/cli/commands.ts';
+import { keygen } from '../../../src/cli/run.ts';
 import { configOf, withRoute } from '../config/problems-of.ts';
 
 const inConfig = (printed: string) => configOf(withRoute(`seal:\n  keys:\n${printed}`)).seal.keys;

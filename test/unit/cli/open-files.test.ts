@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { openFilesNeeded, readOpenFileLimit } from '../../../src/cli/open-files.ts';
+import { openFilesNeeded, readOpenFileLimit } from '../../../src/cli/serve.ts';
 import { testConfig } from '../../fixtures/gateways/gateway.ts';
 
 const LIMITS = (

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { run } from '../../../src/cli/run.ts';
 import type { Start } from '../../../src/cli/serve.ts';
-import type { Config } from '../../../src/config/config.ts';
+import type { Config } from '../../../src/config/schema.ts';
 import { StartFailure } from '../../../src/lib/start-failure.ts';
 import { testHost } from './test-host.ts';
 

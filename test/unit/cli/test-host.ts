@@ -1,7 +1,7 @@
 /** A process for tests of the command: what was printed, and signals at will. */
 import { EventEmitter } from 'node:events';
 import { Writable } from 'node:stream';
-import type { Host, HostEvent } from '../../../src/cli/host.ts';
+import type { Host, HostEvent } from '../../../src/cli/arguments.ts';
 
 class Output extends Writable {
   text = '';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { nearest } from '../../../src/config/load/nearest.ts';
+import { nearest } from '../../../src/config/load/problem.ts';
 
 const KEYS = ['listen', 'admin', 'routes', 'upstream', 'transport', 'maxBody'];
 

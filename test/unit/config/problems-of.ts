@@ -1,5 +1,5 @@
 /** Parses configuration texts in tests, and gives back the lines of the problems. */
-import type { Config } from '../../../src/config/config.ts';
+import type { Config } from '../../../src/config/schema.ts';
 import { ConfigError } from '../../../src/config/load/problem.ts';
 import { parseConfig } from '../../../src/config/load/load.ts';
 

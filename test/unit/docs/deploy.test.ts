@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
-import type { Config } from '../../../src/config/config.ts';
+import type { Config } from '../../../src/config/schema.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { check } from '../../../src/cli/commands.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/protocol/json/json.ts';
+import { check } from '../../../src/cli/run.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/protocol/json.ts';
 import { pathOf, textOf } from './markdown-tables.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'mrtr-gateway-deploy-'));

@@ -1,9 +1,8 @@
 import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import { FAILURES } from '../../../src/model/failure-catalogue.ts';
+import { FAILURES } from '../../../src/model/failures.ts';
 import { createLog, type LogEvent } from '../../../src/ops/log.ts';
-import { Metrics } from '../../../src/ops/metrics.ts';
-import { SummedMetrics } from '../../../src/ops/summed-metrics.ts';
+import { Metrics, SummedMetrics } from '../../../src/ops/metrics.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../../../src/seal/invalid-request-state.ts';
 import { codesIn, tableWith, textOf } from './markdown-tables.ts';
 

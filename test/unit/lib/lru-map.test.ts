@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { LruMap } from '../../../src/lib/lru-map.ts';
+import { LruMap } from '../../../src/lib/containers.ts';
 
 const MAX = 3;
 

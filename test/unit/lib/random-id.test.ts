@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { randomId } from '../../../src/lib/random-id.ts';
+import { randomId } from '../../../src/lib/crypto.ts';
 
 test('ids are 128 bits that a URL can carry, and none comes twice', () => {
   const ids = Array.from({ length: 10_000 }, randomId);

@@ -7,9 +7,9 @@ import {
   FAILURES,
   type FailureReason,
   type MayHaveActed,
-} from '../../../src/model/failure-catalogue.ts';
+} from '../../../src/model/failures.ts';
 import { CALL_FAILURES, UNUSUAL_FAILURES } from '../../fixtures/wire/call-failures.ts';
-import type { Failure } from '../../../src/model/outcome.ts';
+import type { Failure } from '../../../src/model/request.ts';
 import {
   failureOfCall,
   failureOfRequest,

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { rewritingEndpoint } from '../../../src/passthrough/endpoint-event.ts';
+import { rewritingEndpoint } from '../../../src/passthrough/response.ts';
 
 /** The stream as a client gets it, when it comes in pieces of this size. */
 async function through(stream: Buffer, size: number): Promise<string> {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { clean, escapeJson } from '../../../src/probe/clean-text.ts';
+import { clean, escapeJson } from '../../../src/probe/print.ts';
 
 const OBEYED = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
 const hostile = fc.string({

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { sleep } from '../../../src/lib/clock.ts';
-import { Deadline } from '../../../src/probe/deadline.ts';
+import { Deadline } from '../../../src/probe/ask.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 test('a timer fires in its own time, if that comes first', () => {

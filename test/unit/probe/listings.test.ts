@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../../src/protocol/json/json.ts';
+import type { JsonObject } from '../../../src/protocol/json.ts';
 import { readListings, type List } from '../../../src/probe/listings.ts';
 import { UpstreamFailure } from '../../../src/upstream/failure.ts';
 

@@ -1,6 +1,6 @@
 /** Arbitrary JSON for properties, and the same JSON with its members in another order. */
 import fc from 'fast-check';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/protocol/json/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/protocol/json.ts';
 
 const { value } = fc.letrec<{ value: JsonValue; object: JsonObject }>((tie) => ({
   value: fc.oneof(

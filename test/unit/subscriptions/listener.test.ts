@@ -1,9 +1,8 @@
 /** One listener: order, tags, and silence after the end. */
 import { expect, test } from 'vitest';
 import { clientRequestId } from '../../../src/protocol/ids.ts';
-import type { JsonObject } from '../../../src/protocol/json/json.ts';
-import { readFilter } from '../../../src/subscriptions/filter.ts';
-import { Listener } from '../../../src/subscriptions/listener.ts';
+import type { JsonObject } from '../../../src/protocol/json.ts';
+import { readFilter, Listener } from '../../../src/subscriptions/filter.ts';
 
 const TOOLS = 'notifications/tools/list_changed';
 const UPDATED = 'notifications/resources/updated';

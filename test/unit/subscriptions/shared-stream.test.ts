@@ -1,9 +1,8 @@
 /** One upstream stream for many listeners: what happens to them when it breaks, and to it when they go. */
 import { describe, expect, test } from 'vitest';
 import { clientRequestId } from '../../../src/protocol/ids.ts';
-import type { JsonObject } from '../../../src/protocol/json/json.ts';
-import { readFilter } from '../../../src/subscriptions/filter.ts';
-import { Listener } from '../../../src/subscriptions/listener.ts';
+import type { JsonObject } from '../../../src/protocol/json.ts';
+import { readFilter, Listener } from '../../../src/subscriptions/filter.ts';
 import {
   SharedStream,
   type NotifyingLease,

@@ -3,8 +3,8 @@
  * directions. Each retry has a window of its own, so a client that reads slowly holds back no other.
  */
 import { sleep } from '../../../lib/clock.ts';
-import { LruMap } from '../../../lib/lru-map.ts';
-import { randomId } from '../../../lib/random-id.ts';
+import { LruMap } from '../../../lib/containers.ts';
+import { randomId } from '../../../lib/crypto.ts';
 import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../../model/relay.ts';
 import type { EdgeRequest, Leg } from '../../../model/request.ts';
 import type { PointerOwner } from '../../../seal/pointer.ts';
@@ -21,7 +21,7 @@ import {
 } from '../liveness.ts';
 import { writeRequest, type MessageKind } from '../messages.ts';
 import { OutgoingRetry } from '../outgoing-retry.ts';
-import { Connection } from './connection.ts';
+import { Connection, ReadProgress, SendWindow } from './connection.ts';
 import type { Frame, StampedFrame } from './frames.ts';
 import {
   accept,
@@ -31,7 +31,6 @@ import {
   type Local,
   type NotConnected,
 } from './handshake.ts';
-import { ReadProgress, SendWindow } from './window.ts';
 
 export interface DirectRelayOptions extends IncomingRetriesOptions, Local {
   readonly owners: OwnerActivity;

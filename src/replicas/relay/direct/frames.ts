@@ -4,9 +4,8 @@
  * does not open.
  */
 import type { KeyObject } from 'node:crypto';
-import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from '../../../seal/aes-gcm.ts';
-import { MAX_PIECE_BYTES } from '../lines.ts';
-import type { RelayMessage } from '../messages.ts';
+import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from '../../../seal/envelope.ts';
+import { MAX_PIECE_BYTES, type RelayMessage } from '../messages.ts';
 
 /** A kind is written as its index: new ones are appended. */
 const KINDS = [

@@ -8,7 +8,7 @@ import { request, type IncomingMessage, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { z } from 'zod';
-import { parseJson } from '../../../protocol/json/parse.ts';
+import { parseJson } from '../../../protocol/json.ts';
 import { openBytes, sealBytes } from '../../../seal/envelope.ts';
 import { SECRET_BYTES, type KeyRing } from '../../../seal/key-ring.ts';
 

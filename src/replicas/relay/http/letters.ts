@@ -6,15 +6,14 @@ import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { z } from 'zod';
 import type { Clock } from '../../../lib/clock.ts';
-import { randomId } from '../../../lib/random-id.ts';
+import { randomId } from '../../../lib/crypto.ts';
 import { CLIENT_LEFT, type RelayOutcome } from '../../../model/relay.ts';
 import type { CallReply, Leg } from '../../../model/request.ts';
-import { parseJson } from '../../../protocol/json/parse.ts';
+import { parseJson } from '../../../protocol/json.ts';
 import { openBytes, sealBytes } from '../../../seal/envelope.ts';
 import type { KeyRing } from '../../../seal/key-ring.ts';
-import { readLines } from '../lines.ts';
+import { readLines, maxSealedLength, readLine } from '../messages.ts';
 import { OWNER_TIMEOUT_MS, startWatchdog } from '../liveness.ts';
-import { maxSealedLength, readLine } from '../messages.ts';
 
 export interface LetterOptions {
   readonly ring: KeyRing<'relay'>;

@@ -4,9 +4,9 @@
  */
 import type { Clock, Timer } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
-import type { ExactNumber, JsonObject } from '../../../protocol/json/json.ts';
+import type { ExactNumber, JsonObject } from '../../../protocol/json.ts';
 import { readMessage, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
-import type { LegacyRevision } from '../../../protocol/revisions.ts';
+import type { LegacyRevision } from '../../../protocol/meta.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../../failure.ts';
 import type { HttpClient } from '../../http/client.ts';
 import { type ServerSentEvent, upstreamJson } from '../../http/bodies.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { GivenAnswers } from '../../../../src/calls/call/given-answers.ts';
+import { GivenAnswers } from '../../../../src/calls/call/questions.ts';
 
 const answered = (question: string, name: string) => ({
   question,

@@ -6,7 +6,7 @@ import {
   type ClientProfile,
 } from '../../../../src/protocol/translate/client-profile.ts';
 import { inputKey, serverRequestId } from '../../../../src/protocol/ids.ts';
-import type { JsonObject } from '../../../../src/protocol/json/json.ts';
+import type { JsonObject } from '../../../../src/protocol/json.ts';
 import { arbitraryJsonObject } from '../../../fixtures/arbitrary/json.ts';
 
 const ALL: ClientProfile = {

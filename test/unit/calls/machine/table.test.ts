@@ -18,7 +18,7 @@ import {
   type StateNamed,
   type TimerName,
 } from '../../../../src/calls/machine/states.ts';
-import type { CallOutcome } from '../../../../src/model/outcome.ts';
+import type { CallOutcome } from '../../../../src/model/request.ts';
 import { step, TRANSITIONS } from '../../../../src/calls/machine/table.ts';
 import { adopt, begin } from '../../../../src/calls/machine/steps.ts';
 import { inputKey, serverRequestId } from '../../../../src/protocol/ids.ts';

@@ -1,6 +1,6 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { allowOrigin, respondToPreflight, isPreflight } from '../../../../src/edge/http/origin.ts';
+import { allowOrigin, respondToPreflight, isPreflight } from '../../../../src/edge/http/guard.ts';
 
 const ORIGIN = 'https://app.example';
 let server: FastifyInstance;

@@ -5,7 +5,7 @@ import {
   isAllowedHost,
   isAllowedOrigin,
   type OriginPolicy,
-} from '../../../../src/edge/http/origin.ts';
+} from '../../../../src/edge/http/guard.ts';
 
 const named: OriginPolicy = {
   allowedOrigins: ['https://app.example'],

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { eraOf, hasClaim, type EraPolicy } from '../../../../src/edge/request/era.ts';
-import type { JsonObject, JsonValue } from '../../../../src/protocol/json/json.ts';
+import type { JsonObject, JsonValue } from '../../../../src/protocol/json.ts';
 import { arbitraryJson, objectsOf } from '../../../fixtures/arbitrary/json.ts';
 
 const CLAIM = 'io.modelcontextprotocol/protocolVersion';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readRequestMeta } from '../../../../src/edge/request/params.ts';
-import type { JsonObject } from '../../../../src/protocol/json/json.ts';
+import { readRequestMeta } from '../../../../src/edge/request/methods.ts';
+import type { JsonObject } from '../../../../src/protocol/json.ts';
 import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
 import { arbitraryJsonObject, objectsOf, unknownMeta } from '../../../fixtures/arbitrary/json.ts';
 

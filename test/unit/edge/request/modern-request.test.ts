@@ -5,8 +5,8 @@ import {
   type RequestPolicy,
   type ReadRequest,
 } from '../../../../src/edge/request/modern-request.ts';
-import { refusalBody } from '../../../../src/edge/http/refusal.ts';
-import type { JsonObject, JsonValue } from '../../../../src/protocol/json/json.ts';
+import { refusalBody } from '../../../../src/edge/response-writer.ts';
+import type { JsonObject, JsonValue } from '../../../../src/protocol/json.ts';
 import { arbitraryJson, arbitraryJsonObject, objectsOf } from '../../../fixtures/arbitrary/json.ts';
 import { schemaProblems } from '../../../fixtures/wire/official-schema.ts';
 

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isInteractive, isMethod } from '../../../../src/edge/request/methods.ts';
-import { paramsProblem } from '../../../../src/edge/request/params.ts';
-import type { JsonObject } from '../../../../src/protocol/json/json.ts';
+import { isInteractive, isMethod, paramsProblem } from '../../../../src/edge/request/methods.ts';
+import type { JsonObject } from '../../../../src/protocol/json.ts';
 import { arbitraryJsonObject, objectsOf } from '../../../fixtures/arbitrary/json.ts';
 import { schemaProblems } from '../../../fixtures/wire/official-schema.ts';
 

@@ -1,7 +1,7 @@
 import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { canonicalJson } from '../../../../src/protocol/json/canonical.ts';
+import { canonicalJson } from '../../../../src/protocol/json.ts';
 import { jsonValue } from '../../seal/json-arbitrary.ts';
 
 test('is RFC 8785, as another implementation has it, for everything that RFC 8785 takes', () => {

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { excessOf, MAX_CONTAINERS } from '../../../../src/protocol/json/parse.ts';
-import type { JsonValue } from '../../../../src/protocol/json/json.ts';
+import { excessOf, MAX_CONTAINERS, type JsonValue } from '../../../../src/protocol/json.ts';
 import { arbitraryJson } from '../../../fixtures/arbitrary/json.ts';
 
 const isNestedDeeper = (text: string, maxDepth: number) => excessOf(text, maxDepth) === 'depth';

@@ -5,8 +5,8 @@ import {
   isJsonNumber,
   isJsonObject,
   numberOf,
-} from '../../../../src/protocol/json/json.ts';
-import { parseJson } from '../../../../src/protocol/json/parse.ts';
+  parseJson,
+} from '../../../../src/protocol/json.ts';
 import { arbitraryJson } from '../../../fixtures/arbitrary/json.ts';
 
 const LONG = [

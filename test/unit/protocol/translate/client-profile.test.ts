@@ -7,7 +7,7 @@ import {
   readProfile,
   type ClientProfile,
 } from '../../../../src/protocol/translate/client-profile.ts';
-import { LEGACY_REVISIONS } from '../../../../src/protocol/revisions.ts';
+import { LEGACY_REVISIONS } from '../../../../src/protocol/meta.ts';
 import { arbitraryJsonObject, objectsOf } from '../../../fixtures/arbitrary/json.ts';
 import { schemaProblems } from '../../../fixtures/wire/official-schema.ts';
 

@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import {
   discoverResult,
   modernCapabilities,
-} from '../../../../src/protocol/translate/discover-result.ts';
-import type { JsonObject } from '../../../../src/protocol/json/json.ts';
+} from '../../../../src/protocol/translate/edge-result.ts';
+import type { JsonObject } from '../../../../src/protocol/json.ts';
 import { objectsOf } from '../../../fixtures/arbitrary/json.ts';
 import { initializeResult } from '../../../fixtures/arbitrary/legacy-messages.ts';
 import { schemaProblems } from '../../../fixtures/wire/official-schema.ts';

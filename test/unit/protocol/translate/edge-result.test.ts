@@ -5,7 +5,7 @@ import {
   inputRequiredResult,
   metaMember,
 } from '../../../../src/protocol/translate/edge-result.ts';
-import type { JsonObject, JsonValue } from '../../../../src/protocol/json/json.ts';
+import type { JsonObject, JsonValue } from '../../../../src/protocol/json.ts';
 import { objectsOf } from '../../../fixtures/arbitrary/json.ts';
 import { results, revision } from '../../../fixtures/arbitrary/legacy-messages.ts';
 import { schemaProblems } from '../../../fixtures/wire/official-schema.ts';

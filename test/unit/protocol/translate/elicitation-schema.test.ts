@@ -6,7 +6,7 @@ import {
   restoreContent,
   type NormalisedSchema,
 } from '../../../../src/protocol/translate/elicitation-schema.ts';
-import type { JsonObject, JsonValue } from '../../../../src/protocol/json/json.ts';
+import type { JsonObject, JsonValue } from '../../../../src/protocol/json.ts';
 import {
   contentFor,
   elicitationSchemas,

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { edgeError, readUrlElicitations } from '../../../../src/protocol/translate/error-map.ts';
-import type { JsonObject } from '../../../../src/protocol/json/json.ts';
+import type { JsonObject } from '../../../../src/protocol/json.ts';
 import type { JsonRpcErrorObject } from '../../../../src/protocol/json-rpc.ts';
 import { arbitraryJson, objectsOf } from '../../../fixtures/arbitrary/json.ts';
 import { schemaProblems } from '../../../fixtures/wire/official-schema.ts';

@@ -3,13 +3,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Notifications } from '../../../../src/calls/notifications.ts';
 import { outcomeOfReply } from '../../../../src/calls/call/replies.ts';
-import { discoverResult } from '../../../../src/protocol/translate/discover-result.ts';
-import { completeResult } from '../../../../src/protocol/translate/edge-result.ts';
+import { discoverResult, completeResult } from '../../../../src/protocol/translate/edge-result.ts';
 import { edgeError } from '../../../../src/protocol/translate/error-map.ts';
 import { translateServerRequest } from '../../../../src/protocol/translate/input-request.ts';
 import type { ClientRequestId } from '../../../../src/protocol/ids.ts';
-import type { JsonObject, JsonValue } from '../../../../src/protocol/json/json.ts';
-import { Listener } from '../../../../src/subscriptions/listener.ts';
+import type { JsonObject, JsonValue } from '../../../../src/protocol/json.ts';
+import { Listener } from '../../../../src/subscriptions/filter.ts';
 import { arbitraryJson, objectsOf, unknownMeta } from '../../../fixtures/arbitrary/json.ts';
 import { results } from '../../../fixtures/arbitrary/legacy-messages.ts';
 

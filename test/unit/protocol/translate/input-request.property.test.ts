@@ -5,8 +5,8 @@ import {
   translateInputResponse,
   translateServerRequest,
 } from '../../../../src/protocol/translate/input-request.ts';
-import type { JsonObject } from '../../../../src/protocol/json/json.ts';
-import type { LegacyRevision } from '../../../../src/protocol/revisions.ts';
+import type { JsonObject } from '../../../../src/protocol/json.ts';
+import type { LegacyRevision } from '../../../../src/protocol/meta.ts';
 import { contentFor } from '../../../fixtures/arbitrary/elicitation.ts';
 import { arbitraryJson, objectsOf } from '../../../fixtures/arbitrary/json.ts';
 import {

@@ -10,8 +10,8 @@ import {
   translateServerRequest,
   type AnswerTranslation,
 } from '../../../../src/protocol/translate/input-request.ts';
-import type { JsonObject, JsonValue } from '../../../../src/protocol/json/json.ts';
-import type { LegacyRevision } from '../../../../src/protocol/revisions.ts';
+import type { JsonObject, JsonValue } from '../../../../src/protocol/json.ts';
+import type { LegacyRevision } from '../../../../src/protocol/meta.ts';
 
 const ALL: ClientProfile = {
   elicitationForm: true,

@@ -5,8 +5,8 @@ import {
   LineAssembler,
   MAX_PIECE_BYTES,
   splitIntoPieces,
-} from '../../../../src/replicas/relay/lines.ts';
-import { readLines } from '../../../../src/replicas/relay/lines.ts';
+  readLines,
+} from '../../../../src/replicas/relay/messages.ts';
 
 const MIB = 1024 * 1024;
 const NO_LIMIT = Infinity;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../../../src/protocol/json/json.ts';
+import type { JsonObject } from '../../../../src/protocol/json.ts';
 import { answersDigest } from '../../../../src/seal/digests.ts';
 import { jsonObject, reordered } from '../json-arbitrary.ts';
 

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../../../src/protocol/json/json.ts';
-import { parseJson } from '../../../../src/protocol/json/parse.ts';
+import { type JsonObject, parseJson } from '../../../../src/protocol/json.ts';
 import { requestDigest } from '../../../../src/seal/digests.ts';
 import { jsonObject, reordered } from '../json-arbitrary.ts';
 

@@ -11,7 +11,7 @@ import {
   type ServerRequestId,
   type UpstreamRequestId,
 } from '../../../../src/protocol/ids.ts';
-import type { ExactNumber } from '../../../../src/protocol/json/json.ts';
+import type { ExactNumber } from '../../../../src/protocol/json.ts';
 import { BroadcastDetector } from '../../../../src/upstream/broadcast-detector.ts';
 import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
 import type { Exchange } from '../../../../src/upstream/session/exchange.ts';

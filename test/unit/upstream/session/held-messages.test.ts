@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { upstreamRequestId } from '../../../../src/protocol/ids.ts';
 import type { JsonRpcMessage } from '../../../../src/protocol/json-rpc.ts';
-import { HeldMessages } from '../../../../src/upstream/session/held-messages.ts';
+import { HeldMessages } from '../../../../src/upstream/session/incoming.ts';
 
 const SOURCE = { stream: 'standalone' } as const;
 const ROOM = 8 * 1024 * 1024;

@@ -1,9 +1,108 @@
 /**
- * Parses JSON from clients and servers, within limits. A number that JavaScript cannot hold (an integer beyond
- * 2^53, or 1e400) is kept as it was written, so that what is only passed on does not change.
+ * JSON values: their types, checks of them, their canonical text, and how they are parsed within limits. A number that
+ * JavaScript cannot hold (an integer beyond 2^53, or 1e400) is kept as it was written, so that what is only passed on
+ * does not change.
  */
+import { z } from 'zod';
 import secureJson from 'secure-json-parse';
-import { exactNumber, isJsonObject, type JsonObject, type JsonValue } from './json.ts';
+
+export type JsonValue = null | boolean | number | ExactNumber | string | JsonValue[] | JsonObject;
+export interface JsonObject {
+  [member: string]: JsonValue;
+}
+
+declare const exact: unique symbol;
+/** A number that JavaScript cannot hold, as it was written. `JSON.stringify` writes it unchanged. */
+export interface ExactNumber {
+  readonly [exact]: true;
+}
+
+/** From the ECMAScript proposal "JSON.parse source text access". The compiler does not know it yet. */
+declare global {
+  interface JSON {
+    rawJSON(text: string): ExactNumber;
+    isRawJSON(value: unknown): value is ExactNumber;
+  }
+}
+
+/** Keeps a number as JSON writes it. */
+export function exactNumber(text: string): ExactNumber {
+  return JSON.rawJSON(text);
+}
+
+/** Tells whether a value is a number that JavaScript cannot hold. */
+export function isExactNumber(value: unknown): value is ExactNumber {
+  return JSON.isRawJSON(value);
+}
+
+/** Tells whether a value is a JSON number, of any size and precision. */
+export function isJsonNumber(value: unknown): value is number | ExactNumber {
+  return typeof value === 'number' || isExactNumber(value);
+}
+
+/** Tells whether a value is an integer, of any size. */
+export function isJsonInteger(value: unknown): value is number | ExactNumber {
+  return isExactNumber(value) ? /^-?\d+$/.test(JSON.stringify(value)) : Number.isInteger(value);
+}
+
+/** Tells whether a value is a JSON object (not `null`, an array or an `ExactNumber`). */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return (
+    typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
+  );
+}
+
+/** Converts a JSON number to the nearest double. @returns `null` if the value is not a number */
+export function numberOf(value: unknown): number | null {
+  if (isExactNumber(value)) return Number(JSON.stringify(value));
+  return typeof value === 'number' ? value : null;
+}
+
+/** Reads an own member that is a JSON object. @returns `undefined` if it is missing or something else */
+export function objectMember(object: JsonObject, member: string): JsonObject | undefined {
+  const value = Object.hasOwn(object, member) ? object[member] : undefined;
+  return isJsonObject(value) ? value : undefined;
+}
+
+/** Returns an object without the named members: a copy, unless it has none of them. */
+export function without(object: JsonObject, members: readonly string[]): JsonObject {
+  if (!members.some((member) => Object.hasOwn(object, member))) return object;
+  return Object.fromEntries(Object.entries(object).filter(([member]) => !members.includes(member)));
+}
+
+/** Schemas of JSON in messages that this gateway wrote itself: any content is accepted. */
+export const jsonNumber = z.custom<number | ExactNumber>(
+  isJsonNumber,
+  'Invalid input: expected number',
+);
+export const jsonObject = z.custom<JsonObject>(isJsonObject, 'Invalid input: expected object');
+export const jsonValue = z.custom<JsonValue>(
+  (value) => value !== undefined,
+  'Invalid input: expected a value',
+);
+
+/**
+ * Writes the canonical text of a value. It also accepts what RFC 8785 refuses, since a digest of what a client
+ * sent must never fail: unpaired surrogates stay escaped, and an `ExactNumber` stays as it was written.
+ * Neither text can come from another value.
+ * @param value whose depth has been limited
+ * @returns text without unpaired surrogates, so that UTF-8 encodes it without loss
+ */
+export function canonicalJson(value: JsonValue): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
+  if (isJsonObject(value)) {
+    const members = Object.entries(value)
+      .sort(byMemberName)
+      .map(([member, content]) => `${JSON.stringify(member)}:${canonicalJson(content)}`);
+    return `{${members.join(',')}}`;
+  }
+  return JSON.stringify(value);
+}
+
+/** Compares by UTF-16 code units, not by locale (RFC 8785, section 3.2.3). */
+function byMemberName([a]: [string, JsonValue], [b]: [string, JsonValue]): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
 
 /**
  * Matches any text with such a number: from 2^53 on, which has 16 digits and begins with a 9. It can match inside a

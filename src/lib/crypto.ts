@@ -1,5 +1,5 @@
-/** Unguessable ids. */
-import { randomFillSync } from 'node:crypto';
+/** Unguessable ids, and digests for keys and tokens. */
+import { randomFillSync, hash } from 'node:crypto';
 
 const ID_BYTES = 16;
 /** A system call costs more than the bytes it returns, so many are read at once. */
@@ -17,4 +17,9 @@ export function randomId(): string {
   pool.fill(0, used, used + ID_BYTES);
   used += ID_BYTES;
   return id;
+}
+
+/** Computes the SHA-256 of a text in UTF-8. @returns base64url */
+export function sha256(text: string): string {
+  return hash('sha256', text, 'base64url');
 }

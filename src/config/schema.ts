@@ -1,0 +1,79 @@
+/**
+ * The configuration file: every key with its type, default and description. The types of the configuration,
+ * the reference in the documentation and the JSON Schema for editors are generated from it.
+ */
+import { z } from 'zod';
+import { address, addressOrOff, section, text, NAME } from './schema/fields.ts';
+import { identity, drain, edge, limits, log, workers, seal } from './schema/process.ts';
+import { redis, relay } from './schema/replicas.ts';
+import { caching, calls, continuation, parking, questions, tools } from './schema/calls.ts';
+import { sessions } from './schema/sessions.ts';
+import { upstream } from './schema/upstream.ts';
+
+const PATH = /^\/$|^(?!.*\/\.{1,2}(?:\/|$))(?:\/[A-Za-z0-9._~-]+)+$/;
+
+const route = section(
+  {
+    id: text(NAME, 'a name (letters, digits, "_" and "-", at most 64)', 'name')
+      .optional()
+      .describe(
+        'The name of the route in logs, metrics and sealed pointers. Default: derived from the path, `mcp` for `/mcp`.',
+      ),
+    path: text(PATH, 'a path such as /mcp, without a slash at its end', 'path')
+      .default('/mcp')
+      .describe('The public path.'),
+    upstream,
+    sessions,
+    calls,
+    parking,
+    continuation,
+    questions,
+    tools,
+    caching,
+  },
+  'a map with at least upstream.url',
+).transform((read) => ({ ...read, id: read.id ?? idFromPath(read.path) }));
+
+/** Derives an id: `/teams/a/mcp` is `teams-a-mcp`, and `/` is `root`. */
+function idFromPath(path: string): string {
+  const name = path.replace(/[^A-Za-z0-9_]+/g, '-').replace(/^-+|-+$/g, '');
+  return name === '' ? 'root' : name.slice(0, 64);
+}
+
+export const fileSchema = section(
+  {
+    listen: address()
+      .prefault('127.0.0.1:8080')
+      .describe(
+        'The address for clients. `:8080` means all IPv4 interfaces, port `0` any free port.',
+      ),
+    admin: addressOrOff()
+      .prefault('127.0.0.1:9090')
+      .describe('The address for `/healthz`, `/readyz` and `/metrics`. Keep it private.'),
+    workers,
+    routes: z
+      .array(route, { error: 'a list of at least one route' })
+      .min(1, { error: 'a list of at least one route' })
+      .max(1000, { error: 'at most 1000 routes' })
+      .meta({ title: 'list' })
+      .describe('One entry for each legacy server.'),
+    identity,
+    seal,
+    relay,
+    redis,
+    edge,
+    limits,
+    drain,
+    log,
+  },
+  'a map with at least routes',
+);
+
+type Immutable<T> = T extends URL | string | number | boolean | null | undefined
+  ? T
+  : T extends readonly (infer Item)[]
+    ? readonly Immutable<Item>[]
+    : { readonly [Key in keyof T]: Immutable<T[Key]> };
+
+export type Config = Immutable<z.output<typeof fileSchema>>;
+export type RouteConfig = Config['routes'][number];
