@@ -81,6 +81,7 @@ export interface LogEvents {
     ms: number;
   };
   'call.question_refused': { route: string; call: string; method: string; reason: string };
+  'call.answered_ahead': { route: string; call: string; kind: string };
   'call.answer_refused': { route: string; call: string; round: number; cause: string };
   'call.thinned': { route: string; call: string | null; progress: number; messages: number };
   'call.moved': { route: string; call: string; rule: string; from: string; to: string };
@@ -135,6 +136,7 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
   'gateway.crashed': 'a defect of the gateway: the process ends',
   'upstream.failed': 'a request to the legacy server failed',
   'call.settled': 'the server ended the call while no client was connected',
+  'call.answered_ahead': 'a question was answered with what the first request of the call brought',
   'call.answer_refused': 'the server did not accept the answers',
   'call.question_refused': 'the server asked for something that this client or call cannot answer',
   'call.not_taken_up': 'the call could not be claimed now; the client can retry',

@@ -44,6 +44,7 @@ export class Metrics {
   readonly #refusals: Counter<'reason'>;
   readonly #resumes: Counter<'route' | 'rung'>;
   readonly #rounds: Counter<'route'>;
+  readonly #answersAhead: Counter<'route'>;
   readonly #clockRefusals: Counter<'of'>;
 
   constructor(gauges: Gauges) {
@@ -70,6 +71,12 @@ export class Metrics {
     this.#rounds = new Counter({
       name: 'mrtr_gateway_rounds_total',
       help: 'InputRequiredResult responses sent to clients',
+      labelNames: ['route'],
+      registers,
+    });
+    this.#answersAhead = new Counter({
+      name: 'mrtr_gateway_answers_ahead_total',
+      help: 'Questions answered with what the first request of the call brought',
       labelNames: ['route'],
       registers,
     });
@@ -135,6 +142,7 @@ export class Metrics {
     for (const of of CLOCK_REFUSALS) this.#clockRefusals.inc({ of }, 0);
     for (const route of routes) {
       this.#rounds.inc({ route }, 0);
+      this.#answersAhead.inc({ route }, 0);
       for (const rung of [...RUNGS, 'lost'] as const) this.#resumes.inc({ route, rung }, 0);
     }
   }
@@ -157,6 +165,10 @@ export class Metrics {
 
   resumed(route: string, rung: Rung | 'lost'): void {
     this.#resumes.inc({ route, rung });
+  }
+
+  answeredAhead(route: string): void {
+    this.#answersAhead.inc({ route });
   }
 
   asked(route: string): void {
@@ -188,6 +200,7 @@ const COUNTS: Counts = {
   },
   'clock.refused': (metrics, { of }) => metrics.clockRefused(of),
   'call.resumed': (metrics, { route, rung }) => metrics.resumed(route, rung),
+  'call.answered_ahead': (metrics, { route }) => metrics.answeredAhead(route),
   'call.parked': (metrics, { route }) => metrics.asked(route),
 };
 

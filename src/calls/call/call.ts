@@ -6,6 +6,7 @@ import type { Continuation, ResumePoint } from '../../seal/pointer.ts';
 import { isKnownRetry, isLost } from '../machine/selectors.ts';
 import type { CallLimits, LegId } from '../machine/states.ts';
 import { adopt, begin } from '../machine/steps.ts';
+import { questionsOf } from './asked.ts';
 import { attachLeg, noticeClosed, retryCall } from './client.ts';
 import type { CallData, CallOrigin, CallRoute, Retry } from './data.ts';
 import { resumePointOf } from './exchange.ts';
@@ -13,12 +14,14 @@ import { GivenAnswers } from './questions.ts';
 import { idsOf } from './log.ts';
 import { beginCall, createCall, forgetCall } from './machine.ts';
 import { failed } from './replies.ts';
-import { launch, questionsOf, reattach } from './server.ts';
+import { launch, reattach } from './server.ts';
 
 /** A continuation with which the stream of the call can be resumed. */
 export type Resumable = Continuation & { readonly resume: ResumePoint };
 
 const FIRST_LEG: LegId = 1;
+/** Of the answers that came with a first request, as JSON. They are kept while the call lasts. */
+const MAX_AHEAD_CHARACTERS = 64 * 1024;
 
 /** Starts a call for its first leg. @returns the reply to that leg */
 export function startCall(
@@ -31,12 +34,19 @@ export function startCall(
   const startedAtMs = route.clock.now();
   const call = createCall(route, { ...origin, startedAtMs, isContinued: false }, request, state);
   const { reply } = attachLeg(call, request, leg);
+  call.ahead = answersAhead(route, request);
   beginCall(call, effects);
   launch(call, false);
   const { method, loggedTarget: target } = call;
   route.log.event('call.started', { ...idsOf(call), method, target });
   noticeClosed(call, FIRST_LEG);
   return reply;
+}
+
+/** Returns the answers that came with a first request, if they may be used. Too many are not kept. */
+function answersAhead({ questions }: CallRoute, { inputResponses }: EdgeRequest) {
+  if (!questions.answersAhead || inputResponses === null) return null;
+  return JSON.stringify(inputResponses).length > MAX_AHEAD_CHARACTERS ? null : inputResponses;
 }
 
 /** Reattaches to a call whose owner is gone, for a retry. @returns the call, and the reply to the retry */

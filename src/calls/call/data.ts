@@ -57,6 +57,8 @@ export interface QuestionSettings {
   readonly keyNames: Readonly<Record<string, readonly string[]>>;
   /** Whether string ids of the server's requests become keys. */
   readonly keysFromStringIds: boolean;
+  /** Whether answers that came before their questions are used. */
+  readonly answersAhead: boolean;
   /** Whether a call ends if the server asks for what the client did not declare. */
   readonly strictCapabilities: boolean;
   /** How long to wait until the server says that its URLs were visited, in ms. */
@@ -173,6 +175,8 @@ export class CallData {
   questions: Questions | null = null;
   /** `null` until an answer has to be remembered for a replay. */
   given: GivenAnswers | null = null;
+  /** What the client answered in its first request; `null` if nothing, and once the call is over. */
+  ahead: JsonObject | null = null;
   /** The elicitations whose completion is worth waiting for before the call is made again. */
   visiting: readonly string[] = [];
 

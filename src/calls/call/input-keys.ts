@@ -22,6 +22,12 @@ export interface InputKeyOptions {
   readonly revealsSession: (text: string) => boolean;
 }
 
+/** A key, and whether the operator or the server named it. Others are generated. */
+export interface GivenKey {
+  readonly key: InputKey;
+  readonly isNamed: boolean;
+}
+
 export class InputKeys {
   readonly #given = new Set<string>();
   #counts = new Map<string, number>();
@@ -39,12 +45,13 @@ export class InputKeys {
   }
 
   /** Makes a key that no other question of this call has had. */
-  next(kind: InputRequestKind, id: ServerRequestId | null, options: InputKeyOptions): InputKey {
+  next(kind: InputRequestKind, id: ServerRequestId | null, options: InputKeyOptions): GivenKey {
     const named: string | null = options.names[this.#asked] ?? nameFromId(id, options);
     this.#asked += 1;
-    const key = named !== null && !this.#given.has(named) ? named : this.#counted(kind);
+    const isNamed = named !== null && !this.#given.has(named);
+    const key = isNamed ? named : this.#counted(kind);
     this.#given.add(key);
-    return inputKey(key);
+    return { key: inputKey(key), isNamed };
   }
 
   /** Marks a key as given, so that no other question gets it. */

@@ -1,4 +1,5 @@
 /** What the operator sees of one call. No question, no answer and no result is in it. */
+import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
 import type { UpstreamFailure } from '../../upstream/failure.ts';
 import type { NotificationLoss } from '../notifications.ts';
 import type { CallState, Effect } from '../machine/states.ts';
@@ -41,6 +42,10 @@ export function logNotificationLoss(call: CallData, loss: NotificationLoss): voi
 
 export function logRefusedQuestion(call: CallData, method: string, reason: string): void {
   call.route.log.event('call.question_refused', { ...idsOf(call), method, reason });
+}
+
+export function logAnsweredAhead(call: CallData, kind: InputRequestKind): void {
+  call.route.log.event('call.answered_ahead', { ...idsOf(call), kind });
 }
 
 export function logUpstreamFailure(call: CallData, { code, message }: UpstreamFailure): void {

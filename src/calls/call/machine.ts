@@ -4,7 +4,7 @@
  */
 import type { EdgeRequest } from '../../model/request.ts';
 import type { CallPhase } from '../../sessions/lease.ts';
-import { isBroken, isDetached, isLost, timersOf } from '../machine/selectors.ts';
+import { isBroken, isDetached, isLost, isOver, timersOf } from '../machine/selectors.ts';
 import type { CallEvent, CallState, Effect, TimerName } from '../machine/states.ts';
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
@@ -66,6 +66,7 @@ function move(call: CallData, event: CallEvent): void {
   keepTimers(call, timersOf(to));
   call.lease?.moved(phaseOf(to));
   if (isDetached(to)) dropParams(call);
+  if (isOver(to)) call.ahead = null;
   registry.moved(call);
   for (const effect of effects) carryOut(call, effect);
   if (event.type === 'retry') acceptRetry(call, event);

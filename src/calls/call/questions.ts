@@ -11,6 +11,7 @@ import {
   type InputRequest,
   type InputRequestKind,
 } from '../../protocol/translate/input-request.ts';
+import { readAnswerAhead } from '../../protocol/translate/answer-ahead.ts';
 import type { ClientProfile } from '../../protocol/translate/client-profile.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcErrorObject, JsonRpcReply } from '../../protocol/json-rpc.ts';
@@ -23,6 +24,8 @@ import type { UrlElicitation } from '../../protocol/translate/error-map.ts';
 import { LruMap } from '../../lib/containers.ts';
 
 interface Question {
+  /** Whether its key is one that a client can know before it is asked. */
+  readonly isNamed: boolean;
   readonly id: ServerRequestId | null;
   readonly request: InputRequest;
   readonly back: AnswerTranslation;
@@ -120,7 +123,7 @@ export class Questions {
     return questions.map(({ key, id, request, back }) => {
       this.#keys.take(key);
       this.#shown.add(key);
-      this.#questions.set(key, { id, request, back, elicitationId: null });
+      this.#questions.set(key, { isNamed: false, id, request, back, elicitationId: null });
       return { key, id };
     });
   }
@@ -162,6 +165,17 @@ export class Questions {
   }
 
   /**
+   * Reads the answer that the client gave before the question came.
+   * @param given what the client gave, by keys
+   * @returns `null` if there is none, if it does not fit the question, or if the gateway made up the key
+   */
+  readAhead(key: InputKey, given: JsonObject): JsonRpcReply | null {
+    const { isNamed, request, back } = this.#get(key);
+    if (!isNamed || !Object.hasOwn(given, key)) return null;
+    return readAnswerAhead(request, back, given[key] ?? null);
+  }
+
+  /**
    * Reads the answers to the open questions. Other keys are ignored (MRTR, Error Handling). A malformed answer is
    * named, and then nothing goes upstream.
    */
@@ -185,8 +199,8 @@ export class Questions {
     { request, back }: Shown,
     elicitationId: string | null,
   ): OpenRequest {
-    const key = this.#keys.next(back.kind, id, this.#keyOptions);
-    this.#questions.set(key, { id, request, back, elicitationId });
+    const { key, isNamed } = this.#keys.next(back.kind, id, this.#keyOptions);
+    this.#questions.set(key, { isNamed, id, request, back, elicitationId });
     return { key, id };
   }
 

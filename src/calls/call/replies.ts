@@ -116,6 +116,11 @@ export function failed(failure: Failure) {
   return { kind: 'failed', failure } as const;
 }
 
+/** Ends a call with a failure. */
+export function failCall(call: CallData, failure: Failure): void {
+  call.feed({ type: 'outcome', outcome: failed(failure) });
+}
+
 function missing({ questions }: CallData, keys: readonly InputKey[]): CallReply {
   return failed(missingCapability(questions?.requiredFor(keys) ?? {}));
 }

@@ -2,13 +2,11 @@
  * The server's side of a call: what the server says becomes events of the machine, and the answers of the
  * client go to the server.
  */
-import { missingCapability, notAnswerable } from '../../model/failures.ts';
-import type { Failure } from '../../model/request.ts';
+import { notAnswerable } from '../../model/failures.ts';
 import { failureOfCall, losesCall } from '../../model/upstream-failures.ts';
 import type { ServerRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import {
-  ErrorCode,
   LegacyErrorCode,
   type JsonRpcErrorObject,
   type JsonRpcReply,
@@ -18,13 +16,12 @@ import { errorFromServer } from '../../protocol/translate/from-server.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
 import type { UnanswerableCause } from '../../upstream/session/exchange.ts';
-import type { Session } from '../../upstream/session/session.ts';
-import { isOver, isRunning, openRequests } from '../machine/selectors.ts';
+import { isOver, isRunning } from '../machine/selectors.ts';
 import type { LegId, OpenRequest } from '../machine/states.ts';
+import { noteAnswer, questionsOf, receiveQuestion } from './asked.ts';
 import { backlogOf, notifyLegs } from './client.ts';
 import type { CallData } from './data.ts';
 import {
-  answerQuietly,
   leaveExchange,
   releaseExchange,
   resumeExchange,
@@ -33,21 +30,14 @@ import {
   stopExchange,
   type CallListener,
 } from './exchange.ts';
-import { GivenAnswers, Questions } from './questions.ts';
 import { idsOf, logRefusedQuestion, logUpstreamFailure } from './log.ts';
-import { failed, outcomeOfReply } from './replies.ts';
+import { failCall, outcomeOfReply } from './replies.ts';
 
 /** What a client that asked for log messages is told, once. */
 const STATE_IS_GONE: JsonObject = {
   level: 'warning',
   logger: 'mrtr-gateway',
   data: 'The server ended the session of your earlier calls. What it kept in that session is gone.',
-};
-
-/** For a server that asks more at once than a client can be shown. */
-const TOO_MANY_QUESTIONS = {
-  code: ErrorCode.internalError,
-  message: 'Too many questions are open at once',
 };
 
 const WHY_UNANSWERABLE: Readonly<Record<UnanswerableCause, string>> = {
@@ -110,23 +100,9 @@ export async function postAnswers(
       return receivePostFailure(call, asUpstreamFailure(error, true), accepted);
     }
     accepted.push(id);
-    call.hasAnswered = true;
-    if (call.origin.mayReplay && call.questions !== null) {
-      call.given ??= new GivenAnswers();
-      call.given.add({ question: call.questions.digestOf(key), reply });
-    }
+    noteAnswer(call, key, reply);
   }
   if (call.generation === generation) call.feed({ type: 'posted' });
-}
-
-/** @returns the questions of a call, which begin with the first that the server asks */
-export function questionsOf(call: CallData): Questions {
-  call.questions ??= new Questions({
-    names: call.keyNames,
-    fromStringIds: call.route.questions.keysFromStringIds,
-    revealsSession: (text) => sessionOf(call)?.reveals(text) ?? false,
-  });
-  return call.questions;
 }
 
 class Listener implements CallListener {
@@ -211,49 +187,6 @@ class Listener implements CallListener {
   }
 }
 
-function receiveQuestion(
-  call: CallData,
-  session: Session,
-  id: ServerRequestId,
-  method: string,
-  params: JsonObject,
-): void {
-  if (!session.interactive) {
-    // An answer would reach an instance that never asked, and the call would wait without an end.
-    logRefusedQuestion(call, method, 'the server gave no session id');
-    stopExchange(call, 'the server asks, and gave no session in which it could be answered');
-    return fail(call, notAnswerable('no_session_id'));
-  }
-  const { route, request, given } = call;
-  const questions = questionsOf(call);
-  const revision = session.initializeResult.protocolVersion;
-  const decision = questions.ask(id, method, params, request.profile, revision);
-  if (decision.type === 'refused') {
-    logRefusedQuestion(call, method, decision.reason);
-    answerQuietly(call, id, { error: decision.error });
-    const required = questions.refusedCapabilities;
-    if (!route.questions.strictCapabilities || required === null) return;
-    stopExchange(call, 'the client lacks a required capability');
-    return fail(call, missingCapability(required));
-  }
-  const { key } = decision.request;
-  const repeated = given?.repeat(questions.digestOf(key));
-  if (repeated !== undefined) {
-    questions.withdraw(id);
-    answerQuietly(call, id, repeated);
-  } else if (openRequests(call.state).length >= route.limits.maxInputRequestsPerRound) {
-    questions.withdraw(id);
-    logRefusedQuestion(call, method, 'too many questions in one round');
-    answerQuietly(call, id, { error: TOO_MANY_QUESTIONS });
-  } else {
-    const atMs = route.clock.now();
-    if (call.state.name === 'parked' && call.lastRound !== null) {
-      route.gaps.askedAgain(call.loggedTarget, atMs - call.lastRound.atMs);
-    }
-    call.feed({ type: 'asked', request: decision.request, atMs });
-  }
-}
-
 function receiveReply(call: CallData, reply: JsonRpcReply): void {
   call.hasBegun = true;
   if ('error' in reply && reply.error.code === LegacyErrorCode.urlElicitationRequired) {
@@ -275,8 +208,8 @@ function receiveReply(call: CallData, reply: JsonRpcReply): void {
  * says of the failure stays.
  */
 function failUnanswered(call: CallData, reply: JsonRpcReply, cause: UnanswerableCause): void {
-  if (cause === 'broadcast') return fail(call, notAnswerable(cause));
-  if ('error' in reply) return fail(call, notAnswerable(cause, errorFromServer(reply.error)));
+  if (cause === 'broadcast') return failCall(call, notAnswerable(cause));
+  if ('error' in reply) return failCall(call, notAnswerable(cause, errorFromServer(reply.error)));
   const { error } = notAnswerable(cause);
   const said = Array.isArray(reply.result['content']) ? reply.result['content'] : [];
   const content = [...said, { type: 'text', text: error.message }];
@@ -298,7 +231,7 @@ function receiveLoss(call: CallData, failure: UpstreamFailure): void {
   logUpstreamFailure(call, failure);
   if (failure.code === 'streams_mixed') {
     stopExchange(call, 'the stream of the call brought what belongs to another one');
-    return fail(call, failureOfCall(failure, call.hasBegun));
+    return failCall(call, failureOfCall(failure, call.hasBegun));
   }
   if (failure.code === 'unauthorized' && call.isResumable) {
     call.unauthorized = failureOfCall(beforeRequest(failure), true);
@@ -322,7 +255,7 @@ function receiveRefusal(call: CallData, failure: UpstreamFailure): void {
   logUpstreamFailure(call, failure);
   call.isTainted = failure.code !== 'unauthorized';
   if (losesCall(failure)) call.feed({ type: 'lost' });
-  else fail(call, failureOfCall(failure, call.hasBegun));
+  else failCall(call, failureOfCall(failure, call.hasBegun));
 }
 
 function receivePostFailure(
@@ -345,10 +278,6 @@ function receivePostFailure(
  */
 async function leaveIfNotOurs(call: CallData): Promise<void> {
   if (!(await call.route.registry.isOurs(call.id))) call.feed({ type: 'takenOver' });
-}
-
-function fail(call: CallData, failure: Failure): void {
-  call.feed({ type: 'outcome', outcome: failed(failure) });
 }
 
 function isForgottenSession({ code, details }: UpstreamFailure): boolean {

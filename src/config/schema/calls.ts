@@ -115,6 +115,10 @@ export const questions = section({
     true,
     "Whether the server's request id becomes the key of its question, if it is a plain name.",
   ),
+  answersAhead: flag(
+    true,
+    "Whether `inputResponses` of a first request answer the questions that come later, if their keys are names of `keyNames` or of the server's own ids, and they fit. Never for URLs, and never under a generated key.",
+  ),
   strictCapabilities: flag(
     false,
     'Whether a question that needs an undeclared capability of the client ends the call at once.',

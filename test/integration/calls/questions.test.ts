@@ -287,19 +287,6 @@ describe('answers', () => {
     );
     expect(most).toBe(1);
   });
-
-  // Rule answers-11 (MRTR, "Error Handling"): `inputResponses` of a request without `requestState` mean
-  // nothing: nobody asked for them, and they are not sent to the server.
-  test('that come before anything was asked count for nothing', async () => {
-    const { url, server } = await start((_received, response) => {
-      eventStream(response).send(question('one'));
-    });
-    const asked = await callTool(url, 'ask', { inputResponses: { one: accept({ name: 'a' }) } });
-    expect(keysOf(asked)).toEqual(['one']);
-    const call = await server.saw(({ body }) => body?.method === 'tools/call');
-    expect(call.body.params).not.toHaveProperty('inputResponses');
-    expect(server.methods()).not.toContain('response');
-  });
 });
 
 // Rule shown-5.

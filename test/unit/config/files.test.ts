@@ -39,7 +39,7 @@ describe('the examples', () => {
   test('config/production.yaml loads once its variables are set', () => {
     const config = loadConfig(path('config/production.yaml'), PRODUCTION_ENV);
     expect(config.routes.map(({ id }) => id)).toEqual(['billing', 'search']);
-    expect(config.identity).toEqual({ source: 'header', header: 'X-Authenticated-User' });
+    expect(config.identity).toMatchObject({ source: 'header', header: 'X-Authenticated-User' });
     expect(config.seal.keys).toEqual([{ kid: 'key-1', key: PRODUCTION_ENV.SEAL_KEY }]);
     expect(config.routes[0]?.upstream.headers).toEqual({ authorization: 'Bearer token' });
   });

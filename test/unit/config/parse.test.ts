@@ -45,6 +45,7 @@ describe('defaults', () => {
           questions: {
             keyNames: {},
             keysFromStringIds: true,
+            answersAhead: true,
             strictCapabilities: false,
             urlVisitWaitMs: 10_000,
           },

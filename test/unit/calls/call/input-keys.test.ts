@@ -11,35 +11,35 @@ const id = serverRequestId;
 test('keys say the kind and count over the whole call', () => {
   const keys = new InputKeys();
   expect([
-    keys.next('elicitation-form', id(1), PLAIN),
-    keys.next('elicitation-url', id(2), PLAIN),
-    keys.next('sampling', id(3), PLAIN),
-    keys.next('roots', null, PLAIN),
-    keys.next('sampling', id(5), PLAIN),
+    keys.next('elicitation-form', id(1), PLAIN).key,
+    keys.next('elicitation-url', id(2), PLAIN).key,
+    keys.next('sampling', id(3), PLAIN).key,
+    keys.next('roots', null, PLAIN).key,
+    keys.next('sampling', id(5), PLAIN).key,
   ]).toEqual(['elicitation-1', 'elicitation-2', 'sampling-1', 'roots-1', 'sampling-2']);
 });
 
 test('the upstream’s own ids are not shown unless that was chosen', () => {
-  expect(new InputKeys().next('roots', id('secret-session-1'), PLAIN)).toBe('roots-1');
+  expect(new InputKeys().next('roots', id('secret-session-1'), PLAIN).key).toBe('roots-1');
 });
 
 // Rule shown-5.
 test('a plain name that the upstream uses as an id is the key where that was chosen', () => {
-  expect(new InputKeys().next('roots', id('user_name'), FROM_IDS)).toBe('user_name');
+  expect(new InputKeys().next('roots', id('user_name'), FROM_IDS).key).toBe('user_name');
 });
 
 // Rule shown-5.
 test.each([7, '7', '', 'a b', '-a', 'a/b', 'ä', 'x'.repeat(65)])(
   'the id %j is no plain name',
   (value) => {
-    expect(new InputKeys().next('roots', id(value), FROM_IDS)).toBe('roots-1');
+    expect(new InputKeys().next('roots', id(value), FROM_IDS).key).toBe('roots-1');
   },
 );
 
 // Rule shown-6.
 test('an id that is built from the session id is never shown: the session id is a credential', () => {
   const options = { ...FROM_IDS, revealsSession: (text: string) => text.includes('s3cret') };
-  expect(new InputKeys().next('roots', id('s3cret-0'), options)).toBe('roots-1');
+  expect(new InputKeys().next('roots', id('s3cret-0'), options).key).toBe('roots-1');
 });
 
 // Rule shown-5.
@@ -47,16 +47,16 @@ test('the operator’s names are given in the order of asking, before any other'
   const options = { ...FROM_IDS, names: ['first', 'second'] };
   const keys = new InputKeys();
   expect([
-    keys.next('roots', id('own'), options),
-    keys.next('sampling', id('own'), options),
-    keys.next('sampling', id('own'), options),
+    keys.next('roots', id('own'), options).key,
+    keys.next('sampling', id('own'), options).key,
+    keys.next('sampling', id('own'), options).key,
   ]).toEqual(['first', 'second', 'own']);
 });
 
 test('a key that another replica gave out is not given again', () => {
   const keys = new InputKeys();
   keys.take(inputKey('roots-1'));
-  expect(keys.next('roots', null, PLAIN)).toBe('roots-2');
+  expect(keys.next('roots', null, PLAIN).key).toBe('roots-2');
 });
 
 // Rule shown-5 (MRTR, "Server Requirements" 2): A key is never used twice in a call, in whatever round and on
@@ -77,7 +77,8 @@ test('no key is given twice in a call, whatever names, ids and kinds come (MRTR,
       const given = new Set<string>();
       for (const ask of asks) {
         const own = ask.id === null ? null : id(ask.id);
-        const key = keys.next(ask.kind, own, { ...PLAIN, names, fromStringIds });
+        const { key, isNamed } = keys.next(ask.kind, own, { ...PLAIN, names, fromStringIds });
+        expect(!isNamed || [...names, ask.id].some((one) => one === key)).toBe(true);
         expect(given).not.toContain(key);
         given.add(key);
         if (ask.taken) {

@@ -317,8 +317,8 @@ describe('the answer to a form', () => {
     expect(problem(back, answer)).not.toBe('none');
   });
 
-  // Rule answers-2: Values are not checked against the schema. What the server finds wrong comes back as its
-  // own error.
+  // Rule answers-2: Values are not checked against the schema, except in answers that come ahead (answers-11). What the
+  // server finds wrong comes back as its own error.
   test('is not judged by the schema: the server is the authority', () => {
     const requestedSchema = { type: 'object', properties: { a: { type: 'integer', maximum: 1 } } };
     const own = surfaced('elicitation/create', { message: 'm', requestedSchema }).back;

@@ -1,0 +1,103 @@
+/** A question of the server: whether the client is asked, or it is answered here. */
+import { missingCapability, notAnswerable } from '../../model/failures.ts';
+import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
+import type { JsonObject } from '../../protocol/json.ts';
+import { ErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
+import type { Session } from '../../upstream/session/session.ts';
+import { openRequests } from '../machine/selectors.ts';
+import type { OpenRequest } from '../machine/states.ts';
+import type { CallData } from './data.ts';
+import { answerQuietly, sessionOf, stopExchange } from './exchange.ts';
+import { logAnsweredAhead, logRefusedQuestion } from './log.ts';
+import { GivenAnswers, Questions } from './questions.ts';
+import { failCall } from './replies.ts';
+
+/** For a server that asks more at once than a client can be shown. */
+const TOO_MANY_QUESTIONS = {
+  code: ErrorCode.internalError,
+  message: 'Too many questions are open at once',
+};
+
+/** @returns the questions of a call, which begin with the first that the server asks */
+export function questionsOf(call: CallData): Questions {
+  call.questions ??= new Questions({
+    names: call.keyNames,
+    fromStringIds: call.route.questions.keysFromStringIds,
+    revealsSession: (text) => sessionOf(call)?.reveals(text) ?? false,
+  });
+  return call.questions;
+}
+
+/** Shows a question of the server to the client, or answers it here. */
+export function receiveQuestion(
+  call: CallData,
+  session: Session,
+  id: ServerRequestId,
+  method: string,
+  params: JsonObject,
+): void {
+  if (!session.interactive) {
+    // An answer would reach an instance that never asked, and the call would wait without an end.
+    logRefusedQuestion(call, method, 'the server gave no session id');
+    stopExchange(call, 'the server asks, and gave no session in which it could be answered');
+    return failCall(call, notAnswerable('no_session_id'));
+  }
+  const { route, request, given } = call;
+  const questions = questionsOf(call);
+  const revision = session.initializeResult.protocolVersion;
+  const decision = questions.ask(id, method, params, request.profile, revision);
+  if (decision.type === 'refused') {
+    logRefusedQuestion(call, method, decision.reason);
+    answerQuietly(call, id, { error: decision.error });
+    const required = questions.refusedCapabilities;
+    if (!route.questions.strictCapabilities || required === null) return;
+    stopExchange(call, 'the client lacks a required capability');
+    return failCall(call, missingCapability(required));
+  }
+  const { key } = decision.request;
+  const repeated = given?.repeat(questions.digestOf(key));
+  if (repeated !== undefined) {
+    questions.withdraw(id);
+    answerQuietly(call, id, repeated);
+  } else if (openRequests(call.state).length >= route.limits.maxInputRequestsPerRound) {
+    questions.withdraw(id);
+    logRefusedQuestion(call, method, 'too many questions in one round');
+    answerQuietly(call, id, { error: TOO_MANY_QUESTIONS });
+  } else if (!answerAhead(call, questions, decision.request)) {
+    const atMs = route.clock.now();
+    if (call.state.name === 'parked' && call.lastRound !== null) {
+      route.gaps.askedAgain(call.loggedTarget, atMs - call.lastRound.atMs);
+    }
+    call.feed({ type: 'asked', request: decision.request, atMs });
+  }
+}
+
+/**
+ * Answers a question with what the client gave before it came. If the server does not take the answer, the client is
+ * asked.
+ * @returns false if the client gave nothing that fits
+ */
+function answerAhead(call: CallData, questions: Questions, request: OpenRequest): boolean {
+  const { exchange, generation, ahead } = call;
+  const { key, id } = request;
+  if (ahead === null || exchange === null || id === null) return false;
+  const reply = questions.readAhead(key, ahead);
+  if (reply === null) return false;
+  logAnsweredAhead(call, questions.kindOf(key));
+  exchange.respond(id, reply, call.request.caller.headers).then(
+    () => noteAnswer(call, key, reply),
+    () => {
+      if (call.generation !== generation || questions.isWithdrawn(id)) return;
+      call.feed({ type: 'asked', request, atMs: call.route.clock.now() });
+    },
+  );
+  return true;
+}
+
+/** Notes that the server took an answer. */
+export function noteAnswer(call: CallData, key: InputKey, reply: JsonRpcReply): void {
+  call.hasAnswered = true;
+  if (!call.origin.mayReplay || call.questions === null) return;
+  call.given ??= new GivenAnswers();
+  call.given.add({ question: call.questions.digestOf(key), reply });
+}
