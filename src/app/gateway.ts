@@ -10,6 +10,7 @@ import type { ListenAddress } from '../config/units.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
 import { isInteractive, isMethod } from '../edge/request/methods.ts';
 import { FleetClock } from '../replicas/directory/fleet-clock.ts';
+import { Identity } from '../identity/identity.ts';
 import { OpenResponses } from '../lib/responses.ts';
 import type { Readiness } from '../ops/admin.ts';
 import type { Log } from '../ops/log.ts';
@@ -149,8 +150,11 @@ export async function openGateway(
   replica = await joinReplicas(config, serveRelayed, {
     ...{ sealKeys, siblings, openResponses, clock, log },
   });
+  const { trustedProxies } = config.edge;
+  const identity = new Identity({ identity: config.identity, trustedProxies, clock, log });
   const shared: SharedServices = {
     config,
+    identity,
     clock,
     log,
     replica,
@@ -180,6 +184,7 @@ export async function openGateway(
   let draining = false;
   const close = async () => {
     for (const { availability } of routes) availability.close();
+    identity.close();
     await app.close();
     await shared.replica.close();
     // Ending sessions is optional: the process does not wait for a server that does not respond.
@@ -193,15 +198,19 @@ export async function openGateway(
     readiness: () => ({
       status: draining
         ? 'draining'
-        : routes.every((route) => route.availability.ready)
+        : identity.problem === null && routes.every((route) => route.availability.ready)
           ? 'ready'
           : 'not ready',
+      ...(identity.problem !== null && { identity: identity.problem }),
       routes: Object.fromEntries(
         routes.map((route) => [route.config.id, route.availability.status]),
       ),
     }),
     listen: async (at, options) => {
-      await Promise.all(routes.map(({ availability }) => availability.start(START_WAIT_MS)));
+      await Promise.all([
+        identity.start(),
+        ...routes.map(({ availability }) => availability.start(START_WAIT_MS)),
+      ]);
       return listen(app, at, '--listen HOST:PORT', options);
     },
     drain: async () => {

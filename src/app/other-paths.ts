@@ -4,9 +4,9 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyRequest } from 'fastify';
-import type { IncomingHttpHeaders } from 'node:http';
-import { sleep, type Clock } from '../lib/clock.ts';
-import { callerOf, type IdentitySource } from '../identity/identity.ts';
+import { sleep } from '../lib/clock.ts';
+import { callerOf } from '../identity/identity.ts';
+import type { Caller } from '../model/request.ts';
 import type { RequestHeaderRules } from '../passthrough/request.ts';
 import type { Route, SharedServices } from './route.ts';
 import type { PassThroughOptions } from '../passthrough/passthrough.ts';
@@ -35,10 +35,10 @@ export async function otherPathHeaderRules(
   routes: readonly Route[],
   request: FastifyRequest,
   path: string,
-  { identity, clock }: { readonly identity: IdentitySource; readonly clock: Clock },
+  shared: SharedServices,
 ): Promise<RequestHeaderRules> {
   const posted = request.method === 'POST' ? routes : [];
-  await Promise.all(posted.map((route) => learnMessagePaths(request, route, identity, clock)));
+  await Promise.all(posted.map((route) => learnMessagePaths(request, route, shared)));
   const exact = posted.filter(({ upstream }) => upstream.messagePaths.has(path));
   const receivers =
     exact.length > 0
@@ -56,45 +56,48 @@ export async function otherPathHeaderRules(
 
 /** Tries the handshake with the caller's credentials, since the server may name its message path only after one. */
 async function learnMessagePaths(
-  { headers }: FastifyRequest,
-  { upstream, config }: Route,
-  identity: IdentitySource,
-  clock: Clock,
+  request: FastifyRequest,
+  route: Route,
+  shared: SharedServices,
 ): Promise<void> {
-  const { headers: ours, authorization, forwardHeaders } = config.upstream;
+  const { upstream, config } = route;
+  const { headers: ours } = config.upstream;
   if (upstream.greetedKind !== null || upstream.knownKind === 'streamable-http') return;
   if (Object.keys(ours).length === 0) return;
-  const caller = callerOf(headers, { identity, authorization, forwardHeaders });
-  if (caller === null) return;
+  const caller = knownCaller(request, route, shared);
   const greeted = upstream.greet(caller.headers).catch(() => null);
-  await Promise.race([greeted, sleep(clock, HANDSHAKE_WAIT_MS)]);
+  await Promise.race([greeted, sleep(shared.clock, HANDSHAKE_WAIT_MS)]);
+}
+
+/** Describes the caller of a request that was identified. */
+function knownCaller(
+  { headers, raw }: FastifyRequest,
+  { config: { upstream } }: Route,
+  { config, identity }: SharedServices,
+): Caller {
+  const { credentialHeaders } = config.identity;
+  const { authorization, forwardHeaders } = upstream;
+  const options = { credentialHeaders, authorization, forwardHeaders };
+  return callerOf(headers, identity.principalOf(raw), options);
 }
 
 /** Returns the options of the pass-through for sessions; none if callers are not named. */
 export function sessionsOf(
-  { config: { id, upstream } }: Route,
+  route: Route,
   routes: readonly Route[],
-  { config, log, sealKeys }: SharedServices,
+  shared: SharedServices,
 ): Pick<PassThroughOptions, 'sessions' | 'onForeignSession'> {
-  const {
-    identity,
-    seal: { audience },
-  } = config;
-  if (identity.source === 'none') return {};
-  const { authorization, forwardHeaders } = upstream;
-  const seal = new SessionSeal({ keys: sealKeys, audience, route: id });
-  const principalOf = (headers: IncomingHttpHeaders) =>
-    callerOf(headers, { identity, authorization, forwardHeaders })?.principal ?? null;
+  const { config, log, sealKeys } = shared;
+  const { id } = route.config;
+  if (config.identity.source === 'none') return {};
+  const seal = new SessionSeal({ keys: sealKeys, audience: config.seal.audience, route: id });
+  // Callers whom nobody need name share their sessions with each other, and with nobody else.
+  const principalOf = (request: FastifyRequest) =>
+    knownCaller(request, route, shared).principal ?? '';
   return {
     sessions: {
-      seal: (mark, plain, { headers }) => {
-        const principal = principalOf(headers);
-        return principal === null ? null : seal.seal(mark, plain, principal);
-      },
-      open: (mark, sealed, { headers }) => {
-        const principal = principalOf(headers);
-        return principal === null ? null : seal.open(mark, sealed, principal);
-      },
+      seal: (mark, plain, request) => seal.seal(mark, plain, principalOf(request)),
+      open: (mark, sealed, request) => seal.open(mark, sealed, principalOf(request)),
       isMessagePath: (path) =>
         routes.some(
           ({ upstream: { messagePaths, knownKind }, config }) =>

@@ -7,14 +7,14 @@ import { cutWhenStalled } from '../lib/responses.ts';
 import { ModernEndpoint, type EdgeRoute } from '../edge/edge.ts';
 import { Guard } from '../edge/http/guard.ts';
 import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
-import { asLocalUser, callerOf, isKnownCaller } from '../identity/identity.ts';
-import { localUserCheck } from '../identity/local-user.ts';
 import type { ToolCatalogue } from '../catalogue/tools.ts';
 import { isLoopbackHost } from '../lib/loopback.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { registerPassThrough, type PassThrough } from '../passthrough/passthrough.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
 import { objectMember } from '../protocol/json.ts';
+import { callersOf, type RouteCallers } from './callers.ts';
+import { serveOwnMetadata } from './own-metadata.ts';
 import { otherPathHeaderRules, otherPaths, sessionsOf } from './other-paths.ts';
 import { supportedVersions, type Route, type SharedServices } from './route.ts';
 
@@ -28,7 +28,7 @@ export async function createPublicApp(
   metrics: Metrics,
   timeouts: ClientTimeouts,
 ): Promise<FastifyInstance> {
-  const { config, clock } = shared;
+  const { config } = shared;
   const connections = new ClientConnections(timeouts.writeStallMs);
   const app = fastify({
     logger: false,
@@ -81,8 +81,10 @@ export async function createPublicApp(
     if (endpoint === undefined) return rest(request, response);
     if (guard.passes(request, response, true)) void endpoint.post(request, response, rest);
   });
+  serveOwnMetadata(app, shared);
   const others = otherPaths(routes, legacyClients);
   for (const [index, route] of routes.entries()) {
+    const callers = callersOf(route, shared);
     await app.register(async (scope) => {
       const passThrough = await registerPassThrough(scope, {
         upstream: route.config.upstream.url,
@@ -91,9 +93,9 @@ export async function createPublicApp(
         headers: route.config.upstream.headers,
         authorization: route.config.upstream.authorization,
         otherPathHeaderRules: (request, path) =>
-          otherPathHeaderRules(routes, request, path, { identity: config.identity, clock }),
+          otherPathHeaderRules(routes, request, path, shared),
         onEndpoint: (endpoint) => route.upstream.messagePaths.toldClient(endpoint),
-        isKnown: ({ headers }) => isKnownCaller(headers, config.identity),
+        refusalOf: ({ raw }) => callers.refusalOf(raw),
         connectTimeoutMs: route.config.upstream.connectTimeoutMs,
         headersTimeoutMs: route.config.upstream.headersTimeoutMs,
         maxBodyBytes: config.limits.maxBodyBytes,
@@ -104,7 +106,7 @@ export async function createPublicApp(
       });
       // A scope of its own, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => {
-        const endpoint = endpointOf(route, shared, metrics, passThrough, connections);
+        const endpoint = endpointOf(route, callers, shared, metrics, passThrough, connections);
         endpoint.install(edge);
         endpoints.set(route.config.path, endpoint);
       });
@@ -115,6 +117,7 @@ export async function createPublicApp(
 
 function endpointOf(
   route: Route,
+  callers: RouteCallers,
   shared: SharedServices,
   metrics: Metrics,
   passThrough: PassThrough,
@@ -131,7 +134,7 @@ function endpointOf(
       const kind = route.upstream.detect(headers).catch(() => null);
       return Promise.race([kind, sleep(clock, ERA_WAIT_MS)]).then((found) => found === 'modern');
     },
-    identify: callerReader(route, shared),
+    identify: (request) => callers.identify(request),
     capabilities: (request) => route.discovery.capabilitiesFor(request),
     discover: (request) => route.discovery.discover(request),
     forward: (request, closed) => route.lists.list(request, closed),
@@ -162,31 +165,6 @@ function endpointOf(
       log.event('edge.request', { route: name, method, status, code, ms });
     },
   });
-}
-
-/** Creates the reader of callers of a route. The log says once what it costs that callers cannot be told apart. */
-function callerReader(
-  { config: { id, upstream, sessions } }: Route,
-  { config, log }: SharedServices,
-): EdgeRoute['identify'] {
-  const { identity, edge, listen } = config;
-  const options = {
-    identity,
-    authorization: upstream.authorization,
-    forwardHeaders: upstream.forwardHeaders,
-    conversationHeader: sessions.key.header,
-  };
-  const whyNotLocal = localUserCheck({ ...edge, listenHost: listen.host });
-  let isCostLogged = sessions.scope !== null;
-  return (request) => {
-    const caller = callerOf(request.headers, options);
-    if (caller?.kind !== 'anonymous') return caller;
-    const reason = whyNotLocal(request);
-    if (reason === null) return asLocalUser(caller);
-    if (!isCostLogged) log.event('session.for_each_call', { route: id, reason });
-    isCostLogged = true;
-    return caller;
-  };
 }
 
 /** Checks the headers that repeat a tool's parameters. @returns what is wrong; `null` if nothing is */

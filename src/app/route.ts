@@ -16,6 +16,7 @@ import { Availability } from '../upstream/availability.ts';
 import { HomePlacement } from '../sessions/placement.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
 import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
+import type { Identity } from '../identity/identity.ts';
 import type { Relay } from '../model/relay.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
@@ -236,6 +237,7 @@ export interface SharedServices {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Log;
+  readonly identity: Identity;
   readonly capacity: Capacity;
   readonly sealer: Sealer;
   /** The configured keys, or a generated one if there are none. */

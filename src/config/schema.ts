@@ -4,7 +4,8 @@
  */
 import { z } from 'zod';
 import { address, addressOrOff, section, text, NAME } from './schema/fields.ts';
-import { identity, drain, edge, limits, log, workers, seal } from './schema/process.ts';
+import { identity } from './schema/identity.ts';
+import { drain, edge, limits, log, workers, seal } from './schema/process.ts';
 import { redis, relay } from './schema/replicas.ts';
 import { caching, calls, continuation, parking, questions, tools } from './schema/calls.ts';
 import { sessions } from './schema/sessions.ts';
@@ -67,7 +68,17 @@ export const fileSchema = section(
     log,
   },
   'a map with at least routes',
-);
+).transform((read) => ({
+  ...read,
+  routes: read.routes.map((one) => ({
+    ...one,
+    upstream: {
+      ...one.upstream,
+      authorization:
+        one.upstream.authorization ?? (read.identity.source === 'jwt' ? 'strip' : 'forward'),
+    } as const,
+  })),
+}));
 
 type Immutable<T> = T extends URL | string | number | boolean | null | undefined
   ? T

@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
 import { callFailure } from '../model/failures.ts';
-import type { CallReply, EdgeRequest, Leg, Caller } from '../model/request.ts';
+import type { CallReply, EdgeRequest, Leg, Caller, CallerRefusal } from '../model/request.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
@@ -21,7 +21,6 @@ import {
   BODY_TOO_LARGE,
   refusalBody,
   refuse,
-  UNKNOWN_CALLER,
   type Refusal,
 } from './response-writer.ts';
 import {
@@ -38,8 +37,8 @@ export interface EdgeRoute {
   readonly path: string;
   /** Tells whether the server is modern itself, so that nothing is translated. Never rejects. */
   readonly isModern: (caller: Caller) => boolean | Promise<boolean>;
-  /** Returns `null` if the identity source names no caller and must name one. */
-  readonly identify: (request: IncomingMessage) => Caller | null;
+  /** Never rejects. */
+  readonly identify: (request: IncomingMessage) => Promise<Caller | CallerRefusal>;
   readonly capabilities: (request: EdgeRequest) => JsonObject | null;
   /** Finds what differs between `Mcp-Param-*` headers and the tool's arguments, or `null`. Never rejects. */
   readonly parameterHeaders: (
@@ -100,7 +99,7 @@ export class ModernEndpoint {
     app.post(route.path, async (request, reply) => {
       const { raw, body } = request;
       if (this.#legacyBodies.delete(raw)) return route.passThrough(request, reply);
-      const caller = this.#identify(raw, reply.raw);
+      const caller = await this.#identify(raw, reply.raw);
       if (caller === null) return void reply.hijack();
       const bytes = body instanceof Buffer ? body : Buffer.alloc(0);
       const isServed =
@@ -120,7 +119,7 @@ export class ModernEndpoint {
     framework: RequestListener,
   ): Promise<void> {
     // Identified before the body is read, so that an unknown caller learns nothing.
-    const caller = this.#identify(request, response);
+    const caller = await this.#identify(request, response);
     if (caller === null) return;
     if (await this.#route.isModern(caller)) return framework(request, response);
     this.#options.beforeBody(response);
@@ -133,10 +132,11 @@ export class ModernEndpoint {
   }
 
   /** Returns the caller, or `null` after a refusal. */
-  #identify(request: IncomingMessage, response: ServerResponse): Caller | null {
-    const caller = this.#route.identify(request);
-    if (caller === null) refuse(response, 401, UNKNOWN_CALLER);
-    return caller;
+  async #identify(request: IncomingMessage, response: ServerResponse): Promise<Caller | null> {
+    const found = await this.#route.identify(request);
+    if (!('httpStatus' in found)) return found;
+    refuse(response, found.httpStatus, found.message, found.headers);
+    return null;
   }
 
   /** @returns false if the request is legacy, and was not served */

@@ -201,8 +201,6 @@ export function refusalBody({
 }
 
 export const BODY_TOO_LARGE = 'Request body too large (limits.maxBody)';
-/** For a caller whom the configured identity source does not name. */
-export const UNKNOWN_CALLER = 'The identity header is missing; the proxy must set it';
 
 /**
  * Refuses a request whose JSON-RPC message was not read. Does not read the rest of the body.

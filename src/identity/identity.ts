@@ -1,24 +1,142 @@
 /**
- * Identifies callers: by a header that a trusted proxy sets, and by their credentials, since callers with
- * different credentials must not share a session.
+ * Identifies callers: by their access token, by a header that a trusted proxy sets, and by their credentials, since
+ * callers with different credentials must not share a session.
  */
-import type { IncomingHttpHeaders } from 'node:http';
-import { callerKindOf, CREDENTIALS_PREFIX, LOCAL_USER_KEY, type Caller } from '../model/request.ts';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { BlockList, isIPv6 } from 'node:net';
+import type { Clock } from '../lib/clock.ts';
 import { sha256 } from '../lib/crypto.ts';
+import { callerKindOf, CREDENTIALS_PREFIX, LOCAL_USER_KEY, type Caller } from '../model/request.ts';
+import type { Log } from '../ops/log.ts';
+import { verifyToken, type TokenRules, type TokenVerdict } from './access-token.ts';
+import { KeySet, type KeySource } from './key-set.ts';
+import type { ResourceMetadata } from './protected-resource.ts';
 
-/** What names the principal. */
-type NamedBy =
+export interface TokenIdentity extends TokenRules {
+  readonly source: 'jwt';
+  /** `optional`: callers without a token are anonymous. */
+  readonly mode: 'strict' | 'optional';
+  readonly jwks: KeySource;
+  readonly resourceMetadata: ResourceMetadata | null;
+}
+
+export type IdentitySource =
   | { readonly source: 'none' }
   /** A trusted proxy sets this header to the principal, and removes it from client requests. */
-  | { readonly source: 'header'; readonly header: string };
+  | { readonly source: 'header'; readonly header: string }
+  | TokenIdentity;
 
-export type IdentitySource = NamedBy & {
-  /** Headers that are credentials, besides `Authorization`. In lower case. */
-  readonly credentialHeaders: readonly string[];
-};
+/** What the identity source says of the caller of a request. */
+export type Verdict =
+  /** `principal`: `null` if the source names nobody and need not. */
+  | { readonly kind: 'known'; readonly principal: string | null }
+  | { readonly kind: 'no-header' | 'no-token' }
+  | Exclude<TokenVerdict, { readonly kind: 'valid' }>;
+
+export interface IdentityOptions {
+  readonly identity: IdentitySource;
+  /** If it is not empty, only they can name callers in a header. */
+  readonly trustedProxies: readonly string[];
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+const NOBODY: Verdict = { kind: 'known', principal: null };
+/** RFC 6750, section 2.1. */
+const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*) *$/i;
+
+export class Identity {
+  readonly #options: IdentityOptions;
+  readonly #isTrusted: (address: string) => boolean;
+  readonly #keys: KeySet | null;
+  readonly #verdicts = new WeakMap<IncomingMessage, Verdict>();
+
+  constructor(options: IdentityOptions) {
+    const { identity, clock, log, trustedProxies } = options;
+    this.#options = options;
+    this.#isTrusted = trustCheck(trustedProxies);
+    const onFailure = (problem: string) => log.event('identity.keys_unavailable', { problem });
+    this.#keys =
+      identity.source === 'jwt' ? new KeySet({ source: identity.jwks, clock, onFailure }) : null;
+  }
+
+  /** What keeps the gateway from identifying callers; `null` if nothing does. */
+  get problem(): string | null {
+    return this.#keys?.isReady === false ? 'no keys to verify tokens with' : null;
+  }
+
+  /** Prepares the identification. Resolves when it is ready, or retries in the background. */
+  async start(): Promise<void> {
+    await this.#keys?.start();
+  }
+
+  close(): void {
+    this.#keys?.close();
+  }
+
+  /** Identifies the caller of a request, once for each request. Never rejects. */
+  async identify(request: IncomingMessage): Promise<Verdict> {
+    const { identity } = this.#options;
+    if (identity.source === 'none') return NOBODY;
+    const known = this.#verdicts.get(request);
+    if (known !== undefined) return known;
+    const verdict = await (identity.source === 'header'
+      ? this.#named(request, identity.header)
+      : this.#verified(request.headers.authorization, identity));
+    this.#verdicts.set(request, verdict);
+    return verdict;
+  }
+
+  /** The principal of a request that was identified; `null` if nobody is named. */
+  principalOf(request: IncomingMessage): string | null {
+    const verdict = this.#verdicts.get(request);
+    return verdict?.kind === 'known' ? verdict.principal : null;
+  }
+
+  #named({ headers, socket }: IncomingMessage, header: string): Verdict {
+    const name = headers[header.toLowerCase()];
+    if (typeof name !== 'string' || name === '') return { kind: 'no-header' };
+    if (this.#isTrusted(socket.remoteAddress ?? '')) {
+      return { kind: 'known', principal: `header:${name}` };
+    }
+    const problem = 'the identity header comes from a peer that edge.trustedProxies does not list';
+    this.#options.log.event('identity.refused', { problem });
+    return { kind: 'no-header' };
+  }
+
+  async #verified(authorization: string | undefined, identity: TokenIdentity): Promise<Verdict> {
+    if (authorization === undefined && identity.mode === 'optional') return NOBODY;
+    const token = BEARER.exec(authorization ?? '')?.[1];
+    if (token === undefined || this.#keys === null) return { kind: 'no-token' };
+    const verdict = await verifyToken(token, identity, this.#keys, this.#options.clock);
+    if (verdict.kind === 'invalid') {
+      this.#options.log.event('identity.refused', { problem: verdict.problem });
+    }
+    return verdict.kind === 'valid' ? { kind: 'known', principal: verdict.principal } : verdict;
+  }
+}
+
+/** Creates the check of the peers that can name callers. */
+function trustCheck(proxies: readonly string[]): (address: string) => boolean {
+  if (proxies.length === 0) return () => true;
+  const trusted = new BlockList();
+  for (const proxy of proxies) {
+    const [address = '', bits] = proxy.split('/');
+    const family = familyOf(address);
+    if (bits === undefined) trusted.addAddress(address, family);
+    else trusted.addSubnet(address, Number(bits), family);
+  }
+  // A socket for both families shows IPv4 peers as IPv6 addresses; the list knows that they are the same.
+  return (address) => address !== '' && trusted.check(address, familyOf(address));
+}
+
+function familyOf(address: string): 'ipv6' | 'ipv4' {
+  return isIPv6(address) ? 'ipv6' : 'ipv4';
+}
 
 export interface CallerOptions {
-  readonly identity: IdentitySource;
+  /** Headers that are credentials, besides `Authorization`. In lower case. */
+  readonly credentialHeaders: readonly string[];
   /** `strip`: the client's `Authorization` is not sent upstream. */
   readonly authorization: 'forward' | 'strip';
   /** Further headers that go upstream. In lower case. */
@@ -30,36 +148,38 @@ export interface CallerOptions {
 const ANONYMOUS = 'anonymous';
 
 /**
- * Identifies the caller of a request. Without an identity source, the same credentials mean the same
+ * Describes the caller of a request. Without an identity source, the same credentials mean the same
  * principal, and callers without credentials are anonymous.
- * @returns `null` if a source is configured and does not name anybody
+ * @param named the principal that the identity source names, if it names one
  */
-export function callerOf(headers: IncomingHttpHeaders, options: CallerOptions): Caller | null {
-  const name = nameOf(headers, options.identity);
-  if (name === null && options.identity.source !== 'none') return null;
-  const { identity, authorization } = options;
-  const keys = credentialHeadersOf(headers, identity.credentialHeaders);
+export function callerOf(
+  headers: IncomingHttpHeaders,
+  named: string | null,
+  options: CallerOptions,
+): Caller {
+  const keys = credentialHeadersOf(headers, options.credentialHeaders);
   const digest = digestOf(headers.authorization, keys);
+  const keysDigest = digestOf(undefined, keys);
   const principal =
-    name === null
+    named === null
       ? digest === ''
         ? null
         : `${CREDENTIALS_PREFIX}${digest}`
-      : `${namePrefixOf(digestOf(undefined, keys))}${name}`;
+      : principalWith(named, keysDigest);
   const principalKey = principal ?? ANONYMOUS;
   return {
     kind: callerKindOf({ principal, principalKey }),
     principal,
     principalKey,
-    credentialsKey: authorization === 'forward' ? digest : digestOf(undefined, keys),
+    credentialsKey: options.authorization === 'forward' ? digest : keysDigest,
     conversation: conversationOf(headers, options.conversationHeader ?? null),
     headers: forwardedHeaders(headers, options),
   };
 }
 
 /** Different credentials of one name are different principals, since only `Authorization` is refreshed. */
-function namePrefixOf(digest: string): string {
-  return digest === '' ? 'header:' : `header+${digest}:`;
+function principalWith(named: string, digest: string): string {
+  return digest === '' ? named : named.replace(':', `+${digest}:`);
 }
 
 /** Returns the credentials that a request has, with their names. */
@@ -85,18 +205,6 @@ function digestOf(
 /** Returns an anonymous caller as the local user. Its pointers are those of any anonymous caller. */
 export function asLocalUser(caller: Caller): Caller {
   return { ...caller, kind: 'local-user', principalKey: LOCAL_USER_KEY };
-}
-
-/** Tells whether a caller is acceptable: false if a source is configured and does not name anybody. */
-export function isKnownCaller(headers: IncomingHttpHeaders, identity: IdentitySource): boolean {
-  return identity.source === 'none' || nameOf(headers, identity) !== null;
-}
-
-/** Reads the name from the identity source. */
-function nameOf(headers: IncomingHttpHeaders, identity: IdentitySource): string | null {
-  if (identity.source === 'none') return null;
-  const value = headers[identity.header.toLowerCase()];
-  return typeof value === 'string' && value !== '' ? value : null;
 }
 
 function conversationOf(headers: IncomingHttpHeaders, name: string | null): string | null {

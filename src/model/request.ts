@@ -79,6 +79,13 @@ export function callerKindOf({
   return principalKey === LOCAL_USER_KEY ? 'local-user' : 'anonymous';
 }
 
+/** Why a request is refused before it is read. */
+export interface CallerRefusal {
+  readonly httpStatus: number;
+  readonly message: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 /** A caller, as the configured identity source names it. */
 export interface Caller {
   readonly kind: CallerKind;

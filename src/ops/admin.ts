@@ -6,6 +6,8 @@ export interface Readiness {
   readonly status: 'ready' | 'not ready' | 'draining';
   /** A word for each route, for readers of the body. */
   readonly routes: Readonly<Record<string, string>>;
+  /** What keeps the gateway from identifying callers. */
+  readonly identity?: string;
 }
 
 /** What the admin listener shows. */

@@ -93,6 +93,8 @@ export interface LogEvents {
     code: number | null;
     ms: number;
   };
+  'identity.refused': { problem: string };
+  'identity.keys_unavailable': { problem: string };
   'edge.refused': { header: 'Host' | 'Origin'; value: string };
   'edge.failed': { route: string; problem: string };
 }
@@ -128,6 +130,7 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'passthrough.session_refused': 'warn',
   'pointer.refused': 'warn',
   'edge.request': 'debug',
+  'identity.keys_unavailable': 'error',
   'edge.refused': 'warn',
   'edge.failed': 'error',
 };
@@ -157,6 +160,9 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'a worker ended by itself; its parked calls go on where another process can resume them',
   'gateway.draining': 'draining: running calls finish or move to another replica',
   'upstream.unavailable': 'the legacy server cannot be reached; the gateway keeps trying',
+  'identity.refused': 'a caller was refused: its token, or the peer that named it, is not accepted',
+  'identity.keys_unavailable':
+    'the keys of identity.jwks cannot be read; the gateway keeps trying. Without keys it refuses all tokens with 503',
   'edge.refused':
     'the gateway listens on loopback and refused a request with another Host or Origin: if it comes from your proxy or your page, add it to edge.allowedHosts or edge.allowedOrigins',
   'relay.failed':

@@ -8,6 +8,7 @@ import type replyFrom from '@fastify/reply-from';
 import fastifyPlugin from 'fastify-plugin';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 import type { OpenResponses } from '../lib/responses.ts';
+import type { CallerRefusal } from '../model/request.ts';
 import {
   rewritingEndpoint,
   watchEndpoint,
@@ -15,8 +16,8 @@ import {
   OpenResponse,
   pipe,
   refuse,
+  refuseCaller,
   refuseFailed,
-  refuseUnknown,
   type FailureStatus,
 } from './response.ts';
 import {
@@ -63,8 +64,8 @@ export interface PassThroughOptions {
   readonly onEndpoint?: (endpoint: string) => () => void;
   /** If it is left out, session ids are forwarded as the server sends them. */
   readonly sessions?: SessionSealing;
-  /** Tells whether the caller is known. An unknown one can read metadata, and nothing else. */
-  readonly isKnown: (request: FastifyRequest) => boolean;
+  /** Identifies the caller. One that is refused can read metadata, and nothing else. Never rejects. */
+  readonly refusalOf: (request: FastifyRequest) => Promise<CallerRefusal | null>;
   readonly connectTimeoutMs: number;
   /** How long the head of a response can take. The body has no limit. */
   readonly headersTimeoutMs: number;
@@ -128,8 +129,10 @@ export async function registerPassThrough(
     ...proxy,
     routes: [options.path],
     httpMethods: METHODS_OF_PATH,
-    handler: (request, reply) =>
-      options.isKnown(request) ? endpoint(request, reply) : refuseUnknown(reply),
+    handler: async (request, reply) => {
+      const refusal = await options.refusalOf(request);
+      return refusal === null ? endpoint(request, reply) : refuseCaller(reply, refusal);
+    },
   });
   if (options.others.length > 0) {
     await scope.register(httpProxy, {
@@ -138,10 +141,13 @@ export async function registerPassThrough(
       httpMethods: [...METHODS_OF_PATH, 'POST'],
       // The scope already streams its bodies.
       proxyPayloads: false,
-      handler: (request, reply) =>
-        options.isKnown(request) || readsMetadata(request.method, request.raw.url ?? '')
+      handler: async (request, reply) => {
+        const isOpen = readsMetadata(request.method, request.raw.url ?? '');
+        const refusal = isOpen ? null : await options.refusalOf(request);
+        return refusal === null
           ? forwarder.forward(request, reply, null)
-          : refuseUnknown(reply),
+          : refuseCaller(reply, refusal);
+      },
     });
   }
   scope.addHook('onClose', () => agent.close());

@@ -5,8 +5,9 @@
 import { pipeline, type Readable, Transform } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { createParser } from 'eventsource-parser';
-import { BODY_TOO_LARGE, refuse as sendRefusal, UNKNOWN_CALLER } from '../edge/response-writer.ts';
+import { BODY_TOO_LARGE, refuse as sendRefusal } from '../edge/response-writer.ts';
 import type { OpenResponses } from '../lib/responses.ts';
+import type { CallerRefusal } from '../model/request.ts';
 import { EFFECTS_IN_WORDS, type MayHaveActed } from '../model/failures.ts';
 import { BodyTooLarge } from './request.ts';
 
@@ -87,9 +88,13 @@ export function refuse(
   reply.request.raw.resume();
 }
 
-/** Responds to a caller whom the configured identity source does not name. */
-export async function refuseUnknown(reply: FastifyReply): Promise<void> {
-  refuse(reply, 401, UNKNOWN_CALLER);
+/** Responds to a caller whom the identity source refuses. */
+export function refuseCaller(
+  reply: FastifyReply,
+  { httpStatus, message, headers }: CallerRefusal,
+): void {
+  sendRefusal(reply.hijack().raw, httpStatus, message, headers);
+  reply.request.raw.resume();
 }
 
 /**

@@ -144,9 +144,9 @@ class Primary {
       status === null ? [] : [status.readiness],
     );
     const best = known.find(({ status }) => status === 'ready') ?? known[0];
-    const routes = best?.routes ?? {};
-    if (this.#phase === 'running') return { status: best?.status ?? 'not ready', routes };
-    return { status: this.#phase === 'starting' ? 'not ready' : 'draining', routes };
+    const state: Readiness = best ?? { status: 'not ready', routes: {} };
+    if (this.#phase === 'running') return state;
+    return { ...state, status: this.#phase === 'starting' ? 'not ready' : 'draining' };
   }
 
   async metrics(): Promise<string> {

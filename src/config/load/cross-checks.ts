@@ -1,4 +1,5 @@
 /** Rules between several fields of a configuration. */
+import { namedRoute } from '../../identity/protected-resource.ts';
 import type { Config, RouteConfig } from '../schema.ts';
 import { formatAddress, isLoopback, type ListenAddress, formatDuration } from '../units.ts';
 import { checkRedisUrl, RedisUrlInvalid, type RedisOptions } from '../../replicas/redis/options.ts';
@@ -162,15 +163,23 @@ function checkKey({ kid, key }: SealKey, index: number, earlier: readonly SealKe
   return problems;
 }
 
-function checkIdentity({ identity }: Config): Problem[] {
+function checkIdentity({ identity, routes }: Config): Problem[] {
+  if (identity.source === 'none') return [];
+  if (identity.source === 'jwt') {
+    const { resource } = identity.resourceMetadata ?? {};
+    const paths = routes.map(({ path }) => path);
+    const isClear = resource === undefined || paths.length === 1;
+    if (isClear || namedRoute(resource, paths) !== null) return [];
+    const text = `expected a URL that ends with the path of a route (${paths.slice(0, 3).join(', ')}), got ${JSON.stringify(resource)}`;
+    return [{ path: ['identity', 'resourceMetadata', 'resource'], text }];
+  }
   const problems: Problem[] = [];
-  const named = identity.source === 'header' ? identity.header.toLowerCase() : null;
-  const at = named === null ? -1 : identity.credentialHeaders.indexOf(named);
+  const at = identity.credentialHeaders.indexOf(identity.header.toLowerCase());
   if (at >= 0) {
     const text = 'expected another header than identity.header, which names the principal';
     problems.push({ path: ['identity', 'credentialHeaders', at], text });
   }
-  if (identity.source !== 'header' || !NO_IDENTITY.test(identity.header)) return problems;
+  if (!NO_IDENTITY.test(identity.header)) return problems;
   const text = `expected a header that only a trusted proxy sets, got ${JSON.stringify(identity.header)}`;
   return [...problems, { path: ['identity', 'header'], text }];
 }

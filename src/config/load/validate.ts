@@ -74,12 +74,17 @@ function keysAt(path: FieldPath, data: unknown): readonly string[] {
   let node: SchemaNode | undefined = resolvedSchema();
   let value = data;
   for (const step of path) {
-    node = child(node, step);
+    node = child(variantOf(node, value), step);
     value = lookUp(value, [step]);
   }
+  return Object.keys(variantOf(node, value)?.properties ?? {});
+}
+
+/** Finds the schema of the `source` that a map names. */
+function variantOf(node: SchemaNode | undefined, value: unknown): SchemaNode | undefined {
   const source = lookUp(value, ['source']);
   const variant = node?.oneOf?.find((each) => each.properties?.['source']?.const === source);
-  return Object.keys((variant ?? node)?.properties ?? {});
+  return variant ?? node;
 }
 
 function child(node: SchemaNode | undefined, step: string | number): SchemaNode | undefined {

@@ -1,18 +1,7 @@
-/** The keys of the process: the public side, identities, limits, drain, log, and the secrets of `seal`. */
+/** The keys of the process: the public side, limits, drain, log, and the secrets of `seal`. */
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import {
-  choice,
-  count,
-  countOrAuto,
-  duration,
-  HEADER_NAME,
-  section,
-  size,
-  text,
-  NAME,
-} from './fields.ts';
-import { clientHeaders } from './header-names.ts';
+import { choice, count, countOrAuto, duration, section, size, text, NAME } from './fields.ts';
 
 export const workers = countOrAuto(
   1,
@@ -54,7 +43,7 @@ export const edge = section({
     .meta({ title: 'list of IP addresses and networks' })
     .prefault([])
     .describe(
-      'Proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are forwarded to the server. From all other peers these headers are dropped.',
+      'Proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are forwarded to the server, and that may set `identity.header`. From all other peers these headers are dropped.',
     ),
   legacyClients: choice(
     ['pass-through', 'reject'],
@@ -136,37 +125,6 @@ export const log = section({
 })
   .prefault({})
   .describe('The log, on standard error.');
-
-const credentialHeaders = clientHeaders(
-  'Headers by which callers are told apart, as by `Authorization`, such as `[X-API-Key]`: callers with different values share no session, and no parked call. The gateway does not verify the values. `upstream.forwardHeaders` decides which of them reach the server.',
-);
-
-const SOURCE =
-  'Where the identity of a caller comes from: `none` (credentials only), or a `header` that a trusted proxy sets.';
-
-export const identity = z
-  .discriminatedUnion(
-    'source',
-    [
-      z.strictObject({
-        source: z.literal('none').default('none').describe(SOURCE),
-        credentialHeaders,
-      }),
-      z.strictObject({
-        source: z.literal('header').describe(SOURCE),
-        header: text(HEADER_NAME, 'the name of an HTTP header', 'header name').describe(
-          'The header that contains the principal. The proxy must remove it from client requests. A request without it gets 401, even if it would be passed through, except for `/.well-known/`.',
-        ),
-        credentialHeaders,
-      }),
-    ],
-    {
-      error: ({ input }) =>
-        typeof input === 'object' && input !== null ? 'none or header' : 'a map with a source',
-    },
-  )
-  .prefault({ source: 'none' })
-  .describe('How callers are identified.');
 
 /** Checks an IP address, or a network with the length of its prefix. */
 function isNetwork(written: string): boolean {

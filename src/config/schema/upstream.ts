@@ -1,6 +1,6 @@
 /** The keys of `routes[].upstream`: the legacy server, and how the gateway speaks to it. */
 import { z } from 'zod';
-import { choice, duration, flag, section, size, text, HEADER_NAME } from './fields.ts';
+import { choice, duration, flag, orNull, section, size, text, HEADER_NAME } from './fields.ts';
 import { clientHeaders, OUR_HEADERS } from './header-names.ts';
 
 /** RFC 9110, section 5.5, without the obsolete octets. */
@@ -67,10 +67,13 @@ export const upstream = section(
     forwardHeaders: clientHeaders(
       'Headers of the client that go upstream with its requests, besides `Authorization`, trace context and `Mcp-Param-*`, such as `[X-API-Key]`. A header that tells users or tenants apart also belongs in `identity.credentialHeaders`. Requests that are passed through keep all their headers.',
     ),
-    authorization: choice(
-      ['forward', 'strip'],
-      'forward',
-      "What happens to the client's `Authorization` header.",
+    authorization: orNull(
+      z
+        .enum(['forward', 'strip'], { error: 'one of forward, strip' })
+        .meta({ title: '`forward`, `strip`' })
+        .describe(
+          "What happens to the client's `Authorization` header. Default: `forward`; with `identity.source: jwt`, `strip`, since a token that was issued for the gateway is not one for the server.",
+        ),
     ),
     connectTimeout: duration('5s', '10ms', '5m', 'Connect timeout.'),
     headersTimeout: duration(

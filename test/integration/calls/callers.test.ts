@@ -136,6 +136,22 @@ describe('where a proxy in front names the caller', () => {
   });
 });
 
+// Rule callers-9: With `identity.source: header` and `edge.trustedProxies`, only these proxies name callers. The header of
+// any other peer gets 401, and the log says why.
+test('only a trusted proxy names callers, where some are listed', async () => {
+  const headers = { 'x-user': 'ada' };
+  for (const [proxy, status] of [
+    ['127.0.0.0/8', 200],
+    ['::ffff:127.0.0.1', 200],
+    ['10.0.0.1', 401],
+  ] as const) {
+    const field = await ground({ ...IDENTITY, edge: { trustedProxies: [proxy] } });
+    expect((await callTool(field.url, 'echo', {}, { headers })).status, proxy).toBe(status);
+    const refusals = field.gateway.log.named('identity.refused');
+    expect(refusals).toHaveLength(status === 200 ? 0 : 1);
+  }
+});
+
 // Rule passthrough-5 (authorization, "Error Handling"): A `WWW-Authenticate` challenge of the server reaches
 // the client word for word, of a modern call with the status 401 or 403.
 // Rule failures-1.

@@ -25,7 +25,7 @@ async function gatewayTo(server: ServerProcess, path: string): Promise<URL> {
     headers: {},
     authorization: 'forward',
     otherPathHeaderRules: async () => ({ headers: {}, authorization: 'forward' }),
-    isKnown: () => true,
+    refusalOf: async () => null,
     connectTimeoutMs: 5_000,
     headersTimeoutMs: 20_000,
     maxBodyBytes: 1024 * 1024,

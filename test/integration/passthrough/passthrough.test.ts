@@ -81,7 +81,7 @@ const DEFAULTS = {
   headers: {},
   authorization: 'forward',
   otherPathHeaderRules: async () => ({ headers: {}, authorization: 'forward' as const }),
-  isKnown: () => true,
+  refusalOf: async () => null,
   connectTimeoutMs: 5_000,
   headersTimeoutMs: 20_000,
   maxBodyBytes: 512 * 1024,

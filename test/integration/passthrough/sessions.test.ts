@@ -150,7 +150,7 @@ describe('a session over Streamable HTTP', () => {
     return { server, url: await gatewayTo(`${server.origin}/mcp`, overrides) };
   };
 
-  // Rule passthrough-11 (2025-11-25 transports, "Session Management"): With `identity.source: header` a
+  // Rule passthrough-11 (2025-11-25 transports, "Session Management"): With `identity.source: header` or `jwt` a
   // legacy session belongs to whoever opened it: `Mcp-Session-Id` is sealed for that principal in every
   // answer and opened in every request, on every path and replica. An id that was not sealed for the caller
   // gets 404 ("Session not found"), as an unknown session does, and the server never hears of it; so does the

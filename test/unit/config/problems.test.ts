@@ -11,7 +11,34 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['listen: "1.2.3.4:99999"\n', /listen: expected an address .*, got "1\.2\.3\.4:99999"$/],
     ['admin: no\n', /^3:8 admin: expected an address .*, or off, got "no"$/],
     ['admin: 127.0.0.1:8080\n', /^3:8 admin: expected another port than that of listen/],
-    ['identity: {source: jwt}\n', /^3:20 identity\.source: expected none or header, got "jwt"$/],
+    [
+      'identity: {source: jwks}\n',
+      /^3:20 identity\.source: expected none, header or jwt, got "jwks"$/,
+    ],
+    [
+      'identity: {source: jwt, issuer: auth, audiences: [a], jwks: {file: /keys}}\n',
+      /^3:33 identity\.issuer: expected the issuer as the tokens name it/,
+    ],
+    [
+      'identity: {source: jwt, issuer: "https://a", audiences: [], jwks: {file: /keys}}\n',
+      /^3:57 identity\.audiences: expected a list of at least one audience, got an empty list$/,
+    ],
+    [
+      'identity: {source: jwt, issuer: "https://a", audiences: [a], jwks: {url: "http://a", file: /a}}\n',
+      /^3:68 identity\.jwks: expected exactly one of url, file and inline, got a map$/,
+    ],
+    [
+      'identity: {source: jwt, issuer: "https://a", audiences: [a], jwks: {file: keys}}\n',
+      /identity\.jwks\.file: expected an absolute path, got "keys"$/,
+    ],
+    [
+      'identity: {source: jwt, issuer: "https://a", audiences: [a], jwks: {inline: {keys: [{kty: oct, k: a}]}}}\n',
+      /identity\.jwks\.inline: expected public keys only, got a map$/,
+    ],
+    [
+      'identity: {source: jwt, issuer: "https://a", audiences: [a], jwks: {url: "http://a", coldown: 1s}}\n',
+      /identity\.jwks\.coldown: unknown key; did you mean "cooldown"\?$/,
+    ],
     ['identity: {source: header}\n', /^3:1 identity\.header: expected .*, got nothing$/],
     ['identity: {source: header, header: Cookie}\n', /identity\.header: .* trusted proxy/],
     ['identity: {source: none, header: X-A}\n', /^3:26 identity\.header: unknown key; /],

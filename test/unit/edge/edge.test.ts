@@ -18,7 +18,7 @@ async function served(changes: Partial<EdgeRoute>) {
     id: 'mcp',
     path: '/mcp',
     isModern: async () => false,
-    identify: () => ({
+    identify: async () => ({
       kind: 'anonymous',
       conversation: null,
       principal: null,

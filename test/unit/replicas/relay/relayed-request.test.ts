@@ -5,29 +5,26 @@ import type { Caller } from '../../../../src/model/request.ts';
 import { readRequest, writeRequest } from '../../../../src/replicas/relay/messages.ts';
 import { RETRY } from '../../../fixtures/clients/edge-request.ts';
 
-const KEYS = { credentialHeaders: ['x-api-key'] } as const;
-const OPEN = {
-  identity: { source: 'none', ...KEYS },
+const OPTIONS = {
+  credentialHeaders: ['x-api-key'],
   authorization: 'forward',
   forwardHeaders: ['x-api-key'],
+  conversationHeader: 'x-chat',
 } as const;
-const NAMED = { ...OPEN, identity: { source: 'header', header: 'x-user', ...KEYS } } as const;
 
-function caller(headers: Record<string, string>, options: Parameters<typeof callerOf>[1]): Caller {
-  const found = callerOf(headers, options);
-  if (found === null) throw new Error('no caller');
-  return found;
+function caller(headers: Record<string, string>, named: string | null = null): Caller {
+  return callerOf(headers, named, OPTIONS);
 }
 
 // Rule relay-15.
 test.each([
-  ['anonymous', caller({}, OPEN)],
-  ['the local user', asLocalUser(caller({}, OPEN))],
-  ['known by credentials', caller({ authorization: 'Bearer a' }, OPEN)],
-  ['named by a proxy', caller({ 'x-user': 'bearer:a', authorization: 'Bearer a' }, NAMED)],
-  ['known by an API key', caller({ 'x-api-key': 'a' }, OPEN)],
-  ['named by a proxy, with an API key', caller({ 'x-user': 'ada', 'x-api-key': 'a' }, NAMED)],
-  ['in a conversation', caller({ 'x-chat': '1' }, { ...OPEN, conversationHeader: 'x-chat' })],
+  ['anonymous', caller({})],
+  ['the local user', asLocalUser(caller({}))],
+  ['known by credentials', caller({ authorization: 'Bearer a' })],
+  ['named by a proxy', caller({ authorization: 'Bearer a' }, 'header:bearer:a')],
+  ['known by an API key', caller({ 'x-api-key': 'a' })],
+  ['named by a proxy, with an API key', caller({ 'x-api-key': 'a' }, 'header:ada')],
+  ['in a conversation', caller({ 'x-chat': '1' })],
 ])('of a caller that is %s arrives as it was', (_title, from) => {
   const sent = { route: 'mcp', request: { ...RETRY, caller: from } };
   expect(readRequest(writeRequest(sent))).toEqual(sent);

@@ -1,0 +1,49 @@
+/** The callers of a route: who they are by the identity source, or why they are refused. */
+import type { IncomingMessage } from 'node:http';
+import { refusalOf } from '../identity/challenge.ts';
+import { asLocalUser, callerOf } from '../identity/identity.ts';
+import { localUserCheck } from '../identity/local-user.ts';
+import type { Caller, CallerRefusal } from '../model/request.ts';
+import { resourceOf } from './own-metadata.ts';
+import type { Route, SharedServices } from './route.ts';
+
+export interface RouteCallers {
+  /** Never rejects. */
+  identify(request: IncomingMessage): Promise<Caller | CallerRefusal>;
+  /** @returns `null` if the caller is known */
+  refusalOf(request: IncomingMessage): Promise<CallerRefusal | null>;
+}
+
+/** Creates the reader of callers of a route. The log says once what it costs that callers cannot be told apart. */
+export function callersOf(
+  { config: { id, path, upstream, sessions } }: Route,
+  { config, identity, log }: SharedServices,
+): RouteCallers {
+  const { edge, listen } = config;
+  const { credentialHeaders } = config.identity;
+  const { authorization, forwardHeaders } = upstream;
+  const conversationHeader = sessions.key.header;
+  const options = { credentialHeaders, authorization, forwardHeaders, conversationHeader };
+  const challenge = {
+    metadataUrl: resourceOf(config, path)?.metadataUrl ?? null,
+    requiredScopes: config.identity.source === 'jwt' ? config.identity.requiredScopes : [],
+  };
+  const whyNotLocal = localUserCheck({ ...edge, listenHost: listen.host });
+  let isCostLogged = sessions.scope !== null;
+  const refusal = async (request: IncomingMessage) =>
+    refusalOf(await identity.identify(request), challenge);
+  return {
+    refusalOf: refusal,
+    identify: async (request) => {
+      const refused = await refusal(request);
+      if (refused !== null) return refused;
+      const caller = callerOf(request.headers, identity.principalOf(request), options);
+      if (caller.kind !== 'anonymous') return caller;
+      const reason = whyNotLocal(request);
+      if (reason === null) return asLocalUser(caller);
+      if (!isCostLogged) log.event('session.for_each_call', { route: id, reason });
+      isCostLogged = true;
+      return caller;
+    },
+  };
+}

@@ -1,0 +1,165 @@
+/** The keys of `identity`: who calls. */
+import { isAbsolute } from 'node:path';
+import { z } from 'zod';
+import { choice, duration, orNull, section, text, HEADER_NAME } from './fields.ts';
+import { clientHeaders } from './header-names.ts';
+
+const SOURCE =
+  'Where the identity of a caller comes from: `none` (credentials only), a `header` that a trusted proxy sets, or a `jwt` (the access token of the caller).';
+
+const credentialHeaders = clientHeaders(
+  'Headers by which callers are told apart, as by `Authorization`, such as `[X-API-Key]`: callers with different values share no session, and no parked call. The gateway does not verify the values. `upstream.forwardHeaders` decides which of them reach the server.',
+);
+
+/** RFC 6749, section 3.3. */
+const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]{1,128}$/;
+const scopes = (meaning: string) =>
+  z
+    .array(text(SCOPE, 'a scope', 'scope'), { error: 'a list of scopes' })
+    .meta({ title: 'list of scopes' })
+    .prefault([])
+    .describe(meaning);
+
+function httpUrl(expected: string) {
+  return z
+    .string({ error: expected })
+    .refine((written) => isHttpUrl(written), { error: expected })
+    .meta({ title: 'URL' });
+}
+
+function isHttpUrl(written: string): boolean {
+  const url = URL.canParse(written) ? new URL(written) : null;
+  return url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.hash === '';
+}
+
+const member = z.union([z.string(), z.array(z.string()), z.boolean()], {
+  error: 'a text or a list of texts',
+});
+
+/** A set of public keys (RFC 7517). A secret or a private key in it is a mistake. */
+const keySet = z
+  .strictObject(
+    {
+      keys: z
+        .array(z.record(z.string(), member), { error: 'a list of keys' })
+        .describe('Public keys (RFC 7517).'),
+    },
+    { error: 'a JWK set: a map with keys' },
+  )
+  .refine(({ keys }) => keys.every((key) => key['kty'] !== 'oct' && key['d'] === undefined), {
+    error: 'public keys only',
+  })
+  .meta({ title: 'JWK set' });
+
+const jwks = section(
+  {
+    url: orNull(
+      httpUrl('an http or https URL')
+        .transform((written) => new URL(written))
+        .describe('The URL of the keys (`jwks_uri` in the metadata of the authorization server).'),
+    ),
+    file: orNull(
+      z
+        .string({ error: 'an absolute path' })
+        .refine(isAbsolute, { error: 'an absolute path' })
+        .meta({ title: 'path' })
+        .describe('A file with the keys, instead of `url`.'),
+    ),
+    inline: orNull(keySet.describe('The keys themselves, instead of `url`.')),
+    cacheTtl: duration(
+      '10m',
+      '10s',
+      '1d',
+      'How often `url` or `file` is read. If it cannot be read, the keys are used for an hour, or twice as long as this.',
+    ),
+    cooldown: duration(
+      '10s',
+      '1s',
+      '1h',
+      'A token with an unknown key has the keys read at once, but not again within this time.',
+    ),
+  },
+  'a map with url, file or inline',
+)
+  .superRefine(({ url, file, inline }, context) => {
+    if ([url, file, inline].filter((one) => one !== null).length === 1) return;
+    context.addIssue({ code: 'custom', message: 'exactly one of url, file and inline' });
+  })
+  .describe('The public keys of the issuer.');
+
+const resourceMetadata = orNull(
+  section(
+    {
+      resource: httpUrl(
+        'the public URL of the gateway, such as https://mcp.example.com/mcp',
+      ).describe(
+        'The public URL of a route, as clients use it. With several routes it ends with the path of one of them; the URLs of the others differ in that path.',
+      ),
+      scopesSupported: scopes('The scopes that clients ask for.'),
+      resourceName: orNull(
+        z.string({ error: 'text' }).meta({ title: 'text' }).describe('A name for people.'),
+      ),
+      resourceDocumentation: orNull(
+        httpUrl('an http or https URL').describe('A page for developers.'),
+      ),
+      resourcePolicyUri: orNull(
+        httpUrl('an http or https URL').describe('A page about how the data may be used.'),
+      ),
+    },
+    'a map with at least resource',
+  ).describe(
+    "The gateway's own metadata as a protected resource (RFC 9728), at `/.well-known/oauth-protected-resource`. If it is omitted, the server's is passed through.",
+  ),
+);
+
+const tokens = section({
+  source: z.literal('jwt').describe(SOURCE),
+  mode: choice(
+    ['strict', 'optional'],
+    'strict',
+    '`strict`: a request without a valid token gets 401. `optional`: callers without a token are anonymous. A token that is not valid gets 401 in both.',
+  ),
+  issuer: httpUrl('the issuer as the tokens name it, such as https://auth.example.com').describe(
+    'The authorization server, exactly as its tokens name it in `iss`.',
+  ),
+  audiences: z
+    .array(text(/^\S{1,512}$/, 'an audience, such as the URL of the gateway', 'audience'), {
+      error: 'a list of audiences',
+    })
+    .min(1, { error: 'a list of at least one audience' })
+    .meta({ title: 'list of texts' })
+    .describe('The gateway as tokens name it in `aud`. A token for none of them is refused.'),
+  jwks,
+  requiredScopes: scopes('Scopes that a token needs; otherwise 403.'),
+  principalClaim: text(/^\S{1,256}$/, 'the name of a claim', 'name of a claim')
+    .default('sub')
+    .describe('The claim that names the caller. It must never be given to another one.'),
+  clockTolerance: duration('30s', '0s', '10m', 'How far the clocks may differ.'),
+  resourceMetadata,
+  credentialHeaders,
+});
+
+export const identity = z
+  .discriminatedUnion(
+    'source',
+    [
+      z.strictObject({
+        source: z.literal('none').default('none').describe(SOURCE),
+        credentialHeaders,
+      }),
+      z.strictObject({
+        source: z.literal('header').describe(SOURCE),
+        header: text(HEADER_NAME, 'the name of an HTTP header', 'header name').describe(
+          'The header that contains the principal. The proxy must remove it from client requests. A request without it gets 401, even if it would be passed through, except for `/.well-known/`.',
+        ),
+        credentialHeaders,
+      }),
+      tokens,
+    ],
+    {
+      error: ({ input }) =>
+        typeof input === 'object' && input !== null ? 'none, header or jwt' : 'a map with a source',
+    },
+  )
+  .prefault({ source: 'none' })
+  .describe('How callers are identified.');

@@ -1,0 +1,81 @@
+/** Verifies the access tokens of callers: JWTs that an authorization server issued for this gateway (RFC 9068). */
+import { errors, jwtVerify, type JWTPayload } from 'jose';
+import type { Clock } from '../lib/clock.ts';
+import { KeysUnavailable, type KeySet } from './key-set.ts';
+
+export interface TokenRules {
+  readonly issuer: string;
+  /** A token must be issued for one of them (authorization, "Token Handling"). */
+  readonly audiences: readonly string[];
+  readonly requiredScopes: readonly string[];
+  /** The claim that names the caller. */
+  readonly principalClaim: string;
+  readonly clockToleranceMs: number;
+}
+
+export type TokenVerdict =
+  | { readonly kind: 'valid'; readonly principal: string }
+  /** `problem`: for the caller and the log. It contains nothing of the token. */
+  | { readonly kind: 'invalid'; readonly problem: string }
+  | { readonly kind: 'insufficient-scope' }
+  | { readonly kind: 'unavailable' };
+
+/** Signatures that only the issuer can make: no `none`, and no secret that the gateway would share. */
+const ALGORITHMS = ['RS', 'PS', 'ES'].flatMap((family) =>
+  ['256', '384', '512'].map((bits) => `${family}${bits}`),
+);
+ALGORITHMS.push('EdDSA', 'Ed25519');
+
+/** Verifies a token: signature, issuer, audience, times, scopes and the name of the caller. Never rejects. */
+export async function verifyToken(
+  token: string,
+  rules: TokenRules,
+  keys: KeySet,
+  clock: Clock,
+): Promise<TokenVerdict> {
+  const { issuer, audiences, requiredScopes, principalClaim, clockToleranceMs } = rules;
+  let payload: JWTPayload;
+  try {
+    ({ payload } = await jwtVerify(token, keys.find, {
+      issuer,
+      audience: [...audiences],
+      algorithms: ALGORITHMS,
+      clockTolerance: clockToleranceMs / 1_000,
+      currentDate: new Date(clock.now()),
+      requiredClaims: ['exp', principalClaim],
+    }));
+  } catch (error) {
+    if (error instanceof KeysUnavailable) return { kind: 'unavailable' };
+    return { kind: 'invalid', problem: problemOf(error) };
+  }
+  const name = payload[principalClaim];
+  if (typeof name !== 'string' || name === '') {
+    return { kind: 'invalid', problem: `the claim ${principalClaim} is no text` };
+  }
+  const scopes = scopesOf(payload);
+  if (!requiredScopes.every((scope) => scopes.has(scope))) return { kind: 'insufficient-scope' };
+  // Another issuer may give the same name to somebody else.
+  return { kind: 'valid', principal: `jwt:${JSON.stringify([issuer, name])}` };
+}
+
+/** Reads the scopes: `scope` (RFC 8693, section 4.2), or `scp` of servers that name it so. */
+function scopesOf({ scope, scp }: JWTPayload): ReadonlySet<unknown> {
+  return new Set([scope ?? scp].flat().flatMap((one) => String(one ?? '').split(' ')));
+}
+
+function problemOf(error: unknown): string {
+  if (error instanceof errors.JWTExpired) return 'it has expired';
+  if (error instanceof errors.JWTClaimValidationFailed) {
+    const { claim, reason } = error;
+    if (reason === 'missing') return `the claim ${claim} is missing`;
+    if (claim === 'iss') return 'it is from another issuer';
+    if (claim === 'aud') return 'it is for another audience';
+    if (claim === 'nbf') return 'it is not valid yet';
+    return `the claim ${claim} is not valid`;
+  }
+  if (error instanceof errors.JWKSNoMatchingKey) return 'its key is not one of the issuer';
+  if (error instanceof errors.JWKSMultipleMatchingKeys) return 'it names no key';
+  if (error instanceof errors.JOSEAlgNotAllowed) return 'its algorithm is not allowed';
+  if (error instanceof errors.JWSSignatureVerificationFailed) return 'its signature is wrong';
+  return 'it is not a valid JWT';
+}

@@ -1,0 +1,57 @@
+/** The refusal of a caller, with the challenge that tells its client what to do (authorization, "Error Handling"). */
+import type { CallerRefusal } from '../model/request.ts';
+import type { Verdict } from './identity.ts';
+
+export interface ChallengeOptions {
+  /** The URL of the gateway's own metadata; `null` if it has none. */
+  readonly metadataUrl: string | null;
+  readonly requiredScopes: readonly string[];
+}
+
+const RETRY_AFTER_SECONDS = '5';
+
+/** Returns the refusal of a caller; `null` if it is known. */
+export function refusalOf(verdict: Verdict, options: ChallengeOptions): CallerRefusal | null {
+  switch (verdict.kind) {
+    case 'known':
+      return null;
+    case 'no-header':
+      return {
+        httpStatus: 401,
+        message: 'The identity header is missing; the proxy must set it',
+        headers: {},
+      };
+    case 'no-token':
+      return challenged(401, 'An access token is required: Authorization: Bearer', {}, options);
+    case 'invalid': {
+      const message = `The access token is refused: ${verdict.problem}`;
+      const error = { error: 'invalid_token', error_description: message };
+      return challenged(401, message, error, options);
+    }
+    case 'insufficient-scope': {
+      const message = `The access token lacks a scope; needed are: ${options.requiredScopes.join(' ')}`;
+      return challenged(403, message, { error: 'insufficient_scope' }, options);
+    }
+    case 'unavailable':
+      return {
+        httpStatus: 503,
+        message: 'Access tokens cannot be verified now, since the keys cannot be read; retry later',
+        headers: { 'retry-after': RETRY_AFTER_SECONDS },
+      };
+  }
+}
+
+function challenged(
+  httpStatus: number,
+  message: string,
+  error: Readonly<Record<string, string>>,
+  { metadataUrl, requiredScopes }: ChallengeOptions,
+): CallerRefusal {
+  const parameters = Object.entries({
+    ...error,
+    ...(requiredScopes.length > 0 && { scope: requiredScopes.join(' ') }),
+    ...(metadataUrl !== null && { resource_metadata: metadataUrl }),
+  }).map(([name, value]) => `${name}="${value}"`);
+  const challenge = ['Bearer', parameters.join(', ')].filter((part) => part !== '').join(' ');
+  return { httpStatus, message, headers: { 'www-authenticate': challenge } };
+}

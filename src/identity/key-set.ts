@@ -1,0 +1,132 @@
+/**
+ * The public keys of an authorization server. They are read in the background, so that no request waits for them, and
+ * once more for a token of a key that is not known yet: the server may have changed its keys.
+ */
+import { readFile } from 'node:fs/promises';
+import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose';
+import type { Clock, Timer } from '../lib/clock.ts';
+import { fetchJson } from './fetch-json.ts';
+
+export interface KeySource {
+  /** Exactly one of the three is set. */
+  readonly url: URL | null;
+  readonly file: string | null;
+  readonly inline: unknown;
+  /** How often the keys are read. */
+  readonly cacheTtlMs: number;
+  /** How long after the keys were read they are not read again for an unknown key. */
+  readonly cooldownMs: number;
+}
+
+/** Thrown if there are no keys, so that no token can be verified. */
+export class KeysUnavailable extends Error {
+  readonly code = 'keys_unavailable';
+}
+
+export interface KeySetOptions {
+  readonly source: KeySource;
+  readonly clock: Clock;
+  /** Called for each attempt that fails. */
+  readonly onFailure: (problem: string) => void;
+}
+
+type Keys = ReturnType<typeof createLocalJWKSet>;
+
+const FIRST_RETRY_MS = 1_000;
+const MAX_RETRY_MS = 30_000;
+/** How long keys are used that cannot be read again: a key that was withdrawn must not be valid for long. */
+const MAX_AGE_MS = 3_600_000;
+
+export class KeySet {
+  readonly #options: KeySetOptions;
+  #keys: Keys | null = null;
+  #readAtMs = 0;
+  #triedAtMs = -Infinity;
+  #reading: Promise<void> | null = null;
+  #timer: Timer | null = null;
+  #retryMs = FIRST_RETRY_MS;
+  #closed = false;
+
+  constructor(options: KeySetOptions) {
+    this.#options = options;
+  }
+
+  /** Tells whether tokens can be verified. */
+  get isReady(): boolean {
+    return this.#usable() !== null;
+  }
+
+  /** Reads the keys, and reads them again from time to time. Resolves after the first attempt. */
+  start(): Promise<void> {
+    return this.#read();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+  }
+
+  /**
+   * Finds the key of a token.
+   * @throws KeysUnavailable, or an error of jose if there is no such key
+   */
+  readonly find: JWTVerifyGetKey = async (header, token) => {
+    if (this.#usable() === null) await this.#reading;
+    const keys = this.#usable();
+    if (keys === null) throw new KeysUnavailable('there are no keys to verify tokens with');
+    try {
+      return await keys(header, token);
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
+      await this.#readForUnknownKey();
+      const current = this.#usable();
+      if (current === null || current === keys) throw error;
+      return current(header, token);
+    }
+  };
+
+  #usable(): Keys | null {
+    const { clock, source } = this.#options;
+    const ageMs = clock.elapsed() - this.#readAtMs;
+    return ageMs > Math.max(MAX_AGE_MS, 2 * source.cacheTtlMs) ? null : this.#keys;
+  }
+
+  async #readForUnknownKey(): Promise<void> {
+    const { clock, source } = this.#options;
+    const isDue = clock.elapsed() - this.#triedAtMs >= source.cooldownMs;
+    await (isDue ? this.#read() : this.#reading);
+  }
+
+  /** Never rejects. Attempts do not overlap. */
+  #read(): Promise<void> {
+    this.#reading ??= this.#attempt().finally(() => (this.#reading = null));
+    return this.#reading;
+  }
+
+  async #attempt(): Promise<void> {
+    const { source, clock, onFailure } = this.#options;
+    this.#timer?.cancel();
+    this.#triedAtMs = clock.elapsed();
+    let nextMs = source.cacheTtlMs;
+    try {
+      this.#keys = createLocalJWKSet((await this.#load()) as JSONWebKeySet);
+      this.#readAtMs = clock.elapsed();
+      this.#retryMs = FIRST_RETRY_MS;
+    } catch (error) {
+      nextMs = this.#retryMs;
+      this.#retryMs = Math.min(nextMs * 2, MAX_RETRY_MS);
+      onFailure(error instanceof Error ? error.message || error.name : String(error));
+    }
+    if (!this.#closed) this.#timer = clock.setTimer(nextMs, () => void this.#read());
+  }
+
+  async #load(): Promise<unknown> {
+    const { url, file, inline } = this.#options.source;
+    if (url !== null) {
+      const { status, body } = await fetchJson(url, { form: null }, this.#options.clock);
+      if (status !== 200) throw new Error(`the server responded with HTTP status ${status}`);
+      return body;
+    }
+    return file === null ? inline : JSON.parse(await readFile(file, 'utf8'));
+  }
+}

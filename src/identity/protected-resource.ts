@@ -1,0 +1,68 @@
+/** The gateway as a protected resource: the metadata that tells clients where to get tokens (RFC 9728). */
+
+export interface ResourceMetadata {
+  /** The public URL of a route. Those of other routes differ in their paths. */
+  readonly resource: string;
+  readonly scopesSupported: readonly string[];
+  readonly resourceName: string | null;
+  readonly resourceDocumentation: string | null;
+  readonly resourcePolicyUri: string | null;
+}
+
+/** The metadata of one route, and where it is. */
+export interface ProtectedResource {
+  /** The URL for challenges. */
+  readonly metadataUrl: string;
+  /** The paths at which this gateway serves it. */
+  readonly paths: readonly string[];
+  readonly document: Readonly<Record<string, unknown>>;
+}
+
+export const METADATA_PATH = '/.well-known/oauth-protected-resource';
+
+/**
+ * Describes a route.
+ * @param paths of all routes; the metadata without a path is that of the first
+ */
+export function protectedResource(
+  { resource: configured, scopesSupported, ...texts }: ResourceMetadata,
+  issuer: string,
+  path: string,
+  paths: readonly string[],
+): ProtectedResource {
+  const named = namedRoute(configured, paths);
+  const resource =
+    named === null || named === path
+      ? configured
+      : `${configured.slice(0, configured.length - suffix(named).length)}${suffix(path)}`;
+  const { origin, pathname } = new URL(resource);
+  const publicPath = `${METADATA_PATH}${suffix(pathname)}`;
+  const own = [publicPath, `${METADATA_PATH}${suffix(path)}`];
+  return {
+    metadataUrl: `${origin}${publicPath}`,
+    paths: [...new Set(path === paths[0] ? [...own, METADATA_PATH] : own)],
+    document: {
+      resource,
+      authorization_servers: [issuer],
+      ...(scopesSupported.length > 0 && { scopes_supported: scopesSupported }),
+      bearer_methods_supported: ['header'],
+      ...(texts.resourceName !== null && { resource_name: texts.resourceName }),
+      ...(texts.resourceDocumentation !== null && {
+        resource_documentation: texts.resourceDocumentation,
+      }),
+      ...(texts.resourcePolicyUri !== null && { resource_policy_uri: texts.resourcePolicyUri }),
+    },
+  };
+}
+
+/** Finds the path that the configured URL ends with. @returns `null` if it is that of no route */
+export function namedRoute(resource: string, paths: readonly string[]): string | null {
+  const written = suffix(new URL(resource).pathname);
+  const fitting = paths.filter((path) => written.endsWith(suffix(path)));
+  return fitting.toSorted((one, other) => other.length - one.length)[0] ?? null;
+}
+
+/** A path as the end of a URL: that of the root is empty. */
+function suffix(path: string): string {
+  return path === '/' ? '' : path;
+}

@@ -1,0 +1,153 @@
+/** What an access token must be, and that nothing that is not one names a caller. */
+import fc from 'fast-check';
+import { exportJWK, exportSPKI, generateKeyPair, SignJWT, UnsecuredJWT } from 'jose';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { verifyToken, type TokenRules } from '../../../src/identity/access-token.ts';
+import { KeySet } from '../../../src/identity/key-set.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+
+const ISSUER = 'https://auth.example.com';
+const RULES: TokenRules = {
+  issuer: ISSUER,
+  audiences: ['https://mcp.example.com/mcp', 'second'],
+  requiredScopes: ['read', 'write'],
+  principalClaim: 'sub',
+  clockToleranceMs: 10_000,
+};
+const CLAIMS = { iss: ISSUER, aud: 'second', sub: 'ada', scope: 'read write more' };
+
+const clock = new ManualClock();
+const nowSeconds = clock.now() / 1_000;
+const pair = await generateKeyPair('ES256', { extractable: true });
+const publicKey = await exportJWK(pair.publicKey);
+const keys = new KeySet({
+  source: {
+    url: null,
+    file: null,
+    inline: { keys: [{ ...publicKey, kid: 'one', alg: 'ES256' }] },
+    cacheTtlMs: 60_000,
+    cooldownMs: 1_000,
+  },
+  clock,
+  onFailure: (problem) => expect.unreachable(problem),
+});
+beforeAll(() => keys.start());
+
+interface Changes {
+  readonly claims?: Record<string, unknown>;
+  readonly header?: Record<string, unknown>;
+  readonly expiresInSeconds?: number | null;
+}
+
+function sign({ claims = {}, header = {}, expiresInSeconds = 60 }: Changes = {}) {
+  const exp = expiresInSeconds === null ? {} : { exp: nowSeconds + expiresInSeconds };
+  return new SignJWT({ ...CLAIMS, ...exp, ...claims })
+    .setProtectedHeader({ alg: 'ES256', kid: 'one', ...header })
+    .sign(pair.privateKey);
+}
+
+const verify = (token: string, rules: Partial<TokenRules> = {}) =>
+  verifyToken(token, { ...RULES, ...rules }, keys, clock);
+
+describe('a token', () => {
+  // Rule tokens-1 (authorization, "Token Handling"): With `identity.source: jwt` a token names its caller if a
+  // key of the issuer signed it, `iss` is the issuer, `aud` is one of `identity.audiences`, it has not expired
+  // and has every scope of `requiredScopes`. The principal is the issuer and the claim `principalClaim`
+  // together: another issuer may give the same name to somebody else.
+  test('that is sound names its caller, together with the issuer', async () => {
+    const valid = { kind: 'valid', principal: `jwt:["${ISSUER}","ada"]` };
+    expect(await verify(await sign())).toEqual(valid);
+    expect(await verify(await sign({ claims: { aud: ['other', 'second'] } }))).toEqual(valid);
+    expect(await verify(await sign({ expiresInSeconds: -5 })), 'clocks differ').toEqual(valid);
+    const scp = { scope: undefined, scp: ['read', 'write'] };
+    expect(await verify(await sign({ claims: scp }))).toEqual(valid);
+  });
+
+  // Rule tokens-1.
+  test('can name its caller by another claim', async () => {
+    const token = await sign({ claims: { email: 'ada@example.com' } });
+    const principal = `jwt:["${ISSUER}","ada@example.com"]`;
+    expect(await verify(token, { principalClaim: 'email' })).toEqual({ kind: 'valid', principal });
+  });
+
+  // Rule tokens-1.
+  test.each<[string, Changes, string]>([
+    ['has expired', { expiresInSeconds: -11 }, 'it has expired'],
+    ['never expires', { expiresInSeconds: null }, 'the claim exp is missing'],
+    ['is not valid yet', { claims: { nbf: nowSeconds + 11 } }, 'it is not valid yet'],
+    ['is from another issuer', { claims: { iss: `${ISSUER}/` } }, 'it is from another issuer'],
+    ['names no issuer', { claims: { iss: undefined } }, 'the claim iss is missing'],
+    ['is for another audience', { claims: { aud: 'third' } }, 'it is for another audience'],
+    ['is for nobody', { claims: { aud: undefined } }, 'the claim aud is missing'],
+    ['names no caller', { claims: { sub: undefined } }, 'the claim sub is missing'],
+    ['names an empty caller', { claims: { sub: '' } }, 'the claim sub is no text'],
+    ['names a number', { claims: { sub: 7 } }, 'the claim sub is no text'],
+    ['has an unknown key', { header: { kid: 'two' } }, 'its key is not one of the issuer'],
+  ])('that %s is refused', async (_, changes, problem) => {
+    expect(await verify(await sign(changes))).toEqual({ kind: 'invalid', problem });
+  });
+
+  // Rule tokens-2 (RFC 8725, section 3.1): Only signatures that the issuer alone can make count: `alg: none`
+  // and `HS*` are refused, whatever key they name.
+  test('without a signature, or with one of a shared secret, is refused', async () => {
+    const refused = { kind: 'invalid', problem: 'its algorithm is not allowed' };
+    const secret = new TextEncoder().encode(await exportSPKI(pair.publicKey));
+    const confused = await new SignJWT({ ...CLAIMS, exp: nowSeconds + 60 })
+      .setProtectedHeader({ alg: 'HS256', kid: 'one' })
+      .sign(secret);
+    expect(await verify(confused)).toEqual(refused);
+    const unsigned = new UnsecuredJWT({ ...CLAIMS, exp: nowSeconds + 60 }).encode();
+    expect((await verify(unsigned)).kind).toBe('invalid');
+    const [, payload] = (await sign()).split('.');
+    const header = Buffer.from('{"alg":"none","kid":"one"}').toString('base64url');
+    expect(await verify(`${header}.${payload}.`)).toEqual(refused);
+  });
+
+  // Rule tokens-3.
+  test.each([['read'], [''], [undefined], [['read', 'more']], ['read writer']])(
+    'with the scopes %j lacks one',
+    async (scope) => {
+      expect(await verify(await sign({ claims: { scope } }))).toEqual({
+        kind: 'insufficient-scope',
+      });
+    },
+  );
+});
+
+describe('what is no token of the issuer', () => {
+  // Rule tokens-1.
+  test('never names a caller: a sound token with any character changed', async () => {
+    const token = await sign();
+    const characters = 'ABCxyz019-_.=~ ';
+    const changed = fc
+      .tuple(fc.nat(token.length - 1), fc.constantFrom(...characters))
+      .map(([at, other]) => token.slice(0, at) + other + token.slice(at + 1))
+      // The last character has bits that no byte of the signature uses.
+      .filter((other) => Buffer.compare(bytesOf(other), bytesOf(token)) !== 0);
+    await fc.assert(
+      fc.asyncProperty(changed, async (other) => {
+        expect((await verify(other)).kind).toBe('invalid');
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  // Rule tokens-1.
+  test('never names a caller: any text, and any header and payload', async () => {
+    const part = fc.oneof(fc.base64String(), fc.json().map(base64), fc.string());
+    const text = fc.oneof(
+      fc.string(),
+      fc.array(part, { maxLength: 5 }).map((all) => all.join('.')),
+    );
+    await fc.assert(
+      fc.asyncProperty(text, async (token) => {
+        expect((await verify(token)).kind).toBe('invalid');
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+const base64 = (text: string) => Buffer.from(text).toString('base64url');
+const bytesOf = (token: string) =>
+  Buffer.concat(token.split('.').flatMap((part) => [Buffer.from(part, 'base64url'), Buffer.of(0)]));
