@@ -165,7 +165,7 @@ export class RetryLadder {
   async #keptOutcome({ pointer, request }: Retry): Promise<CallReply | null> {
     const { directory } = this.#route;
     if (directory === null) return null;
-    const reply = await fetchOutcome(directory, pointer, request.inputResponses);
+    const reply = await fetchOutcome(directory, pointer, request);
     if (reply !== null) this.#logResumed(pointer, 'outcome');
     return reply;
   }

@@ -5,9 +5,9 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { Directory } from '../model/directory.ts';
-import { callReply, type CallReply } from '../model/request.ts';
+import { callReply, type CallReply, type EdgeRequest } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
-import { type JsonObject, parseJson } from '../protocol/json.ts';
+import { parseJson } from '../protocol/json.ts';
 import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from '../seal/envelope.ts';
 import { answersDigest } from '../seal/digests.ts';
 import type { Pointer } from '../seal/pointer.ts';
@@ -35,7 +35,7 @@ export type OutcomeRecord = z.infer<typeof outcomeRecord>;
 export async function fetchOutcome(
   directory: Directory,
   { callId, outcomeKey, round }: Pointer,
-  inputResponses: JsonObject | null,
+  { inputResponses, inputErrors }: Pick<EdgeRequest, 'inputResponses' | 'inputErrors'>,
 ): Promise<CallReply | null> {
   if (outcomeKey === undefined) return null;
   const sealed = await directory.kept(callId);
@@ -43,7 +43,8 @@ export async function fetchOutcome(
   const record = openOutcome(Buffer.from(outcomeKey, 'base64url'), callId, sealed);
   if (record?.round !== round) return null;
   const digest = record.answersDigest;
-  return digest === null || digest === answersDigest(inputResponses) ? record.answer : null;
+  const given = () => answersDigest(inputResponses, inputErrors);
+  return digest === null || digest === given() ? record.answer : null;
 }
 
 /**

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
 import { jsonObject, jsonValue, type JsonObject } from '../protocol/json.ts';
 import type { ProgressToken } from '../protocol/meta.ts';
-import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
+import type { InputErrors, JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 
 /** A modern request that the edge has checked. */
 export interface EdgeRequest {
@@ -16,6 +16,8 @@ export interface EdgeRequest {
   readonly logLevel: string | null;
   readonly progressToken: ProgressToken | null;
   readonly inputResponses: JsonObject | null;
+  /** Answers that are errors: sagas have them. Absent if there is none. */
+  readonly inputErrors?: InputErrors;
   readonly requestState: string | null;
   readonly caller: Caller;
 }

@@ -16,6 +16,9 @@ export interface JsonRpcErrorObject {
 /** The outcome of a request, without its envelope. */
 export type JsonRpcReply = { readonly result: JsonObject } | { readonly error: JsonRpcErrorObject };
 
+/** A client's answers that are errors, by the keys of their questions. */
+export type InputErrors = Readonly<Record<string, JsonRpcErrorObject>>;
+
 export type JsonRpcMessage =
   | {
       readonly type: 'request';

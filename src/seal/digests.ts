@@ -1,6 +1,7 @@
 /** Digests that identify requests, answers, questions and principals without keeping them. */
 import { createHmac } from 'node:crypto';
 import { type JsonObject, without, canonicalJson } from '../protocol/json.ts';
+import type { InputErrors } from '../protocol/json-rpc.ts';
 import type { InputRequest } from '../protocol/translate/input-request.ts';
 import { sha256 } from '../lib/crypto.ts';
 
@@ -23,8 +24,14 @@ export function requestDigest(method: string, params: JsonObject): string {
  * @param inputResponses of the retry; `null` equals `{}`
  * @returns SHA-256 as base64url, whatever the order of the members. The answers cannot be read from it.
  */
-export function answersDigest(inputResponses: JsonObject | null): string {
-  return sha256(canonicalJson(inputResponses ?? {}));
+export function answersDigest(
+  inputResponses: JsonObject | null,
+  inputErrors?: InputErrors,
+): string {
+  const responses = inputResponses ?? {};
+  if (inputErrors === undefined) return sha256(canonicalJson(responses));
+  const errors = Object.entries(inputErrors).map(([key, error]) => [key, { ...error }] as const);
+  return sha256(canonicalJson([responses, Object.fromEntries(errors)]));
 }
 
 /**

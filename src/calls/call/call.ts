@@ -86,12 +86,13 @@ export function replayCall(
   if (lost !== undefined && !isCallLost(lost)) return retryCall(lost, retry);
   const refusal = registry.refusal(true);
   if (refusal !== null) return Promise.resolve(failed(refusal));
-  const consumed = { round, answersDigest: answersDigest(request.inputResponses) };
+  const { inputResponses, inputErrors } = request;
+  const consumed = { round, answersDigest: answersDigest(inputResponses, inputErrors) };
   const { state, effects } = begin(FIRST_LEG, limitsLeft(route, continuation), consumed);
   const call = createCall(route, originOf(retry, continuation), request, state);
   // The server asks from the beginning.
   const { questions, given } = restore(call, continuation, 0);
-  const read = questions.read(continuation.questions, request.inputResponses);
+  const read = questions.read(continuation.questions, inputResponses, inputErrors);
   if (read.type === 'ill-formed') {
     return Promise.resolve(failed(illFormedAnswer(read.key, read.problem)));
   }
@@ -121,7 +122,8 @@ export function isCallLost(call: CallData): boolean {
 /** The call is lost, and the retry is one that it waits for or has had: only a replay could help. */
 export function isLostFor(call: CallData, { pointer, request }: Retry): boolean {
   if (!isCallLost(call)) return false;
-  return isKnownRetry(call.state, pointer.round, answersDigest(request.inputResponses));
+  const { inputResponses, inputErrors } = request;
+  return isKnownRetry(call.state, pointer.round, answersDigest(inputResponses, inputErrors));
 }
 
 /** Forgets the call now, and frees what it holds. */

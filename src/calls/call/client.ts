@@ -49,7 +49,8 @@ export function retryCall(call: CallData, { pointer, request, leg }: Retry): Pro
   if (call.legs.size >= MAX_LEGS) return Promise.resolve(failed(TOO_MANY_RETRIES));
   const { round } = pointer;
   const open = round === openRound(call.state) ? openRequests(call.state) : [];
-  const read = call.questions?.read(open, request.inputResponses) ?? NO_ANSWERS;
+  const read =
+    call.questions?.read(open, request.inputResponses, request.inputErrors) ?? NO_ANSWERS;
   if (read.type === 'ill-formed') {
     return Promise.resolve(failed(illFormedAnswer(read.key, read.problem)));
   }
@@ -58,7 +59,7 @@ export function retryCall(call: CallData, { pointer, request, leg }: Retry): Pro
     type: 'retry',
     leg: id,
     round,
-    answersDigest: answersDigest(request.inputResponses),
+    answersDigest: answersDigest(request.inputResponses, request.inputErrors),
     answered: [...read.replies.keys()],
     uncovered: call.questions?.uncovered(keysOf(open), request.profile) ?? [],
     declined: read.declined,

@@ -7,6 +7,7 @@ import {
   letsUseTools,
   translateInputResponse,
   translateServerRequest,
+  type AnswerReading,
   type AnswerTranslation,
   type InputRequest,
   type InputRequestKind,
@@ -14,7 +15,7 @@ import {
 import { readAnswerAhead } from '../../protocol/translate/answer-ahead.ts';
 import type { ClientProfile } from '../../protocol/translate/client-profile.ts';
 import type { JsonObject } from '../../protocol/json.ts';
-import type { JsonRpcErrorObject, JsonRpcReply } from '../../protocol/json-rpc.ts';
+import type { InputErrors, JsonRpcErrorObject, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
 import type { KeyCounters, SealedQuestion, AnsweredQuestion } from '../../seal/pointer.ts';
 import { questionDigest } from '../../seal/digests.ts';
@@ -179,19 +180,30 @@ export class Questions {
    * Reads the answers to the open questions. Other keys are ignored (MRTR, Error Handling). A malformed answer is
    * named, and then nothing goes upstream.
    */
-  read(open: readonly OpenRequest[], inputResponses: JsonObject | null): ReadAnswers {
+  read(
+    open: readonly OpenRequest[],
+    inputResponses: JsonObject | null,
+    inputErrors: InputErrors = {},
+  ): ReadAnswers {
     const replies = new Map<InputKey, JsonRpcReply>();
     let declined = false;
     for (const { key, id } of open) {
-      if (inputResponses === null || !Object.hasOwn(inputResponses, key)) continue;
-      const translated = translateInputResponse(this.#get(key).back, inputResponses[key] ?? null);
-      if (translated.type === 'ill-formed') {
-        return { type: 'ill-formed', key, problem: translated.problem };
+      const answer = this.#answerTo(key, inputResponses ?? {}, inputErrors);
+      if (answer === null) continue;
+      if (answer.type === 'ill-formed') {
+        return { type: 'ill-formed', key, problem: answer.problem };
       }
-      replies.set(key, translated.reply);
-      if (id === null && !accepts(translated.reply)) declined = true;
+      replies.set(key, answer.reply);
+      if (id === null && !accepts(answer.reply)) declined = true;
     }
     return { type: 'read', replies, declined };
+  }
+
+  #answerTo(key: InputKey, responses: JsonObject, errors: InputErrors): AnswerReading | null {
+    const error = Object.hasOwn(errors, key) ? errors[key] : undefined;
+    if (error !== undefined) return { type: 'respond', reply: { error } };
+    if (!Object.hasOwn(responses, key)) return null;
+    return translateInputResponse(this.#get(key).back, responses[key] ?? null);
   }
 
   #add(
