@@ -4,6 +4,7 @@
 const ROOMS = [
   'lib',
   'protocol',
+  'dialects',
   'seal',
   'ops',
   'upstream',
@@ -40,6 +41,10 @@ const PURE = {
   protocol: {
     path: '^src/protocol/',
     mayUse: '^src/protocol/|^node_modules/(?:secure-json-parse|zod)/',
+  },
+  'the codecs of dialects': {
+    path: '^src/dialects/',
+    mayUse: '^src/(?:dialects|protocol)/',
   },
   'the table of a parked call': {
     path: '^src/calls/machine/',

@@ -4,7 +4,8 @@ import type { EdgeRequest } from '../model/request.ts';
 import { sleep } from '../lib/clock.ts';
 import { ClientConnections, type ClientTimeouts } from '../edge/http/connection.ts';
 import { cutWhenStalled } from '../lib/responses.ts';
-import { ModernEndpoint, type EdgeRoute } from '../edge/edge.ts';
+import { ModernEndpoint, type EdgeOptions, type EdgeRoute } from '../edge/edge.ts';
+import { readModernRequest, type RequestPolicy } from '../edge/request/modern-request.ts';
 import { Guard } from '../edge/http/guard.ts';
 import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
 import type { ToolCatalogue } from '../catalogue/tools.ts';
@@ -12,6 +13,7 @@ import { isLoopbackHost } from '../lib/loopback.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { registerPassThrough, type PassThrough } from '../passthrough/passthrough.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
+import { dialectPaths, installDialects } from './dialect-endpoints.ts';
 import { objectMember } from '../protocol/json.ts';
 import { callersOf, type RouteCallers } from './callers.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
@@ -62,7 +64,10 @@ export async function createPublicApp(
   const guard = new Guard({
     policy,
     legacyClients,
-    paths: routes.map((route) => route.config.path),
+    paths: routes.flatMap(({ config }) => [
+      config.path,
+      ...dialectPaths(config).map(([, path]) => path),
+    ]),
     maxBodyBytes: config.limits.maxBodyBytes,
     requestHeaders: [
       ...config.identity.credentialHeaders,
@@ -106,26 +111,27 @@ export async function createPublicApp(
       });
       // A scope of its own, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => {
-        const endpoint = endpointOf(route, callers, shared, metrics, passThrough, connections);
+        const served = edgeRoute(route, callers, shared, passThrough);
+        const options = edgeOptions(route, shared, metrics, connections);
+        const endpoint = new ModernEndpoint(served, options);
         endpoint.install(edge);
         endpoints.set(route.config.path, endpoint);
+        const dialects = installDialects(edge, route.config, served, options, shared);
+        for (const [path, dialect] of dialects) endpoints.set(path, dialect);
       });
     });
   }
   return app;
 }
 
-function endpointOf(
+function edgeRoute(
   route: Route,
   callers: RouteCallers,
-  shared: SharedServices,
-  metrics: Metrics,
+  { clock }: SharedServices,
   passThrough: PassThrough,
-  connections: ClientConnections,
-): ModernEndpoint {
-  const { config, clock, log } = shared;
+): EdgeRoute {
   const { id, path } = route.config;
-  const edge: EdgeRoute = {
+  return {
     id,
     path,
     isModern: ({ headers }) => {
@@ -146,25 +152,34 @@ function endpointOf(
     listen: (request, id, leg) => route.subscriptions.listen(request, id, leg),
     passThrough: (request, reply) => passThrough.forward(request, reply),
   };
-  return new ModernEndpoint(edge, {
-    policy: {
-      legacyClients: config.edge.legacyClients,
-      supportedVersions: () => supportedVersions(config, route.upstream),
-      maxJsonDepth: config.limits.maxJsonDepth,
-    },
+}
+
+function edgeOptions(
+  route: Route,
+  { config, clock, log, openResponses }: SharedServices,
+  metrics: Metrics,
+  connections: ClientConnections,
+): EdgeOptions {
+  const policy: RequestPolicy = {
+    legacyClients: config.edge.legacyClients,
+    supportedVersions: () => supportedVersions(config, route.upstream),
+    maxJsonDepth: config.limits.maxJsonDepth,
+  };
+  return {
+    read: (request, body) => readModernRequest(request, body, policy),
     maxBodyBytes: config.limits.maxBodyBytes,
     beforeBody: (response) => connections.continue(response),
     commitAfterMs: config.edge.commitAfterMs,
     keepAliveMs: config.edge.keepAliveMs,
     maxBufferedBytes: MAX_BUFFERED_BYTES,
-    openResponses: shared.openResponses,
+    openResponses,
     clock,
     log,
     observe: (name, method, { status, code }, ms) => {
       metrics.operation(name, method, code, ms);
       log.event('edge.request', { route: name, method, status, code, ms });
     },
-  });
+  };
 }
 
 /** Checks the headers that repeat a tool's parameters. @returns what is wrong; `null` if nothing is */

@@ -3,7 +3,8 @@
  * the reference in the documentation and the JSON Schema for editors are generated from it.
  */
 import { z } from 'zod';
-import { address, addressOrOff, section, text, NAME } from './schema/fields.ts';
+import { DIALECT_NAMES, DIALECTS, type DialectName } from '../dialects/dialects.ts';
+import { address, addressOrOff, orNull, section, text, NAME } from './schema/fields.ts';
 import { identity } from './schema/identity.ts';
 import { drain, edge, limits, log, workers, seal } from './schema/process.ts';
 import { redis, relay } from './schema/replicas.ts';
@@ -23,6 +24,9 @@ const route = section(
     path: text(PATH, 'a path such as /mcp, without a slash at its end', 'path')
       .default('/mcp')
       .describe('The public path.'),
+    dialects: section(dialectPaths())
+      .prefault({})
+      .describe('Paths on which the wires of proposals are served, in addition to `path`.'),
     upstream,
     sessions,
     calls,
@@ -34,6 +38,18 @@ const route = section(
   },
   'a map with at least upstream.url',
 ).transform((read) => ({ ...read, id: read.id ?? idFromPath(read.path) }));
+
+/** Describes the path of each dialect that there is. */
+function dialectPaths() {
+  const path = (title: string) =>
+    orNull(text(PATH, 'a path such as /drafts/first, without a slash at its end', 'path')).describe(
+      `The path for ${title}.`,
+    );
+  type Paths = Record<DialectName, ReturnType<typeof path>>;
+  return Object.fromEntries(
+    DIALECT_NAMES.map((name) => [name, path(DIALECTS[name].title)]),
+  ) as Paths;
+}
 
 /** Derives an id: `/teams/a/mcp` is `teams-a-mcp`, and `/` is `root`. */
 function idFromPath(path: string): string {

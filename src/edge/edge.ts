@@ -23,11 +23,7 @@ import {
   refuse,
   type Refusal,
 } from './response-writer.ts';
-import {
-  readModernRequest,
-  type RequestPolicy,
-  type ModernRequest,
-} from './request/modern-request.ts';
+import type { ModernRequest, ReadRequest } from './request/message.ts';
 import { methodGate, serviceOf } from './request/methods.ts';
 import { readBody } from './request/body.ts';
 
@@ -59,7 +55,8 @@ export interface EdgeRoute {
 }
 
 export interface EdgeOptions {
-  readonly policy: RequestPolicy;
+  /** Reads a request of the wire that is spoken on this path. Never throws. */
+  readonly read: (request: IncomingMessage, body: Uint8Array, caller: Caller) => ReadRequest;
   readonly maxBodyBytes: number;
   /** Called before a body is read. */
   readonly beforeBody: (response: ServerResponse) => void;
@@ -146,12 +143,15 @@ export class ModernEndpoint {
     body: Uint8Array,
     caller: Caller,
   ): boolean {
-    const read = readModernRequest(request, body, this.#options.policy);
+    const read = this.#options.read(request, body, caller);
     switch (read.type) {
       case 'legacy':
         return false;
       case 'refused':
         sendRefusal(response, read.refusal);
+        return true;
+      case 'known':
+        sendJson(response, 200, { jsonrpc: '2.0', id: read.id, result: read.result });
         return true;
       case 'notification':
         // This revision defines no client notification over HTTP. All are accepted and ignored.
@@ -178,7 +178,10 @@ export class ModernEndpoint {
     const startedAtMs = clock.now();
     const request = toEdgeRequest(modern, caller);
     const gate = methodGate(method, route.capabilities(request));
-    if (gate !== null) return sendRefusal(response, { ...gate, id });
+    if (gate !== null) {
+      const { httpStatus } = modern.encode({ kind: 'failed', failure: gate });
+      return sendRefusal(response, { ...gate, httpStatus, id });
+    }
     const mismatch = await route.parameterHeaders(request, rawHeaders);
     if (mismatch !== null) {
       const error = { code: ErrorCode.headerMismatch, message: `Header mismatch: ${mismatch}` };
@@ -191,6 +194,7 @@ export class ModernEndpoint {
     const { commitAfterMs, keepAliveMs, maxBufferedBytes } = this.#options;
     const writer = new ResponseWriter(response, {
       id,
+      encode: modern.encode,
       commitAfterMs,
       keepAliveMs,
       jsonOnly: accepts === 'json',
@@ -250,6 +254,7 @@ function toEdgeRequest(modern: ModernRequest, caller: Caller): EdgeRequest {
     logLevel: modern.meta.logLevel,
     progressToken: modern.meta.progressToken,
     inputResponses: modern.inputResponses,
+    ...(modern.inputErrors === undefined ? {} : { inputErrors: modern.inputErrors }),
     requestState: modern.requestState,
     caller,
   };

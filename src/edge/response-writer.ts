@@ -11,8 +11,24 @@ import { type JsonObject, objectMember } from '../protocol/json.ts';
 import type { MayHaveActed } from '../model/failures.ts';
 import { ErrorCode, type JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 
+/** A reply as a wire has it. */
+export interface WireReply {
+  /** The members of the JSON-RPC response besides `jsonrpc` and `id`. */
+  readonly members: JsonObject;
+  readonly httpStatus: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Writes a reply as the final revision has it. */
+export function finalReply(reply: CallReply): WireReply {
+  if (reply.kind === 'result') return { members: { result: reply.result }, httpStatus: 200 };
+  const { error, httpStatus, headers = {} } = reply.failure;
+  return { members: { error: { ...error } }, httpStatus, headers };
+}
+
 export interface ResponseOptions {
   readonly id: ClientRequestId;
+  readonly encode: (reply: CallReply) => WireReply;
   /** How long to wait for the reply before the response becomes an event stream, in ms. */
   readonly commitAfterMs: number;
   /** The interval of keep-alive comments on the stream, in ms. */
@@ -95,19 +111,15 @@ export class ResponseWriter implements Leg {
     this.#stopTimer();
     // Nothing follows that could be held back.
     this.#releaseBacklog();
-    const { id } = this.#options;
-    const body =
-      answer.kind === 'result'
-        ? { jsonrpc: '2.0', id, result: answer.result }
-        : { jsonrpc: '2.0', id, error: answer.failure.error };
+    const { id, encode } = this.#options;
+    const { members, httpStatus: status, headers } = encode(answer);
+    const body = { jsonrpc: '2.0', id, ...members };
     const code = answer.kind === 'result' ? null : answer.failure.error.code;
     if (this.#streaming) {
       this.#send(body);
       this.#response.end();
       return { status: 200, code, streamed: true };
     }
-    const status = answer.kind === 'result' ? 200 : answer.failure.httpStatus;
-    const headers = answer.kind === 'failed' ? answer.failure.headers : undefined;
     sendJson(this.#response, status, body, headers);
     return { status, code, streamed: false };
   }

@@ -6,8 +6,11 @@ import { createHmac, hkdfSync } from 'node:crypto';
 import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from './envelope.ts';
 import { KEY_ID, SECRET_BYTES, type SecretKey } from './key-ring.ts';
 
-/** What is sealed: a session id, or the path and query to which a client posts the messages of a session. */
-export type SessionMark = 'id' | 'endpoint';
+/**
+ * What is sealed: a session id, the path and query to which a client posts the messages of a session, or what the client
+ * of a dialect declared when it opened its session.
+ */
+export type SessionMark = 'id' | 'endpoint' | 'declared';
 
 export interface SessionSealOptions {
   /** The keys that all replicas share: the first one seals, all of them open. */

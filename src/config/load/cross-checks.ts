@@ -16,6 +16,7 @@ const NO_IDENTITY = /^(?:authorization|cookie|host|connection|origin|accept|cont
 export function crossCheck(config: Config): Problem[] {
   return [
     ...checkListeners(config),
+    ...checkPaths(config),
     ...config.routes.flatMap((route, index) => [
       ...checkRoute(route, index, config.routes.slice(0, index)),
       ...checkLoop(route, index, config.listen),
@@ -98,20 +99,9 @@ function redisUrlProblem(redis: RedisOptions): string | null {
 
 function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteConfig[]): Problem[] {
   const problems: Problem[] = [];
-  const samePath = earlier.findIndex((other) => other.path === route.path);
+  const isPathUnique = earlier.every((other) => other.path !== route.path);
   const sameId = earlier.findIndex((other) => other.id === route.id);
-  if (RESERVED_PATHS.has(route.path) || route.path.startsWith('/.well-known')) {
-    problems.push({
-      path: ['routes', index, 'path'],
-      text: `path ${JSON.stringify(route.path)} is reserved; use another, such as /mcp`,
-    });
-  }
-  if (samePath !== -1) {
-    problems.push({
-      path: ['routes', index, 'path'],
-      text: `expected a unique path, got ${JSON.stringify(route.path)}, which routes[${samePath}] has, too`,
-    });
-  } else if (sameId !== -1) {
+  if (isPathUnique && sameId !== -1) {
     problems.push({
       path: ['routes', index, 'id'],
       text: `expected a unique id, got ${JSON.stringify(route.id)}, which routes[${sameId}] has, too`,
@@ -137,6 +127,30 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
     });
   }
   return problems;
+}
+
+/** Checks that no two routes and dialects share a path, and that none takes a path that has another use. */
+function checkPaths({ routes }: Config): Problem[] {
+  const all = routes.flatMap(({ path, dialects }, index) => [
+    { at: ['routes', index, 'path'], name: `routes[${index}]`, path },
+    ...Object.entries(dialects).flatMap(([dialect, path]) => {
+      const at = ['routes', index, 'dialects', dialect];
+      return path === null ? [] : [{ at, name: `routes[${index}].dialects.${dialect}`, path }];
+    }),
+  ]);
+  return all.flatMap(({ at, path }, index) => {
+    const problems: Problem[] = [];
+    if (RESERVED_PATHS.has(path) || path.startsWith('/.well-known')) {
+      const text = `path ${JSON.stringify(path)} is reserved; use another, such as /mcp`;
+      problems.push({ path: at, text });
+    }
+    const same = all.slice(0, index).find((other) => other.path === path);
+    if (same !== undefined) {
+      const text = `expected a unique path, got ${JSON.stringify(path)}, which ${same.name} has, too`;
+      problems.push({ path: at, text });
+    }
+    return problems;
+  });
 }
 
 function checkLoop(route: RouteConfig, index: number, listen: ListenAddress): Problem[] {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { DIALECT_NAMES } from '../../../src/dialects/dialects.ts';
 import { configOf, withRoute } from './problems-of.ts';
 
 describe('defaults', () => {
@@ -10,6 +11,7 @@ describe('defaults', () => {
       routes: [
         {
           id: 'mcp',
+          dialects: Object.fromEntries(DIALECT_NAMES.map((name) => [name, null])),
           path: '/mcp',
           upstream: {
             url: new URL('http://127.0.0.1:3001/mcp'),

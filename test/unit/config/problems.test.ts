@@ -132,6 +132,24 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['    path: "/:tenant"\n', /routes\[0\]\.path: expected a path/],
     ['    path: /healthz\n', /routes\[0\]\.path: path ".*" is reserved; use another/],
     ['    path: /.well-known/mcp\n', /routes\[0\]\.path: path ".*" is reserved; use another/],
+    [
+      '    dialects: {sagas: /healthz}\n',
+      /^3:23 routes\[0\]\.dialects\.sagas: path "\/healthz" is reserved; use another/,
+    ],
+    [
+      '    dialects: {rewritten: /.well-known/mcp}\n',
+      /^3:27 routes\[0\]\.dialects\.rewritten: path ".*" is reserved; use another/,
+    ],
+    [
+      '    dialects: {sagas: /mcp}\n',
+      /^3:23 routes\[0\]\.dialects\.sagas: expected a unique path, got "\/mcp", which routes\[0\] has, too$/,
+    ],
+    [
+      '    dialects: {sagas: /d, rewritten: /d}\n',
+      /dialects\.\w+: expected a unique path, got "\/d", which routes\[0\]\.dialects\.\w+ has, too$/,
+    ],
+    ['    dialects: {saga: /d}\n', /^3:16 routes\[0\]\.dialects\.saga: .*"sagas"\?$/],
+    ['    dialects: {sagas: drafts}\n', /dialects\.sagas: expected a path such as .*"drafts"$/],
     ['    id: 7\n', /routes\[0\]\.id: expected a name .*, in quotes, got 7$/],
     ['    sessions: {scope: user}\n', /sessions\.scope: expected one of principal, call, shared/],
     ['    sessions: {Max: 1}\n', /^3:16 routes\[0\]\.sessions\.Max: .*"max"\?$/],
@@ -201,6 +219,12 @@ describe('what must not occur twice', () => {
   test('paths', () => {
     expect(problemsOf(twice('path: /a', 'path: /a'))).toEqual([
       '3:42 routes[1].path: expected a unique path, got "/a", which routes[0] has, too',
+    ]);
+  });
+
+  test('paths of dialects', () => {
+    expect(problemsOf(twice('path: /a', 'path: /b, dialects: {sagas: /a}'))).toEqual([
+      '3:64 routes[1].dialects.sagas: expected a unique path, got "/a", which routes[0] has, too',
     ]);
   });
 

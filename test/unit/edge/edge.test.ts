@@ -2,6 +2,7 @@
 import fastify from 'fastify';
 import { describe, expect, test } from 'vitest';
 import { ModernEndpoint, type EdgeRoute } from '../../../src/edge/edge.ts';
+import { readModernRequest } from '../../../src/edge/request/modern-request.ts';
 import { OpenResponses } from '../../../src/lib/responses.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
@@ -38,11 +39,12 @@ async function served(changes: Partial<EdgeRoute>) {
   const endpoint = new ModernEndpoint(route, {
     maxBodyBytes: 1_000_000,
     beforeBody: () => {},
-    policy: {
-      legacyClients: 'reject',
-      supportedVersions: () => ['2026-07-28'],
-      maxJsonDepth: 16,
-    },
+    read: (request, body) =>
+      readModernRequest(request, body, {
+        legacyClients: 'reject',
+        supportedVersions: () => ['2026-07-28'],
+        maxJsonDepth: 16,
+      }),
     commitAfterMs: 5_000,
     keepAliveMs: 15_000,
     maxBufferedBytes: 1_000_000,

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { ReadRequest } from '../../../../src/edge/request/message.ts';
 import {
   readModernRequest,
   type RequestPolicy,
-  type ReadRequest,
 } from '../../../../src/edge/request/modern-request.ts';
 import { refusalBody } from '../../../../src/edge/response-writer.ts';
 import type { JsonObject, JsonValue } from '../../../../src/protocol/json.ts';

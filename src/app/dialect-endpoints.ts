@@ -1,0 +1,68 @@
+/** The endpoints of a route's dialects: the route itself, behind other wires. */
+import type { FastifyInstance } from 'fastify';
+import type { RouteConfig } from '../config/schema.ts';
+import { DIALECT_NAMES, DIALECTS, type DialectName } from '../dialects/dialects.ts';
+import { ModernEndpoint, type EdgeOptions, type EdgeRoute } from '../edge/edge.ts';
+import { refuse } from '../edge/response-writer.ts';
+import { readDialectRequest } from '../edge/request/dialect-request.ts';
+import { dialectSessions } from './dialect-sessions.ts';
+import type { SharedServices } from './route.ts';
+
+/** Returns the paths of the dialects that a route has. */
+export function dialectPaths({ dialects }: RouteConfig): (readonly [DialectName, string])[] {
+  return DIALECT_NAMES.flatMap((name) => {
+    const path = dialects[name];
+    return path === null ? [] : [[name, path] as const];
+  });
+}
+
+/**
+ * Creates the endpoints of a route's dialects.
+ * @param edge the route on its own path
+ * @returns the endpoints by their paths
+ */
+export function installDialects(
+  app: FastifyInstance,
+  route: RouteConfig,
+  edge: EdgeRoute,
+  options: EdgeOptions,
+  shared: SharedServices,
+): ReadonlyMap<string, ModernEndpoint> {
+  const { maxJsonDepth } = shared.config.limits;
+  const endpoints = dialectPaths(route).map(([name, path]) => {
+    const { codec } = DIALECTS[name];
+    const policy = { codec, maxJsonDepth, ...dialectSessions(route.id, name, shared) };
+    const endpoint = new ModernEndpoint(
+      {
+        ...edge,
+        path,
+        parameterHeaders: () => null,
+        // The reader finds nothing legacy here, so the server is modern.
+        passThrough: async (_request, reply) => refuse(reply.hijack().raw, 502, MODERN_SERVER),
+      },
+      {
+        ...options,
+        read: (request, body, caller) => readDialectRequest(request, body, caller, policy),
+      },
+    );
+    endpoint.install(app);
+    refuseOtherMethods(app, path);
+    return [path, endpoint] as const;
+  });
+  return new Map(endpoints);
+}
+
+const MODERN_SERVER =
+  'The server speaks 2026-07-28 itself: dialects are translated for legacy servers';
+
+/** There is no stream and no session to end. Nothing on the path of a dialect reaches the server untranslated. */
+function refuseOtherMethods(app: FastifyInstance, path: string): void {
+  app.route({
+    method: app.supportedMethods.filter((method) => method !== 'POST'),
+    url: path,
+    handler: async (request, reply) => {
+      const message = `${request.method} is not served on the path of a dialect`;
+      refuse(reply.hijack().raw, 405, message, { allow: 'POST' });
+    },
+  });
+}

@@ -1,0 +1,225 @@
+/**
+ * Reads a request on the path of a dialect. The drafts keep the lifecycle of 2025-11-25: `initialize` is emulated, and
+ * what it declares comes back in `Mcp-Session-Id`, sealed. A client can also send its capabilities in `_meta`.
+ */
+import { InvalidMessage, type Codec } from '../../dialects/codec.ts';
+import { VERSION } from '../../lib/version.ts';
+import type { Caller, CallReply } from '../../model/request.ts';
+import type { ClientRequestId } from '../../protocol/ids.ts';
+import { isJsonObject, objectMember, type JsonObject } from '../../protocol/json.ts';
+import { ErrorCode } from '../../protocol/json-rpc.ts';
+import { Meta, isLegacyRevision, LEGACY_REVISIONS } from '../../protocol/meta.ts';
+import { legacyCapabilities } from '../../protocol/translate/client-profile.ts';
+import { finalReply, type WireReply } from '../response-writer.ts';
+import { readHeader } from '../http/header-fields.ts';
+import {
+  checkHttp,
+  checkMethodHeader,
+  checkName,
+  checkParams,
+  headerMismatch,
+  invalidParams,
+  invalidRequest,
+  modernRequest,
+  parseBody,
+  readId,
+  readMethod,
+  refused,
+  RefusalError,
+  standardHeaders,
+  valueOf,
+  type Headers,
+  type ModernRequest,
+  type ReadRequest,
+} from './message.ts';
+import {
+  isMethod,
+  METHOD_NOT_FOUND as NO_SUCH_METHOD,
+  serviceOf,
+  type MethodName,
+  readRequestMeta,
+  type RequestMeta,
+} from './methods.ts';
+
+/** What a client declares at `initialize`. It is kept nowhere: the client brings it back. */
+export interface DialectSession {
+  readonly protocolVersion: string;
+  readonly capabilities: JsonObject;
+  readonly clientInfo: JsonObject | null;
+}
+
+export interface DialectPolicy {
+  readonly codec: Codec;
+  readonly maxJsonDepth: number;
+  /** Seals a session for its caller. @returns `null` if it is too long for a header */
+  readonly seal: (session: DialectSession, caller: Caller) => string | null;
+  /** Opens what `seal` returned. @returns `null` if it is not one of this caller, or has expired */
+  readonly open: (id: string, caller: Caller) => DialectSession | null;
+}
+
+/** A request to read, after the checks that need no session. */
+interface Reading {
+  readonly http: Headers;
+  readonly caller: Caller;
+  readonly policy: DialectPolicy;
+  readonly id: ClientRequestId;
+  readonly method: string;
+  readonly params: JsonObject;
+  readonly accepts: ModernRequest['accepts'];
+}
+
+/** Reads the body and headers of one POST. Never throws. */
+export function readDialectRequest(
+  http: Headers,
+  bytes: Uint8Array,
+  caller: Caller,
+  policy: DialectPolicy,
+): ReadRequest {
+  let id: ClientRequestId | null = null;
+  try {
+    const accepted = checkHttp(http);
+    const body = parseBody(bytes, policy.maxJsonDepth);
+    id = readId(body);
+    if (!isJsonObject(body)) throw invalidRequest('the body must be one JSON-RPC message');
+    const read = readMethod(body, id);
+    if (read === null || id === null) return { type: 'notification' };
+    const accepts = policy.codec.streams ? accepted : 'json';
+    const reading: Reading = { http, caller, policy, id, ...read, accepts };
+    if (standardHeaders(http).method.type !== 'absent') {
+      checkMethodHeader(standardHeaders(http), read.method);
+    }
+    if (read.method === 'ping') return { type: 'known', id, result: {} };
+    const request =
+      read.method === 'initialize' ? readInitialize(reading) : readCall(reading, body);
+    return { type: 'request', request };
+  } catch (error) {
+    if (error instanceof InvalidMessage) {
+      return { type: 'refused', refusal: { ...invalidParams(200, error.message).refusal, id } };
+    }
+    if (!(error instanceof RefusalError)) throw error;
+    return { type: 'refused', refusal: { ...error.refusal, id } };
+  }
+}
+
+/** Answers `initialize` from what is known of the server, as `server/discover` is answered. */
+function readInitialize({ caller, policy, id, params }: Reading): ModernRequest {
+  const { protocolVersion: requested, capabilities, clientInfo } = params;
+  if (typeof requested !== 'string') throw invalidParams(200, 'protocolVersion must be a string');
+  const meta = readMeta({
+    [Meta.clientCapabilities]: capabilities ?? null,
+    ...(clientInfo === undefined ? {} : { [Meta.clientInfo]: clientInfo }),
+  });
+  // The revision of a draft is its own. Everything else gets the newest legacy one.
+  const isKnown = isLegacyRevision(requested) || /^DRAFT-[\w.-]{1,32}$/.test(requested);
+  const protocolVersion = isKnown ? requested : LEGACY_REVISIONS[0];
+  const declared = legacyCapabilities(meta.profile, null);
+  const info = meta.clientInfo === null ? null : { ...meta.clientInfo };
+  const session = { protocolVersion, capabilities: declared, clientInfo: info };
+  const sessionId = policy.seal(session, caller);
+  if (sessionId === null) throw invalidParams(200, 'clientInfo is too long');
+  const encode = (reply: CallReply): WireReply =>
+    reply.kind === 'failed'
+      ? failure(reply)
+      : {
+          members: { result: initializeResult(protocolVersion, reply.result) },
+          httpStatus: 200,
+          headers: { 'mcp-session-id': sessionId },
+        };
+  return modernRequest({
+    ...{ id, method: 'server/discover', params: {}, meta, accepts: 'json', encode },
+  });
+}
+
+/** Reads a request that is served as one of the final revision. */
+function readCall(reading: Reading, body: JsonObject): ModernRequest {
+  const { http, policy, id, method: written, params: given, accepts } = reading;
+  const { codec } = policy;
+  const declared = readMeta(envelopeOf(reading));
+  const meta = { ...declared, profile: codec.askable(declared.profile, written) };
+  const request = codec.decode(body, written, given);
+  const { method, params } = request;
+  if (!isServed(method)) throw new RefusalError(METHOD_NOT_FOUND);
+  const standard = standardHeaders(http);
+  if (standard.name.type !== 'absent') checkName(standard, method, params);
+  checkParams(method, params, meta);
+  const encode = (reply: CallReply): WireReply =>
+    reply.kind === 'failed'
+      ? failure(reply)
+      : { members: codec.encode(reply.result, request), httpStatus: 200 };
+  return modernRequest({ ...request, id, method, meta, accepts, encode });
+}
+
+/** Returns the `_meta` of a request. What it does not declare comes from the session. */
+function envelopeOf({ http, caller, policy, params }: Reading): JsonObject {
+  const meta = objectMember(params, '_meta') ?? {};
+  const version = valueOf(standardHeaders(http).version, 'MCP-Protocol-Version');
+  const claim = meta[Meta.protocolVersion] ?? version;
+  if (version !== null && claim !== version) {
+    throw headerMismatch(
+      `MCP-Protocol-Version differs from params._meta["${Meta.protocolVersion}"]`,
+    );
+  }
+  const id = valueOf(readHeader(http.rawHeaders, 'mcp-session-id'), 'Mcp-Session-Id');
+  const session = id === null ? null : policy.open(id, caller);
+  // transports (2025-11-25), "Session Management": the client initializes again.
+  if (id !== null && session === null) {
+    throw refused(404, ErrorCode.invalidRequest, 'Unknown or expired Mcp-Session-Id');
+  }
+  if (session === null) {
+    if (meta[Meta.clientCapabilities] !== undefined) return meta;
+    const problem = `expected an Mcp-Session-Id, or params._meta["${Meta.clientCapabilities}"]`;
+    throw invalidRequest(problem);
+  }
+  const { protocolVersion, capabilities, clientInfo } = session;
+  if (version !== null && version !== protocolVersion) {
+    throw headerMismatch('MCP-Protocol-Version differs from the version of the session');
+  }
+  return {
+    [Meta.clientCapabilities]: capabilities,
+    ...(clientInfo === null ? {} : { [Meta.clientInfo]: clientInfo }),
+    ...meta,
+  };
+}
+
+function readMeta(envelope: JsonObject): RequestMeta {
+  const read = readRequestMeta(envelope);
+  if (read.type === 'wrong') throw invalidParams(200, `params._meta: ${read.problem}`);
+  return read.meta;
+}
+
+/** The drafts have neither discovery nor subscriptions of the final revision. */
+function isServed(method: string): method is MethodName {
+  return isMethod(method) && ['interactive', 'forward'].includes(serviceOf(method));
+}
+
+/** To a client with a session, the statuses of the final revision would mean that its request or session is invalid. */
+function failure(reply: CallReply): WireReply {
+  const { httpStatus, ...rest } = finalReply(reply);
+  return { ...rest, httpStatus: httpStatus === 400 || httpStatus === 404 ? 200 : httpStatus };
+}
+
+const METHOD_NOT_FOUND = { ...NO_SUCH_METHOD, httpStatus: 200 };
+
+/**
+ * Builds the result of `initialize` out of that of `server/discover`. Left out is what takes a session: log levels, and
+ * notifications that belong to no request.
+ */
+function initializeResult(protocolVersion: string, discovered: JsonObject): JsonObject {
+  const capabilities = objectMember(discovered, 'capabilities') ?? {};
+  const names = ['tools', 'prompts', 'resources', 'completions'].filter(
+    (name) => capabilities[name] !== undefined,
+  );
+  const { instructions, _meta: meta } = discovered;
+  const serverInfo = isJsonObject(meta) ? meta[Meta.serverInfo] : undefined;
+  return {
+    protocolVersion,
+    capabilities: {
+      ...Object.fromEntries(names.map((name) => [name, {}])),
+      ...(capabilities['extensions'] === undefined
+        ? {}
+        : { extensions: capabilities['extensions'] }),
+    },
+    serverInfo: serverInfo ?? { name: 'mrtr-gateway', version: VERSION },
+    ...(instructions === undefined ? {} : { instructions }),
+  };
+}
