@@ -104,9 +104,9 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
   }
 }
 
-/** Logs that clients can connect. @returns the URL of the first route */
+/** Logs that clients can connect, and what replicas do not share. @returns the URL of the first route */
 export function logListening(
-  { routes }: Config,
+  { routes, relay, redis }: Config,
   origin: string,
   admin: string | null,
   log: Log,
@@ -116,6 +116,7 @@ export function logListening(
     .map(({ upstream: { url } }) => `${url.origin}${url.pathname}`)
     .join(', ');
   log.event('gateway.listening', { url, admin, upstreams });
+  if (relay !== null && redis === null) log.event('gateway.homes_apart', {});
   return url;
 }
 
@@ -164,6 +165,7 @@ export async function openGateway(
       { maxListeners: MAX_LISTENERS, maxListenersPerPrincipal: MAX_LISTENERS_PER_PRINCIPAL },
       counts,
     ),
+    counts,
     capacity: new Capacity(
       {
         maxRunning: config.limits.maxRunningCalls,

@@ -22,6 +22,7 @@ import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
 import type { Capacity } from '../calls/registry.ts';
 import type { Clock } from '../lib/clock.ts';
+import type { Counts } from '../lib/counts.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { Sealer } from '../seal/seal.ts';
@@ -92,6 +93,8 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     upstream,
     {
       ...config.sessions,
+      counts: shared.counts,
+      name: route,
       placement: placementOf(config, relay, shared),
       onReplaced: (reason) => log.event('session.replaced', { route, reason }),
     },
@@ -239,6 +242,8 @@ export interface SharedServices {
   readonly log: Log;
   readonly identity: Identity;
   readonly capacity: Capacity;
+  /** What the workers of this gateway count together. */
+  readonly counts: Counts;
   readonly sealer: Sealer;
   /** The configured keys, or a generated one if there are none. */
   readonly sealKeys: readonly SecretKey[];

@@ -7,6 +7,8 @@ export interface Counts {
   total(name: string): number;
   /** Returns the part of `total` that is not of this process. */
   elsewhere(name: string): number;
+  /** Calls the listener each time that the counts of the other processes have changed. */
+  onChange(listener: () => void): void;
 }
 
 /** The counts of a process that shares them with no other. */
@@ -29,5 +31,9 @@ export class LocalCounts implements Counts {
 
   elsewhere(_name: string): number {
     return 0;
+  }
+
+  onChange(_listener: () => void): void {
+    // There are no others.
   }
 }

@@ -20,6 +20,7 @@ export interface LogEvents {
   'gateway.key_ephemeral': object;
   'gateway.few_open_files': { limit: number; needed: number };
   'gateway.one_worker': object;
+  'gateway.homes_apart': object;
   'gateway.draining': { running: number; parked: number };
   'gateway.stopped': { code: number };
   'gateway.crashed': { problem: string };
@@ -105,6 +106,7 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.key_ephemeral': 'warn',
   'gateway.few_open_files': 'warn',
   'gateway.one_worker': 'warn',
+  'gateway.homes_apart': 'warn',
   'gateway.crashed': 'fatal',
   'worker.ended': 'error',
   'upstream.unavailable': 'warn',
@@ -176,6 +178,8 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'the clocks of this replica and another differ by more than a minute, so this replica refuses the requestState of the other: synchronize the clocks',
   'gateway.key_ephemeral':
     'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
+  'gateway.homes_apart':
+    'replicas relay to each other and share no Redis: each keeps a session of its own for the same caller, so what the server keeps in it is missing in calls that reach another replica. Configure redis, or send all calls of a caller to the same replica',
   'upstream.broadcasts':
     'the server sends messages for one session to every session: the gateway now uses one session and one call at a time',
   'session.for_each_call':

@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import { LruMap } from '../lib/containers.ts';
+import { LocalCounts, type Counts } from '../lib/counts.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { Upstream } from '../upstream/upstream.ts';
@@ -35,6 +36,10 @@ export interface SessionPoolOptions {
   readonly max: number;
   readonly maxPerPrincipal: number;
   readonly queue: QueueLimits;
+  /** What several processes count together, if `max` and `maxPerPrincipal` are for all of them. */
+  readonly counts?: Counts;
+  /** What the route is called in the counts. */
+  readonly name?: string;
   /** Where homes are, if several processes serve the same clients and reach each other. */
   readonly placement?: HomePlacement | null;
   /** Called when a session was replaced that may have had state of its caller. */
@@ -80,7 +85,8 @@ export class SessionPool {
     this.#options = options;
     this.#clock = clock;
     const { idleTimeoutMs, queue } = options;
-    this.#slots = new Slots(options, clock);
+    const { counts = new LocalCounts(), name = '' } = options;
+    this.#slots = new Slots({ ...options, name }, counts, clock);
     const onEnding = (ending: Promise<void>) => this.#noteEnding(ending);
     this.#side = new SideSessions({ upstream, slots: this.#slots, idleTimeoutMs, clock, onEnding });
     this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);

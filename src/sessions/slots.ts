@@ -1,7 +1,9 @@
 /**
- * Counts the sessions of a route, and those of each principal. Where there is no room, the session that was idle
- * for the longest time ends; where none is idle, whoever needs one waits.
+ * Counts the sessions of a route, and those of each principal, in all processes that share the counts. Where there is no
+ * room, the session that was idle for the longest time ends; where none is idle, whoever needs one waits, and has the
+ * other processes end one.
  */
+import type { Counts } from '../lib/counts.ts';
 import type { Clock, Timer } from '../lib/clock.ts';
 import { UpstreamFailure } from '../upstream/failure.ts';
 
@@ -11,6 +13,8 @@ export interface SlotLimits {
   /** The most sessions of one principal. */
   readonly maxPerPrincipal: number;
   readonly queue: QueueLimits;
+  /** What the route is called in the counts. */
+  readonly name: string;
 }
 
 /** The place of one session, from before it is opened until it has ended. */
@@ -29,12 +33,14 @@ interface Waiting {
   readonly principal: string | null;
   readonly expiry: Timer;
   readonly slot: PromiseWithResolvers<Slot>;
+  /** Whether the other processes are told, since no session of this one can end for it. */
+  isCounted: boolean;
 }
 
 export class Slots {
   readonly #limits: SlotLimits;
+  readonly #counts: Counts;
   readonly #clock: Clock;
-  readonly #counts = new Map<string, number>();
   /** Longest idle first. */
   readonly #idle = new Map<Taken, () => void>();
   /** Sessions that were told to end, and still count. */
@@ -42,11 +48,18 @@ export class Slots {
   readonly #waiting = new Set<Waiting>();
   #size = 0;
 
-  constructor(limits: SlotLimits, clock: Clock) {
+  /** @param counts of all processes that the limits are for */
+  constructor(limits: SlotLimits, counts: Counts, clock: Clock) {
     this.#limits = limits;
+    this.#counts = counts;
     this.#clock = clock;
+    counts.onChange(() => {
+      if (this.#waiting.size > 0) this.#serve();
+      this.#makeRoomElsewhere();
+    });
   }
 
+  /** The sessions of this process. */
   get size(): number {
     return this.#size;
   }
@@ -64,22 +77,29 @@ export class Slots {
       throw busy(`${limits}, and ${queue.length} requests wait already`);
     }
     const expiry = this.#clock.setTimer(queue.waitMs, () => {
-      this.#waiting.delete(waiting);
+      this.#endWait(waiting);
       waiting.slot.reject(busy(`${limits}, and no session ended within ${queue.waitMs} ms`));
     });
-    const waiting: Waiting = { principal, expiry, slot: Promise.withResolvers() };
+    const waiting: Waiting = {
+      ...{ principal, expiry, slot: Promise.withResolvers() },
+      isCounted: false,
+    };
     this.#waiting.add(waiting);
     this.#serve();
     return waiting.slot.promise;
   }
 
   #hasRoom(principal: string | null): boolean {
-    return this.#size < this.#limits.max && this.#hasOwnRoom(principal);
+    return this.#hasRouteRoom() && this.#hasOwnRoom(principal);
+  }
+
+  #hasRouteRoom(): boolean {
+    return this.#counts.total(this.#sessionsOf(null)) < this.#limits.max;
   }
 
   #hasOwnRoom(principal: string | null): boolean {
     if (principal === null) return true;
-    return (this.#counts.get(principal) ?? 0) < this.#limits.maxPerPrincipal;
+    return this.#counts.total(this.#sessionsOf(principal)) < this.#limits.maxPerPrincipal;
   }
 
   #grant(principal: string | null): Slot {
@@ -90,6 +110,7 @@ export class Slots {
       idle: (end) => {
         this.#idle.set(slot, end);
         if (this.#waiting.size > 0) this.#serve();
+        this.#makeRoomElsewhere();
       },
       used: () => void this.#idle.delete(slot),
       free: () => {
@@ -106,10 +127,32 @@ export class Slots {
 
   #count(principal: string | null, change: 1 | -1): void {
     this.#size += change;
-    if (principal === null) return;
-    const count = (this.#counts.get(principal) ?? 0) + change;
-    if (count > 0) this.#counts.set(principal, count);
-    else this.#counts.delete(principal);
+    this.#counts.add(this.#sessionsOf(null), change);
+    if (principal !== null) this.#counts.add(this.#sessionsOf(principal), change);
+  }
+
+  /** @param principal `null` for all sessions of the route */
+  #sessionsOf(principal: string | null): string {
+    return `sessions:${this.#limits.name}:${principal ?? ''}`;
+  }
+
+  /** Counts those who wait for the end of a session: of this principal; `null` for any. */
+  #waitsFor(principal: string | null): string {
+    return `session-waits:${this.#limits.name}:${principal ?? ''}`;
+  }
+
+  #countWait(waiting: Waiting, isCounted: boolean): void {
+    if (waiting.isCounted === isCounted) return;
+    waiting.isCounted = isCounted;
+    const { principal } = waiting;
+    const change = isCounted ? 1 : -1;
+    this.#counts.add(this.#waitsFor(null), change);
+    if (principal !== null) this.#counts.add(this.#waitsFor(principal), change);
+  }
+
+  #endWait(waiting: Waiting): void {
+    this.#waiting.delete(waiting);
+    this.#countWait(waiting, false);
   }
 
   /** Gives the room that there is to those who wait, and ends an idle session for each of the others. */
@@ -118,7 +161,7 @@ export class Slots {
     for (const waiting of this.#waiting) {
       const { principal, expiry, slot } = waiting;
       if (this.#hasRoom(principal)) {
-        this.#waiting.delete(waiting);
+        this.#endWait(waiting);
         expiry.cancel();
         slot.resolve(this.#grant(principal));
         continue;
@@ -126,18 +169,32 @@ export class Slots {
       const helps = (taken: Taken) => this.#hasOwnRoom(principal) || taken.principal === principal;
       const coming = ending.findIndex(helps);
       if (coming !== -1) ending.splice(coming, 1);
-      else this.#endIdle(helps);
+      else if (!this.#endIdle(helps)) this.#countWait(waiting, true);
     }
   }
 
-  #endIdle(helps: (taken: Taken) => boolean): void {
+  /** Ends an idle session for another process in which somebody waits. */
+  #makeRoomElsewhere(): void {
+    const isWaitedFor = (principal: string | null) =>
+      this.#counts.elsewhere(this.#waitsFor(principal)) > 0;
+    // One after the other: what one end was good for shows in the counts.
+    if (this.#idle.size === 0 || this.#ending.size > 0 || !isWaitedFor(null)) return;
+    this.#endIdle(
+      ({ principal }) =>
+        !this.#hasRouteRoom() || (!this.#hasOwnRoom(principal) && isWaitedFor(principal)),
+    );
+  }
+
+  /** @returns false if there is none that helps */
+  #endIdle(helps: (taken: Taken) => boolean): boolean {
     for (const [taken, end] of this.#idle) {
       if (!helps(taken)) continue;
       this.#idle.delete(taken);
       this.#ending.add(taken);
       end();
-      return;
+      return true;
     }
+    return false;
   }
 }
 

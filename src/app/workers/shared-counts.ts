@@ -65,8 +65,7 @@ export class SharedCounts extends LocalCounts {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Calls the listener each time that the counts of the other workers have changed. */
-  onChange(listener: () => void): void {
+  override onChange(listener: () => void): void {
     this.#listeners.push(listener);
   }
 }

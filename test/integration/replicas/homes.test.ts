@@ -104,6 +104,14 @@ describe.each([
   });
 });
 
+// Rule sessions-18: Replicas with `relay` and without Redis each have their own homes, and say so at start.
+test('two replicas without Redis say at start that each has its own homes', async () => {
+  const { server } = await countingServer();
+  const [a, b] = await replicas(server, 2);
+  expect([await call(a, 'count'), await call(b, 'count')].map(text)).toEqual(['1', '1']);
+  expect(await a.saw('gateway.homes_apart')).toHaveLength(1);
+});
+
 describe('two replicas with Redis', { tags: ['redis'] }, () => {
   // Rule sessions-17: A request without effects (a list, a completion) is served in another session if the replica of
   // the home does not respond. A call is not: it fails with `coordination_unavailable` and `data.mayHaveActed` `no`.

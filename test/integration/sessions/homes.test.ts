@@ -10,6 +10,7 @@ import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways
 import { ManualClock, advanceUntil, turnsUntil } from '../../fixtures/manual-clock.ts';
 import { countingServer } from '../../fixtures/servers/counting-server.ts';
 import type { LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import { json, legacyServer } from '../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const ADA: SendOptions = { headers: { authorization: 'Bearer ada' } };
@@ -148,6 +149,38 @@ describe('a caller', () => {
     expect(textOf(await call('count', as('old')))).toBe('1');
     expect(textOf(await call('count', as('new')))).toBe('2');
     expect(server.tokens('tools/call')).toEqual(['Bearer old', 'Bearer new']);
+  });
+
+  // Rule sessions-14.
+  test('whose token the server refuses is not pinged for until it brings a new one', async () => {
+    const clock = new ManualClock();
+    let valid = 'Bearer old';
+    const pings: unknown[] = [];
+    const server = await legacyServer(({ body, headers: { authorization } }, response) => {
+      if (body.method === 'ping') pings.push(authorization);
+      if (authorization !== valid) return json(response, 401, {});
+      json(response, 200, { jsonrpc: '2.0', id: body.id, result: { content: [] } });
+    });
+    const gateway = await startTestGateway(server.url, { ...named, clock });
+    stopAfterTest(() => gateway.close());
+    const callWith = async (authorization: string) => {
+      const headers = { 'x-user': 'ada', authorization };
+      return advanceUntil(clock, callTool(gateway.url, 'count', {}, { headers }));
+    };
+    await callWith(valid);
+    valid = 'Bearer new';
+    clock.advance(60_000);
+    await turnsUntil(() => pings.length > 0);
+    // No timer but that of the idle time is left, once the refusal is here.
+    await turnsUntil(() => (clock.nextInMs ?? 0) > 60_000);
+    clock.advance(600_000);
+    expect(pings).toEqual(['Bearer old']);
+    expect((await callWith(valid)).response.result).toBeDefined();
+    clock.advance(60_000);
+    await turnsUntil(() => pings.length > 1);
+    expect(pings).toEqual(['Bearer old', 'Bearer new']);
+    // The first one was to find out what server it is.
+    expect(server.received.filter(({ body }) => body?.method === 'initialize')).toHaveLength(2);
   });
 
   // Rule sessions-1.

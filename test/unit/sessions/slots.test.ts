@@ -1,4 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
+import { LocalCounts } from '../../../src/lib/counts.ts';
 import { Slots, type Slot } from '../../../src/sessions/slots.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
@@ -12,7 +13,7 @@ beforeEach(() => {
   clock = new ManualClock();
   ended = [];
   const queue = { length: 2, waitMs: WAIT_MS };
-  slots = new Slots({ max: 3, maxPerPrincipal: 2, queue }, clock);
+  slots = new Slots({ max: 3, maxPerPrincipal: 2, queue, name: 'mcp' }, new LocalCounts(), clock);
 });
 
 /** Marks the session as idle. Its end takes until `free`. */
@@ -34,7 +35,8 @@ function taking(principal: string | null) {
 
 // Rule sessions-13: A route has `sessions.max` sessions at most, and a principal `sessions.maxPerPrincipal`. Beyond
 // that the session ends that was idle for the longest time, and the next one opens when the server was told. Where
-// none is idle a call waits as in `sessions.queue`, and then fails with `upstream_busy`.
+// none is idle a call waits as in `sessions.queue`, and then fails with `upstream_busy`. The sessions of all workers
+// of a gateway count, with the delay of their other limits.
 test('the session that was idle for the longest time makes room', async () => {
   const [a, b, c] = [await slots.take('ada'), await slots.take('bob'), await slots.take('eve')];
   idle(b, 'b');
