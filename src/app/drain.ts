@@ -5,11 +5,13 @@ import { sleep, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/schema.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
+import type { Tasks } from '../tasks/tasks.ts';
 import type { Subscriptions } from '../subscriptions/subscriptions.ts';
 
 export interface DrainOptions {
   /** The calls of each route. */
   readonly calls: readonly Calls[];
+  readonly tasks: readonly Pick<Tasks, 'stop'>[];
   readonly capacity: Capacity;
   readonly subscriptions: readonly Pick<Subscriptions, 'endAll'>[];
   readonly openResponses: OpenResponses;
@@ -24,7 +26,8 @@ const POLL_MS = 50;
 
 /** Drains. Resolves when nothing is left to do for any client, or after the configured times. */
 export async function drainCalls(options: DrainOptions): Promise<void> {
-  const { calls, capacity, subscriptions, openResponses, drain, graceMs, clock, log } = options;
+  const { calls, tasks, capacity, subscriptions, openResponses, drain, graceMs, clock, log } =
+    options;
   const parked = calls.reduce((total, { parked }) => total + parked, 0);
   log.event('gateway.draining', { running: capacity.running, parked });
   await sleep(clock, drain.delayMs);
@@ -40,6 +43,7 @@ export async function drainCalls(options: DrainOptions): Promise<void> {
     await until(() => !isKeeping(), drain.parkedMs, clock);
     await until(() => isIdle() || isKeeping(), drain.timeoutMs, clock);
   } while (isKeeping());
+  for (const route of tasks) route.stop();
   for (const route of calls) route.endAll();
   await until(isIdle, graceMs, clock);
 }

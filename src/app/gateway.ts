@@ -8,9 +8,10 @@ import { LocalCounts, type Counts } from '../lib/counts.ts';
 import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../config/units.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
-import { isInteractive, isMethod } from '../edge/request/methods.ts';
+import { isMethod, serviceOf } from '../edge/request/methods.ts';
 import { FleetClock } from '../replicas/directory/fleet-clock.ts';
 import { Identity } from '../identity/identity.ts';
+import { Quota } from '../lib/quota.ts';
 import { OpenResponses } from '../lib/responses.ts';
 import type { Readiness } from '../ops/admin.ts';
 import type { Log } from '../ops/log.ts';
@@ -18,7 +19,7 @@ import { countedLog, Metrics } from '../ops/metrics.ts';
 import { createKeyRing, generateKey, type SecretKey } from '../seal/key-ring.ts';
 import { createSealer, type Sealer } from '../seal/seal.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
-import { ListenerQuota } from '../subscriptions/subscriptions.ts';
+import { promotesAny } from '../tasks/promotion.ts';
 import { AdminListener, listen } from './listen.ts';
 import { drainCalls } from './drain.ts';
 import { joinReplicas, type Replica, type Siblings } from './replica.ts';
@@ -71,8 +72,7 @@ export interface GatewayProcess {
 /** How long the start waits for upstreams. After that they are tried in the background. */
 const START_WAIT_MS = 5_000;
 const MAX_REQUEST_STATE_BYTES = 32 * 1024;
-const MAX_LISTENERS = 1_000;
-const MAX_LISTENERS_PER_PRINCIPAL = 100;
+const LISTENER_LIMITS = { max: 1_000, maxPerPrincipal: 100 };
 
 /**
  * Starts a gateway of one process. Resolves when it listens.
@@ -161,8 +161,10 @@ export async function openGateway(
     replica,
     hasSiblings: siblings !== null || config.relay !== null || config.redis !== null,
     openResponses,
-    listenerQuota: new ListenerQuota(
-      { maxListeners: MAX_LISTENERS, maxListenersPerPrincipal: MAX_LISTENERS_PER_PRINCIPAL },
+    listenerQuota: new Quota('listeners', LISTENER_LIMITS, counts),
+    taskQuota: new Quota(
+      'tasks',
+      { max: config.limits.maxTasks, maxPerPrincipal: config.limits.maxTasksPerPrincipal },
       counts,
     ),
     counts,
@@ -178,6 +180,7 @@ export async function openGateway(
     sealKeys,
   };
   routes.push(...config.routes.map((route) => createRoute(route, shared)));
+  logTasks(routes, shared);
   metrics.begin(config.routes.map(({ id }) => id));
   const timeouts = { ...CLIENT_TIMEOUTS, ...options.timeouts };
   const app = await createPublicApp(routes, shared, metrics, timeouts);
@@ -220,6 +223,7 @@ export async function openGateway(
       draining = true;
       await drainCalls({
         calls: routes.map(({ calls }) => calls),
+        tasks: routes.flatMap(({ tasks }) => tasks ?? []),
         capacity: shared.capacity,
         subscriptions: routes.map(({ subscriptions }) => subscriptions),
         openResponses,
@@ -228,22 +232,35 @@ export async function openGateway(
         clock,
         log,
       });
+      // While the store and the relay are there.
+      await Promise.all(routes.map(({ tasks }) => tasks?.close()));
       await close();
     },
     close,
   };
 }
 
-/** Serves what another replica relays: a retry or a call, or a request that asks nothing and whose home is here. */
+/** Serves what another replica relays: a retry or a call, what concerns a task, or a request that asks nothing and whose home is here. */
 async function serveRelayedBy(
-  { calls, pool, forward }: Route,
+  { calls, tasks, pool, forward }: Route,
   request: EdgeRequest,
   leg: Leg,
 ): Promise<RelayedRetryHandle | null> {
   const { method } = request;
-  if (isMethod(method) && isInteractive(method)) return calls.serveRelayed(request, leg);
+  if (isMethod(method) && serviceOf(method) !== 'forward') {
+    return (tasks ?? calls).serveRelayed(request, leg);
+  }
   if (!pool.hasClaimed(sessionOwnerOf(request))) return null;
   return { begin: () => forward(request, leg.closed), sendClientBack: () => {} };
+}
+
+/** Logs once what becomes of tasks: without a store they end with this process, or cannot be offered. */
+function logTasks(routes: readonly Route[], { replica, log }: SharedServices): void {
+  if (routes.some(({ tasks }) => tasks !== null)) {
+    if (replica.homes === null) log.event('tasks.in_memory', {});
+  } else if (routes.some(({ config }) => promotesAny(config.tasks))) {
+    log.event('tasks.not_offered', {});
+  }
 }
 
 /** Limits the connections of all processes that share the counts. */

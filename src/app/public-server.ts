@@ -18,6 +18,7 @@ import { objectMember } from '../protocol/json.ts';
 import { callersOf, type RouteCallers } from './callers.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
 import { otherPathHeaderRules, otherPaths, sessionsOf } from './other-paths.ts';
+import { serveTaskMethod } from '../tasks/methods.ts';
 import { supportedVersions, type Route, type SharedServices } from './route.ts';
 
 const ERA_WAIT_MS = 3_000;
@@ -131,6 +132,7 @@ function edgeRoute(
   passThrough: PassThrough,
 ): EdgeRoute {
   const { id, path } = route.config;
+  const { tasks } = route;
   return {
     id,
     path,
@@ -148,7 +150,8 @@ function edgeRoute(
       route.config.tools.parameterHeaders === 'strip'
         ? null
         : parameterHeaders(route.catalogue, request, rawHeaders),
-    call: (request, leg) => route.calls.serve(request, leg),
+    call: (request, leg) => (tasks ?? route.calls).serve(request, leg),
+    task: tasks && ((request, leg) => serveTaskMethod(tasks, request, leg)),
     listen: (request, id, leg) => route.subscriptions.listen(request, id, leg),
     passThrough: (request, reply) => passThrough.forward(request, reply),
   };

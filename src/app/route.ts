@@ -11,18 +11,24 @@ import type { Config, RouteConfig } from '../config/schema.ts';
 import { callId } from '../protocol/ids.ts';
 import { MODERN_REVISION } from '../protocol/meta.ts';
 import { randomId } from '../lib/crypto.ts';
-import { Subscriptions, type ListenerQuota } from '../subscriptions/subscriptions.ts';
+import { promotionOf, promotesAny } from '../tasks/promotion.ts';
+import { TaskStore } from '../tasks/store.ts';
+import { Tasks } from '../tasks/tasks.ts';
+import { SessionSeal } from '../seal/session-seal.ts';
+import { Subscriptions } from '../subscriptions/subscriptions.ts';
 import { Availability } from '../upstream/availability.ts';
 import { HomePlacement } from '../sessions/placement.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
 import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
 import type { Identity } from '../identity/identity.ts';
 import type { Relay } from '../model/relay.ts';
+import type { Promotion } from '../model/waiting-task.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
 import type { Capacity } from '../calls/registry.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Counts } from '../lib/counts.ts';
+import type { Quota } from '../lib/quota.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { Sealer } from '../seal/seal.ts';
@@ -34,6 +40,8 @@ export interface Route {
   readonly upstream: Upstream;
   readonly pool: SessionPool;
   readonly calls: Calls;
+  /** `null` if no tasks are offered. */
+  readonly tasks: Tasks | null;
   /** Serves a request that asks nothing in this process. Never rejects. */
   readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
   readonly lists: ListCache;
@@ -130,6 +138,9 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     maxCallers: MAX_CACHED_CALLERS,
     clock,
   });
+  const offersTasks = canOfferTasks(shared) && promotesAny(config.tasks);
+  const promotion = (request: EdgeRequest) =>
+    offersTasks ? promotionOf(request, config.tasks) : null;
   const calls = new Calls({
     route,
     pool,
@@ -147,6 +158,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     questions: config.questions,
     caching: { ttlMs: config.caching.resourceTtlMs, cacheScope: config.caching.scope },
     mayReplay: (request) => mayReplay(request, config.continuation.replay, catalogue),
+    promotion,
     demandsTask: (request) => taskTools.demandsTask(request),
     leaveWhenParked: config.parking.release === 'when-resumable',
     reattach: config.continuation.reattach,
@@ -156,12 +168,14 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     upstream,
     pool,
     calls,
+    tasks: offersTasks ? createTasks(config, calls, promotion, shared) : null,
     forward,
     lists,
     catalogue,
     discovery: new Discovery({
       pool,
       clock,
+      offersTasks,
       supportedVersions: () => supportedVersions(shared.config, upstream),
       ttlMs: DISCOVER_TTL_MS,
       firstWaitMs: DISCOVER_FIRST_WAIT_MS,
@@ -184,6 +198,27 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
       log,
     }),
   };
+}
+
+/** Tells whether every process that a client can reach can serve its tasks. */
+function canOfferTasks({ replica, hasSiblings }: SharedServices): boolean {
+  return replica.homes !== null || !hasSiblings;
+}
+
+function createTasks(
+  { id: route, tasks: { pollIntervalMs } }: RouteConfig,
+  calls: Calls,
+  promotion: (request: EdgeRequest) => Promotion | null,
+  { config, replica, sealKeys, taskQuota: quota, clock, log }: SharedServices,
+): Tasks {
+  const { homes } = replica;
+  return new Tasks({
+    ...{ route, calls, promotion, quota, pollIntervalMs, clock, log },
+    store: homes === null ? null : new TaskStore(homes, createKeyRing(sealKeys, 'task')),
+    relay: replica.relayOf(route),
+    seal: new SessionSeal({ keys: sealKeys, audience: config.seal.audience, route }),
+    randomKey: randomId,
+  });
 }
 
 /** Tells whether clients' credentials reach the server. The operator's `Authorization` replaces the client's. */
@@ -251,5 +286,6 @@ export interface SharedServices {
   /** Whether other processes can use the same servers. */
   readonly hasSiblings: boolean;
   readonly openResponses: OpenResponses;
-  readonly listenerQuota: ListenerQuota;
+  readonly listenerQuota: Quota;
+  readonly taskQuota: Quota;
 }

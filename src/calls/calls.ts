@@ -11,7 +11,7 @@ import { sessionOwnerOf } from '../sessions/owner.ts';
 import { drainCall, isLostFor, outlivesProcess, startCall } from './call/call.ts';
 import { type CallData, type CallRoute, type Retry, expectedRequest } from './call/data.ts';
 import { failed } from './call/replies.ts';
-import { isDetached } from './machine/selectors.ts';
+import { isDetached, isOver } from './machine/selectors.ts';
 import { CallRegistry, type Capacity } from './registry.ts';
 import { QuestionGaps } from './call/questions.ts';
 import { RetryLadder } from './retry-ladder.ts';
@@ -48,9 +48,15 @@ export class Calls {
     return this.#registry.parked;
   }
 
-  /** True while a parked call is here that no other process could continue. */
+  /** True while a parked call, or a task, is here that no other process could continue. */
   get holdsParkedCalls(): boolean {
-    return this.#registry.all().some((call) => isDetached(call.state) && !outlivesProcess(call));
+    return this.#registry
+      .all()
+      .some(
+        (call) =>
+          (isDetached(call.state) || (call.task !== null && !isOver(call.state))) &&
+          !outlivesProcess(call),
+      );
   }
 
   /** Serves `tools/call`, `prompts/get` or `resources/read`: a new call, or a retry. */
@@ -124,6 +130,14 @@ export class Calls {
     }
     if (!isHere && !this.#registry.hasEnded(pointer)) return null;
     return { begin: () => this.#serveOrRefuse(retry), sendClientBack };
+  }
+
+  /** Cancels a call that is parked here and whose client will not retry. Does nothing otherwise. */
+  cancelParked(request: EdgeRequest, requestState: string): void {
+    const pointer = this.#open(request, requestState);
+    if (pointer instanceof InvalidRequestState) return;
+    const call = this.#registry.find(pointer.callId);
+    if (call !== undefined && isDetached(call.state)) call.feed({ type: 'expired', timer: 'park' });
   }
 
   /** Refuses new calls from here on. Retries of calls that are here go on. */

@@ -81,6 +81,8 @@ export interface RegisteredCall {
   /** `isContinued`: another process, or an earlier attempt, had the call before. */
   readonly origin: { readonly isContinued: boolean };
   readonly state: CallState;
+  /** The task that waits for the call; `null` if there is none. */
+  readonly task: object | null;
   /** What the call counts as now; only the registry writes it. */
   use: CallUse;
 }
@@ -153,12 +155,13 @@ export class CallRegistry<Call extends RegisteredCall> {
 
   /** Counts a call by its new state. */
   moved(call: Call): void {
-    if (this.#holds(call)) this.#count(call, useOf(call.state));
+    if (this.#holds(call)) this.#count(call, useOf(call));
   }
 
   /** @returns true if the call is parked, or may be */
   hasRoomToPark(call: Call): boolean {
     if (!this.#holds(call)) return false;
+    if (call.task !== null) return true;
     return call.use === 'parked' || this.#options.capacity.hasRoomToPark(call.principalKey);
   }
 
@@ -214,7 +217,9 @@ export class CallRegistry<Call extends RegisteredCall> {
   }
 }
 
-function useOf(state: CallState): CallUse {
+/** Tasks have limits of their own. */
+function useOf({ state, task }: RegisteredCall): CallUse {
+  if (task !== null) return 'none';
   if (isDetached(state)) return 'parked';
   return state.name === 'done' ? 'none' : 'running';
 }

@@ -19,6 +19,8 @@ export interface DiscoveryOptions {
   readonly pool: SessionPool;
   readonly clock: Clock;
   readonly supportedVersions: () => readonly string[];
+  /** Whether the gateway makes tasks of tool calls. */
+  readonly offersTasks: boolean;
   /** How long a client can cache the result, and after which the gateway asks the server again, in ms. */
   readonly ttlMs: number;
   /** How long a client waits if nothing is cached for its caller, in ms. */
@@ -124,11 +126,12 @@ export class Discovery {
   }
 
   #reply(known: Finding): CallReply {
-    const { supportedVersions, ttlMs } = this.#options;
+    const { supportedVersions, offersTasks, ttlMs } = this.#options;
     const result = discoverResult(known.initialized.raw, {
       supportedVersions: supportedVersions(),
       ttlMs,
       canReceiveNotifications: known.canPush,
+      offersTasks,
     });
     return { kind: 'result', result };
   }

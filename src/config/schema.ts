@@ -10,6 +10,7 @@ import { drain, edge, limits, log, workers, seal } from './schema/process.ts';
 import { redis, relay } from './schema/replicas.ts';
 import { caching, calls, continuation, parking, questions, tools } from './schema/calls.ts';
 import { sessions } from './schema/sessions.ts';
+import { tasks } from './schema/tasks.ts';
 import { upstream } from './schema/upstream.ts';
 
 const PATH = /^\/$|^(?!.*\/\.{1,2}(?:\/|$))(?:\/[A-Za-z0-9._~-]+)+$/;
@@ -32,6 +33,7 @@ const route = section(
     calls,
     parking,
     continuation,
+    tasks,
     questions,
     tools,
     caching,

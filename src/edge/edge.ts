@@ -24,7 +24,7 @@ import {
   type Refusal,
 } from './response-writer.ts';
 import type { ModernRequest, ReadRequest } from './request/message.ts';
-import { methodGate, serviceOf } from './request/methods.ts';
+import { METHOD_NOT_FOUND, methodGate, serviceOf } from './request/methods.ts';
 import { readBody } from './request/body.ts';
 
 /** What the edge needs from the rest of the gateway for one route. */
@@ -44,6 +44,8 @@ export interface EdgeRoute {
   readonly discover: (request: EdgeRequest) => Promise<CallReply>;
   readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
   readonly call: (request: EdgeRequest, leg: Leg) => Promise<CallReply>;
+  /** Serves a request about a task; `null` if the gateway offers no tasks. */
+  readonly task: ((request: EdgeRequest, leg: Leg) => Promise<CallReply>) | null;
   /** Serves a listener until it ends. */
   readonly listen: (
     request: EdgeRequest,
@@ -226,6 +228,8 @@ export class ModernEndpoint {
         return route.call(request, leg);
       case 'listen':
         return route.listen(request, id, leg);
+      case 'task':
+        return route.task?.(request, leg) ?? Promise.resolve(NO_TASKS);
       case 'forward':
         return route.forward(request, leg.closed);
     }
@@ -236,6 +240,8 @@ export class ModernEndpoint {
     this.#options.log.event('edge.failed', { route: this.#route.id, problem });
   }
 }
+
+const NO_TASKS: CallReply = { kind: 'failed', failure: METHOD_NOT_FOUND };
 
 /** A subscription needs a stream. */
 const NO_STREAM = {

@@ -3,11 +3,11 @@
  * of them.
  * It is optional: without it a gateway serves all that its own memory and the pointers allow.
  */
-import type { CallId, HomeId } from '../protocol/ids.ts';
+import type { CallId, HomeId, TaskKey } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 
-/** What one replica has at a time: a call, or the home of a caller. */
-export type Claimable = CallId | HomeId;
+/** What one replica has at a time: a call, a task, or the home of a caller. */
+export type Claimable = CallId | HomeId | TaskKey;
 
 /** The result of a claim. `epoch` grows each time the holder changes, and `release` needs it. */
 export type Claim =
@@ -44,7 +44,7 @@ export interface Directory {
   renewedAgoMs(boot: string): Promise<number | null>;
   /** Ends the lease of another replica, which is known to be dead. */
   endLease(boot: string): Promise<void>;
-  /** Stores sealed bytes for `ttlMs`: the outcome of a call, or the session of a home. */
+  /** Stores sealed bytes for `ttlMs`: the outcome of a call, a task, or the session of a home. */
   keep(id: Claimable, sealed: Uint8Array, ttlMs: number): Promise<void>;
   /** Returns the bytes that `keep` stored, or `null`. */
   kept(id: Claimable): Promise<Uint8Array | null>;

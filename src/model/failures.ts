@@ -6,6 +6,7 @@ import { type JsonRpcErrorObject, ErrorCode } from '../protocol/json-rpc.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import { Meta } from '../protocol/meta.ts';
 import { metaMember } from '../protocol/translate/edge-result.ts';
+import { TASKS } from '../protocol/translate/client-profile.ts';
 import { INVALID_REQUEST_STATE } from '../seal/invalid-request-state.ts';
 import type { Failure, RefusalReason, CallReply } from './request.ts';
 
@@ -39,6 +40,7 @@ export const FAILURES = {
   invalid_request_state: kind(invalidParams, ['unknown']),
   invalid_input_response: kind(invalidParams, ['yes']),
   unknown_cursor: kind(invalidParams, []),
+  unknown_task: kind(invalidParams, []),
   call_lost: kind(internalError, ['unknown', 'yes']),
   cancelled: kind(internalError, ['unknown']),
   elicitation_declined: kind(internalError, ['yes']),
@@ -217,6 +219,22 @@ export const ANSWERS_NOT_TAKEN: Failure = callFailure(
   'yes',
   'The server did not confirm that it received the answers',
   { retryable: true },
+);
+
+/** A request about tasks comes from a client that does not declare them (tasks, "Protocol Errors"). */
+export const TASKS_NOT_DECLARED: Failure = {
+  error: {
+    code: ErrorCode.missingRequiredClientCapability,
+    message: `Missing required client capability: declare the extension ${TASKS} in \`_meta\``,
+    data: { requiredCapabilities: { extensions: { [TASKS]: {} } } },
+  },
+  httpStatus: 400,
+};
+
+/** There is no such task for this caller (tasks, "Protocol Errors"). */
+export const UNKNOWN_TASK: Failure = requestFailure(
+  'unknown_task',
+  'Task not found: it has expired, or belongs to another caller or another server',
 );
 
 /** One replica only may resume the call, and the store that decides which one is not available. */

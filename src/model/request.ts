@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
 import { jsonObject, jsonValue, type JsonObject } from '../protocol/json.ts';
 import type { ProgressToken } from '../protocol/meta.ts';
+import type { WaitingTask } from './waiting-task.ts';
 import type { InputErrors, JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 
 /** A modern request that the edge has checked. */
@@ -20,6 +21,10 @@ export interface EdgeRequest {
   readonly inputErrors?: InputErrors;
   readonly requestState: string | null;
   readonly caller: Caller;
+  /** Present if the call has to become a task at once, if that is possible. */
+  readonly wantsTask?: true;
+  /** The task that waits in place of a client; absent for a request of a client. It stays in this process. */
+  readonly task?: WaitingTask;
 }
 
 /** The client's side of one request while the client waits. */

@@ -48,6 +48,10 @@ export interface LogEvents {
   'call.parked': { route: string; call: string; round: number; questions: number };
   'call.resumed': { route: string; call: string; round: number; rung: Rung };
   'call.not_taken_up': { route: string; call: string; problem: string };
+  'task.created': { route: string; status: string };
+  'task.taken_over': { route: string; status: string };
+  'tasks.in_memory': object;
+  'tasks.not_offered': object;
   'pointer.continuation_dropped': { route: string; call: string; problem: string };
   'relay.failed': {
     route: string;
@@ -123,6 +127,7 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'call.answer_refused': 'warn',
   'call.not_taken_up': 'warn',
   'call.moved': 'trace',
+  'task.created': 'debug',
   'pointer.continuation_dropped': 'warn',
   'relay.failed': 'warn',
   'clock.skewed': 'warn',
@@ -147,6 +152,11 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
   'call.not_taken_up': 'the call could not be claimed now; the client can retry',
   'pointer.continuation_dropped':
     'the state that another replica needs did not fit into the requestState',
+  'task.taken_over': 'the replica that had the task is gone; this one goes on with it',
+  'tasks.in_memory':
+    'clients that know tasks get them for long calls: they are kept in this process, and end with it. Configure redis to keep them, or set tasks.promote: never',
+  'tasks.not_offered':
+    'this gateway offers no tasks: any replica must be able to serve them, and that takes redis',
   'pointer.refused': 'a requestState was refused',
   'passthrough.session_refused': 'a legacy client used a session id that was not sealed for it',
   'passthrough.failed': 'the server did not respond to a request that was passed through',

@@ -8,6 +8,8 @@ type Branded<Base, Name extends string> = Base & { readonly [brand]: Name };
 export type CallId = Branded<string, 'CallId'>;
 /** Our id of the home of one caller on one route: a digest, equal in all replicas. */
 export type HomeId = Branded<string, 'HomeId'>;
+/** Our id of one task, from which the id that clients see is sealed: 128 random bits, base64url. */
+export type TaskKey = Branded<string, 'TaskKey'>;
 /** The JSON-RPC id of a request that a modern client sent us. */
 export type ClientRequestId = Branded<string | number | ExactNumber, 'ClientRequestId'>;
 /** The JSON-RPC id of a request that we sent to a legacy server. */
@@ -23,8 +25,9 @@ export type InputKey = Branded<string, 'InputKey'>;
 
 export const callId = (value: string): CallId => value as CallId;
 export const homeId = (value: string): HomeId => value as HomeId;
-/** Tells the id of a home from that of a call, which has no colon. */
-export const isHomeId = (id: CallId | HomeId): id is HomeId => id.startsWith('home:');
+/** Tells the id of a home from those of calls and tasks. */
+export const isHomeId = (id: CallId | HomeId | TaskKey): id is HomeId => id.startsWith('home:');
+export const taskKey = (value: string): TaskKey => value as TaskKey;
 export const clientRequestId = (value: string | number | ExactNumber): ClientRequestId =>
   value as ClientRequestId;
 export const upstreamRequestId = (value: string | number): UpstreamRequestId =>

@@ -9,6 +9,14 @@ export interface CreatedTask {
   readonly pollIntervalMs: number;
 }
 
+/** What a server says of a task. */
+export interface ServerTask {
+  /** How long it keeps the task, in ms; `null` if it does not say, or keeps it without an end. */
+  readonly ttlMs: number | null;
+  readonly pollIntervalMs: number;
+  readonly statusMessage: string | null;
+}
+
 const DEFAULT_POLL_INTERVAL_MS = 1_000;
 const MIN_POLL_INTERVAL_MS = 100;
 const MAX_POLL_INTERVAL_MS = 3_600_000;
@@ -41,6 +49,17 @@ export function readCreatedTask(result: JsonObject): CreatedTask | null {
   const { taskId } = task;
   if (typeof taskId !== 'string' || taskId === '') return null;
   return { taskId, pollIntervalMs: pollIntervalOf(task) };
+}
+
+/** Reads the `task` of a `CreateTaskResult`. */
+export function readServerTask(result: JsonObject): ServerTask {
+  const task = objectMember(result, 'task') ?? {};
+  const { statusMessage } = task;
+  return {
+    ttlMs: numberOf(task['ttl']),
+    pollIntervalMs: pollIntervalOf(task),
+    statusMessage: typeof statusMessage === 'string' ? statusMessage : null,
+  };
 }
 
 /** Returns how long to wait between two `tasks/get`, in ms, as a `Task` of the server suggests. */

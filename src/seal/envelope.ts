@@ -12,6 +12,7 @@ const TYPES: Readonly<Record<KeyPurpose, string>> = {
   relay: 'mrtr-relay+jwe',
   frames: 'mrtr-frames+jwe',
   home: 'mrtr-home+jwe',
+  task: 'mrtr-task+jwe',
 };
 
 /** The header as `headerOf` writes it, with its `kid` and its `typ`. */

@@ -1,16 +1,18 @@
 /**
- * Seals session ids of a legacy server for one principal. They travel in headers and URLs: they are short
- * ASCII, and equal each time. They do not expire, since only the server knows how long a session lives.
+ * Seals session ids of a legacy server, and ids of tasks, for one principal. They travel in headers and URLs: they are
+ * short ASCII, and equal each time. They do not expire, since only the server knows how long a session lives, and only
+ * its record how long a task.
  */
 import { createHmac, hkdfSync } from 'node:crypto';
 import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from './envelope.ts';
 import { KEY_ID, SECRET_BYTES, type SecretKey } from './key-ring.ts';
 
 /**
- * What is sealed: a session id, the path and query to which a client posts the messages of a session, or what the client
- * of a dialect declared when it opened its session.
+/**
+ * What is sealed: a session id, the path and query to which a client posts the messages of a session, what the client
+ * of a dialect declared when it opened its session, or the key of a task.
  */
-export type SessionMark = 'id' | 'endpoint' | 'declared';
+export type SessionMark = 'id' | 'endpoint' | 'declared' | 'task';
 
 export interface SessionSealOptions {
   /** The keys that all replicas share: the first one seals, all of them open. */

@@ -14,7 +14,7 @@ import type { JsonObject } from '../protocol/json.ts';
 import { Meta } from '../protocol/meta.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../upstream/failure.ts';
-import type { Counts } from '../lib/counts.ts';
+import type { Quota } from '../lib/quota.ts';
 import { isEmpty, readFilter, Listener } from './filter.ts';
 import { SharedStream } from './shared-stream.ts';
 
@@ -22,7 +22,7 @@ export interface SubscriptionsOptions {
   readonly route: string;
   readonly pool: Pick<SessionPool, 'leaseToListen' | 'sharingKey'>;
   /** Shared by all routes. */
-  readonly quota: ListenerQuota;
+  readonly quota: Quota;
   /** URIs of one listener beyond this number are not acknowledged. */
   readonly maxResourcesPerListener: number;
   readonly clock: Clock;
@@ -137,38 +137,3 @@ const REFUSED: CallReply = {
     'The gateway is shutting down and accepts no new calls; try again',
   ),
 };
-
-export interface ListenerLimits {
-  readonly maxListeners: number;
-  readonly maxListenersPerPrincipal: number;
-}
-
-/** Limits the number of concurrent listeners, in total and per principal. */
-export class ListenerQuota {
-  readonly #limits: ListenerLimits;
-  readonly #counts: Counts;
-
-  /** @param counts of all processes that the limits are for */
-  constructor(limits: ListenerLimits, counts: Counts) {
-    this.#limits = limits;
-    this.#counts = counts;
-  }
-
-  /**
-   * Takes one place.
-   * @returns a function that gives the place back, or `null` if none is left; further calls do nothing
-   */
-  take(principalKey: string): (() => void) | null {
-    const names = ['listeners', `listeners:${principalKey}`] as const;
-    const [all, own] = names.map((name) => this.#counts.total(name));
-    const { maxListeners, maxListenersPerPrincipal } = this.#limits;
-    if ((all ?? 0) >= maxListeners || (own ?? 0) >= maxListenersPerPrincipal) return null;
-    for (const name of names) this.#counts.add(name, 1);
-    let isReturned = false;
-    return () => {
-      if (isReturned) return;
-      isReturned = true;
-      for (const name of names) this.#counts.add(name, -1);
-    };
-  }
-}

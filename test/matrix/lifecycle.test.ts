@@ -21,7 +21,11 @@ describe.each(SERVERS)(TITLE, (shape) => {
       _meta: { 'io.modelcontextprotocol/serverInfo': self.serverInfo },
     });
     expect(response.result.supportedVersions).toContain('2026-07-28');
-    expect(Object.keys(response.result.capabilities)).toEqual(Object.keys(capabilities));
+    expect(Object.keys(response.result.capabilities)).toEqual([
+      ...Object.keys(capabilities),
+      // The tasks of the gateway itself.
+      'extensions',
+    ]);
     expect(response.result).not.toHaveProperty('protocolVersion');
   });
 

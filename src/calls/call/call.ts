@@ -11,6 +11,7 @@ import { attachLeg, noticeClosed, retryCall } from './client.ts';
 import type { CallData, CallOrigin, CallRoute, Retry } from './data.ts';
 import { resumePointOf } from './exchange.ts';
 import { GivenAnswers } from './questions.ts';
+import { giveToTask, limitsFor } from './limits.ts';
 import { idsOf } from './log.ts';
 import { beginCall, createCall, forgetCall } from './machine.ts';
 import { failed } from './replies.ts';
@@ -30,9 +31,10 @@ export function startCall(
   request: EdgeRequest,
   leg: Leg,
 ): Promise<CallReply> {
-  const { state, effects } = begin(FIRST_LEG, route.limits);
-  const startedAtMs = route.clock.now();
-  const call = createCall(route, { ...origin, startedAtMs, isContinued: false }, request, state);
+  const limits = limitsFor(route, request);
+  const { state, effects } = begin(FIRST_LEG, limits);
+  const begun = { ...origin, startedAtMs: route.clock.now(), isContinued: false };
+  const call = createCall(route, begun, request, limits, state);
   const { reply } = attachLeg(call, request, leg);
   call.ahead = answersAhead(route, request);
   beginCall(call, effects);
@@ -57,8 +59,9 @@ export function reattachCall(
 ): { readonly call: CallData; readonly reply: Promise<CallReply> } {
   const { round } = retry.pointer;
   const open = continuation.questions.map(({ key, id }) => ({ key, id }));
-  const { state, effects } = adopt(round, open, limitsLeft(route, continuation));
-  const call = createCall(route, originOf(retry, continuation), retry.request, state);
+  const limits = limitsFor(route, retry.request);
+  const { state, effects } = adopt(round, open, limitsLeft(route, limits, continuation));
+  const call = createCall(route, originOf(retry, continuation), retry.request, limits, state);
   restore(call, continuation, continuation.keys.asked);
   call.hasPointer = true;
   call.isResumable = route.reattach;
@@ -88,8 +91,10 @@ export function replayCall(
   if (refusal !== null) return Promise.resolve(failed(refusal));
   const { inputResponses, inputErrors } = request;
   const consumed = { round, answersDigest: answersDigest(inputResponses, inputErrors) };
-  const { state, effects } = begin(FIRST_LEG, limitsLeft(route, continuation), consumed);
-  const call = createCall(route, originOf(retry, continuation), request, state);
+  const limits = limitsFor(route, request);
+  const { state, effects } = begin(FIRST_LEG, limitsLeft(route, limits, continuation), consumed);
+  const call = createCall(route, originOf(retry, continuation), request, limits, state);
+  if (request.task !== undefined) giveToTask(call, request.task);
   // The server asks from the beginning.
   const { questions, given } = restore(call, continuation, 0);
   const read = questions.read(continuation.questions, inputResponses, inputErrors);
@@ -173,6 +178,10 @@ function restore(call: CallData, { questions, keys, replay }: Continuation, aske
 }
 
 /** @returns the limits of a call, part of whose time is over */
-function limitsLeft({ limits, clock }: CallRoute, { startedAtMs }: Continuation): CallLimits {
+function limitsLeft(
+  { clock }: CallRoute,
+  limits: CallLimits,
+  { startedAtMs }: Continuation,
+): CallLimits {
   return { ...limits, callTtlMs: Math.max(0, startedAtMs + limits.callTtlMs - clock.now()) };
 }

@@ -7,6 +7,7 @@ import { keysOf, openRequests } from '../machine/selectors.ts';
 import type { CallState, LegId, LegReply, RetryEvent } from '../machine/states.ts';
 import { LossyLeg, Notifications } from '../notifications.ts';
 import type { CallData, Retry, UpstreamReplies, WaitingLeg } from './data.ts';
+import { giveToTask } from './limits.ts';
 import { logNotificationLoss } from './log.ts';
 import type { ReadAnswers } from './questions.ts';
 import { failed, replyToLeg } from './replies.ts';
@@ -54,6 +55,7 @@ export function retryCall(call: CallData, { pointer, request, leg }: Retry): Pro
   if (read.type === 'ill-formed') {
     return Promise.resolve(failed(illFormedAnswer(read.key, read.problem)));
   }
+  if (request.task !== undefined) giveToTask(call, request.task);
   const { id, reply } = attachLeg(call, request, leg, read.replies);
   call.feed({
     type: 'retry',

@@ -11,6 +11,8 @@ import type { JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CacheFields } from '../../protocol/translate/edge-result.ts';
 import type { Pointer, PointerOwner, ResumePoint } from '../../seal/pointer.ts';
+import type { Promotion, WaitingTask } from '../../model/waiting-task.ts';
+import type { ServerTask } from '../../protocol/task.ts';
 import type { ExpectedRequest, Sealer } from '../../seal/seal.ts';
 import type { Lease } from '../../sessions/lease.ts';
 import type { SessionPool } from '../../sessions/session-pool.ts';
@@ -46,6 +48,8 @@ export interface CallRoute {
   readonly leaveWhenParked: boolean;
   /** Whether a tool can be called only as a legacy task, as far as its server says. Never rejects. */
   readonly demandsTask: (request: EdgeRequest) => Promise<boolean>;
+  /** Decides whether and when a call becomes a task; `null` if it does not. */
+  readonly promotion: (request: EdgeRequest) => Promotion | null;
   /** Whether a call whose owner is gone is resumed from the last event that was read. */
   readonly reattach: boolean;
   readonly clock: Clock;
@@ -105,8 +109,8 @@ export class CallData {
   readonly principalKey: string;
   readonly method: string;
   readonly loggedTarget: string;
-  /** The limits of the route; questions of some tools are gathered for longer. */
-  readonly limits: CallLimits;
+  /** Those of the route, except for tools that ask several questions apart, and for tasks. */
+  limits: CallLimits;
   /** The operator's keys for the questions of this tool. */
   readonly keyNames: readonly string[];
 
@@ -146,8 +150,13 @@ export class CallData {
   /** How the next retry that continues the call reached it. */
   rung: 'here' | 'reattach' = 'here';
 
+  /** The task that waits for the call in place of its client; `null` if there is none. */
+  task: WaitingTask | null = null;
+
   // The server.
 
+  /** What the server says of the legacy task as which it runs the call; `null` if it runs it as none. */
+  serverTask: ServerTask | null = null;
   lease: Lease | null = null;
   exchange: Exchange | null = null;
   /** Where the stream is to be resumed; `null` once it is, and for a call that began here. */
@@ -184,6 +193,7 @@ export class CallData {
     route: CallRoute,
     origin: CallOrigin,
     request: EdgeRequest,
+    limits: CallLimits,
     state: CallState,
     feed: (event: CallEvent) => void,
   ) {
@@ -196,7 +206,7 @@ export class CallData {
     this.principalKey = caller.principalKey;
     this.method = method;
     this.loggedTarget = loggedTarget(method, params);
-    this.limits = route.gaps.limitsFor(this.loggedTarget);
+    this.limits = limits;
     this.keyNames = Object.hasOwn(keyNames, target) ? (keyNames[target] ?? []) : [];
     this.state = state;
     this.feed = feed;

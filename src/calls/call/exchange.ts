@@ -241,8 +241,9 @@ function startExchange(
   if (!mayRunAsTask(call, session)) {
     return session.call(method, paramsWith, listener, caller.headers);
   }
-  const { clock, limits } = call.route;
-  const ttlMs = Math.max(0, Math.ceil(call.origin.startedAtMs + limits.callTtlMs - clock.now()));
+  const { clock } = call.route;
+  const endsAtMs = call.origin.startedAtMs + call.limits.callTtlMs;
+  const ttlMs = Math.max(0, Math.ceil(endsAtMs - clock.now()));
   const toolCall = { params: paramsWith, ttlMs, demandsTask: asTask };
   return TaskCall.start({ session, clock, listener }, toolCall, caller.headers);
 }

@@ -5,7 +5,7 @@
 import type { EdgeRequest } from '../../model/request.ts';
 import type { CallPhase } from '../../sessions/lease.ts';
 import { isBroken, isDetached, isLost, isOver, timersOf } from '../machine/selectors.ts';
-import type { CallEvent, CallState, Effect, TimerName } from '../machine/states.ts';
+import type { CallEvent, CallLimits, CallState, Effect, TimerName } from '../machine/states.ts';
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
 import { acceptRetry, repeatRetries, replyToLegs } from './client.ts';
@@ -22,9 +22,12 @@ export function createCall(
   route: CallRoute,
   origin: CallOrigin,
   request: EdgeRequest,
+  limits: CallLimits,
   state: CallState,
 ): CallData {
-  const call: CallData = new CallData(route, origin, request, state, (event) => feed(call, event));
+  const call: CallData = new CallData(route, origin, request, limits, state, (event) =>
+    feed(call, event),
+  );
   return call;
 }
 
@@ -65,11 +68,13 @@ function move(call: CallData, event: CallEvent): void {
   logMove(call, row.rule, from, effects);
   keepTimers(call, timersOf(to));
   call.lease?.moved(phaseOf(to));
-  if (isDetached(to)) dropParams(call);
+  // A call that waits for a session is sent after this.
+  if (isDetached(to) && call.exchange !== null) dropParams(call);
   if (isOver(to)) call.ahead = null;
   registry.moved(call);
   for (const effect of effects) carryOut(call, effect);
   if (event.type === 'retry') acceptRetry(call, event);
+  else if (isDetached(from)) call.task?.moved();
   keepOutcome(call);
   // Without a pointer no client can come back.
   if (to.name === 'done' && (!call.hasPointer || to.end.type === 'left')) forgetCall(call);
@@ -159,9 +164,9 @@ function keepOutcome(call: CallData): void {
 }
 
 /** Without the stored outcome the client can still ask this replica. */
-function store({ origin, route }: CallData, outcome: OutcomeRecord): void {
+function store({ origin, route, limits }: CallData, outcome: OutcomeRecord): void {
   const { id, outcomeKey } = origin;
-  const { directory, limits } = route;
+  const { directory } = route;
   if (directory === null || outcomeKey === null) return;
   const sealed = sealOutcome(Buffer.from(outcomeKey, 'base64url'), id, outcome);
   // An outcome that no client has had can be fetched until its pointer expires.

@@ -177,8 +177,9 @@ function sealPointer(
   round: number,
   continuation: Continuation | null,
 ): { readonly requestState: string; readonly continues: boolean } {
-  const { sealer, replica: owner, limits, clock, log } = call.route;
+  const { sealer, replica: owner, clock, log } = call.route;
   const { id: callId, outcomeKey } = call.origin;
+  const { limits } = call;
   const endsAtMs = call.origin.startedAtMs + limits.callTtlMs;
   const pointer = {
     callId,

@@ -12,6 +12,7 @@ import {
   type JsonRpcReply,
 } from '../../protocol/json-rpc.ts';
 import { readUrlElicitations } from '../../protocol/translate/error-map.ts';
+import type { ServerTask } from '../../protocol/task.ts';
 import { errorFromServer } from '../../protocol/translate/from-server.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
@@ -150,6 +151,15 @@ class Listener implements CallListener {
 
   replied(reply: JsonRpcReply): void {
     if (this.isCurrent) receiveReply(this.#call, reply);
+  }
+
+  taskCreated(task: ServerTask): void {
+    if (!this.isCurrent) return;
+    const { request, route } = this.#call;
+    this.#call.serverTask = task;
+    this.#call.task?.learned(task);
+    // What the server runs as a task is one for the client as well, if the client knows tasks.
+    if (route.promotion(request) !== null) this.#call.feed({ type: 'held' });
   }
 
   interrupted(): void {

@@ -79,6 +79,16 @@ export const limits = section({
     { min: 1, max: 1_000_000 },
     'The maximum number of parked calls of one principal.',
   ),
+  maxTasks: count(
+    10_000,
+    { min: 1, max: 1_000_000 },
+    'The maximum number of tasks, over all routes. Calls beyond it do not become tasks.',
+  ),
+  maxTasksPerPrincipal: count(
+    100,
+    { min: 1, max: 1_000_000 },
+    'The maximum number of tasks of one principal.',
+  ),
   maxConnections: count(
     20_000,
     { min: 1, max: 1_000_000 },

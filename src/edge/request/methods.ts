@@ -16,15 +16,16 @@ import { Meta, isProgressToken, type ProgressToken, isReserved } from '../../pro
  * - `interactive`: as a call that may need input
  * - `forward`: by one request or more to the server, which can ask nothing
  * - `listen`: as a stream, for as long as the client listens
+ * - `task`: by the tasks of the gateway, where it offers them
  */
-export type Service = 'discover' | 'interactive' | 'forward' | 'listen';
+export type Service = 'discover' | 'interactive' | 'forward' | 'listen' | 'task';
 
 interface Method {
   readonly service: Service;
   /** The server capability that the method belongs to. */
   readonly capability: string | null;
   /** The member of the params that `Mcp-Name` repeats. */
-  readonly nameMember: 'name' | 'uri' | null;
+  readonly nameMember: 'name' | 'uri' | 'taskId' | null;
 }
 
 const METHODS = {
@@ -38,6 +39,9 @@ const METHODS = {
   'resources/read': { service: 'interactive', capability: 'resources', nameMember: 'uri' },
   'completion/complete': { service: 'forward', capability: 'completions', nameMember: null },
   'subscriptions/listen': { service: 'listen', capability: null, nameMember: null },
+  'tasks/get': { service: 'task', capability: 'tools', nameMember: 'taskId' },
+  'tasks/update': { service: 'task', capability: 'tools', nameMember: 'taskId' },
+  'tasks/cancel': { service: 'task', capability: 'tools', nameMember: 'taskId' },
 } as const satisfies Readonly<Record<string, Method>>;
 
 /** A method of the modern revision. */
@@ -122,6 +126,15 @@ const SHAPES: ReadonlyMap<string, Shape> = new Map<string, Shape>([
   ['resources/list', list],
   ['resources/templates/list', list],
   ['subscriptions/listen', [['notifications', notificationFilter]]],
+  ['tasks/get', [['taskId', string]]],
+  [
+    'tasks/update',
+    [
+      ['taskId', string],
+      ['inputResponses', object],
+    ],
+  ],
+  ['tasks/cancel', [['taskId', string]]],
 ]);
 
 /**
@@ -137,7 +150,7 @@ export function paramsProblem(
     const problem = check(params[member]);
     if (problem !== null) return `params.${member} ${problem}`;
   }
-  return roundProblem(params, isInteractive);
+  return roundProblem(params, isInteractive || method === 'tasks/update');
 }
 
 /** Here `null` is malformed, not absent (MRTR, "Error Handling"). */

@@ -12,6 +12,8 @@ export interface ClientProfile {
   readonly samplingTools: boolean;
   readonly samplingContext: boolean;
   readonly roots: boolean;
+  /** Whether the client declares the tasks extension. It concerns the gateway, and no server. */
+  readonly tasks?: true;
   /** The settings of extensions, by their identifiers. */
   readonly extensions: Extensions;
 }
@@ -40,8 +42,13 @@ export function readProfile(capabilities: JsonObject): ClientProfile {
     samplingTools: sampling !== undefined && isJsonObject(sampling['tools']),
     samplingContext: sampling !== undefined && isJsonObject(sampling['context']),
     roots: objectMember(capabilities, 'roots') !== undefined,
+    ...(declaresTasks(capabilities) ? { tasks: true } : {}),
     extensions: clientExtensions(capabilities),
   };
+}
+
+function declaresTasks(capabilities: JsonObject): boolean {
+  return objectMember(objectMember(capabilities, 'extensions') ?? {}, TASKS) !== undefined;
 }
 
 const KEY_NAMES = [
@@ -97,6 +104,8 @@ export function legacyCapabilities(
 // Extensions that work through a translation: they add only declarations, and members that are forwarded unchanged
 // (versioning, "Extension Negotiation").
 
+/** Tasks (SEP-2663), which the gateway itself offers. */
+export const TASKS = 'io.modelcontextprotocol/tasks';
 /** MCP Apps: `ui://` resources, and `_meta.ui` of tools that show them. */
 const APPS = 'io.modelcontextprotocol/ui';
 /** The media types of views that the extension defines. */

@@ -8,7 +8,7 @@ import { fromServer } from './from-server.ts';
 import type { InputRequest } from './input-request.ts';
 import { isJsonObject, objectMember, without, type JsonObject, type JsonValue } from '../json.ts';
 import { Meta } from '../meta.ts';
-import { serverExtensions } from './client-profile.ts';
+import { serverExtensions, TASKS } from './client-profile.ts';
 
 export interface CacheFields {
   readonly ttlMs: number;
@@ -150,6 +150,8 @@ export interface DiscoverContext {
   readonly ttlMs: number;
   /** Whether the upstream has a stream for its own messages, so that `subscriptions/listen` is served. */
   readonly canReceiveNotifications: boolean;
+  /** Whether the gateway makes tasks of tool calls. */
+  readonly offersTasks: boolean;
 }
 
 /** Translates the upstream's `initialize` result. */
@@ -161,6 +163,7 @@ export function discoverResult(initialized: JsonObject, context: DiscoverContext
     capabilities: modernCapabilities(
       objectMember(initialized, 'capabilities') ?? {},
       context.canReceiveNotifications,
+      context.offersTasks,
     ),
     ...(typeof instructions === 'string' ? { instructions } : {}),
     ttlMs: context.ttlMs,
@@ -174,13 +177,14 @@ export function discoverResult(initialized: JsonObject, context: DiscoverContext
 }
 
 /**
- * Translates the capabilities of a legacy server. `tasks` became an extension that this gateway does not
- * serve, and unknown or experimental traffic is not translated: neither is advertised. Extensions that
- * work through a translation are.
+ * Translates the capabilities of a legacy server. Unknown or experimental traffic is not translated, and not advertised.
+ * Extensions that work through a translation are. `tasks` became an extension, which the gateway offers for any server
+ * that has tools.
  */
 export function modernCapabilities(
   capabilities: JsonObject,
   canReceiveNotifications: boolean,
+  offersTasks = false,
 ): JsonObject {
   const modern: JsonObject = {};
   for (const name of ['tools', 'prompts', 'resources']) {
@@ -195,7 +199,8 @@ export function modernCapabilities(
   for (const name of ['logging', 'completions']) {
     if (objectMember(capabilities, name) !== undefined) modern[name] = {};
   }
-  const extensions = serverExtensions(capabilities);
+  const tasks = offersTasks && modern['tools'] !== undefined ? { [TASKS]: {} } : {};
+  const extensions = { ...serverExtensions(capabilities), ...tasks };
   if (Object.keys(extensions).length > 0) modern['extensions'] = { ...extensions };
   return modern;
 }

@@ -105,7 +105,8 @@ export type RelayLine =
 export function writeRequest({ route, request }: RelayedRequest): string {
   const { kind: _kind, conversation, ...caller } = request.caller;
   const written = conversation === null ? caller : { ...caller, conversation };
-  return JSON.stringify({ route, request: { ...request, caller: written } });
+  const { task: _task, ...rest } = request;
+  return JSON.stringify({ route, request: { ...rest, caller: written } });
 }
 
 /** Reads a request. @returns `null` if it is invalid */

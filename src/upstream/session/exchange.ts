@@ -2,6 +2,7 @@
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
+import type { ServerTask } from '../../protocol/task.ts';
 import type { CallerHeaders, SessionPoint } from '../transport/transport.ts';
 import type { UpstreamFailure } from '../failure.ts';
 
@@ -21,6 +22,8 @@ export interface ExchangeListener {
   unanswerable(method: string, cause: UnanswerableCause): void;
   notified(method: string, params: JsonObject): void;
   replied(reply: JsonRpcReply): void;
+  /** The server runs the call as a task, and has created it. */
+  taskCreated?(task: ServerTask): void;
   /** The stream of the exchange broke; it is being resumed. */
   interrupted(): void;
   resumed(): void;

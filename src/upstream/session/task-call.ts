@@ -11,6 +11,7 @@ import {
   isTerminal,
   pollIntervalOf,
   readCreatedTask,
+  readServerTask,
   withoutTaskId,
 } from '../../protocol/task.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
@@ -260,13 +261,14 @@ export class TaskCall implements Exchange, ExchangeListener {
   #taskCreated(reply: JsonRpcReply, progressToken: UpstreamRequestId): void {
     const created = 'result' in reply ? readCreatedTask(reply.result) : null;
     // The server has refused the call, or run it without a task.
-    if (created === null) return this.#settle(reply);
+    if (created === null || !('result' in reply)) return this.#settle(reply);
     const { taskId, pollIntervalMs } = created;
     this.#pollIntervalMs = pollIntervalMs;
     const task = { taskId, progressToken };
     this.#stage = { name: 'following', task };
     this.#created.resolve(taskId);
     if (!this.#isCancelled) this.#follow(task);
+    this.#listener.taskCreated?.(readServerTask(reply.result));
   }
 
   /**

@@ -67,7 +67,10 @@ test('what the client declares reaches the server, and what the server declares 
   const told = server.received.filter(({ body }) => body?.method === 'initialize').at(-1);
   expect(told?.body.params.capabilities.extensions).toEqual(CLIENT.extensions);
   const { response } = await send(url, 'server/discover');
-  expect(response.result.capabilities.extensions).toEqual({ [UI]: {} });
+  expect(response.result.capabilities.extensions).toEqual({
+    [UI]: {},
+    'io.modelcontextprotocol/tasks': {},
+  });
 });
 
 test('what a client makes up in its settings opens no sessions of its own', async () => {

@@ -463,6 +463,7 @@ describe('the gateway', () => {
         tools: { listChanged: true },
         prompts: { listChanged: true },
         resources: { subscribe: true, listChanged: true },
+        extensions: { 'io.modelcontextprotocol/tasks': {} },
       });
     }
   });
@@ -471,7 +472,8 @@ describe('the gateway', () => {
   test('says there nothing of it for a server that has no stream of its own', async () => {
     const { url } = await start({ get: '405' });
     const { response } = await send(url, 'server/discover', {});
-    expect(response.result.capabilities).toEqual({ tools: {}, prompts: {}, resources: {} });
+    const { extensions: _own, ...capabilities } = response.result.capabilities;
+    expect(capabilities).toEqual({ tools: {}, prompts: {}, resources: {} });
   });
 
   test('answers with an event stream that no proxy buffers', async () => {

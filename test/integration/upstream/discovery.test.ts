@@ -64,6 +64,7 @@ function discoveryOf(server: ScriptedServer, clock: ManualClock): Discovery {
   return new Discovery({
     pool,
     clock,
+    offersTasks: false,
     supportedVersions: () => ['2026-07-28'],
     ttlMs: TTL_MS,
     firstWaitMs: 3_000,

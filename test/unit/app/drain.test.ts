@@ -27,6 +27,7 @@ test('a drain ends in its time when the clock is set back meanwhile', async () =
   let isOver = false;
   const drained = drainCalls({
     calls: [],
+    tasks: [],
     capacity,
     subscriptions: [],
     openResponses: new OpenResponses(),

@@ -32,6 +32,7 @@ async function served(changes: Partial<EdgeRoute>) {
     discover: async () => DONE,
     forward: async () => DONE,
     call: async () => DONE,
+    task: async () => DONE,
     listen: async () => DONE,
     passThrough: async () => {},
     ...changes,

@@ -46,7 +46,10 @@ describe('what a client declared', () => {
     [{ sampling: { context: {} } }, { sampling: true, samplingContext: true }],
     [{ roots: { listChanged: true } }, { roots: true }],
     [{ extensions: APPS }, { extensions: APPS }],
-    [{ extensions: { ...APPS, 'io.modelcontextprotocol/tasks': {} } }, { extensions: APPS }],
+    [
+      { extensions: { ...APPS, 'io.modelcontextprotocol/tasks': {} } },
+      { extensions: APPS, tasks: true },
+    ],
     [
       { extensions: { 'io.modelcontextprotocol/ui': { mimeTypes: ['x/y', APPS_VIEW], more: 1 } } },
       { extensions: APPS },

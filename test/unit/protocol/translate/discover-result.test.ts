@@ -13,6 +13,7 @@ const CONTEXT = {
   supportedVersions: ['2026-07-28'],
   ttlMs: 60_000,
   canReceiveNotifications: false,
+  offersTasks: false,
 };
 
 // Rule discover-2 (server/discover, "DiscoverResult"): `instructions` and the `_meta` members of vendors are

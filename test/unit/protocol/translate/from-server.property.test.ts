@@ -117,7 +117,12 @@ describe('nothing that only a modern server or the gateway may say passes', () =
       fc.property(said, (initialized) => {
         const heard = discoverResult(
           { ...initialized, serverInfo },
-          { supportedVersions: ['2026-07-28'], ttlMs: 5, canReceiveNotifications: true },
+          {
+            supportedVersions: ['2026-07-28'],
+            ttlMs: 5,
+            canReceiveNotifications: true,
+            offersTasks: false,
+          },
         );
         expectNothingForged(heard, SERVER_INFO);
         expect(heard).toMatchObject({ resultType: 'complete', ttlMs: 5, cacheScope: 'private' });

@@ -1,14 +1,11 @@
-/** Places for listeners. */
+/** Places for listeners and tasks. */
 import { expect, test } from 'vitest';
 import { LocalCounts } from '../../../src/lib/counts.ts';
-import { ListenerQuota } from '../../../src/subscriptions/subscriptions.ts';
+import { Quota } from '../../../src/lib/quota.ts';
 
 // Rule subscriptions-4.
 test('one principal takes no more than its share, and all together no more than there are', () => {
-  const quota = new ListenerQuota(
-    { maxListeners: 3, maxListenersPerPrincipal: 2 },
-    new LocalCounts(),
-  );
+  const quota = new Quota('listeners', { max: 3, maxPerPrincipal: 2 }, new LocalCounts());
   expect(quota.take('ada')).not.toBeNull();
   expect(quota.take('ada')).not.toBeNull();
   expect(quota.take('ada')).toBeNull();
@@ -17,10 +14,7 @@ test('one principal takes no more than its share, and all together no more than 
 });
 
 test('a place that is given back is there again, once', () => {
-  const quota = new ListenerQuota(
-    { maxListeners: 2, maxListenersPerPrincipal: 1 },
-    new LocalCounts(),
-  );
+  const quota = new Quota('listeners', { max: 2, maxPerPrincipal: 1 }, new LocalCounts());
   const giveBack = quota.take('ada');
   quota.take('bob');
   giveBack?.();

@@ -1,0 +1,51 @@
+/** The limits of one call: those of its route, and others for a call that is a task or may become one. */
+import type { EdgeRequest } from '../../model/request.ts';
+import type { WaitingTask } from '../../model/waiting-task.ts';
+import type { CallLimits } from '../machine/states.ts';
+import { loggedTarget, type CallData, type CallRoute } from './data.ts';
+
+/** A task has no limit of rounds besides its time: this one is never reached. */
+const MAX_TASK_ROUNDS = 1_000_000_000;
+/**
+ * How often the pointer of a task is renewed, in ms: soon after it became a task, when the server has often sent nothing
+ * yet that a stream could be resumed from, and then so that no server has to keep many events for it.
+ */
+const FIRST_RENEWAL_MS = 1_000;
+const RENEWAL_MS = 60_000;
+
+/** Returns the limits of a call that a request begins. */
+export function limitsFor(route: CallRoute, request: EdgeRequest): CallLimits {
+  const limits = route.gaps.limitsFor(loggedTarget(request.method, request.params));
+  if (request.task !== undefined) return limitsOfTask(limits, request.task, 0, FIRST_RENEWAL_MS);
+  const promotion = route.promotion(request);
+  if (promotion === null) return limits;
+  const { afterMs, ttlMs } = promotion;
+  return {
+    ...limits,
+    maxHoldMs: Math.min(limits.maxHoldMs ?? afterMs, afterMs),
+    callTtlMs: Math.max(limits.callTtlMs, afterMs + ttlMs),
+  };
+}
+
+/** Lets a task wait for the call from here on. */
+export function giveToTask(call: CallData, task: WaitingTask): void {
+  const { limits, origin, route, serverTask } = call;
+  const renewalMs = call.task === null ? FIRST_RENEWAL_MS : RENEWAL_MS;
+  call.limits = limitsOfTask(limits, task, route.clock.now() - origin.startedAtMs, renewalMs);
+  call.task = task;
+  if (serverTask !== null) task.learned(serverTask);
+}
+
+function limitsOfTask(
+  limits: CallLimits,
+  { leftMs }: WaitingTask,
+  ageMs: number,
+  maxHoldMs: number,
+): CallLimits {
+  const callTtlMs = ageMs + leftMs;
+  return {
+    ...limits,
+    ...{ maxHoldMs, callTtlMs, maxDurationMs: leftMs, parkTtlMs: leftMs },
+    maxRounds: MAX_TASK_ROUNDS,
+  };
+}

@@ -1,0 +1,77 @@
+/** Tasks, as rooms and dialects see them: what a task is now, and what can be done with it. */
+import { z } from 'zod';
+import { jsonObject, jsonValue, type JsonObject } from '../protocol/json.ts';
+import type { Failure, CallReply, EdgeRequest, Leg } from './request.ts';
+
+/** What a task is at, with what its client has to know of that (tasks, "Task Status"). */
+export const taskState = z.discriminatedUnion('status', [
+  z.strictObject({ status: z.literal('working') }),
+  /** All questions that wait for an answer. A key names one question for the whole life of the task. */
+  z.strictObject({ status: z.literal('input_required'), inputRequests: jsonObject }),
+  /** The result of the call. One with `isError` is a result as well. */
+  z.strictObject({ status: z.literal('completed'), result: jsonObject }),
+  /** The JSON-RPC error of the call. */
+  z.strictObject({
+    status: z.literal('failed'),
+    error: z.strictObject({
+      code: z.number(),
+      message: z.string(),
+      data: z.exactOptional(jsonValue),
+    }),
+  }),
+  z.strictObject({ status: z.literal('cancelled') }),
+]);
+export type TaskState = z.infer<typeof taskState>;
+
+/** A task, as its client sees it. */
+export interface Task {
+  /** Sealed for its principal, and the same for as long as the task lives. */
+  readonly taskId: string;
+  readonly state: TaskState;
+  /** What the server said last of its progress, or of its failure; `null` if it said nothing. */
+  readonly statusMessage: string | null;
+  /** In ms since the epoch. */
+  readonly createdAtMs: number;
+  /** In ms since the epoch. */
+  readonly updatedAtMs: number;
+  /** How long the task lives from its creation on, in ms. */
+  readonly ttlMs: number;
+  /** How long its client should wait between two looks at it, in ms. */
+  readonly pollIntervalMs: number;
+}
+
+/** The reply to a request about a task. The request failed if there is no such task for its caller. */
+export type TaskReply =
+  | { readonly type: 'task'; readonly task: Task }
+  | { readonly type: 'failed'; readonly failure: Failure };
+
+export type StartedTask =
+  | { readonly type: 'task'; readonly task: Task }
+  | { readonly type: 'reply'; readonly reply: CallReply };
+
+/** What a request can do with the tasks of a route. Every method works for the tasks of the request's caller only. */
+export interface TaskEngine {
+  /**
+   * Makes a call that becomes a task at once, if that is possible.
+   * @returns the task, or the reply to the call
+   */
+  start(request: EdgeRequest, leg: Leg): Promise<StartedTask>;
+  /** Returns what the task is now. */
+  get(request: EdgeRequest, taskId: string): Promise<TaskReply>;
+  /**
+   * Waits until the task asks for input or is over, or until the leg closes, and returns what it is then.
+   */
+  settled(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply>;
+  /**
+   * Gives answers to questions of the task. Keys that are not open are ignored, and the others stay open. The server
+   * may get the answers later than this resolves. Fails if an answer does not fit its question.
+   */
+  answer(request: EdgeRequest, taskId: string, answers: JsonObject, leg: Leg): Promise<TaskReply>;
+  /** Cancels the task, unless it is over. */
+  cancel(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply>;
+}
+
+/** True for a state that a task never leaves. */
+export function isTaskOver({ status }: TaskState): boolean {
+  return status !== 'working' && status !== 'input_required';
+}

@@ -1,0 +1,22 @@
+/** What calls have to know of tasks: when a call becomes one, and the task that then waits for it. */
+import type { ServerTask } from '../protocol/task.ts';
+
+/** When a call becomes a task, if its client knows tasks. */
+export interface Promotion {
+  /** How long the client waits for an outcome or a question before that, in ms. */
+  readonly afterMs: number;
+  /** Whether a question makes it a task. If not, the client is asked as without tasks. */
+  readonly onQuestion: boolean;
+  /** How long the task can live, in ms. */
+  readonly ttlMs: number;
+}
+
+/** The task that waits for a call in place of a client. */
+export interface WaitingTask {
+  /** How long it lives yet, in ms. */
+  readonly leftMs: number;
+  /** Called when the server asks or withdraws something, or ends the call, while the task does not wait for it. */
+  moved(): void;
+  /** Called with what the server says of its own task. */
+  learned(task: ServerTask): void;
+}

@@ -1,0 +1,39 @@
+/** Which calls become tasks, and when: as the operator has configured it for the route and the tool. */
+import type { EdgeRequest } from '../model/request.ts';
+import type { Promotion } from '../model/waiting-task.ts';
+
+/**
+ * When the call of a client that knows tasks becomes one.
+ * - `never`
+ * - `slow`: after a while, or when its server runs it as a task
+ * - `interactive`: as `slow`, and when its server asks something
+ * - `always`: at once
+ */
+export type PromotionPolicy = 'never' | 'slow' | 'interactive' | 'always';
+
+export interface PromotionSettings {
+  readonly promote: PromotionPolicy;
+  /** The policies of single tools. */
+  readonly tools: Readonly<Record<string, PromotionPolicy>>;
+  readonly afterMs: number;
+  readonly ttlMs: number;
+}
+
+/** Decides whether and when a call becomes a task. @returns `null` if it does not */
+export function promotionOf(
+  { method, params, profile, wantsTask }: EdgeRequest,
+  { promote, tools, afterMs, ttlMs }: PromotionSettings,
+): Promotion | null {
+  // Only this method can have a task as its result ("Supported Methods").
+  if (method !== 'tools/call' || profile.tasks !== true) return null;
+  const tool = String(params['name']);
+  const policy = Object.hasOwn(tools, tool) ? tools[tool] : promote;
+  if (wantsTask === true || policy === 'always') return { afterMs: 0, onQuestion: true, ttlMs };
+  if (policy === 'never') return null;
+  return { afterMs, onQuestion: policy === 'interactive', ttlMs };
+}
+
+/** True if any call can become a task. */
+export function promotesAny({ promote, tools }: PromotionSettings): boolean {
+  return [promote, ...Object.values(tools)].some((policy) => policy !== 'never');
+}

@@ -1,0 +1,53 @@
+/** What is known of a task: what its client sees, and what a replica needs to go on with its call. */
+import { z } from 'zod';
+import type { EdgeRequest } from '../model/request.ts';
+import { taskState, type Task } from '../model/task.ts';
+import { jsonObject, parseJson } from '../protocol/json.ts';
+
+/** The request of a call, without what belongs to one HTTP request of its client. */
+export type TaskRequest = Omit<
+  EdgeRequest,
+  'caller' | 'inputResponses' | 'requestState' | 'task' | 'wantsTask'
+>;
+
+export interface TaskRecord extends Omit<Task, 'taskId'> {
+  /** With what the call is retried; `null` once the task is over. */
+  readonly retry: TaskRetry | null;
+}
+
+interface TaskRetry {
+  readonly request: TaskRequest;
+  readonly requestState: string;
+  /** The answers that are on their way to the server; `null` if there are none. */
+  readonly inputResponses: z.infer<typeof jsonObject> | null;
+}
+
+const storedTask = z.strictObject({
+  v: z.literal(1),
+  state: taskState,
+  statusMessage: z.string().nullable(),
+  createdAtMs: z.number(),
+  updatedAtMs: z.number(),
+  ttlMs: z.number(),
+  pollIntervalMs: z.number(),
+  retry: z
+    .strictObject({
+      request: z.custom<TaskRequest>((value) => jsonObject.safeParse(value).success),
+      requestState: z.string(),
+      inputResponses: jsonObject.nullable(),
+    })
+    .nullable(),
+});
+
+/** Writes a record for the store. */
+export function writeRecord(record: TaskRecord): Uint8Array {
+  const stored: z.infer<typeof storedTask> = { v: 1, ...record };
+  return Buffer.from(JSON.stringify(stored));
+}
+
+/** Reads a record. It comes sealed, with a version. @throws if another build wrote it */
+export function readRecord(bytes: Uint8Array): TaskRecord {
+  const text = Buffer.from(bytes).toString('utf8');
+  const { v: _v, ...record } = storedTask.parse(parseJson(text));
+  return record;
+}

@@ -1,0 +1,311 @@
+/**
+ * A task at the replica that has it. It stands in for the client of its call: it waits for the call, shows its questions,
+ * and retries with the answers. So all that holds for calls of clients that retry holds for tasks.
+ */
+import { sleep, type Clock, type Timer } from '../lib/clock.ts';
+import type { Caller, Failure, CallReply, EdgeRequest, Leg } from '../model/request.ts';
+import { callLost } from '../model/failures.ts';
+import { isTaskOver, type TaskState } from '../model/task.ts';
+import type { WaitingTask } from '../model/waiting-task.ts';
+import type { TaskKey } from '../protocol/ids.ts';
+import { objectMember, type JsonObject } from '../protocol/json.ts';
+import type { ServerTask } from '../protocol/task.ts';
+import type { TaskRecord } from './record.ts';
+import type { TaskStore } from './store.ts';
+
+/** What a task does with its call. */
+export interface TaskCalls {
+  serve(request: EdgeRequest, leg: Leg): Promise<CallReply>;
+  cancelParked(request: EdgeRequest, requestState: string): void;
+}
+
+export interface RunningTaskOptions {
+  readonly key: TaskKey;
+  readonly calls: TaskCalls;
+  /** `null` if tasks live in this process only. */
+  readonly store: TaskStore | null;
+  readonly clock: Clock;
+  /** Whether no other replica has taken the task over. Never rejects. */
+  readonly isOurs: () => Promise<boolean>;
+  /** Called once, when nothing of the task is left here. */
+  readonly onGone: () => void;
+}
+
+/** How long to wait before the call is retried that could not be continued now, in ms. */
+const RETRY_MS = 1_000;
+/** How long an answer waits to be taken or refused before it is acknowledged, in ms. */
+const ACKNOWLEDGE_MS = 250;
+/** The least interval that a server can ask for, in ms. */
+const MIN_POLL_INTERVAL_MS = 500;
+/** How long the store keeps a record longer than the task lives, in ms. */
+const STORED_LONGER_MS = 60_000;
+
+export class RunningTask implements WaitingTask {
+  readonly #options: RunningTaskOptions;
+  #record: TaskRecord;
+  /** Whose credentials go upstream: those of the last request about the task. */
+  #caller: Caller;
+  /** Closes the leg that waits for the call; `null` while none does. */
+  #waiting: AbortController | null = null;
+  /** Whether the call has moved since the task last looked at it. */
+  #hasMoved = false;
+  #isGone = false;
+  #expiry: Timer;
+  #saving: Promise<void> | null = null;
+  #isSaved = true;
+  readonly #watchers = new Set<() => void>();
+  readonly #over = new AbortController();
+
+  constructor(record: TaskRecord, caller: Caller, options: RunningTaskOptions) {
+    this.#options = options;
+    this.#record = record;
+    this.#caller = caller;
+    this.#expiry = options.clock.setTimer(this.leftMs, () => this.#expire());
+  }
+
+  get record(): TaskRecord {
+    return this.#record;
+  }
+
+  get leftMs(): number {
+    const { createdAtMs, ttlMs } = this.#record;
+    return Math.max(0, createdAtMs + ttlMs - this.#options.clock.now());
+  }
+
+  /** Has later requests of the call use the credentials of this caller. */
+  usedBy(caller: Caller): void {
+    this.#caller = caller;
+  }
+
+  /** Calls the listener each time that the task changes. @returns a function that ends that */
+  watch(listener: () => void): () => void {
+    this.#watchers.add(listener);
+    return () => this.#watchers.delete(listener);
+  }
+
+  /** Waits for the call from here on. */
+  begin(): void {
+    void this.#wait();
+  }
+
+  moved(): void {
+    if (this.#waiting !== null) this.#hasMoved = true;
+    else void this.#wait();
+  }
+
+  learned({ ttlMs, pollIntervalMs, statusMessage }: ServerTask): void {
+    const ownMs = this.#record.ttlMs;
+    this.#change({
+      ttlMs: ttlMs === null ? ownMs : Math.min(Math.max(1, Math.round(ttlMs)), ownMs),
+      pollIntervalMs: Math.max(MIN_POLL_INTERVAL_MS, Math.ceil(pollIntervalMs)),
+      statusMessage: statusMessage ?? this.#record.statusMessage,
+    });
+    this.#expiry.cancel();
+    this.#expiry = this.#options.clock.setTimer(this.leftMs, () => this.#expire());
+  }
+
+  /**
+   * Gives the answers to those of the questions that are open.
+   * @returns the failure if one does not fit its question; `null` otherwise, when the server has them or will get them
+   */
+  async answer(answers: JsonObject): Promise<Failure | null> {
+    const { clock } = this.#options;
+    // Answers that come together are given one after the other.
+    if (this.#record.state.status === 'working') await this.#changed(ACKNOWLEDGE_MS);
+    const { state, retry } = this.#record;
+    if (state.status !== 'input_required' || retry === null) return null;
+    const given = Object.entries(answers).filter(([key]) =>
+      Object.hasOwn(state.inputRequests, key),
+    );
+    if (given.length === 0) return null;
+    this.#change({
+      state: { status: 'working' },
+      retry: { ...retry, inputResponses: Object.fromEntries(given) },
+    });
+    const failure = await Promise.race([
+      this.#wait(),
+      sleep(clock, ACKNOWLEDGE_MS, this.#over.signal).then(() => null),
+    ]);
+    if (failure !== null) this.#change({ state, retry });
+    return failure;
+  }
+
+  /** Ends the task for its client, and its call at the server. */
+  cancel(): void {
+    if (isTaskOver(this.#record.state)) return;
+    this.#stopCall();
+    this.#end({ status: 'cancelled' });
+  }
+
+  /** Leaves the task to whichever replica its client comes to next. Resolves when the store knows it. */
+  async leave(): Promise<void> {
+    await this.#saving;
+    this.#goAway();
+  }
+
+  /** Keeps the record in the store. @throws DirectoryUnavailable */
+  async keep(): Promise<void> {
+    const { key, store } = this.#options;
+    await store?.keep(key, this.#record, this.leftMs + STORED_LONGER_MS);
+  }
+
+  /** Waits for the call until it asks or ends. @returns the failure of an answer that does not fit */
+  async #wait(): Promise<Failure | null> {
+    const { calls } = this.#options;
+    for (;;) {
+      const { retry } = this.#record;
+      if (retry === null || this.#isGone || this.#waiting !== null) return null;
+      const waiting = new AbortController();
+      this.#waiting = waiting;
+      this.#hasMoved = false;
+      const reply = await calls.serve(this.#requestOf(retry), this.#legOf(waiting.signal));
+      if (this.#waiting !== waiting) return null;
+      this.#waiting = null;
+      const next = this.#take(reply);
+      if (next.type === 'refused') return next.failure;
+      if (next.type === 'later') {
+        await sleep(this.#options.clock, RETRY_MS, this.#over.signal);
+        if (!(await this.#options.isOurs())) this.#goAway();
+      } else if (next.type === 'shown' && !this.#hasMoved) return null;
+    }
+  }
+
+  #take(reply: CallReply): Next {
+    const { retry } = this.#record;
+    if (retry === null) return { type: 'shown' };
+    if (reply.kind === 'failed') {
+      const { error } = reply.failure;
+      const data = objectMember({ ...error }, 'data') ?? {};
+      if (data['retryable'] === true) return { type: 'later' };
+      const { reason } = data;
+      if (reason === 'invalid_input_response') return { type: 'refused', failure: reply.failure };
+      const known = reason === 'invalid_request_state' ? callLost(true).error : error;
+      this.#change({ statusMessage: known.message });
+      this.#end({ status: 'failed', error: { ...known } });
+      return { type: 'shown' };
+    }
+    const promoted = retryOf(reply);
+    if (promoted === null) {
+      this.#end({ status: 'completed', result: reply.result });
+      return { type: 'shown' };
+    }
+    const { requestState, inputRequests } = promoted;
+    const isAsked = Object.keys(inputRequests).length > 0;
+    this.#change({
+      state: isAsked ? { status: 'input_required', inputRequests } : { status: 'working' },
+      retry: { ...retry, requestState, inputResponses: null },
+    });
+    return { type: isAsked ? 'shown' : 'renewed' };
+  }
+
+  #requestOf({ request, requestState, inputResponses }: NonNullable<TaskRecord['retry']>) {
+    return { ...request, requestState, inputResponses, caller: this.#caller, task: this };
+  }
+
+  #legOf(closed: AbortSignal): Leg {
+    return {
+      closed,
+      backlog: null,
+      notify: (method, { message }) => {
+        if (method !== 'notifications/progress' || typeof message !== 'string') return;
+        this.#change({ statusMessage: message });
+      },
+    };
+  }
+
+  #change(to: Partial<TaskRecord>): void {
+    const isVisible = to.state !== undefined || to.statusMessage !== undefined;
+    const updatedAtMs = isVisible ? this.#options.clock.now() : this.#record.updatedAtMs;
+    this.#record = { ...this.#record, ...to, updatedAtMs };
+    this.#save();
+    if (isVisible) for (const tell of [...this.#watchers]) tell();
+  }
+
+  #end(state: TaskState): void {
+    this.#change({ state, retry: null });
+  }
+
+  /** Saves the record, and what changes meanwhile after that. While the store is away, this process knows more. */
+  #save(): void {
+    this.#isSaved = false;
+    if (this.#options.store === null) return;
+    this.#saving ??= this.#saveChanges().finally(() => (this.#saving = null));
+  }
+
+  async #saveChanges(): Promise<void> {
+    while (!this.#isSaved) {
+      this.#isSaved = true;
+      try {
+        await this.keep();
+      } catch {
+        this.#isSaved = false;
+        await sleep(this.#options.clock, RETRY_MS, this.#over.signal);
+        if (this.#isGone) return;
+      }
+    }
+    // Any replica can serve it now.
+    if (isTaskOver(this.#record.state)) this.#goAway();
+  }
+
+  #changed(atMostMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        timer.cancel();
+        unwatch();
+        resolve();
+      };
+      const timer = this.#options.clock.setTimer(atMostMs, done);
+      const unwatch = this.watch(done);
+    });
+  }
+
+  #stopCall(): void {
+    const { retry } = this.#record;
+    if (this.#waiting !== null) this.#waiting.abort();
+    else if (retry !== null) {
+      this.#options.calls.cancelParked(this.#requestOf(retry), retry.requestState);
+    }
+  }
+
+  /** The time of the task is over: nothing of it is left. */
+  #expire(): void {
+    const { key, store } = this.#options;
+    this.cancel();
+    this.#goAway();
+    void store?.forget(key);
+  }
+
+  #goAway(): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    this.#waiting = null;
+    this.#expiry.cancel();
+    this.#over.abort();
+    this.#options.onGone();
+  }
+}
+
+type Next =
+  /** The client is to be shown something, or the task is over. */
+  | { readonly type: 'shown' }
+  /** The call goes on, and the pointer to it is a newer one. */
+  | { readonly type: 'renewed' }
+  /** The call cannot be continued now. */
+  | { readonly type: 'later' }
+  | { readonly type: 'refused'; readonly failure: Failure };
+
+/** What a task is made of: a reply that tells the client to retry. */
+export interface PromotedReply {
+  readonly requestState: string;
+  readonly inputRequests: JsonObject;
+  readonly meta: JsonObject | undefined;
+}
+
+/** Reads what a task can be made of. @returns `null` for any other reply */
+export function retryOf(reply: CallReply): PromotedReply | null {
+  if (reply.kind === 'failed' || reply.result['resultType'] !== 'input_required') return null;
+  const { requestState } = reply.result;
+  if (typeof requestState !== 'string') return null;
+  const inputRequests = objectMember(reply.result, 'inputRequests') ?? {};
+  return { requestState, inputRequests, meta: objectMember(reply.result, '_meta') };
+}

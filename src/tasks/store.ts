@@ -1,0 +1,55 @@
+/**
+ * Where tasks are kept that any replica can go on with: sealed, in the store that the replicas share. One replica at a
+ * time has a task, as it has a call.
+ */
+import type { Claim, ClaimStore } from '../model/directory.ts';
+import type { TaskKey } from '../protocol/ids.ts';
+import { openBytes, sealBytes } from '../seal/envelope.ts';
+import type { KeyRing } from '../seal/key-ring.ts';
+import { readRecord, writeRecord, type TaskRecord } from './record.ts';
+
+/** The longest record that is opened, in bytes: a request, and its questions or its result. */
+const MAX_SEALED_BYTES = 64 * 1024 * 1024;
+
+/** Every method rejects with `DirectoryUnavailable` if the store does not respond in time. */
+export class TaskStore {
+  readonly #store: ClaimStore;
+  readonly #ring: KeyRing<'task'>;
+
+  constructor(store: ClaimStore, ring: KeyRing<'task'>) {
+    this.#store = store;
+    this.#ring = ring;
+  }
+
+  /** Keeps a record for `ttlMs`. */
+  async keep(key: TaskKey, record: TaskRecord, ttlMs: number): Promise<void> {
+    const sealed = sealBytes(this.#ring, writeRecord(record));
+    await this.#store.keep(key, Buffer.from(sealed), ttlMs);
+  }
+
+  /** Returns the record that was kept last, or `null`. */
+  async find(key: TaskKey): Promise<TaskRecord | null> {
+    const sealed = await this.#store.kept(key);
+    if (sealed === null) return null;
+    try {
+      const text = Buffer.from(sealed).toString('latin1');
+      return readRecord(openBytes(this.#ring, text, MAX_SEALED_BYTES));
+    } catch {
+      return null;
+    }
+  }
+
+  /** Claims a task for this replica, unless another live one has it. */
+  claim(key: TaskKey, ttlMs: number): Promise<Claim> {
+    return this.#store.claim(key, ttlMs);
+  }
+
+  /** Gives a claim up. What the store is not told expires there. */
+  async release(key: TaskKey, epoch: number): Promise<void> {
+    await this.#store.release(key, epoch).catch(() => {});
+  }
+
+  async forget(key: TaskKey): Promise<void> {
+    await this.#store.forget(key).catch(() => {});
+  }
+}

@@ -1,0 +1,356 @@
+/**
+ * The tasks of one route, over its calls. A call becomes a task when its client would be told to retry: the task does
+ * that in its place. It lives with its call, and any replica serves its client.
+ */
+import type { Clock } from '../lib/clock.ts';
+import type { Quota } from '../lib/quota.ts';
+import { DirectoryUnavailable } from '../model/directory.ts';
+import { COORDINATION_UNAVAILABLE, UNKNOWN_TASK } from '../model/failures.ts';
+import type { Relay, RelayedRetryHandle } from '../model/relay.ts';
+import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
+import {
+  isTaskOver,
+  type StartedTask,
+  type Task,
+  type TaskEngine,
+  type TaskReply,
+} from '../model/task.ts';
+import type { Promotion } from '../model/waiting-task.ts';
+import type { Log } from '../ops/log.ts';
+import { taskKey, type TaskKey } from '../protocol/ids.ts';
+import { objectMember, type JsonObject } from '../protocol/json.ts';
+import type { PointerOwner } from '../seal/pointer.ts';
+import type { SessionSeal } from '../seal/session-seal.ts';
+import type { TaskRecord, TaskRequest } from './record.ts';
+import { retryOf, RunningTask, type TaskCalls } from './running-task.ts';
+import type { TaskStore } from './store.ts';
+import { createdTaskOf, createTaskResult, detailedTask, readDetailedTask } from './wire.ts';
+
+export interface TasksOptions {
+  readonly route: string;
+  readonly calls: TaskCalls & {
+    serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedRetryHandle | null>;
+  };
+  /** `null` if tasks live in this process only. */
+  readonly store: TaskStore | null;
+  /** `null` if replicas do not reach each other. */
+  readonly relay: Relay | null;
+  readonly seal: SessionSeal;
+  readonly quota: Quota;
+  readonly promotion: (request: EdgeRequest) => Promotion | null;
+  readonly pollIntervalMs: number;
+  readonly randomKey: () => string;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** What tells keys of tasks from other ids in the store. */
+const KEY_PREFIX = 'task:';
+/** How often a task is looked at that another replica has, for a client that waits for it, in ms. */
+const LOOK_EVERY_MS = 500;
+/** How long a claim outlives its task, in ms. */
+const CLAIMED_LONGER_MS = 60_000;
+const UNREACHABLE: FailedReply = { type: 'failed', failure: COORDINATION_UNAVAILABLE };
+const NOT_FOUND: FailedReply = { type: 'failed', failure: UNKNOWN_TASK };
+
+type FailedReply = Extract<TaskReply, { type: 'failed' }>;
+
+/** Where a task is. */
+type Place =
+  | { readonly type: 'here'; readonly task: RunningTask }
+  | { readonly type: 'over'; readonly record: TaskRecord }
+  | { readonly type: 'elsewhere'; readonly record: TaskRecord; readonly holder: PointerOwner };
+
+export class Tasks implements TaskEngine {
+  readonly #options: TasksOptions;
+  readonly #tasks = new Map<TaskKey, RunningTask>();
+  /** Of the claims that this process has. */
+  readonly #epochs = new Map<TaskKey, number>();
+  #isStopping = false;
+
+  constructor(options: TasksOptions) {
+    this.#options = options;
+  }
+
+  /** How many tasks are here. */
+  get size(): number {
+    return this.#tasks.size;
+  }
+
+  async start(request: EdgeRequest, leg: Leg): Promise<StartedTask> {
+    const profile = { ...request.profile, tasks: true } as const;
+    const reply = await this.serve({ ...request, profile, wantsTask: true }, leg);
+    const task = createdTaskOf(reply);
+    return task === null ? { type: 'reply', reply } : { type: 'task', task };
+  }
+
+  /** Serves a call, or a retry, which can become a task. */
+  async serve(request: EdgeRequest, leg: Leg): Promise<CallReply> {
+    return this.#promote(request, await this.#options.calls.serve(request, leg));
+  }
+
+  /** Serves a request that reached another replica: a call, or a retry, or about a task that is here. */
+  async serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedRetryHandle | null> {
+    const taskId = request.params['taskId'];
+    if (request.method.startsWith('tasks/') && typeof taskId === 'string') {
+      const key = this.#keyOf(request, taskId);
+      const task = key === null ? undefined : this.#tasks.get(key);
+      if (task === undefined) return null;
+      return { begin: () => this.#serveOwn(request, taskId, task), sendClientBack: () => {} };
+    }
+    const handle = await this.#options.calls.serveRelayed(request, leg);
+    return (
+      handle && {
+        begin: () => handle.begin()?.then((reply) => this.#promote(request, reply)) ?? null,
+        sendClientBack: () => handle.sendClientBack(),
+      }
+    );
+  }
+
+  async get(request: EdgeRequest, taskId: string): Promise<TaskReply> {
+    const place = await this.#find(request, taskId);
+    if (place.type === 'failed') return place;
+    return this.#replyOf(taskId, place.type === 'here' ? place.task.record : place.record);
+  }
+
+  async settled(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
+    for (;;) {
+      const reply = await this.get(request, taskId);
+      if (reply.type === 'failed' || reply.task.state.status !== 'working') return reply;
+      if (leg.closed.aborted) return reply;
+      await this.#untilChanged(request, taskId, leg.closed);
+    }
+  }
+
+  answer(request: EdgeRequest, taskId: string, answers: JsonObject, leg: Leg): Promise<TaskReply> {
+    const params = { taskId, inputResponses: answers };
+    return this.#serveWhereItIs({ ...request, method: 'tasks/update', params }, taskId, leg);
+  }
+
+  cancel(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
+    return this.#serveWhereItIs(
+      { ...request, method: 'tasks/cancel', params: { taskId } },
+      taskId,
+      leg,
+    );
+  }
+
+  /**
+   * Calls the listener with the task each time that it changes, and with what it is at first.
+   * @returns a function that ends that
+   */
+  watch(request: EdgeRequest, taskId: string, listener: (task: Task) => void): () => void {
+    const ended = new AbortController();
+    void this.#watch(request, taskId, listener, ended.signal);
+    return () => ended.abort();
+  }
+
+  /** Makes no new tasks from here on, and ends those that no other process could go on with. */
+  stop(): void {
+    this.#isStopping = true;
+    if (this.#options.store === null) for (const task of this.#tasks.values()) task.cancel();
+  }
+
+  /** Leaves the tasks to other replicas. Resolves when the store knows them. */
+  async close(): Promise<void> {
+    this.stop();
+    await Promise.all([...this.#tasks.values()].map((task) => task.leave()));
+  }
+
+  /** Has the call become a task if its client would be told to retry. */
+  async #promote(request: EdgeRequest, reply: CallReply): Promise<CallReply> {
+    const { promotion, quota, log, route, clock, pollIntervalMs } = this.#options;
+    const retry = retryOf(reply);
+    const terms = retry === null || this.#isStopping ? null : promotion(request);
+    if (retry === null || terms === null) return reply;
+    const isAsked = Object.keys(retry.inputRequests).length > 0;
+    if (isAsked && !terms.onQuestion) return reply;
+    const { principalKey } = request.caller;
+    const giveBack = quota.take(principalKey);
+    // The client can go on as without tasks.
+    if (giveBack === null) return reply;
+    const { inputRequests, requestState } = retry;
+    const createdAtMs = clock.now();
+    const key = taskKey(`${KEY_PREFIX}${this.#options.randomKey()}`);
+    const task = this.#add(
+      key,
+      {
+        state: isAsked ? { status: 'input_required', inputRequests } : { status: 'working' },
+        statusMessage: null,
+        ...{ createdAtMs, updatedAtMs: createdAtMs, ttlMs: terms.ttlMs, pollIntervalMs },
+        retry: { request: requestOf(request), requestState, inputResponses: null },
+      },
+      request,
+      giveBack,
+    );
+    const taskId = this.#idOf(request, key);
+    try {
+      // No client may know of a task that could not be found ("Task Creation").
+      if (taskId === null || !(await this.#claim(key, task))) throw new Error('not claimed');
+      await task.keep();
+    } catch {
+      await task.leave();
+      return reply;
+    }
+    task.begin();
+    log.event('task.created', { route, ...{ status: task.record.state.status } });
+    const result = createTaskResult({ ...task.record, taskId }, retry.meta);
+    return { kind: 'result', result };
+  }
+
+  #add(
+    key: TaskKey,
+    record: TaskRecord,
+    { caller }: EdgeRequest,
+    giveBack: () => void,
+  ): RunningTask {
+    const { calls, store, clock } = this.#options;
+    const task: RunningTask = new RunningTask(record, caller, {
+      ...{ key, calls, store, clock },
+      isOurs: () => this.#claim(key, task).catch(() => true),
+      onGone: () => {
+        this.#tasks.delete(key);
+        giveBack();
+        const epoch = this.#epochs.get(key);
+        this.#epochs.delete(key);
+        if (epoch !== undefined) void store?.release(key, epoch);
+      },
+    });
+    this.#tasks.set(key, task);
+    return task;
+  }
+
+  /** @returns false if another replica has the task. @throws DirectoryUnavailable */
+  async #claim(key: TaskKey, task: RunningTask): Promise<boolean> {
+    const { store } = this.#options;
+    if (store === null) return true;
+    const claim = await store.claim(key, task.leftMs + CLAIMED_LONGER_MS);
+    if (claim.type === 'held') return false;
+    this.#epochs.set(key, claim.epoch);
+    return true;
+  }
+
+  async #find(request: EdgeRequest, taskId: string): Promise<Place | FailedReply> {
+    const key = this.#keyOf(request, taskId);
+    if (key === null) return NOT_FOUND;
+    try {
+      return (await this.#place(key, request)) ?? NOT_FOUND;
+    } catch (error) {
+      if (!(error instanceof DirectoryUnavailable)) throw error;
+      return UNREACHABLE;
+    }
+  }
+
+  /** @returns where the task is, or `null` if there is none. @throws DirectoryUnavailable */
+  async #place(key: TaskKey, request: EdgeRequest): Promise<Place | null> {
+    const { store, clock } = this.#options;
+    const here = this.#tasks.get(key);
+    if (here !== undefined) {
+      here.usedBy(request.caller);
+      return { type: 'here', task: here };
+    }
+    const record = (await store?.find(key)) ?? null;
+    const leftMs = record === null ? 0 : record.createdAtMs + record.ttlMs - clock.now();
+    if (store === null || record === null || leftMs <= 0) return null;
+    if (isTaskOver(record.state) || this.#isStopping) return { type: 'over', record };
+    const claim = await store.claim(key, leftMs + CLAIMED_LONGER_MS);
+    if (claim.type === 'held') return { type: 'elsewhere', record, holder: claim.by };
+    // Another request has claimed it meanwhile, or the replica that had it is gone.
+    const task = this.#tasks.get(key) ?? this.#takeOver(key, record, request);
+    this.#epochs.set(key, claim.epoch);
+    return { type: 'here', task };
+  }
+
+  #takeOver(key: TaskKey, record: TaskRecord, request: EdgeRequest): RunningTask {
+    const { quota, log, route } = this.#options;
+    const giveBack = quota.takeAnyway(request.caller.principalKey);
+    const task = this.#add(key, record, request, giveBack);
+    log.event('task.taken_over', { route, status: record.state.status });
+    if (record.state.status === 'working') task.begin();
+    return task;
+  }
+
+  /** Serves a request that changes a task, in one hop at most. */
+  async #serveWhereItIs(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
+    const place = await this.#find(request, taskId);
+    if (place.type === 'failed') return place;
+    if (place.type === 'here')
+      return this.#taskReply(await this.#serveOwn(request, taskId, place.task));
+    if (place.type === 'over') return this.#replyOf(taskId, place.record);
+    const outcome = await this.#options.relay?.relay(place.holder, request, leg);
+    return outcome?.type === 'replied' ? this.#taskReply(outcome.reply) : UNREACHABLE;
+  }
+
+  async #serveOwn(request: EdgeRequest, taskId: string, task: RunningTask): Promise<CallReply> {
+    task.usedBy(request.caller);
+    if (request.method === 'tasks/cancel') task.cancel();
+    if (request.method === 'tasks/update') {
+      const failure = await task.answer(objectMember(request.params, 'inputResponses') ?? {});
+      if (failure !== null) return { kind: 'failed', failure };
+    }
+    return { kind: 'result', result: detailedTask({ ...task.record, taskId }) };
+  }
+
+  #taskReply(reply: CallReply): TaskReply {
+    if (reply.kind === 'failed') return { type: 'failed', failure: reply.failure };
+    return { type: 'task', task: readDetailedTask(reply.result) };
+  }
+
+  #replyOf(taskId: string, { retry: _retry, ...record }: TaskRecord): TaskReply {
+    return { type: 'task', task: { ...record, taskId } };
+  }
+
+  async #watch(
+    request: EdgeRequest,
+    taskId: string,
+    listener: (task: Task) => void,
+    ended: AbortSignal,
+  ): Promise<void> {
+    let last = '';
+    while (!ended.aborted) {
+      const reply = await this.get(request, taskId);
+      if (ended.aborted || reply.type === 'failed') return;
+      const written = JSON.stringify(reply.task);
+      if (written !== last) listener(reply.task);
+      last = written;
+      if (isTaskOver(reply.task.state)) return;
+      await this.#untilChanged(request, taskId, ended);
+    }
+  }
+
+  /** Waits until a task may have changed. Another replica does not tell when that is. */
+  #untilChanged(request: EdgeRequest, taskId: string, ended: AbortSignal): Promise<void> {
+    const key = this.#keyOf(request, taskId);
+    const task = key === null ? undefined : this.#tasks.get(key);
+    return new Promise((resolve) => {
+      const done = () => {
+        ended.removeEventListener('abort', done);
+        timer.cancel();
+        unwatch?.();
+        resolve();
+      };
+      const waitMs = task === undefined ? LOOK_EVERY_MS : task.leftMs + 1;
+      const timer = this.#options.clock.setTimer(waitMs, done);
+      const unwatch = task?.watch(done);
+      ended.addEventListener('abort', done);
+      if (ended.aborted) done();
+    });
+  }
+
+  /** The id is bound to the principal, so that nobody else can use it ("Auth binding"). */
+  #idOf({ caller }: EdgeRequest, key: TaskKey): string | null {
+    return this.#options.seal.seal('task', key.slice(KEY_PREFIX.length), caller.principal ?? '');
+  }
+
+  #keyOf({ caller }: EdgeRequest, taskId: string): TaskKey | null {
+    const key = this.#options.seal.open('task', taskId, caller.principal ?? '');
+    return key === null ? null : taskKey(`${KEY_PREFIX}${key}`);
+  }
+}
+
+/** Returns the part of a request that its retries have in common. They are those of a task, and become no other one. */
+function requestOf({ profile, ...request }: EdgeRequest): TaskRequest {
+  const { tasks: _tasks, ...rest } = profile;
+  const { method, params, forwardedMeta, clientInfo, logLevel, progressToken } = request;
+  return { method, params, forwardedMeta, clientInfo, logLevel, progressToken, profile: rest };
+}
