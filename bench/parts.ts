@@ -8,12 +8,14 @@ import { footprint } from './process/part.ts';
 import { official, questions } from './questions/part.ts';
 import { relay } from './relay/part.ts';
 import { seal } from './seal/part.ts';
+import { workers } from './workers/part.ts';
 
 export const PARTS: readonly Part[] = [
   calls,
   questions,
   official,
   relay,
+  workers,
   parked,
   many,
   limited,

@@ -6,6 +6,7 @@ export interface Sizes {
   readonly questions: QuestionsOptions;
   readonly official: OfficialOptions;
   readonly relay: RelayOptions;
+  readonly workers: WorkersOptions;
   readonly parked: ParkedOptions;
   readonly many: ManyOptions;
   readonly limited: LimitedOptions;
@@ -43,6 +44,16 @@ export interface RelayOptions {
   readonly warmUp: number;
   /** Retries of each kind, timed in turns. */
   readonly samples: number;
+}
+
+export interface WorkersOptions {
+  /** Of a core, for each process that serves clients. */
+  readonly share: number;
+  /** How long each gateway is loaded before it is held back, in ms. */
+  readonly warmUpMs: number;
+  readonly rounds: number;
+  /** How long each gateway is loaded in one round, in ms. */
+  readonly runMs: number;
 }
 
 /** How calls without questions are made before and while others are parked. */
@@ -117,6 +128,7 @@ export const FULL: Sizes = {
   questions: { repetitions: 4, rounds: 25, warmUpRounds: 20 },
   official: { warmUp: 20, samples: 100 },
   relay: { warmUp: 150, samples: 300 },
+  workers: { share: 0.12, warmUpMs: 6_000, rounds: 8, runMs: 2_500 },
   parked: {
     count: 1_000,
     releasedCount: 2_000,
@@ -169,6 +181,7 @@ export const QUICK: Sizes = {
   questions: { repetitions: 1, rounds: 20, warmUpRounds: 5 },
   official: { warmUp: 5, samples: 20 },
   relay: { warmUp: 50, samples: 80 },
+  workers: { share: 0.12, warmUpMs: 2_000, rounds: 2, runMs: 1_000 },
   parked: {
     count: 300,
     releasedCount: 600,

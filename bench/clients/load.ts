@@ -72,21 +72,34 @@ export interface LoadResult {
 /**
  * Calls `echo` over these connections for so long. Every answer is read to its end and checked; the
  * check is part of the time of no call.
+ * @param callsPerConnection after so many calls each caller opens a new connection
  * @throws Error when an answer is not the result of its own call
  */
 export async function load(
   connections: readonly Connection[],
   durationMs: number,
+  callsPerConnection = Infinity,
 ): Promise<LoadResult> {
   const latenciesMs: number[] = [];
   const startedAt = performance.now();
   const endAt = startedAt + durationMs;
-  const loop = async (connection: Connection) => {
+  const loop = async (given: Connection) => {
+    let connection = given;
+    const closeOwn = async () => {
+      if (connection !== given) await connection.close();
+    };
+    let calls = 0;
     for (let now = startedAt; now < endAt; now = performance.now()) {
+      if (calls > 0 && calls % callsPerConnection === 0) {
+        await closeOwn();
+        connection = given.fresh();
+      }
       const answered = await connection.next();
+      calls += 1;
       latenciesMs.push(performance.now() - now);
       checkEcho(answered);
     }
+    await closeOwn();
   };
   await Promise.all(connections.map(loop));
   const elapsedMs = performance.now() - startedAt;

@@ -39,6 +39,8 @@ export interface GatewayOptions {
   /** What runs it. Without it the benchmark can collect its garbage; `asUsers` runs it as it is. */
   readonly launch?: Launch;
   readonly transport?: 'streamable-http' | 'http-sse';
+  readonly workers?: number;
+  readonly concurrency?: 'auto' | 'separate';
   /** Without it more than the benchmark parks. */
   readonly maxParkedCalls?: number;
 }
@@ -119,6 +121,9 @@ function settings(options: GatewayOptions, port: number, adminPort: number): Set
     },
     { keys: [`routes.${index}.sessions.scope`], value: 'principal' },
     { keys: [`routes.${index}.sessions.maxIdle`], value: 64 },
+    ...(options.concurrency === undefined
+      ? []
+      : [{ keys: [`routes.${index}.sessions.concurrency`], value: options.concurrency } as const]),
     { keys: [`routes.${index}.parking.ttl`], value: '30m' },
     {
       keys: [`routes.${index}.parking.release`],
@@ -129,6 +134,9 @@ function settings(options: GatewayOptions, port: number, adminPort: number): Set
   return [
     { keys: ['listen'], value: `127.0.0.1:${port}` },
     { keys: ['admin'], value: `127.0.0.1:${adminPort}` },
+    ...(options.workers === undefined
+      ? []
+      : [{ keys: ['workers'], value: options.workers } as const]),
     ...routes,
     { keys: ['identity.source'], value: 'header' },
     { keys: ['identity.header'], value: PRINCIPAL_HEADER },
