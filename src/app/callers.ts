@@ -14,10 +14,14 @@ export interface RouteCallers {
   refusalOf(request: IncomingMessage): Promise<CallerRefusal | null>;
 }
 
-/** Creates the reader of callers of a route. The log says once what it costs that callers cannot be told apart. */
+/**
+ * Creates the reader of callers of a route. The log says once what it costs that callers cannot be told apart.
+ * @param path on which they come: that of the route, or of one of its dialects
+ */
 export function callersOf(
-  { config: { id, path, upstream, sessions } }: Route,
+  { config: { id, path: routePath, upstream, sessions } }: Route,
   { config, identity, log }: SharedServices,
+  path = routePath,
 ): RouteCallers {
   const { edge, listen } = config;
   const { credentialHeaders } = config.identity;

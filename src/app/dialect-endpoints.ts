@@ -1,20 +1,13 @@
 /** The endpoints of a route's dialects: the route itself, behind other wires. */
 import type { FastifyInstance } from 'fastify';
-import type { RouteConfig } from '../config/schema.ts';
-import { DIALECT_NAMES, DIALECTS, type DialectName } from '../dialects/dialects.ts';
+import { dialectPaths } from '../config/schema.ts';
+import { DIALECTS } from '../dialects/dialects.ts';
 import { ModernEndpoint, type EdgeOptions, type EdgeRoute } from '../edge/edge.ts';
 import { refuse } from '../edge/response-writer.ts';
 import { readDialectRequest } from '../edge/request/dialect-request.ts';
+import { callersOf } from './callers.ts';
 import { dialectSessions } from './dialect-sessions.ts';
-import type { SharedServices } from './route.ts';
-
-/** Returns the paths of the dialects that a route has. */
-export function dialectPaths({ dialects }: RouteConfig): (readonly [DialectName, string])[] {
-  return DIALECT_NAMES.flatMap((name) => {
-    const path = dialects[name];
-    return path === null ? [] : [[name, path] as const];
-  });
-}
+import type { Route, SharedServices } from './route.ts';
 
 /**
  * Creates the endpoints of a route's dialects.
@@ -23,19 +16,21 @@ export function dialectPaths({ dialects }: RouteConfig): (readonly [DialectName,
  */
 export function installDialects(
   app: FastifyInstance,
-  route: RouteConfig,
+  route: Route,
   edge: EdgeRoute,
   options: EdgeOptions,
   shared: SharedServices,
 ): ReadonlyMap<string, ModernEndpoint> {
   const { maxJsonDepth } = shared.config.limits;
-  const endpoints = dialectPaths(route).map(([name, path]) => {
+  const endpoints = dialectPaths(route.config).map(([name, path]) => {
     const { codec } = DIALECTS[name];
-    const policy = { codec, maxJsonDepth, ...dialectSessions(route.id, name, shared) };
+    const policy = { codec, maxJsonDepth, ...dialectSessions(route.config.id, name, shared) };
+    const callers = callersOf(route, shared, path);
     const endpoint = new ModernEndpoint(
       {
         ...edge,
         path,
+        identify: (request) => callers.identify(request),
         parameterHeaders: () => null,
         // The reader finds nothing legacy here, so the server is modern.
         passThrough: async (_request, reply) => refuse(reply.hijack().raw, 502, MODERN_SERVER),

@@ -1,6 +1,6 @@
 /** The gateway's own metadata as a protected resource, where it is configured. The upstream's never takes its place. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Config } from '../config/schema.ts';
+import { publicPaths, type Config } from '../config/schema.ts';
 import { allowOrigin, isPreflight, respondToPreflight } from '../edge/http/guard.ts';
 import { refuse, sendJson } from '../edge/response-writer.ts';
 import {
@@ -21,14 +21,14 @@ const NOT_OURS = ['oauth-authorization-server', 'openid-configuration'].map(
 /** Describes a route as a protected resource. @returns `null` if no metadata is configured */
 export function resourceOf({ identity, routes }: Config, path: string): ProtectedResource | null {
   if (identity.source !== 'jwt' || identity.resourceMetadata === null) return null;
-  const paths = routes.map((route) => route.path);
+  const paths = routes.flatMap(publicPaths);
   return protectedResource(identity.resourceMetadata, identity.issuer, path, paths);
 }
 
-/** Serves the metadata of all routes to everybody. */
+/** Serves the metadata of all routes and dialects to everybody. */
 export function serveOwnMetadata(app: FastifyInstance, { config }: SharedServices): void {
   const documents = new Map<string, ProtectedResource['document']>();
-  for (const { path } of config.routes) {
+  for (const path of config.routes.flatMap(publicPaths)) {
     const resource = resourceOf(config, path);
     for (const at of resource?.paths ?? []) documents.set(at, resource?.document ?? {});
   }

@@ -13,7 +13,8 @@ import { isLoopbackHost } from '../lib/loopback.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { registerPassThrough, type PassThrough } from '../passthrough/passthrough.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
-import { dialectPaths, installDialects } from './dialect-endpoints.ts';
+import { publicPaths } from '../config/schema.ts';
+import { installDialects } from './dialect-endpoints.ts';
 import { objectMember } from '../protocol/json.ts';
 import { callersOf, type RouteCallers } from './callers.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
@@ -65,10 +66,7 @@ export async function createPublicApp(
   const guard = new Guard({
     policy,
     legacyClients,
-    paths: routes.flatMap(({ config }) => [
-      config.path,
-      ...dialectPaths(config).map(([, path]) => path),
-    ]),
+    paths: routes.flatMap((route) => publicPaths(route.config)),
     maxBodyBytes: config.limits.maxBodyBytes,
     requestHeaders: [
       ...config.identity.credentialHeaders,
@@ -117,7 +115,7 @@ export async function createPublicApp(
         const endpoint = new ModernEndpoint(served, options);
         endpoint.install(edge);
         endpoints.set(route.config.path, endpoint);
-        const dialects = installDialects(edge, route.config, served, options, shared);
+        const dialects = installDialects(edge, route, served, options, shared);
         for (const [path, dialect] of dialects) endpoints.set(path, dialect);
       });
     });

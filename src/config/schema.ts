@@ -25,7 +25,7 @@ const route = section(
     path: text(PATH, 'a path such as /mcp, without a slash at its end', 'path')
       .default('/mcp')
       .describe('The public path.'),
-    dialects: section(dialectPaths())
+    dialects: section(dialectOptions())
       .prefault({})
       .describe('Paths on which the wires of proposals are served, in addition to `path`.'),
     upstream,
@@ -42,7 +42,7 @@ const route = section(
 ).transform((read) => ({ ...read, id: read.id ?? idFromPath(read.path) }));
 
 /** Describes the path of each dialect that there is. */
-function dialectPaths() {
+function dialectOptions() {
   const path = (title: string) =>
     orNull(text(PATH, 'a path such as /drafts/first, without a slash at its end', 'path')).describe(
       `The path for ${title}.`,
@@ -106,3 +106,16 @@ type Immutable<T> = T extends URL | string | number | boolean | null | undefined
 
 export type Config = Immutable<z.output<typeof fileSchema>>;
 export type RouteConfig = Config['routes'][number];
+
+/** Returns the paths on which clients reach a route: its own first, then those of its dialects. */
+export function publicPaths(route: RouteConfig): string[] {
+  return [route.path, ...dialectPaths(route).map(([, path]) => path)];
+}
+
+/** Returns the dialects that a route has, with their paths. */
+export function dialectPaths({ dialects }: RouteConfig): (readonly [DialectName, string])[] {
+  return DIALECT_NAMES.flatMap((name) => {
+    const path = dialects[name];
+    return path === null ? [] : [[name, path] as const];
+  });
+}

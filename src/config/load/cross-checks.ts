@@ -1,6 +1,6 @@
 /** Rules between several fields of a configuration. */
 import { namedRoute } from '../../identity/protected-resource.ts';
-import type { Config, RouteConfig } from '../schema.ts';
+import { dialectPaths, type Config, type RouteConfig } from '../schema.ts';
 import { formatAddress, isLoopback, type ListenAddress, formatDuration } from '../units.ts';
 import { checkRedisUrl, RedisUrlInvalid, type RedisOptions } from '../../replicas/redis/options.ts';
 import type { Problem } from './problem.ts';
@@ -131,12 +131,13 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
 
 /** Checks that no two routes and dialects share a path, and that none takes a path that has another use. */
 function checkPaths({ routes }: Config): Problem[] {
-  const all = routes.flatMap(({ path, dialects }, index) => [
-    { at: ['routes', index, 'path'], name: `routes[${index}]`, path },
-    ...Object.entries(dialects).flatMap(([dialect, path]) => {
-      const at = ['routes', index, 'dialects', dialect];
-      return path === null ? [] : [{ at, name: `routes[${index}].dialects.${dialect}`, path }];
-    }),
+  const all = routes.flatMap((route, index) => [
+    { at: ['routes', index, 'path'], name: `routes[${index}]`, path: route.path },
+    ...dialectPaths(route).map(([dialect, path]) => ({
+      at: ['routes', index, 'dialects', dialect],
+      name: `routes[${index}].dialects.${dialect}`,
+      path,
+    })),
   ]);
   return all.flatMap(({ at, path }, index) => {
     const problems: Problem[] = [];

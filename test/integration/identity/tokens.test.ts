@@ -100,6 +100,24 @@ describe('a caller without a sound token', () => {
     expect(upstream.received.slice(before)).toEqual([]);
   });
 
+  // Rule dialects-3.
+  test('is told of the metadata of a dialect on the path of that dialect', async () => {
+    const { url } = await guarded({}, { dialects: { sagas: '/drafts/sagas' } });
+    const metadata = '/.well-known/oauth-protected-resource/drafts/sagas';
+    const refused = await sendRaw(
+      url,
+      rawRequest('POST', '/drafts/sagas', [['host', 'localhost']]),
+    );
+    expect([refused.status, ...valuesOf(refused, 'www-authenticate')]).toEqual([
+      401,
+      `Bearer scope="mcp:tools", resource_metadata="https://mcp.example.com${metadata}"`,
+    ]);
+    const document = await fetch(new URL(metadata, url));
+    expect(await document.json()).toMatchObject({
+      resource: 'https://mcp.example.com/drafts/sagas',
+    });
+  });
+
   // Rule tokens-6.
   test.each([
     ['has expired', 'it has expired'],
