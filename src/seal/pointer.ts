@@ -15,7 +15,6 @@ import {
   type SessionId,
   type UpstreamRequestId,
 } from '../protocol/ids.ts';
-import type { PropertyInverse } from '../protocol/translate/elicitation-schema.ts';
 import type { AnswerTranslation, InputRequest } from '../protocol/translate/input-request.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { jsonNumber, jsonObject, jsonValue } from '../protocol/json.ts';
@@ -216,7 +215,7 @@ export interface WrittenPointer {
 export function writePointer(pointer: Pointer): WrittenPointer | null {
   const { id, boot, address } = pointer.owner;
   const isTask = (pointer.continuation?.resume?.task ?? null) !== null;
-  const claims: PointerClaims = {
+  const claims = pointerClaims.safeParse({
     v: isTask ? 3 : 2,
     mode: 'park',
     aud: pointer.audience,
@@ -234,11 +233,10 @@ export function writePointer(pointer: Pointer): WrittenPointer | null {
     ...(pointer.continuation === undefined
       ? {}
       : { cont: writeContinuation(pointer.continuation) }),
-  };
+  });
   const requests = (pointer.continuation?.questions ?? []).map(({ request }) => request);
-  const isValid =
-    pointerClaims.safeParse(claims).success && inputRequests.safeParse(requests).success;
-  return isValid ? { claims, requests } : null;
+  const isValid = claims.success && inputRequests.safeParse(requests).success;
+  return isValid ? { claims: claims.data, requests } : null;
 }
 
 /**
@@ -279,36 +277,34 @@ export function readPointer(value: unknown, requests: unknown = []): Pointer | n
   };
 }
 
-function writeContinuation(continuation: Continuation): z.infer<typeof continuationClaims> {
+function writeContinuation(continuation: Continuation) {
   const { startedAtMs, questions, keys, resume, replay } = continuation;
   return {
     b: startedAtMs,
     q: questions.map(({ key, id, back }) => ({
       k: key,
       i: id,
-      b:
-        back.kind === 'elicitation-form'
-          ? { kind: back.kind, inverse: [...back.inverse].map(([name, one]) => [name, copy(one)]) }
-          : back,
+      b: back.kind === 'elicitation-form' ? { ...back, inverse: [...back.inverse] } : back,
     })),
-    n: { a: keys.asked, c: { ...keys.counts } },
+    n: { a: keys.asked, c: keys.counts },
     s: resume === null ? null : writeResumePoint(resume),
-    a: replay === null ? null : replay.map(({ question, reply }) => ({ q: question, r: reply })),
+    a: replay?.map(({ question, reply }) => ({ q: question, r: reply })) ?? null,
   };
 }
 
 type SessionClaims = z.infer<typeof streamClaims> | z.infer<typeof taskClaims>;
 
-function writeResumePoint(resume: ResumePoint): SessionClaims {
-  const { sessionId: id, revision: v, upstreamId: i, beside } = resume;
-  const session = { id, v, i, ...(beside === undefined ? {} : { o: [...beside] }) };
-  if (resume.task === null) return { ...session, e: resume.lastEventId };
-  if (resume.lastEventId === null) return { ...session, e: null, t: writeTask(resume.task) };
-  return { ...session, e: resume.lastEventId, t: writeTask(resume.task) };
-}
-
-function writeTask<Task extends SealedTask>({ taskId, progressToken }: Task) {
-  return { id: taskId as Task['taskId'], p: progressToken };
+function writeResumePoint({
+  sessionId,
+  revision,
+  upstreamId,
+  beside,
+  lastEventId,
+  task,
+}: ResumePoint) {
+  const session = { id: sessionId, v: revision, i: upstreamId, e: lastEventId };
+  const others = beside === undefined ? {} : { o: beside };
+  return { ...session, ...others, ...(task && { t: { id: task.taskId, p: task.progressToken } }) };
 }
 
 function readResumePoint(claims: SessionClaims): ResumePoint {
@@ -323,15 +319,6 @@ function readResumePoint(claims: SessionClaims): ResumePoint {
   return claims.e === null
     ? { ...request, lastEventId: null, task: { taskId: claims.t.id, progressToken } }
     : { ...request, lastEventId: claims.e, task: { taskId: claims.t.id, progressToken } };
-}
-
-/** Copies it, since the type of the claims is not `readonly`. */
-function copy(inverse: PropertyInverse): z.infer<typeof propertyInverse> {
-  const { nullWhenMissing, value } = inverse;
-  return {
-    nullWhenMissing,
-    value: value.type === 'number' ? { ...value, choices: [...value.choices] } : value,
-  };
 }
 
 function readContinuation(
@@ -349,6 +336,6 @@ function readContinuation(
     })),
     keys: { asked: keys.a, counts: keys.c },
     resume: resume === null ? null : readResumePoint(resume),
-    replay: replay === null ? null : replay.map(({ q, r }) => ({ question: q, reply: r })),
+    replay: replay?.map(({ q, r }) => ({ question: q, reply: r })) ?? null,
   };
 }
