@@ -9,7 +9,13 @@ import type { LegacyRevision } from '../protocol/meta.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import type { CallPhase, Lease, LeaseRequest, SharedLease } from './lease.ts';
+import {
+  CallLease,
+  type Lease,
+  type LeaseRequest,
+  type OpenLeases,
+  type SharedLease,
+} from './lease.ts';
 import { isInteractive, type SessionOwner } from './owner.ts';
 import type { QueueLimits, Slot, Slots } from './slots.ts';
 import { Turns, type Turn, type TurnRule } from './turns.ts';
@@ -33,6 +39,8 @@ export interface HomeOptions {
   readonly concurrency: HomeConcurrency;
   readonly queue: QueueLimits;
   readonly idleTimeoutMs: number;
+  /** The leases of the route. */
+  readonly leases: OpenLeases;
   /** Targets whose calls ended without a question, of all homes of the route. */
   readonly silentTargets: LruMap<string, true>;
   readonly clock: Clock;
@@ -68,9 +76,12 @@ interface Seat {
 }
 
 /** A session that nothing here is connected to. The server keeps it. */
-interface Asleep extends SessionPoint {
-  readonly slot: Slot;
+interface Asleep {
+  readonly point: SessionPoint;
+  /** `null` if the home had the session in another process. */
+  readonly slot: Slot | null;
   readonly hasServed: boolean;
+  readonly isInherited: boolean;
 }
 
 const MAX_ATTEMPTS = 3;
@@ -88,8 +99,6 @@ export class Home {
   #idleTimer: Timer | null = null;
   /** Whether the next call that wants log messages tells its client that state is gone. */
   #hasLostState = false;
-  /** The session that the home had in another process. */
-  #inherited: SessionPoint | null = null;
   /** Whether another process goes on with the session once nothing here uses it. */
   #isHandedOver = false;
   #isClosed = false;
@@ -100,18 +109,29 @@ export class Home {
     this.#turns = new Turns({ ...queue, clock, rule: () => this.#rule() });
   }
 
-  /** Lends the session to a call, when it is the turn of the call. @throws UpstreamFailure */
-  lease(owner: SessionOwner, request: LeaseRequest): Promise<Lease> {
+  /**
+   * Lends the session to a call, when it is the turn of the call: at once if the call has to wait for nothing.
+   * @throws UpstreamFailure
+   */
+  lease(owner: SessionOwner, request: LeaseRequest): Lease | Promise<Lease> {
+    const turn = this.#needsTurn(owner, request) ? this.#turns.take(request.isWanted) : null;
+    const seat = this.#current;
+    const isAsked = isInteractive(owner.profile);
+    const isNow =
+      !(turn instanceof Promise) &&
+      seat !== null &&
+      this.#settleMs(owner, request) === 0 &&
+      (!isAsked || seat.session.isCertain) &&
+      seat.session.ready(owner.headers) === true;
+    if (isNow) return this.#lend(this.#use(seat), turn, request);
     return this.#whilePending(async () => {
-      const turn = this.#needsTurn(owner, request)
-        ? await this.#turns.take(request.isWanted)
-        : null;
+      const taken = await turn;
       try {
-        if (!this.#options.silentTargets.has(request.target)) await this.#settle(owner);
-        const seat = await this.#takeSeat(owner, isInteractive(owner.profile));
-        return this.#lend(seat, turn, request);
+        const waitMs = this.#settleMs(owner, request);
+        if (waitMs > 0) await sleep(this.#options.clock, waitMs);
+        return this.#lend(await this.#takeSeat(owner, isAsked), taken, request);
       } catch (error) {
-        turn?.end();
+        taken?.end();
         throw error;
       }
     });
@@ -139,15 +159,14 @@ export class Home {
     return this.#whilePending(async () => {
       const seat = await this.#adoptSeat(owner, point);
       seat.left = Math.max(0, seat.left - 1);
-      this.#use(seat);
-      return this.#lend(seat, this.#turns.begin(), request);
+      return this.#lend(this.#use(seat), this.#turns.begin(), request);
     });
   }
 
   /** Goes on with the session that the home had in another process, unless there is one here. */
   inherit(point: SessionPoint): void {
     if (!this.#isHomeless) return;
-    this.#inherited = point;
+    this.#asleep = { point, slot: null, hasServed: true, isInherited: true };
     this.#checkIdle();
   }
 
@@ -188,12 +207,11 @@ export class Home {
     return this.#rule() !== 'probe' || !silentTargets.has(target);
   }
 
-  /** Waits while calls that were cancelled may still ask, so that they are not taken for the next one. */
-  async #settle({ profile }: SessionOwner): Promise<void> {
+  /** How long calls that were cancelled may still ask, in ms: what they ask must not be taken for the next call's. */
+  #settleMs({ profile }: SessionOwner, { target }: LeaseRequest): number {
     const session = this.#current?.session;
-    if (session === undefined || !isInteractive(profile) || !session.isCertain) return;
-    const waitMs = session.certainInMs;
-    if (waitMs > 0) await sleep(this.#options.clock, waitMs);
+    if (session === undefined || this.#options.silentTargets.has(target)) return 0;
+    return isInteractive(profile) && session.isCertain ? session.certainInMs : 0;
   }
 
   #rule(): TurnRule {
@@ -253,34 +271,25 @@ export class Home {
 
   /** True if there is no session here, and none on its way. */
   get #isHomeless(): boolean {
-    return this.#current === null && this.#opening === null && this.#asleep === null;
+    const isAsleep = this.#asleep !== null && this.#asleep.slot !== null;
+    return this.#current === null && this.#opening === null && !isAsleep;
   }
 
   async #openOrGoOn(owner: SessionOwner): Promise<Seat> {
-    const { slots, principal } = this.#options;
     const asleep = this.#asleep;
-    if (asleep !== null) {
-      this.#asleep = null;
-      asleep.slot.used();
-      return this.#goOn(owner, asleep, asleep.slot, asleep.hasServed);
-    }
-    const inherited = this.#inherited;
-    if (inherited === null) return this.#openNew(owner);
-    this.#inherited = null;
-    return this.#goOn(owner, inherited, await slots.take(principal), true);
+    if (asleep === null) return this.#openNew(owner);
+    const seat = await this.#wake(owner, asleep);
+    seat.hasServed = asleep.hasServed;
+    await seat.session.openStandaloneStream(owner.headers);
+    return seat;
   }
 
   /** Connects with a session that nothing here is connected to. If the server has forgotten it, it is replaced. */
-  async #goOn(
-    owner: SessionOwner,
-    point: SessionPoint,
-    slot: Slot,
-    hasServed: boolean,
-  ): Promise<Seat> {
-    const seat = await this.#adopted(owner, point, slot);
-    seat.hasServed = hasServed;
-    await seat.session.openStandaloneStream(owner.headers);
-    return seat;
+  async #wake(owner: SessionOwner, { point, slot }: Asleep): Promise<Seat> {
+    const { slots, principal } = this.#options;
+    this.#asleep = null;
+    slot?.used();
+    return this.#adopted(owner, point, slot ?? (await slots.take(principal)));
   }
 
   async #openNew(owner: SessionOwner): Promise<Seat> {
@@ -291,17 +300,13 @@ export class Home {
 
   async #adoptSeat(owner: SessionOwner, point: SessionPoint): Promise<Seat> {
     const { slots, principal, upstream } = this.#options;
-    const isPoint = (sessionId: SessionId | null) => sessionId === point.sessionId;
     for (const seat of this.#seats) {
-      if (isPoint(seat.session.id) && !seat.session.dead) return seat;
+      if (seat.session.id === point.sessionId && !seat.session.dead) return seat;
     }
     const asleep = this.#asleep;
-    if (asleep !== null && isPoint(asleep.sessionId)) {
-      this.#asleep = null;
-      asleep.slot.used();
-      const seat = await this.#adopted(owner, point, asleep.slot);
-      this.#current = seat;
-      return seat;
+    if (asleep?.point.sessionId === point.sessionId && asleep.slot !== null) {
+      this.#current = await this.#wake(owner, asleep);
+      return this.#current;
     }
     const seat = await this.#adopted(owner, point, await slots.take(principal));
     if (this.#isHomeless) this.#current = seat;
@@ -326,52 +331,38 @@ export class Home {
   }
 
   #lend(seat: Seat, turn: Turn | null, { target, wantsLog }: LeaseRequest): Lease {
-    const { session } = seat;
-    const { silentTargets } = this.#options;
+    const { silentTargets, leases } = this.#options;
     const isReplacement = wantsLog && this.#hasLostState;
     if (isReplacement) this.#hasLostState = false;
-    let phase: CallPhase = 'running';
-    let hasParked = false;
-    let isOver = false;
-    const end = () => {
-      isOver = true;
-      session.keepAlive(false, lease);
-      turn?.end();
-    };
-    const lease: Lease = {
-      session,
+    return new CallLease(seat.session, {
+      leases,
       isReplacement,
-      moved: (next) => {
-        if (isOver || next === phase) return;
-        phase = next;
-        hasParked ||= phase === 'parked';
-        seat.hasServed ||= hasParked;
-        session.keepAlive(phase !== 'running', lease);
-        turn?.park(phase === 'parked');
+      onParked: (isParked) => {
+        seat.hasServed ||= isParked;
+        turn?.park(isParked);
       },
-      release: (isClean) => {
-        if (isOver) return;
-        end();
-        seat.hasServed ||= isClean;
-        if (hasParked) silentTargets.delete(target);
-        else if (isClean) silentTargets.set(target, true);
+      onEnd: (how, hasParked) => {
+        turn?.end();
+        if (how === 'left') {
+          seat.left += 1;
+        } else {
+          const isClean = how === 'clean';
+          seat.hasServed ||= isClean;
+          if (hasParked) silentTargets.delete(target);
+          else if (isClean) silentTargets.set(target, true);
+        }
         this.#giveBack(seat);
       },
-      leave: () => {
-        if (isOver) return;
-        end();
-        seat.left += 1;
-        this.#giveBack(seat);
-      },
-    };
-    return lease;
+    });
   }
 
-  #use(seat: Seat): void {
+  #use(seat: Seat): Seat {
     seat.users += 1;
-    if (seat.users > 1) return;
-    seat.slot.used();
-    seat.session.keepAlive(false, this);
+    if (seat.users === 1) {
+      seat.slot.used();
+      seat.session.keepAlive(false, this);
+    }
+    return seat;
   }
 
   #giveBack(seat: Seat): void {
@@ -401,7 +392,8 @@ export class Home {
     session.leave();
     if (id === null || this.#isClosed) return slot.free();
     const revision = session.initializeResult.protocolVersion;
-    this.#asleep = { sessionId: id, revision, slot, hasServed };
+    const isInherited = this.#asleep?.isInherited === true;
+    this.#asleep = { point: { sessionId: id, revision }, slot, hasServed, isInherited };
   }
 
   #checkIdle(): void {
@@ -409,8 +401,9 @@ export class Home {
     const seat = this.#current;
     if (this.#pending > 0 || (seat !== null && seat.users > 0)) return;
     if (this.#isClosed || this.#isHandedOver || upstream.detector.broadcasts) return this.#empty();
-    const slot = seat?.slot ?? this.#asleep?.slot;
-    if (slot === undefined && this.#inherited === null) {
+    const asleep = this.#asleep;
+    const slot = seat?.slot ?? asleep?.slot;
+    if (seat === null && asleep === null) {
       if (this.#seats.size > 0) return;
       if (!this.#hasLostState) return onEmpty(false);
     }
@@ -434,10 +427,9 @@ export class Home {
   #empty(): void {
     this.#idleTimer?.cancel();
     this.#idleTimer = null;
-    this.#asleep?.slot.free();
+    const isLeft = this.#isHandedOver || this.#asleep?.isInherited === true;
+    this.#asleep?.slot?.free();
     this.#asleep = null;
-    const isLeft = this.#isHandedOver || this.#inherited !== null;
-    this.#inherited = null;
     if (this.#current !== null) this.#end(this.#current);
     if (this.#seats.size === 0) this.#options.onEmpty(isLeft);
   }

@@ -22,29 +22,83 @@ export interface Lease {
   leave(): void;
 }
 
-/**
- * Lends a session to one call, for calls that have a session to themselves. Only the first end of the lease counts.
- * @param end takes the session back; `left` if the call has let go of it
- */
-export function lend(session: Session, end: (how: 'clean' | 'unclean' | 'left') => void): Lease {
-  let isOver = false;
-  const once = (how: 'clean' | 'unclean' | 'left') => {
-    if (isOver) return;
-    isOver = true;
-    session.keepAlive(false, lease);
-    if (how === 'left') session.leave();
-    end(how);
-  };
-  const lease: Lease = {
-    session,
-    isReplacement: false,
-    moved: (phase) => {
-      if (!isOver) session.keepAlive(phase !== 'running', lease);
-    },
-    release: (isClean) => once(isClean ? 'clean' : 'unclean'),
-    leave: () => once('left'),
-  };
-  return lease;
+/** How a lease ended: `left` if the call has let go of the session without ending it. */
+export type LeaseEnd = 'clean' | 'unclean' | 'left';
+
+/** Counts the calls that have a session. */
+export class OpenLeases {
+  #count = 0;
+  #none: PromiseWithResolvers<void> | null = null;
+
+  begin(): void {
+    this.#count += 1;
+  }
+
+  end(): void {
+    this.#count -= 1;
+    if (this.#count > 0) return;
+    this.#none?.resolve();
+    this.#none = null;
+  }
+
+  /** Resolves when no call has a session. */
+  async none(): Promise<void> {
+    while (this.#count > 0) await (this.#none ??= Promise.withResolvers()).promise;
+  }
+}
+
+export interface LentTo {
+  /** Counts the lease while it lasts, if it counts. */
+  readonly leases: OpenLeases | null;
+  readonly isReplacement?: boolean;
+  /** Called when the call is parked, or goes on. */
+  readonly onParked?: (isParked: boolean) => void;
+  /** Takes the session back. Called once. */
+  readonly onEnd: (how: LeaseEnd, hasParked: boolean) => void;
+}
+
+/** Lends a session to one call. Only the first end of the lease counts. */
+export class CallLease implements Lease {
+  readonly session: Session;
+  readonly #to: LentTo;
+  #phase: CallPhase = 'running';
+  #hasParked = false;
+  #isOver = false;
+
+  constructor(session: Session, to: LentTo) {
+    this.session = session;
+    this.#to = to;
+    to.leases?.begin();
+  }
+
+  get isReplacement(): boolean {
+    return this.#to.isReplacement === true;
+  }
+
+  moved(phase: CallPhase): void {
+    if (this.#isOver || phase === this.#phase) return;
+    this.#phase = phase;
+    const isParked = phase === 'parked';
+    this.#hasParked ||= isParked;
+    this.session.keepAlive(phase !== 'running', this);
+    this.#to.onParked?.(isParked);
+  }
+
+  release(isClean: boolean): void {
+    this.#end(isClean ? 'clean' : 'unclean');
+  }
+
+  leave(): void {
+    this.#end('left');
+  }
+
+  #end(how: LeaseEnd): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.session.keepAlive(false, this);
+    this.#to.onEnd(how, this.#hasParked);
+    this.#to.leases?.end();
+  }
 }
 
 /** A session that others may use at the same time. */

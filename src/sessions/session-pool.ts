@@ -9,7 +9,14 @@ import type { PointerOwner } from '../seal/pointer.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { Home, type HomeConcurrency, type ReplacementReason, type SessionPoint } from './home.ts';
-import { lend, type Lease, type LeaseRequest, type SharedLease } from './lease.ts';
+import {
+  CallLease,
+  OpenLeases,
+  type Lease,
+  type LeaseEnd,
+  type LeaseRequest,
+  type SharedLease,
+} from './lease.ts';
 import {
   defaultScope,
   ownerKey,
@@ -75,8 +82,7 @@ export class SessionPool {
   /** Sessions whose end is being sent to the server. */
   readonly #ending = new Set<Promise<void>>();
   /** Calls that have a session, other than that of a server that broadcasts. */
-  #leases = 0;
-  readonly #waiting = new Set<() => void>();
+  readonly #leases = new OpenLeases();
   /** Whether homes are left to other processes, so that none is claimed any more. */
   #isStopping = false;
 
@@ -88,7 +94,10 @@ export class SessionPool {
     const { counts = new LocalCounts(), name = '' } = options;
     this.#slots = new Slots({ ...options, name }, counts, clock);
     const onEnding = (ending: Promise<void>) => this.#noteEnding(ending);
-    this.#side = new SideSessions({ upstream, slots: this.#slots, idleTimeoutMs, clock, onEnding });
+    const leases = this.#leases;
+    this.#side = new SideSessions({
+      ...{ upstream, slots: this.#slots, leases, idleTimeoutMs, clock, onEnding },
+    });
     this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);
     this.#single = new SingleSession({ idleTimeoutMs, maxWaiting: queue.length }, clock);
     this.#placement = options.placement ?? null;
@@ -128,18 +137,20 @@ export class SessionPool {
    * Lends a session to a call: the home of its caller, or one of its own.
    * @throws UpstreamFailure if a session is needed and cannot be opened, or the call waits in vain
    */
-  async lease(owner: SessionOwner, request: LeaseRequest): Promise<Lease> {
+  lease(owner: SessionOwner, request: LeaseRequest): Lease | Promise<Lease> {
     if (this.#upstream.detector.broadcasts) return this.#takeTurn(owner, request);
     const home = this.#homeFor(owner);
-    const lease = this.#counted(
+    const lent =
       home === null
-        ? await this.#side.lease(this.#sideOwner(owner), request.fresh)
-        : await this.#homeOf(owner, home).lease(owner, request),
-    );
-    if (!this.#upstream.detector.broadcasts) return lease;
-    // Opening it showed that the server broadcasts: it must not carry a call beside others.
-    lease.release(false);
-    return this.#takeTurn(owner, request);
+        ? this.#side.lease(this.#sideOwner(owner), request.fresh)
+        : this.#homeOf(owner, home).lease(owner, request);
+    if (!(lent instanceof Promise)) return lent;
+    return lent.then((lease) => {
+      if (!this.#upstream.detector.broadcasts) return lease;
+      // Opening it showed that the server broadcasts: it must not carry a call beside others.
+      lease.release(false);
+      return this.#takeTurn(owner, request);
+    });
   }
 
   /**
@@ -161,10 +172,9 @@ export class SessionPool {
    */
   async adopt(owner: SessionOwner, point: SessionPoint, request: LeaseRequest): Promise<Lease> {
     const home = this.#upstream.detector.broadcasts ? null : this.#homeFor(owner);
-    if (home !== null) {
-      return this.#counted(await this.#homeOf(owner, home).adopt(owner, point, request));
-    }
-    return this.#counted(await this.#side.adopt(this.#sideOwner(owner), point));
+    return home === null
+      ? this.#side.adopt(this.#sideOwner(owner), point)
+      : this.#homeOf(owner, home).adopt(owner, point, request);
   }
 
   /**
@@ -221,6 +231,7 @@ export class SessionPool {
       concurrency,
       queue,
       idleTimeoutMs,
+      leases: this.#leases,
       silentTargets: this.#silentTargets,
       clock: this.#clock,
       onEnding: (ending) => this.#noteEnding(ending),
@@ -280,46 +291,19 @@ export class SessionPool {
   /** Waits until the one session of a server that broadcasts is free. */
   async #takeTurn(owner: SessionOwner, { isWanted }: LeaseRequest): Promise<Lease> {
     await this.#endIdle();
-    const before = () => this.#unleased();
+    // Calls that began before the server was seen to broadcast have to end first.
+    const before = () => this.#leases.none();
     const { session, end } = await this.#single.take(this.#wanted(owner), before, isWanted);
-    return lend(session, (how) => end(how === 'clean' && this.#scope(owner) !== 'call'));
+    const onEnd = (how: LeaseEnd) => {
+      if (how === 'left') session.leave();
+      end(how === 'clean' && this.#scope(owner) !== 'call');
+    };
+    return new CallLease(session, { leases: null, onEnd });
   }
 
   #wanted(owner: SessionOwner): SessionRequirement {
     const open = () => this.#upstream.openSession(owner);
     return { key: this.#key(owner), headers: owner.headers, open };
-  }
-
-  #counted(lease: Lease): Lease {
-    this.#leases += 1;
-    let isOver = false;
-    const over = () => {
-      if (isOver) return;
-      isOver = true;
-      this.#leases -= 1;
-      if (this.#leases === 0) for (const resolve of this.#waiting) resolve();
-    };
-    return {
-      ...lease,
-      release: (isClean) => {
-        lease.release(isClean);
-        over();
-      },
-      leave: () => {
-        lease.leave();
-        over();
-      },
-    };
-  }
-
-  /** Resolves when all calls have ended that began before the server was seen to broadcast. */
-  async #unleased(): Promise<void> {
-    while (this.#leases > 0) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      this.#waiting.add(resolve);
-      await promise;
-      this.#waiting.delete(resolve);
-    }
   }
 
   #noteEnding(ended: Promise<void>): void {

@@ -6,7 +6,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { SessionPoint } from './home.ts';
-import { lend, type Lease, type SharedLease } from './lease.ts';
+import { CallLease, type Lease, type OpenLeases, type SharedLease } from './lease.ts';
 import type { SessionOwner } from './owner.ts';
 import { UseCount } from './shared-sessions.ts';
 import type { Slot, Slots } from './slots.ts';
@@ -15,6 +15,8 @@ export interface SideSessionsOptions {
   readonly upstream: Upstream;
   readonly slots: Slots;
   readonly idleTimeoutMs: number;
+  /** The leases of the route. */
+  readonly leases: OpenLeases;
   readonly clock: Clock;
   /** Called with each session that is ended, until the server was told. */
   readonly onEnding: (ending: Promise<void>) => void;
@@ -113,10 +115,15 @@ export class SideSessions {
 
   #lend({ key }: SideOwner, seat: Seat): Lease {
     this.#leased.add(seat);
-    return lend(seat.session, (how) => {
-      this.#leased.delete(seat);
-      if (how === 'left') seat.slot.free();
-      else this.#giveBack(how === 'clean' ? key : null, seat);
+    const { leases } = this.#options;
+    return new CallLease(seat.session, {
+      leases,
+      onEnd: (how) => {
+        this.#leased.delete(seat);
+        if (how !== 'left') return this.#giveBack(how === 'clean' ? key : null, seat);
+        seat.session.leave();
+        seat.slot.free();
+      },
     });
   }
 

@@ -52,7 +52,7 @@ export class Turns {
    * @param isWanted returns false once the call does not want its turn any more
    * @throws UpstreamFailure `upstream_busy` if too many calls wait, or the call waits for too long
    */
-  async take(isWanted: () => boolean): Promise<Turn> {
+  take(isWanted: () => boolean): Turn | Promise<Turn> {
     if (this.#waiting.size === 0 && this.#delayMs() === 0) return this.begin();
     return this.#wait(isWanted);
   }
@@ -75,7 +75,7 @@ export class Turns {
     return turn;
   }
 
-  #wait(isWanted: () => boolean): Promise<Turn> {
+  async #wait(isWanted: () => boolean): Promise<Turn> {
     const { length, waitMs, clock } = this.#options;
     if (this.#waiting.size >= length) this.#dropUnwanted();
     if (this.#waiting.size >= length) {

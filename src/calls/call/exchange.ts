@@ -7,7 +7,8 @@ import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { closeOutReply } from '../../protocol/translate/input-request.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
-import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
+import { asUpstreamFailure, beforeRequest } from '../../upstream/failure.ts';
+import type { EdgeRequest } from '../../model/request.ts';
 import { sessionOwnerOf } from '../../sessions/owner.ts';
 import type { Lease, LeaseRequest } from '../../sessions/lease.ts';
 import type { Exchange, ExchangeListener } from '../../upstream/session/exchange.ts';
@@ -23,8 +24,6 @@ import { TaskCall } from '../../upstream/session/task-call.ts';
 export interface CallListener extends ExchangeListener {
   /** Whether the exchange is still that of the call. */
   readonly isCurrent: boolean;
-  /** The request did not reach the server, or the server refused it. */
-  notTaken(failure: UpstreamFailure): void;
   /** The session of earlier calls is gone, with what the server kept in it. */
   sessionReplaced(): void;
 }
@@ -51,12 +50,12 @@ export async function sendRequest(
 ): Promise<void> {
   const { request } = call;
   const { logLevel, caller } = request;
-  let isSending = false;
   try {
-    call.lease ??= await call.route.pool.lease(
-      sessionOwnerOf(request),
-      leaseRequestOf(call, listener, freshSession),
-    );
+    if (call.lease === null) {
+      const owner = sessionOwnerOf(request);
+      const lent = call.route.pool.lease(owner, leaseRequestOf(call, listener, freshSession));
+      call.lease = lent instanceof Promise ? await lent : lent;
+    }
     if (!listener.isCurrent || isOver(call.state)) return releaseExchange(call, true);
     const { session, isReplacement } = call.lease;
     if (isReplacement) listener.sessionReplaced();
@@ -67,14 +66,10 @@ export async function sendRequest(
     }
     const asTask = mayRunAsTask(call, session) && (await call.route.demandsTask(request));
     if (!listener.isCurrent || isOver(call.state)) return releaseExchange(call, true);
-    isSending = true;
-    call.exchange = startExchange(call, session, asTask, listener);
-    await call.exchange.accepted;
+    call.exchange = startExchange(call, request, session, asTask, listener);
   } catch (error) {
-    if (!listener.isCurrent) return;
-    const failure = asUpstreamFailure(error, true);
     // What fails in a handshake is no call.
-    listener.notTaken(isSending ? failure : beforeRequest(failure));
+    if (listener.isCurrent) listener.notTaken(beforeRequest(asUpstreamFailure(error, true)));
   }
 }
 
@@ -228,24 +223,31 @@ function mayRunAsTask({ method }: CallData, { initializeResult }: Session): bool
   return method === 'tools/call' && runsToolTasks(initializeResult.capabilities);
 }
 
-/** Sends the request of a call. @param asTask whether the tool is known to demand a task */
+/**
+ * Sends the request of a call.
+ * @param request with its params, which the call drops if its client is told to retry before the request is sent
+ * @param asTask whether the tool is known to demand a task
+ */
 function startExchange(
   call: CallData,
+  { method, params, forwardedMeta }: EdgeRequest,
   session: Session,
   asTask: boolean,
   listener: ExchangeListener,
 ): Exchange {
-  const { method, params, forwardedMeta, caller } = call.request;
+  const { headers } = call.request.caller;
   const paramsWith = (progressToken: string | number) =>
     upstreamParams(params, { progressToken, forwardedMeta });
   if (!mayRunAsTask(call, session)) {
-    return session.call(method, paramsWith, listener, caller.headers);
+    return session.call(method, paramsWith, listener, headers);
   }
   const { clock } = call.route;
   const endsAtMs = call.origin.startedAtMs + call.limits.callTtlMs;
   const ttlMs = Math.max(0, Math.ceil(endsAtMs - clock.now()));
   const toolCall = { params: paramsWith, ttlMs, demandsTask: asTask };
-  return TaskCall.start({ session, clock, listener }, toolCall, caller.headers);
+  const taskCall = TaskCall.start({ session, clock, listener }, toolCall, headers);
+  taskCall.accepted.catch((error: unknown) => listener.notTaken(asUpstreamFailure(error, true)));
+  return taskCall;
 }
 
 /** Continues the exchange of another replica. @param open the questions that the server still waits for */

@@ -74,8 +74,10 @@ export class SessionCall implements RequestExchange {
   /** All questions of the call so far: a resumed stream can repeat them. */
   readonly #asked: Set<ServerRequestId>;
   #stream: 'original' | 'unverified' | 'verified' | 'shared' = 'original';
-  readonly #accepted = Promise.withResolvers<void>();
+  #accepted: PromiseWithResolvers<void> | null = null;
   #isAccepted = false;
+  #isOver = false;
+  #refusal: UpstreamFailure | null = null;
   #heartbeat: ProgressHeartbeat | null = null;
   /** The open questions that only this call can have asked. */
   readonly #waitsFor = new Set<ServerRequestId>();
@@ -97,13 +99,15 @@ export class SessionCall implements RequestExchange {
   }
 
   get accepted(): Promise<void> {
-    return this.#accepted.promise;
+    if (this.#refusal !== null) return Promise.reject(this.#refusal);
+    if (this.#isAccepted || this.#isOver) return Promise.resolve();
+    return (this.#accepted ??= Promise.withResolvers()).promise;
   }
 
   /** The server has taken the request. */
   accept(): void {
     this.#isAccepted = true;
-    this.#accepted.resolve();
+    this.#accepted?.resolve();
   }
 
   /** False while the server can still refuse the request. */
@@ -113,7 +117,8 @@ export class SessionCall implements RequestExchange {
 
   /** The server has not taken the request. */
   refuse(failure: UpstreamFailure): void {
-    this.#accepted.reject(failure);
+    this.#refusal ??= failure;
+    this.#accepted?.reject(failure);
   }
 
   get isCancelled(): boolean {
@@ -228,7 +233,8 @@ export class SessionCall implements RequestExchange {
 
   /** Stops all timers, and lets go of whoever waits. */
   end(): void {
-    this.#accepted.resolve();
+    this.#isOver = true;
+    this.#accepted?.resolve();
     this.#heartbeat?.stopAll();
   }
 

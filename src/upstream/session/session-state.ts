@@ -201,6 +201,7 @@ export class SessionState implements CallHost {
     call.refuse(failure);
     this.endCall(id, !failure.details.mayHaveActed);
     this.noted(failure);
+    call.listener.notTaken(failure);
   }
 
   /** Ends a call without a reply, or fails a request. */

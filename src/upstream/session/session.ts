@@ -284,10 +284,11 @@ export class Session {
    * Prepares the session for its next use: opens the standalone stream again, if there was one.
    * @returns false if the session cannot be used any more
    */
-  async ready(headers: CallerHeaders): Promise<boolean> {
+  ready(headers: CallerHeaders): boolean | Promise<boolean> {
     if (this.dead) return false;
     if (this.#state.standalone === 'never') return true;
-    return (await this.#state.transport.openStandaloneStream(headers)) && !this.dead;
+    const isOpen = this.#state.transport.openStandaloneStream(headers);
+    return isOpen instanceof Promise ? isOpen.then((opened) => opened && !this.dead) : isOpen;
   }
 
   /** Tells the listener of changes at the server from now on. */
@@ -351,7 +352,8 @@ export class Session {
       state.assertAlive();
       state.transport.request({ id: call.id, method, params }, headers);
     } catch (error) {
-      state.refuseCall(call.id, asUpstreamFailure(error, false));
+      // The caller does not have the call yet.
+      queueMicrotask(() => state.refuseCall(call.id, asUpstreamFailure(error, false)));
     }
     return call;
   }

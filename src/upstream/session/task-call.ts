@@ -198,6 +198,9 @@ export class TaskCall implements Exchange, ExchangeListener {
 
   // What the stream of the call brings:
 
+  /** Each request tells it by `accepted`. */
+  notTaken(): void {}
+
   asked(id: ServerRequestId, method: string, params: JsonObject): void {
     this.#begun();
     this.#listener.asked(id, method, params);

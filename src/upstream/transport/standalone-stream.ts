@@ -32,11 +32,14 @@ export class StandaloneStream implements StreamOwner {
   }
 
   /** See `Transport.openStandaloneStream`. */
-  async open(headers: CallerHeaders, wait?: 'once'): Promise<boolean> {
+  open(headers: CallerHeaders, wait?: 'once'): boolean | Promise<boolean> {
     if (this.#closing.signal.aborted) return false;
     const attempt = this.#stream === null ? this.#begin(headers) : this.#attempt;
     if (this.#stream !== null) this.#stream.headers = headers;
-    if (attempt === null) return true;
+    return attempt === null || this.#opened(attempt, wait);
+  }
+
+  async #opened(attempt: Attempt, wait?: 'once'): Promise<boolean> {
     const late = new AbortController();
     const signal = AbortSignal.any([late.signal, this.#closing.signal]);
     const tooLate = sleep(this.#clock, OPEN_TIMEOUT_MS, signal).then(() => false);

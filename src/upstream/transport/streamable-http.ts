@@ -115,7 +115,7 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     }
   }
 
-  openStandaloneStream(headers: CallerHeaders, wait?: 'once'): Promise<boolean> {
+  openStandaloneStream(headers: CallerHeaders, wait?: 'once'): boolean | Promise<boolean> {
     return this.#standalone.open(headers, wait);
   }
 

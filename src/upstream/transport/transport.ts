@@ -91,9 +91,9 @@ export interface Transport {
   /**
    * Opens the stream for messages that belong to no request, if it is not open. There is one at a time.
    * @param wait `once` waits for the first attempt only; further attempts go on
-   * @returns false if the server does not offer the stream, or does not open it in time
+   * @returns true at once if it is open; false if the server does not offer the stream, or does not open it in time
    */
-  openStandaloneStream(headers: CallerHeaders, wait?: 'once'): Promise<boolean>;
+  openStandaloneStream(headers: CallerHeaders, wait?: 'once'): boolean | Promise<boolean>;
   /** Frees everything here. The server keeps the session, so that another replica can take it over. */
   leave(): void;
   /** Closes the stream of a request. Nothing more is told of it. */

@@ -19,6 +19,7 @@ import {
 } from '../../fixtures/servers/legacy-server.ts';
 import { advanceUntil, ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import { accept, callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
+import { json, legacyServer } from '../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 async function start(
@@ -633,6 +634,36 @@ describe('a server with little patience', () => {
 });
 
 describe('limits', () => {
+  // Rule time-and-room-3.
+  test('a request that is sent after its client was told to retry is sent whole', async () => {
+    const opened = Promise.withResolvers<void>();
+    let isHeld = false;
+    const server = await legacyServer(
+      ({ body }, response) => {
+        const content = [{ type: 'text', text: body.params.arguments.name }];
+        json(response, 200, { jsonrpc: '2.0', id: body.id, result: { content } });
+      },
+      {
+        onNotification: async (_received, response) => {
+          if (isHeld) await opened.promise;
+          response.writeHead(202).end();
+        },
+      },
+    );
+    stopAfterTest(() => server.stop());
+    const gateway = await startTestGateway(server.url, { calls: { maxHoldMs: 20 } });
+    stopAfterTest(() => gateway.close());
+    isHeld = true;
+    const args = { arguments: { name: 'Ada' } };
+    const first = await callTool(gateway.url, 'greet', args);
+    const { requestState } = first.response.result;
+    expect(first.response.result.resultType).toBe('input_required');
+    opened.resolve();
+    await server.saw(({ body }) => body?.method === 'tools/call');
+    const done = await callTool(gateway.url, 'greet', { ...args, requestState });
+    expect(text(done)).toBe('Ada');
+  });
+
   // Rule time-and-room-6: At most `limits.maxParkedCalls` wait, and `limits.maxParkedCallsPerPrincipal` for
   // one caller. A call that would be one more is cancelled instead of being parked, and the client gets error
   // -32603 with `data.reason` `too_many_parked_calls`; those that wait already are left alone.

@@ -20,7 +20,7 @@ beforeEach(() => {
 
 /** Asks for the turn of a call, and lets what is ready run. */
 async function take(name: string, isWanted = () => true): Promise<{ done: Promise<void> }> {
-  const taken = turns.take(isWanted).then((turn) => void began.set(name, turn));
+  const taken = Promise.resolve(turns.take(isWanted)).then((turn) => void began.set(name, turn));
   taken.catch(() => {});
   await settle();
   return { done: taken };

@@ -33,6 +33,7 @@ async function useSession(detector: BroadcastDetector): Promise<WeakRef<Transpor
   };
   const session = playedSession(() => transport, detector, new ManualClock());
   const listener = {
+    notTaken: () => {},
     asked: () => {},
     withdrawn: () => {},
     unanswerable: () => {},

@@ -70,6 +70,7 @@ class History {
       'tools/call',
       () => ({}),
       {
+        notTaken: () => {},
         asked: (id) => {
           this.#mayBeAsked(tool, id);
           shown.add(id);
