@@ -104,8 +104,10 @@ export async function createPublicApp(
         headersTimeoutMs: route.config.upstream.headersTimeoutMs,
         maxBodyBytes: config.limits.maxBodyBytes,
         openResponses: shared.openResponses,
-        onFailure: ({ httpStatus: status, problem }) =>
-          shared.log.event('passthrough.failed', { route: route.config.id, status, problem }),
+        onFailure: ({ httpStatus: status, problem }) => {
+          if (route.upstream.knownKind === 'modern') route.upstream.doubt();
+          shared.log.event('passthrough.failed', { route: route.config.id, status, problem });
+        },
         ...sessionsOf(route, routes, shared),
       });
       // A scope of its own, since the edge reads bodies and the pass-through streams them.
@@ -140,6 +142,11 @@ function edgeRoute(
       const kind = route.upstream.detect(headers).catch(() => null);
       return Promise.race([kind, sleep(clock, ERA_WAIT_MS)]).then((found) => found === 'modern');
     },
+    isLegacyNow: async ({ headers }) => {
+      if (!route.upstream.doubt()) return false;
+      const kind = await route.upstream.greet(headers).catch(() => null);
+      return kind !== null && kind !== 'modern';
+    },
     identify: (request) => callers.identify(request),
     capabilities: (request) => route.discovery.capabilitiesFor(request),
     discover: (request) => route.discovery.discover(request),
@@ -151,7 +158,7 @@ function edgeRoute(
     call: (request, leg) => (tasks ?? route.calls).serve(request, leg),
     task: tasks && ((request, leg) => serveTaskMethod(tasks, request, leg)),
     listen: (request, id, leg) => route.subscriptions.listen(request, id, leg),
-    passThrough: (request, reply) => passThrough.forward(request, reply),
+    passThrough: (request, reply, onRefused) => passThrough.forward(request, reply, onRefused),
   };
 }
 

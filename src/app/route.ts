@@ -83,6 +83,12 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
         taskTools.forget();
       },
       hasSiblings: shared.hasSiblings,
+      onDetected: (kind, cause) => log.event('upstream.detected', { route, kind, cause }),
+      onOnlyModern: (offerings) => {
+        for (const { what, names } of offerings) {
+          log.event('upstream.only_modern', { route, what, names: names.join(', ') });
+        }
+      },
       onBroadcast: () => log.event('upstream.broadcasts', { route }),
       onSession: (session, transport) => {
         const { protocolVersion: revision } = session.initializeResult;
@@ -157,6 +163,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     randomCallId: () => callId(randomId()),
     questions: config.questions,
     caching: { ttlMs: config.caching.resourceTtlMs, cacheScope: config.caching.scope },
+    mayServerIssueStates: () => upstream.mayIssueStates,
     mayReplay: (request) => mayReplay(request, config.continuation.replay, catalogue),
     promotion,
     demandsTask: (request) => taskTools.demandsTask(request),

@@ -1,6 +1,6 @@
 /** The entry of calls: admits new ones, opens the pointers of retries, and ends what is left on drain. */
 import { randomBytes } from 'node:crypto';
-import { CALL_CANCELLED, INVALID_STATE } from '../model/failures.ts';
+import { CALL_CANCELLED, FOREIGN_STATE, INVALID_STATE } from '../model/failures.ts';
 import type { Relay, RelayedRetryHandle } from '../model/relay.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
@@ -17,6 +17,8 @@ import { QuestionGaps } from './call/questions.ts';
 import { RetryLadder } from './retry-ladder.ts';
 
 export interface CallsOptions extends Omit<CallRoute, 'registry' | 'gaps'> {
+  /** Whether the server may have issued a `requestState` itself, when requests were passed through to it. */
+  readonly mayServerIssueStates: () => boolean;
   readonly capacity: Capacity;
   /** `null` if replicas do not reach each other. */
   readonly relay: Relay | null;
@@ -193,8 +195,10 @@ export class Calls {
 
   #refuse({ reason, callId }: InvalidRequestState): CallReply {
     const { log, route } = this.#route;
-    log.event('pointer.refused', { route, reason, call: callId });
-    return failed(INVALID_STATE);
+    const isForeign = reason === 'malformed' && this.#options.mayServerIssueStates();
+    const problem = isForeign ? { problem: 'the server may have issued it' } : {};
+    log.event('pointer.refused', { route, reason, call: callId, ...problem });
+    return failed(isForeign ? FOREIGN_STATE : INVALID_STATE);
   }
 }
 

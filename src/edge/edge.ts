@@ -6,7 +6,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
-import { callFailure } from '../model/failures.ts';
+import { callFailure, reasonOf } from '../model/failures.ts';
 import type { CallReply, EdgeRequest, Leg, Caller, CallerRefusal } from '../model/request.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
@@ -52,8 +52,17 @@ export interface EdgeRoute {
     id: ClientRequestId,
     leg: ListenLeg,
   ) => Promise<CallReply>;
-  /** Passes a request through whose body was read. */
-  readonly passThrough: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+  /**
+   * Passes a request through whose body was read.
+   * @param onRefused called if the server refuses it (4xx); returns what serves it in place of that, or `null`
+   */
+  readonly passThrough: (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    onRefused?: () => Promise<(() => void) | null>,
+  ) => Promise<void>;
+  /** Tells, after it refused a modern request, whether the server is not modern any more. Never rejects. */
+  readonly isLegacyNow: (caller: Caller) => Promise<boolean>;
 }
 
 export interface EdgeOptions {
@@ -75,8 +84,8 @@ export interface EdgeOptions {
 export class ModernEndpoint {
   readonly #route: EdgeRoute;
   readonly #options: EdgeOptions;
-  /** The bodies of requests that were found to be legacy, until the HTTP framework has them. */
-  readonly #legacyBodies = new WeakMap<IncomingMessage, Buffer>();
+  /** The bodies of requests that are not for the edge, until the HTTP framework has them. */
+  readonly #bodiesToPass = new WeakMap<IncomingMessage, Buffer>();
 
   constructor(route: EdgeRoute, options: EdgeOptions) {
     this.#route = route;
@@ -92,18 +101,23 @@ export class ModernEndpoint {
       done(null, body),
     );
     app.addHook('preParsing', (request, _reply, payload, next) => {
-      const body = this.#legacyBodies.get(request.raw);
+      const body = this.#bodiesToPass.get(request.raw);
       next(null, body === undefined ? payload : Readable.from([body], { objectMode: false }));
     });
     app.post(route.path, async (request, reply) => {
       const { raw, body } = request;
-      if (this.#legacyBodies.delete(raw)) return route.passThrough(request, reply);
+      if (this.#bodiesToPass.delete(raw)) return route.passThrough(request, reply);
       const caller = await this.#identify(raw, reply.raw);
       if (caller === null) return void reply.hijack();
       const bytes = body instanceof Buffer ? body : Buffer.alloc(0);
-      const isServed =
-        !(await route.isModern(caller)) && this.#serve(raw, reply.raw, bytes, caller);
-      if (!isServed) return route.passThrough(request, reply);
+      const serve = () => this.#serve(raw, reply.raw, bytes, caller, null);
+      if (await route.isModern(caller)) {
+        return route.passThrough(request, reply, async () => {
+          const { type } = this.#options.read(raw, bytes, caller);
+          return type === 'request' && (await route.isLegacyNow(caller)) ? serve : null;
+        });
+      }
+      if (!serve()) return route.passThrough(request, reply);
       reply.hijack();
     });
   }
@@ -124,9 +138,11 @@ export class ModernEndpoint {
     this.#options.beforeBody(response);
     readBody(request, this.#options.maxBodyBytes, (body) => {
       if (body === null) return refuse(response, 413, BODY_TOO_LARGE);
-      if (this.#serve(request, response, body, caller)) return;
-      this.#legacyBodies.set(request, body);
-      framework(request, response);
+      const passThrough = () => {
+        this.#bodiesToPass.set(request, body);
+        framework(request, response);
+      };
+      if (!this.#serve(request, response, body, caller, passThrough)) passThrough();
     });
   }
 
@@ -138,12 +154,16 @@ export class ModernEndpoint {
     return null;
   }
 
-  /** @returns false if the request is legacy, and was not served */
+  /**
+   * @param passThrough called if the server turns out to be modern by now; `null` if that is a failure
+   * @returns false if the request is legacy, and was not served
+   */
   #serve(
     request: IncomingMessage,
     response: ServerResponse,
     body: Uint8Array,
     caller: Caller,
+    passThrough: (() => void) | null,
   ): boolean {
     const read = this.#options.read(request, body, caller);
     switch (read.type) {
@@ -160,10 +180,12 @@ export class ModernEndpoint {
         response.writeHead(202).end();
         return true;
       case 'request':
-        this.#answer(request.rawHeaders, response, read.request, caller).catch((error: unknown) => {
-          this.#logDefect(error);
-          refuse(response, 500, 'Internal error', {}, 'unknown');
-        });
+        this.#answer(request.rawHeaders, response, read.request, caller, passThrough).catch(
+          (error: unknown) => {
+            this.#logDefect(error);
+            refuse(response, 500, 'Internal error', {}, 'unknown');
+          },
+        );
         return true;
     }
   }
@@ -173,6 +195,7 @@ export class ModernEndpoint {
     response: ServerResponse,
     modern: ModernRequest,
     caller: Caller,
+    passThrough: (() => void) | null,
   ): Promise<void> {
     const { clock, openResponses, observe } = this.#options;
     const route = this.#route;
@@ -212,6 +235,8 @@ export class ModernEndpoint {
       return { kind: 'failed', failure } as const;
     });
     if (writer.closed.aborted) return;
+    const isChanged = reply.kind === 'failed' && reasonOf(reply.failure) === 'upstream_changed';
+    if (isChanged && passThrough !== null && writer.withdraw()) return passThrough();
     observe(route.id, method, writer.finish(reply), clock.now() - startedAtMs);
   }
 

@@ -105,6 +105,17 @@ export class ResponseWriter implements Leg {
     this.#send({ jsonrpc: '2.0', method, params });
   }
 
+  /**
+   * Gives the response up, so that another writer can begin it.
+   * @returns false if it has begun
+   */
+  withdraw(): boolean {
+    if (this.#streaming) return false;
+    this.#finished = true;
+    this.#stopTimer();
+    return true;
+  }
+
   /** Sends the reply and ends the response. */
   finish(answer: CallReply): SentResponse {
     this.#finished = true;

@@ -3,7 +3,7 @@
  * take 429 and 5xx as a reason to change the era or the connection.
  */
 import { type JsonRpcErrorObject, ErrorCode } from '../protocol/json-rpc.ts';
-import { objectMember, type JsonObject } from '../protocol/json.ts';
+import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts';
 import { Meta } from '../protocol/meta.ts';
 import { metaMember } from '../protocol/translate/edge-result.ts';
 import { TASKS } from '../protocol/translate/client-profile.ts';
@@ -58,6 +58,7 @@ export const FAILURES = {
   upstream_unavailable: kind(internalError, ['no', 'yes']),
   upstream_timeout: kind(internalError, ['no', 'unknown', 'yes']),
   upstream_protocol_error: kind(internalError, ['no', 'unknown', 'yes']),
+  upstream_changed: kind(internalError, ['no']),
   upstream_streams_mixed: kind(internalError, ['yes']),
   upstream_session_lost: kind(internalError, ['no', 'yes']),
   unauthorized: kind(internalError, ['no', 'yes'], [401, 403]),
@@ -112,6 +113,11 @@ export function requestFailure(
   return failure(reason, problem, { reason, ...more });
 }
 
+/** Returns the `data.reason` of a failure, if it has one. */
+export function reasonOf({ error: { data } }: Failure): unknown {
+  return isJsonObject(data) ? data['reason'] : undefined;
+}
+
 function failure(reason: FailureReason, message: string, data: JsonObject): Failure {
   const { code, httpStatuses } = FAILURES[reason];
   return { error: { code, message, data }, httpStatus: httpStatuses[0] ?? 200 };
@@ -124,6 +130,17 @@ export const INVALID_STATE: Failure = callFailure(
   'invalid_request_state',
   'unknown',
   INVALID_REQUEST_STATE.message,
+);
+
+/**
+ * The `requestState` has not the form of the gateway's own, and the server speaks 2026-07-28: it may have issued it
+ * when requests were passed through to it.
+ */
+export const FOREIGN_STATE: Failure = callFailure(
+  'invalid_request_state',
+  'unknown',
+  'Invalid requestState: this gateway did not issue it. If the server did, the call began before the gateway translated for that server, and cannot continue',
+  { cause: 'not_issued_here' },
 );
 
 /**

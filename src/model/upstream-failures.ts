@@ -45,6 +45,8 @@ export function failureOfCall(failure: UpstreamFailure, begun: boolean): Failure
       return callFailure('upstream_timeout', effects, TIMEOUT);
     case 'upstream_protocol_error':
       return callFailure('upstream_protocol_error', effects, NOT_MCP);
+    case 'server_is_modern':
+      return callFailure('upstream_changed', 'no', CHANGED);
     // The server had taken the call, and its stream was read before.
     case 'streams_mixed':
       return callFailure('upstream_streams_mixed', 'yes', STREAMS_MIXED);
@@ -65,6 +67,7 @@ const BUSY = 'The server is busy; try again later';
 const UNAVAILABLE = 'The server cannot be reached';
 const TIMEOUT = 'The server did not answer in time';
 const NOT_MCP = 'The server sent an invalid MCP message';
+const CHANGED = 'The server now speaks 2026-07-28 itself; call again';
 const STREAMS_MIXED =
   'The server mixed up the streams of different calls. The call was cancelled, since its messages cannot be trusted';
 const SESSION_GONE = 'The server ended the session';
@@ -75,6 +78,7 @@ const REQUEST_FAILURES: Readonly<Record<UpstreamFailureCode, readonly [FailureRe
   upstream_unavailable: ['upstream_unavailable', UNAVAILABLE],
   upstream_timeout: ['upstream_timeout', TIMEOUT],
   upstream_protocol_error: ['upstream_protocol_error', NOT_MCP],
+  server_is_modern: ['upstream_changed', CHANGED],
   streams_mixed: ['upstream_streams_mixed', STREAMS_MIXED],
   session_gone: ['upstream_session_lost', SESSION_GONE],
 };

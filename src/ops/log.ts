@@ -26,7 +26,9 @@ export interface LogEvents {
   'gateway.crashed': { problem: string };
   'worker.started': { worker: number; pid: number };
   'worker.ended': { worker: number; pid: number; problem: string; restartMs: number | null };
-  'upstream.detected': { route: string; kind: string };
+  /** `cause`: why the server is spoken to as it is. */
+  'upstream.detected': { route: string; kind: string; cause: string };
+  'upstream.only_modern': { route: string; what: string; names: string };
   'upstream.unavailable': { route: string; url: string; code: string; problem: string };
   'upstream.failed': {
     route: string;
@@ -116,6 +118,7 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'upstream.unavailable': 'warn',
   'upstream.failed': 'warn',
   'upstream.broadcasts': 'warn',
+  'upstream.only_modern': 'warn',
   'session.opened': 'debug',
   'session.no_standalone_stream': 'warn',
   'session.home_unknown': 'warn',
@@ -171,6 +174,8 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
   'worker.ended':
     'a worker ended by itself; its parked calls go on where another process can resume them',
   'gateway.draining': 'draining: running calls finish or move to another replica',
+  'upstream.only_modern':
+    'the server speaks both eras and offers this to modern clients only; clients of the gateway do not see it, since legacy sessions are what its tools can ask in (upstream.era: modern passes all requests through instead)',
   'upstream.unavailable': 'the legacy server cannot be reached; the gateway keeps trying',
   'identity.refused': 'a caller was refused: its token, or the peer that named it, is not accepted',
   'identity.keys_unavailable':

@@ -85,12 +85,18 @@ export interface PassThroughFailure {
   readonly problem: string;
 }
 
+/**
+ * Called if the server refuses a request (4xx). Never rejects.
+ * @returns what serves the request in place of that; `null` if the response is passed on
+ */
+export type OnRefused = () => Promise<(() => void) | null>;
+
 export interface PassThrough {
   /**
    * Passes on a request of a known caller for the public path. A body that was read must be a `Buffer`, and is sent as
    * it is. Resolves when the response has begun or the client has left. Never rejects.
    */
-  forward(request: FastifyRequest, reply: FastifyReply): Promise<void>;
+  forward(request: FastifyRequest, reply: FastifyReply, onRefused?: OnRefused): Promise<void>;
 }
 
 type LibraryRequest = Extract<
@@ -116,8 +122,8 @@ export async function registerPassThrough(
 ): Promise<PassThrough> {
   const agent = new UpstreamAgent(options);
   const forwarder = new Forwarder(agent, options);
-  const endpoint = (request: FastifyRequest, reply: FastifyReply) =>
-    forwarder.forward(request, reply, options.upstream.pathname);
+  const endpoint: PassThrough['forward'] = (request, reply, onRefused) =>
+    forwarder.forward(request, reply, options.upstream.pathname, onRefused);
   const proxy = {
     upstream: options.upstream.origin,
     // The library's types are those of its own undici. It only calls this function with a callback.
@@ -166,6 +172,7 @@ interface Target {
   readonly rules: RequestHeaderRules;
   /** `null` if sessions are not sealed. */
   readonly session: OpenedSession | null;
+  readonly onRefused: OnRefused | undefined;
 }
 
 class Forwarder {
@@ -187,6 +194,7 @@ class Forwarder {
     request: FastifyRequest,
     reply: FastifyReply,
     endpoint: string | null,
+    onRefused?: OnRefused,
   ): Promise<void> {
     const requested = plainPath(request.raw.url ?? '');
     if (requested === null) return refuse(reply, 400, INVALID_TARGET);
@@ -210,8 +218,10 @@ class Forwarder {
     if (isPlainMessage && sessions?.isMessagePath(path) === true) return this.#refuseForeign(reply);
     const addsQuery = isEndpoint && upstream.search !== '';
     const query = addsQuery ? joinedQuery(upstream, request.raw.url ?? '') : null;
-    const target = { isEndpoint, path, query: session?.endpoint?.query ?? query, rules, session };
-    await this.#exchange(request, reply, target);
+    await this.#exchange(request, reply, {
+      ...{ isEndpoint, path, rules, session, onRefused },
+      query: session?.endpoint?.query ?? query,
+    });
   }
 
   /** Responds as for a session that the server does not know (2025-11-25 transports, "Session Management"). */
@@ -249,13 +259,29 @@ class Forwarder {
   #hooks(
     request: FastifyRequest,
     reply: FastifyReply,
-    { isEndpoint, path: requested, query, rules, session }: Target,
+    { isEndpoint, path: requested, query, rules, session, onRefused }: Target,
     onBegin: () => void,
   ): replyFrom.FastifyReplyFromHooks {
     const { upstream, path, sessions, onEndpoint } = this.#options;
     const body = this.#bodyOf(request);
     const sealing = session === null ? undefined : sessions;
     let isSealed = true;
+    const passOn = (stream: Readable) => {
+      if (isSealed) {
+        const isReadable = isListening(request, reply) && isPlain(reply);
+        if (isEndpoint && isReadable && onEndpoint) watchEndpoint(stream, onEndpoint);
+        const url = new URL(requested, upstream);
+        const rewrites = isReadable && sealing !== undefined;
+        const through = rewrites
+          ? rewritingEndpoint((endpoint) => sealedEndpoint(endpoint, url, request, sealing))
+          : null;
+        pipe(stream, reply, through);
+      } else {
+        stream.on('error', () => {}).destroy();
+        this.#fail(reply, new Error('the session id of the server cannot be sealed'));
+      }
+      onBegin();
+    };
     return {
       ...body,
       // The library would repeat a GET after a 503.
@@ -272,21 +298,15 @@ class Forwarder {
         isSealed = sealed !== null;
         return sealed ?? {};
       },
-      onResponse: (_request, _reply, response) => {
-        if (isSealed) {
-          const isReadable = isListening(request, reply) && isPlain(reply);
-          if (isEndpoint && isReadable && onEndpoint) watchEndpoint(response.stream, onEndpoint);
-          const stream = new URL(requested, upstream);
-          const rewrites = isReadable && sealing !== undefined;
-          const through = rewrites
-            ? rewritingEndpoint((url) => sealedEndpoint(url, stream, request, sealing))
-            : null;
-          pipe(response.stream, reply, through);
-        } else {
-          response.stream.on('error', () => {}).destroy();
-          this.#fail(reply, new Error('the session id of the server cannot be sealed'));
-        }
-        onBegin();
+      onResponse: (_request, _reply, { stream }) => {
+        if (onRefused === undefined || !isRefusal(reply.statusCode)) return passOn(stream);
+        void onRefused().then((serveInstead) => {
+          if (serveInstead === null) return passOn(stream);
+          stream.on('error', () => {}).destroy();
+          reply.hijack();
+          onBegin();
+          serveInstead();
+        });
       },
       onError: (_reply, { error }) => {
         this.#fail(reply, error);
@@ -312,6 +332,11 @@ class Forwarder {
     const httpStatus = refuseFailed(reply, error, cause, !this.#agent.isUnsent(cause));
     this.#options.onFailure?.({ httpStatus, problem: cause.message });
   }
+}
+
+/** True if the server has not carried the request out, and not for its credentials or its load. */
+function isRefusal(status: number): boolean {
+  return status >= 400 && status < 500 && ![401, 403, 429].includes(status);
 }
 
 function hasBody({ body }: FastifyRequest): boolean {

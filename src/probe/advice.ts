@@ -1,6 +1,7 @@
 /** Derives a configuration file from the findings of a probe, with notes that explain it. */
 import type { JsonObject } from '../protocol/json.ts';
-import type { Advice, Findings, ToolEntry } from './report.ts';
+import type { ToolEntry } from '../upstream/listings.ts';
+import type { Advice, Findings } from './report.ts';
 
 /** The parts of the upstream URL and headers that the findings omit. */
 export interface ProbeContext {
@@ -13,19 +14,21 @@ export function advise(findings: Findings, context: ProbeContext): Advice {
   const { headerNames, query } = context;
   const annotated = findings.tools.items.filter(isRepeatable).map(({ name }) => name);
   const release = releaseOf(findings);
-  const stateless = !findings.modern && findings.sessions.kind === 'none';
+  const isBridged = findings.served === 'bridged';
+  const stateless = isBridged && findings.sessions.kind === 'none';
   const common = {
     releaseWhenResumable: release,
     statefulWithoutSessionId: stateless,
     annotatedTools: annotated,
   };
-  if (findings.modern) {
+  if (!isBridged) {
     const notes = [
-      'The server speaks 2026-07-28 itself: modern clients can use it without a gateway.',
+      'The server speaks 2026-07-28 itself, and takes no legacy handshake with a session: modern clients can use it without a gateway, which passes their requests through.',
     ];
     return { ...common, gatewayNeeded: false, config: null, notes };
   }
   const notes = [
+    ...eraNotes(findings),
     ...sessionNotes(findings),
     ...releaseNotes(release, findings),
     ...replayNotes(annotated),
@@ -65,6 +68,17 @@ function routeOf(
 
 function variableFor(headerName: string): string {
   return `UPSTREAM_${headerName.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
+}
+
+function eraNotes({ modern, onlyModern }: Findings): string[] {
+  if (!modern) return [];
+  const missing = onlyModern.map(({ what, names }) => `${what}: ${names.slice(0, 20).join(', ')}`);
+  return [
+    'The server also speaks 2026-07-28. The gateway uses its legacy sessions all the same: a tool that asks with elicitation/create, sampling/createMessage or roots/list can ask in a legacy session only ("no back-channel"). If no tool asks in that way, modern clients need no gateway, and upstream.era: modern passes their requests through.',
+    ...(missing.length === 0
+      ? []
+      : [`Only modern clients see, and clients of the gateway do not: ${missing.join('; ')}.`]),
+  ];
 }
 
 function sessionNotes({ sessions }: Findings): string[] {

@@ -6,9 +6,9 @@ import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
 import { StreamableHttpTransport } from '../upstream/transport/streamable-http.ts';
 import type { TransportListener } from '../upstream/transport/transport.ts';
-import type { LegacyTransport } from '../upstream/upstream.ts';
+import type { LegacyTransport } from '../upstream/detection.ts';
 import { ask, type ProbeTarget, type RecordingHttpClient } from './ask.ts';
-import { readListings } from './listings.ts';
+import { readListings } from '../upstream/listings.ts';
 import type {
   Findings,
   ResumptionReport,
@@ -55,6 +55,8 @@ export async function probeLegacy(probe: LegacyProbe): Promise<Omit<Findings, 'f
     await session.close();
     return {
       modern: false,
+      served: 'bridged',
+      onlyModern: [],
       transport: kind,
       revision: protocolVersion,
       supportedRevisions: null,
@@ -182,6 +184,8 @@ export async function probeModern(probe: ProbeTarget): Promise<Omit<Findings, 'f
   const meta = objectMember(discovered, '_meta') ?? {};
   return {
     modern: true,
+    served: 'passed-through',
+    onlyModern: [],
     transport: 'streamable-http',
     revision: MODERN_REVISION,
     supportedRevisions: Array.isArray(versions)

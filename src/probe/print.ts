@@ -1,7 +1,8 @@
 /** Prints a report as text or as JSON, without control characters of the server. */
 import { stringify } from 'yaml';
 import { isJsonObject, type JsonObject } from '../protocol/json.ts';
-import type { Entry, Listing, ProbeReport, ResourceEntry, ToolEntry } from './report.ts';
+import type { Entry, Listing, ResourceEntry, ToolEntry } from '../upstream/listings.ts';
+import type { ProbeReport } from './report.ts';
 
 type Style = 'bold' | 'dim' | 'good' | 'warn';
 type Paint = (style: Style, text: string) => string;
@@ -32,10 +33,13 @@ export function reportText(report: ProbeReport, coloured: boolean): string {
   return sections.filter((section) => section !== '').join('\n');
 }
 
-function headline({ url, modern }: ProbeReport, paint: Paint): string {
-  const verdict = modern
-    ? paint('good', 'a modern MCP server: it needs no gateway')
-    : 'a legacy MCP server';
+function headline({ url, modern, served }: ProbeReport, paint: Paint): string {
+  const verdict =
+    served === 'passed-through'
+      ? paint('good', 'a modern MCP server: it needs no gateway')
+      : modern
+        ? 'an MCP server of both eras: the gateway bridges it'
+        : 'a legacy MCP server';
   return `${paint('bold', clean(url, 500))} is ${verdict}\n`;
 }
 
@@ -46,7 +50,7 @@ function facts(report: ProbeReport, paint: Paint): string {
     ['server', serverText(report)],
     ['capabilities', capabilities(report.capabilities)],
   ];
-  if (!report.modern) {
+  if (report.served === 'bridged') {
     rows.push(
       ['sessions', sessions(report)],
       ['standalone stream', standaloneStream(report)],

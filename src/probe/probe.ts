@@ -5,6 +5,7 @@
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { RouteConfig } from '../config/schema.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
+import { onlyModern } from '../upstream/offerings.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
 import { advise } from './advice.ts';
@@ -73,9 +74,13 @@ async function look(
 ): Promise<ProbeReport> {
   const kind = await upstream.detect({});
   const target = { http, clientInfo: CLIENT_INFO, deadline, requestTimeoutMs: timeoutMs };
+  // First, so that nothing follows the end of the session.
+  const modern =
+    kind === 'streamable-http' ? await upstream.modernSide({}).catch(() => null) : null;
   const found =
     kind === 'modern' ? await probeModern(target) : await probeLegacy({ ...target, kind });
-  const findings = { format: 1, url: shownUrl(config.url), ...found } as const;
+  const both = modern === null ? {} : { modern: true, onlyModern: onlyModern(modern, found) };
+  const findings = { format: 1, url: shownUrl(config.url), ...found, ...both } as const;
   const context = {
     headerNames: Object.keys(config.headers),
     query: config.url.search !== '',

@@ -1,13 +1,22 @@
 /** The report of a probe, as `--json` prints it. Members can be added; their names do not change. */
 import type { JsonObject } from '../protocol/json.ts';
+import type { Listings } from '../upstream/listings.ts';
+import type { Offering } from '../upstream/offerings.ts';
 
-export interface ProbeReport {
+export interface ProbeReport extends Listings {
   /** Increases if a member changes its meaning. */
   readonly format: 1;
   /** Without user name, password and query, which can be credentials. */
   readonly url: string;
   /** True if the server speaks 2026-07-28 itself. */
   readonly modern: boolean;
+  /**
+   * What `upstream.era: auto` does with the server. `bridged`: it takes a legacy handshake and keeps sessions, or
+   * speaks nothing else; `passed-through`: only a modern client can use it fully.
+   */
+  readonly served: 'bridged' | 'passed-through';
+  /** What only modern clients see of a bridged server that speaks both eras. */
+  readonly onlyModern: readonly Offering[];
   readonly transport: 'streamable-http' | 'http-sse';
   /** The revision that was negotiated. */
   readonly revision: string;
@@ -19,16 +28,12 @@ export interface ProbeReport {
   readonly sessions: SessionsReport;
   readonly standaloneStream: StandaloneStreamReport;
   readonly resumption: ResumptionReport;
-  readonly tools: Listing<ToolEntry>;
-  readonly prompts: Listing<Entry>;
-  readonly resources: Listing<ResourceEntry>;
-  readonly resourceTemplates: Listing<ResourceEntry>;
   readonly advice: Advice;
 }
 
 /** How to configure the gateway for the server. */
 export interface Advice {
-  /** False for a server that speaks 2026-07-28 itself. */
+  /** False for a server that is passed through. */
   readonly gatewayNeeded: boolean;
   /** A configuration file; `null` if no gateway is needed. */
   readonly config: JsonObject | null;
@@ -76,31 +81,4 @@ export interface ResumptionReport {
    */
   readonly lastEventId: 'replayed' | 'opened' | 'refused' | 'no-answer' | 'not-tried';
   readonly httpStatus: number | null;
-}
-
-export interface Listing<Item> {
-  /** Whether the server declares the capability. Otherwise the list is not requested. */
-  readonly declared: boolean;
-  readonly items: readonly Item[];
-  /** True if the server has more items. */
-  readonly truncated: boolean;
-  /** Why the list could not be read in full; `null` if it was. */
-  readonly problem: string | null;
-}
-
-export interface Entry {
-  readonly name: string;
-  /** The first line. */
-  readonly description: string | null;
-}
-
-export interface ResourceEntry extends Entry {
-  /** The URI, or the URI template. */
-  readonly uri: string;
-}
-
-export interface ToolEntry extends Entry {
-  /** The hints of its annotations. They are claims of the server. */
-  readonly readOnly: boolean;
-  readonly idempotent: boolean;
 }

@@ -49,6 +49,17 @@ export const ErrorCode = {
   unsupportedProtocolVersion: -32022,
 } as const;
 
+const MODERN_ERRORS: ReadonlySet<number> = new Set([
+  ErrorCode.headerMismatch,
+  ErrorCode.missingRequiredClientCapability,
+  ErrorCode.unsupportedProtocolVersion,
+]);
+
+/** True for an error code of 2026-07-28 only (versioning, "Backward Compatibility"). */
+export function isModernError(code: number): boolean {
+  return MODERN_ERRORS.has(code);
+}
+
 /** Codes of legacy peers. None of them may reach a modern client. */
 export const LegacyErrorCode = {
   resourceNotFound: -32002,

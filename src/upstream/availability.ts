@@ -33,12 +33,12 @@ export class Availability {
   }
 
   get ready(): boolean {
-    return this.#problem === null;
+    return this.#problem === null || this.#options.upstream.greetedKind !== null;
   }
 
   /** The status for the readiness endpoint: one word or line. */
   get status(): string {
-    return this.#problem ?? this.#options.upstream.greetedKind ?? 'needs credentials';
+    return this.#options.upstream.greetedKind ?? this.#problem ?? 'needs credentials';
   }
 
   /**
@@ -62,9 +62,8 @@ export class Availability {
   async #check(): Promise<UpstreamFailure | null> {
     const { upstream, log, route, url } = this.#options;
     try {
-      const kind = await upstream.greet({});
+      await upstream.greet({});
       this.#problem = null;
-      log.event('upstream.detected', { route, kind });
       return null;
     } catch (error) {
       const failure = asUpstreamFailure(error, false);

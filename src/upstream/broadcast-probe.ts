@@ -13,6 +13,9 @@ export class BroadcastProbe {
   readonly #clock: Clock;
   readonly #detector: BroadcastDetector;
   #session: Promise<Session | null> | null = null;
+  /** Sessions over HTTP+SSE of callers. Dead ones are removed when the next one is opened. */
+  #others: readonly Session[] = [];
+  #opening = 0;
   /** It is known whether the server broadcasts. */
   #closed = false;
   /** The server was seen to send replies to their own session only. */
@@ -27,18 +30,24 @@ export class BroadcastProbe {
     return this.#session !== null && !this.#closed;
   }
 
-  /** Opens the session, if it is not open. A server may refuse one more session; then there is no probe. */
-  async open(openSession: () => Promise<Session>): Promise<void> {
-    if (this.#closed) return;
-    this.#session ??= openSession().catch(() => null);
-    const session = await this.#session;
-    if (session?.dead !== false) this.#session = null;
-  }
-
-  /** Checks whether the replies that a new session received were broadcast. */
-  async checkReplies(): Promise<void> {
-    if (!this.isOpen || this.#repliesSeparate) return;
-    this.#repliesSeparate = await this.#ping();
+  /**
+   * Opens a session for a caller. If there are others, the probe shows first whether the server broadcasts, before a
+   * message can reach the wrong caller.
+   */
+  async openSession(open: () => Promise<Session>): Promise<Session> {
+    this.#others = this.#others.filter((session) => !session.dead);
+    const mayBeSeenElsewhere =
+      this.#others.length + this.#opening > 0 || this.#detector.hasSiblings;
+    this.#opening += 1;
+    try {
+      if (mayBeSeenElsewhere && !this.#detector.broadcasts) await this.#open(open);
+      const session = await open();
+      this.#others = [...this.#others, session];
+      await this.#checkReplies();
+      return session;
+    } finally {
+      this.#opening -= 1;
+    }
   }
 
   /** Checks whether a question that a session received was broadcast. */
@@ -55,6 +64,20 @@ export class BroadcastProbe {
     const session = await this.#session;
     this.#session = null;
     await session?.close();
+  }
+
+  /** Opens the session, if it is not open. A server may refuse one more session; then there is no probe. */
+  async #open(openSession: () => Promise<Session>): Promise<void> {
+    if (this.#closed) return;
+    this.#session ??= openSession().catch(() => null);
+    const session = await this.#session;
+    if (session?.dead !== false) this.#session = null;
+  }
+
+  /** Checks whether the replies that a new session received were broadcast. */
+  async #checkReplies(): Promise<void> {
+    if (!this.isOpen || this.#repliesSeparate) return;
+    this.#repliesSeparate = await this.#ping();
   }
 
   /** @returns true when all earlier broadcasts have arrived, false if that is not known */

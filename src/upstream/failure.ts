@@ -14,6 +14,8 @@ export type UpstreamFailureCode =
   | 'upstream_timeout'
   /** A resumed stream carried messages of another call. */
   | 'streams_mixed'
+  /** The server does not take a legacy handshake any more, and speaks 2026-07-28. */
+  | 'server_is_modern'
   /** A response that is not MCP: HTML, a redirect, a compressed body, an event beyond the limit. */
   | 'upstream_protocol_error';
 

@@ -1,14 +1,24 @@
 /**
  * One legacy server behind a route: finds out which transport it speaks, and opens sessions.
  */
-import { systemClock, type Clock } from '../lib/clock.ts';
+import type { Clock } from '../lib/clock.ts';
 import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
-import { ErrorCode, readMessage } from '../protocol/json-rpc.ts';
-import { Meta, MODERN_REVISION, type LegacyRevision } from '../protocol/meta.ts';
+import type { JsonObject } from '../protocol/json.ts';
+import type { LegacyRevision } from '../protocol/meta.ts';
 import { AskingStyleDetector, type AskingStyle, BroadcastDetector } from './broadcast-detector.ts';
 import { BroadcastProbe } from './broadcast-probe.ts';
+import {
+  detect,
+  isRefusal,
+  type Detected,
+  type DetectionCause,
+  type LegacyTransport,
+  type UpstreamKind,
+} from './detection.ts';
 import { HttpClient } from './http/client.ts';
+import { readListings, type List } from './listings.ts';
+import { ModernSide } from './modern-side.ts';
+import { onlyModern, type Offering, type Side } from './offerings.ts';
 import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
 import { MessagePaths } from './transport/http-sse/message-paths.ts';
 import { Session, type SessionOptions } from './session/session.ts';
@@ -21,13 +31,10 @@ import type {
   TransportListener,
 } from './transport/transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
-import { MessageReader } from './http/readers.ts';
-
-export type LegacyTransport = Transport['kind'];
-export type UpstreamKind = LegacyTransport | 'modern';
 
 export interface UpstreamOptions {
   readonly url: URL;
+  readonly era: 'auto' | 'legacy' | 'modern';
   readonly transport: 'auto' | LegacyTransport;
   readonly headers: Readonly<Record<string, string>>;
   readonly connectTimeoutMs: number;
@@ -42,6 +49,10 @@ export interface UpstreamOptions {
   readonly onChange?: (method: string) => void;
   /** Whether other replicas may use the server at the same time. */
   readonly hasSiblings?: boolean;
+  /** Called when it is found out what the server speaks, and again when that has changed. */
+  readonly onDetected?: (kind: UpstreamKind, cause: DetectionCause) => void;
+  /** Called once for a server that speaks both eras and offers more in the modern one. */
+  readonly onOnlyModern?: (offerings: readonly Offering[]) => void;
   /** Called once, when the server is first seen to broadcast. */
   readonly onBroadcast?: () => void;
   /** Called with each session that was opened for a caller. */
@@ -55,11 +66,10 @@ export interface SessionRequest {
   readonly headers: CallerHeaders;
 }
 
-/** The timeout of the probe for the modern era, in ms. A client may wait for it. */
+/** The timeout of the probe for the modern era of a server that takes a legacy handshake, in ms. */
 const PROBE_TIMEOUT_MS = 3_000;
-const FALL_BACK_STATUSES = new Set([400, 404, 405]);
-/** Statuses that say nothing of what the server speaks. */
-const UNDECIDED_STATUSES = new Set([401, 403, 429]);
+/** How soon after one detection another one may follow, in ms. */
+const MIN_DETECTION_GAP_MS = 1_000;
 
 export class Upstream {
   /** The paths to which a server of HTTP+SSE wants messages posted. */
@@ -67,16 +77,21 @@ export class Upstream {
   readonly detector: BroadcastDetector;
   readonly #askingStyle = new AskingStyleDetector();
   readonly #broadcastProbe: BroadcastProbe;
-  /** Sessions over HTTP+SSE. Dead ones are removed when the next one is opened. */
-  #httpSseSessions: readonly Session[] = [];
-  #openingHttpSse = 0;
   readonly #options: UpstreamOptions;
   readonly #http: HttpClient;
+  readonly #modern: ModernSide;
   readonly #clock: Clock;
-  /** The transport that the operator configured. */
-  readonly #configured: LegacyTransport | null;
-  /** The transport that a response of the server has shown. */
+  /** What the operator configured. */
+  readonly #configured: UpstreamKind | null;
+  /** What a response of the server has shown. */
   #greeted: UpstreamKind | null = null;
+  #greetedAtMs = 0;
+  #cause: DetectionCause | null = null;
+  /** Whether the server was seen to speak 2026-07-28, so that clients can have a `requestState` of its own. */
+  #hasModernSide: boolean;
+  /** Whether the server may speak something else by now. */
+  #isDoubted = false;
+  #comparing: Promise<void> | null = null;
   #greeting: { readonly headers: string; readonly kind: Promise<UpstreamKind> } | null = null;
   #initialized: InitializeResult | null = null;
 
@@ -91,8 +106,11 @@ export class Upstream {
     this.#broadcastProbe = new BroadcastProbe(clock, this.detector);
     this.#options = options;
     this.#http = new HttpClient(options, clock);
+    this.#modern = new ModernSide(this.#http, { ...options.gatewayInfo });
     this.#clock = clock;
-    this.#configured = options.transport === 'auto' ? null : options.transport;
+    const { era, transport } = options;
+    this.#configured = era === 'modern' ? era : transport === 'auto' ? null : transport;
+    this.#hasModernSide = era !== 'auto';
   }
 
   /** The revision that the server chose last, if known. */
@@ -107,12 +125,17 @@ export class Upstream {
 
   /** What the server speaks, if it is configured or known from a response. */
   get knownKind(): UpstreamKind | null {
-    return this.#greeted ?? this.#configured;
+    return this.#isDoubted ? null : (this.#greeted ?? this.#configured);
   }
 
   /** What the server speaks, if it is known from a response. */
   get greetedKind(): UpstreamKind | null {
     return this.#greeted;
+  }
+
+  /** Whether a `requestState` can be one that the server issued itself, to a client that was passed through. */
+  get mayIssueStates(): boolean {
+    return this.#hasModernSide;
   }
 
   /**
@@ -124,14 +147,12 @@ export class Upstream {
   }
 
   /**
-   * Finds out from a response what the server speaks: modern if it replies to `server/discover`,
-   * Streamable HTTP if it accepts `initialize`, HTTP+SSE if a GET opens a stream that names an endpoint
-   * (streamable-http, "Backward Compatibility"). A configured transport has to accept `initialize`.
-   * Refused credentials decide nothing.
+   * Finds out from a response what the server speaks, see `detect` in `detection.ts`. Refused credentials decide
+   * nothing.
    * @throws UpstreamFailure if the server does not respond, or it cannot be found out
    */
   async greet(headers: CallerHeaders): Promise<UpstreamKind> {
-    if (this.#greeted !== null) return this.#greeted;
+    if (this.#greeted !== null && !this.#isDoubted) return this.#greeted;
     const ours = JSON.stringify(headers);
     const running = this.#greeting;
     if (running === null) {
@@ -149,18 +170,41 @@ export class Upstream {
     });
   }
 
+  /**
+   * Has the next request find out again what the server speaks: it has replied in a way that does not fit, or broke
+   * a connection, so that it may have been upgraded. A configured server does not change.
+   * @returns false if it was found out a moment ago, so that it is not done again
+   */
+  doubt(): boolean {
+    const isRecent = this.#clock.elapsed() - this.#greetedAtMs < MIN_DETECTION_GAP_MS;
+    if (this.#configured !== null || this.#greeted === null || isRecent) return false;
+    this.#isDoubted = true;
+    return true;
+  }
+
+  /**
+   * Reads what a modern client sees of the server.
+   * @returns `null` if it does not speak 2026-07-28
+   * @throws UpstreamFailure
+   */
+  modernSide(headers: CallerHeaders): Promise<Side | null> {
+    return this.#modern.side(headers, PROBE_TIMEOUT_MS, this.#options.headersTimeoutMs);
+  }
+
   /** Opens a session for a client with this profile. Throws UpstreamFailure. */
   async openSession(request: SessionRequest): Promise<Session> {
     const kind = await this.detect(request.headers);
-    if (kind === 'modern') {
-      throw new UpstreamFailure('upstream_protocol_error', 'the server already speaks 2026-07-28', {
-        mayHaveActed: false,
-      });
+    if (kind === 'modern') throw serverIsModern();
+    try {
+      return await this.#openFor(kind, request);
+    } catch (error) {
+      if (!isRefusal(asUpstreamFailure(error, false)) || !this.doubt()) throw error;
+      // It may have been upgraded.
+      const now = await this.greet(request.headers).catch(() => kind);
+      if (now === 'modern') throw serverIsModern();
+      if (now === kind) throw error;
+      return this.#openFor(now, request);
     }
-    const open = () => this.#open(kind, request);
-    const session = kind === 'http-sse' ? await this.#openHttpSse(open) : await open();
-    this.#options.onSession?.(session, kind);
-    return session;
   }
 
   /**
@@ -194,61 +238,65 @@ export class Upstream {
     await this.#http.close();
   }
 
-  /**
-   * Opens a session over HTTP+SSE. If there are others, a probe shows first whether the server broadcasts,
-   * before a message can reach the wrong caller.
-   */
-  async #openHttpSse(open: () => Promise<Session>): Promise<Session> {
-    const { detector } = this;
-    this.#httpSseSessions = this.#httpSseSessions.filter((session) => !session.dead);
-    const others = this.#httpSseSessions.length + this.#openingHttpSse;
-    const mayBeSeenElsewhere = others > 0 || detector.hasSiblings;
-    this.#openingHttpSse += 1;
-    try {
-      if (mayBeSeenElsewhere && !detector.broadcasts) await this.#broadcastProbe.open(open);
-      const session = await open();
-      this.#httpSseSessions = [...this.#httpSseSessions, session];
-      await this.#broadcastProbe.checkReplies();
-      return session;
-    } finally {
-      this.#openingHttpSse -= 1;
-    }
+  async #openFor(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
+    const open = () => this.#open(kind, request);
+    const session =
+      kind === 'http-sse' ? await this.#broadcastProbe.openSession(open) : await open();
+    if (this.#greeted === null) this.#detected(kind, 'configured');
+    // It had sessions, in which its tools could ask.
+    if (this.#cause === 'sessions' && !session.interactive) this.doubt();
+    this.#options.onSession?.(session, kind);
+    return session;
   }
 
   async #greet(headers: CallerHeaders): Promise<UpstreamKind> {
-    if (this.#configured !== null) return this.#greetOver(this.#configured, headers);
-    const modern = await this.#answersDiscover(headers).catch((error: unknown) => {
-      const failure = asUpstreamFailure(error, false);
-      // Some servers do not reply to a method that they do not know.
-      if (failure.code === 'upstream_timeout') return false;
-      throw failure;
+    const { era, transport, headersTimeoutMs } = this.#options;
+    const detected = await detect({
+      era,
+      transport,
+      open: (kind) => this.#open(kind, { profile: EMPTY_PROFILE, clientInfo: null, headers }),
+      modern: (isAwaited) =>
+        this.#modern.capabilities(headers, isAwaited ? headersTimeoutMs : PROBE_TIMEOUT_MS),
     });
-    if (!modern) return this.#detectLegacy(headers);
-    this.#greeted = 'modern';
-    return 'modern';
+    this.#detected(detected.kind, detected.cause);
+    await this.#endGreeting(detected, headers);
+    return detected.kind;
   }
 
-  async #detectLegacy(headers: CallerHeaders): Promise<LegacyTransport> {
-    try {
-      return await this.#greetOver('streamable-http', headers);
-    } catch (error) {
-      const failure = asUpstreamFailure(error, false);
-      if (!FALL_BACK_STATUSES.has(failure.details.httpStatus ?? 0)) throw failure;
-    }
-    return this.#greetOver('http-sse', headers);
+  #detected(kind: UpstreamKind, cause: DetectionCause): void {
+    if (kind !== this.#greeted) this.#options.onDetected?.(kind, cause);
+    this.#greeted = kind;
+    this.#cause = cause;
+    this.#hasModernSide ||= kind === 'modern';
+    this.#greetedAtMs = this.#clock.elapsed();
+    this.#isDoubted = false;
   }
 
-  async #greetOver(kind: LegacyTransport, headers: CallerHeaders): Promise<LegacyTransport> {
-    const session = await this.#open(kind, { profile: EMPTY_PROFILE, clientInfo: null, headers });
-    await session.close();
-    return kind;
+  /** Ends the session of the greeting. A server that speaks both eras is compared first, once. */
+  async #endGreeting({ kind, cause, session }: Detected, headers: CallerHeaders): Promise<void> {
+    if (session === null) return;
+    const isAsked = this.#options.onOnlyModern === undefined || this.#comparing !== null;
+    if (isAsked || kind !== 'streamable-http' || cause !== 'sessions') return session.close();
+    this.#comparing = this.#compare(session, headers)
+      .catch(() => {})
+      .then(() => session.close());
+  }
+
+  async #compare(session: Session, headers: CallerHeaders): Promise<void> {
+    const modern = await this.modernSide(headers);
+    if (modern === null) return;
+    this.#hasModernSide = true;
+    const { capabilities } = session.initializeResult;
+    const list: List = (method, params) => session.request(method, params, headers);
+    const legacy = { capabilities, ...(await readListings(capabilities, list)) };
+    const offerings = onlyModern(modern, legacy);
+    if (offerings.length > 0) this.#options.onOnlyModern?.(offerings);
   }
 
   async #open(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
     const options = this.#sessionOptions(request);
     const session = await Session.open(this.#connect(kind), options, this.#clock);
     this.#initialized = session.initializeResult;
-    this.#greeted = kind;
     return session;
   }
 
@@ -282,77 +330,12 @@ export class Upstream {
       ...(this.#options.onChange === undefined ? {} : { onChange: this.#options.onChange }),
     };
   }
-
-  async #answersDiscover(headers: CallerHeaders): Promise<boolean> {
-    const probe = {
-      jsonrpc: '2.0',
-      id: 'mrtr-gateway-probe',
-      method: 'server/discover',
-      params: {
-        _meta: {
-          [Meta.protocolVersion]: MODERN_REVISION,
-          [Meta.clientInfo]: { ...this.#options.gatewayInfo },
-          [Meta.clientCapabilities]: {},
-        },
-      },
-    };
-    const reader = new MessageReader(
-      () => true,
-      () => exchange.end(),
-    );
-    const exchange = this.#http.send(
-      {
-        method: 'POST',
-        headers: {
-          ...headers,
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-          'mcp-protocol-version': MODERN_REVISION,
-          'mcp-method': 'server/discover',
-        },
-        body: JSON.stringify(probe),
-        headersTimeoutMs: PROBE_TIMEOUT_MS,
-      },
-      reader,
-    );
-    // By the system's clock, as the timeouts of the HTTP client: the wait is for a socket.
-    const timer = systemClock.setTimer(PROBE_TIMEOUT_MS, () => exchange.fail(noDiscoverReply()));
-    try {
-      const [first] = (await reader.done).messages;
-      return first !== undefined && isModernReply(first);
-    } catch (error) {
-      const { httpStatus = 0, rpcError } = asUpstreamFailure(error, false).details;
-      if (rpcError !== undefined) return MODERN_ERRORS.includes(rpcError.code);
-      if (httpStatus >= 400 && httpStatus < 500 && !UNDECIDED_STATUSES.has(httpStatus))
-        return false;
-      // A response that breaks off is not one to `server/discover`.
-      if (reader.responseHead !== null) return false;
-      throw error;
-    } finally {
-      timer.cancel();
-    }
-  }
 }
 
-function noDiscoverReply(): UpstreamFailure {
-  const problem = `no reply to server/discover within ${PROBE_TIMEOUT_MS} ms`;
-  return new UpstreamFailure('upstream_timeout', problem, { mayHaveActed: false });
-}
-
-const MODERN_ERRORS: readonly number[] = [
-  ErrorCode.headerMismatch,
-  ErrorCode.missingRequiredClientCapability,
-  ErrorCode.unsupportedProtocolVersion,
-];
-
-function isModernReply(value: JsonValue): boolean {
-  const message = readMessage(value);
-  if (message.type !== 'response') return false;
-  if ('error' in message.reply) return MODERN_ERRORS.includes(message.reply.error.code);
-  const { supportedVersions } = message.reply.result;
-  return (
-    isJsonObject(message.reply.result) &&
-    Array.isArray(supportedVersions) &&
-    supportedVersions.includes(MODERN_REVISION)
+function serverIsModern(): UpstreamFailure {
+  return new UpstreamFailure(
+    'server_is_modern',
+    'the server does not take a legacy handshake with a session, and speaks 2026-07-28',
+    { mayHaveActed: false },
   );
 }

@@ -24,6 +24,9 @@ export const REDIS_COMMAND = ['redis-server', 'valkey-server'].find((one) =>
 /** A Python with the package `mcp` in a version below 2; empty counts as not set. */
 export const PYTHON = process.env['MCP_PYTHON'] || undefined;
 
+/** A Python with the package `fastmcp` in version 4, which brings `mcp` in version 2; empty counts as not set. */
+export const PYTHON_2 = process.env['MCP_PYTHON_2'] || undefined;
+
 /** The server of the Go SDK, built. */
 export const GO_SERVER = process.env['MCP_GO_SERVER'] || undefined;
 
@@ -84,6 +87,12 @@ export const NEEDS: readonly Need[] = [
     what: 'Python with the MCP SDK',
     howToGet: "set MCP_PYTHON to a Python 3.10 or newer with 'mcp<2'",
     isThere: PYTHON !== undefined,
+  },
+  {
+    tag: 'python-2',
+    what: 'Python with version 2 of the MCP SDK',
+    howToGet: "set MCP_PYTHON_2 to a Python 3.10 or newer with 'fastmcp>=4,<5'",
+    isThere: PYTHON_2 !== undefined,
   },
   {
     tag: 'go',

@@ -120,6 +120,13 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
       text: `expected at most parking.callTtl (${formatDuration(callTtlMs)}), got ${formatDuration(ttlMs)}`,
     });
   }
+  const { era, transport } = route.upstream;
+  if (era === 'modern' && transport === 'http-sse') {
+    problems.push({
+      path: ['routes', index, 'upstream', 'transport'],
+      text: 'expected streamable-http or auto, since upstream.era is modern, got "http-sse"',
+    });
+  }
   if (route.parking.release === 'when-resumable' && !route.continuation.reattach) {
     problems.push({
       path: ['routes', index, 'parking', 'release'],

@@ -58,10 +58,15 @@ const headers = z
 export const upstream = section(
   {
     url: upstreamUrl,
+    era: choice(
+      ['auto', 'legacy', 'modern'],
+      'auto',
+      'How the gateway uses a server that also speaks `2026-07-28`. `auto` bridges a server that takes a legacy handshake and keeps sessions, since only there can its tools ask in the legacy way, and passes requests through to one that speaks `2026-07-28` only, or keeps no sessions. `legacy` always bridges, `modern` always passes through.',
+    ),
     transport: choice(
       ['auto', 'streamable-http', 'http-sse'],
       'auto',
-      'The transport of the server. `auto` detects it as clients do: Streamable HTTP first, then HTTP+SSE.',
+      'The transport of the server. `auto` detects it: Streamable HTTP first, then HTTP+SSE. With another value the server is bridged and not asked what it speaks, unless `era` is `modern`.',
     ),
     headers,
     forwardHeaders: clientHeaders(

@@ -1,6 +1,6 @@
 /** What HTTP responses mean that are not a success: statuses, redirects, and errors of sessions. */
 import type { IncomingHttpHeaders } from 'node:http';
-import { readMessage, type JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
+import { isModernError, readMessage, type JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
 import { UpstreamFailure } from '../failure.ts';
 import { upstreamJson } from './bodies.ts';
 
@@ -93,11 +93,13 @@ const SESSION_CODES = new Set([-32000, -32001, -32600]);
 
 /**
  * True if an HTTP response to a message with a session id means that the session is unknown. The
- * specification requires 404 (transports, "Session Management"); deployed servers also respond with 400.
+ * specification requires 404 (transports, "Session Management"); deployed servers also respond with 400. A server that
+ * was upgraded and takes no legacy requests any more has none of the sessions either.
  */
 export function saysSessionGone(status: number, error: JsonRpcErrorObject | null): boolean {
   if (status === 404) return true;
-  return status === 400 && error !== null && isSessionError(error);
+  if (status !== 400 || error === null) return false;
+  return isSessionError(error) || isModernError(error.code);
 }
 
 /**

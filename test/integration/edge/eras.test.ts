@@ -356,10 +356,10 @@ describe('while it is not known what the server speaks', () => {
     clock.advance(2_999);
     // What had been let through would have come before this.
     await fetch(new URL('/beside', gateway.url));
-    expect(silent.methods()).toEqual(['server/discover']);
+    expect(silent.methods()).toEqual(['initialize']);
     clock.advance(1);
     expect((await answer).body).toEqual({ jsonrpc: '2.0', id: 1, result: {} });
-    expect(silent.methods()).toEqual(['server/discover', 'ping']);
+    expect(silent.methods()).toEqual(['initialize', 'ping']);
   });
 });
 
@@ -401,7 +401,12 @@ describe('a server that is modern itself', () => {
     const { seen, url } = await serverWith(({ body }) =>
       body.includes('server/discover')
         ? { body: { jsonrpc: '2.0', id: 1, result: { supportedVersions: ['2026-07-28'] } } }
-        : { headers: { 'x-of': 'server' }, body: { jsonrpc: '2.0', id: 1, result: { a: 1 } } },
+        : body.includes('initialize')
+          ? {
+              status: 400,
+              body: { jsonrpc: '2.0', id: null, error: { code: -32022, message: 'm' } },
+            }
+          : { headers: { 'x-of': 'server' }, body: { jsonrpc: '2.0', id: 1, result: { a: 1 } } },
     );
     const gateway = await startTestGateway(url);
     stopAfterTest(() => gateway.close());

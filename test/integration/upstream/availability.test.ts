@@ -56,7 +56,9 @@ describe.each(TRANSPORTS)('a server said to speak $transport', ({ transport, pat
       status: 200,
       body: { status: 'ready', routes: { mcp: transport } },
     });
-    expect(gateway.log.named('upstream.detected')).toEqual([{ route: 'mcp', kind: transport }]);
+    expect(gateway.log.named('upstream.detected')).toEqual([
+      { route: 'mcp', kind: transport, cause: 'configured' },
+    ]);
     expect(server.received.map(({ method }) => method)).toContain('initialize');
   });
 

@@ -15,6 +15,7 @@ describe('defaults', () => {
           path: '/mcp',
           upstream: {
             url: new URL('http://127.0.0.1:3001/mcp'),
+            era: 'auto',
             transport: 'auto',
             headers: {},
             authorization: 'forward',

@@ -35,6 +35,7 @@ async function served(changes: Partial<EdgeRoute>) {
     task: async () => DONE,
     listen: async () => DONE,
     passThrough: async () => {},
+    isLegacyNow: async () => false,
     ...changes,
   };
   const endpoint = new ModernEndpoint(route, {

@@ -52,7 +52,10 @@ test('tools that are annotated are counted, those that are not are left alone', 
 });
 
 test('a modern server gets no snippet', () => {
-  expect(adviceFor({ modern: true })).toMatchObject({ gatewayNeeded: false, config: null });
+  expect(adviceFor({ modern: true, served: 'passed-through' })).toMatchObject({
+    gatewayNeeded: false,
+    config: null,
+  });
 });
 
 test('what was left out is said', () => {

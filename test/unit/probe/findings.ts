@@ -1,5 +1,6 @@
 /** Findings about an ordinary legacy server, for tests of what is made of them. */
-import type { Entry, Findings, Listing } from '../../../src/probe/report.ts';
+import type { Findings } from '../../../src/probe/report.ts';
+import type { Entry, Listing } from '../../../src/upstream/listings.ts';
 
 export function listing<Item extends Entry>(
   items: readonly Item[],
@@ -13,6 +14,8 @@ export function findings(also: Partial<Findings> = {}): Findings {
     format: 1,
     url: 'http://127.0.0.1:3001/mcp',
     modern: false,
+    served: 'bridged',
+    onlyModern: [],
     transport: 'streamable-http',
     revision: '2025-06-18',
     supportedRevisions: null,

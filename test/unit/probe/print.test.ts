@@ -57,6 +57,8 @@ test('programs get the whole report, and their names do not change', () => {
     'format',
     'url',
     'modern',
+    'served',
+    'onlyModern',
     'transport',
     'revision',
     'supportedRevisions',

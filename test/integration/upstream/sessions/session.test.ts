@@ -24,9 +24,10 @@ import {
 } from '../../../fixtures/servers/upstream-testbed.ts';
 
 describe('finding out what a server speaks', () => {
-  // Rule detection-1 (versioning, "Backward Compatibility with Initialization-Based Versions"): A server that
-  // answers `server/discover` with a result that names `2026-07-28`, or with one of the errors -32020, -32021
-  // and -32022, is modern. From then on it gets every request as it came, and nothing is translated.
+  // Rule detection-1 (versioning, "Backward Compatibility with Initialization-Based Versions"): A server that takes
+  // `initialize` and gives a session id is bridged, whatever else it speaks. One that refuses `initialize`, or gives
+  // no session id, is asked for `server/discover`: an answer that names `2026-07-28`, or one of the errors -32020,
+  // -32021 and -32022, means that every request is passed through as it came, and nothing is translated.
   test('a server that answers server/discover is modern', async () => {
     const server = await ScriptedServer.start((received, response) => {
       json(response, 200, reply(received.body.id, { supportedVersions: ['2026-07-28'] }));
@@ -37,7 +38,7 @@ describe('finding out what a server speaks', () => {
   // Rule detection-3 (2025-11-25 transports, "Backwards Compatibility"): A legacy server that takes
   // `initialize` in a POST speaks Streamable HTTP. One that refuses it with 400, 404 or 405 is asked with a
   // GET, and speaks HTTP+SSE when that opens a stream which names an endpoint. No other status leads to that
-  // second try; a server that then still speaks nothing of MCP is an error `upstream_protocol_error`.
+  // try; a server that then still speaks nothing of MCP is an error `upstream_protocol_error`.
   test('a server that takes initialize speaks Streamable HTTP', async () => {
     const upstream = upstreamOf(await legacyServer(() => {}));
     expect(await upstream.detect({})).toBe('streamable-http');
@@ -49,8 +50,8 @@ describe('finding out what a server speaks', () => {
     expect(await upstreamOf(server).detect({})).toBe('http-sse');
   });
 
-  // Rule detection-4: 401, 403, 429 and every 5xx say nothing of what a server speaks: the request fails, and
-  // the next one asks again. A caller is never refused for the credentials of another one who asked at the
+  // Rule detection-4: 401, 403, 429, 502, 503 and 504 say nothing of what a server speaks, and nor does any 5xx to
+  // `server/discover`: the request fails, and the next one asks again. A caller is never refused for the credentials of another one who asked at the
   // same time.
   test('refused credentials decide nothing', async () => {
     const server = await ScriptedServer.start((_received, response) => {

@@ -1,13 +1,44 @@
 /** Reads the lists of a server, page by page, up to a limit. */
 import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts';
 import { ErrorCode, type JsonRpcReply } from '../protocol/json-rpc.ts';
-import { asUpstreamFailure } from '../upstream/failure.ts';
-import type { Entry, Findings, Listing, ResourceEntry, ToolEntry } from './report.ts';
+import { asUpstreamFailure } from './failure.ts';
 
 /** Requests one page of a list. */
 export type List = (method: string, params: JsonObject) => Promise<JsonRpcReply>;
 
-export type Listings = Pick<Findings, 'tools' | 'prompts' | 'resources' | 'resourceTemplates'>;
+export interface Listing<Item> {
+  /** Whether the server declares the capability. Otherwise the list is not requested. */
+  readonly declared: boolean;
+  readonly items: readonly Item[];
+  /** True if the server has more items. */
+  readonly truncated: boolean;
+  /** Why the list could not be read in full; `null` if it was. */
+  readonly problem: string | null;
+}
+
+export interface Entry {
+  readonly name: string;
+  /** The first line. */
+  readonly description: string | null;
+}
+
+export interface ResourceEntry extends Entry {
+  /** The URI, or the URI template. */
+  readonly uri: string;
+}
+
+export interface ToolEntry extends Entry {
+  /** The hints of its annotations. They are claims of the server. */
+  readonly readOnly: boolean;
+  readonly idempotent: boolean;
+}
+
+export interface Listings {
+  readonly tools: Listing<ToolEntry>;
+  readonly prompts: Listing<Entry>;
+  readonly resources: Listing<ResourceEntry>;
+  readonly resourceTemplates: Listing<ResourceEntry>;
+}
 
 const MAX_PAGES = 20;
 const MAX_ITEMS = 1_000;

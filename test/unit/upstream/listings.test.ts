@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../../src/protocol/json.ts';
-import { readListings, type List } from '../../../src/probe/listings.ts';
+import { readListings, type List } from '../../../src/upstream/listings.ts';
 import { UpstreamFailure } from '../../../src/upstream/failure.ts';
 
 const always =

@@ -1,0 +1,130 @@
+/** Servers that speak both eras, and servers that change their era while the gateway runs. */
+import { describe, expect, test } from 'vitest';
+import { callTool, send } from '../../fixtures/clients/modern-client.ts';
+import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { ChangingServer, type ServerEra } from '../../fixtures/servers/changing-server.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+async function stage(era: ServerEra, overrides: GatewayOverrides = {}) {
+  const server = await ChangingServer.start(era);
+  const gateway = await startTestGateway(server.url, overrides);
+  stopAfterTest(() => gateway.close());
+  const called = async (name: string) => {
+    const { response } = await callTool(gateway.url, name);
+    return response.result?.content?.[0]?.text ?? response;
+  };
+  return { server, gateway, called, detected: () => gateway.log.named('upstream.detected') };
+}
+
+describe('a server that speaks both eras', () => {
+  // Rule eras-13: A server that speaks both eras is bridged if it keeps legacy sessions (`upstream.era: auto`), since
+  // a tool that asks with a request of its own can ask there only.
+  test('is bridged, so that a tool that asks in the legacy way can ask', async () => {
+    const { gateway, detected } = await stage('both');
+    const asked = await callTool(gateway.url, 'ask');
+    const { resultType, inputRequests, requestState } = asked.response.result;
+    expect(resultType).toBe('input_required');
+    const [key] = Object.keys(inputRequests);
+    const inputResponses = { [key ?? '']: { action: 'accept', content: { name: 'Ada' } } };
+    const answered = await send(gateway.url, 'tools/call', {
+      name: 'ask',
+      inputResponses,
+      requestState,
+    });
+    expect(answered.response.result.content[0].text).toBe('legacy, Ada');
+    expect(detected()).toEqual([{ route: 'mcp', kind: 'streamable-http', cause: 'sessions' }]);
+  });
+
+  // Rule eras-14: What it offers in the modern era only is logged at the start, once and by name.
+  test('is compared, and what only modern clients see is logged by name', async () => {
+    const { gateway } = await stage('both');
+    await gateway.log.saw('upstream.only_modern', 2);
+    expect(gateway.log.named('upstream.only_modern')).toEqual([
+      { route: 'mcp', what: 'capabilities', names: 'tools.listChanged' },
+      { route: 'mcp', what: 'tools', names: 'modern_only' },
+    ]);
+  });
+
+  // Rule eras-13.
+  test('is passed through with era: modern', async () => {
+    const { called, detected } = await stage('both', { upstream: { era: 'modern' } });
+    expect(await called('where')).toBe('modern');
+    expect(detected()).toEqual([{ route: 'mcp', kind: 'modern', cause: 'configured' }]);
+  });
+
+  // Rule eras-13.
+  test('is not asked for the modern era with era: legacy', async () => {
+    const { server, called } = await stage('both', { upstream: { era: 'legacy' } });
+    expect(await called('where')).toBe('legacy');
+    expect(server.scripted.methods()).not.toContain('server/discover');
+  });
+
+  // Rule eras-15: A `requestState` that the server issued itself, when requests were passed through to it, is refused
+  // with -32602 and `data.cause` `not_issued_here`.
+  test('gets no requestState of its own back, and the client is told', async () => {
+    const { gateway } = await stage('both', { upstream: { era: 'legacy' } });
+    const { response } = await send(gateway.url, 'tools/call', {
+      name: 'ask',
+      requestState: 'issued-by-the-server',
+      inputResponses: {},
+    });
+    expect(response.error).toMatchObject({
+      code: -32602,
+      message: expect.stringContaining('this gateway did not issue it'),
+      data: { reason: 'invalid_request_state', cause: 'not_issued_here' },
+    });
+    expect(gateway.log.named('pointer.refused')).toMatchObject([
+      { reason: 'malformed', problem: 'the server may have issued it' },
+    ]);
+  });
+});
+
+describe('a server that speaks one era only', () => {
+  // Rule eras-15.
+  test('and the legacy one cannot have issued a requestState', async () => {
+    const { gateway } = await stage('legacy');
+    const params = { name: 'ask', requestState: 'made-up', inputResponses: {} };
+    const { response } = await send(gateway.url, 'tools/call', params);
+    expect(response.error.data).not.toHaveProperty('cause');
+  });
+
+  // Rule eras-13.
+  test('and the modern one is passed through', async () => {
+    const { called, detected } = await stage('modern');
+    expect(await called('modern_only')).toBe('modern');
+    expect(detected()).toEqual([{ route: 'mcp', kind: 'modern', cause: 'only_modern' }]);
+  });
+
+  test('and not that of upstream.era keeps the gateway from starting', async () => {
+    await expect(stage('legacy', { upstream: { era: 'modern' } })).rejects.toMatchObject({
+      code: 'upstream_not_mcp',
+      message: expect.stringContaining('upstream.era is modern'),
+    });
+  });
+});
+
+// Rule eras-16: A server that changes its era in place is found out by what it replies, without a restart of the
+// gateway: the request that it refuses is served in the other way, and so are those after it.
+describe.each<[ServerEra, ServerEra, string]>([
+  ['legacy', 'both', 'legacy'],
+  ['legacy', 'modern', 'modern'],
+  ['both', 'modern', 'modern'],
+  ['both', 'legacy', 'legacy'],
+  ['modern', 'both', 'modern'],
+  ['modern', 'legacy', 'legacy'],
+])('a server that changes from %s to %s', (before, after, kind) => {
+  test('serves calls and lists as before', async () => {
+    const clock = new ManualClock();
+    const { server, gateway, called, detected } = await stage(before, { clock });
+    expect(await called('where')).toBe(before === 'modern' ? 'modern' : 'legacy');
+    const changes = detected().length;
+    server.change(after);
+    clock.advance(1_000);
+    expect(await called('where')).toBe(kind);
+    const { response } = await send(gateway.url, 'tools/list');
+    expect(response.result.tools[0].name).toBe('where');
+    const isOther = (before === 'modern') !== (kind === 'modern');
+    expect(detected()).toHaveLength(changes + (isOther ? 1 : 0));
+  });
+});
