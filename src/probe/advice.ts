@@ -87,9 +87,18 @@ function sessionNotes({ sessions }: Findings): string[] {
       'The server issues no session id, so an answer could reach a process that did not ask the question. The gateway therefore declares no capabilities to it. If the server is a single process that keeps its state, set upstream.statefulWithoutSessionId: true.',
     ];
   }
-  if (sessions.withoutId !== 'accepted') return [];
-  return ['The server issues a session id, but also accepts requests without one.'];
+  const notes = [SHARED_SESSION[sessions.kind]];
+  if (sessions.withoutId !== 'accepted') return notes;
+  return [...notes, 'The server issues a session id, but also accepts requests without one.'];
 }
+
+/** What becomes of what the server keeps for a caller. */
+const SHARED_SESSION = {
+  'session-id':
+    'All calls of a caller share a session, so that what the server keeps in it is there in the next call. Over several replicas that needs redis and relay; when the one with the session ends, another replica goes on with it.',
+  stream:
+    'All calls of a caller share a session, so that what the server keeps in it is there in the next call. Those that can be asked start one after the other. The session ends with the process that opened it: no other replica can go on with it.',
+};
 
 function releaseNotes(release: Advice['releaseWhenResumable'], findings: Findings): string[] {
   switch (release) {

@@ -45,6 +45,18 @@ describe('parking.release', () => {
   });
 });
 
+test.each<[Findings['sessions']['kind'], RegExp]>([
+  [
+    'session-id',
+    /all calls of a caller share a session.*redis and relay.*another replica goes on/i,
+  ],
+  ['stream', /all calls of a caller share a session.*one after the other.*no other replica/i],
+  ['none', /issues no session id/],
+])('what becomes of the state of a caller is said for sessions by %s', (kind, expected) => {
+  const sessions = { kind, withoutId: 'not-tried', deleteStatus: null } as const;
+  expect(adviceFor({ sessions }).notes.join(' ')).toMatch(expected);
+});
+
 test('tools that are annotated are counted, those that are not are left alone', () => {
   const { annotatedTools, notes } = adviceFor();
   expect(annotatedTools).toEqual(['read', 'delete']);

@@ -34,6 +34,9 @@ Advice
       parking:
         release: when-resumable
 
+  - All calls of a caller share a session, so that what the server keeps in it is there in the next
+    call. Over several replicas that needs redis and relay; when the one with the session ends,
+    another replica goes on with it.
   - parking.release: when-resumable is possible: a parked call then holds no connection.
   - Only a real call shows whether the server also sends new events on a resumed stream. If it does
     not, results arrive about 5 seconds late.
