@@ -2,7 +2,7 @@
  * The tasks of one route, over its calls. A call becomes a task when its client would be told to retry: the task does
  * that in its place. It lives with its call, and any replica serves its client.
  */
-import type { Clock } from '../lib/clock.ts';
+import { sleep, type Clock } from '../lib/clock.ts';
 import type { Quota } from '../lib/quota.ts';
 import { DirectoryUnavailable } from '../model/directory.ts';
 import { COORDINATION_UNAVAILABLE, UNKNOWN_TASK } from '../model/failures.ts';
@@ -48,6 +48,9 @@ export interface TasksOptions {
 const KEY_PREFIX = 'task:';
 /** How often a task is looked at that another replica has, for a client that waits for it, in ms. */
 const LOOK_EVERY_MS = 500;
+/** How long a request waits for a task whose replica has died, in ms: longer than a replica lease. */
+const TAKEOVER_MS = 8_000;
+const RETRY_AFTER_MS = 250;
 /** How long a claim outlives its task, in ms. */
 const CLAIMED_LONGER_MS = 60_000;
 const UNREACHABLE: FailedReply = { type: 'failed', failure: COORDINATION_UNAVAILABLE };
@@ -270,15 +273,26 @@ export class Tasks implements TaskEngine {
     return task;
   }
 
-  /** Serves a request that changes a task, in one hop at most. */
+  /**
+   * Serves a request that changes a task, in one hop. If the replica that has the task has just died, waits until that is
+   * certain: then the task is here.
+   */
   async #serveWhereItIs(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
-    const place = await this.#find(request, taskId);
-    if (place.type === 'failed') return place;
-    if (place.type === 'here')
-      return this.#taskReply(await this.#serveOwn(request, taskId, place.task));
-    if (place.type === 'over') return this.#replyOf(taskId, place.record);
-    const outcome = await this.#options.relay?.relay(place.holder, request, leg);
-    return outcome?.type === 'replied' ? this.#taskReply(outcome.reply) : UNREACHABLE;
+    const { clock, relay } = this.#options;
+    const untilMs = clock.elapsed() + TAKEOVER_MS;
+    for (;;) {
+      const place = await this.#find(request, taskId);
+      if (place.type === 'failed') return place;
+      if (place.type === 'over') return this.#replyOf(taskId, place.record);
+      if (place.type === 'here') {
+        return this.#taskReply(await this.#serveOwn(request, taskId, place.task));
+      }
+      const outcome = await relay?.relay(place.holder, request, leg);
+      if (outcome?.type === 'replied') return this.#taskReply(outcome.reply);
+      const isGone = outcome?.type === 'gone' || outcome?.type === 'unknown';
+      if (!isGone || leg.closed.aborted || clock.elapsed() >= untilMs) return UNREACHABLE;
+      await sleep(clock, RETRY_AFTER_MS);
+    }
   }
 
   async #serveOwn(request: EdgeRequest, taskId: string, task: RunningTask): Promise<CallReply> {

@@ -74,10 +74,12 @@ function move(call: CallData, event: CallEvent): void {
   registry.moved(call);
   for (const effect of effects) carryOut(call, effect);
   if (event.type === 'retry') acceptRetry(call, event);
-  else if (isDetached(from)) call.task?.moved();
   keepOutcome(call);
+  const isLeft = to.name === 'done' && to.end.type === 'left';
   // Without a pointer no client can come back.
-  if (to.name === 'done' && (!call.hasPointer || to.end.type === 'left')) forgetCall(call);
+  if (isLeft || (to.name === 'done' && !call.hasPointer)) forgetCall(call);
+  // A task that waits for no reply looks at the call, unless it goes on elsewhere.
+  if (event.type !== 'retry' && isDetached(from) && !isLeft) call.task?.moved();
 }
 
 function phaseOf(state: CallState): CallPhase {
