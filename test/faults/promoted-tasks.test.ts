@@ -1,6 +1,7 @@
 /**
  * Tasks of several gateways that share Redis: any of them serves a task, and one goes on when the other is killed.
  * @module-tag redis
+ * @module-tag long
  */
 import { describe, expect, test } from 'vitest';
 import { accept } from '../fixtures/clients/modern-client.ts';
