@@ -15,6 +15,7 @@ import { registerPassThrough, type PassThrough } from '../passthrough/passthroug
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
 import { publicPaths } from '../config/schema.ts';
 import { installDialects } from './dialect-endpoints.ts';
+import { ROOT_METADATA_PATH } from '../protocol/protected-resource.ts';
 import { objectMember } from '../protocol/json.ts';
 import { callersOf, type RouteCallers } from './callers.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
@@ -86,6 +87,7 @@ export async function createPublicApp(
     if (guard.passes(request, response, true)) void endpoint.post(request, response, rest);
   });
   serveOwnMetadata(app, shared);
+  installMetadata(app, routes);
   const others = otherPaths(routes, legacyClients);
   for (const [index, route] of routes.entries()) {
     const callers = callersOf(route, shared);
@@ -98,6 +100,8 @@ export async function createPublicApp(
         authorization: route.config.upstream.authorization,
         otherPathHeaderRules: (request, path) =>
           otherPathHeaderRules(routes, request, path, shared),
+        challenge: (challenge) => route.resource?.challenge(challenge) ?? challenge,
+        onToken: (status, challenge) => route.resource?.answered(status, challenge),
         onEndpoint: (endpoint) => route.upstream.messagePaths.toldClient(endpoint),
         refusalOf: ({ raw }) => callers.refusalOf(raw),
         connectTimeoutMs: route.config.upstream.connectTimeoutMs,
@@ -123,6 +127,18 @@ export async function createPublicApp(
     });
   }
   return app;
+}
+
+/** Serves the metadata of protected resources. That of the origin is served if it is clear whose it is. */
+function installMetadata(app: FastifyInstance, routes: readonly Route[]): void {
+  const resources = routes.flatMap(({ resource }) => resource ?? []);
+  const served = new Set<string>();
+  for (const resource of resources) {
+    const paths = [...resource.paths, ...(resources.length === 1 ? [ROOT_METADATA_PATH] : [])];
+    const free = [...new Set(paths)].filter((path) => !served.has(path));
+    for (const path of free) served.add(path);
+    resource.install(app, free);
+  }
 }
 
 function edgeRoute(
@@ -157,6 +173,7 @@ function edgeRoute(
         : parameterHeaders(route.catalogue, request, rawHeaders),
     call: (request, leg) => (tasks ?? route.calls).serve(request, leg),
     task: tasks && ((request, leg) => serveTaskMethod(tasks, request, leg)),
+    published: (reply, caller) => route.resource?.published(reply, caller) ?? reply,
     listen: (request, id, leg) => route.subscriptions.listen(request, id, leg),
     passThrough: (request, reply, onRefused) => passThrough.forward(request, reply, onRefused),
   };

@@ -17,6 +17,7 @@ import { Tasks } from '../tasks/tasks.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 import { Subscriptions } from '../subscriptions/subscriptions.ts';
 import { Availability } from '../upstream/availability.ts';
+import { PublicResource } from './public-resource.ts';
 import { HomePlacement } from '../sessions/placement.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
 import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
@@ -49,6 +50,8 @@ export interface Route {
   readonly discovery: Discovery;
   readonly subscriptions: Subscriptions;
   readonly availability: Availability;
+  /** `null` without `publicUrl`. */
+  readonly resource: PublicResource | null;
 }
 
 const CATALOGUE_TTL_MS = 60_000;
@@ -196,6 +199,8 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
       clock,
       log,
     }),
+    resource:
+      config.publicUrl === null ? null : new PublicResource(config, config.publicUrl, clock, log),
     availability: new Availability({
       route,
       url: config.upstream.url,

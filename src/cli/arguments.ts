@@ -6,7 +6,7 @@ import { nearest } from '../config/load/problem.ts';
 import { COMMANDS, FLAGS, type CommandName, type Flag } from './flags.ts';
 
 /** Values of the flags that can be combined with `--config`. They override the file. */
-export type Overrides = Omit<FlagValues, 'upstream' | 'path' | 'transport'>;
+export type Overrides = Omit<FlagValues, 'upstream' | 'path' | 'publicUrl' | 'transport'>;
 
 export type Command =
   | { readonly kind: 'serve-file'; readonly file: string; readonly overrides: Overrides }
@@ -208,7 +208,11 @@ function headersOf(lines: readonly string[]): Record<string, string> {
 }
 
 /** Flags of one upstream, and the fields that a file has for them. */
-const IN_FILE = { path: 'routes[].path', transport: 'routes[].upstream.transport' };
+const IN_FILE = {
+  path: 'routes[].path',
+  'public-url': 'routes[].publicUrl',
+  transport: 'routes[].upstream.transport',
+};
 
 function serveCommand(given: Words['given'], env: Environment): Command {
   if (given.has('config') && given.has('upstream')) {
@@ -240,7 +244,11 @@ function serveCommand(given: Words['given'], env: Environment): Command {
   if (upstream === undefined) {
     throw new UsageError('nothing to serve: give --upstream URL or --config FILE');
   }
-  const rest = present({ path: value('path'), transport: value('transport') });
+  const rest = present({
+    path: value('path'),
+    publicUrl: value('public-url'),
+    transport: value('transport'),
+  });
   return { kind: 'serve-upstream', values: { upstream, ...overrides, ...rest } };
 }
 

@@ -41,6 +41,11 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
     },
     { name: 'path', value: 'PATH', fallback: '/mcp', meaning: 'the public path' },
     {
+      name: 'public-url',
+      value: 'URL',
+      meaning: 'the URL for clients, for which a server behind OAuth takes tokens',
+    },
+    {
       name: 'admin',
       value: 'HOST:PORT',
       fallback: '127.0.0.1:9090',

@@ -3,6 +3,7 @@ import type { Config } from '../config/schema.ts';
 import { ConfigError } from '../config/load/problem.ts';
 import { configFromFlags, overrideConfig } from '../config/load/from-flags.ts';
 import { writtenSchemaText } from '../config/schema/json-schema.ts';
+import { notesOn } from '../config/load/notes.ts';
 import { listenDefault, loadConfig } from '../config/load/load.ts';
 import { VERSION } from '../lib/version.ts';
 import {
@@ -94,14 +95,16 @@ function printProblems(error: ConfigError, host: Host, prefix: string): void {
 
 export interface CheckResult {
   readonly good: boolean;
-  /** One line if the file is valid, otherwise one for each problem, without the last newline. */
+  /** If the file is valid, one line and its notes, otherwise a line for each problem. Without the last newline. */
   readonly text: string;
 }
 
 export function check(file: string, env: Environment): CheckResult {
   try {
-    const { length } = loadConfig(file, env).routes;
-    return { good: true, text: `${file}: ok (${length} ${length === 1 ? 'route' : 'routes'})` };
+    const config = loadConfig(file, env);
+    const { length } = config.routes;
+    const verdict = `${file}: ok (${length} ${length === 1 ? 'route' : 'routes'})`;
+    return { good: true, text: [verdict, ...notesOn(config)].join('\n') };
   } catch (error) {
     if (error instanceof ConfigError) return { good: false, text: error.message };
     throw error;

@@ -11,7 +11,7 @@ import { redis, relay } from './schema/replicas.ts';
 import { caching, calls, continuation, parking, questions, tools } from './schema/calls.ts';
 import { sessions } from './schema/sessions.ts';
 import { tasks } from './schema/tasks.ts';
-import { upstream } from './schema/upstream.ts';
+import { publicUrl, upstream } from './schema/upstream.ts';
 
 const PATH = /^\/$|^(?!.*\/\.{1,2}(?:\/|$))(?:\/[A-Za-z0-9._~-]+)+$/;
 
@@ -28,6 +28,7 @@ const route = section(
     dialects: section(dialectOptions())
       .prefault({})
       .describe('Paths on which the wires of proposals are served, in addition to `path`.'),
+    publicUrl: orNull(publicUrl),
     upstream,
     sessions,
     calls,

@@ -52,6 +52,8 @@ export interface EdgeRoute {
     id: ClientRequestId,
     leg: ListenLeg,
   ) => Promise<CallReply>;
+  /** Rewrites what a reply says of the server's URL. */
+  readonly published: (reply: CallReply, caller: Caller) => CallReply;
   /**
    * Passes a request through whose body was read.
    * @param onRefused called if the server refuses it (4xx); returns what serves it in place of that, or `null`
@@ -237,7 +239,12 @@ export class ModernEndpoint {
     if (writer.closed.aborted) return;
     const isChanged = reply.kind === 'failed' && reasonOf(reply.failure) === 'upstream_changed';
     if (isChanged && passThrough !== null && writer.withdraw()) return passThrough();
-    observe(route.id, method, writer.finish(reply), clock.now() - startedAtMs);
+    observe(
+      route.id,
+      method,
+      writer.finish(route.published(reply, caller)),
+      clock.now() - startedAtMs,
+    );
   }
 
   #replyTo(

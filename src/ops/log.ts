@@ -37,6 +37,8 @@ export interface LogEvents {
     code: string;
     problem: string;
   };
+  /** `error`: the error code of the challenge. */
+  'upstream.token_refused': { route: string; resource: string; error: string | null };
   'upstream.broadcasts': { route: string };
   'session.opened': { route: string; revision: string; transport: string; standalone: boolean };
   'session.no_standalone_stream': { route: string };
@@ -117,6 +119,7 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'worker.ended': 'error',
   'upstream.unavailable': 'warn',
   'upstream.failed': 'warn',
+  'upstream.token_refused': 'warn',
   'upstream.broadcasts': 'warn',
   'upstream.only_modern': 'warn',
   'session.opened': 'debug',
@@ -195,6 +198,8 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
   'gateway.homes_apart':
     'replicas relay to each other and share no Redis: each keeps a session of its own for the same caller, so what the server keeps in it is missing in calls that reach another replica. Configure redis, or send all calls of a caller to the same replica',
+  'upstream.token_refused':
+    'the server refused a token. Clients get tokens for publicUrl (the resource): let the server accept this audience. If it cannot, remove publicUrl, authorize callers in a proxy in front (identity), and set upstream.authorization: strip and upstream.headers',
   'upstream.broadcasts':
     'the server sends messages for one session to every session: the gateway now uses one session and one call at a time',
   'session.for_each_call':

@@ -62,6 +62,10 @@ export interface PassThroughOptions {
    * called when the stream ends.
    */
   readonly onEndpoint?: (endpoint: string) => () => void;
+  /** Rewrites a challenge of the server. */
+  readonly challenge?: (challenge: string) => string;
+  /** Called with the status and the challenge of the response to a request with `Authorization`. */
+  readonly onToken?: (status: number, challenge: string | null) => void;
   /** If it is left out, session ids are forwarded as the server sends them. */
   readonly sessions?: SessionSealing;
   /** Identifies the caller. One that is refused can read metadata, and nothing else. Never rejects. */
@@ -262,7 +266,7 @@ class Forwarder {
     { isEndpoint, path: requested, query, rules, session, onRefused }: Target,
     onBegin: () => void,
   ): replyFrom.FastifyReplyFromHooks {
-    const { upstream, path, sessions, onEndpoint } = this.#options;
+    const { upstream, path, sessions, onEndpoint, challenge, onToken } = this.#options;
     const body = this.#bodyOf(request);
     const sealing = session === null ? undefined : sessions;
     let isSealed = true;
@@ -292,13 +296,22 @@ class Forwarder {
         return session === null ? passed : withSession(passed, request, session);
       },
       rewriteHeaders: (headers) => {
-        const passed = downstreamHeaders(headers, { upstream, path, set: reply.raw.getHeaders() });
+        const passed = downstreamHeaders(headers, {
+          upstream,
+          path,
+          challenge,
+          set: reply.raw.getHeaders(),
+        });
         if (session === null || sealing === undefined) return passed;
         const sealed = withSealedSession(passed, request, session, sealing);
         isSealed = sealed !== null;
         return sealed ?? {};
       },
       onResponse: (_request, _reply, { stream }) => {
+        if (isEndpoint && request.headers.authorization !== undefined) {
+          const given = reply.getHeader('www-authenticate');
+          onToken?.(reply.statusCode, given === undefined ? null : String(given));
+        }
         if (onRefused === undefined || !isRefusal(reply.statusCode)) return passOn(stream);
         void onRefused().then((serveInstead) => {
           if (serveInstead === null) return passOn(stream);

@@ -154,6 +154,8 @@ export interface ResponseHeaderRules {
   readonly upstream: URL;
   /** The public path of the upstream's path. */
   readonly path: string;
+  /** Rewrites a challenge of the server. */
+  readonly challenge: ((challenge: string) => string) | undefined;
   /** Headers that the gateway has set on this response. They take precedence. */
   readonly set: Readonly<Record<string, unknown>>;
 }
@@ -173,6 +175,12 @@ export function downstreamHeaders(
     } else if (rules.set[name] === undefined) {
       headers[name] = value;
     }
+  }
+  const { challenge } = rules;
+  const challenges = headers['www-authenticate'] as string | string[] | undefined;
+  if (challenge !== undefined && challenges !== undefined) {
+    // Several challenges are one list (RFC 9110, section 11.6.1).
+    headers['www-authenticate'] = [challenges].flat().map(challenge).join(', ');
   }
   const { location } = headers;
   if (location !== undefined) headers.location = publicLocation(location, rules);

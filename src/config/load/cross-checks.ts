@@ -26,6 +26,7 @@ export function crossCheck(config: Config): Problem[] {
     ),
     ...checkReplicas(config),
     ...checkIdentity(config),
+    ...checkPublicUrls(config),
     ...checkLimits(config),
   ];
 }
@@ -107,6 +108,12 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
       text: `expected a unique id, got ${JSON.stringify(route.id)}, which routes[${sameId}] has, too`,
     });
   }
+  const publicUrl = route.publicUrl?.href;
+  const sameUrl = earlier.findIndex((other) => other.publicUrl?.href === publicUrl);
+  if (publicUrl !== undefined && sameUrl !== -1) {
+    const text = `expected a unique URL, got ${JSON.stringify(publicUrl)}, which routes[${sameUrl}] has, too`;
+    problems.push({ path: ['routes', index, 'publicUrl'], text });
+  }
   const { headers, forwardHeaders } = route.upstream;
   for (const [at, name] of forwardHeaders.entries()) {
     if (headers[name] === undefined) continue;
@@ -183,6 +190,20 @@ function checkKey({ kid, key }: SealKey, index: number, earlier: readonly SealKe
     problems.push({ path: ['seal', 'keys', index, 'key'], text });
   }
   return problems;
+}
+
+/** Checks that the tokens of clients, which are for the server, reach it, and that one document names the resource. */
+function checkPublicUrls({ identity, routes }: Config): Problem[] {
+  const isOwn = identity.source === 'jwt' && identity.resourceMetadata !== null;
+  return routes.flatMap(({ publicUrl, upstream: { authorization, headers } }, index) => {
+    const strips = authorization === 'strip' || headers['authorization'] !== undefined;
+    const reason = isOwn
+      ? 'identity.resourceMetadata names the gateway as the protected resource'
+      : 'the server does not get the tokens of clients (upstream.authorization, upstream.headers)';
+    if (publicUrl === null || !(isOwn || strips)) return [];
+    const text = `expected no publicUrl, since ${reason}, got ${JSON.stringify(publicUrl.href)}`;
+    return [{ path: ['routes', index, 'publicUrl'], text }];
+  });
 }
 
 function checkIdentity({ identity, routes }: Config): Problem[] {

@@ -11,6 +11,7 @@ export interface FlagValues {
   readonly admin?: string;
   readonly workers?: string;
   readonly path?: string;
+  readonly publicUrl?: string;
   readonly transport?: string;
   readonly logLevel?: string;
   readonly logFormat?: string;
@@ -22,6 +23,7 @@ const FLAG_OF_FIELD: ReadonlyMap<string, string> = new Map([
   ['admin', 'admin'],
   ['workers', 'workers'],
   ['routes[0].path', 'path'],
+  ['routes[0].publicUrl', 'public-url'],
   ['routes[0].upstream.transport', 'transport'],
   ['log.level', 'log-level'],
   ['log.format', 'log-format'],
@@ -36,12 +38,13 @@ export function configFromFlags(
   values: FlagValues,
   nameOf: (flag: string) => string = withDashes,
 ): Config {
-  const { upstream, listen, admin, workers, path, transport, logLevel, logFormat } = values;
+  const { upstream, listen, admin, workers, path, publicUrl, transport, logLevel, logFormat } =
+    values;
   const { config, problems } = validate({
     listen,
     admin,
     workers,
-    routes: [{ path, upstream: { url: upstream, transport } }],
+    routes: [{ path, publicUrl, upstream: { url: upstream, transport } }],
     log: { level: logLevel, format: logFormat },
   });
   if (problems !== null) throw invalid(problems, nameOf);
@@ -54,7 +57,7 @@ export function configFromFlags(
  */
 export function overrideConfig(
   config: Config,
-  values: Omit<FlagValues, 'upstream' | 'path' | 'transport'>,
+  values: Omit<FlagValues, 'upstream' | 'path' | 'publicUrl' | 'transport'>,
   nameOf: (flag: string) => string = withDashes,
 ): Config {
   const { listen, admin, workers, logLevel, logFormat } = values;

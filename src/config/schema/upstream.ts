@@ -5,6 +5,8 @@ import { clientHeaders, OUR_HEADERS } from './header-names.ts';
 
 /** RFC 9110, section 5.5, without the obsolete octets. */
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
+const PUBLIC_URL = 'an http or https URL without credentials, query and fragment';
+
 const upstreamUrl = z
   .string({ error: 'an http or https URL' })
   .transform((written, context): URL => {
@@ -24,6 +26,19 @@ function urlProblem(written: string): string | null {
   }
   return url.hash === '' ? null : 'a URL without a fragment';
 }
+
+export const publicUrl = z
+  .string({ error: PUBLIC_URL })
+  .transform((written, context): URL => {
+    const url = urlProblem(written) === null ? new URL(written) : null;
+    if (url?.search === '') return url;
+    context.addIssue({ code: 'custom', message: PUBLIC_URL });
+    return z.NEVER;
+  })
+  .meta({ title: 'URL' })
+  .describe(
+    'The URL of the route for clients, such as `https://mcp.example.com/mcp`. With it, the OAuth metadata of the server and its challenges name this URL as the protected resource: clients get tokens for it, and the server must accept those.',
+  );
 
 const headers = z
   .record(

@@ -95,6 +95,28 @@ describe('check', () => {
     });
   });
 
+  test('notes what has to be true elsewhere', async () => {
+    const file = join(folder, 'notes.yaml');
+    writeFileSync(
+      file,
+      [
+        'routes:',
+        '  - publicUrl: https://mcp.example/mcp',
+        '    upstream: {url: "http://a/", forwardHeaders: [X-API-Key, X-Region]}',
+      ].join('\n'),
+    );
+    const { code, out } = await running(['check', file]);
+    expect({ code, lines: out.split('\n') }).toEqual({
+      code: 0,
+      lines: [
+        `${file}: ok (1 route)`,
+        'routes[0].publicUrl: clients get tokens for https://mcp.example/mcp; the server must accept this audience',
+        'routes[0].upstream.forwardHeaders: if x-api-key tells users apart, name it in identity.credentialHeaders, too',
+        '',
+      ],
+    });
+  });
+
   test('says on standard error what is wrong, with references resolved as when serving', async () => {
     const { code, out, err } = await running(['check', bad]);
     expect({ code, out }).toEqual({ code: 1, out: '' });

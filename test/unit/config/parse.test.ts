@@ -13,6 +13,7 @@ describe('defaults', () => {
           id: 'mcp',
           dialects: Object.fromEntries(DIALECT_NAMES.map((name) => [name, null])),
           path: '/mcp',
+          publicUrl: null,
           upstream: {
             url: new URL('http://127.0.0.1:3001/mcp'),
             era: 'auto',

@@ -150,6 +150,19 @@ describe('each wrong field has one line with its place, its name, what was expec
     ],
     ['    dialects: {saga: /d}\n', /^3:16 routes\[0\]\.dialects\.saga: .*"sagas"\?$/],
     ['    dialects: {sagas: drafts}\n', /dialects\.sagas: expected a path such as .*"drafts"$/],
+    [
+      '    publicUrl: mcp.example\n',
+      /publicUrl: expected an http or https URL without .*, got "mcp/,
+    ],
+    [
+      '    publicUrl: https://a/b\n  - {path: /c, publicUrl: https://a/c, upstream: {url: "http://c/", authorization: strip}}\n',
+      /^4:\d+ routes\[1\]\.publicUrl: expected no publicUrl, since the server does not get the tokens/,
+    ],
+    ['    publicUrl: https://a/?b\n', /publicUrl: expected .* without credentials, query and/],
+    [
+      '    publicUrl: https://a/b\n  - {path: /c, publicUrl: https://a/b, upstream: {url: "http://c/"}}\n',
+      /routes\[1\]\.publicUrl: expected a unique URL, .* which routes\[0\] has, too$/,
+    ],
     ['    id: 7\n', /routes\[0\]\.id: expected a name .*, in quotes, got 7$/],
     ['    sessions: {scope: user}\n', /sessions\.scope: expected one of principal, call, shared/],
     ['    sessions: {Max: 1}\n', /^3:16 routes\[0\]\.sessions\.Max: .*"max"\?$/],

@@ -19,6 +19,7 @@ async function served(changes: Partial<EdgeRoute>) {
     id: 'mcp',
     path: '/mcp',
     isModern: async () => false,
+    published: (reply) => reply,
     identify: async () => ({
       kind: 'anonymous',
       conversation: null,

@@ -1,0 +1,51 @@
+/**
+ * The metadata of a protected resource (RFC 9728), by which clients learn where to log in, for a server that clients reach
+ * under another URL.
+ */
+import { without, type JsonObject } from './json.ts';
+
+const WELL_KNOWN = '/.well-known/oauth-protected-resource';
+
+/** Returns the path of the metadata of a resource (RFC 9728, section 3.1). */
+export function metadataPath({ pathname }: URL): string {
+  return pathname === '/' ? WELL_KNOWN : `${WELL_KNOWN}${pathname.replace(/\/$/, '')}`;
+}
+
+/** The path that clients try if there is nothing at that of the resource. */
+export const ROOT_METADATA_PATH = WELL_KNOWN;
+
+/** Writes the identifier of a resource, without a slash at its end (authorization, "Canonical Server URI"). */
+export function resourceIdentifier({ href }: URL): string {
+  return href.replace(/\/$/, '');
+}
+
+/**
+ * Rewrites the metadata of a server to its public URL.
+ * @returns a document without `signed_metadata`, which would take precedence with the URL of the server
+ */
+export function publicMetadata(document: JsonObject, publicUrl: URL): JsonObject {
+  return { ...without(document, ['signed_metadata']), resource: resourceIdentifier(publicUrl) };
+}
+
+/** A quoted text of another parameter, or the one parameter that is rewritten (RFC 9110, section 11.4). */
+const METADATA_PARAMETER =
+  /"(?:[^"\\]|\\.)*"|(?<![\w!#$%&'*+.^`|~-])(resource_metadata[ \t]*=[ \t]*)(?:"(?:[^"\\]|\\.)*"|[^\s,"]+)/gi;
+
+/** Rewrites a `WWW-Authenticate` challenge, so that clients read the metadata at the public URL. */
+export function publicChallenge(challenge: string, publicUrl: URL): string {
+  const url = new URL(metadataPath(publicUrl), publicUrl).href;
+  return challenge.replace(METADATA_PARAMETER, (found, name: string | undefined) =>
+    name === undefined ? found : `${name}"${url}"`,
+  );
+}
+
+/** Reads a parameter of a challenge. @returns `null` if there is none */
+export function challengeParameter(challenge: string, name: string): string | null {
+  for (const [, found, quoted, token] of challenge.matchAll(PARAMETER)) {
+    if (found?.toLowerCase() !== name) continue;
+    return quoted === undefined ? (token ?? null) : quoted.replace(/\\(.)/g, '$1');
+  }
+  return null;
+}
+
+const PARAMETER = /([\w!#$%&'*+.^`|~-]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))/g;

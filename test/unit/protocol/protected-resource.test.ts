@@ -1,0 +1,57 @@
+import { describe, expect, test } from 'vitest';
+import {
+  challengeParameter,
+  metadataPath,
+  publicChallenge,
+  publicMetadata,
+} from '../../../src/protocol/protected-resource.ts';
+
+const URL_OF = new URL('https://mcp.example/mcp');
+const METADATA = 'https://mcp.example/.well-known/oauth-protected-resource/mcp';
+
+test.each([
+  ['https://mcp.example/mcp', '/.well-known/oauth-protected-resource/mcp'],
+  ['https://mcp.example/a/b/', '/.well-known/oauth-protected-resource/a/b'],
+  ['https://mcp.example', '/.well-known/oauth-protected-resource'],
+])('the metadata of %s is at %s (RFC 9728, section 3.1)', (url, path) => {
+  expect(metadataPath(new URL(url))).toBe(path);
+});
+
+test('metadata names the public URL, without a slash at its end', () => {
+  expect(publicMetadata({ resource: 'x', a: 1 }, new URL('https://mcp.example'))).toEqual({
+    resource: 'https://mcp.example',
+    a: 1,
+  });
+});
+
+// Rule oauth-2.
+describe('a challenge', () => {
+  test.each([
+    ['Bearer', 'Bearer'],
+    ['Bearer resource_metadata=https://x/y', `Bearer resource_metadata="${METADATA}"`],
+    [
+      'Bearer a="\\"", Resource_Metadata = "x", b=c',
+      `Bearer a="\\"", Resource_Metadata = "${METADATA}", b=c`,
+    ],
+    [
+      'Bearer error_description="resource_metadata=x"',
+      'Bearer error_description="resource_metadata=x"',
+    ],
+    ['Bearer x-resource_metadata="x"', 'Bearer x-resource_metadata="x"'],
+    [
+      'Basic realm="a", Bearer resource_metadata="x"',
+      `Basic realm="a", Bearer resource_metadata="${METADATA}"`,
+    ],
+  ])('%s becomes %s', (challenge, rewritten) => {
+    expect(publicChallenge(challenge, URL_OF)).toBe(rewritten);
+  });
+
+  test.each([
+    ['error', 'invalid_token'],
+    ['error_description', 'says "no"'],
+    ['scope', null],
+  ])('has the parameter %s: %s', (name, value) => {
+    const challenge = 'Bearer error=invalid_token, error_description="says \\"no\\""';
+    expect(challengeParameter(challenge, name)).toBe(value);
+  });
+});
