@@ -5,6 +5,7 @@ import { DIALECTS } from '../dialects/dialects.ts';
 import { ModernEndpoint, type EdgeOptions, type EdgeRoute } from '../edge/edge.ts';
 import { refuse } from '../edge/response-writer.ts';
 import { readDialectRequest } from '../edge/request/dialect-request.ts';
+import { serveDraftTaskMethod } from '../tasks/methods.ts';
 import { callersOf } from './callers.ts';
 import { dialectSessions } from './dialect-sessions.ts';
 import type { Route, SharedServices } from './route.ts';
@@ -21,10 +22,17 @@ export function installDialects(
   options: EdgeOptions,
   shared: SharedServices,
 ): ReadonlyMap<string, ModernEndpoint> {
+  const { tasks } = route;
   const { maxJsonDepth } = shared.config.limits;
   const endpoints = dialectPaths(route.config).map(([name, path]) => {
     const { codec } = DIALECTS[name];
-    const policy = { codec, maxJsonDepth, ...dialectSessions(route.config.id, name, shared) };
+    const offersTasks = tasks !== null;
+    const policy = {
+      codec,
+      offersTasks,
+      maxJsonDepth,
+      ...dialectSessions(route.config.id, name, shared),
+    };
     const callers = callersOf(route, shared, path);
     const endpoint = new ModernEndpoint(
       {
@@ -32,6 +40,7 @@ export function installDialects(
         path,
         identify: (request) => callers.identify(request),
         parameterHeaders: () => null,
+        task: tasks && ((request, leg) => serveDraftTaskMethod(tasks, request, leg)),
         // The reader finds nothing legacy here, so the server is modern.
         passThrough: async (_request, reply) => refuse(reply.hijack().raw, 502, MODERN_SERVER),
       },

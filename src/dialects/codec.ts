@@ -12,13 +12,26 @@ export interface FinalRequest {
   readonly method: string;
   /** With `inputResponses` and `requestState`, if the client goes on with a call. */
   readonly params: JsonObject;
-  /** Answers that are errors. The final revision has none. */
+  readonly beyond?: BeyondFinal;
+}
+
+/** What a request of a dialect can ask for, and one of the final revision cannot. */
+export interface BeyondFinal {
+  /** Answers that are errors. */
   readonly inputErrors?: InputErrors;
+  /** The call has to become a task at once. Its client asks for this lifetime, in ms, or for none. */
+  readonly wantsTask?: { readonly ttlMs: number | null };
+  /** Whether `tasks/get` waits until the task asks for input or is over. */
+  readonly untilSettled?: true;
 }
 
 export interface Codec {
   /** Whether a call may be answered on an event stream. */
   readonly streams: boolean;
+  /** Whether it has the persistent workflow. */
+  readonly hasTasks: boolean;
+  /** Gives a message its method, if the dialect has messages without one. */
+  readonly withMethod?: (message: JsonObject) => JsonObject;
   /** Returns what a client that declares `profile` can be asked in its request. */
   readonly askable: (profile: ClientProfile, method: string) => ClientProfile;
   /**
@@ -61,7 +74,8 @@ export function withRound(
 export interface Interim {
   /** Empty if the client can go on at once. */
   readonly inputRequests: JsonObject;
-  readonly requestState: string;
+  /** `null` if the client does not send the request again. */
+  readonly requestState: string | null;
   /** `_meta` of the result, if it has any. */
   readonly meta: JsonObject;
 }
@@ -79,6 +93,11 @@ export function interimOf(result: JsonObject): Interim | null {
 /** Removes what only the final revision has: the type of a result, cache fields, and the server's name. */
 export function plainResult(result: JsonObject): JsonObject {
   return { ...without(result, ['resultType', 'ttlMs', 'cacheScope', '_meta']), ...metaOf(result) };
+}
+
+/** Returns the member of a state, if there is one. */
+export function stateMember(name: string, requestState: string | null): JsonObject {
+  return requestState === null ? {} : { [name]: requestState };
 }
 
 /** Returns a member that is not to be sent if it is empty. */

@@ -292,7 +292,7 @@ function toEdgeRequest(modern: ModernRequest, caller: Caller): EdgeRequest {
     logLevel: modern.meta.logLevel,
     progressToken: modern.meta.progressToken,
     inputResponses: modern.inputResponses,
-    ...(modern.inputErrors === undefined ? {} : { inputErrors: modern.inputErrors }),
+    ...modern.beyond,
     requestState: modern.requestState,
     caller,
   };

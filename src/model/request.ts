@@ -21,8 +21,10 @@ export interface EdgeRequest {
   readonly inputErrors?: InputErrors;
   readonly requestState: string | null;
   readonly caller: Caller;
-  /** Present if the call has to become a task at once, if that is possible. */
-  readonly wantsTask?: true;
+  /** Present if the call has to become a task at once, if that is possible; with the lifetime that its client asks for. */
+  readonly wantsTask?: { readonly ttlMs: number | null };
+  /** Whether `tasks/get` waits until the task asks for input or is over. Drafts have that. */
+  readonly untilSettled?: true;
   /** The task that waits in place of a client; absent for a request of a client. It stays in this process. */
   readonly task?: WaitingTask;
 }

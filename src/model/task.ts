@@ -1,7 +1,7 @@
 /** Tasks, as rooms and dialects see them: what a task is now, and what can be done with it. */
 import { z } from 'zod';
 import { jsonObject, jsonValue, type JsonObject } from '../protocol/json.ts';
-import type { Failure, CallReply, EdgeRequest, Leg } from './request.ts';
+import type { Failure, EdgeRequest, Leg } from './request.ts';
 
 /** What a task is at, with what its client has to know of that (tasks, "Task Status"). */
 export const taskState = z.discriminatedUnion('status', [
@@ -45,17 +45,8 @@ export type TaskReply =
   | { readonly type: 'task'; readonly task: Task }
   | { readonly type: 'failed'; readonly failure: Failure };
 
-export type StartedTask =
-  | { readonly type: 'task'; readonly task: Task }
-  | { readonly type: 'reply'; readonly reply: CallReply };
-
 /** What a request can do with the tasks of a route. Every method works for the tasks of the request's caller only. */
 export interface TaskEngine {
-  /**
-   * Makes a call that becomes a task at once, if that is possible.
-   * @returns the task, or the reply to the call
-   */
-  start(request: EdgeRequest, leg: Leg): Promise<StartedTask>;
   /** Returns what the task is now. */
   get(request: EdgeRequest, taskId: string): Promise<TaskReply>;
   /**

@@ -12,16 +12,31 @@ export async function serveTaskMethod(
   leg: Leg,
 ): Promise<CallReply> {
   if (request.profile.tasks !== true) return { kind: 'failed', failure: TASKS_NOT_DECLARED };
-  const taskId = String(request.params['taskId']);
-  switch (request.method) {
-    case 'tasks/update': {
-      const answers = objectMember(request.params, 'inputResponses') ?? {};
-      return replyWith(await tasks.answer(request, taskId, answers, leg), acknowledgement);
-    }
+  const write = request.method === 'tasks/get' ? getTaskResult : acknowledgement;
+  return replyWith(await replyTo(tasks, request, leg), write);
+}
+
+/** Serves the same methods for a draft, which tells in all of them what the task is now. */
+export async function serveDraftTaskMethod(
+  tasks: TaskEngine,
+  request: EdgeRequest,
+  leg: Leg,
+): Promise<CallReply> {
+  return replyWith(await replyTo(tasks, request, leg), getTaskResult);
+}
+
+function replyTo(tasks: TaskEngine, request: EdgeRequest, leg: Leg): Promise<TaskReply> {
+  const { method, params, untilSettled } = request;
+  const taskId = String(params['taskId']);
+  switch (method) {
+    case 'tasks/update':
+      return tasks.answer(request, taskId, objectMember(params, 'inputResponses') ?? {}, leg);
     case 'tasks/cancel':
-      return replyWith(await tasks.cancel(request, taskId, leg), acknowledgement);
+      return tasks.cancel(request, taskId, leg);
     default:
-      return replyWith(await tasks.get(request, taskId), getTaskResult);
+      return untilSettled === true
+        ? tasks.settled(request, taskId, leg)
+        : tasks.get(request, taskId);
   }
 }
 

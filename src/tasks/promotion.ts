@@ -19,6 +19,8 @@ export interface PromotionSettings {
   readonly ttlMs: number;
 }
 
+const MIN_TTL_MS = 1_000;
+
 /** Decides whether and when a call becomes a task. @returns `null` if it does not */
 export function promotionOf(
   { method, params, profile, wantsTask }: EdgeRequest,
@@ -28,7 +30,10 @@ export function promotionOf(
   if (method !== 'tools/call' || profile.tasks !== true) return null;
   const tool = String(params['name']);
   const policy = Object.hasOwn(tools, tool) ? tools[tool] : promote;
-  if (wantsTask === true || policy === 'always') return { afterMs: 0, onQuestion: true, ttlMs };
+  if (wantsTask !== undefined || policy === 'always') {
+    const askedMs = Math.max(MIN_TTL_MS, wantsTask?.ttlMs ?? ttlMs);
+    return { afterMs: 0, onQuestion: true, ttlMs: Math.min(askedMs, ttlMs) };
+  }
   if (policy === 'never') return null;
   return { afterMs, onQuestion: policy === 'interactive', ttlMs };
 }

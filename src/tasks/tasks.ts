@@ -8,13 +8,7 @@ import { DirectoryUnavailable } from '../model/directory.ts';
 import { COORDINATION_UNAVAILABLE, UNKNOWN_TASK } from '../model/failures.ts';
 import type { Relay, RelayedRetryHandle } from '../model/relay.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
-import {
-  isTaskOver,
-  type StartedTask,
-  type Task,
-  type TaskEngine,
-  type TaskReply,
-} from '../model/task.ts';
+import { isTaskOver, type Task, type TaskEngine, type TaskReply } from '../model/task.ts';
 import type { Promotion } from '../model/waiting-task.ts';
 import type { Log } from '../ops/log.ts';
 import { taskKey, type TaskKey } from '../protocol/ids.ts';
@@ -24,7 +18,7 @@ import type { SessionSeal } from '../seal/session-seal.ts';
 import type { TaskRecord, TaskRequest } from './record.ts';
 import { retryOf, RunningTask, type TaskCalls } from './running-task.ts';
 import type { TaskStore } from './store.ts';
-import { createdTaskOf, createTaskResult, detailedTask, readDetailedTask } from './wire.ts';
+import { createTaskResult, detailedTask, readDetailedTask } from './wire.ts';
 
 export interface TasksOptions {
   readonly route: string;
@@ -78,13 +72,6 @@ export class Tasks implements TaskEngine {
   /** How many tasks are here. */
   get size(): number {
     return this.#tasks.size;
-  }
-
-  async start(request: EdgeRequest, leg: Leg): Promise<StartedTask> {
-    const profile = { ...request.profile, tasks: true } as const;
-    const reply = await this.serve({ ...request, profile, wantsTask: true }, leg);
-    const task = createdTaskOf(reply);
-    return task === null ? { type: 'reply', reply } : { type: 'task', task };
   }
 
   /** Serves a call, or a retry, which can become a task. */

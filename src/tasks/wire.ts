@@ -1,5 +1,4 @@
 /** The wire of the tasks extension (`io.modelcontextprotocol/tasks`). Other dialects are codecs over the same tasks. */
-import type { CallReply } from '../model/request.ts';
 import { taskState, type Task } from '../model/task.ts';
 import { numberOf, type JsonObject } from '../protocol/json.ts';
 
@@ -24,12 +23,6 @@ export function getTaskResult(task: Task): JsonObject {
 export function detailedTask(task: Task): JsonObject {
   const { status: _status, ...rest } = task.state;
   return { ...taskMembers(task), ...rest };
-}
-
-/** Reads the task that a call became. @returns `null` if the reply is that of the call */
-export function createdTaskOf(reply: CallReply): Task | null {
-  const isTask = reply.kind === 'result' && reply.result['resultType'] === 'task';
-  return isTask ? readDetailedTask({ inputRequests: {}, ...reply.result }) : null;
 }
 
 /** Reads what `detailedTask` wrote, here or in another replica. */

@@ -26,6 +26,7 @@ const STEP_TYPES: Readonly<Record<string, string>> = {
 
 export const sagas: Codec = {
   streams: true,
+  hasTasks: false,
   // A step is an elicitation or a sampling, and only the result of a saga has steps.
   askable: (profile, method) =>
     PLAIN_CALLS.has(method)
@@ -46,7 +47,7 @@ export const sagas: Codec = {
     if (interim === null) return { result: plainResult(result) };
     const { inputRequests, requestState, meta } = interim;
     const steps = Object.entries(inputRequests).map(([key, request]) => step(key, request));
-    const sagaToken = writeToken(request, requestState);
+    const sagaToken = writeToken(request, requestState ?? '');
     return { result: { state: 'suspended', sagaToken, steps, ...meta } };
   },
 };
@@ -78,7 +79,7 @@ function resumption(params: JsonObject): FinalRequest {
       inputResponses: Object.fromEntries(results),
       requestState,
     },
-    ...(errors.size === 0 ? {} : { inputErrors: Object.fromEntries(errors) }),
+    ...(errors.size === 0 ? {} : { beyond: { inputErrors: Object.fromEntries(errors) } }),
   };
 }
 

@@ -1,21 +1,21 @@
 /** SEP-2322 as it was approved. docs/dialects/sep-2322.md says what differs from the final revision. */
-import { interimOf, plainResult, unlessEmpty, type Codec } from '../codec.ts';
+import { stateMember, unlessEmpty, type Codec } from '../codec.ts';
+import { draftEncoder, withTasks } from '../persistent.ts';
 
 export const sep2322: Codec = {
   streams: true,
+  hasTasks: true,
   askable: (profile) => profile,
-  decode: (_message, method, params) => ({ method, params }),
-  encode: (result) => {
-    const interim = interimOf(result);
-    if (interim === null) return { result: { resultType: 'complete', ...plainResult(result) } };
-    const { inputRequests, requestState, meta } = interim;
-    return {
+  decode: (_message, method, params) => withTasks({ method, params }),
+  encode: draftEncoder({
+    complete: (result) => ({ result: { resultType: 'complete', ...result } }),
+    interim: ({ inputRequests, requestState, meta }) => ({
       result: {
         resultType: 'input_required',
         ...unlessEmpty('inputRequests', inputRequests),
-        requestState,
+        ...stateMember('requestState', requestState),
         ...meta,
       },
-    };
-  },
+    }),
+  }),
 };

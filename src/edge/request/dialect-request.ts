@@ -2,14 +2,14 @@
  * Reads a request on the path of a dialect. The drafts keep the lifecycle of 2025-11-25: `initialize` is emulated, and
  * what it declares comes back in `Mcp-Session-Id`, sealed. A client can also send its capabilities in `_meta`.
  */
-import { InvalidMessage, type Codec } from '../../dialects/codec.ts';
+import { InvalidMessage, unlessEmpty, type Codec } from '../../dialects/codec.ts';
 import { VERSION } from '../../lib/version.ts';
 import type { Caller, CallReply } from '../../model/request.ts';
 import type { ClientRequestId } from '../../protocol/ids.ts';
-import { isJsonObject, objectMember, type JsonObject } from '../../protocol/json.ts';
+import { isJsonObject, objectMember, without, type JsonObject } from '../../protocol/json.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
 import { Meta, isLegacyRevision, LEGACY_REVISIONS } from '../../protocol/meta.ts';
-import { legacyCapabilities } from '../../protocol/translate/client-profile.ts';
+import { legacyCapabilities, TASKS } from '../../protocol/translate/client-profile.ts';
 import { finalReply, type WireReply } from '../response-writer.ts';
 import { readHeader } from '../http/header-fields.ts';
 import {
@@ -50,6 +50,7 @@ export interface DialectSession {
 
 export interface DialectPolicy {
   readonly codec: Codec;
+  readonly offersTasks: boolean;
   readonly maxJsonDepth: number;
   /** Seals a session for its caller. @returns `null` if it is too long for a header */
   readonly seal: (session: DialectSession, caller: Caller) => string | null;
@@ -81,7 +82,8 @@ export function readDialectRequest(
     const body = parseBody(bytes, policy.maxJsonDepth);
     id = readId(body);
     if (!isJsonObject(body)) throw invalidRequest('the body must be one JSON-RPC message');
-    const read = readMethod(body, id);
+    const message = policy.codec.withMethod?.(body) ?? body;
+    const read = readMethod(message, id);
     if (read === null || id === null) return { type: 'notification' };
     const accepts = policy.codec.streams ? accepted : 'json';
     const reading: Reading = { http, caller, policy, id, ...read, accepts };
@@ -121,7 +123,7 @@ function readInitialize({ caller, policy, id, params }: Reading): ModernRequest 
     reply.kind === 'failed'
       ? failure(reply)
       : {
-          members: { result: initializeResult(protocolVersion, reply.result) },
+          members: { result: initializeResult(protocolVersion, reply.result, policy) },
           httpStatus: 200,
           headers: { 'mcp-session-id': sessionId },
         };
@@ -135,17 +137,23 @@ function readCall(reading: Reading, body: JsonObject): ModernRequest {
   const { http, policy, id, method: written, params: given, accepts } = reading;
   const { codec } = policy;
   const declared = readMeta(envelopeOf(reading));
-  const meta = { ...declared, profile: codec.askable(declared.profile, written) };
   const request = codec.decode(body, written, given);
-  const { method, params } = request;
-  if (!isServed(method)) throw new RefusalError(METHOD_NOT_FOUND);
+  const { method, params, beyond } = request;
+  if (!isServed(method, written, policy)) throw new RefusalError(METHOD_NOT_FOUND);
+  // No draft has the tasks of the final revision, whatever the client declares.
+  const { tasks: _final, ...profile } = codec.askable(declared.profile, written);
+  const wantsTask = beyond?.wantsTask !== undefined && policy.offersTasks;
+  const meta = { ...declared, profile: wantsTask ? { ...profile, tasks: true as const } : profile };
   const standard = standardHeaders(http);
   if (standard.name.type !== 'absent') checkName(standard, method, params);
   checkParams(method, params, meta);
   const encode = (reply: CallReply): WireReply =>
     reply.kind === 'failed'
       ? failure(reply)
-      : { members: codec.encode(reply.result, request), httpStatus: 200 };
+      : { members: codec.encode(shown(reply.result), request), httpStatus: 200 };
+  const hasTasks = codec.hasTasks && policy.offersTasks;
+  const shown = (result: JsonObject) =>
+    method === 'tools/list' && hasTasks ? withTaskSupport(result) : result;
   return modernRequest({ ...request, id, method, meta, accepts, encode });
 }
 
@@ -187,9 +195,27 @@ function readMeta(envelope: JsonObject): RequestMeta {
   return read.meta;
 }
 
-/** The drafts have neither discovery nor subscriptions of the final revision. */
-function isServed(method: string): method is MethodName {
-  return isMethod(method) && ['interactive', 'forward'].includes(serviceOf(method));
+/** The drafts have no discovery, subscriptions and task updates of the final revision. */
+function isServed(
+  method: string,
+  written: string,
+  { codec, offersTasks }: DialectPolicy,
+): method is MethodName {
+  if (!isMethod(method) || written === 'tasks/update') return false;
+  const service = serviceOf(method);
+  if (service === 'task') return codec.hasTasks && offersTasks;
+  return service === 'interactive' || service === 'forward';
+}
+
+/** Tells clients that each tool can be called as a task (2025-11-25, tasks, "Tool-Level Negotiation"). */
+function withTaskSupport(result: JsonObject): JsonObject {
+  const { tools } = result;
+  if (!Array.isArray(tools)) return result;
+  const execution = { taskSupport: 'optional' };
+  return {
+    ...result,
+    tools: tools.map((tool) => (isJsonObject(tool) ? { ...tool, execution } : tool)),
+  };
 }
 
 /** To a client with a session, the statuses of the final revision would mean that its request or session is invalid. */
@@ -204,20 +230,26 @@ const METHOD_NOT_FOUND = { ...NO_SUCH_METHOD, httpStatus: 200 };
  * Builds the result of `initialize` out of that of `server/discover`. Left out is what takes a session: log levels, and
  * notifications that belong to no request.
  */
-function initializeResult(protocolVersion: string, discovered: JsonObject): JsonObject {
+function initializeResult(
+  protocolVersion: string,
+  discovered: JsonObject,
+  { codec, offersTasks }: DialectPolicy,
+): JsonObject {
   const capabilities = objectMember(discovered, 'capabilities') ?? {};
   const names = ['tools', 'prompts', 'resources', 'completions'].filter(
     (name) => capabilities[name] !== undefined,
   );
+  const extensions = without(objectMember(capabilities, 'extensions') ?? {}, [TASKS]);
   const { instructions, _meta: meta } = discovered;
   const serverInfo = isJsonObject(meta) ? meta[Meta.serverInfo] : undefined;
   return {
     protocolVersion,
     capabilities: {
       ...Object.fromEntries(names.map((name) => [name, {}])),
-      ...(capabilities['extensions'] === undefined
-        ? {}
-        : { extensions: capabilities['extensions'] }),
+      ...(codec.hasTasks && offersTasks
+        ? { tasks: { cancel: {}, requests: { tools: { call: {} } } } }
+        : {}),
+      ...unlessEmpty('extensions', extensions),
     },
     serverInfo: serverInfo ?? { name: 'mrtr-gateway', version: VERSION },
     ...(instructions === undefined ? {} : { instructions }),

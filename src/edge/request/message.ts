@@ -7,7 +7,8 @@ import {
   type JsonObject,
   type JsonValue,
 } from '../../protocol/json.ts';
-import { ErrorCode, type InputErrors } from '../../protocol/json-rpc.ts';
+import type { BeyondFinal } from '../../dialects/codec.ts';
+import { ErrorCode } from '../../protocol/json-rpc.ts';
 import type { CallReply } from '../../model/request.ts';
 import { LOG_LEVELS, Meta } from '../../protocol/meta.ts';
 import {
@@ -34,7 +35,8 @@ export interface ModernRequest {
   readonly params: JsonObject;
   readonly meta: RequestMeta;
   readonly inputResponses: JsonObject | null;
-  readonly inputErrors?: InputErrors;
+  /** What only a dialect can ask for. */
+  readonly beyond?: BeyondFinal;
   readonly requestState: string | null;
   readonly accepts: Exclude<Accepts, 'none'>;
   /** Writes its reply as its wire has it. */

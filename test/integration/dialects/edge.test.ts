@@ -30,7 +30,7 @@ describe('the lifecycle', () => {
     const { client } = await sep2322();
     expect(client.initialized).toEqual({
       protocolVersion: '2025-11-25',
-      capabilities: { tools: {} },
+      capabilities: { tools: {}, tasks: { cancel: {}, requests: { tools: { call: {} } } } },
       serverInfo: { name: 'legacy', version: '1.2.3' },
     });
     const pong = await client.send({ jsonrpc: '2.0', id: 1, method: 'ping' });

@@ -93,7 +93,7 @@ describe('completed steps', () => {
     expect(resume({ sagaToken: sagaToken!, completedSteps })).toEqual({
       method: 'tools/call',
       params: { ...CALL, inputResponses: { a: { action: 'accept' } }, requestState: 's' },
-      inputErrors: { b: error },
+      beyond: { inputErrors: { b: error } },
     });
   });
 
