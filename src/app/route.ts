@@ -13,6 +13,7 @@ import { MODERN_REVISION } from '../protocol/meta.ts';
 import { randomId } from '../lib/crypto.ts';
 import { promotionOf, promotesAny } from '../tasks/promotion.ts';
 import { TaskStore } from '../tasks/store.ts';
+import { followedTasks } from '../tasks/methods.ts';
 import { Tasks } from '../tasks/tasks.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 import { Subscriptions } from '../subscriptions/subscriptions.ts';
@@ -173,12 +174,13 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     leaveWhenParked: config.parking.release === 'when-resumable',
     reattach: config.continuation.reattach,
   });
+  const tasks = offersTasks ? createTasks(config, calls, promotion, shared) : null;
   return {
     config,
     upstream,
     pool,
     calls,
-    tasks: offersTasks ? createTasks(config, calls, promotion, shared) : null,
+    tasks,
     forward,
     lists,
     catalogue,
@@ -193,6 +195,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     }),
     subscriptions: new Subscriptions({
       route,
+      tasks: tasks && followedTasks(tasks),
       pool,
       quota: shared.listenerQuota,
       maxResourcesPerListener: MAX_RESOURCES_PER_LISTENER,

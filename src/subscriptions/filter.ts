@@ -42,6 +42,13 @@ export function readFilter(params: JsonObject, maxResources: number): Notificati
   };
 }
 
+/** Reads the ids of the tasks that a listener asks for, each once (tasks extension, "Task Status Notifications"). */
+export function readTaskIds(params: JsonObject): string[] {
+  const { taskIds = [] } = objectMember(params, 'notifications') ?? {};
+  const ids = Array.isArray(taskIds) ? taskIds : [];
+  return [...new Set(ids.filter((id): id is string => typeof id === 'string'))];
+}
+
 /**
  * Reads what a legacy server offers.
  * @param capabilities of its `initialize` result
@@ -159,12 +166,20 @@ export class Listener {
   readonly #id: ClientRequestId;
   readonly #leg: Pick<Leg, 'notify' | 'closed'>;
   readonly #end: () => void;
+  readonly #taskIds: readonly string[];
   /** Keyed by content, to drop duplicates. */
   readonly #waiting = new Map<string, Notification>();
   #acknowledged: NotificationFilter | null = null;
   #over = false;
 
-  constructor(id: ClientRequestId, asked: NotificationFilter, leg: Pick<Leg, 'notify' | 'closed'>) {
+  /** @param taskIds of the tasks that it follows */
+  constructor(
+    id: ClientRequestId,
+    asked: NotificationFilter,
+    leg: Pick<Leg, 'notify' | 'closed'>,
+    taskIds: readonly string[] = [],
+  ) {
+    this.#taskIds = taskIds;
     this.#id = id;
     this.asked = asked;
     this.#leg = leg;
@@ -189,7 +204,10 @@ export class Listener {
     if (this.#over || this.#acknowledged !== null) return;
     this.#acknowledged = filter;
     this.#send('notifications/subscriptions/acknowledged', {
-      notifications: filterObject(filter),
+      notifications: {
+        ...filterObject(filter),
+        ...(this.#taskIds.length === 0 ? {} : { taskIds: [...this.#taskIds] }),
+      },
     });
     for (const { method, params } of this.#waiting.values()) this.hear(method, params);
     this.#waiting.clear();
@@ -203,6 +221,11 @@ export class Listener {
     } else if (admits(this.asked, method, params)) {
       this.#keep(method, params);
     }
+  }
+
+  /** Sends what the gateway itself has to say, after the acknowledgement. */
+  tell(method: string, params: JsonObject): void {
+    if (!this.#over) this.#notify(method, params);
   }
 
   /** Notifies the client of everything that it listens to, since notifications may have been missed. */
@@ -226,7 +249,10 @@ export class Listener {
   }
 
   #send(method: string, params: JsonObject): void {
-    const rest = fromServer(params);
+    this.#notify(method, fromServer(params));
+  }
+
+  #notify(method: string, rest: JsonObject): void {
     const meta = isJsonObject(rest['_meta']) ? rest['_meta'] : {};
     this.#leg.notify(method, { ...rest, _meta: { ...meta, [Meta.subscriptionId]: this.#id } });
   }

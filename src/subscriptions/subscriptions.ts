@@ -3,7 +3,7 @@
  * stays until its client leaves or the gateway ends it with a result.
  */
 import type { Clock } from '../lib/clock.ts';
-import { requestFailure } from '../model/failures.ts';
+import { requestFailure, TASKS_NOT_DECLARED } from '../model/failures.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
@@ -15,7 +15,7 @@ import { Meta } from '../protocol/meta.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../upstream/failure.ts';
 import type { Quota } from '../lib/quota.ts';
-import { isEmpty, readFilter, Listener } from './filter.ts';
+import { isEmpty, readFilter, readTaskIds, Listener } from './filter.ts';
 import { SharedStream } from './shared-stream.ts';
 
 export interface SubscriptionsOptions {
@@ -23,10 +23,23 @@ export interface SubscriptionsOptions {
   readonly pool: Pick<SessionPool, 'leaseToListen' | 'sharingKey'>;
   /** Shared by all routes. */
   readonly quota: Quota;
+  /** The tasks that listeners can follow; `null` if the gateway offers none. */
+  readonly tasks: FollowedTasks | null;
   /** URIs of one listener beyond this number are not acknowledged. */
   readonly maxResourcesPerListener: number;
   readonly clock: Clock;
   readonly log: Log;
+}
+
+/** The tasks of a route, as listeners follow them. */
+export interface FollowedTasks {
+  /** Tells whether there is such a task for the caller. */
+  has(request: EdgeRequest, taskId: string): Promise<boolean>;
+  /**
+   * Tells the params of `notifications/tasks`, for what the task is now and each time that it changes.
+   * @returns a function that ends that
+   */
+  follow(request: EdgeRequest, taskId: string, tell: (params: JsonObject) => void): () => void;
 }
 
 /** The client's side of a listener. */
@@ -56,13 +69,20 @@ export class Subscriptions {
     const { quota, maxResourcesPerListener } = this.#options;
     const giveBack = quota.take(request.caller.principalKey);
     if (giveBack === null) return TOO_MANY;
-    const listener = new Listener(id, readFilter(request.params, maxResourcesPerListener), leg);
+    const tasks = await this.#tasksOf(request);
+    if (tasks === null) {
+      giveBack();
+      return { kind: 'failed', failure: TASKS_NOT_DECLARED };
+    }
+    const filter = readFilter(request.params, maxResourcesPerListener);
+    const listener = new Listener(id, filter, leg, tasks);
     this.#listeners.add(listener);
     // The place is taken until the connection closes.
     void leg.over.then(giveBack);
     const stream = this.#streamFor(request);
     try {
       const serverInfo = await join(stream, listener);
+      for (const task of tasks) this.#follow(request, task, listener);
       const { acknowledged } = listener;
       if (acknowledged === null) return REFUSED;
       // No notification can follow, so the listener needs no stream.
@@ -83,6 +103,23 @@ export class Subscriptions {
   endAll(): void {
     this.#stopping = true;
     for (const listener of this.#listeners) listener.end();
+  }
+
+  /** @returns the ids that the listener asks for and that the caller has; `null` if its client declares no tasks */
+  async #tasksOf(request: EdgeRequest): Promise<readonly string[] | null> {
+    const { tasks, maxResourcesPerListener } = this.#options;
+    const asked = readTaskIds(request.params);
+    if (tasks === null || asked.length === 0) return [];
+    if (request.profile.tasks !== true) return null;
+    const ids = asked.slice(0, maxResourcesPerListener);
+    const known = await Promise.all(ids.map((id) => tasks.has(request, id)));
+    return ids.filter((_, index) => known[index] === true);
+  }
+
+  #follow(request: EdgeRequest, taskId: string, listener: Listener): void {
+    const tell = (params: JsonObject) => listener.tell('notifications/tasks', params);
+    const stop = this.#options.tasks?.follow(request, taskId, tell);
+    void listener.ended.then(stop);
   }
 
   #streamFor(request: EdgeRequest): SharedStream {

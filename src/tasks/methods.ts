@@ -3,7 +3,8 @@ import { TASKS_NOT_DECLARED } from '../model/failures.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import type { Task, TaskEngine, TaskReply } from '../model/task.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
-import { getTaskResult } from './wire.ts';
+import type { Tasks } from './tasks.ts';
+import { detailedTask, getTaskResult } from './wire.ts';
 
 /** Serves `tasks/get`, `tasks/update` or `tasks/cancel`. */
 export async function serveTaskMethod(
@@ -48,4 +49,14 @@ function acknowledgement(): JsonObject {
 function replyWith(reply: TaskReply, write: (task: Task) => JsonObject): CallReply {
   if (reply.type === 'failed') return { kind: 'failed', failure: reply.failure };
   return { kind: 'result', result: write(reply.task) };
+}
+
+/** Returns the tasks as `subscriptions/listen` tells of them ("Task Status Notifications"). */
+export function followedTasks(tasks: Tasks) {
+  return {
+    has: async (request: EdgeRequest, taskId: string) =>
+      (await tasks.get(request, taskId)).type === 'task',
+    follow: (request: EdgeRequest, taskId: string, tell: (params: JsonObject) => void) =>
+      tasks.watch(request, taskId, (task) => tell(detailedTask(task))),
+  };
 }

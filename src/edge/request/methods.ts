@@ -96,13 +96,17 @@ const object: Check = (value) => (isJsonObject(value) ? null : 'must be an objec
 const optionalObject: Check = (value) => (value === undefined ? null : object(value));
 const notificationFilter: Check = (value) => {
   if (!isJsonObject(value)) return 'must be an object';
-  const { resourceSubscriptions: uris = [], ...rest } = value;
+  const { resourceSubscriptions: uris = [], taskIds = [], ...rest } = value;
   const flags = ['toolsListChanged', 'promptsListChanged', 'resourcesListChanged'];
   const wrong = flags.find((flag) => rest[flag] !== undefined && typeof rest[flag] !== 'boolean');
   if (wrong !== undefined) return `must have a boolean as ${wrong}`;
-  const areStrings = Array.isArray(uris) && uris.every((uri) => typeof uri === 'string');
-  return areStrings ? null : 'must have an array of strings as resourceSubscriptions';
+  const lists = { resourceSubscriptions: uris, taskIds };
+  const notStrings = Object.entries(lists).find(([, list]) => !isListOfStrings(list));
+  return notStrings === undefined ? null : `must have an array of strings as ${notStrings[0]}`;
 };
+function isListOfStrings(value: JsonValue): boolean {
+  return Array.isArray(value) && value.every((one) => typeof one === 'string');
+}
 const list: Shape = [['cursor', optionalString]];
 
 const target: Shape = [
