@@ -1,9 +1,10 @@
-/** What the two halves of a session share: `session.ts` sends, `incoming.ts` receives. */
+/** What the two halves of a session share: `session.ts` extends it to send, `incoming.ts` receives. */
 import type { Clock } from '../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import {
+  type AskingStyle,
   type AskingStyleDetector,
   newSessionIdentity,
   type BroadcastDetector,
@@ -51,7 +52,7 @@ export class SessionState implements CallHost {
   initializeId: UpstreamRequestId | null = null;
   /** The server has replied to a request after `initialize`, so it knew the session once. */
   wasKnown = false;
-  keepAlive: KeepAlive | null = null;
+  pings: KeepAlive | null = null;
   #headers: CallerHeaders;
   #failure: UpstreamFailure | null = null;
   #hasCarriedCall = false;
@@ -59,7 +60,7 @@ export class SessionState implements CallHost {
   #visits: UrlVisits | null = null;
 
   /** @param listener returns the receiving half */
-  constructor(
+  protected constructor(
     connect: Connect,
     listener: (state: SessionState) => TransportListener,
     options: SessionStateOptions,
@@ -87,7 +88,12 @@ export class SessionState implements CallHost {
 
   useHeaders(headers: CallerHeaders): void {
     this.#headers = headers;
-    this.keepAlive?.renewed();
+    this.pings?.renewed();
+  }
+
+  /** Issues the id of a request of this session. */
+  issueId(): UpstreamRequestId {
+    return this.detector.issueId(this.identity);
   }
 
   /** Why the session cannot be used any more; `null` while it can. */
@@ -103,6 +109,35 @@ export class SessionState implements CallHost {
   /** True if an error reply to a request may mean that the server does not know the session any more. */
   get mayBeGone(): boolean {
     return this.wasKnown || this.#hasCarriedCall;
+  }
+
+  /** Where the server was seen to ask. The one stream of HTTP+SSE names no call. */
+  get askingStyle(): AskingStyle {
+    return this.questions.askingStyle;
+  }
+
+  /**
+   * True if the server has asked a question in this session while several calls ran that can have asked it. Calls
+   * that run one after the other can be told apart.
+   */
+  get mustQueue(): boolean {
+    return this.questions.hadSeveral;
+  }
+
+  /**
+   * False if the server asks on streams that name no call, and calls ended without a reply that the server was not
+   * told to stop. They can ask for long, and the questions of later calls are declined.
+   */
+  get isCertain(): boolean {
+    return this.askingStyle !== 'unrelated' || this.questions.allStopped;
+  }
+
+  /**
+   * In how many ms a call can begin whose questions are told from those of calls that ended without a reply, or that
+   * have just asked; 0 if it can begin now. A call that begins earlier can have such a question declined.
+   */
+  get certainInMs(): number {
+    return this.askingStyle === 'unrelated' ? this.questions.certainInMs : 0;
   }
 
   get visits(): UrlVisits {
@@ -239,7 +274,7 @@ export class SessionState implements CallHost {
     // Whoever was refused hears of it before the others do.
     await Promise.resolve();
     if (this.calls.size === 0) return;
-    const ping = { id: this.detector.issueId(this.identity), method: 'ping', params: {} };
+    const ping = { id: this.issueId(), method: 'ping', params: {} };
     const outcome = await this.requests.send(ping, this.#headers);
     const failure = outcome instanceof UpstreamFailure ? outcome : sessionFailureIn(outcome);
     if (failure?.code === 'session_gone') this.fail(failure);
@@ -248,7 +283,7 @@ export class SessionState implements CallHost {
   /** Ends everything that runs in the session. */
   fail(failure: UpstreamFailure): void {
     this.#failure ??= failure;
-    this.keepAlive?.set(false);
+    this.pings?.set(false);
     this.questions.clear();
     this.requests.settleAll(failure);
     for (const [id, { isAccepted }] of [...this.calls]) {
@@ -262,7 +297,7 @@ export class SessionState implements CallHost {
   /** Stops what the session does by itself, because it is closed here. Its calls are not told. */
   end(failure: UpstreamFailure): void {
     this.#changeListener = null;
-    this.keepAlive?.set(false);
+    this.pings?.set(false);
     this.questions.clear();
     for (const call of this.calls.values()) call.end();
     this.#failure ??= failure;

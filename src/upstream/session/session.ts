@@ -8,7 +8,6 @@ import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protoc
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { LOG_LEVELS, type LegacyRevision } from '../../protocol/meta.ts';
-import type { AskingStyle, SessionIdentity } from '../broadcast-detector.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
 import type {
@@ -26,7 +25,6 @@ import { isSessionError } from '../http/error-response.ts';
 import {
   SessionState,
   sessionUnknown,
-  type ChangeListener,
   type Connect,
   type SessionStateOptions,
 } from './session-state.ts';
@@ -43,8 +41,7 @@ export interface SessionOptions extends SessionStateOptions, IncomingOptions {
   readonly pingIntervalMs: number;
 }
 
-export class Session {
-  readonly #state: SessionState;
+export class Session extends SessionState {
   readonly #options: SessionOptions;
   readonly #closing = new AbortController();
   #initialized: InitializeResult | null = null;
@@ -52,8 +49,7 @@ export class Session {
   #logLevelSet: Promise<unknown> = Promise.resolve();
 
   private constructor(connect: Connect, options: SessionOptions, clock: Clock) {
-    const incoming = (state: SessionState) => new IncomingMessages(state, options);
-    this.#state = new SessionState(connect, incoming, options, clock);
+    super(connect, (state) => new IncomingMessages(state, options), options, clock);
     this.#options = options;
   }
 
@@ -66,7 +62,7 @@ export class Session {
     const session = new Session(connect, options, clock);
     const declared = legacyCapabilities(options.profile, options.knownRevision);
     try {
-      await session.#state.transport.open(options.headers);
+      await session.transport.open(options.headers);
       await session.#initialize(declared);
       if (!session.interactive && Object.keys(declared).length > 0) {
         // Without a session id an answer may reach a process that did not ask. A client that declares
@@ -94,8 +90,8 @@ export class Session {
   ): Session {
     const session = new Session(connect, options, clock);
     session.#initialized = initialized;
-    session.#state.transport.adopt(id);
-    session.#state.transport.useRevision(initialized.protocolVersion);
+    session.transport.adopt(id);
+    session.transport.useRevision(initialized.protocolVersion);
     return session;
   }
 
@@ -106,64 +102,25 @@ export class Session {
 
   /** True if an answer to a question of the server reaches the process that asked. */
   get interactive(): boolean {
-    return this.#state.transport.hasSession || this.#options.statefulWithoutSessionId;
+    return this.transport.hasSession || this.#options.statefulWithoutSessionId;
   }
 
   get standaloneStreamOpen(): boolean {
-    return this.#state.standalone === 'open';
-  }
-
-  /** The credentials for messages that serve no request: those of the last caller. */
-  get headers(): CallerHeaders {
-    return this.#state.headers;
+    return this.standalone === 'open';
   }
 
   get dead(): boolean {
-    return this.#state.failure !== null;
-  }
-
-  /** What identifies the session for `BroadcastDetector`. */
-  get identity(): SessionIdentity {
-    return this.#state.identity;
-  }
-
-  /** Where the server was seen to ask. The one stream of HTTP+SSE names no call. */
-  get askingStyle(): AskingStyle {
-    return this.#state.questions.askingStyle;
-  }
-
-  /**
-   * True if the server has asked a question in this session while several calls ran that can have asked it. Calls
-   * that run one after the other can be told apart.
-   */
-  get mustQueue(): boolean {
-    return this.#state.questions.hadSeveral;
-  }
-
-  /**
-   * False if the server asks on streams that name no call, and calls ended without a reply that the server was not
-   * told to stop. They can ask for long, and the questions of later calls are declined.
-   */
-  get isCertain(): boolean {
-    return this.askingStyle !== 'unrelated' || this.#state.questions.allStopped;
-  }
-
-  /**
-   * In how many ms a call can begin whose questions are told from those of calls that ended without a reply, or that
-   * have just asked; 0 if it can begin now. A call that begins earlier can have such a question declined.
-   */
-  get certainInMs(): number {
-    return this.askingStyle === 'unrelated' ? this.#state.questions.certainInMs : 0;
+    return this.failure !== null;
   }
 
   /** The id by which another process can take the session over; `null` if none can. */
   get id(): SessionId | null {
-    return this.#state.transport.sessionId;
+    return this.transport.sessionId;
   }
 
   /** True if the text contains the id of the session, which must not reach a client. */
   reveals(text: string): boolean {
-    return this.#state.transport.reveals(text);
+    return this.transport.reveals(text);
   }
 
   /**
@@ -178,18 +135,17 @@ export class Session {
     headers: CallerHeaders,
     signal?: AbortSignal,
   ): Promise<JsonRpcReply> {
-    const state = this.#state;
-    state.assertAlive();
+    this.assertAlive();
     // No tool replies to a ping, so its error is about the session.
-    const mayBeGone = state.mayBeGone || method === 'ping';
-    const id = state.detector.issueId(state.identity);
-    if (method === 'initialize') state.initializeId = id;
-    const outcome = await state.requests.send({ id, method, params }, headers, signal);
-    if (outcome instanceof UpstreamFailure) throw state.noted(outcome);
+    const mayBeGone = this.mayBeGone || method === 'ping';
+    const id = this.issueId();
+    if (method === 'initialize') this.initializeId = id;
+    const outcome = await this.requests.send({ id, method, params }, headers, signal);
+    if (outcome instanceof UpstreamFailure) throw this.noted(outcome);
     if ('error' in outcome && mayBeGone && isSessionError(outcome.error)) {
-      throw state.noted(sessionUnknown());
+      throw this.noted(sessionUnknown());
     }
-    state.wasKnown ||= method !== 'initialize';
+    this.wasKnown ||= method !== 'initialize';
     return outcome;
   }
 
@@ -203,9 +159,8 @@ export class Session {
     listener: ExchangeListener,
     headers: CallerHeaders,
   ): RequestExchange {
-    const state = this.#state;
-    const call = state.addCall(state.detector.issueId(state.identity), listener, headers);
-    return this.#send(call, method, params(call.id), headers);
+    const id = this.issueId();
+    return this.#send(this.addCall(id, listener, headers), method, params(id));
   }
 
   /** Starts a tool call for which the server creates a task. The reply is a `CreateTaskResult`. */
@@ -214,10 +169,9 @@ export class Session {
     listener: ExchangeListener,
     headers: CallerHeaders,
   ): RequestExchange {
-    const state = this.#state;
-    const id = state.detector.issueId(state.identity);
-    const call = state.addCall(id, listener, headers, [], { taskId: null, progressToken: id });
-    return this.#send(call, 'tools/call', params(id), headers);
+    const id = this.issueId();
+    const call = this.addCall(id, listener, headers, [], { taskId: null, progressToken: id });
+    return this.#send(call, 'tools/call', params(id));
   }
 
   /**
@@ -229,25 +183,24 @@ export class Session {
     former: Pick<RequestExchange, 'id' | 'openQuestions'>,
     listener: ExchangeListener,
   ): RequestExchange {
-    const state = this.#state;
-    const id = state.detector.issueId(state.identity);
-    const call = state.addCall(id, listener, state.headers, former.openQuestions, task);
+    const id = this.issueId();
+    const call = this.addCall(id, listener, this.headers, former.openQuestions, task);
     // The call goes on under this id, so that the former one can ask no more.
-    state.questions.callBegan(former.id);
-    return this.#send(call, 'tasks/result', { taskId: task.taskId }, state.headers);
+    this.questions.callBegan(former.id);
+    return this.#send(call, 'tasks/result', { taskId: task.taskId });
   }
 
   /** Tells the server that the reply to a request is not wanted any more. Never throws. */
   async forget(id: UpstreamRequestId): Promise<void> {
-    const { transport, headers } = this.#state;
+    const { transport, headers } = this;
     const cancelled = { requestId: id, reason: 'the request is sent again' };
     await transport.notify('notifications/cancelled', cancelled, headers).catch(() => {});
   }
 
   /** Takes up the session that another replica has opened, where other calls may run. */
   join(point: SharedSessionPoint): void {
-    this.#state.questions.mayRun(point.beside ?? []);
-    this.#state.transport.join(point);
+    this.questions.mayRun(point.beside ?? []);
+    this.transport.join(point);
   }
 
   /**
@@ -264,12 +217,11 @@ export class Session {
     open: readonly ServerRequestId[] = [],
     task: CallTask | null = null,
   ): RequestExchange {
-    const state = this.#state;
-    state.detector.moveId(id, state.identity);
-    const call = state.addCall(id, listener, headers, open, task);
+    this.detector.moveId(id, this.identity);
+    const call = this.addCall(id, listener, headers, open, task);
     call.resumeStream();
     this.join(point);
-    state.transport.resume(id, point.lastEventId, headers);
+    this.transport.resume(id, point.lastEventId, headers);
     return call;
   }
 
@@ -277,7 +229,7 @@ export class Session {
   async openStandaloneStream(headers: CallerHeaders): Promise<void> {
     if (!this.interactive) return;
     // The stream may still be held by a process that hangs. That must not delay the call.
-    await this.#state.transport.openStandaloneStream(headers, 'once');
+    await this.transport.openStandaloneStream(headers, 'once');
   }
 
   /**
@@ -286,14 +238,9 @@ export class Session {
    */
   ready(headers: CallerHeaders): boolean | Promise<boolean> {
     if (this.dead) return false;
-    if (this.#state.standalone === 'never') return true;
-    const isOpen = this.#state.transport.openStandaloneStream(headers);
+    if (this.standalone === 'never') return true;
+    const isOpen = this.transport.openStandaloneStream(headers);
     return isOpen instanceof Promise ? isOpen.then((opened) => opened && !this.dead) : isOpen;
-  }
-
-  /** Tells the listener of changes at the server from now on. */
-  observe(listener: ChangeListener): void {
-    this.#state.observe(listener);
   }
 
   /**
@@ -319,41 +266,36 @@ export class Session {
    * @param wanter who wants the pings. They stop when nobody wants them any more
    */
   keepAlive(on: boolean, wanter: object = this): void {
-    if (on) this.#state.keepAlive ??= this.#newKeepAlive();
-    this.#state.keepAlive?.want(on, wanter);
+    if (on) this.pings ??= this.#newKeepAlive();
+    this.pings?.want(on, wanter);
   }
 
   /** Resolves when the server has said that all these URL elicitations are complete, or after `waitMs`. */
   urlsVisited(elicitationIds: readonly string[], waitMs: number): Promise<void> {
-    const { visits, clock } = this.#state;
+    const { visits, clock } = this;
     return visits.all(elicitationIds, clock, waitMs, this.#closing.signal);
   }
 
   /** Frees everything here. The server keeps the session, so that another replica can take it over. */
   leave(): void {
     this.#end('the session was left');
-    this.#state.transport.leave();
+    this.transport.leave();
   }
 
   /** Ends the session and frees everything. Never throws. */
   async close(): Promise<void> {
     this.#end('the session was closed');
-    await this.#state.transport.close(this.#state.headers).catch(() => {});
+    await this.transport.close(this.headers).catch(() => {});
   }
 
-  #send(
-    call: SessionCall,
-    method: string,
-    params: JsonObject,
-    headers: CallerHeaders,
-  ): SessionCall {
-    const state = this.#state;
+  /** Sends the request of a call that was just added, with the credentials that came with it. */
+  #send(call: SessionCall, method: string, params: JsonObject): SessionCall {
     try {
-      state.assertAlive();
-      state.transport.request({ id: call.id, method, params }, headers);
+      this.assertAlive();
+      this.transport.request({ id: call.id, method, params }, this.headers);
     } catch (error) {
       // The caller does not have the call yet.
-      queueMicrotask(() => state.refuseCall(call.id, asUpstreamFailure(error, false)));
+      queueMicrotask(() => this.refuseCall(call.id, asUpstreamFailure(error, false)));
     }
     return call;
   }
@@ -367,7 +309,7 @@ export class Session {
   /** Completes the handshake. */
   async #complete(): Promise<void> {
     const { headers, standaloneStream } = this.#options;
-    const { transport } = this.#state;
+    const { transport } = this;
     // After the last `initialize`, which names no revision in a header.
     transport.useRevision(this.initializeResult.protocolVersion);
     await transport.notify('notifications/initialized', {}, headers);
@@ -375,18 +317,17 @@ export class Session {
   }
 
   #newKeepAlive(): KeepAlive {
-    const state = this.#state;
     return new KeepAlive({
-      clock: state.clock,
+      clock: this.clock,
       intervalMs: this.#options.pingIntervalMs,
-      ping: () => this.request('ping', {}, state.headers),
+      ping: () => this.request('ping', {}, this.headers),
       isDead: () => this.dead,
-      gone: (failure) => state.fail(failure),
+      gone: (failure) => this.fail(failure),
     });
   }
 
   #end(reason: string): void {
     this.#closing.abort();
-    this.#state.end(new UpstreamFailure('session_gone', reason, { mayHaveActed: false }));
+    this.end(new UpstreamFailure('session_gone', reason, { mayHaveActed: false }));
   }
 }
