@@ -100,6 +100,7 @@ export async function createPublicApp(
         authorization: route.config.upstream.authorization,
         otherPathHeaderRules: (request, path) =>
           otherPathHeaderRules(routes, request, path, shared),
+        hostHeader: route.config.upstream.hostHeader,
         challenge: (challenge) => route.resource?.challenge(challenge) ?? challenge,
         onToken: (status, challenge) => route.resource?.answered(status, challenge),
         onEndpoint: (endpoint) => route.upstream.messagePaths.toldClient(endpoint),

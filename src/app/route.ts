@@ -209,6 +209,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
       url: config.upstream.url,
       upstream,
       takesCredentials: takesCredentials(config),
+      headers: config.upstream.headers,
       clock,
       log,
     }),

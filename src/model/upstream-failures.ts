@@ -62,7 +62,7 @@ export function failureOfRequest(failure: UpstreamFailure): Failure {
   return requestFailure(reason, problem, retryAfter(failure));
 }
 
-const UNAUTHORIZED = 'The server refused the credentials of this request';
+const UNAUTHORIZED = 'The server refused this request, or its credentials';
 const BUSY = 'The server is busy; try again later';
 const UNAVAILABLE = 'The server cannot be reached';
 const TIMEOUT = 'The server did not answer in time';

@@ -37,6 +37,8 @@ export interface LogEvents {
     code: string;
     problem: string;
   };
+  /** `said`: the beginning of what the server said. */
+  'upstream.refused': { route: string; status: number; said: string };
   /** `error`: the error code of the challenge. */
   'upstream.token_refused': { route: string; resource: string; error: string | null };
   'upstream.broadcasts': { route: string };
@@ -119,6 +121,7 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'worker.ended': 'error',
   'upstream.unavailable': 'warn',
   'upstream.failed': 'warn',
+  'upstream.refused': 'warn',
   'upstream.token_refused': 'warn',
   'upstream.broadcasts': 'warn',
   'upstream.only_modern': 'warn',
@@ -198,6 +201,8 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
   'gateway.homes_apart':
     'replicas relay to each other and share no Redis: each keeps a session of its own for the same caller, so what the server keeps in it is missing in calls that reach another replica. Configure redis, or send all calls of a caller to the same replica',
+  'upstream.refused':
+    'the server refused the gateway, and named no way to log in. It may check Host: use the name that it accepts in upstream.url or upstream.hostHeader, or allow the gateway there. Or it needs credentials, which clients can bring',
   'upstream.token_refused':
     'the server refused a token. Clients get tokens for publicUrl (the resource): let the server accept this audience. If it cannot, remove publicUrl, authorize callers in a proxy in front (identity), and set upstream.authorization: strip and upstream.headers',
   'upstream.broadcasts':

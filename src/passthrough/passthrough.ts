@@ -62,6 +62,8 @@ export interface PassThroughOptions {
    * called when the stream ends.
    */
   readonly onEndpoint?: (endpoint: string) => () => void;
+  /** The `Host` for the upstream; `null` for that of its URL. */
+  readonly hostHeader?: string | null;
   /** Rewrites a challenge of the server. */
   readonly challenge?: (challenge: string) => string;
   /** Called with the status and the challenge of the response to a request with `Authorization`. */
@@ -266,7 +268,7 @@ class Forwarder {
     { isEndpoint, path: requested, query, rules, session, onRefused }: Target,
     onBegin: () => void,
   ): replyFrom.FastifyReplyFromHooks {
-    const { upstream, path, sessions, onEndpoint, challenge, onToken } = this.#options;
+    const { upstream, path, sessions, onEndpoint, hostHeader, challenge, onToken } = this.#options;
     const body = this.#bodyOf(request);
     const sealing = session === null ? undefined : sessions;
     let isSealed = true;
@@ -293,6 +295,7 @@ class Forwarder {
       ...(query === null ? {} : { queryString: () => query }),
       rewriteRequestHeaders: (_request, headers) => {
         const passed = upstreamHeaders(request, headers, rules, hasBody(request));
+        if (typeof hostHeader === 'string') passed.host = hostHeader;
         return session === null ? passed : withSession(passed, request, session);
       },
       rewriteHeaders: (headers) => {

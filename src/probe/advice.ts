@@ -37,7 +37,7 @@ export function advise(findings: Findings, context: ProbeContext): Advice {
       ? ['Add the query of your URL. It is omitted here, since it can contain a credential.']
       : []),
   ];
-  const config = { routes: [routeOf(findings, release, headerNames)] };
+  const config = { routes: [routeOf(findings, headerNames)] };
   return { ...common, gatewayNeeded: true, config, notes };
 }
 
@@ -51,18 +51,13 @@ function releaseOf({ sessions, resumption }: Findings): Advice['releaseWhenResum
   return resumption.lastEventId === 'opened' ? 'unproven' : 'impossible';
 }
 
-function routeOf(
-  { url, transport }: Findings,
-  release: Advice['releaseWhenResumable'],
-  headerNames: readonly string[],
-): JsonObject {
+function routeOf({ url, transport }: Findings, headerNames: readonly string[]): JsonObject {
   const headers = Object.fromEntries(
     headerNames.map((name) => [name, `\${${variableFor(name)}}`] as const),
   );
   return {
     path: '/mcp',
     upstream: { url, transport, ...(headerNames.length === 0 ? {} : { headers }) },
-    ...(release === 'possible' ? { parking: { release: 'when-resumable' } } : {}),
   };
 }
 
@@ -105,7 +100,7 @@ function releaseNotes(release: Advice['releaseWhenResumable'], findings: Finding
     case 'possible':
       return [
         'parking.release: when-resumable is possible: a parked call then holds no connection.',
-        'Only a real call shows whether the server also sends new events on a resumed stream. If it does not, results arrive about 5 seconds late.',
+        'It is not in the file above, since only a real call shows whether the server also sends new events on a resumed stream. If it does not, results arrive about 5 seconds late. Set it, and compare how long a call takes that asks.',
       ];
     case 'unproven':
       return [

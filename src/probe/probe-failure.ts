@@ -66,7 +66,17 @@ function unauthorized(failure: UpstreamFailure, { url, gaveHeaders }: Attempt): 
   const wayOut = gaveHeaders
     ? 'it does not accept the given --header'
     : `give credentials with --header "Authorization: ${scheme} ..."`;
-  return new ProbeFailure('unauthorized', `${url} refuses access (HTTP ${httpStatus}); ${wayOut}`);
+  const said = failure.details.said ? `: "${clean(failure.details.said, 160)}"` : '';
+  const hint =
+    wwwAuthenticate === undefined
+      ? '; if it checks Host, use the name that it accepts (upstream.url, upstream.hostHeader)'
+      : /\bresource_metadata\b/i.test(wwwAuthenticate)
+        ? '; clients log in through the gateway if publicUrl is set and the server accepts tokens for that URL'
+        : '';
+  return new ProbeFailure(
+    'unauthorized',
+    `${url} refuses access (HTTP ${httpStatus})${said}; ${wayOut}${hint}`,
+  );
 }
 
 function redirected({ details }: UpstreamFailure, { url }: Attempt): ProbeFailure {

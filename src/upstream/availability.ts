@@ -9,6 +9,8 @@ import type { Upstream } from './upstream.ts';
 import { asUpstreamFailure, type UpstreamFailure } from './failure.ts';
 
 const FIRST_RETRY_MS = 1_000;
+/** Shorter values of headers are words, and no secrets. */
+const MIN_SECRET_CHARACTERS = 6;
 const MAX_RETRY_MS = 30_000;
 
 export interface AvailabilityOptions {
@@ -17,6 +19,8 @@ export interface AvailabilityOptions {
   readonly upstream: Upstream;
   /** Whether the credentials of clients are forwarded to the server. */
   readonly takesCredentials: boolean;
+  /** The operator's headers, whose values are not logged. */
+  readonly headers: Readonly<Record<string, string>>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -70,6 +74,7 @@ export class Availability {
       // It responds, and may serve clients with credentials.
       if (failure.code === 'unauthorized' && this.#options.takesCredentials) {
         this.#problem = null;
+        this.#logRefusal(failure);
         return null;
       }
       this.#problem = `${failure.code}: ${failure.message}`;
@@ -82,6 +87,17 @@ export class Availability {
       this.#checkLater();
       return failure;
     }
+  }
+
+  /** A server that names no way to log in may refuse the gateway for another reason, such as its `Host`. */
+  #logRefusal({ details: { httpStatus = 0, wwwAuthenticate, said = '' } }: UpstreamFailure): void {
+    const { log, route, headers } = this.#options;
+    if (wwwAuthenticate !== undefined) return;
+    const secrets = Object.values(headers).flatMap((value) => [value, ...value.split(' ')]);
+    const shown = secrets
+      .filter(({ length }) => length >= MIN_SECRET_CHARACTERS)
+      .reduce((text, secret) => text.replaceAll(secret, '***'), said);
+    log.event('upstream.refused', { route, status: httpStatus, said: shown });
   }
 
   #checkLater(): void {

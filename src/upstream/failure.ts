@@ -26,6 +26,8 @@ export interface UpstreamFailureDetails {
   /** The JSON-RPC error that came with an error status. */
   readonly rpcError?: JsonRpcErrorObject;
   readonly wwwAuthenticate?: string;
+  /** The beginning of what the server said with a 401 or 403. It can repeat what was sent to it. */
+  readonly said?: string;
   readonly retryAfterMs?: number;
   /** The target of a redirect. */
   readonly location?: string;

@@ -84,6 +84,15 @@ export const upstream = section(
       'The transport of the server. `auto` detects it: Streamable HTTP first, then HTTP+SSE. With another value the server is bridged and not asked what it speaks, unless `era` is `modern`.',
     ),
     headers,
+    hostHeader: orNull(
+      text(
+        /^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(:\d{1,5})?$/,
+        'a host, and a port if it is part of it, such as localhost:8931',
+        'host',
+      ).describe(
+        'The `Host` of every request to the server, for servers that accept certain names only. Default: that of `upstream.url`. Over TLS, the certificate has to be for this name.',
+      ),
+    ),
     forwardHeaders: clientHeaders(
       'Headers of the client that go upstream with its requests, besides `Authorization`, trace context and `Mcp-Param-*`, such as `[X-API-Key]`. A header that tells users or tenants apart also belongs in `identity.credentialHeaders`. Requests that are passed through keep all their headers.',
     ),

@@ -19,6 +19,8 @@ export interface HttpClientOptions {
   readonly url: URL;
   /** Headers that the operator configured for this server. They override all others. */
   readonly headers: Readonly<Record<string, string>>;
+  /** Sent as `Host`, in place of that of the URL. */
+  readonly hostHeader?: string | null;
   readonly connectTimeoutMs: number;
   readonly headersTimeoutMs: number;
   readonly maxBodyBytes: number;
@@ -48,7 +50,12 @@ export class HttpClient implements ExchangeClient {
     this.#options = options;
     this.#origin = options.url.origin;
     this.#path = pathOf(options.url);
-    this.#headers = { 'accept-encoding': 'identity', ...options.headers };
+    const { hostHeader = null } = options;
+    this.#headers = {
+      'accept-encoding': 'identity',
+      ...(hostHeader === null ? {} : { host: hostHeader }),
+      ...options.headers,
+    };
     this.#connections = new Connections({
       connect: { timeout: options.connectTimeoutMs, keepAlive: true },
       headersTimeout: options.headersTimeoutMs,

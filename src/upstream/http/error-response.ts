@@ -51,6 +51,7 @@ export function failureOfStatus(head: Head, text: string, inSession: boolean): U
     const challenge = headers['www-authenticate'];
     return new UpstreamFailure('unauthorized', `the server refused the credentials: ${what}`, {
       ...details,
+      ...(text === '' ? {} : { said: beginningOf(text) }),
       ...(challenge === undefined ? {} : { wwwAuthenticate: String(challenge) }),
     });
   }
@@ -66,6 +67,14 @@ export function failureOfStatus(head: Head, text: string, inSession: boolean): U
     ...details,
     ...(error === null ? {} : { rpcError: error }),
   });
+}
+
+const MAX_SAID_CHARACTERS = 160;
+
+/** Returns the beginning of a text as one line, without characters that change how a terminal shows it. */
+function beginningOf(text: string): string {
+  const line = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
+  return line.length > MAX_SAID_CHARACTERS ? `${line.slice(0, MAX_SAID_CHARACTERS - 1)}…` : line;
 }
 
 /** @throws UpstreamFailure for a redirect, and for a compressed body */

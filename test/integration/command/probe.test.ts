@@ -218,7 +218,6 @@ describe('odd servers', () => {
             {
               path: '/mcp',
               upstream: { url: server.url, transport: 'streamable-http' },
-              parking: { release: 'when-resumable' },
             },
           ],
         },

@@ -20,6 +20,7 @@ describe('defaults', () => {
             transport: 'auto',
             headers: {},
             authorization: 'forward',
+            hostHeader: null,
             forwardHeaders: [],
             connectTimeoutMs: 5_000,
             headersTimeoutMs: 60_000,

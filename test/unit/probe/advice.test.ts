@@ -16,7 +16,7 @@ test('the snippet is a configuration that loads, and says what the notes say', (
     transport: 'streamable-http',
     headers: { authorization: 'Bearer t', 'x-tenant-id': 'a' },
   });
-  expect(route?.parking.release).toBe('when-resumable');
+  expect(route?.parking.release).toBe('never');
 });
 
 describe('parking.release', () => {
@@ -35,8 +35,8 @@ describe('parking.release', () => {
   ])('resumption %s makes it %s', (lastEventId, release) => {
     const advice = adviceFor({ resumption: { ...nothing, lastEventId } });
     expect(advice.releaseWhenResumable).toBe(release);
-    const written = JSON.stringify(advice.config).includes('when-resumable');
-    expect(written).toBe(release === 'possible');
+    // Only a real call shows whether it works well.
+    expect(JSON.stringify(advice.config)).not.toContain('when-resumable');
   });
 
   test('is impossible without a session id, whatever the events say', () => {

@@ -31,15 +31,14 @@ Advice
       upstream:
         url: http://127.0.0.1:3001/mcp
         transport: streamable-http
-      parking:
-        release: when-resumable
 
   - All calls of a caller share a session, so that what the server keeps in it is there in the next
     call. Over several replicas that needs redis and relay; when the one with the session ends,
     another replica goes on with it.
   - parking.release: when-resumable is possible: a parked call then holds no connection.
-  - Only a real call shows whether the server also sends new events on a resumed stream. If it does
-    not, results arrive about 5 seconds late.
+  - It is not in the file above, since only a real call shows whether the server also sends new
+    events on a resumed stream. If it does not, results arrive about 5 seconds late. Set it, and
+    compare how long a call takes that asks.
   - 2 tools are annotated as read-only or idempotent. If you trust that, set
     continuation.replay.annotated: true, so that lost calls are repeated.
 `);

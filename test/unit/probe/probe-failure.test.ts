@@ -72,7 +72,7 @@ test('a refusal names the scheme that the server asks for', () => {
 
 test('a refusal of given credentials does not ask for some', () => {
   expect(ofAnswer('unauthorized', { httpStatus: 403 }, { gaveHeaders: true }).message).toBe(
-    'https://a/mcp refuses access (HTTP 403); it does not accept the given --header',
+    'https://a/mcp refuses access (HTTP 403); it does not accept the given --header; if it checks Host, use the name that it accepts (upstream.url, upstream.hostHeader)',
   );
 });
 
