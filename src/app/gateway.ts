@@ -25,6 +25,7 @@ import { drainCalls } from './drain.ts';
 import { joinReplicas, type Replica, type Siblings } from './replica.ts';
 import { createPublicApp } from './public-server.ts';
 import { CANCEL_GRACE_MS, createRoute, type Route, type SharedServices } from './route.ts';
+import { nameOfServer } from './server.ts';
 import type { SharedCounts } from './workers/shared-counts.ts';
 
 export interface Gateway {
@@ -112,9 +113,7 @@ export function logListening(
   log: Log,
 ): string {
   const url = `${origin}${routes[0]?.path ?? ''}`;
-  const upstreams = routes
-    .map(({ upstream: { url } }) => `${url.origin}${url.pathname}`)
-    .join(', ');
+  const upstreams = routes.map(({ upstream }) => nameOfServer(upstream)).join(', ');
   log.event('gateway.listening', { url, admin, upstreams });
   if (relay !== null && redis === null) log.event('gateway.homes_apart', {});
   return url;

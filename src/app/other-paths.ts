@@ -8,7 +8,7 @@ import { sleep } from '../lib/clock.ts';
 import { callerOf } from '../identity/identity.ts';
 import type { Caller } from '../model/request.ts';
 import type { RequestHeaderRules } from '../passthrough/request.ts';
-import type { Route, SharedServices } from './route.ts';
+import type { HttpRoute, SharedServices } from './route.ts';
 import type { PassThroughOptions } from '../passthrough/passthrough.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 
@@ -16,11 +16,11 @@ const HANDSHAKE_WAIT_MS = 3_000;
 
 /** Returns the patterns of other paths that are passed through. */
 export function otherPaths(
-  routes: readonly Route[],
+  routes: readonly HttpRoute[],
   legacyClients: 'pass-through' | 'reject',
 ): readonly string[] {
   // With several upstreams, it is not known which one such a path belongs to.
-  const origins = new Set(routes.map((route) => route.config.upstream.url.origin));
+  const origins = new Set(routes.map((route) => route.http.config.url.origin));
   if (origins.size > 1) return [];
   // Modern clients need the metadata for authorization as well (authorization server discovery, "Protected
   // Resource Metadata Discovery Requirements").
@@ -32,18 +32,18 @@ export function otherPaths(
  * are sent only to the paths that the server named for messages (2024-11-05 transports, "HTTP with SSE").
  */
 export async function otherPathHeaderRules(
-  routes: readonly Route[],
+  routes: readonly HttpRoute[],
   request: FastifyRequest,
   path: string,
   shared: SharedServices,
 ): Promise<RequestHeaderRules> {
   const posted = request.method === 'POST' ? routes : [];
   await Promise.all(posted.map((route) => learnMessagePaths(request, route, shared)));
-  const exact = posted.filter(({ upstream }) => upstream.messagePaths.has(path));
+  const exact = posted.filter(({ http }) => http.upstream.messagePaths.has(path));
   const receivers =
     exact.length > 0
       ? exact
-      : posted.filter(({ upstream }) => upstream.messagePaths.resembles(path));
+      : posted.filter(({ http }) => http.upstream.messagePaths.resembles(path));
   const [rules, ...others] = receivers.map(({ config: { upstream } }) => ({
     headers: upstream.headers,
     authorization: upstream.authorization,
@@ -57,7 +57,7 @@ export async function otherPathHeaderRules(
 /** Tries the handshake with the caller's credentials, since the server may name its message path only after one. */
 async function learnMessagePaths(
   request: FastifyRequest,
-  route: Route,
+  route: HttpRoute,
   shared: SharedServices,
 ): Promise<void> {
   const { upstream, config } = route;
@@ -72,7 +72,7 @@ async function learnMessagePaths(
 /** Describes the caller of a request that was identified. */
 function knownCaller(
   { headers, raw }: FastifyRequest,
-  { config: { upstream } }: Route,
+  { http: { config: upstream } }: HttpRoute,
   { config, identity }: SharedServices,
 ): Caller {
   const { credentialHeaders } = config.identity;
@@ -83,8 +83,8 @@ function knownCaller(
 
 /** Returns the options of the pass-through for sessions; none if callers are not named. */
 export function sessionsOf(
-  route: Route,
-  routes: readonly Route[],
+  route: HttpRoute,
+  routes: readonly HttpRoute[],
   shared: SharedServices,
 ): Pick<PassThroughOptions, 'sessions' | 'onForeignSession'> {
   const { config, log, sealKeys } = shared;
@@ -100,9 +100,14 @@ export function sessionsOf(
       open: (mark, sealed, request) => seal.open(mark, sealed, principalOf(request)),
       isMessagePath: (path) =>
         routes.some(
-          ({ upstream: { messagePaths, knownKind }, config }) =>
+          ({
+            http: {
+              upstream: { messagePaths, knownKind },
+              config,
+            },
+          }) =>
             // Over Streamable HTTP, a message without a session is posted to the endpoint.
-            (knownKind === 'http-sse' || config.upstream.url.pathname !== path) &&
+            (knownKind === 'http-sse' || config.url.pathname !== path) &&
             (messagePaths.has(path) || messagePaths.resembles(path)),
         ),
     },

@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
-import type { RouteConfig } from '../config/schema.ts';
+import type { HttpUpstreamConfig, RouteConfig } from '../config/schema.ts';
 import { refuse, sendJson } from '../edge/response-writer.ts';
 import type { CallReply, Caller } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
@@ -30,6 +30,8 @@ export class PublicResource {
   readonly paths: readonly string[];
   readonly #publicUrl: URL;
   readonly #config: RouteConfig;
+  /** That of the server. */
+  readonly #url: URL;
   readonly #http: HttpClient;
   readonly #log: Log;
   /** The path of the metadata that the server named last. */
@@ -37,14 +39,21 @@ export class PublicResource {
   /** Whether the server took a token, or refused all so far. */
   #tokens: 'untried' | 'refused' | 'taken' = 'untried';
 
-  constructor(config: RouteConfig, publicUrl: URL, clock: Clock, log: Log) {
-    const { upstream, path } = config;
+  constructor(
+    config: RouteConfig,
+    server: HttpUpstreamConfig,
+    publicUrl: URL,
+    clock: Clock,
+    log: Log,
+  ) {
+    const { path } = config;
+    this.#url = server.url;
     this.#publicUrl = publicUrl;
     this.#config = config;
     this.#log = log;
     // The operator's headers are credentials for the endpoint, and the metadata is public.
     const limits = { maxBodyBytes: MAX_METADATA_BYTES, maxEventBytes: MAX_METADATA_BYTES };
-    this.#http = new HttpClient({ ...upstream, ...limits, headers: {} }, clock);
+    this.#http = new HttpClient({ ...server, ...limits, headers: {} }, clock);
     // A proxy in front may serve the route under another path.
     this.paths = [...new Set([metadataPath(publicUrl), metadataPath(new URL(path, publicUrl))])];
   }
@@ -119,7 +128,7 @@ export class PublicResource {
 
   /** Reads the metadata where the server can have it: by its own path, by the public one, or as it said last. */
   async #read(): Promise<{ readonly document: JsonObject | null; readonly isReachable: boolean }> {
-    const { url } = this.#config.upstream;
+    const url = this.#url;
     const places = [metadataPath(url), ...this.paths, ROOT_METADATA_PATH];
     if (this.#namedPath !== null) places.unshift(this.#namedPath);
     let isReachable = true;

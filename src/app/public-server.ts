@@ -11,7 +11,11 @@ import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
 import type { ToolCatalogue } from '../catalogue/tools.ts';
 import { isLoopbackHost } from '../lib/loopback.ts';
 import type { Metrics } from '../ops/metrics.ts';
-import { registerPassThrough, type PassThrough } from '../passthrough/passthrough.ts';
+import {
+  registerNoPassThrough,
+  registerPassThrough,
+  type PassThrough,
+} from '../passthrough/passthrough.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
 import { publicPaths } from '../config/schema.ts';
 import { installDialects } from './dialect-endpoints.ts';
@@ -21,7 +25,13 @@ import { callersOf, type RouteCallers } from './callers.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
 import { otherPathHeaderRules, otherPaths, sessionsOf } from './other-paths.ts';
 import { serveTaskMethod } from '../tasks/methods.ts';
-import { supportedVersions, type Route, type SharedServices } from './route.ts';
+import {
+  isHttpRoute,
+  legacyClientsOf,
+  supportedVersions,
+  type Route,
+  type SharedServices,
+} from './route.ts';
 
 const ERA_WAIT_MS = 3_000;
 const MAX_BUFFERED_BYTES = 256 * 1024;
@@ -87,34 +97,40 @@ export async function createPublicApp(
     if (guard.passes(request, response, true)) void endpoint.post(request, response, rest);
   });
   serveOwnMetadata(app, shared);
+  const httpRoutes = routes.filter(isHttpRoute);
   installMetadata(app, routes);
-  const others = otherPaths(routes, legacyClients);
-  for (const [index, route] of routes.entries()) {
+  const others = otherPaths(httpRoutes, legacyClients);
+  const passThroughOf = (scope: FastifyInstance, route: Route, callers: RouteCallers) => {
+    if (!isHttpRoute(route)) return registerNoPassThrough(scope, route.config.path);
+    const { config: server, upstream } = route.http;
+    return registerPassThrough(scope, {
+      upstream: server.url,
+      path: route.config.path,
+      others: route === httpRoutes[0] ? others : [],
+      headers: server.headers,
+      authorization: server.authorization,
+      otherPathHeaderRules: (request, path) =>
+        otherPathHeaderRules(httpRoutes, request, path, shared),
+      hostHeader: server.hostHeader,
+      challenge: (challenge) => route.resource?.challenge(challenge) ?? challenge,
+      onToken: (status, challenge) => route.resource?.answered(status, challenge),
+      onEndpoint: (endpoint) => upstream.messagePaths.toldClient(endpoint),
+      refusalOf: ({ raw }) => callers.refusalOf(raw),
+      connectTimeoutMs: server.connectTimeoutMs,
+      headersTimeoutMs: server.headersTimeoutMs,
+      maxBodyBytes: config.limits.maxBodyBytes,
+      openResponses: shared.openResponses,
+      onFailure: ({ httpStatus: status, problem }) => {
+        if (upstream.knownKind === 'modern') upstream.doubt();
+        shared.log.event('passthrough.failed', { route: route.config.id, status, problem });
+      },
+      ...sessionsOf(route, httpRoutes, shared),
+    });
+  };
+  for (const route of routes) {
     const callers = callersOf(route, shared);
     await app.register(async (scope) => {
-      const passThrough = await registerPassThrough(scope, {
-        upstream: route.config.upstream.url,
-        path: route.config.path,
-        others: index === 0 ? others : [],
-        headers: route.config.upstream.headers,
-        authorization: route.config.upstream.authorization,
-        otherPathHeaderRules: (request, path) =>
-          otherPathHeaderRules(routes, request, path, shared),
-        hostHeader: route.config.upstream.hostHeader,
-        challenge: (challenge) => route.resource?.challenge(challenge) ?? challenge,
-        onToken: (status, challenge) => route.resource?.answered(status, challenge),
-        onEndpoint: (endpoint) => route.upstream.messagePaths.toldClient(endpoint),
-        refusalOf: ({ raw }) => callers.refusalOf(raw),
-        connectTimeoutMs: route.config.upstream.connectTimeoutMs,
-        headersTimeoutMs: route.config.upstream.headersTimeoutMs,
-        maxBodyBytes: config.limits.maxBodyBytes,
-        openResponses: shared.openResponses,
-        onFailure: ({ httpStatus: status, problem }) => {
-          if (route.upstream.knownKind === 'modern') route.upstream.doubt();
-          shared.log.event('passthrough.failed', { route: route.config.id, status, problem });
-        },
-        ...sessionsOf(route, routes, shared),
-      });
+      const passThrough = await passThroughOf(scope, route, callers);
       // A scope of its own, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => {
         const served = edgeRoute(route, callers, shared, passThrough);
@@ -187,7 +203,7 @@ function edgeOptions(
   connections: ClientConnections,
 ): EdgeOptions {
   const policy: RequestPolicy = {
-    legacyClients: config.edge.legacyClients,
+    legacyClients: legacyClientsOf(config, route.upstream),
     supportedVersions: () => supportedVersions(config, route.upstream),
     maxJsonDepth: config.limits.maxJsonDepth,
   };

@@ -25,8 +25,8 @@ import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
 import type { Identity } from '../identity/identity.ts';
 import type { Relay } from '../model/relay.ts';
 import type { Promotion } from '../model/waiting-task.ts';
-import { Upstream } from '../upstream/upstream.ts';
-import { VERSION } from '../lib/version.ts';
+import type { LegacyServer } from '../upstream/legacy-server.ts';
+import { createServer, nameOfServer, type HttpServer } from './server.ts';
 import type { Capacity } from '../calls/registry.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Counts } from '../lib/counts.ts';
@@ -39,7 +39,9 @@ import type { Replica } from './replica.ts';
 /** One route with everything that serves it. */
 export interface Route {
   readonly config: RouteConfig;
-  readonly upstream: Upstream;
+  readonly upstream: LegacyServer;
+  /** The server as one over HTTP; `null` for one over stdio. */
+  readonly http: HttpServer | null;
   readonly pool: SessionPool;
   readonly calls: Calls;
   /** `null` if no tasks are offered. */
@@ -53,6 +55,15 @@ export interface Route {
   readonly availability: Availability;
   /** `null` without `publicUrl`. */
   readonly resource: PublicResource | null;
+}
+
+/** A route to a server over HTTP. */
+export interface HttpRoute extends Route {
+  readonly http: HttpServer;
+}
+
+export function isHttpRoute(route: Route): route is HttpRoute {
+  return route.http !== null;
 }
 
 const CATALOGUE_TTL_MS = 60_000;
@@ -76,41 +87,17 @@ const MAX_LIST_ITEMS = 5_000;
 export function createRoute(config: RouteConfig, shared: SharedServices): Route {
   const { clock, log } = shared;
   const route = config.id;
-  let isNoStreamLogged = false;
-  const upstream = new Upstream(
-    {
-      ...config.upstream,
-      gatewayInfo: { name: 'mrtr-gateway', version: VERSION },
-      onChange: (method) => {
-        lists.changed(method);
-        catalogue.forget();
-        taskTools.forget();
-      },
-      hasSiblings: shared.hasSiblings,
-      onDetected: (kind, cause) => log.event('upstream.detected', { route, kind, cause }),
-      onOnlyModern: (offerings) => {
-        for (const { what, names } of offerings) {
-          log.event('upstream.only_modern', { route, what, names: names.join(', ') });
-        }
-      },
-      onBroadcast: () => log.event('upstream.broadcasts', { route }),
-      onSession: (session, transport) => {
-        const { protocolVersion: revision } = session.initializeResult;
-        const standalone = session.standaloneStreamOpen;
-        log.event('session.opened', { route, revision, transport, standalone });
-        // Once for each server, since anonymous callers get a session for each call.
-        if (standalone || isNoStreamLogged || !session.interactive) return;
-        if (transport === 'streamable-http') log.event('session.no_standalone_stream', { route });
-        isNoStreamLogged = true;
-      },
-    },
-    clock,
-  );
+  const { server: upstream, http } = createServer(config, shared, (method) => {
+    lists.changed(method);
+    catalogue.forget();
+    taskTools.forget();
+  });
   const relay = shared.replica.relayOf(route);
   const pool = new SessionPool(
     upstream,
     {
       ...config.sessions,
+      max: maxSessions(config),
       counts: shared.counts,
       name: route,
       placement: placementOf(config, relay, shared),
@@ -178,6 +165,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
   return {
     config,
     upstream,
+    http,
     pool,
     calls,
     tasks,
@@ -190,7 +178,8 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
       offersTasks,
       supportedVersions: () => supportedVersions(shared.config, upstream),
       ttlMs: DISCOVER_TTL_MS,
-      firstWaitMs: DISCOVER_FIRST_WAIT_MS,
+      // A process takes longer to start than a server to respond.
+      firstWaitMs: http === null ? config.upstream.headersTimeoutMs : DISCOVER_FIRST_WAIT_MS,
       maxCallers: MAX_CACHED_CALLERS,
     }),
     subscriptions: new Subscriptions({
@@ -203,10 +192,12 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
       log,
     }),
     resource:
-      config.publicUrl === null ? null : new PublicResource(config, config.publicUrl, clock, log),
+      config.publicUrl === null || http === null
+        ? null
+        : new PublicResource(config, http.config, config.publicUrl, clock, log),
     availability: new Availability({
       route,
-      url: config.upstream.url,
+      server: nameOfServer(config.upstream),
       upstream,
       takesCredentials: takesCredentials(config),
       headers: config.upstream.headers,
@@ -237,8 +228,14 @@ function createTasks(
   });
 }
 
+/** Over stdio, each session is a process. */
+function maxSessions({ sessions: { max }, upstream: { process } }: RouteConfig): number {
+  return process === null ? max : Math.min(max, process.maxProcesses);
+}
+
 /** Tells whether clients' credentials reach the server. The operator's `Authorization` replaces the client's. */
-function takesCredentials({ upstream: { authorization, headers } }: RouteConfig): boolean {
+function takesCredentials({ upstream: { process, authorization, headers } }: RouteConfig): boolean {
+  if (process !== null) return false;
   return authorization === 'forward' && headers['authorization'] === undefined;
 }
 
@@ -267,10 +264,18 @@ function limitsOf({ calls, parking }: RouteConfig): CallLimits {
   };
 }
 
+/** Returns what becomes of legacy clients. There is no HTTP behind a server over stdio to pass them through to. */
+export function legacyClientsOf(
+  { edge }: Config,
+  { knownKind }: Pick<LegacyServer, 'knownKind'>,
+): 'pass-through' | 'reject' {
+  return knownKind === 'stdio' ? 'reject' : edge.legacyClients;
+}
+
 /** Returns the modern revision, and that of the server if legacy clients are passed through (versioning, dual-era servers). */
-export function supportedVersions(config: Config, upstream: Upstream): string[] {
+export function supportedVersions(config: Config, upstream: LegacyServer): string[] {
   const { revision } = upstream;
-  const passed = config.edge.legacyClients === 'pass-through' && revision !== null;
+  const passed = legacyClientsOf(config, upstream) === 'pass-through' && revision !== null;
   return passed ? [MODERN_REVISION, revision] : [MODERN_REVISION];
 }
 

@@ -1,6 +1,6 @@
 /** Parses the command line. It reads and prints nothing. */
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import type { FlagValues } from '../config/load/from-flags.ts';
+import type { CommandValues, FlagValues } from '../config/load/from-flags.ts';
 import { parseDuration } from '../config/units.ts';
 import { nearest } from '../config/load/problem.ts';
 import { COMMANDS, FLAGS, type CommandName, type Flag } from './flags.ts';
@@ -16,7 +16,7 @@ export type Command =
   | { readonly kind: 'keygen' }
   | {
       readonly kind: 'probe';
-      readonly url: string;
+      readonly upstream: string | CommandValues;
       readonly headers: Readonly<Record<string, string>>;
       readonly timeoutMs: number;
       readonly json: boolean;
@@ -52,20 +52,20 @@ export function parseArguments(words: readonly string[], env: Environment): Comm
 
 function commandOf(words: readonly string[], env: Environment): Command {
   const name = nameOfCommand(words);
-  const { given, lists, operands } = read(words, name);
+  const read = readWords(words, name);
+  const { given, lists, operands } = read;
   if (given.has('help')) return { kind: 'help', command: name };
   if (given.has('version')) return { kind: 'version' };
   switch (name) {
     case 'check':
       return checkCommand(given, operands);
     case 'probe':
-      return probeCommand(given, lists.get('header') ?? [], operands);
+      return probeCommand(read, lists.get('header') ?? [], env);
     case 'keygen':
       refuseOperands(operands);
       return { kind: 'keygen' };
     case 'serve':
-      refuseOperands(operands);
-      return serveCommand(given, env);
+      return serveCommand(read, env);
   }
 }
 
@@ -87,10 +87,12 @@ interface Words {
   /** All values of the flags that can be given several times. */
   readonly lists: ReadonlyMap<string, readonly string[]>;
   readonly operands: readonly string[];
+  /** The command after `--`; `null` without `--stdio`. */
+  readonly rest: readonly string[] | null;
 }
 
 /** Parses leniently and then checks: each error names the flag as it was written, in one line. */
-function read(words: readonly string[], command: CommandName): Words {
+function readWords(words: readonly string[], command: CommandName): Words {
   const flags = FLAGS[command];
   const options: NonNullable<ParseArgsConfig['options']> = {};
   for (const { name, short, value } of flags) {
@@ -109,8 +111,10 @@ function read(words: readonly string[], command: CommandName): Words {
   const given = new Map<string, string>();
   const lists = new Map<string, string[]>();
   const operands: string[] = [];
+  let rest: string[] | null = null;
   for (const token of tokens) {
-    if (token.kind === 'positional') operands.push(token.value);
+    if (token.kind === 'option-terminator') rest = [];
+    if (token.kind === 'positional') (rest ?? operands).push(token.value);
     if (token.kind !== 'option') continue;
     const flag = flags.find(({ name }) => name === token.name);
     if (flag === undefined) throw unknownFlag(token.rawName, command);
@@ -123,7 +127,33 @@ function read(words: readonly string[], command: CommandName): Words {
     given.set(flag.name, value);
   }
   const named = words[0] === command;
-  return { given, lists, operands: named ? operands.slice(1) : operands };
+  const own = named ? operands.slice(1) : operands;
+  // Without --stdio, "--" only ends the flags.
+  if (given.has('stdio')) return { given, lists, operands: own, rest };
+  return { given, lists, operands: [...own, ...(rest ?? [])], rest: null };
+}
+
+/** Reads the server that `--stdio` names; `null` without it. */
+function stdioServer({ given, lists, rest }: Words, env: Environment): CommandValues | null {
+  const variables = lists.get('env') ?? [];
+  if (!given.has('stdio')) {
+    if (variables.length > 0) throw new UsageError('--env needs --stdio');
+    return null;
+  }
+  const [command, ...args] = rest ?? [];
+  if (command === undefined) {
+    throw new UsageError('--stdio needs a command after "--", such as --stdio -- npx -y SERVER');
+  }
+  return { command, args, env: Object.fromEntries(variables.map((each) => variableIn(each, env))) };
+}
+
+/** Values can be secrets, so no message contains them. */
+function variableIn(written: string, env: Environment): readonly [string, string] {
+  const [name = ''] = written.split('=', 1);
+  if (name !== written) return [name, written.slice(name.length + 1)];
+  const value = env[name];
+  if (value === undefined) throw new UsageError(`--env ${quote(name)}: the variable is not set`);
+  return [name, value];
 }
 
 function valueOf(flag: Flag, written: string, value: string | undefined, inline: boolean): string {
@@ -172,13 +202,15 @@ function checkCommand(given: Words['given'], operands: readonly string[]): Comma
 
 const PROBE_TIMEOUT_MS = { least: 100, most: 600_000, usual: '10s' };
 
-function probeCommand(
-  given: Words['given'],
-  headerLines: readonly string[],
-  operands: readonly string[],
-): Command {
-  const [url, ...others] = operands;
-  if (url === undefined) throw new UsageError('"probe" needs a URL: mrtr-gateway probe URL');
+function probeCommand(words: Words, headerLines: readonly string[], env: Environment): Command {
+  const { given } = words;
+  const [url, ...others] = words.operands;
+  const upstream = stdioServer(words, env) ?? url;
+  if (upstream === undefined) throw new UsageError('"probe" needs a URL: mrtr-gateway probe URL');
+  if (url !== undefined && url !== upstream) throw new UsageError('either a URL or --stdio');
+  if (headerLines.length > 0 && url === undefined) {
+    throw new UsageError('--header cannot be combined with --stdio');
+  }
   refuseOperands(others);
   const timeoutMs = parseDuration(given.get('timeout') ?? PROBE_TIMEOUT_MS.usual) ?? 0;
   if (timeoutMs < PROBE_TIMEOUT_MS.least || timeoutMs > PROBE_TIMEOUT_MS.most) {
@@ -186,7 +218,7 @@ function probeCommand(
   }
   return {
     kind: 'probe',
-    url,
+    upstream,
     headers: headersOf(headerLines),
     timeoutMs,
     json: given.has('json'),
@@ -214,13 +246,20 @@ const IN_FILE = {
   transport: 'routes[].upstream.transport',
 };
 
-function serveCommand(given: Words['given'], env: Environment): Command {
+function serveCommand(words: Words, env: Environment): Command {
+  const { given } = words;
+  const server = stdioServer(words, env);
+  refuseOperands(words.operands);
+  for (const other of server === null ? [] : ['upstream', 'config', 'transport']) {
+    if (given.has(other)) throw new UsageError(`--stdio cannot be combined with --${other}`);
+  }
   if (given.has('config') && given.has('upstream')) {
     throw new UsageError('--config and --upstream cannot be combined: the file names the upstream');
   }
   const variable = (name: string) => env[variableOf(name) ?? ''] || undefined;
   const value = (name: string) => given.get(name) ?? variable(name);
-  const file = given.get('config') ?? (given.has('upstream') ? undefined : variable('config'));
+  const isUpstreamGiven = server !== null || given.has('upstream');
+  const file = given.get('config') ?? (isUpstreamGiven ? undefined : variable('config'));
   const overrides = present({
     listen: value('listen'),
     admin: value('admin'),
@@ -240,9 +279,11 @@ function serveCommand(given: Words['given'], env: Environment): Command {
     }
     return { kind: 'serve-file', file, overrides };
   }
-  const upstream = value('upstream');
+  const upstream = server ?? value('upstream');
   if (upstream === undefined) {
-    throw new UsageError('nothing to serve: give --upstream URL or --config FILE');
+    throw new UsageError(
+      'nothing to serve: give --upstream URL, --stdio -- COMMAND or --config FILE',
+    );
   }
   const rest = present({
     path: value('path'),

@@ -18,6 +18,13 @@ export interface Flag {
 
 const HELP: Flag = { name: 'help', short: 'h', meaning: 'print this help' };
 
+const ENV: Flag = {
+  name: 'env',
+  value: 'NAME[=VALUE]',
+  repeatable: true,
+  meaning: 'a variable for the command of --stdio; repeatable',
+};
+
 export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
   serve: [
     {
@@ -26,6 +33,11 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       env: 'MRTR_GATEWAY_UPSTREAM',
       meaning: 'the legacy MCP server',
     },
+    {
+      name: 'stdio',
+      meaning: 'the server is the command after "--", in place of --upstream',
+    },
+    ENV,
     {
       name: 'config',
       value: 'FILE',
@@ -85,6 +97,8 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
     HELP,
   ],
   probe: [
+    { name: 'stdio', meaning: 'probe the command after "--", in place of a URL' },
+    ENV,
     { name: 'json', meaning: 'print one JSON document, for programs' },
     {
       name: 'header',

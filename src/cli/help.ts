@@ -5,9 +5,11 @@ import { FLAGS, type CommandName, type Flag } from './flags.ts';
 const TEXTS: Readonly<Record<CommandName, string>> = {
   serve: `Usage:
   mrtr-gateway [serve] --upstream URL [flags]
+  mrtr-gateway [serve] --stdio [flags] -- COMMAND [ARGUMENT ...]
   mrtr-gateway [serve] --config FILE [flags]
   mrtr-gateway check FILE
   mrtr-gateway probe URL [flags]
+  mrtr-gateway probe --stdio [flags] -- COMMAND [ARGUMENT ...]
   mrtr-gateway keygen
 
 Runs a reverse proxy that lets modern MCP clients (2026-07-28) use a legacy MCP server.
@@ -18,7 +20,11 @@ Examples:
   # Serve the server on port 3001 as http://127.0.0.1:8080/mcp
   mrtr-gateway --upstream http://127.0.0.1:3001/mcp
 
-  # The same for the whole network, and without an admin port
+  # Run a server that speaks over stdio, one process for each session
+  mrtr-gateway --stdio -- npx -y @modelcontextprotocol/server-everything
+  mrtr-gateway --stdio --env LOG_LEVEL=debug -- uvx mcp-server-git
+
+  # The first one for the whole network, and without an admin port
   mrtr-gateway --upstream http://127.0.0.1:3001/mcp --listen :8080 --admin off
 
   # Find out what the server speaks and what to configure
@@ -40,6 +46,7 @@ Examples:
 `,
   probe: `Usage:
   mrtr-gateway probe URL [flags]
+  mrtr-gateway probe --stdio [flags] -- COMMAND [ARGUMENT ...]
 
 Finds out what an MCP server speaks: transport, revision, sessions, streams, resumption
 and capabilities, and prints a configuration for it. Sends initialize, ping and list
@@ -49,6 +56,7 @@ Examples:
   mrtr-gateway probe http://127.0.0.1:3001/mcp
   mrtr-gateway probe https://mcp.example.com/mcp --header "Authorization: Bearer $TOKEN"
   mrtr-gateway probe http://127.0.0.1:3001/sse --json --timeout 30s
+  mrtr-gateway probe --stdio -- npx -y @modelcontextprotocol/server-everything
 `,
   keygen: `Usage:
   mrtr-gateway keygen

@@ -43,15 +43,24 @@ export async function probeUpstream(command: ProbeCommand, host: Host): Promise<
   }
 }
 
+const FLAGS = [
+  ['headers', '--header'],
+  ['env', '--env'],
+  ['command', '--stdio'],
+  ['args', '--stdio'],
+] as const;
+
 /** Builds the upstream section from the arguments. @returns it, or the first problem */
-function upstreamOf({ url, headers }: ProbeCommand): RouteConfig['upstream'] | string {
-  const { config, problems } = validate({ routes: [{ upstream: { url, headers } }] });
+function upstreamOf({ upstream, headers }: ProbeCommand): RouteConfig['upstream'] | string {
+  const server = typeof upstream === 'string' ? { url: upstream, headers } : upstream;
+  const { config, problems } = validate({ routes: [{ upstream: server }] });
   const route = config?.routes[0];
   if (route !== undefined) return route.upstream;
   const problem = problems?.[0];
   if (problem === undefined) return 'no upstream to probe';
   const field = formatPath(problem.path);
-  return `${field.includes('headers') ? '--header' : 'URL'}: ${problem.text}`;
+  const flag = FLAGS.find(([part]) => field.includes(part))?.[1] ?? 'URL';
+  return `${flag}: ${problem.text}`;
 }
 
 function interruptionOf(host: Host): { signal: AbortSignal; exitCode(): ExitCode | null } {

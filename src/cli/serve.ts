@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/schema.ts';
 import type { Gateway } from '../app/gateway.ts';
+import { nameOfServer } from '../app/server.ts';
 import { createLog, type Log } from '../ops/log.ts';
 import { StartFailure } from '../lib/start-failure.ts';
 import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';
@@ -93,11 +94,9 @@ export function logFor({ log }: Config, host: Host, worker?: number): Log {
   });
 }
 
-/** Shows the URL of an upstream without its query, which can contain a credential. */
 function banner({ url }: Gateway, { routes }: Config): string {
   const [first, ...others] = routes;
-  const upstream = first === undefined ? '' : first.upstream.url;
-  const target = upstream === '' ? '' : ` -> ${upstream.origin}${upstream.pathname}`;
+  const target = first === undefined ? '' : ` -> ${nameOfServer(first.upstream)}`;
   const more = others.length === 0 ? '' : ` (and ${others.length} more)`;
   return `mrtr-gateway listening on ${url}${target}${more}`;
 }

@@ -39,7 +39,7 @@ const route = section(
     tools,
     caching,
   },
-  'a map with at least upstream.url',
+  'a map with at least upstream',
 ).transform((read) => ({ ...read, id: read.id ?? idFromPath(read.path) }));
 
 /** Describes the path of each dialect that there is. */
@@ -107,6 +107,10 @@ type Immutable<T> = T extends URL | string | number | boolean | null | undefined
 
 export type Config = Immutable<z.output<typeof fileSchema>>;
 export type RouteConfig = Config['routes'][number];
+/** A server that is reached over HTTP. */
+export type HttpUpstreamConfig = Extract<RouteConfig['upstream'], { readonly process: null }>;
+/** A server that the gateway runs. */
+export type StdioUpstreamConfig = Exclude<RouteConfig['upstream'], HttpUpstreamConfig>;
 
 /** Returns the paths on which clients reach a route: its own first, then those of its dialects. */
 export function publicPaths(route: RouteConfig): string[] {

@@ -44,6 +44,19 @@ export interface LogEvents {
   'upstream.broadcasts': { route: string };
   'session.opened': { route: string; revision: string; transport: string; standalone: boolean };
   'session.no_standalone_stream': { route: string };
+  /** `session`: the name that the gateway gives to a process of a server over stdio. */
+  'process.started': { route: string; session: string; pid: number };
+  /** `dropped`: lines of its output that were not logged, because there were too many. */
+  'process.ended': { route: string; session: string; problem: string; dropped: number };
+  'process.crashed': { route: string; session: string; problem: string; dropped: number };
+  /** A line of standard error, or one of standard output that is no message. */
+  'process.wrote': {
+    route: string;
+    session: string;
+    stream: 'stdout' | 'stderr';
+    line: string;
+    dropped: number;
+  };
   /** `reason`: why anonymous callers are not the local user. */
   'session.for_each_call': { route: string; reason: string };
   'session.replaced': { route: string; reason: string };
@@ -126,6 +139,9 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'upstream.broadcasts': 'warn',
   'upstream.only_modern': 'warn',
   'session.opened': 'debug',
+  'process.started': 'debug',
+  'process.ended': 'debug',
+  'process.crashed': 'warn',
   'session.no_standalone_stream': 'warn',
   'session.home_unknown': 'warn',
   'call.relayed': 'debug',
@@ -213,6 +229,8 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'a session that calls had used was replaced: what the server kept in it is gone. The next call that asked for log messages is told',
   'session.home_unknown':
     'which replica has the session of a caller is not known: the call uses a session of this replica, which may lack the state of the caller',
+  'process.crashed':
+    'a process of the server ended by itself, or the gateway ended it for what it wrote; its next use starts another one',
   'session.no_standalone_stream':
     'the server opened no standalone stream: questions that it does not relate to a call will not arrive',
 };

@@ -166,6 +166,20 @@ export async function registerPassThrough(
   return { forward: endpoint };
 }
 
+/** Registers the path of a server over stdio: there is no HTTP behind it. */
+export async function registerNoPassThrough(
+  scope: FastifyInstance,
+  path: string,
+): Promise<PassThrough> {
+  const refuseMethod = async (request: FastifyRequest, reply: FastifyReply) => {
+    // streamable-http, "Earlier Streamable HTTP Revisions"
+    reply.raw.setHeader('allow', 'POST');
+    refuse(reply, 405, `${request.method} is not part of this protocol revision`);
+  };
+  scope.route({ method: METHODS_OF_PATH, url: path, handler: refuseMethod });
+  return { forward: refuseMethod };
+}
+
 const INVALID_TARGET =
   'Invalid request target: expected a path without dot segments or encoded slashes';
 

@@ -8,10 +8,12 @@ export interface ProbeContext {
   /** Names only: the values can be credentials. */
   readonly headerNames: readonly string[];
   readonly query: boolean;
+  /** Names of the variables of a command. */
+  readonly variableNames?: readonly string[];
 }
 
 export function advise(findings: Findings, context: ProbeContext): Advice {
-  const { headerNames, query } = context;
+  const { headerNames, query, variableNames = [] } = context;
   const annotated = findings.tools.items.filter(isRepeatable).map(({ name }) => name);
   const release = releaseOf(findings);
   const isBridged = findings.served === 'bridged';
@@ -30,14 +32,18 @@ export function advise(findings: Findings, context: ProbeContext): Advice {
   const notes = [
     ...eraNotes(findings),
     ...sessionNotes(findings),
-    ...releaseNotes(release, findings),
+    ...(findings.command === null ? releaseNotes(release, findings) : STDIO_NOTES),
     ...replayNotes(annotated),
     ...headerNotes(headerNames),
     ...(query
       ? ['Add the query of your URL. It is omitted here, since it can contain a credential.']
       : []),
   ];
-  const config = { routes: [routeOf(findings, headerNames)] };
+  const route =
+    findings.command === null
+      ? routeOf(findings, headerNames)
+      : commandRoute(findings.command, variableNames);
+  const config = { routes: [route] };
   return { ...common, gatewayNeeded: true, config, notes };
 }
 
@@ -60,6 +66,26 @@ function routeOf({ url, transport }: Findings, headerNames: readonly string[]): 
     upstream: { url, transport, ...(headerNames.length === 0 ? {} : { headers }) },
   };
 }
+
+function commandRoute(
+  [command = '', ...args]: readonly string[],
+  names: readonly string[],
+): JsonObject {
+  const env = Object.fromEntries(names.map((name) => [name, `\${${name}}`] as const));
+  return {
+    path: '/mcp',
+    upstream: {
+      command,
+      ...(args.length === 0 ? {} : { args }),
+      ...(names.length === 0 ? {} : { env }),
+    },
+  };
+}
+
+const STDIO_NOTES = [
+  'Each session is a process of its own. A parked call is lost if its process or its gateway ends.',
+  'Questions over stdio name no call, so calls of one session run one after the other, and beside parked ones.',
+];
 
 function variableFor(headerName: string): string {
   return `UPSTREAM_${headerName.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
@@ -93,6 +119,8 @@ const SHARED_SESSION = {
     'All calls of a caller share a session, so that what the server keeps in it is there in the next call. Over several replicas that needs redis and relay; when the one with the session ends, another replica goes on with it.',
   stream:
     'All calls of a caller share a session, so that what the server keeps in it is there in the next call. Those that can be asked start one after the other. The session ends with the process that opened it: no other replica can go on with it.',
+  process:
+    'All calls of a caller share a process, so that what the server keeps in memory is there in the next call.',
 };
 
 function releaseNotes(release: Advice['releaseWhenResumable'], findings: Findings): string[] {

@@ -22,7 +22,7 @@ import { Meta, MODERN_REVISION } from '../protocol/meta.ts';
 import { UpstreamFailure } from '../upstream/failure.ts';
 
 /** Some servers offer more to a client with these capabilities. The probe refuses their questions. */
-const ALL_CAPABILITIES: ClientProfile = {
+export const ALL_CAPABILITIES: ClientProfile = {
   ...EMPTY_PROFILE,
   elicitationForm: true,
   elicitationUrl: true,
@@ -39,8 +39,11 @@ export interface LegacyProbe extends ProbeTarget {
   readonly kind: LegacyTransport;
 }
 
+/** What is found out from the server itself. */
+export type ServerFindings = Omit<Findings, 'format' | 'url' | 'command'>;
+
 /** Probes the server. @throws UpstreamFailure if no session can be opened */
-export async function probeLegacy(probe: LegacyProbe): Promise<Omit<Findings, 'format' | 'url'>> {
+export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
   const { http, kind, deadline } = probe;
   const session = await Session.open(connector(probe), sessionOptions(probe), deadline);
   try {
@@ -73,7 +76,7 @@ export async function probeLegacy(probe: LegacyProbe): Promise<Omit<Findings, 'f
 }
 
 /** Reads the names of an `Implementation`, which can be malformed. */
-function serverName(info: JsonObject | undefined): ServerName {
+export function serverName(info: JsonObject | undefined): ServerName {
   const member = (name: string) => {
     const value = info?.[name];
     return typeof value === 'string' ? value.slice(0, 200) : null;
@@ -172,7 +175,7 @@ function standaloneStreamOf({ http, kind }: LegacyProbe, open: boolean): Standal
 }
 
 /** Probes the server. @throws UpstreamFailure if it does not answer `server/discover` */
-export async function probeModern(probe: ProbeTarget): Promise<Omit<Findings, 'format' | 'url'>> {
+export async function probeModern(probe: ProbeTarget): Promise<ServerFindings> {
   let lastId = 0;
   const request = (method: string, params: JsonObject) =>
     send(probe, (lastId += 1), method, params);

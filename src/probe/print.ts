@@ -7,6 +7,11 @@ import type { ProbeReport } from './report.ts';
 type Style = 'bold' | 'dim' | 'good' | 'warn';
 type Paint = (style: Style, text: string) => string;
 
+const TRANSPORTS: Readonly<Record<ProbeReport['transport'], string>> = {
+  'streamable-http': 'Streamable HTTP',
+  'http-sse': 'HTTP+SSE',
+  stdio: 'stdio',
+};
 const CODES: Readonly<Record<Style, number>> = { bold: 1, dim: 2, good: 32, warn: 33 };
 const MAX_SHOWN_ITEMS = 50;
 const MAX_NAME_WIDTH = 40;
@@ -33,19 +38,20 @@ export function reportText(report: ProbeReport, coloured: boolean): string {
   return sections.filter((section) => section !== '').join('\n');
 }
 
-function headline({ url, modern, served }: ProbeReport, paint: Paint): string {
+function headline({ url, command, modern, served }: ProbeReport, paint: Paint): string {
   const verdict =
     served === 'passed-through'
       ? paint('good', 'a modern MCP server: it needs no gateway')
       : modern
         ? 'an MCP server of both eras: the gateway bridges it'
         : 'a legacy MCP server';
-  return `${paint('bold', clean(url, 500))} is ${verdict}\n`;
+  const name = url ?? (command ?? []).join(' ');
+  return `${paint('bold', clean(name, 500))} is ${verdict}\n`;
 }
 
 function facts(report: ProbeReport, paint: Paint): string {
   const rows: [string, string][] = [
-    ['transport', report.transport === 'http-sse' ? 'HTTP+SSE' : 'Streamable HTTP'],
+    ['transport', TRANSPORTS[report.transport]],
     ['revision', revision(report)],
     ['server', serverText(report)],
     ['capabilities', capabilities(report.capabilities)],
@@ -83,6 +89,7 @@ function capabilities(declared: JsonObject): string {
 
 function sessions({ sessions: { kind, withoutId } }: ProbeReport): string {
   if (kind === 'stream') return 'the event stream is the session';
+  if (kind === 'process') return 'the process is the session';
   if (kind === 'none') return 'no session id';
   const without = {
     refused: '; refuses requests without one',
@@ -109,7 +116,7 @@ function standaloneStream({ standaloneStream: { offered, httpStatus } }: ProbeRe
 }
 
 function resumption({ transport, resumption: found }: ProbeReport): string {
-  if (transport === 'http-sse') return 'not supported by this transport';
+  if (transport !== 'streamable-http') return 'not supported by this transport';
   const status = found.httpStatus === null ? '' : ` (HTTP ${found.httpStatus})`;
   switch (found.eventIds) {
     case 'no-events':

@@ -3,16 +3,19 @@
  * report says what the server supports and how to configure the gateway for it.
  */
 import { sleep, type Clock } from '../lib/clock.ts';
-import type { RouteConfig } from '../config/schema.ts';
-import { asUpstreamFailure } from '../upstream/failure.ts';
+import type { HttpUpstreamConfig, RouteConfig, StdioUpstreamConfig } from '../config/schema.ts';
+import { asUpstreamFailure, type UpstreamFailure } from '../upstream/failure.ts';
+import { StdioUpstream } from '../upstream/stdio-upstream.ts';
 import { onlyModern } from '../upstream/offerings.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/version.ts';
 import { advise } from './advice.ts';
 import { CLOSING_MS, Deadline, RecordingHttpClient } from './ask.ts';
 import { probeLegacy, probeModern } from './legacy.ts';
+import { clean } from './print.ts';
 import { ProbeFailure, probeFailureOf, timedOut } from './probe-failure.ts';
 import type { ProbeReport } from './report.ts';
+import { probeStdio } from './stdio.ts';
 
 export interface ProbeOptions {
   readonly upstream: RouteConfig['upstream'];
@@ -25,6 +28,16 @@ const PAGE_WAIT_MS = 2_000;
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 const CLIENT_INFO = { name: 'mrtr-gateway', version: VERSION };
 
+/** A server that is probed. */
+export interface Probed {
+  /** Its name in messages, without credentials. */
+  readonly name: string;
+  look(): Promise<ProbeReport>;
+  /** Explains why that failed. */
+  failureOf(failure: UpstreamFailure): Promise<ProbeFailure>;
+  close(): Promise<unknown>;
+}
+
 /**
  * Probes a server for at most `timeoutMs`, and then ends the session.
  * @throws ProbeFailure if the server does not speak MCP or refuses the probe
@@ -35,6 +48,26 @@ export async function probe(options: ProbeOptions, clock: Clock): Promise<ProbeR
   const interrupt = () => deadline.expire();
   if (signal.aborted) interrupt();
   signal.addEventListener('abort', interrupt, { once: true });
+  const probed =
+    config.process === null
+      ? overHttp(config, timeoutMs, deadline)
+      : overStdio(config, timeoutMs, deadline);
+  try {
+    const late = lateAfter(deadline, clock, timeoutMs).then(() => {
+      throw timedOut({ url: probed.name, timeoutMs });
+    });
+    return await Promise.race([probed.look(), late]);
+  } catch (error) {
+    if (signal.aborted) throw new ProbeFailure('interrupted', 'interrupted');
+    if (error instanceof ProbeFailure) throw error;
+    throw await probed.failureOf(asUpstreamFailure(error, false));
+  } finally {
+    signal.removeEventListener('abort', interrupt);
+    await probed.close();
+  }
+}
+
+function overHttp(config: HttpUpstreamConfig, timeoutMs: number, deadline: Deadline): Probed {
   const bounded = {
     ...config,
     connectTimeoutMs: Math.min(config.connectTimeoutMs, timeoutMs),
@@ -46,46 +79,53 @@ export async function probe(options: ProbeOptions, clock: Clock): Promise<ProbeR
   const upstream = new Upstream(bounded, deadline);
   const http = new RecordingHttpClient(bounded, deadline);
   const url = shownUrl(config.url);
-  try {
-    const work = look(upstream, http, options, deadline);
-    const late = lateAfter(deadline, clock, timeoutMs).then(() => {
-      throw timedOut({ url, timeoutMs });
-    });
-    return await Promise.race([work, late]);
-  } catch (error) {
-    if (signal.aborted) throw new ProbeFailure('interrupted', 'interrupted');
-    if (error instanceof ProbeFailure) throw error;
-    const failure = asUpstreamFailure(error, false);
-    const answers = failure.code === 'upstream_protocol_error';
-    const page = answers ? await mediaTypeOfPage(http) : null;
-    const gaveHeaders = Object.keys(config.headers).length > 0;
-    throw probeFailureOf(failure, { url, timeoutMs, gaveHeaders, page });
-  } finally {
-    signal.removeEventListener('abort', interrupt);
-    await Promise.all([upstream.close(), http.close()]);
-  }
+  const headerNames = Object.keys(config.headers);
+  return {
+    name: url,
+    look: async () => {
+      const kind = await upstream.detect({});
+      const target = { http, clientInfo: CLIENT_INFO, deadline, requestTimeoutMs: timeoutMs };
+      // First, so that nothing follows the end of the session.
+      const modern =
+        kind === 'streamable-http' ? await upstream.modernSide({}).catch(() => null) : null;
+      const found =
+        kind === 'modern' ? await probeModern(target) : await probeLegacy({ ...target, kind });
+      const both = modern === null ? {} : { modern: true, onlyModern: onlyModern(modern, found) };
+      const findings = { format: 1, url, command: null, ...found, ...both } as const;
+      const context = { headerNames, query: config.url.search !== '' };
+      return { ...findings, advice: advise(findings, context) };
+    },
+    failureOf: async (failure) => {
+      const answers = failure.code === 'upstream_protocol_error';
+      const page = answers ? await mediaTypeOfPage(http) : null;
+      const gaveHeaders = headerNames.length > 0;
+      return probeFailureOf(failure, { url, timeoutMs, gaveHeaders, page });
+    },
+    close: () => Promise.all([upstream.close(), http.close()]),
+  };
 }
 
-async function look(
-  upstream: Upstream,
-  http: RecordingHttpClient,
-  { upstream: config, timeoutMs }: ProbeOptions,
-  deadline: Deadline,
-): Promise<ProbeReport> {
-  const kind = await upstream.detect({});
-  const target = { http, clientInfo: CLIENT_INFO, deadline, requestTimeoutMs: timeoutMs };
-  // First, so that nothing follows the end of the session.
-  const modern =
-    kind === 'streamable-http' ? await upstream.modernSide({}).catch(() => null) : null;
-  const found =
-    kind === 'modern' ? await probeModern(target) : await probeLegacy({ ...target, kind });
-  const both = modern === null ? {} : { modern: true, onlyModern: onlyModern(modern, found) };
-  const findings = { format: 1, url: shownUrl(config.url), ...found, ...both } as const;
-  const context = {
-    headerNames: Object.keys(config.headers),
-    query: config.url.search !== '',
+function overStdio(config: StdioUpstreamConfig, timeoutMs: number, deadline: Deadline): Probed {
+  const bounded = { ...config, headersTimeoutMs: timeoutMs, maxEventBytes: MAX_BODY_BYTES };
+  const upstream = new StdioUpstream({ ...bounded, gatewayInfo: CLIENT_INFO }, deadline);
+  const { command, args, env } = config.process;
+  const name = `the command ${command}`;
+  return {
+    name,
+    look: async () => {
+      const found = await probeStdio(upstream);
+      const findings = { format: 1, url: null, command: [command, ...args], ...found } as const;
+      const context = { headerNames: [], query: false, variableNames: Object.keys(env) };
+      return { ...findings, advice: advise(findings, context) };
+    },
+    failureOf: async ({ code, message }) => {
+      const problem = clean(message, 500);
+      return code === 'upstream_timeout'
+        ? new ProbeFailure('timeout', `${name}: ${problem}; check it, or raise --timeout`)
+        : new ProbeFailure('not_mcp', `${name} does not speak MCP: ${problem}`);
+    },
+    close: () => upstream.close(),
   };
-  return { ...findings, advice: advise(findings, context) };
 }
 
 /** Resolves after the timeout and the time for ending the session. */

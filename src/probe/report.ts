@@ -7,7 +7,9 @@ export interface ProbeReport extends Listings {
   /** Increases if a member changes its meaning. */
   readonly format: 1;
   /** Without user name, password and query, which can be credentials. */
-  readonly url: string;
+  readonly url: string | null;
+  /** The command and the arguments of a server over stdio; `null` for one over HTTP. Just one of both is there. */
+  readonly command: readonly string[] | null;
   /** True if the server speaks 2026-07-28 itself. */
   readonly modern: boolean;
   /**
@@ -17,7 +19,7 @@ export interface ProbeReport extends Listings {
   readonly served: 'bridged' | 'passed-through';
   /** What only modern clients see of a bridged server that speaks both eras. */
   readonly onlyModern: readonly Offering[];
-  readonly transport: 'streamable-http' | 'http-sse';
+  readonly transport: 'streamable-http' | 'http-sse' | 'stdio';
   /** The revision that was negotiated. */
   readonly revision: string;
   /** The revisions that a modern server declares; `null` for a legacy server, which declares none. */
@@ -57,8 +59,8 @@ export interface ServerName {
 }
 
 export interface SessionsReport {
-  /** `stream`: the one event stream of HTTP+SSE is the session. */
-  readonly kind: 'session-id' | 'stream' | 'none';
+  /** `stream`: the one event stream of HTTP+SSE is the session; `process`: the process over stdio is. */
+  readonly kind: 'session-id' | 'stream' | 'process' | 'none';
   /** The result of a ping without the session id. */
   readonly withoutId: 'refused' | 'accepted' | 'no-answer' | 'not-tried';
   /** The HTTP status of the DELETE of the session; `null` if none was sent, or there was no response. */
@@ -66,7 +68,7 @@ export interface SessionsReport {
 }
 
 export interface StandaloneStreamReport {
-  /** `built-in`: HTTP+SSE has one stream, which carries everything. */
+  /** `built-in`: HTTP+SSE and stdio have one stream, which carries everything. */
   readonly offered: 'yes' | 'no' | 'no-answer' | 'built-in' | 'not-tried';
   /** The HTTP status of the GET; `null` if there was no response. */
   readonly httpStatus: number | null;

@@ -8,7 +8,7 @@ import type { SessionId } from '../protocol/ids.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
 import type { Session } from '../upstream/session/session.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import type { LegacyServer } from '../upstream/legacy-server.ts';
 import {
   CallLease,
   type Lease,
@@ -32,7 +32,7 @@ export type HomeConcurrency = 'auto' | 'together' | 'queue';
 export type ReplacementReason = 'forgotten' | 'no_stream' | 'uncertain';
 
 export interface HomeOptions {
-  readonly upstream: Upstream;
+  readonly upstream: LegacyServer;
   readonly slots: Slots;
   /** Whose sessions these are, for `Slots`. */
   readonly principal: string | null;
@@ -199,11 +199,14 @@ export class Home {
     }
   }
 
-  /** Calls of a client that nobody can be asked for need no turn, but for their log messages over HTTP+SSE. */
+  /** Calls of a client that nobody can be asked for need no turn, but for their log messages on one stream for all. */
   #needsTurn({ profile }: SessionOwner, { target, wantsLog }: LeaseRequest): boolean {
     const { concurrency, upstream, silentTargets } = this.#options;
     if (concurrency !== 'auto') return concurrency === 'queue';
-    if (!isInteractive(profile)) return wantsLog && upstream.knownKind === 'http-sse';
+    const { knownKind } = upstream;
+    if (!isInteractive(profile)) {
+      return wantsLog && (knownKind === 'http-sse' || knownKind === 'stdio');
+    }
     return this.#rule() !== 'probe' || !silentTargets.has(target);
   }
 

@@ -7,7 +7,7 @@ import { LruMap } from '../lib/containers.ts';
 import { LocalCounts, type Counts } from '../lib/counts.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { Session } from '../upstream/session/session.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import type { LegacyServer } from '../upstream/legacy-server.ts';
 import { Home, type HomeConcurrency, type ReplacementReason, type SessionPoint } from './home.ts';
 import {
   CallLease,
@@ -66,7 +66,7 @@ const MAX_SHARED = 256;
 const MAX_SILENT_TARGETS = 1_000;
 
 export class SessionPool {
-  readonly #upstream: Upstream;
+  readonly #upstream: LegacyServer;
   readonly #options: SessionPoolOptions;
   readonly #clock: Clock;
   readonly #placement: HomePlacement | null;
@@ -86,7 +86,7 @@ export class SessionPool {
   /** Whether homes are left to other processes, so that none is claimed any more. */
   #isStopping = false;
 
-  constructor(upstream: Upstream, options: SessionPoolOptions, clock: Clock) {
+  constructor(upstream: LegacyServer, options: SessionPoolOptions, clock: Clock) {
     this.#upstream = upstream;
     this.#options = options;
     this.#clock = clock;
@@ -154,10 +154,15 @@ export class SessionPool {
   }
 
   /**
-   * Opens a session for one subscription only. No calls are made on it.
+   * Opens a session for one subscription only, on which no calls are made. Over stdio it is the home, if there is one.
    * @throws UpstreamFailure if it cannot be opened
    */
   async leaseToListen(owner: SessionOwner): Promise<SharedLease> {
+    // A second process would not tell what changes in that of the calls.
+    const home = this.#upstream.knownKind === 'stdio' ? this.#homeFor(owner) : null;
+    if (home !== null && (await this.#isHome(owner))) {
+      return this.#homeOf(owner, home).borrow(owner);
+    }
     const session = await this.#upstream.openSession(owner);
     this.#listening.add(session);
     const release = () => {

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import type { Session } from '../upstream/session/session.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import type { LegacyServer } from '../upstream/legacy-server.ts';
 import type { SessionPoint } from './home.ts';
 import { CallLease, type Lease, type OpenLeases, type SharedLease } from './lease.ts';
 import type { SessionOwner } from './owner.ts';
@@ -12,7 +12,7 @@ import { UseCount } from './shared-sessions.ts';
 import type { Slot, Slots } from './slots.ts';
 
 export interface SideSessionsOptions {
-  readonly upstream: Upstream;
+  readonly upstream: LegacyServer;
   readonly slots: Slots;
   readonly idleTimeoutMs: number;
   /** The leases of the route. */

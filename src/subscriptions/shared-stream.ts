@@ -264,8 +264,11 @@ export class SharedStream {
   #drop(): void {
     const connection = this.#current;
     this.#current = null;
-    connection?.gone.abort();
-    connection?.lease.release(false);
+    if (connection === null) return;
+    connection.gone.abort();
+    // The session can be the home of the caller, which goes on.
+    connection.lease.session.keepAlive(false, connection.lease);
+    connection.lease.release(false);
   }
 }
 

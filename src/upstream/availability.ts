@@ -5,7 +5,7 @@
 import { sleep, type Clock, type Timer } from '../lib/clock.ts';
 import type { Log } from '../ops/log.ts';
 import { StartFailure } from '../lib/start-failure.ts';
-import type { Upstream } from './upstream.ts';
+import type { LegacyServer } from './legacy-server.ts';
 import { asUpstreamFailure, type UpstreamFailure } from './failure.ts';
 
 const FIRST_RETRY_MS = 1_000;
@@ -15,8 +15,9 @@ const MAX_RETRY_MS = 30_000;
 
 export interface AvailabilityOptions {
   readonly route: string;
-  readonly url: URL;
-  readonly upstream: Upstream;
+  /** The name of the server in messages. */
+  readonly server: string;
+  readonly upstream: LegacyServer;
   /** Whether the credentials of clients are forwarded to the server. */
   readonly takesCredentials: boolean;
   /** The operator's headers, whose values are not logged. */
@@ -64,7 +65,7 @@ export class Availability {
   }
 
   async #check(): Promise<UpstreamFailure | null> {
-    const { upstream, log, route, url } = this.#options;
+    const { upstream, log, route, server } = this.#options;
     try {
       await upstream.greet({});
       this.#problem = null;
@@ -80,7 +81,7 @@ export class Availability {
       this.#problem = `${failure.code}: ${failure.message}`;
       log.event('upstream.unavailable', {
         route,
-        url: `${url.origin}${url.pathname}`,
+        url: server,
         code: failure.code,
         problem: failure.message,
       });
@@ -107,9 +108,8 @@ export class Availability {
   }
 
   #refuse(failure: UpstreamFailure): void {
-    const { url, route } = this.#options;
-    // Without the query, which can contain a key.
-    const where = `the upstream of route "${route}", ${url.origin}${url.pathname},`;
+    const { server, route, upstream } = this.#options;
+    const where = `the upstream of route "${route}", ${server},`;
     if (failure.code === 'unauthorized') {
       throw new StartFailure(
         'upstream_refused',
@@ -119,7 +119,7 @@ export class Availability {
     if (failure.code === 'upstream_protocol_error') {
       throw new StartFailure(
         'upstream_not_mcp',
-        `${where} does not speak MCP: ${failure.message}; give the URL of its MCP endpoint, such as http://host:port/mcp or /sse`,
+        `${where} does not speak MCP: ${failure.message}; ${upstream.knownKind === 'stdio' ? 'check the command, and its arguments and variables' : 'give the URL of its MCP endpoint, such as http://host:port/mcp or /sse'}`,
       );
     }
   }

@@ -4,7 +4,7 @@ import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
 import type { Session } from './session/session.ts';
 import type { Transport } from './transport/transport.ts';
 
-export type LegacyTransport = Transport['kind'];
+export type LegacyTransport = Exclude<Transport['kind'], 'stdio'>;
 export type UpstreamKind = LegacyTransport | 'modern';
 
 /**

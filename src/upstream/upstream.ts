@@ -64,6 +64,8 @@ export interface SessionRequest {
   /** The `clientInfo` of the client. Some servers behave differently for different clients. */
   readonly clientInfo: JsonObject | null;
   readonly headers: CallerHeaders;
+  /** A text that is equal for the same principal only; absent for the gateway itself. */
+  readonly principalKey?: string;
 }
 
 /** The timeout of the probe for the modern era of a server that takes a legacy handshake, in ms. */

@@ -1,7 +1,7 @@
 /** The reference server of the protocol's authors behind the gateway: what it asks, the official client answers. */
 import type { CallToolResult } from '@modelcontextprotocol/client';
 import { describe, expect, test } from 'vitest';
-import { startEverything } from '../fixtures/processes.ts';
+import { EVERYTHING_STDIO, startEverything } from '../fixtures/processes.ts';
 import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
 import { Barrier } from '../fixtures/real-servers/barrier.ts';
 import { sampled } from '../fixtures/real-servers/sampled.ts';
@@ -10,6 +10,7 @@ import { allText, onlyText } from '../fixtures/real-servers/tool-text.ts';
 const EVERYTHING_TRANSPORTS = [
   { transport: 'streamableHttp', path: '/mcp' },
   { transport: 'sse', path: '/sse' },
+  { transport: 'stdio', path: '' },
 ] as const;
 
 const ADA = { name: 'Ada Lovelace', check: true, integer: 36, email: 'ada@example.org' };
@@ -22,9 +23,13 @@ function nameIn(result: CallToolResult): string | undefined {
 }
 
 describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ transport, path }) => {
-  const stage = askedStage(() => startEverything(transport), path, {
-    questions: { urlVisitWaitMs: 50 },
-  });
+  const stage = askedStage(
+    transport === 'stdio' ? EVERYTHING_STDIO : () => startEverything(transport),
+    path,
+    {
+      questions: { urlVisitWaitMs: 50 },
+    },
+  );
 
   test('a form is asked with all its fields, and the answers stand in the result', async () => {
     const { client, questions, wire } = await stage.connect({
@@ -146,14 +151,17 @@ describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ tra
     );
   });
 
-  // Over HTTP+SSE, calls of one caller run one after the other: all questions come on one stream, which names no call.
-  const concurrency = transport === 'sse' ? 'one after the other' : 'at once';
+  // Over HTTP+SSE and stdio, calls of one caller run one after the other: all questions come on one stream, which names
+  // no call.
+  const concurrency = transport === 'streamableHttp' ? 'at once' : 'one after the other';
   twentyOfOneUser(stage, concurrency);
 
-  test('twenty users who are asked at once each find their own answer in their own result', async () => {
-    const barrier = new Barrier(TWENTY.length);
-    const users = await Promise.all(
-      TWENTY.map((n) =>
+  // Over stdio, each has a process.
+  const users = transport === 'stdio' ? TWENTY.slice(0, 4) : TWENTY;
+  test(`${users.length} users who are asked at once each find their own answer in their own result`, async () => {
+    const barrier = new Barrier(users.length);
+    const connected = await Promise.all(
+      users.map((n) =>
         stage.connect({
           elicitation: async () => {
             await barrier.arrive();
@@ -164,10 +172,10 @@ describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ tra
     );
 
     const results = await Promise.all(
-      users.map(({ client }) => client.callTool({ name: 'trigger-elicitation-request' })),
+      connected.map(({ client }) => client.callTool({ name: 'trigger-elicitation-request' })),
     );
 
-    expect(results.map(nameIn)).toEqual(TWENTY.map((n) => `User ${n}`));
+    expect(results.map(nameIn)).toEqual(users.map((n) => `User ${n}`));
   });
 });
 

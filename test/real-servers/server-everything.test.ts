@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { startTestGateway } from '../fixtures/gateways/gateway.ts';
-import { startEverything } from '../fixtures/processes.ts';
+import { EVERYTHING_STDIO, startEverything } from '../fixtures/processes.ts';
 import { connectAskedClient } from '../fixtures/real-servers/asked-client.ts';
 import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
 import { PROMPTS } from '../fixtures/real-servers/everything/everything-prompts.ts';
@@ -34,8 +34,25 @@ function blobOf(content: ReadResourceResult['contents'][number] | undefined): st
   return content.blob;
 }
 
-describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ transport, path }) => {
-  const stage = askedStage(() => startEverything(transport), path);
+describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', (over) => {
+  everythingArrives(over);
+});
+
+// Each client has a process, and each test a client.
+describe('server-everything over stdio', { tags: ['long'] }, () => {
+  everythingArrives({ transport: 'stdio', path: '' });
+});
+
+function everythingArrives({
+  transport,
+  path,
+}:
+  | (typeof EVERYTHING_TRANSPORTS)[number]
+  | { readonly transport: 'stdio'; readonly path: '' }): void {
+  const stage = askedStage(
+    transport === 'stdio' ? EVERYTHING_STDIO : () => startEverything(transport),
+    path,
+  );
 
   test('a client that can answer everything sees every tool', async () => {
     const { client } = await stage.connect({
@@ -63,7 +80,8 @@ describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ tra
     async (name, { args, judge }) => {
       const { client, wire } = await stage.connect();
 
-      judge(await client.callTool({ name, arguments: args }), stage.server);
+      const port = transport === 'stdio' ? Number(EVERYTHING_STDIO.env.PORT) : stage.server.port;
+      judge(await client.callTool({ name, arguments: args }), port);
 
       expect(await wire.resultTypes('tools/call')).toEqual(['complete']);
     },
@@ -130,7 +148,7 @@ describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ tra
   });
 
   test('a resource that a tool made stays for later requests where sessions are kept', async () => {
-    const keeping = await startTestGateway(stage.server.origin + path, {
+    const keeping = await startTestGateway(stage.upstream, {
       sessions: { scope: 'principal' },
     });
     const { client, close } = await connectAskedClient(keeping.url, {});
@@ -190,4 +208,4 @@ describe.each(EVERYTHING_TRANSPORTS)('server-everything over $transport', ({ tra
       'demo://resource/dynamic/text/none',
     );
   });
-});
+}

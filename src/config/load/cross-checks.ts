@@ -20,6 +20,7 @@ export function crossCheck(config: Config): Problem[] {
     ...config.routes.flatMap((route, index) => [
       ...checkRoute(route, index, config.routes.slice(0, index)),
       ...checkLoop(route, index, config.listen),
+      ...checkCallers(route, index, config),
     ]),
     ...config.seal.keys.flatMap((key, index) =>
       checkKey(key, index, config.seal.keys.slice(0, index)),
@@ -170,11 +171,31 @@ function checkPaths({ routes }: Config): Problem[] {
 
 function checkLoop(route: RouteConfig, index: number, listen: ListenAddress): Problem[] {
   const { url } = route.upstream;
+  if (url === null) return [];
   const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
   const here = isLoopback(listen.host) || isWildcard(listen.host);
   if (!here || !isLoopback(url.hostname) || port !== listen.port) return [];
   const text = `expected the address of the legacy server, got that of the gateway itself (${formatAddress(listen)})`;
   return [{ path: ['routes', index, 'upstream', 'url'], text }];
+}
+
+/**
+ * Checks that the callers of a server over stdio can be told apart: each of them has a process, and nothing behind the
+ * gateway checks credentials.
+ */
+function checkCallers(
+  { upstream, sessions, publicUrl }: RouteConfig,
+  index: number,
+  { listen, identity }: Config,
+): Problem[] {
+  if (upstream.process !== null && publicUrl !== null) {
+    const text = 'expected nothing, since upstream.command names a server that takes no tokens';
+    return [{ path: ['routes', index, 'publicUrl'], text }];
+  }
+  const isOpen = !isLoopback(listen.host) && identity.source === 'none';
+  if (upstream.process === null || !isOpen || sessions.scope === 'shared') return [];
+  const text = `expected shared, or an identity, since upstream.command runs a process for each caller and nobody on ${formatAddress(listen)} can be told apart (or listen on loopback), got ${sessions.scope ?? 'nothing'}`;
+  return [{ path: ['routes', index, 'sessions', 'scope'], text }];
 }
 
 function checkKey({ kid, key }: SealKey, index: number, earlier: readonly SealKey[]): Problem[] {

@@ -6,7 +6,7 @@ import { validate } from './validate.ts';
 
 /** The values as written. Omitted ones have their defaults. */
 export interface FlagValues {
-  readonly upstream: string;
+  readonly upstream: string | CommandValues;
   readonly listen?: string;
   readonly admin?: string;
   readonly workers?: string;
@@ -17,8 +17,17 @@ export interface FlagValues {
   readonly logFormat?: string;
 }
 
+/** A server over stdio: what is given after `--`, and with `--env`. */
+export interface CommandValues {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
 const FLAG_OF_FIELD: ReadonlyMap<string, string> = new Map([
   ['routes[0].upstream.url', 'upstream'],
+  ['routes[0].upstream.command', 'stdio'],
+  ['routes[0].upstream.env', 'env'],
   ['listen', 'listen'],
   ['admin', 'admin'],
   ['workers', 'workers'],
@@ -40,11 +49,12 @@ export function configFromFlags(
 ): Config {
   const { upstream, listen, admin, workers, path, publicUrl, transport, logLevel, logFormat } =
     values;
+  const server = typeof upstream === 'string' ? { url: upstream, transport } : upstream;
   const { config, problems } = validate({
     listen,
     admin,
     workers,
-    routes: [{ path, publicUrl, upstream: { url: upstream, transport } }],
+    routes: [{ path, publicUrl, upstream: server }],
     log: { level: logLevel, format: logFormat },
   });
   if (problems !== null) throw invalid(problems, nameOf);

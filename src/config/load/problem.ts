@@ -14,10 +14,11 @@ export type ConfigErrorCode = 'config_invalid' | 'config_unreadable';
 
 const MAX_LINES = 20;
 const PLAIN_KEY = /^[A-Za-z_][A-Za-z0-9_-]*$/;
-/** Fields whose values are secrets: sealing keys, headers such as `Authorization`, Redis credentials. */
+/** Fields whose values are secrets: sealing keys, headers such as `Authorization`, variables of servers, Redis credentials. */
 const SECRET_FIELDS: readonly (readonly (string | null)[])[] = [
   ['seal', 'keys'],
   ['routes', null, 'upstream', 'headers'],
+  ['routes', null, 'upstream', 'env'],
   ['redis', 'url'],
   ['redis', 'tls', 'ca'],
   ['redis', 'tls', 'cert'],

@@ -1,6 +1,16 @@
 /** The keys of `routes[].upstream`: the legacy server, and how the gateway speaks to it. */
 import { z } from 'zod';
-import { choice, duration, flag, orNull, section, size, text, HEADER_NAME } from './fields.ts';
+import {
+  choice,
+  count,
+  duration,
+  flag,
+  orNull,
+  section,
+  size,
+  text,
+  HEADER_NAME,
+} from './fields.ts';
 import { clientHeaders, OUR_HEADERS } from './header-names.ts';
 
 /** RFC 9110, section 5.5, without the obsolete octets. */
@@ -70,59 +80,171 @@ const headers = z
     'Headers of every request to `upstream.url`, and to the message endpoint of an HTTP+SSE server. They replace those of the client. Other paths do not get them. Values can be `file:/path` references.',
   );
 
-export const upstream = section(
-  {
-    url: upstreamUrl,
-    era: choice(
-      ['auto', 'legacy', 'modern'],
-      'auto',
-      'How the gateway uses a server that also speaks `2026-07-28`. `auto` bridges a server that takes a legacy handshake and keeps sessions, since only there can its tools ask in the legacy way, and passes requests through to one that speaks `2026-07-28` only, or keeps no sessions. `legacy` always bridges, `modern` always passes through.',
+/** What a server over stdio gets of the environment of the gateway: no variable in which people keep secrets. */
+const INHERITED_VARIABLES = [
+  'HOME',
+  'LANG',
+  'LC_ALL',
+  'LC_CTYPE',
+  'LOGNAME',
+  'PATH',
+  'SHELL',
+  'TERM',
+  'TMPDIR',
+  'TZ',
+  'USER',
+];
+
+/** No NUL, which ends a string for the operating system. */
+const ARGUMENT = /^[^\0]*$/;
+const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+const args = z
+  .array(text(ARGUMENT, 'a text without NUL', 'text'), { error: 'a list of texts' })
+  .meta({ title: 'list of texts' })
+  .prefault([])
+  .describe('The arguments of `upstream.command`. No shell reads them.');
+
+const env = z
+  .record(z.string(), text(ARGUMENT, 'a text without NUL', 'text'), {
+    error: 'a map of names to texts',
+  })
+  .refine((entries) => Object.keys(entries).every((name) => VARIABLE_NAME.test(name)), {
+    error: 'names of environment variables (letters, digits and "_")',
+  })
+  .meta({ title: 'map of names to texts' })
+  .prefault({})
+  .describe(
+    `Environment variables of \`upstream.command\`. Of its own environment the gateway passes on only ${INHERITED_VARIABLES.map((name) => `\`${name}\``).join(', ')}. Values can be \`file:/path\` references.`,
+  );
+
+/** The keys of a server that is reached over HTTP. */
+const httpKeys = {
+  url: upstreamUrl.optional(),
+  era: choice(
+    ['auto', 'legacy', 'modern'],
+    'auto',
+    'How the gateway uses a server that also speaks `2026-07-28`. `auto` bridges a server that takes a legacy handshake and keeps sessions, since only there can its tools ask in the legacy way, and passes requests through to one that speaks `2026-07-28` only, or keeps no sessions. `legacy` always bridges, `modern` always passes through.',
+  ),
+  transport: choice(
+    ['auto', 'streamable-http', 'http-sse'],
+    'auto',
+    'The transport of the server. `auto` detects it: Streamable HTTP first, then HTTP+SSE. With another value the server is bridged and not asked what it speaks, unless `era` is `modern`.',
+  ),
+  headers,
+  hostHeader: orNull(
+    text(
+      /^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(:\d{1,5})?$/,
+      'a host, and a port if it is part of it, such as localhost:8931',
+      'host',
+    ).describe(
+      'The `Host` of every request to the server, for servers that accept certain names only. Default: that of `upstream.url`. Over TLS, the certificate has to be for this name.',
     ),
-    transport: choice(
-      ['auto', 'streamable-http', 'http-sse'],
-      'auto',
-      'The transport of the server. `auto` detects it: Streamable HTTP first, then HTTP+SSE. With another value the server is bridged and not asked what it speaks, unless `era` is `modern`.',
-    ),
-    headers,
-    hostHeader: orNull(
-      text(
-        /^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(:\d{1,5})?$/,
-        'a host, and a port if it is part of it, such as localhost:8931',
-        'host',
-      ).describe(
-        'The `Host` of every request to the server, for servers that accept certain names only. Default: that of `upstream.url`. Over TLS, the certificate has to be for this name.',
+  ),
+  forwardHeaders: clientHeaders(
+    'Headers of the client that go upstream with its requests, besides `Authorization`, trace context and `Mcp-Param-*`, such as `[X-API-Key]`. A header that tells users or tenants apart also belongs in `identity.credentialHeaders`. Requests that are passed through keep all their headers.',
+  ),
+  authorization: orNull(
+    z
+      .enum(['forward', 'strip'], { error: 'one of forward, strip' })
+      .meta({ title: '`forward`, `strip`' })
+      .describe(
+        "What happens to the client's `Authorization` header. Default: `forward`; with `identity.source: jwt`, `strip`, since a token that was issued for the gateway is not one for the server.",
       ),
+  ),
+  connectTimeout: duration('5s', '10ms', '5m', 'Connect timeout.'),
+  maxBody: size('16MiB', '1KiB', '1GiB', 'The largest response body.'),
+  statefulWithoutSessionId: flag(
+    false,
+    'Whether a server that sends no session id keeps its state in a single process. The gateway then declares the capabilities of clients to it, so that its tools can ask questions. If several processes serve the URL, an answer can reach a process that did not ask.',
+  ),
+};
+
+/** The keys of a server that the gateway runs, and speaks to over stdio. */
+const processKeys = {
+  command: orNull(
+    text(/^[^\0]+$/, 'the path or the name of a program', 'text').describe(
+      'The program of a server that speaks over stdio, in place of `url`. The gateway runs one process of it for each session.',
     ),
-    forwardHeaders: clientHeaders(
-      'Headers of the client that go upstream with its requests, besides `Authorization`, trace context and `Mcp-Param-*`, such as `[X-API-Key]`. A header that tells users or tenants apart also belongs in `identity.credentialHeaders`. Requests that are passed through keep all their headers.',
+  ),
+  args,
+  env,
+  cwd: orNull(
+    text(/^[^\0]+$/, 'the path of a folder', 'text').describe(
+      'The folder in which `upstream.command` runs. Default: that of the gateway.',
     ),
-    authorization: orNull(
-      z
-        .enum(['forward', 'strip'], { error: 'one of forward, strip' })
-        .meta({ title: '`forward`, `strip`' })
-        .describe(
-          "What happens to the client's `Authorization` header. Default: `forward`; with `identity.source: jwt`, `strip`, since a token that was issued for the gateway is not one for the server.",
+  ),
+  maxProcesses: count(
+    100,
+    { min: 1, max: 10_000 },
+    'The maximum number of processes of `upstream.command`. Beyond it, the session that was idle for the longest time ends.',
+  ),
+  maxProcessAge: duration(
+    '1d',
+    '1s',
+    '30d',
+    'After this time a process of `upstream.command` ends as soon as it serves no request. The next request starts another one.',
+  ),
+};
+
+export const upstream = z
+  .preprocess(
+    checkKeys,
+    section(
+      {
+        ...httpKeys,
+        ...processKeys,
+        headersTimeout: duration(
+          '60s',
+          '100ms',
+          '1h',
+          'Timeout of the response headers, and of the whole response to a request that cannot ask for input.',
         ),
+        maxEvent: size(
+          '4MiB',
+          '1KiB',
+          '256MiB',
+          'The largest event of a stream, and the longest line of a server over stdio.',
+        ),
+        pingInterval: duration(
+          '60s',
+          '1s',
+          '1h',
+          'How often a session that waits for answers is pinged, so that the server keeps it open.',
+        ),
+      },
+      'a map with a url or a command',
     ),
-    connectTimeout: duration('5s', '10ms', '5m', 'Connect timeout.'),
-    headersTimeout: duration(
-      '60s',
-      '100ms',
-      '1h',
-      'Timeout of the response headers, and of the whole response to a request that cannot ask for input.',
-    ),
-    maxBody: size('16MiB', '1KiB', '1GiB', 'The largest response body.'),
-    maxEvent: size('4MiB', '1KiB', '256MiB', 'The largest event of a stream.'),
-    pingInterval: duration(
-      '60s',
-      '1s',
-      '1h',
-      'How often a session that waits for answers is pinged, so that the server keeps it open.',
-    ),
-    statefulWithoutSessionId: flag(
-      false,
-      'Whether a server that sends no session id keeps its state in a single process. The gateway then declares the capabilities of clients to it, so that its tools can ask questions. If several processes serve the URL, an answer can reach a process that did not ask.',
-    ),
-  },
-  'a map with at least a url',
-).describe('The legacy MCP server.');
+  )
+  .transform(({ url, command, args, env, cwd, maxProcesses, maxProcessAgeMs, ...common }) => {
+    const inherited = INHERITED_VARIABLES;
+    const process = { args, env, inherited, cwd, maxProcesses, maxProcessAgeMs };
+    return command === null || url !== undefined
+      ? // `checkKeys` has reported where there is neither.
+        { ...common, url: url ?? NO_URL, process: null }
+      : // Nothing behind it checks the credentials of clients.
+        { ...common, authorization: 'strip' as const, url: null, process: { ...process, command } };
+  })
+  .describe('The legacy MCP server: either `url` or `command`.');
+
+const NO_URL = new URL('http://upstream.invalid');
+
+/** Reports keys that have no effect beside others. It sees what is written, without defaults. */
+function checkKeys(written: unknown, context: z.core.$RefinementCtx): unknown {
+  if (typeof written !== 'object' || written === null || Array.isArray(written)) return written;
+  const isGiven = (key: string) =>
+    Object.entries(written).some(([name, value]) => name === key && value !== undefined);
+  const report = (key: string, expected: string) =>
+    context.issues.push({ code: 'custom', input: written, path: [key], message: expected });
+  if (isGiven('command')) {
+    for (const key of Object.keys(httpKeys).filter(isGiven)) {
+      report(key, `no ${key}, since upstream.command names a server over stdio`);
+    }
+  } else {
+    if (!isGiven('url')) report('url', 'an http or https URL, or upstream.command');
+    for (const key of Object.keys(processKeys).filter(isGiven)) {
+      report(key, `no ${key} without upstream.command`);
+    }
+  }
+  return written;
+}

@@ -12,7 +12,7 @@ import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import { ErrorCode, type JsonRpcMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../broadcast-detector.ts';
 import { relatedTaskOf } from '../../protocol/task.ts';
-import type { MessageSource, Transport } from '../transport/transport.ts';
+import { hasOneStream, type MessageSource, type Transport } from '../transport/transport.ts';
 import type { CallTask } from './exchange.ts';
 
 /** A call, as far as routing looks at it. */
@@ -186,7 +186,7 @@ function routeOfNotification<Call extends RoutedCall>(
 
 /**
  * Progress names its request. A log message belongs to a request only if it comes on that request's
- * stream; over HTTP+SSE there is one stream for all.
+ * stream; over HTTP+SSE and stdio there is one stream for all.
  */
 function callNotified<Call extends RoutedCall>(
   method: string,
@@ -202,7 +202,7 @@ function callNotified<Call extends RoutedCall>(
   const taskId = relatedTaskOf(params);
   if (taskId !== null) return callOfTask(taskId, source, calls);
   if (source.stream === 'request') return calls.get(source.id) ?? null;
-  if (transport !== 'http-sse' || calls.size !== 1 || hasUnfinished) return null;
+  if (!hasOneStream(transport) || calls.size !== 1 || hasUnfinished) return null;
   for (const call of calls.values()) if (detector.isOnlyCall(call.id)) return call;
   return null;
 }

@@ -7,7 +7,7 @@ import { LruMap } from '../../lib/containers.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { AskingStyle, AskingStyleDetector, BroadcastDetector } from '../broadcast-detector.ts';
-import type { Transport } from '../transport/transport.ts';
+import { hasOneStream, type Transport } from '../transport/transport.ts';
 import {
   ASKS_TOGETHER_MS,
   HeldQuestions,
@@ -59,9 +59,10 @@ export class SessionQuestions {
     });
   }
 
-  /** Where the server was seen to ask. The one stream of HTTP+SSE names no call. */
+  /** Where the server was seen to ask. One stream for all names no call. */
   get askingStyle(): AskingStyle {
-    return this.#options.transport === 'http-sse' ? 'unrelated' : this.#options.askingStyle.style;
+    const { transport, askingStyle } = this.#options;
+    return hasOneStream(transport) ? 'unrelated' : askingStyle.style;
   }
 
   /** True if the server has asked a question in this session while several calls ran that can have asked it. */

@@ -10,7 +10,12 @@ import {
   type BroadcastDetector,
 } from '../broadcast-detector.ts';
 import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../failure.ts';
-import type { CallerHeaders, Transport, TransportListener } from '../transport/transport.ts';
+import {
+  hasOneStream,
+  type CallerHeaders,
+  type Transport,
+  type TransportListener,
+} from '../transport/transport.ts';
 import type { CallTask, ExchangeListener } from './exchange.ts';
 import { isSessionError } from '../http/error-response.ts';
 import type { KeepAlive } from './keep-alive.ts';
@@ -257,8 +262,8 @@ export class SessionState implements CallHost {
   /** Marks the session as unusable if the failure means that. Returns the failure. */
   noted(failure: UpstreamFailure): UpstreamFailure {
     if (failure.code !== 'session_gone') return failure;
-    // The one stream of HTTP+SSE may stay open, and nothing else would end the calls on it.
-    if (this.transport.kind === 'http-sse' && this.#failure === null) this.fail(failure);
+    // The one stream may stay open, and nothing else would end the calls on it.
+    if (hasOneStream(this.transport.kind) && this.#failure === null) this.fail(failure);
     const isNew = this.#failure === null;
     this.#failure ??= failure;
     this.loseChanges(failure);
@@ -289,7 +294,7 @@ export class SessionState implements CallHost {
     for (const [id, { isAccepted }] of [...this.calls]) {
       // A request on its way is refused by itself, and then it can be sent again in a new session.
       const isRefused = failure.code === 'session_gone' && !isAccepted;
-      if (!isRefused || this.transport.kind === 'http-sse') this.loseCall(id, failure);
+      if (!isRefused || hasOneStream(this.transport.kind)) this.loseCall(id, failure);
     }
     this.loseChanges(failure);
   }

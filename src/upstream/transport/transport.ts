@@ -1,4 +1,4 @@
-/** The interface between a legacy session and its transport. Streamable HTTP and HTTP+SSE implement it. */
+/** The interface between a legacy session and its transport. Streamable HTTP, HTTP+SSE and stdio implement it. */
 import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
@@ -24,7 +24,7 @@ export interface TransportListener {
   lost(id: UpstreamRequestId, failure: UpstreamFailure): void;
   /** Returns a promise if the stream of the request must not be read before it resolves, else `null`. */
   backlog(id: UpstreamRequestId): Promise<void> | null;
-  /** The whole session is over: the one stream of HTTP+SSE ended. */
+  /** The whole session is over: the one stream of HTTP+SSE ended, or the process over stdio. */
   closed(failure: UpstreamFailure): void;
   /** The standalone stream is open for the first time, or again after it was lost. */
   standaloneOpened(): void;
@@ -55,8 +55,16 @@ export interface OutgoingRequest {
   readonly params: JsonObject;
 }
 
+/**
+ * True for a transport whose messages all come on one stream, so that no question names its call. The session ends with
+ * that stream.
+ */
+export function hasOneStream(kind: Transport['kind']): boolean {
+  return kind !== 'streamable-http';
+}
+
 export interface Transport {
-  readonly kind: 'streamable-http' | 'http-sse';
+  readonly kind: 'streamable-http' | 'http-sse' | 'stdio';
   /** True if answers reach the session: the server issued an id, or the stream is the session. */
   readonly hasSession: boolean;
   /** The id by which another process can take the session over; `null` if none can. */

@@ -42,16 +42,36 @@ describe('what command lines mean', () => {
     ['keygen', { kind: 'keygen' }],
     [
       'probe http://a/',
-      { kind: 'probe', url: 'http://a/', headers: {}, timeoutMs: 10_000, json: false },
+      { kind: 'probe', upstream: 'http://a/', headers: {}, timeoutMs: 10_000, json: false },
     ],
     [
       'probe --json --timeout=2m --header X-A:b:c --header=X-D:e http://a/',
       {
         kind: 'probe',
-        url: 'http://a/',
+        upstream: 'http://a/',
         headers: { 'x-a': 'b:c', 'x-d': 'e' },
         timeoutMs: 120_000,
         json: true,
+      },
+    ],
+    [
+      '--stdio --listen :1 --env A=b=c -- npx -y server --port 1',
+      {
+        kind: 'serve-upstream',
+        values: {
+          upstream: { command: 'npx', args: ['-y', 'server', '--port', '1'], env: { A: 'b=c' } },
+          listen: ':1',
+        },
+      },
+    ],
+    [
+      'probe --stdio --timeout 1s -- server',
+      {
+        kind: 'probe',
+        upstream: { command: 'server', args: [], env: {} },
+        headers: {},
+        timeoutMs: 1_000,
+        json: false,
       },
     ],
     ['probe --help', { kind: 'help', command: 'probe' }],
@@ -68,7 +88,19 @@ describe('what command lines mean', () => {
 
 describe('wrong command lines', () => {
   test.each([
-    ['', 'nothing to serve: give --upstream URL or --config FILE'],
+    ['', 'nothing to serve: give --upstream URL, --stdio -- COMMAND or --config FILE'],
+    ['--stdio', '--stdio needs a command after "--", such as --stdio -- npx -y SERVER'],
+    ['--stdio a', '--stdio needs a command after "--", such as --stdio -- npx -y SERVER'],
+    ['--stdio a -- b', 'unexpected argument "a"'],
+    ['-- a', 'unexpected argument "a"'],
+    ['--stdio --upstream http://a/ -- b', '--stdio cannot be combined with --upstream'],
+    ['--stdio --config a -- b', '--stdio cannot be combined with --config'],
+    ['--stdio --transport auto -- b', '--stdio cannot be combined with --transport'],
+    ['--upstream http://a/ --env A=b', '--env needs --stdio'],
+    ['--stdio --env UNSET -- b', '--env "UNSET": the variable is not set'],
+    ['probe --stdio', '--stdio needs a command after "--", such as --stdio -- npx -y SERVER'],
+    ['probe http://a/ --stdio -- b', 'either a URL or --stdio'],
+    ['probe --stdio --header A:b -- c', '--header cannot be combined with --stdio'],
     ['--upstrem http://a/', 'unknown flag "--upstrem"; did you mean --upstream?'],
     ['--Listen :1', 'unknown flag "--Listen"; did you mean --listen?'],
     ['-x', 'unknown flag "-x"'],

@@ -30,7 +30,7 @@ async function running(words: string[], env: Record<string, string> = {}) {
 describe('serving', () => {
   test('from flags', async () => {
     const { config } = await running(['--upstream', 'http://a/', '--listen', ':5']);
-    expect(config?.routes[0]?.upstream.url.href).toBe('http://a/');
+    expect(config?.routes[0]?.upstream.url?.href).toBe('http://a/');
     expect(config?.listen.port).toBe(5);
   });
 

@@ -33,7 +33,7 @@ const PRODUCTION_ENV = {
 describe('the examples', () => {
   test('config/example.yaml works as it stands', () => {
     const { routes } = loadConfig(path('config/example.yaml'), {});
-    expect(routes.map((route) => route.upstream.url.href)).toEqual(['http://127.0.0.1:3001/mcp']);
+    expect(routes.map((route) => route.upstream.url?.href)).toEqual(['http://127.0.0.1:3001/mcp']);
   });
 
   test('config/production.yaml loads once its variables are set', () => {

@@ -15,6 +15,7 @@ describe('defaults', () => {
           path: '/mcp',
           publicUrl: null,
           upstream: {
+            process: null,
             url: new URL('http://127.0.0.1:3001/mcp'),
             era: 'auto',
             transport: 'auto',
@@ -204,7 +205,7 @@ describe('references', () => {
   test('a variable stands for text, wherever it is in a text', () => {
     const text = 'routes: [{upstream: {url: "http://${HOST}:${PORT:-3001}/mcp"}}]';
     const { routes } = configOf(text, { env: { HOST: 'legacy.example' } });
-    expect(routes[0]?.upstream.url.href).toBe('http://legacy.example:3001/mcp');
+    expect(routes[0]?.upstream.url?.href).toBe('http://legacy.example:3001/mcp');
   });
 
   test('a default takes the place of a variable that is empty', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { problemsOf, withRoute } from './problems-of.ts';
+import { configOf, problemsOf, withRoute } from './problems-of.ts';
 
 const KEY = 'A'.repeat(43);
 const KEYS = `seal: {keys: [{kid: a, key: ${KEY}}]}\n`;
@@ -208,7 +208,10 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['url: example.com/mcp', /upstream\.url: expected an http or https URL/],
     ['url: 5', /upstream\.url: expected an http or https URL, got 5$/],
     ['url: "http://a/#b"', /upstream\.url: expected a URL without a fragment/],
-    ['transport: auto', /^1:11 .*upstream\.url: expected an http or https URL, got nothing$/],
+    [
+      'transport: auto',
+      /^1:11 .*upstream\.url: expected an http or https URL, or upstream\.command, got nothing$/,
+    ],
     ['url: "http://localhost:8080/mcp"', /upstream\.url: .* got that of the gateway itself/],
     ['url: "http://a", headers: [A]', /upstream\.headers: expected a map of header names/],
     ['url: "http://a", headers: {Host: b}', /upstream\.headers: expected no header host/],
@@ -218,6 +221,22 @@ describe('each wrong field has one line with its place, its name, what was expec
     ],
     ['url: "http://a", headers: {A: 5}', /headers\.A: .*in quotes, got an invalid value/],
     ['url: "http://a", headers: {A: "x\\r\\ny"}', /headers\.A: expected a header value/],
+    [
+      'url: "http://a", command: b',
+      /upstream\.url: expected no url, since upstream\.command names/,
+    ],
+    ['command: a, transport: auto', /upstream\.transport: expected no transport, since .* stdio/],
+    ['url: "http://a", args: [b]', /upstream\.args: expected no args without upstream\.command/],
+    ['url: "http://a", maxProcesses: 5', /maxProcesses: expected no maxProcesses without /],
+    ['command: ""', /upstream\.command: expected the path or the name of a program, got ""$/],
+    ['command: a, args: b', /upstream\.args: expected a list of texts, got "b"$/],
+    [
+      'command: a, args: [1]',
+      /upstream\.args\[0\]: expected a text without NUL, in quotes, got 1$/,
+    ],
+    ['command: a, env: {A-B: c}', /upstream\.env: expected names of environment variables/],
+    ['command: a, env: {A: 5}', /env\.A: expected a text without NUL, in quotes, got an invalid/],
+    ['command: a, maxProcessAge: 0', /maxProcessAge: expected a duration from 1s to 30d, .*got 0$/],
   ])('in an upstream: %s', (text, line) => {
     const problems = problemsOf(`routes: [{upstream: {${text}}}]`);
     expect(problems).toHaveLength(1);
@@ -324,4 +343,30 @@ test('of very many problems the first are shown and the rest is counted', () => 
   const problems = problemsOf(text);
   expect(problems).toHaveLength(21);
   expect(problems.at(-1)).toBe('and 30 more problems');
+});
+
+describe('a server over stdio on an open listener', () => {
+  const STDIO = 'listen: ":8080"\nroutes: [{upstream: {command: a}';
+
+  test.each([
+    ['', 'nothing'],
+    [', sessions: {scope: principal}', 'principal'],
+    [', sessions: {scope: call}', 'call'],
+  ])('needs callers that can be told apart: %j', (sessions, got) => {
+    const problems = problemsOf(`${STDIO}${sessions}}]\n`);
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatch(/routes\[0\]\.sessions.*: expected shared, or an identity, since /);
+    expect(problems[0]).toMatch(new RegExp(`, got ${got}$`));
+  });
+
+  test.each([
+    `${STDIO}, sessions: {scope: shared}}]\n`,
+    `${STDIO}}]\nidentity: {source: header, header: X-User}\n`,
+    'routes: [{upstream: {command: a}}]\n',
+  ])('is accepted otherwise: %j', (text) => {
+    expect(configOf(text).routes[0]?.upstream).toMatchObject({
+      url: null,
+      process: { command: 'a', args: [], env: {}, cwd: null, maxProcesses: 100 },
+    });
+  });
 });

@@ -26,6 +26,12 @@ describe('a secret is in no message', () => {
       `routes: [{upstream: {url: "http://a", headers: {"A: ${SECRET}": b}}}]`,
     ],
     ['headers as text', `routes: [{upstream: {url: "http://a", headers: "A: ${SECRET}"}}]`],
+    ['a variable of a server', `routes: [{upstream: {command: a, env: {A: [${SECRET}]}}}]`],
+    ['variables of a server as text', `routes: [{upstream: {command: a, env: "${SECRET}"}}]`],
+    [
+      'a variable of a server in its own name',
+      `routes: [{upstream: {command: a, env: {"A=${SECRET}": b}}}]`,
+    ],
     ['a password in a URL', `routes: [{upstream: {url: "http://user:${SECRET}@a/"}}]`],
     ['a password with slashes', `routes: [{upstream: {url: "ftp://user:a/b?${SECRET}/@a/"}}]`],
     ['a key in the query of a URL', `routes: [{upstream: {url: "http://a/?k=${SECRET}#b"}}]`],

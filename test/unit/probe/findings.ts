@@ -13,6 +13,7 @@ export function findings(also: Partial<Findings> = {}): Findings {
   return {
     format: 1,
     url: 'http://127.0.0.1:3001/mcp',
+    command: null,
     modern: false,
     served: 'bridged',
     onlyModern: [],

@@ -58,6 +58,7 @@ test('programs get the whole report, and their names do not change', () => {
   expect(Object.keys(reportOf())).toEqual([
     'format',
     'url',
+    'command',
     'modern',
     'served',
     'onlyModern',

@@ -1,0 +1,197 @@
+/** A legacy server over stdio: one process for each session, so many at most, and none that fails again and again. */
+import type { Clock } from '../lib/clock.ts';
+import { randomId } from '../lib/crypto.ts';
+import type { JsonObject } from '../protocol/json.ts';
+import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
+import type { LegacyRevision } from '../protocol/meta.ts';
+
+import { AskingStyleDetector, BroadcastDetector } from './broadcast-detector.ts';
+import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
+import type { LegacyServer } from './legacy-server.ts';
+import { Session } from './session/session.ts';
+import { ProcessOutput } from './transport/stdio/process-output.ts';
+import { StartDelays } from './transport/stdio/start-delays.ts';
+import { StdioTransport } from './transport/stdio/stdio.ts';
+import type { TransportListener } from './transport/transport.ts';
+import type { SessionRequest } from './upstream.ts';
+
+export interface StdioUpstreamOptions {
+  readonly process: {
+    readonly command: string;
+    readonly args: readonly string[];
+    /** The variables that the operator sets. */
+    readonly env: Readonly<Record<string, string>>;
+    /** The names of variables that the process gets from the environment of the gateway. */
+    readonly inherited: readonly string[];
+    readonly cwd: string | null;
+    readonly maxProcesses: number;
+    readonly maxProcessAgeMs: number;
+  };
+  readonly headersTimeoutMs: number;
+  readonly maxEventBytes: number;
+  readonly pingIntervalMs: number;
+  /** The `clientInfo` for clients that gave none. */
+  readonly gatewayInfo: { readonly name: string; readonly version: string };
+  /** Called like `IncomingOptions.onChange`, for every session. */
+  readonly onChange?: (method: string) => void;
+  /** Called with each session that was opened for a caller. */
+  readonly onSession?: (session: Session, transport: 'stdio') => void;
+  /** Called when the server was seen to work. */
+  readonly onDetected?: (kind: 'stdio', cause: 'configured') => void;
+  readonly onProcess?: (event: ProcessEvent) => void;
+}
+
+/** `session` is a name that the gateway gives to each process. */
+export type ProcessEvent = { readonly session: string } & (
+  | { readonly type: 'started'; readonly pid: number }
+  | {
+      readonly type: 'ended';
+      readonly problem: string;
+      readonly isCrash: boolean;
+      readonly dropped: number;
+    }
+  | {
+      readonly type: 'wrote';
+      readonly stream: 'stdout' | 'stderr';
+      readonly line: string;
+      readonly dropped: number;
+    }
+);
+
+export class StdioUpstream implements LegacyServer {
+  readonly knownKind = 'stdio';
+  readonly askingStyle = 'unrelated';
+  readonly mayIssueStates = false;
+  readonly detector: BroadcastDetector;
+  readonly #options: StdioUpstreamOptions;
+  readonly #clock: Clock;
+  readonly #delays: StartDelays;
+  readonly #asking = new AskingStyleDetector();
+  readonly #env: Readonly<Record<string, string>>;
+  /** The processes that have not ended. */
+  readonly #processes = new Set<StdioTransport>();
+  #revision: LegacyRevision | null = null;
+
+  constructor(options: StdioUpstreamOptions, clock: Clock) {
+    const { inherited, env } = options.process;
+    this.detector = new BroadcastDetector({ now: () => clock.now(), hasSiblings: false });
+    this.#options = options;
+    this.#clock = clock;
+    this.#delays = new StartDelays(clock);
+    const known = inherited.flatMap((name) => {
+      const value = process.env[name];
+      return value === undefined ? [] : [[name, value] as const];
+    });
+    this.#env = { ...Object.fromEntries(known), ...env };
+  }
+
+  get revision(): LegacyRevision | null {
+    return this.#revision;
+  }
+
+  get greetedKind(): 'stdio' | null {
+    return this.#revision === null ? null : 'stdio';
+  }
+
+  doubt(): boolean {
+    return false;
+  }
+
+  async detect(): Promise<'stdio'> {
+    return 'stdio';
+  }
+
+  /** Starts a process and ends it. */
+  async greet(): Promise<'stdio'> {
+    const session = await this.#open({ profile: EMPTY_PROFILE, clientInfo: null, headers: {} });
+    this.#options.onDetected?.('stdio', 'configured');
+    await session.close();
+    return 'stdio';
+  }
+
+  async openSession(request: SessionRequest): Promise<Session> {
+    const session = await this.#open(request);
+    this.#options.onSession?.(session, 'stdio');
+    return session;
+  }
+
+  adoptSession(): Promise<Session> {
+    const problem = 'a session over stdio ends with its process';
+    return Promise.reject(new UpstreamFailure('session_gone', problem, { mayHaveActed: true }));
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#processes].map((each) => each.stop()));
+  }
+
+  async #open(request: SessionRequest): Promise<Session> {
+    const { process, gatewayInfo, headersTimeoutMs, pingIntervalMs, onChange } = this.#options;
+    const owner = request.principalKey ?? '';
+    this.#delays.check(owner);
+    if (this.#processes.size >= process.maxProcesses) {
+      const problem = `upstream.maxProcesses (${process.maxProcesses}) is reached`;
+      throw new UpstreamFailure('upstream_busy', problem, { mayHaveActed: false });
+    }
+    const name = randomId().slice(0, 8);
+    const output = new ProcessOutput(process.env, this.#clock, (stream, line, dropped) =>
+      this.#options.onProcess?.({ type: 'wrote', session: name, stream, line, dropped }),
+    );
+    const clientInfo: JsonObject = request.clientInfo ?? { ...gatewayInfo };
+    const options = {
+      profile: request.profile,
+      clientInfo,
+      headers: request.headers,
+      knownRevision: this.#revision,
+      requestTimeoutMs: headersTimeoutMs,
+      pingIntervalMs,
+      statefulWithoutSessionId: true,
+      standaloneStream: true,
+      detector: this.detector,
+      askingStyle: this.#asking,
+      ...(onChange === undefined ? {} : { onChange }),
+    };
+    try {
+      const connect = (listener: TransportListener) => this.#connect(listener, owner, name, output);
+      const session = await Session.open(connect, options, this.#clock);
+      this.#revision = session.initializeResult.protocolVersion;
+      return session;
+    } catch (error) {
+      const { code, message, details } = asUpstreamFailure(error, false);
+      if (code !== 'upstream_timeout') throw error;
+      // The process runs, and may be no MCP server.
+      const wrote =
+        output.sample === ''
+          ? ' (it wrote nothing)'
+          : ` (it wrote what is no message${output.sample})`;
+      throw new UpstreamFailure(code, `${message}${wrote}${output.lastWords}`, details);
+    }
+  }
+
+  #connect(
+    listener: TransportListener,
+    owner: string,
+    session: string,
+    output: ProcessOutput,
+  ): StdioTransport {
+    const { headersTimeoutMs, maxEventBytes, onProcess } = this.#options;
+    const startedAtMs = this.#clock.elapsed();
+    const transport = new StdioTransport(listener, {
+      ...this.#options.process,
+      env: this.#env,
+      maxLineBytes: maxEventBytes,
+      maxUnreadMs: headersTimeoutMs,
+      maxAgeMs: this.#options.process.maxProcessAgeMs,
+      output,
+      clock: this.#clock,
+      onStart: (pid) => onProcess?.({ type: 'started', session, pid }),
+      onEnd: ({ problem, isCrash, hasSpoken }) => {
+        this.#processes.delete(transport);
+        const livedMs = this.#clock.elapsed() - startedAtMs;
+        this.#delays.ended(owner, { problem, isCrash, hasSpoken, livedMs });
+        onProcess?.({ type: 'ended', session, problem, isCrash, dropped: output.dropped });
+      },
+    });
+    this.#processes.add(transport);
+    return transport;
+  }
+}

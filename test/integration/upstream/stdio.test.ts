@@ -1,0 +1,297 @@
+/** Servers over stdio that end, hang, and write what is no message: what a client sees, and what is left of them. */
+import { readFileSync } from 'node:fs';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { ListeningClient } from '../../fixtures/clients/listening-client.ts';
+import { accept, callTool, send } from '../../fixtures/clients/modern-client.ts';
+import { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
+import {
+  startTestGateway,
+  type GatewayOverrides,
+  type StdioServer,
+  type TestGateway,
+} from '../../fixtures/gateways/gateway.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
+const ALICE = { headers: { authorization: 'Bearer alice' } };
+const BOB = { headers: { authorization: 'Bearer bob' } };
+
+function server(manner: string, env = {}, options: StdioServer['options'] = {}): StdioServer {
+  return { command: process.execPath, args: [SERVER, manner], env, options };
+}
+
+async function gatewayFor(
+  stdio: StdioServer,
+  overrides: GatewayOverrides = {},
+): Promise<TestGateway> {
+  const gateway = await startTestGateway(stdio, overrides);
+  stopAfterTest(() => gateway.close());
+  return gateway;
+}
+
+/** A file to which servers add their process ids. */
+async function pidFile() {
+  const folder = await mkdtemp(join(tmpdir(), 'stdio-'));
+  stopAfterTest(() => rm(folder, { recursive: true }));
+  const path = join(folder, 'pids');
+  const all = async () =>
+    (await readFile(path, 'utf8').catch(() => '')).trim().split('\n').filter(Boolean).map(Number);
+  return { path, all };
+}
+
+/** A process that has ended can stay in the table of the system until the first process takes it out (Linux). */
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ');
+  } catch (error) {
+    return process.platform !== 'linux' && (error as NodeJS.ErrnoException).code === 'ENOENT';
+  }
+}
+
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+async function textOf(url: string, tool: string, options = {}): Promise<string> {
+  const { response } = await callTool(url, tool, {}, options);
+  return response.result.content[0].text;
+}
+
+/** How a client is told that a call has failed. */
+const failed = (reason: string, mayHaveActed: string) => ({
+  isError: true,
+  _meta: { 'mrtr-gateway/reason': reason, 'mrtr-gateway/mayHaveActed': mayHaveActed },
+});
+
+describe('the processes of a gateway', () => {
+  // Rule stdio-1: A process is a session. All requests and subscriptions of a caller with a home use the same one. It
+  // starts with the first of them.
+  test('are one for each caller, who finds the same in each request', async () => {
+    const gateway = await gatewayFor(server('plain'));
+    await send(gateway.url, 'server/discover');
+    const listener = await ListeningClient.open(gateway.url, { toolsListChanged: true });
+    await send(gateway.url, 'tools/list');
+    const own = [await textOf(gateway.url, 'pid'), await textOf(gateway.url, 'pid')];
+    await callTool(gateway.url, 'announce');
+    await listener.until(2);
+    listener.leave();
+    const others = [
+      await textOf(gateway.url, 'pid', ALICE),
+      await textOf(gateway.url, 'pid', BOB),
+      await textOf(gateway.url, 'pid', ALICE),
+    ];
+    expect(own[0]).toBe(own[1]);
+    expect(others[0]).toBe(others[2]);
+    expect(new Set([...own, ...others]).size).toBe(3);
+    expect(listener.heard).toContain('tools/list_changed');
+    // The first is the greeting of the start.
+    expect(gateway.log.named('process.started')).toHaveLength(4);
+  });
+
+  // Rule stdio-2: A process gets the variables of `upstream.env`, and of the gateway only a named few. What it writes to
+  // standard error is logged, so many lines at most, without the values of `upstream.env`.
+  test('get no variable of the gateway but the named ones, and no secret is logged', async () => {
+    process.env['OF_THE_GATEWAY'] = 'not for servers';
+    const gateway = await gatewayFor(server('plain', { SECRET: 'the-secret-value' }));
+    const env = JSON.parse(await textOf(gateway.url, 'env'));
+    delete process.env['OF_THE_GATEWAY'];
+    expect(env).toMatchObject({ SECRET: 'the-secret-value', PATH: process.env['PATH'] });
+    expect(env).not.toHaveProperty('OF_THE_GATEWAY');
+    await callTool(gateway.url, 'noise');
+    const lines = gateway.log.named('process.wrote');
+    expect(lines.length).toBeGreaterThan(10);
+    expect(lines.length).toBeLessThanOrEqual(50);
+    expect(lines[0]).toMatchObject({ stream: 'stderr', line: 'line 0 ***', dropped: 0 });
+    expect(JSON.stringify(gateway.log.lines)).not.toContain('the-secret-value');
+  });
+
+  // Rule stdio-3: There are `upstream.maxProcesses` at most: the one that was idle for the longest time ends for another.
+  // One that is older than `upstream.maxProcessAge` ends as soon as it serves no request, parked calls included.
+  test('are so many at most: the one that was idle for the longest time ends', async () => {
+    const pids = await pidFile();
+    const gateway = await gatewayFor(server('plain', { PIDS: pids.path }, { maxProcesses: 2 }));
+    const first = await textOf(gateway.url, 'pid', ALICE);
+    await textOf(gateway.url, 'pid', BOB);
+    await textOf(gateway.url, 'pid', { headers: { authorization: 'Bearer carol' } });
+    expect(isRunning(Number(first))).toBe(false);
+    expect((await pids.all()).filter(isRunning)).toHaveLength(2);
+  });
+
+  // Rule stdio-3.
+  test('end when they are old and serve no request', async () => {
+    const gateway = await gatewayFor(server('plain', {}, { maxProcessAgeMs: 1_500 }));
+    const asked = await callTool(gateway.url, 'ask');
+    const pid = await textOf(gateway.url, 'pid');
+    await new Promise((resolve) => setTimeout(resolve, 1_600));
+    expect(await textOf(gateway.url, 'pid')).toBe(pid);
+    const [key] = Object.keys(asked.response.result.inputRequests);
+    const { requestState } = asked.response.result;
+    const inputResponses = { [String(key)]: accept({ name: 'Ada' }) };
+    const { response } = await callTool(gateway.url, 'ask', { requestState, inputResponses });
+    expect(response.result.content[0].text).toBe('Ada');
+    await until(() => !isRunning(Number(pid)));
+    expect(await textOf(gateway.url, 'pid')).not.toBe(pid);
+  });
+});
+
+describe('a process that ends in the middle of a call', () => {
+  // Rule stdio-4: The end of a process ends its calls, with an error that says whether they may have had effects. The next
+  // request starts another one: at once the first time, then with growing delays, in which requests fail at once. One
+  // that cannot be started at all keeps the gateway from starting.
+  test('ends the call with a clear error, and the next call has another one', async () => {
+    const gateway = await gatewayFor(server('plain'));
+    const before = await textOf(gateway.url, 'pid');
+    const { response } = await callTool(gateway.url, 'exit');
+    expect(response.result).toMatchObject(failed('call_lost', 'unknown'));
+    expect(gateway.log.named('process.crashed')).toMatchObject([
+      { problem: 'the process ended with exit code 7' },
+    ]);
+    const after = await textOf(gateway.url, 'pid');
+    expect(after).not.toBe(before);
+  });
+
+  // Rule stdio-4.
+  test('ends the parked calls of its session: a retry gets an error at once', async () => {
+    const gateway = await gatewayFor(server('plain'));
+    const asked = await callTool(gateway.url, 'ask');
+    process.kill(Number(await textOf(gateway.url, 'pid')), 'SIGKILL');
+    await gateway.log.saw('process.crashed');
+    const { requestState } = asked.response.result;
+    const [key] = Object.keys(asked.response.result.inputRequests);
+    const inputResponses = { [String(key)]: accept({ name: 'Ada' }) };
+    const { response } = await callTool(gateway.url, 'ask', { requestState, inputResponses });
+    expect(response.result).toMatchObject(failed('call_lost', 'yes'));
+    expect(await textOf(gateway.url, 'pid')).toMatch(/^\d+$/);
+  });
+
+  // Rule stdio-4.
+  test('again and again is started with growing delays', async () => {
+    const pids = await pidFile();
+    const gateway = await gatewayFor(server('plain', { PIDS: pids.path }));
+    for (let call = 0; call < 10; call += 1) await callTool(gateway.url, 'exit');
+    // The greeting, the first one, and the one that may start at once.
+    expect((await pids.all()).length).toBeLessThanOrEqual(4);
+  });
+});
+
+describe('a process that cannot serve', () => {
+  // Rule stdio-4.
+  test('and is not there, keeps the gateway from starting, with the reason', async () => {
+    await expect(startTestGateway({ command: 'no-such-server', args: [] })).rejects.toThrow(
+      'the command no-such-server, does not speak MCP: cannot run no-such-server: it was not found',
+    );
+  });
+
+  // Rule stdio-4.
+  test('ends each request at once, and is started with growing delays', async () => {
+    const pids = await pidFile();
+    const gateway = await gatewayFor(server('fails', { PIDS: pids.path }));
+    for (let call = 0; call < 5; call += 1) {
+      const { response } = await callTool(gateway.url, 'pid');
+      expect(response.error.data).toMatchObject({ mayHaveActed: 'no' });
+    }
+    expect(gateway.log.named('upstream.unavailable')[0]).toMatchObject({
+      problem:
+        'the process ended with exit code 3 before it replied to initialize; it wrote to standard error: Error: no DATABASE_URL',
+    });
+    expect((await pids.all()).length).toBeLessThanOrEqual(4);
+  });
+
+  // Rule stdio-5: Lines of standard output that are no message are logged and ignored. 1 MiB of them without a message
+  // between ends the session, and so does a line that is longer than `upstream.maxEvent`. (2025-11-25 transports, "stdio")
+  test.each([
+    { manner: 'rubbish', says: /what it writes is not JSON-RPC, such as "rubbish / },
+    { manner: 'endless-line', says: /it wrote a line of more than 4194304 bytes/ },
+  ])('since it writes $manner, keeps the gateway from starting', async ({ manner, says }) => {
+    const pids = await pidFile();
+    await expect(startTestGateway(server(manner, { PIDS: pids.path }))).rejects.toThrow(says);
+    await until(async () => !(await pids.all()).some(isRunning));
+  });
+
+  test('since it writes nothing, is told as one that does not reply', async () => {
+    const gateway = await gatewayFor(server('silent'), { upstream: { headersTimeoutMs: 300 } });
+    const { response } = await callTool(gateway.url, 'pid');
+    expect(response.error.data).toMatchObject({ mayHaveActed: 'no' });
+    expect(gateway.log.named('upstream.unavailable')[0]).toMatchObject({
+      problem: 'no reply to initialize within 300 ms (it wrote nothing)',
+    });
+  });
+
+  // Rule stdio-5.
+  test('is one that greets and logs on standard output all the same', async () => {
+    const gateway = await gatewayFor(server('chatty'));
+    expect(await textOf(gateway.url, 'pid')).toMatch(/^\d+$/);
+    const lines = gateway.log.named('process.wrote').filter(({ stream }) => stream === 'stdout');
+    expect(lines[0]).toMatchObject({ line: 'Welcome to the server!' });
+  });
+
+  // Rule stdio-5.
+  test('any more after a line without an end, fails the call', async () => {
+    const gateway = await gatewayFor(server('plain'));
+    const { response } = await callTool(gateway.url, 'long-line');
+    expect(response.result).toMatchObject(failed('call_lost', 'unknown'));
+    await gateway.log.saw('process.crashed');
+    expect(gateway.log.named('process.crashed')).toMatchObject([
+      { problem: 'it wrote a line of more than 4194304 bytes' },
+    ]);
+  });
+});
+
+describe('a server that ignores the end of its input and SIGTERM, and has started another process', () => {
+  // Rule stdio-6: A session ends with its process group: the gateway closes the input of the process, then sends SIGTERM,
+  // then SIGKILL. The group also ends with a gateway that is killed. (2025-11-25 lifecycle, "Shutdown")
+  test('is gone with the gateway that is killed', { tags: ['linux', 'long'] }, async () => {
+    const pids = await pidFile();
+    const upstream = {
+      command: process.execPath,
+      args: [SERVER, 'stubborn'],
+      env: { PIDS: pids.path },
+    };
+    const gateway = await GatewayProcess.start({ upstream: '', route: { upstream } });
+    stopAfterTest(() => gateway.kill());
+    await textOf(gateway.url, 'pid');
+    const running = (await pids.all()).filter(isRunning);
+    expect(running).toHaveLength(2);
+    await gateway.kill();
+    await until(() => !running.some(isRunning));
+  });
+
+  // Rule stdio-6.
+  test('is gone with the gateway that is closed', { tags: ['long'] }, async () => {
+    const pids = await pidFile();
+    const gateway = await startTestGateway(server('stubborn', { PIDS: pids.path }));
+    await textOf(gateway.url, 'pid');
+    await gateway.close();
+    expect((await pids.all()).some(isRunning)).toBe(false);
+  });
+});
+
+describe('a legacy client of a server over stdio', () => {
+  // Rule stdio-7: A legacy client gets 400 with the error -32022 that names the revision which is served, and 405 for GET
+  // and DELETE.
+  test('is refused with the revision that is served', async () => {
+    const { url } = await gatewayFor(server('plain'));
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c' } };
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }),
+    });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({
+      error: { code: -32022, data: { supported: ['2026-07-28'], requested: '2025-11-25' } },
+    });
+    for (const method of ['GET', 'DELETE']) {
+      const other = await fetch(url, { method });
+      expect([other.status, other.headers.get('allow')]).toEqual([405, 'POST']);
+    }
+  });
+});
