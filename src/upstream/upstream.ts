@@ -21,6 +21,7 @@ import { ModernSide } from './modern-side.ts';
 import { onlyModern, type Offering, type Side } from './offerings.ts';
 import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
 import { MessagePaths } from './transport/http-sse/message-paths.ts';
+import { PingTurns } from './session/keep-alive.ts';
 import { Session, type SessionOptions } from './session/session.ts';
 import type { InitializeResult } from './session/handshake.ts';
 import { StreamableHttpTransport } from './transport/streamable-http.ts';
@@ -81,6 +82,7 @@ export class Upstream {
   readonly #broadcastProbe: BroadcastProbe;
   readonly #options: UpstreamOptions;
   readonly #http: HttpClient;
+  readonly #pings = new PingTurns();
   readonly #modern: ModernSide;
   readonly #clock: Clock;
   /** What the operator configured. */
@@ -321,6 +323,7 @@ export class Upstream {
       knownRevision: this.revision,
       requestTimeoutMs: headersTimeoutMs,
       pingIntervalMs,
+      pings: this.#pings,
       statefulWithoutSessionId,
       // Also for a client that declares nothing: a server that asks on the stream all the same has to be
       // refused, or it waits for an answer to a question that was not delivered.

@@ -19,7 +19,7 @@ import type {
 } from './exchange.ts';
 import { initialize, type InitializeResult } from './handshake.ts';
 import { IncomingMessages, type IncomingOptions } from './incoming.ts';
-import { KeepAlive } from './keep-alive.ts';
+import { KeepAlive, PingTurns } from './keep-alive.ts';
 import type { SessionCall } from './session-call.ts';
 import { isSessionError } from '../http/error-response.ts';
 import {
@@ -39,6 +39,8 @@ export interface SessionOptions extends SessionStateOptions, IncomingOptions {
   /** Whether to open the stream for messages that belong to no request. */
   readonly standaloneStream: boolean;
   readonly pingIntervalMs: number;
+  /** Of all sessions with the server. */
+  readonly pings?: PingTurns;
 }
 
 export class Session extends SessionState {
@@ -317,10 +319,11 @@ export class Session extends SessionState {
   }
 
   #newKeepAlive(): KeepAlive {
+    const { pings = new PingTurns() } = this.#options;
     return new KeepAlive({
       clock: this.clock,
       intervalMs: this.#options.pingIntervalMs,
-      ping: () => this.request('ping', {}, this.headers),
+      ping: () => pings.take(() => this.request('ping', {}, this.headers)),
       isDead: () => this.dead,
       gone: (failure) => this.fail(failure),
     });

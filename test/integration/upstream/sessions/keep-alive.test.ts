@@ -1,7 +1,7 @@
 /** The credentials that the gateway's own messages carry while a call waits. */
 import { expect, test } from 'vitest';
 import { serverRequestId } from '../../../../src/protocol/ids.ts';
-import { ManualClock } from '../../../fixtures/manual-clock.ts';
+import { ManualClock, turnsUntil } from '../../../fixtures/manual-clock.ts';
 import { eventStream, json, legacyServer } from '../../../fixtures/servers/scripted-server.ts';
 import {
   ASKING,
@@ -43,6 +43,30 @@ test('a parked call outlives credentials that expire, and the next leg brings th
   );
   expect(heard.events.map(([name]) => name)).toEqual(['asked']);
   expect(session.dead).toBe(false);
+});
+
+// Rule keep-alive-5: At most 32 pings are under way at one server at a time, however many sessions are held.
+test('pings of many sessions that are due at once are sent one after the other', async () => {
+  const held: (() => void)[] = [];
+  const server = await legacyServer(({ body }, response) => {
+    const respond = () => json(response, 200, reply(body.id, {}));
+    if (body.method === 'ping') held.push(respond);
+    else respond();
+  });
+  const clock = new ManualClock();
+  const options = { transport: 'streamable-http', headersTimeoutMs: 600_000 } as const;
+  const upstream = upstreamOf(server, options, clock);
+  const sessions = await Promise.all(Array.from({ length: 40 }, () => open(upstream)));
+  for (const session of sessions) session.keepAlive(true);
+  clock.advance(60_000);
+  await turnsUntil(() => held.length >= 32);
+  // A ping that was sent with these would be here.
+  await sessions[0]?.request('resources/list', {}, {});
+  const pings = () => server.received.filter(({ body }) => body?.method === 'ping').length;
+  expect(pings()).toBe(32);
+  for (const respond of held.splice(0)) respond();
+  await turnsUntil(() => pings() === 40);
+  for (const respond of held.splice(0)) respond();
 });
 
 // Rule wire-9: What goes out on nobody’s behalf (pings, a stream that is resumed, the DELETE) carries
