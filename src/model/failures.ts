@@ -148,11 +148,8 @@ export const FOREIGN_STATE: Failure = callFailure(
  * @param begun whether the server has begun the call, as far as the gateway knows
  */
 export function callLost(begun: boolean): Failure {
-  return callFailure(
-    'call_lost',
-    begun ? 'yes' : 'unknown',
-    'The call was interrupted and cannot be continued',
-  );
+  const problem = 'The call was interrupted and cannot be continued';
+  return callFailure('call_lost', begun ? 'yes' : 'unknown', problem);
 }
 
 export const OVERLOADED: Failure = callFailure(
@@ -201,34 +198,26 @@ export const CALL_CANCELLED: Failure = callFailure(
  * @param begun whether the server has begun the call, as far as the gateway knows
  */
 export function refusal(reason: RefusalReason, begun: boolean): Failure {
+  const problem = REFUSALS[reason];
   const mayHaveActed = begun ? 'yes' : 'unknown';
   switch (reason) {
     case 'lot_full':
-      return callFailure(
-        'too_many_parked_calls',
-        'yes',
-        'Too many calls are waiting for input; answer or cancel some of them',
-      );
+      return callFailure('too_many_parked_calls', 'yes', problem);
     case 'too_many_rounds':
-      return callFailure(
-        'too_many_rounds',
-        'yes',
-        'The server asked for input more often than parking.maxRounds allows',
-      );
+      return callFailure(reason, 'yes', problem);
     case 'timeout':
-      return callFailure(
-        'upstream_timeout',
-        mayHaveActed,
-        'The server did not finish the call in time',
-      );
+      return callFailure('upstream_timeout', mayHaveActed, problem);
     case 'draining':
-      return callFailure(
-        'draining',
-        mayHaveActed,
-        'The gateway is shutting down and has cancelled the call',
-      );
+      return callFailure(reason, mayHaveActed, problem);
   }
 }
+
+const REFUSALS: Readonly<Record<RefusalReason, string>> = {
+  lot_full: 'Too many calls are waiting for input; answer or cancel some of them',
+  too_many_rounds: 'The server asked for input more often than parking.maxRounds allows',
+  timeout: 'The server did not finish the call in time',
+  draining: 'The gateway is shutting down and has cancelled the call',
+};
 
 /** The answers may not have reached the server. The pointer stays valid, and the client can retry. */
 export const ANSWERS_NOT_TAKEN: Failure = callFailure(
@@ -310,15 +299,10 @@ export function notAnswerable(cause: NotAnswerableCause, upstream?: JsonRpcError
  * @param upstream the error of the server, if there is one
  */
 export function missingCapability(required: JsonObject, upstream?: JsonRpcErrorObject): Failure {
-  return callFailure(
-    '-',
-    'yes',
-    'The server needs client capabilities that this request does not declare: declare them in `_meta`',
-    {
-      requiredCapabilities: required,
-      ...(upstream === undefined ? {} : { upstream: { ...upstream } }),
-    },
-  );
+  const problem =
+    'The server needs client capabilities that this request does not declare: declare them in `_meta`';
+  const error = upstream === undefined ? {} : { upstream: { ...upstream } };
+  return callFailure('-', 'yes', problem, { requiredCapabilities: required, ...error });
 }
 
 /**
@@ -326,12 +310,8 @@ export function missingCapability(required: JsonObject, upstream?: JsonRpcErrorO
  * @param key the key in `inputResponses`
  */
 export function illFormedAnswer(key: string, problem: string): Failure {
-  return callFailure(
-    'invalid_input_response',
-    'yes',
-    `Invalid inputResponses["${key}"]: ${problem}`,
-    { key },
-  );
+  const invalid = `Invalid inputResponses["${key}"]: ${problem}`;
+  return callFailure('invalid_input_response', 'yes', invalid, { key });
 }
 
 /**
