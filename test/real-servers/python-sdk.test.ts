@@ -4,7 +4,7 @@
  */
 import { describe } from 'vitest';
 import { askedStage } from '../fixtures/real-servers/asked-testbed.ts';
-import { startPythonServer } from '../fixtures/real-servers/python/python-server.ts';
+import { PYTHON_STDIO, startPythonServer } from '../fixtures/real-servers/python/python-server.ts';
 import { travelPromises } from '../fixtures/real-servers/travel-promises.ts';
 
 describe.each([
@@ -17,3 +17,8 @@ describe.each([
     travelPromises(askedStage(() => startPythonServer(transport), path));
   },
 );
+
+// Each client has a process, and each test a client.
+describe('a server of the Python SDK over stdio', { tags: ['python', 'long'] }, () => {
+  travelPromises(askedStage(PYTHON_STDIO, ''));
+});
