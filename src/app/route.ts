@@ -178,8 +178,8 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
       offersTasks,
       supportedVersions: () => supportedVersions(shared.config, upstream),
       ttlMs: DISCOVER_TTL_MS,
-      // A process takes longer to start than a server to respond.
-      firstWaitMs: http === null ? config.upstream.headersTimeoutMs : DISCOVER_FIRST_WAIT_MS,
+      lastGreeting: async () => (http === null ? null : http.upstream.lastGreeting()),
+      firstWaitMs: DISCOVER_FIRST_WAIT_MS,
       maxCallers: MAX_CACHED_CALLERS,
     }),
     subscriptions: new Subscriptions({

@@ -59,6 +59,7 @@ export function createServer(
           log.event('upstream.only_modern', { route, what, names: names.join(', ') });
         }
       },
+      onSlow: (ms) => log.event('upstream.slow', { route, ms }),
       onBroadcast: () => log.event('upstream.broadcasts', { route }),
     },
     clock,

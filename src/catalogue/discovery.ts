@@ -8,10 +8,11 @@ import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { InitializeResult } from '../upstream/session/handshake.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
-import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
+import { asUpstreamFailure } from '../upstream/failure.ts';
 import { callerKey } from './list-cache.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import type { CallReply, EdgeRequest } from '../model/request.ts';
+import type { Greeting } from '../upstream/options.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import { LruMap } from '../lib/containers.ts';
 
@@ -23,7 +24,9 @@ export interface DiscoveryOptions {
   readonly offersTasks: boolean;
   /** How long a client can cache the result, and after which the gateway asks the server again, in ms. */
   readonly ttlMs: number;
-  /** How long a client waits if nothing is cached for its caller, in ms. */
+  /** Waits for a greeting that is on its way. Resolves to `null` if there was none. Never rejects. */
+  readonly lastGreeting: () => Promise<Greeting | null>;
+  /** After which time a caller is told what the server said to the gateway itself, in ms. */
   readonly firstWaitMs: number;
   /** The number of callers whose result is cached. */
   readonly maxCallers: number;
@@ -62,24 +65,49 @@ export class Discovery {
     return tooOld ? null : known.initialized.capabilities;
   }
 
-  /** Replies to `server/discover`. Never throws, and waits at most `firstWaitMs`. */
+  /** Replies to `server/discover`. Never throws, and waits as long as the server may take to respond. */
   async discover(request: EdgeRequest): Promise<CallReply> {
     const key = callerKey(request);
-    const { clock, firstWaitMs } = this.#options;
-    const known = this.#known.get(key);
-    if (known !== undefined) {
+    const known = this.#known.get(key) ?? (await this.#greeted(key, request));
+    if (known !== null) {
       this.#refreshIfOld(known, key, request);
       return this.#reply(known);
     }
-    const late = sleep(clock, firstWaitMs).then(() => {
-      throw new UpstreamFailure('upstream_timeout', 'not known yet', { mayHaveActed: false });
-    });
-    late.catch(() => {});
     try {
-      return this.#reply(await Promise.race([this.#refresh(key, request), late]));
+      return this.#reply(await this.#lookFirst(key, request));
     } catch (error) {
       return { kind: 'failed', failure: failureOfRequest(asUpstreamFailure(error, false)) };
     }
+  }
+
+  /** Takes over what the server said in its greeting to a caller with these credentials, such as at the start. */
+  async #greeted(key: string, { caller }: EdgeRequest): Promise<Finding | null> {
+    const greeting = await this.#options.lastGreeting();
+    if (greeting?.headers !== JSON.stringify(caller.headers)) return null;
+    const finding = this.#findingOf(greeting);
+    this.#known.set(key, finding);
+    return finding;
+  }
+
+  /** Asks the server. If that takes long, what it said to the gateway itself is better than nothing. */
+  async #lookFirst(key: string, request: EdgeRequest): Promise<Finding> {
+    const { clock, firstWaitMs, lastGreeting } = this.#options;
+    const found = this.#refresh(key, request);
+    const over = new AbortController();
+    const late = sleep(clock, firstWaitMs, over.signal)
+      .then(lastGreeting)
+      // What another caller was told is not for this one.
+      .then((greeting) => (greeting?.headers === '{}' ? this.#findingOf(greeting) : found));
+    late.catch(() => {});
+    try {
+      return await Promise.race([found, late]);
+    } finally {
+      over.abort();
+    }
+  }
+
+  #findingOf({ initialized, hasStream }: Greeting): Finding {
+    return { initialized, canPush: hasStream, atMs: this.#options.clock.now() };
   }
 
   /** Refreshes an old finding in the background. */

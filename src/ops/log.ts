@@ -28,6 +28,7 @@ export interface LogEvents {
   'worker.ended': { worker: number; pid: number; problem: string; restartMs: number | null };
   /** `cause`: why the server is spoken to as it is. */
   'upstream.detected': { route: string; kind: string; cause: string };
+  'upstream.slow': { route: string; ms: number };
   'upstream.only_modern': { route: string; what: string; names: string };
   'upstream.unavailable': { route: string; url: string; code: string; problem: string };
   'upstream.failed': {
@@ -138,6 +139,7 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'upstream.token_refused': 'warn',
   'upstream.broadcasts': 'warn',
   'upstream.only_modern': 'warn',
+  'upstream.slow': 'warn',
   'session.opened': 'debug',
   'process.started': 'debug',
   'process.ended': 'debug',
@@ -198,6 +200,8 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
   'gateway.draining': 'draining: running calls finish or move to another replica',
   'upstream.only_modern':
     'the server speaks both eras and offers this to modern clients only; clients of the gateway do not see it, since legacy sessions are what its tools can ask in (upstream.era: modern passes all requests through instead)',
+  'upstream.slow':
+    'the server took long to reply to initialize; clients that connect meanwhile wait, and some give up after 5 s',
   'upstream.unavailable': 'the legacy server cannot be reached; the gateway keeps trying',
   'identity.refused': 'a caller was refused: its token, or the peer that named it, is not accepted',
   'identity.keys_unavailable':

@@ -5,7 +5,7 @@ import type { AskingStyle, BroadcastDetector } from './broadcast-detector.ts';
 import type { Session } from './session/session.ts';
 import type { CallerHeaders, StreamPoint } from './transport/transport.ts';
 import type { UpstreamKind } from './detection.ts';
-import type { SessionRequest } from './upstream.ts';
+import type { SessionRequest } from './options.ts';
 
 export type ServerKind = UpstreamKind | 'stdio';
 

@@ -13,7 +13,7 @@ import { ProcessOutput } from './transport/stdio/process-output.ts';
 import { StartDelays } from './transport/stdio/start-delays.ts';
 import { StdioTransport } from './transport/stdio/stdio.ts';
 import type { TransportListener } from './transport/transport.ts';
-import type { SessionRequest } from './upstream.ts';
+import type { SessionRequest } from './options.ts';
 
 export interface StdioUpstreamOptions {
   readonly process: {

@@ -2,8 +2,7 @@
  * One legacy server behind a route: finds out which transport it speaks, and opens sessions.
  */
 import type { Clock } from '../lib/clock.ts';
-import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
-import type { JsonObject } from '../protocol/json.ts';
+import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import { AskingStyleDetector, type AskingStyle, BroadcastDetector } from './broadcast-detector.ts';
 import { BroadcastProbe } from './broadcast-probe.ts';
@@ -15,10 +14,12 @@ import {
   type LegacyTransport,
   type UpstreamKind,
 } from './detection.ts';
+import { Handshakes } from './handshakes.ts';
 import { HttpClient } from './http/client.ts';
 import { readListings, type List } from './listings.ts';
 import { ModernSide } from './modern-side.ts';
-import { onlyModern, type Offering, type Side } from './offerings.ts';
+import { onlyModern, type Side } from './offerings.ts';
+import type { Greeting, SessionRequest, UpstreamOptions } from './options.ts';
 import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
 import { MessagePaths } from './transport/http-sse/message-paths.ts';
 import { PingTurns } from './session/keep-alive.ts';
@@ -33,46 +34,12 @@ import type {
 } from './transport/transport.ts';
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
 
-export interface UpstreamOptions {
-  readonly url: URL;
-  readonly era: 'auto' | 'legacy' | 'modern';
-  readonly transport: 'auto' | LegacyTransport;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly connectTimeoutMs: number;
-  readonly headersTimeoutMs: number;
-  readonly maxBodyBytes: number;
-  readonly maxEventBytes: number;
-  readonly pingIntervalMs: number;
-  readonly statefulWithoutSessionId: boolean;
-  /** The `clientInfo` for clients that gave none. */
-  readonly gatewayInfo: { readonly name: string; readonly version: string };
-  /** Called like `IncomingOptions.onChange`, for every session. */
-  readonly onChange?: (method: string) => void;
-  /** Whether other replicas may use the server at the same time. */
-  readonly hasSiblings?: boolean;
-  /** Called when it is found out what the server speaks, and again when that has changed. */
-  readonly onDetected?: (kind: UpstreamKind, cause: DetectionCause) => void;
-  /** Called once for a server that speaks both eras and offers more in the modern one. */
-  readonly onOnlyModern?: (offerings: readonly Offering[]) => void;
-  /** Called once, when the server is first seen to broadcast. */
-  readonly onBroadcast?: () => void;
-  /** Called with each session that was opened for a caller. */
-  readonly onSession?: (session: Session, transport: LegacyTransport) => void;
-}
-
-export interface SessionRequest {
-  readonly profile: ClientProfile;
-  /** The `clientInfo` of the client. Some servers behave differently for different clients. */
-  readonly clientInfo: JsonObject | null;
-  readonly headers: CallerHeaders;
-  /** A text that is equal for the same principal only; absent for the gateway itself. */
-  readonly principalKey?: string;
-}
-
 /** The timeout of the probe for the modern era of a server that takes a legacy handshake, in ms. */
 const PROBE_TIMEOUT_MS = 3_000;
 /** How soon after one detection another one may follow, in ms. */
 const MIN_DETECTION_GAP_MS = 1_000;
+/** Clients that connect wait for a greeting, and some fall back to the legacy era after 5 s. In ms. */
+const SLOW_GREETING_MS = 3_000;
 
 export class Upstream {
   /** The paths to which a server of HTTP+SSE wants messages posted. */
@@ -98,6 +65,8 @@ export class Upstream {
   #comparing: Promise<void> | null = null;
   #greeting: { readonly headers: string; readonly kind: Promise<UpstreamKind> } | null = null;
   #initialized: InitializeResult | null = null;
+  #lastGreeting: Greeting | null = null;
+  readonly #handshakes: Handshakes;
 
   constructor(options: UpstreamOptions, clock: Clock) {
     this.messagePaths = new MessagePaths(options.url);
@@ -112,6 +81,7 @@ export class Upstream {
     this.#http = new HttpClient(options, clock);
     this.#modern = new ModernSide(this.#http, { ...options.gatewayInfo });
     this.#clock = clock;
+    this.#handshakes = new Handshakes(clock);
     const { era, transport } = options;
     this.#configured = era === 'modern' ? era : transport === 'auto' ? null : transport;
     this.#hasModernSide = era !== 'auto';
@@ -135,6 +105,15 @@ export class Upstream {
   /** What the server speaks, if it is known from a response. */
   get greetedKind(): UpstreamKind | null {
     return this.#greeted;
+  }
+
+  /**
+   * Waits for a greeting that is on its way, and returns what the server said of itself in the last one, or `null`.
+   * Never rejects.
+   */
+  async lastGreeting(): Promise<Greeting | null> {
+    await this.#greeting?.kind.catch(() => {});
+    return this.#lastGreeting;
   }
 
   /** Whether a `requestState` can be one that the server issued itself, to a client that was passed through. */
@@ -245,7 +224,9 @@ export class Upstream {
   async #openFor(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
     const open = () => this.#open(kind, request);
     const session =
-      kind === 'http-sse' ? await this.#broadcastProbe.openSession(open) : await open();
+      kind === 'http-sse'
+        ? await this.#broadcastProbe.openSession(open)
+        : (this.#withoutHandshake(request) ?? (await open()));
     if (this.#greeted === null) this.#detected(kind, 'configured');
     // It had sessions, in which its tools could ask.
     if (this.#cause === 'sessions' && !session.interactive) this.doubt();
@@ -253,15 +234,36 @@ export class Upstream {
     return session;
   }
 
+  /** Returns a session with a server that gives no session ids; `null` if it has to be opened. */
+  #withoutHandshake(request: SessionRequest): Session | null {
+    const greetAgain = () =>
+      void this.#open('streamable-http', { ...request, profile: EMPTY_PROFILE })
+        .then((session) => session.close())
+        .catch(() => {});
+    const known = this.#handshakes.get(request.headers, greetAgain);
+    if (known === null) return null;
+    const options = { ...this.#sessionOptions(request), onGone: () => this.#handshakes.forget() };
+    return Session.adopt(null, this.#connect('streamable-http'), options, this.#clock, known);
+  }
+
   async #greet(headers: CallerHeaders): Promise<UpstreamKind> {
     const { era, transport, headersTimeoutMs } = this.#options;
+    const startedAtMs = this.#clock.elapsed();
     const detected = await detect({
       era,
       transport,
-      open: (kind) => this.#open(kind, { profile: EMPTY_PROFILE, clientInfo: null, headers }),
+      open: async (kind) => {
+        const request = { profile: EMPTY_PROFILE, clientInfo: null, headers };
+        const session = await this.#open(kind, request);
+        const { initializeResult: initialized, standaloneStreamOpen: hasStream } = session;
+        this.#lastGreeting = { headers: JSON.stringify(headers), initialized, hasStream };
+        return session;
+      },
       modern: (isAwaited) =>
         this.#modern.capabilities(headers, isAwaited ? headersTimeoutMs : PROBE_TIMEOUT_MS),
     });
+    const tookMs = this.#clock.elapsed() - startedAtMs;
+    if (tookMs > SLOW_GREETING_MS) this.#options.onSlow?.(tookMs);
     this.#detected(detected.kind, detected.cause);
     await this.#endGreeting(detected, headers);
     return detected.kind;
@@ -301,6 +303,9 @@ export class Upstream {
     const options = this.#sessionOptions(request);
     const session = await Session.open(this.#connect(kind), options, this.#clock);
     this.#initialized = session.initializeResult;
+    if (kind === 'http-sse') return session;
+    if (session.interactive) this.#handshakes.forget();
+    else this.#handshakes.keep(request.headers, session.initializeResult);
     return session;
   }
 

@@ -42,6 +42,8 @@ export interface SessionStateOptions {
   readonly requestTimeoutMs: number;
   readonly detector: BroadcastDetector;
   readonly askingStyle: AskingStyleDetector;
+  /** Called when the server does not know the session any more. */
+  readonly onGone?: () => void;
 }
 
 export class SessionState implements CallHost {
@@ -58,6 +60,7 @@ export class SessionState implements CallHost {
   /** The server has replied to a request after `initialize`, so it knew the session once. */
   wasKnown = false;
   pings: KeepAlive | null = null;
+  readonly #onGone: (() => void) | undefined;
   #headers: CallerHeaders;
   #failure: UpstreamFailure | null = null;
   #hasCarriedCall = false;
@@ -74,6 +77,7 @@ export class SessionState implements CallHost {
     this.clock = clock;
     this.detector = options.detector;
     this.#headers = options.headers;
+    this.#onGone = options.onGone;
     this.transport = connect(listener(this));
     this.requests = new SessionRequests(this.transport, options.requestTimeoutMs, clock);
     this.questions = new SessionQuestions({
@@ -267,7 +271,10 @@ export class SessionState implements CallHost {
     const isNew = this.#failure === null;
     this.#failure ??= failure;
     this.loseChanges(failure);
-    if (isNew) void this.#confirmGone();
+    if (isNew) {
+      this.#onGone?.();
+      void this.#confirmGone();
+    }
     return failure;
   }
 

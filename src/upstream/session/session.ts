@@ -81,10 +81,11 @@ export class Session extends SessionState {
 
   /**
    * Takes over a session that another process opened, or that was left. Sends nothing.
+   * @param id `null` for a server that gives no session ids
    * @param initialized what the server said of itself last
    */
   static adopt(
-    id: SessionId,
+    id: SessionId | null,
     connect: Connect,
     options: SessionOptions,
     clock: Clock,

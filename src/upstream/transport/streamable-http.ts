@@ -55,6 +55,8 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
   #initializeId: UpstreamRequestId | null = null;
   #left = false;
   #sessionId: SessionId | null = null;
+  /** Whether the handshake was another one, so that the server may miss it. */
+  #isAdopted = false;
   #revision: LegacyRevision | null = null;
 
   constructor(http: HttpClient, listener: TransportListener, clock: Clock) {
@@ -72,8 +74,9 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     return this.#sessionId;
   }
 
-  adopt(id: SessionId): void {
+  adopt(id: SessionId | null): void {
     this.#sessionId = id;
+    this.#isAdopted = true;
   }
 
   reveals(text: string): boolean {
@@ -251,7 +254,13 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     headers['content-type'] = 'application/json';
     headers['accept'] = ACCEPT_BOTH;
     const body = JSON.stringify(message);
-    return { method: 'POST', headers, body, inSession: this.hasSession, ...limits };
+    return {
+      method: 'POST',
+      headers,
+      body,
+      inSession: this.hasSession || this.#isAdopted,
+      ...limits,
+    };
   }
 
   #takeSessionId({ headers }: ResponseHead): void {

@@ -75,8 +75,11 @@ export interface Transport {
   open(headers: CallerHeaders): Promise<void>;
   /** Sets the revision that `initialize` agreed on. It is sent with each later message. */
   useRevision(revision: LegacyRevision): void;
-  /** Takes over a session that another transport opened. Sends nothing. */
-  adopt(id: SessionId): void;
+  /**
+   * Takes over a session that another transport opened. Sends nothing.
+   * @param id `null` for a server that gives no session ids, as far as it is known
+   */
+  adopt(id: SessionId | null): void;
   /** Sends a request. The listener is told what becomes of it, never before this returns. */
   request(request: OutgoingRequest, headers: CallerHeaders): void;
   /** Sends a notification. Resolves when the server has taken it. Throws UpstreamFailure. */

@@ -104,6 +104,19 @@ describe('a server that speaks one era only', () => {
   });
 });
 
+// Rule eras-17: A request that cannot be passed on any more, such as one whose response has begun, gets -32603 with
+// `data.reason` `upstream_changed`, and can be sent again.
+test('a call whose path is spelled in another way is told that the server has changed', async () => {
+  const clock = new ManualClock();
+  const { server, gateway } = await stage('legacy', { clock });
+  server.change('modern');
+  clock.advance(1_000);
+  const url = gateway.url.replace('/mcp', '/%6dcp');
+  const { response } = await callTool(url, 'where');
+  expect(response.error.data).toEqual({ reason: 'upstream_changed', mayHaveActed: 'no' });
+  expect((await callTool(url, 'where')).response.result.content[0].text).toBe('modern');
+});
+
 // Rule eras-16: A server that changes its era in place is found out by what it replies, without a restart of the
 // gateway: the request that it refuses is served in the other way, and so are those after it.
 describe.each<[ServerEra, ServerEra, string]>([

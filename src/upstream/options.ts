@@ -1,0 +1,55 @@
+/** What an upstream is created with, what it is asked for, and what it was told. */
+import type { JsonObject } from '../protocol/json.ts';
+import type { ClientProfile } from '../protocol/translate/client-profile.ts';
+import type { DetectionCause, LegacyTransport, UpstreamKind } from './detection.ts';
+import type { Offering } from './offerings.ts';
+import type { InitializeResult } from './session/handshake.ts';
+import type { Session } from './session/session.ts';
+import type { CallerHeaders } from './transport/transport.ts';
+
+export interface UpstreamOptions {
+  readonly url: URL;
+  readonly era: 'auto' | 'legacy' | 'modern';
+  readonly transport: 'auto' | LegacyTransport;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly connectTimeoutMs: number;
+  readonly headersTimeoutMs: number;
+  readonly maxBodyBytes: number;
+  readonly maxEventBytes: number;
+  readonly pingIntervalMs: number;
+  readonly statefulWithoutSessionId: boolean;
+  /** The `clientInfo` for clients that gave none. */
+  readonly gatewayInfo: { readonly name: string; readonly version: string };
+  /** Called like `IncomingOptions.onChange`, for every session. */
+  readonly onChange?: (method: string) => void;
+  /** Whether other replicas may use the server at the same time. */
+  readonly hasSiblings?: boolean;
+  /** Called when it is found out what the server speaks, and again when that has changed. */
+  readonly onDetected?: (kind: UpstreamKind, cause: DetectionCause) => void;
+  /** Called once for a server that speaks both eras and offers more in the modern one. */
+  readonly onOnlyModern?: (offerings: readonly Offering[]) => void;
+  /** Called when it took long to find out what the server speaks. */
+  readonly onSlow?: (ms: number) => void;
+  /** Called once, when the server is first seen to broadcast. */
+  readonly onBroadcast?: () => void;
+  /** Called with each session that was opened for a caller. */
+  readonly onSession?: (session: Session, transport: LegacyTransport) => void;
+}
+
+/** What a server said of itself to a client that declares nothing. */
+export interface Greeting {
+  /** The headers of the caller, as JSON. */
+  readonly headers: string;
+  readonly initialized: InitializeResult;
+  /** Whether it offered a standalone stream. */
+  readonly hasStream: boolean;
+}
+
+export interface SessionRequest {
+  readonly profile: ClientProfile;
+  /** The `clientInfo` of the client. Some servers behave differently for different clients. */
+  readonly clientInfo: JsonObject | null;
+  readonly headers: CallerHeaders;
+  /** A text that is equal for the same principal only; absent for the gateway itself. */
+  readonly principalKey?: string;
+}
