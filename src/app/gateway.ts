@@ -2,7 +2,7 @@
 import type { Server } from 'node:http';
 import type { RelayedRetryHandle, ServeRelayedRetry } from '../model/relay.ts';
 import type { EdgeRequest, Leg } from '../model/request.ts';
-import { Capacity } from '../calls/registry.ts';
+import { Capacity, type ParkingLimit } from '../calls/registry.ts';
 import { sleep, systemClock, type Clock } from '../lib/clock.ts';
 import { LocalCounts, type Counts } from '../lib/counts.ts';
 import type { Config } from '../config/schema.ts';
@@ -172,8 +172,10 @@ export async function openGateway(
         maxRunning: config.limits.maxRunningCalls,
         maxParked: config.limits.maxParkedCalls,
         maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
+        maxParkedAnonymous: config.limits.maxAnonymousParkedCalls,
       },
       counts,
+      parkingLimitLog(clock, log),
     ),
     sealer: sealerOf(config, sealKeys, clock),
     sealKeys,
@@ -260,6 +262,19 @@ function logTasks(routes: readonly Route[], { replica, log }: SharedServices): v
   } else if (routes.some(({ config }) => promotesAny(config.tasks))) {
     log.event('tasks.not_offered', {});
   }
+}
+
+const LIMIT_LOG_INTERVAL_MS = 60_000;
+
+/** Logs the limit that keeps calls from being parked, each at most once a minute. */
+function parkingLimitLog(clock: Clock, log: Log): (limit: ParkingLimit) => void {
+  const loggedAtMs = new Map<ParkingLimit, number>();
+  return (limit) => {
+    const now = clock.elapsed();
+    if (now - (loggedAtMs.get(limit) ?? -Infinity) < LIMIT_LOG_INTERVAL_MS) return;
+    loggedAtMs.set(limit, now);
+    log.event('call.parking_limit', { limit: `limits.${limit}` });
+  };
 }
 
 /** Limits the connections of all processes that share the counts. */

@@ -13,6 +13,7 @@ import {
   STOPPING_FOR_RETRY,
 } from '../model/failures.ts';
 import type { Failure } from '../model/request.ts';
+import { ANONYMOUS_KEY } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { Pointer } from '../seal/pointer.ts';
 import { isDetached, isEndedByDrain } from './machine/selectors.ts';
@@ -22,7 +23,13 @@ export interface CapacityLimits {
   readonly maxRunning: number;
   readonly maxParked: number;
   readonly maxParkedPerPrincipal: number;
+  /** Of all anonymous callers together, who cannot be told apart. */
+  readonly maxParkedAnonymous: number;
 }
+
+/** The limit that keeps a call from being parked, by its key in the configuration. */
+export type ParkingLimit =
+  'maxParkedCalls' | 'maxParkedCallsPerPrincipal' | 'maxAnonymousParkedCalls';
 
 /** What a call counts as: work for a client that waits, or a call that waits for its client. */
 export type CallUse = 'running' | 'parked' | 'none';
@@ -33,10 +40,20 @@ export class Capacity {
   readonly #counts: Counts;
   #running = 0;
 
-  /** @param counts of all processes that the limits are for */
-  constructor(limits: CapacityLimits, counts: Counts) {
+  readonly #onFull: (limit: ParkingLimit) => void;
+
+  /**
+   * @param counts of all processes that the limits are for
+   * @param onFull called for each call that is not parked
+   */
+  constructor(
+    limits: CapacityLimits,
+    counts: Counts,
+    onFull: (limit: ParkingLimit) => void = () => {},
+  ) {
     this.#limits = limits;
     this.#counts = counts;
+    this.#onFull = onFull;
   }
 
   /** The calls that run in this process. */
@@ -51,9 +68,19 @@ export class Capacity {
 
   /** @returns true if one more call of this principal may be parked */
   hasRoomToPark(principalKey: string): boolean {
-    const { maxParked, maxParkedPerPrincipal } = this.#limits;
-    const byPrincipal = this.#counts.total(parkedBy(principalKey));
-    return this.#counts.total('parked') < maxParked && byPrincipal < maxParkedPerPrincipal;
+    const limit = this.#limitOfParking(principalKey);
+    if (limit !== null) this.#onFull(limit);
+    return limit === null;
+  }
+
+  #limitOfParking(principalKey: string): ParkingLimit | null {
+    const { maxParked, maxParkedPerPrincipal, maxParkedAnonymous } = this.#limits;
+    const parked = this.#counts.total(parkedBy(principalKey));
+    if (this.#counts.total('parked') >= maxParked) return 'maxParkedCalls';
+    if (principalKey !== ANONYMOUS_KEY) {
+      return parked < maxParkedPerPrincipal ? null : 'maxParkedCallsPerPrincipal';
+    }
+    return parked < maxParkedAnonymous ? null : 'maxAnonymousParkedCalls';
   }
 
   /** Counts a call of this principal as `to` from here on, and no longer as `from`. */

@@ -6,7 +6,13 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { BlockList, isIPv6 } from 'node:net';
 import type { Clock } from '../lib/clock.ts';
 import { sha256 } from '../lib/crypto.ts';
-import { callerKindOf, CREDENTIALS_PREFIX, LOCAL_USER_KEY, type Caller } from '../model/request.ts';
+import {
+  ANONYMOUS_KEY,
+  callerKindOf,
+  CREDENTIALS_PREFIX,
+  LOCAL_USER_KEY,
+  type Caller,
+} from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
 import { verifyToken, type TokenRules, type TokenVerdict } from './access-token.ts';
 import { KeySet, type KeySource } from './key-set.ts';
@@ -145,8 +151,6 @@ export interface CallerOptions {
   readonly conversationHeader?: string | null;
 }
 
-const ANONYMOUS = 'anonymous';
-
 /**
  * Describes the caller of a request. Without an identity source, the same credentials mean the same
  * principal, and callers without credentials are anonymous.
@@ -166,7 +170,7 @@ export function callerOf(
         ? null
         : `${CREDENTIALS_PREFIX}${digest}`
       : principalWith(named, keysDigest);
-  const principalKey = principal ?? ANONYMOUS;
+  const principalKey = principal ?? ANONYMOUS_KEY;
   return {
     kind: callerKindOf({ principal, principalKey }),
     principal,

@@ -74,6 +74,8 @@ export type CallerKind = 'verified' | 'credentials' | 'local-user' | 'anonymous'
 
 /** The start of the principal of a caller that only its credentials tell from others. */
 export const CREDENTIALS_PREFIX = 'bearer:';
+/** The key of all anonymous callers together, who are no principal. */
+export const ANONYMOUS_KEY = 'anonymous';
 /** The key of the local user, who is no principal. */
 export const LOCAL_USER_KEY = 'local-user';
 

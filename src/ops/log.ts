@@ -105,6 +105,7 @@ export interface LogEvents {
     end: string;
     ms: number;
   };
+  'call.parking_limit': { limit: string };
   'call.question_refused': { route: string; call: string; method: string; reason: string };
   'call.answered_ahead': { route: string; call: string; kind: string };
   'call.answer_refused': { route: string; call: string; round: number; cause: string };
@@ -150,6 +151,7 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'session.for_each_call': 'warn',
   'session.replaced': 'warn',
   'call.started': 'debug',
+  'call.parking_limit': 'warn',
   'call.question_refused': 'warn',
   'call.answer_refused': 'warn',
   'call.not_taken_up': 'warn',
@@ -175,6 +177,8 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
   'call.settled': 'the server ended the call while no client was connected',
   'call.answered_ahead': 'a question was answered with what the first request of the call brought',
   'call.answer_refused': 'the server did not accept the answers',
+  'call.parking_limit':
+    'a call could not be parked, and failed: the limit is reached. The line comes once a minute at most',
   'call.question_refused': 'the server asked for something that this client or call cannot answer',
   'call.not_taken_up': 'the call could not be claimed now; the client can retry',
   'pointer.continuation_dropped':

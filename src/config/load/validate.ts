@@ -42,7 +42,8 @@ function describe(
 ): Problem[] {
   const path = issue.path.map((step) => (typeof step === 'number' ? step : String(step)));
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => unknownKey(path, key, data));
+    const known = keysAt(path, data);
+    return issue.keys.map((key) => unknownKey(path, key, known));
   }
   const value = lookUp(data, path);
   const got = isSecretField(path)
@@ -53,12 +54,11 @@ function describe(
   return [{ path, text: `expected ${issue.message}, got ${got}` }];
 }
 
-function unknownKey(path: FieldPath, key: string, data: unknown): Problem {
+function unknownKey(path: FieldPath, key: string, known: readonly string[]): Problem {
   const replacement = REPLACED.get([...path.slice(-1), key].join('.'));
   if (replacement !== undefined) {
     return { path: [...path, key], atKey: true, text: `removed key; use ${replacement} instead` };
   }
-  const known = keysAt(path, data);
   const meant = nearest(key, known);
   const hint =
     meant !== null ? `did you mean "${meant}"?` : `known here are ${known.join(', ') || 'none'}`;

@@ -89,6 +89,11 @@ export const limits = section({
     { min: 1, max: 1_000_000 },
     'The maximum number of tasks of one principal.',
   ),
+  maxAnonymousParkedCalls: count(
+    5_000,
+    { min: 0, max: 1_000_000 },
+    'The maximum number of parked calls of all anonymous callers together, since they cannot be told apart.',
+  ),
   maxConnections: count(
     20_000,
     { min: 1, max: 1_000_000 },

@@ -691,6 +691,33 @@ describe('limits', () => {
     expect(third.response.result.resultType).toBe('input_required');
   });
 
+  // Rule time-and-room-10: Anonymous callers cannot be told apart, so they have a limit of their own together,
+  // `limits.maxAnonymousParkedCalls`, and none each. It takes no room from others. The log names each limit that is
+  // reached, at most once a minute.
+  test('anonymous callers share a limit of their own, and the log says when it is reached', async () => {
+    const { gateway, url } = await start(
+      { tools: greet },
+      {
+        limits: { maxAnonymousParkedCalls: 3, maxParkedCallsPerPrincipal: 1 },
+        // Nobody here is the user of this machine.
+        edge: { trustedProxies: ['10.0.0.1'] },
+      },
+    );
+    const parked = await Promise.all([1, 2, 3].map(() => callTool(url, 'greet')));
+    expect(parked.map(({ response }) => response.result.resultType)).toEqual(
+      Array(3).fill('input_required'),
+    );
+    for (const attempt of [1, 2]) {
+      const refused = await callTool(url, 'greet');
+      expect(refused.response.error.data.reason, `${attempt}`).toBe('too_many_parked_calls');
+    }
+    expect(gateway.log.named('call.parking_limit')).toEqual([
+      { limit: 'limits.maxAnonymousParkedCalls' },
+    ]);
+    const other = await callTool(url, 'greet', {}, { headers: { authorization: 'Bearer other' } });
+    expect(other.response.result.resultType).toBe('input_required');
+  });
+
   // Rule time-and-room-6.
   test('the gateway as a whole parks no more calls than it may', async () => {
     const { url } = await start({ tools: greet }, { limits: { maxParkedCalls: 2 } });

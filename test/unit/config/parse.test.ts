@@ -86,6 +86,7 @@ describe('defaults', () => {
         maxParkedCallsPerPrincipal: 100,
         maxTasks: 10_000,
         maxTasksPerPrincipal: 100,
+        maxAnonymousParkedCalls: 5_000,
         maxConnections: 20_000,
       },
       drain: { delayMs: 0, parkedMs: 0, timeoutMs: 25_000 },
