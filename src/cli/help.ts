@@ -38,7 +38,8 @@ Examples:
   mrtr-gateway check --schema
 
 Checks a configuration file and prints one line for each problem, with file, line and
-column. Resolves environment variables and file references as the gateway does.
+column. Resolves environment variables and file references as the gateway does. Then
+prints a warning for each setting that is valid and risky.
 
 Examples:
   mrtr-gateway check config/example.yaml
@@ -85,10 +86,17 @@ const PROBE_CODES = columns([
   ],
 ]);
 
+const CHECK_CODES = columns([
+  [String(EXIT.ok), 'the file is valid; there may be warnings'],
+  [String(EXIT.checkFailed), 'the file cannot be read, or has problems'],
+  [String(EXIT.usage), 'wrong flags or arguments'],
+]);
+
 /** Formats the help of a command. */
 export function helpFor(command: CommandName): string {
   const flags = `Flags:\n${columns(FLAGS[command].map(flagLine))}`;
   if (command === 'probe') return `${TEXTS.probe}\n${flags}\nExit codes:\n${PROBE_CODES}`;
+  if (command === 'check') return `${TEXTS.check}\n${flags}\nExit codes:\n${CHECK_CODES}`;
   if (command !== 'serve') return `${TEXTS[command]}\n${flags}`;
   const codes = columns(EXIT_MEANINGS.map(([code, meaning]) => [String(code), meaning]));
   return `${TEXTS.serve}\n${flags}\n${AFTERWORD}\nExit codes:\n${codes}`;

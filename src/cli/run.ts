@@ -4,7 +4,7 @@ import { ConfigError } from '../config/load/problem.ts';
 import { configFromFlags, overrideConfig } from '../config/load/from-flags.ts';
 import { writtenSchemaText } from '../config/schema/json-schema.ts';
 import { notesOn } from '../config/load/notes.ts';
-import { listenDefault, loadConfig } from '../config/load/load.ts';
+import { listenDefault, loadConfig, loadWithAdvice } from '../config/load/load.ts';
 import { VERSION } from '../lib/version.ts';
 import {
   nameOfValue,
@@ -36,7 +36,8 @@ export async function run(words: readonly string[], host: Host, start: Start): P
     case 'keygen':
       return print(host, keygen());
     case 'check': {
-      const { good, text } = check(command.file, host.env);
+      const { good, text, warnings } = check(command.file, host.env);
+      for (const warning of warnings) host.stderr.write(`${warning}\n`);
       (good ? host.stdout : host.stderr).write(`${text}\n`);
       return good ? EXIT.ok : EXIT.checkFailed;
     }
@@ -97,18 +98,24 @@ export interface CheckResult {
   readonly good: boolean;
   /** If the file is valid, one line and its notes, otherwise a line for each problem. Without the last newline. */
   readonly text: string;
+  /** One line for each thing that is valid and risky. */
+  readonly warnings: readonly string[];
 }
 
 export function check(file: string, env: Environment): CheckResult {
   try {
-    const config = loadConfig(file, env);
+    const { config, warnings } = loadWithAdvice(file, env);
     const { length } = config.routes;
-    const verdict = `${file}: ok (${length} ${length === 1 ? 'route' : 'routes'})`;
-    return { good: true, text: [verdict, ...notesOn(config)].join('\n') };
+    const verdict = `${file}: ok (${counted(length, 'route')}${warnings.length === 0 ? '' : `, ${counted(warnings.length, 'warning')}`})`;
+    return { good: true, text: [verdict, ...notesOn(config)].join('\n'), warnings };
   } catch (error) {
-    if (error instanceof ConfigError) return { good: false, text: error.message };
+    if (error instanceof ConfigError) return { good: false, text: error.message, warnings: [] };
     throw error;
   }
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
 /** Formats a key as two lines for `seal.keys`. It is quoted, since YAML reads a name of digits as a number. */

@@ -42,7 +42,7 @@ function checkListeners({ listen, admin, relay }: Config): Problem[] {
     const other = listeners.slice(0, index).find((one) => collide(one.address, address));
     if (address === null || other?.address === undefined || other.address === null) return [];
     const text = `expected another port than that of ${other.name} (${formatAddress(other.address)}), got ${formatAddress(address)}`;
-    return [{ path, text }];
+    return [{ path, text, reads: [other.path] }];
   });
 }
 
@@ -57,7 +57,7 @@ function checkReplicas({ relay, redis, seal }: Config): Problem[] {
   const shares = relay !== null ? 'relay' : redis !== null ? 'redis' : null;
   if (shares !== null && seal.keys.length === 0) {
     const text = `expected a key that all replicas share, since ${shares} needs one ("mrtr-gateway keygen" prints one), got none`;
-    problems.push({ path: ['seal', 'keys'], text });
+    problems.push({ path: ['seal', 'keys'], text, reads: [['relay'], ['redis']] });
   }
   if (relay !== null) problems.push(...checkRelay(relay, redis !== null));
   if (redis === null) return problems;
@@ -106,6 +106,10 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
   if (isPathUnique && sameId !== -1) {
     problems.push({
       path: ['routes', index, 'id'],
+      reads: [
+        ['routes', index, 'path'],
+        ['routes', sameId],
+      ],
       text: `expected a unique id, got ${JSON.stringify(route.id)}, which routes[${sameId}] has, too`,
     });
   }
@@ -119,12 +123,17 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
   for (const [at, name] of forwardHeaders.entries()) {
     if (headers[name] === undefined) continue;
     const text = `expected another header, since upstream.headers sets ${name}, got ${JSON.stringify(name)}`;
-    problems.push({ path: ['routes', index, 'upstream', 'forwardHeaders', at], text });
+    problems.push({
+      path: ['routes', index, 'upstream', 'forwardHeaders', at],
+      text,
+      reads: [['routes', index, 'upstream', 'headers']],
+    });
   }
   const { ttlMs, callTtlMs } = route.parking;
   if (ttlMs > callTtlMs) {
     problems.push({
       path: ['routes', index, 'parking', 'ttl'],
+      reads: [['routes', index, 'parking', 'callTtl']],
       text: `expected at most parking.callTtl (${formatDuration(callTtlMs)}), got ${formatDuration(ttlMs)}`,
     });
   }
@@ -132,12 +141,14 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
   if (era === 'modern' && transport === 'http-sse') {
     problems.push({
       path: ['routes', index, 'upstream', 'transport'],
+      reads: [['routes', index, 'upstream', 'era']],
       text: 'expected streamable-http or auto, since upstream.era is modern, got "http-sse"',
     });
   }
   if (route.parking.release === 'when-resumable' && !route.continuation.reattach) {
     problems.push({
       path: ['routes', index, 'parking', 'release'],
+      reads: [['routes', index, 'continuation', 'reattach']],
       text: 'expected never, since continuation.reattach is false, got when-resumable',
     });
   }
@@ -163,7 +174,7 @@ function checkPaths({ routes }: Config): Problem[] {
     const same = all.slice(0, index).find((other) => other.path === path);
     if (same !== undefined) {
       const text = `expected a unique path, got ${JSON.stringify(path)}, which ${same.name} has, too`;
-      problems.push({ path: at, text });
+      problems.push({ path: at, text, reads: [same.at] });
     }
     return problems;
   });
@@ -176,7 +187,7 @@ function checkLoop(route: RouteConfig, index: number, listen: ListenAddress): Pr
   const here = isLoopback(listen.host) || isWildcard(listen.host);
   if (!here || !isLoopback(url.hostname) || port !== listen.port) return [];
   const text = `expected the address of the legacy server, got that of the gateway itself (${formatAddress(listen)})`;
-  return [{ path: ['routes', index, 'upstream', 'url'], text }];
+  return [{ path: ['routes', index, 'upstream', 'url'], text, reads: [['listen']] }];
 }
 
 /**
@@ -235,13 +246,17 @@ function checkIdentity({ identity, routes }: Config): Problem[] {
     const isClear = resource === undefined || paths.length === 1;
     if (isClear || namedRoute(resource, paths) !== null) return [];
     const text = `expected a URL that ends with the path of a route (${paths.slice(0, 3).join(', ')}), got ${JSON.stringify(resource)}`;
-    return [{ path: ['identity', 'resourceMetadata', 'resource'], text }];
+    return [{ path: ['identity', 'resourceMetadata', 'resource'], text, reads: [['routes']] }];
   }
   const problems: Problem[] = [];
   const at = identity.credentialHeaders.indexOf(identity.header.toLowerCase());
   if (at >= 0) {
     const text = 'expected another header than identity.header, which names the principal';
-    problems.push({ path: ['identity', 'credentialHeaders', at], text });
+    problems.push({
+      path: ['identity', 'credentialHeaders', at],
+      text,
+      reads: [['identity', 'header']],
+    });
   }
   if (!NO_IDENTITY.test(identity.header)) return problems;
   const text = `expected a header that only a trusted proxy sets, got ${JSON.stringify(identity.header)}`;
@@ -252,7 +267,8 @@ function checkLimits({ limits }: Config): Problem[] {
   const { maxParkedCalls, maxParkedCallsPerPrincipal } = limits;
   if (maxParkedCallsPerPrincipal <= maxParkedCalls) return [];
   const text = `expected at most limits.maxParkedCalls (${maxParkedCalls}), got ${maxParkedCallsPerPrincipal}`;
-  return [{ path: ['limits', 'maxParkedCallsPerPrincipal'], text }];
+  const reads = [['limits', 'maxParkedCalls']];
+  return [{ path: ['limits', 'maxParkedCallsPerPrincipal'], text, reads }];
 }
 
 function isWildcard(host: string): boolean {

@@ -3,7 +3,8 @@ import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { getSystemErrorMessage } from 'node:util';
 import type { Config } from '../schema.ts';
-import { ConfigError, formatPath, type Problem } from './problem.ts';
+import { adviseOn } from './advice.ts';
+import { ConfigError, type FieldPath, formatPath, lookUp, type Problem } from './problem.ts';
 import { resolveReferences, type ReferenceSources } from './references.ts';
 import { validate } from './validate.ts';
 import { readSource, type Position, type Source } from './yaml-source.ts';
@@ -27,8 +28,19 @@ export function listenDefault(env: ReferenceSources['env']): string | undefined 
  * @throws ConfigError with one line per problem: `file:line:column field: expected ..., got ...`
  */
 export function loadConfig(file: string, env: ReferenceSources['env'] = process.env): Config {
+  return loadWithAdvice(file, env).config;
+}
+
+export interface Advised {
+  readonly config: Config;
+  /** What is valid and risky, one line each. */
+  readonly warnings: readonly string[];
+}
+
+/** Loads a file as `loadConfig` does, and says what is risky in it. */
+export function loadWithAdvice(file: string, env: ReferenceSources['env']): Advised {
   const folder = dirname(file);
-  return parseConfig(readConfigFile(file), file, {
+  return read(readConfigFile(file), file, {
     env,
     readSecret: (path) => readSecretFile(resolve(folder, path), path),
   });
@@ -40,6 +52,10 @@ export function loadConfig(file: string, env: ReferenceSources['env'] = process.
  * @throws ConfigError and nothing else
  */
 export function parseConfig(text: string, file: string, sources: ReferenceSources): Config {
+  return read(text, file, sources).config;
+}
+
+function read(text: string, file: string, sources: ReferenceSources): Advised {
   const source = readSource(text);
   if (source.problems.length > 0) {
     throw invalid(
@@ -48,14 +64,21 @@ export function parseConfig(text: string, file: string, sources: ReferenceSource
     );
   }
   const resolved = resolveReferences(source.data ?? {}, sources);
-  if (resolved.problems.length > 0) throw invalid(place(resolved.problems, source), file);
   const data = withListen(resolved.data, listenDefault(sources.env));
-  const { config, problems } = validate(data, (path) => {
+  const unresolved = resolved.problems.map(({ path }) => path);
+  const shownInstead = (path: FieldPath) => {
     const written = resolved.writtenAt(path);
     return written === null ? null : `the value of ${JSON.stringify(written)}`;
-  });
-  if (problems !== null) throw invalid(place(problems, source), file);
-  return config;
+  };
+  const { config, problems } = validate(data, shownInstead, unresolved);
+  const found = [...resolved.problems, ...(problems ?? [])];
+  if (config === null || found.length > 0) throw invalid(place(found, source), file);
+  const isWritten = (path: FieldPath) => lookUp(source.data, path) !== undefined;
+  const warnings = place(adviseOn(config, isWritten), source).map(({ position, line }) => ({
+    position,
+    line: `warning: ${line}`,
+  }));
+  return { config, warnings: linesOf(warnings, file) };
 }
 
 /** Sets the default of `listen`, if it is not that of the schema. */
@@ -82,14 +105,15 @@ function at(path: Problem['path'], text: string): string {
 }
 
 function invalid(problems: readonly ProblemLine[], file: string): ConfigError {
+  return new ConfigError('config_invalid', linesOf(problems, file));
+}
+
+function linesOf(problems: readonly ProblemLine[], file: string): string[] {
   const ordered = problems.toSorted(
     ({ position: left }, { position: right }) =>
       left.line - right.line || left.column - right.column,
   );
-  const lines = ordered.map(
-    ({ position, line }) => `${file}:${position.line}:${position.column} ${line}`,
-  );
-  return new ConfigError('config_invalid', lines);
+  return ordered.map(({ position, line }) => `${file}:${position.line}:${position.column} ${line}`);
 }
 
 function readConfigFile(file: string): string {

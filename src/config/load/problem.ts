@@ -6,6 +6,8 @@ export interface Problem {
   readonly path: FieldPath;
   /** True if the problem is the key, not its value. */
   readonly atKey?: boolean;
+  /** The other fields that the problem follows from. */
+  readonly reads?: readonly FieldPath[];
   /** One line without secrets. */
   readonly text: string;
 }
@@ -66,6 +68,17 @@ export function isSecretField(path: FieldPath): boolean {
   );
 }
 
+/** Reads the value at a path, own members only. @returns `undefined` if it is missing */
+export function lookUp(data: unknown, path: FieldPath): unknown {
+  let value = data;
+  for (const step of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step))
+      return undefined;
+    value = (value as Record<string | number, unknown>)[step];
+  }
+  return value;
+}
+
 /** Suggestions for misspelt keys. */
 
 const MAX_LENGTH = 64;
@@ -76,12 +89,16 @@ export function nearest(written: string, known: readonly string[]): string | nul
   const wanted = written.toLowerCase();
   let best: { word: string; distance: number } | null = null;
   for (const word of known) {
+    const longer = Math.max(wanted.length, word.length);
+    const allowed = Math.max(1, Math.floor(longer / 3));
+    // The distance is at least the difference of the lengths.
+    if (2 * longer - wanted.length - word.length > allowed) continue;
     const distance = editDistance(wanted, word.toLowerCase());
-    if (best === null || distance < best.distance) best = { word, distance };
+    if (distance <= allowed && (best === null || distance < best.distance)) {
+      best = { word, distance };
+    }
   }
-  if (best === null) return null;
-  const allowed = Math.max(1, Math.floor(Math.max(wanted.length, best.word.length) / 3));
-  return best.distance <= allowed ? best.word : null;
+  return best?.word ?? null;
 }
 
 /** Computes the optimal string alignment distance: insertions, deletions, substitutions and adjacent swaps. */

@@ -2,7 +2,9 @@
 import type { z } from 'zod';
 import { type Config, fileSchema } from '../schema.ts';
 import { crossCheck } from './cross-checks.ts';
-import { type FieldPath, isSecretField, type Problem, nearest } from './problem.ts';
+import { hintFor } from './hints.ts';
+import { type FieldPath, isSecretField, lookUp, type Problem } from './problem.ts';
+import { repaired } from './repair.ts';
 import { resolvedSchema, type SchemaNode } from '../schema/json-schema.ts';
 
 export type Validation =
@@ -19,20 +21,36 @@ const REPLACED: ReadonlyMap<string, string> = new Map([
  * Validates parsed data.
  * @param data with references resolved
  * @param shownInstead what messages show in place of a value; `null` shows the value
- * @returns the configuration, or all problems
+ * @param unresolved fields whose references cannot be resolved
+ * @returns the configuration, or all problems but those of unresolved fields
  */
 export function validate(
   data: unknown,
   shownInstead: (path: FieldPath) => string | null = () => null,
+  unresolved: readonly FieldPath[] = [],
 ): Validation {
   const parsed = fileSchema.safeParse(data);
-  if (!parsed.success) {
-    const problems = parsed.error.issues.flatMap((issue) => describe(issue, data, shownInstead));
-    return { config: null, problems };
-  }
-  const config = parsed.data;
-  const problems = crossCheck(config);
-  return problems.length === 0 ? { config, problems: null } : { config: null, problems };
+  const issues = parsed.success ? [] : parsed.error.issues;
+  const problems = issues
+    .flatMap((issue) => describe(issue, data, shownInstead))
+    .filter(({ path }) => !unresolved.some((other) => isRelated(path, other)));
+  const wrong = [...unresolved, ...problems.flatMap(({ path, atKey }) => (atKey ? [] : [path]))];
+  const config = parsed.success ? parsed.data : repaired(data, issues);
+  // What follows from a value that is wrong is no problem of its own.
+  const further = config === null ? [] : crossCheck(config);
+  problems.push(
+    ...further.filter(({ path, reads = [] }) =>
+      [path, ...reads].every((field) => !wrong.some((other) => isRelated(field, other))),
+    ),
+  );
+  if (!parsed.success || problems.length > 0) return { config: null, problems };
+  return { config: parsed.data, problems: null };
+}
+
+/** Tells whether one field is the other, or holds it. */
+function isRelated(one: FieldPath, other: FieldPath): boolean {
+  const [short, long] = one.length < other.length ? [one, other] : [other, one];
+  return short.every((step, index) => step === long[index]);
 }
 
 function describe(
@@ -42,42 +60,53 @@ function describe(
 ): Problem[] {
   const path = issue.path.map((step) => (typeof step === 'number' ? step : String(step)));
   if (issue.code === 'unrecognized_keys') {
-    const known = keysAt(path, data);
-    return issue.keys.map((key) => unknownKey(path, key, known));
+    const schemas = schemasTo(path, data);
+    return issue.keys.map((key) => unknownKey(path, key, schemas));
   }
   const value = lookUp(data, path);
-  const got = isSecretField(path)
-    ? value === undefined || value === null
-      ? 'nothing'
-      : 'an invalid value (not shown)'
-    : (shownInstead(path) ?? show(value));
-  return [{ path, text: `expected ${issue.message}, got ${got}` }];
+  if (isSecretField(path)) {
+    const got = value === undefined || value === null ? 'nothing' : 'an invalid value (not shown)';
+    return [{ path, text: `expected ${issue.message}, got ${got}` }];
+  }
+  const instead = shownInstead(path);
+  const lacksScheme =
+    instead === null &&
+    typeof value === 'string' &&
+    SCHEMELESS.test(value) &&
+    /URL/.test(issue.message);
+  const hint = lacksScheme ? `; did you mean ${show(`http://${value}`)}?` : '';
+  return [{ path, text: `expected ${issue.message}, got ${instead ?? show(value)}${hint}` }];
 }
 
-function unknownKey(path: FieldPath, key: string, known: readonly string[]): Problem {
+/** A host, with or without a port and a path. */
+const SCHEMELESS = /^(?:localhost|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?::\d+)?(?:\/[^@]*)?$/;
+
+function unknownKey(
+  path: FieldPath,
+  key: string,
+  schemas: readonly (SchemaNode | undefined)[],
+): Problem {
   const replacement = REPLACED.get([...path.slice(-1), key].join('.'));
   if (replacement !== undefined) {
     return { path: [...path, key], atKey: true, text: `removed key; use ${replacement} instead` };
   }
-  const meant = nearest(key, known);
-  const hint =
-    meant !== null ? `did you mean "${meant}"?` : `known here are ${known.join(', ') || 'none'}`;
+  const { text, isKnown } = hintFor(key, path, schemas);
   // A secret can be in the place of a key. Only a key that resembles a known one is shown.
-  if (isSecretField(path) && meant === null) {
-    return { path, text: `unknown key (not shown); ${hint}` };
-  }
-  return { path: [...path, key], atKey: true, text: `unknown key; ${hint}` };
+  if (isSecretField(path) && !isKnown) return { path, text: `unknown key (not shown); ${text}` };
+  return { path: [...path, key], atKey: true, text: `unknown key; ${text}` };
 }
 
-/** Lists the keys that the schema allows at a path. */
-function keysAt(path: FieldPath, data: unknown): readonly string[] {
+/** Lists the schemas of the maps along a path, from the whole file on. */
+function schemasTo(path: FieldPath, data: unknown): (SchemaNode | undefined)[] {
   let node: SchemaNode | undefined = resolvedSchema();
   let value = data;
+  const schemas = [variantOf(node, value)];
   for (const step of path) {
     node = child(variantOf(node, value), step);
     value = lookUp(value, [step]);
+    schemas.push(variantOf(node, value));
   }
-  return Object.keys(variantOf(node, value)?.properties ?? {});
+  return schemas;
 }
 
 /** Finds the schema of the `source` that a map names. */
@@ -92,17 +121,6 @@ function child(node: SchemaNode | undefined, step: string | number): SchemaNode 
   const named = node?.properties?.[step];
   if (named !== undefined) return named;
   return typeof node?.additionalProperties === 'object' ? node.additionalProperties : undefined;
-}
-
-/** Reads the value at a path, own members only. @returns `undefined` if it is missing */
-function lookUp(data: unknown, path: FieldPath): unknown {
-  let value = data;
-  for (const step of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step))
-      return undefined;
-    value = (value as Record<string | number, unknown>)[step];
-  }
-  return value;
 }
 
 /** Formats a value for a message: one short line, without the credentials of a URL. */

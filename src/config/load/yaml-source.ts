@@ -53,6 +53,9 @@ const SYNTAX: Partial<Record<ErrorCode, string>> = {
   UNEXPECTED_TOKEN: 'unexpected text after the value; put the whole text in quotes',
 };
 
+/** A comment of other languages, which people paste with JSON. */
+const SLASH_COMMENT = /(?:^|[\s,{[])\/[/*]/m;
+
 /** Reads the text of a file. It reports all syntax problems and does not throw. */
 export function readSource(text: string): Source {
   const lines = new LineCounter();
@@ -66,6 +69,13 @@ export function readSource(text: string): Source {
     return { line: Math.max(1, line), column: Math.max(1, col) };
   });
   const errors = [...document.errors, ...document.warnings];
+  const comment = errors.length === 0 ? null : SLASH_COMMENT.exec(text);
+  if (comment !== null) {
+    // Whatever the parser makes of it, it is the cause.
+    const offset = comment.index + comment[0].length - 2;
+    reader.problem([], offset, `${NOT_YAML}: comments begin with #, not with // or /*`);
+    return { data: undefined, problems: reader.problems, positionOf: () => START };
+  }
   for (const { code, pos } of errors) {
     const what = SYNTAX[code];
     reader.problem([], pos[0], what === undefined ? NOT_YAML : `${NOT_YAML}: ${what}`);

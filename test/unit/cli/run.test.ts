@@ -63,7 +63,7 @@ describe('serving', () => {
     const { code, out, err, config } = await running(['--upstream', 'localhost:3001']);
     expect({ code, out, config }).toEqual({ code: 64, out: '', config: null });
     expect(err).toBe(
-      'mrtr-gateway: --upstream: expected an http or https URL, got "localhost:3001"\n',
+      'mrtr-gateway: --upstream: expected an http or https URL, got "localhost:3001"; did you mean "http://localhost:3001"?\n',
     );
   });
 
@@ -88,9 +88,11 @@ describe('serving', () => {
 
 describe('check', () => {
   test('says on standard output that a file is good', async () => {
-    expect(await running(['check', good])).toMatchObject({
+    const safe = join(folder, 'safe.yaml');
+    writeFileSync(safe, 'routes: [{upstream: {url: "http://127.0.0.1:3001/mcp"}}]\n');
+    expect(await running(['check', safe])).toMatchObject({
       code: 0,
-      out: `${good}: ok (1 route)\n`,
+      out: `${safe}: ok (1 route)\n`,
       err: '',
     });
   });
@@ -115,6 +117,12 @@ describe('check', () => {
         '',
       ],
     });
+  });
+
+  test('warns on standard error of what is valid and risky', async () => {
+    const { code, out, err } = await running(['check', good]);
+    expect({ code, out }).toEqual({ code: 0, out: `${good}: ok (1 route, 2 warnings)\n` });
+    expect(err).toMatch(/^\S+good\.yaml:1:9 warning: listen: .* is open to the network, /m);
   });
 
   test('says on standard error what is wrong, with references resolved as when serving', async () => {

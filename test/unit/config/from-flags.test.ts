@@ -28,7 +28,10 @@ test('every flag has its place', () => {
 
 describe('a wrong value is one line that names the flag', () => {
   test.each([
-    [{ upstream: 'localhost:1' }, /^--upstream: expected an http or https URL, got "localhost:1"$/],
+    [
+      { upstream: 'localhost:1' },
+      /^--upstream: expected an http or https URL, got "localhost:1"; did you mean "http:\/\/localhost:1"\?$/,
+    ],
     [{ listen: '80' }, /^--listen: expected an address .*, got "80"$/],
     [{ admin: '80' }, /^--admin: expected an address .*, or off, got "80"$/],
     [{ path: 'a' }, /^--path: expected a path .*, got "a"$/],

@@ -1,0 +1,86 @@
+/** What is valid in a configuration, and risky. `check` prints it. */
+import type { Config } from '../schema.ts';
+import { formatAddress, isLoopback } from '../units.ts';
+import type { FieldPath, Problem } from './problem.ts';
+
+/**
+ * Lists the risks of a configuration.
+ * @param isWritten tells whether the file has a value for a field
+ */
+export function adviseOn(config: Config, isWritten: (path: FieldPath) => boolean): Problem[] {
+  return [
+    ...adviseOnListener(config),
+    ...adviseOnKeys(config),
+    ...adviseOnIdentity(config),
+    ...config.routes.flatMap((_, index) => adviseOnCredentials(config, index, isWritten)),
+  ];
+}
+
+function adviseOnListener({ listen, identity, seal }: Config): Problem[] {
+  if (isLoopback(listen.host)) return [];
+  const at = `${formatAddress(listen)} is open to the network`;
+  const problems: Problem[] = [];
+  if (identity.source === 'none') {
+    const text = `${at}, and the gateway identifies nobody: set identity, or have a proxy authenticate callers`;
+    problems.push({ path: ['listen'], text });
+  }
+  if (seal.keys.length === 0) {
+    const text = `${at}, and no key is configured: parked calls end with the process ("mrtr-gateway keygen" prints a key)`;
+    problems.push({ path: ['seal', 'keys'], text });
+  }
+  return problems;
+}
+
+function adviseOnKeys({ seal }: Config): Problem[] {
+  return seal.keys.flatMap(({ key }, index) => {
+    const bytes = Buffer.from(key, 'base64url');
+    if (bytes.some((byte) => byte !== bytes[0])) return [];
+    const text =
+      'the key is one byte repeated, which everybody can guess: use one that "mrtr-gateway keygen" prints';
+    return [{ path: ['seal', 'keys', index, 'key'], text }];
+  });
+}
+
+function adviseOnIdentity({ identity, edge }: Config): Problem[] {
+  if (identity.source === 'none') return [];
+  if (identity.source === 'header') {
+    if (edge.trustedProxies.length > 0) return [];
+    const text = `whoever reaches the gateway can set ${identity.header}: list the proxies that set it in edge.trustedProxies`;
+    return [{ path: ['identity', 'header'], text }];
+  }
+  const problems: Problem[] = [];
+  const { url } = identity.jwks;
+  if (url?.protocol === 'http:' && !isLoopback(url.hostname)) {
+    const text = 'the keys travel without TLS: whoever can change them on the way can make tokens';
+    problems.push({ path: ['identity', 'jwks', 'url'], text });
+  }
+  const { resourceMetadata, audiences } = identity;
+  if (resourceMetadata === null) {
+    const text =
+      'without resourceMetadata, clients find only the authorization server that the upstream names, if it names one';
+    problems.push({ path: ['identity'], text });
+  } else if (!audiences.includes(resourceMetadata.resource)) {
+    const text = `clients ask for tokens for ${JSON.stringify(resourceMetadata.resource)}, which is none of identity.audiences`;
+    problems.push({ path: ['identity', 'resourceMetadata', 'resource'], text });
+  }
+  return problems;
+}
+
+function adviseOnCredentials(
+  { routes, identity }: Config,
+  index: number,
+  isWritten: (path: FieldPath) => boolean,
+): Problem[] {
+  const upstream = routes[index]?.upstream;
+  const path = ['routes', index, 'upstream', 'authorization'];
+  if (upstream?.authorization !== 'forward' || !isWritten(path)) return [];
+  if (upstream.headers['authorization'] !== undefined) {
+    const text =
+      "forward has no effect, since the Authorization of upstream.headers takes the place of the client's";
+    return [{ path, text }];
+  }
+  if (identity.source !== 'jwt') return [];
+  const text =
+    'MCP forbids to pass on a token that was issued for another resource: forward is right only if the server accepts the same audience';
+  return [{ path, text }];
+}

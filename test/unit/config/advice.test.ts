@@ -1,0 +1,144 @@
+/** What `check` says of a file besides its problems: what is risky, what was meant, and everything at once. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { loadWithAdvice } from '../../../src/config/load/load.ts';
+import { problemsOf, withRoute } from './problems-of.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'advice-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const KEY = Buffer.from('0123456789abcdef0123456789abcdef').toString('base64url');
+const KEYS = `seal: {keys: [{kid: a, key: ${KEY}}]}\n`;
+const JWT =
+  'source: jwt, issuer: "https://a", audiences: ["https://m/mcp"], jwks: {url: "https://a/k"}';
+const METADATA = 'resourceMetadata: {resource: "https://m/mcp"}';
+
+function warningsOf(text: string): string[] {
+  const file = join(folder, 'gateway.yaml');
+  writeFileSync(file, text);
+  return loadWithAdvice(file, {}).warnings.map((line) => line.replace(`${file}:`, ''));
+}
+
+describe('a warning', () => {
+  test.each([
+    [
+      `listen: ":80"\n${KEYS}`,
+      '',
+      /^3:9 warning: listen: 0\.0\.0\.0:80 is open to the network, .* identity/,
+    ],
+    [`listen: ":80"\nidentity: {${JWT}, ${METADATA}}\n`, '', /warning: seal\.keys: .* no key/],
+    [
+      `seal: {keys: [{kid: a, key: ${'A'.repeat(43)}}]}\n`,
+      '',
+      /^3:29 warning: seal\.keys\[0\]\.key: the key is one byte repeated/,
+    ],
+    [
+      'identity: {source: header, header: X-User}\n',
+      '',
+      /^3:36 warning: identity\.header: whoever/,
+    ],
+    [`identity: {${JWT}}\n`, '', /^3:11 warning: identity: without resourceMetadata, clients find/],
+    [
+      `identity: {${JWT}, resourceMetadata: {resource: "https://m"}}\n`,
+      '',
+      /warning: identity\.resourceMetadata\.resource: clients ask for tokens for "https:\/\/m"/,
+    ],
+    [
+      `identity: {${JWT.replace('https://a/k', 'http://auth/k')}, ${METADATA}}\n`,
+      '',
+      /warning: identity\.jwks\.url: the keys travel without TLS/,
+    ],
+  ])('says what is valid and risky: %j', (text, route, line) => {
+    const warnings = warningsOf(withRoute(text, route));
+    expect(warnings).toEqual([expect.stringMatching(line)]);
+  });
+
+  test.each([
+    ['headers: {Authorization: a}, authorization: forward', '', /forward has no effect/],
+    ['authorization: forward', `identity: {${JWT}, ${METADATA}}`, /MCP forbids to pass on/],
+  ])('says what forwarding means: %s', (upstream, rest, line) => {
+    const text = `routes: [{upstream: {url: "http://a", ${upstream}}}]\n${rest}\n`;
+    expect(warningsOf(text)).toEqual([expect.stringMatching(line)]);
+  });
+
+  test.each([
+    ['listen: 127.0.0.1:80\n'],
+    [`listen: ":80"\n${KEYS}identity: {${JWT}, ${METADATA}}\n`],
+    ['identity: {source: header, header: X-User}\nedge: {trustedProxies: [10.0.0.1]}\n'],
+    [`identity: {${JWT.replace('https://a/k', 'http://localhost/k')}, ${METADATA}}\n`],
+  ])('is not given for %j', (text) => {
+    expect(warningsOf(withRoute(text))).toEqual([]);
+  });
+});
+
+describe('all problems', () => {
+  test('are said at once, of shapes, references and rules between fields', () => {
+    const text = withRoute(
+      'log: {level: loud}\nadmin: 127.0.0.1:8080\nseal: {audience: "${NOWHERE}"}\nextra: 1\n',
+      '    parking: {ttl: 2h}\n',
+    );
+    expect(problemsOf(text)).toEqual([
+      expect.stringMatching(/^3:20 routes\[0\]\.parking\.ttl: expected at most parking\.callTtl/),
+      expect.stringMatching(/^4:14 log\.level: expected one of/),
+      expect.stringMatching(/^5:8 admin: expected another port than that of listen/),
+      expect.stringMatching(/^6:18 seal\.audience: expected the environment variable NOWHERE/),
+      expect.stringMatching(/^7:1 extra: unknown key/),
+    ]);
+  });
+
+  test.each([
+    ['listen: nowhere\nadmin: 127.0.0.1:8080\n', '', ['listen']],
+    ['limits: {maxParkedCalls: -1, maxParkedCallsPerPrincipal: 20000}\n', '', ['limits']],
+    ['', '    parking: {ttl: 2h, callTtl: long}\n', ['routes']],
+    ['seal: {keys: [{kid: a, key: short}]}\nrelay: {listen: "127.0.0.1:0"}\n', '', ['seal']],
+    ['seal: {keys: ["${NOWHERE}"]}\nrelay: {listen: "127.0.0.1:0"}\n', '', ['seal']],
+  ])('do not include what only follows from another: %j', (text, route, fields) => {
+    const found = problemsOf(withRoute(text, route));
+    expect(found.map((line) => /^\S+ (\w+)/.exec(line)?.[1])).toEqual(fields);
+  });
+
+  test('of a route that has no upstream do not hide those of the others', () => {
+    const text = 'routes: [{}, {path: /b, upstream: {url: "http://a"}, parking: {ttl: 2h}}]\n';
+    expect(problemsOf(text)).toEqual([
+      expect.stringMatching(/routes\[0\]\.upstream: expected a map/),
+      expect.stringMatching(/routes\[1\]\.parking\.ttl: expected at most/),
+    ]);
+  });
+});
+
+describe('a hint', () => {
+  test.each([
+    ['mcpServers: {a: {command: npx}}\n', /mcpServers: unknown key; this block is for clients/],
+    ['{"mcpServers": {"a": {"url": "http://a"}}}', /unknown key; this block is for clients/],
+    ['url: http://a\n', /url: unknown key; it belongs to routes\[0\]\.upstream: check/],
+    ['upstream: {url: "http://a"}\n', /upstream: unknown key; it belongs to routes\[0\]: check/],
+    [
+      'routes:\n  - upstream:\n    url: http://a\n',
+      /^3:5 routes\[0\]\.url: unknown key; it belongs to routes\[0\]\.upstream: check the indentation$/,
+    ],
+    [
+      'routes:\n  - upstream:\n      url: http://a\n      identity: {source: none}\n',
+      /^4:7 routes\[0\]\.upstream\.identity: unknown key; it belongs to the top level: check/,
+    ],
+    [
+      'routes: [{upstream: {url: "localhost:3001/mcp"}}]\n',
+      /did you mean "http:\/\/localhost:3001/,
+    ],
+    [
+      'routes: [{upstream: {url: mcp.example.com}}]\n',
+      /did you mean "http:\/\/mcp\.example\.com"\?$/,
+    ],
+    ['{\n  // the server\n  "routes": []\n}\n', /^2:3 .*unknown key; comments begin with #$/],
+    ['{\n  "routes": [] // none\n}\n', /^2:16 not valid YAML: comments begin with #/],
+    ['{"routes": [], /* none */ "log": {}}\n', /^1:16 .*unknown key; comments begin with #$/],
+  ])('says what was meant by %j', (text, line) => {
+    expect(problemsOf(text)).toContainEqual(expect.stringMatching(line));
+  });
+
+  test('shows no secret of a URL', () => {
+    const found = problemsOf('routes: [{upstream: {url: "ada:secret@host/mcp?key=secret"}}]\n');
+    expect(found.join()).not.toContain('secret');
+  });
+});
