@@ -52,6 +52,19 @@ export async function runSuite(url: string, expectedFailures: URL): Promise<Suit
   }
 }
 
+/** Runs one scenario, of those that the revision requires or of an extension. @returns its checks */
+export async function runScenario(
+  url: string,
+  scenario: string,
+  directory: string,
+): Promise<readonly Check[]> {
+  const target = ['server', '--url', url, '--scenario', scenario, '--spec-version', REVISION];
+  const { output } = await runProgram([...target, '--force', '-o', directory]);
+  const checks = (await readScenarios(directory)).get(scenario);
+  if (checks === undefined) throw new Error(`the scenario broke off: ${output}`);
+  return checks;
+}
+
 /** The scenarios that count, and those which the suite runs beside them for information. */
 export async function readRequirements(): Promise<{ required: string[]; unscored: string[] }> {
   const { server, not_scored } = Requirements.parse(parse(await readFile(REQUIREMENTS, 'utf8')));
