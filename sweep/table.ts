@@ -1,0 +1,75 @@
+/** The page with the results of the sweep. */
+import type { Comparison } from './compare.ts';
+import type { PublishedServer } from './server.ts';
+
+export type Result =
+  | { readonly server: PublishedServer; readonly comparison: Comparison }
+  | { readonly server: PublishedServer; readonly failure: string };
+
+const COLUMNS = ['server', 'language', 'transport', 'lists', 'calls', 'questions', 'remarks'];
+
+/** @returns Markdown, as `docs/servers.md` has it below its introduction */
+export function table(results: readonly Result[]): string {
+  const rows = results.map((result) => row(result).join(' | '));
+  return [
+    `| ${COLUMNS.join(' | ')} |`,
+    `| ${COLUMNS.map(() => '---').join(' | ')} |`,
+    ...rows.map((cells) => `| ${cells} |`),
+  ].join('\n');
+}
+
+/** `differs`: not as it is directly. `no result`: as it is directly, where every call fails as well. */
+export type Verdict = 'works' | 'no result' | 'differs';
+
+export function verdict(result: Result): Verdict {
+  if (!('comparison' in result)) return 'differs';
+  const { lists, calls, questions } = result.comparison;
+  if (!questions.same || lists.some(({ missing }) => missing.length > 0)) return 'differs';
+  if (calls.some(({ verdict }) => verdict === 'different')) return 'differs';
+  return calls.some(({ verdict }) => verdict === 'same result') ? 'works' : 'no result';
+}
+
+function row(result: Result): readonly string[] {
+  const { server } = result;
+  const {
+    name,
+    package: { version },
+    language,
+    start,
+    flags,
+    remark,
+  } = server;
+  const remarks = [flags && `\`${flags.args.join(' ')}\`: ${flags.why}`, remark]
+    .filter(Boolean)
+    .join(' ');
+  const head = [`${name} ${version}`, language, start.transport];
+  if ('failure' in result)
+    return [...head, '-', '-', '-', cell(`**failed**: ${result.failure} ${remarks}`)];
+  const { lists, calls, questions } = result.comparison;
+  return [
+    ...head,
+    lists
+      .filter(({ count }) => count > 0)
+      .map(listCell)
+      .join(', ') || 'none',
+    calls
+      .map(
+        ({ tool, verdict }) =>
+          `\`${tool}\`: ${verdict === 'different' ? '**different**' : verdict}`,
+      )
+      .join(', '),
+    questions.same
+      ? `${questions.through}${server.rootsAtStart ? ' (without roots)' : ''}`
+      : `**${questions.through} of ${questions.direct}**`,
+    cell(remarks),
+  ];
+}
+
+function listCell({ name, count, missing, changed }: Comparison['lists'][number]): string {
+  if (missing.length > 0) return `${name} **${count - missing.length} of ${count}**`;
+  return `${name} ${count}${changed.length > 0 ? ` (${changed.length} reworded)` : ''}`;
+}
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll(/\s+/g, ' ').trim();
+}
