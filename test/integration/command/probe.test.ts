@@ -393,7 +393,7 @@ describe('what is no MCP server is one line with cause and way out', () => {
   test('an unusable URL or header is a usage error that repeats no credential', async () => {
     expect(await probing('localhost:3001')).toMatchObject({
       code: 64,
-      err: 'mrtr-gateway: URL: expected an http or https URL, got "localhost:3001"\n',
+      err: 'mrtr-gateway: URL: expected an http or https URL, got "localhost:3001"; did you mean "http://localhost:3001"?\n',
     });
     const { code, err } = await probing('http://a/', '--header', 'Authorization: hunter2\u0007');
     expect(code).toBe(64);

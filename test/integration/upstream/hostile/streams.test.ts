@@ -23,8 +23,12 @@ const LIMITS = {
   calls: { maxDurationMs: 7_000 },
   clock: hurriedClock(10),
 };
-/** For what is to end by another limit than that on time. */
-const PATIENT = { ...LIMITS, calls: { maxDurationMs: 600_000 } };
+/** For what is to end by another limit than those on time, also where the first handshake is slow. */
+const PATIENT = {
+  ...LIMITS,
+  upstream: { ...LIMITS.upstream, headersTimeoutMs: 60_000 },
+  calls: { maxDurationMs: 600_000 },
+};
 
 const result = (id: unknown, text = 'done') => ({
   jsonrpc: '2.0',
