@@ -16,16 +16,17 @@ test('a server that does not answer its handshake keeps no gateway from leaving'
     upstream: { headersTimeoutMs: 3_600_000 },
     clock,
   });
-  const first = await hanging.saw(({ body }) => body?.method === 'initialize');
+  await hanging.saw(({ body }) => body?.method === 'initialize');
   clock.advance(5_000);
   const gateway = await starting;
-  const asked = send(gateway.url, 'server/discover');
-  await hanging.saw((received) => received.body?.method === 'initialize' && received !== first);
-  clock.advance(3_000);
-  const { status, response } = await asked;
-  expect(status).toBe(200);
-  expect(response.error).toMatchObject({ code: -32603, data: { reason: 'upstream_timeout' } });
+  // It waits for the greeting of the start, for as long as the server may take.
+  const asked = send(gateway.url, 'server/discover').then(
+    () => 'answered',
+    () => 'cut',
+  );
   await advanceUntil(clock, gateway.drain(), 600_000);
+  expect(await asked).toBe('cut');
+  expect(hanging.received.map(({ body }) => body?.method)).toEqual(['initialize']);
   await hanging.stop();
 });
 
