@@ -33,8 +33,11 @@ function portTo(url: () => string): ConnectedMcpSessionPort {
     taskCapabilities: { generation: 'v2', capabilities: {} },
     invalidated: false,
     dispatch: async (request) => {
-      const { method, params = {} } = request as { method: string; params?: any }; // eslint-disable-line @typescript-eslint/no-explicit-any
-      const name = params.taskId ?? params.name;
+      const { method, params = {} } = request as {
+        method: string;
+        params?: Record<string, unknown>;
+      };
+      const name = params['taskId'] ?? params['name'];
       const headers = typeof name === 'string' ? { 'mcp-name': name } : {};
       const options = { capabilities: TASK_CLIENT, headers };
       const { response } = await send(url(), method, params, options);
@@ -49,12 +52,12 @@ function portTo(url: () => string): ConnectedMcpSessionPort {
 }
 
 const answering = (content: Record<string, string>, onAsked = async () => {}) => ({
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
-  onInputRequest: async ({ kind }: { kind: string }): Promise<any> => {
+  // The type of a result depends on its request, which no check of `kind` narrows.
+  onInputRequest: async ({ kind }: { kind: string }): Promise<never> => {
     // The reference server asks for them in each new session.
-    if (kind === 'roots') return { roots: [] };
+    if (kind === 'roots') return { roots: [] } as never;
     await onAsked();
-    return { action: 'accept', content };
+    return { action: 'accept', content } as never;
   },
 });
 
