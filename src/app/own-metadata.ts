@@ -3,11 +3,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { publicPaths, type Config } from '../config/schema.ts';
 import { allowOrigin, isPreflight, respondToPreflight } from '../edge/http/guard.ts';
 import { refuse, sendJson } from '../edge/response-writer.ts';
-import {
-  METADATA_PATH,
-  protectedResource,
-  type ProtectedResource,
-} from '../identity/protected-resource.ts';
+import { protectedResource, type ProtectedResource } from '../identity/protected-resource.ts';
+import { ROOT_METADATA_PATH } from '../protocol/protected-resource.ts';
 import type { SharedServices } from './route.ts';
 
 /**
@@ -41,7 +38,7 @@ export function serveOwnMetadata(app: FastifyInstance, { config }: SharedService
     if (document === undefined) return refuse(response, 404, 'Not found');
     sendJson(response, 200, document);
   };
-  for (const path of [METADATA_PATH, ...NOT_OURS]) {
+  for (const path of [ROOT_METADATA_PATH, ...NOT_OURS]) {
     for (const url of [path, `${path}/*`]) {
       app.route({ method: ['GET', 'HEAD', 'OPTIONS'], url, handler });
     }

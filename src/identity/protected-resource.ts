@@ -1,4 +1,5 @@
 /** The gateway as a protected resource: the metadata that tells clients where to get tokens (RFC 9728). */
+import { ROOT_METADATA_PATH } from '../protocol/protected-resource.ts';
 
 export interface ResourceMetadata {
   /** The public URL of a route. Those of other routes differ in their paths. */
@@ -18,8 +19,6 @@ export interface ProtectedResource {
   readonly document: Readonly<Record<string, unknown>>;
 }
 
-export const METADATA_PATH = '/.well-known/oauth-protected-resource';
-
 /**
  * Describes a route.
  * @param paths of all routes; the metadata without a path is that of the first
@@ -36,11 +35,11 @@ export function protectedResource(
       ? configured
       : `${configured.slice(0, configured.length - suffix(named).length)}${suffix(path)}`;
   const { origin, pathname } = new URL(resource);
-  const publicPath = `${METADATA_PATH}${suffix(pathname)}`;
-  const own = [publicPath, `${METADATA_PATH}${suffix(path)}`];
+  const publicPath = `${ROOT_METADATA_PATH}${suffix(pathname)}`;
+  const own = [publicPath, `${ROOT_METADATA_PATH}${suffix(path)}`];
   return {
     metadataUrl: `${origin}${publicPath}`,
-    paths: [...new Set(path === paths[0] ? [...own, METADATA_PATH] : own)],
+    paths: [...new Set(path === paths[0] ? [...own, ROOT_METADATA_PATH] : own)],
     document: {
       resource,
       authorization_servers: [issuer],
