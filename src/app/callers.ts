@@ -1,7 +1,7 @@
 /** The callers of a route: who they are by the identity source, or why they are refused. */
 import type { IncomingMessage } from 'node:http';
 import { refusalOf } from '../identity/challenge.ts';
-import { asLocalUser, callerOf } from '../identity/identity.ts';
+import { asLocalUser, callerOf, type Verdict } from '../identity/identity.ts';
 import { localUserCheck } from '../identity/local-user.ts';
 import type { Caller, CallerRefusal } from '../model/request.ts';
 import { resourceOf } from './own-metadata.ts';
@@ -9,7 +9,7 @@ import type { Route, SharedServices } from './route.ts';
 
 export interface RouteCallers {
   /** Never rejects. */
-  identify(request: IncomingMessage): Promise<Caller | CallerRefusal>;
+  identify(request: IncomingMessage): Caller | CallerRefusal | Promise<Caller | CallerRefusal>;
   /** @returns `null` if the caller is known */
   refusalOf(request: IncomingMessage): Promise<CallerRefusal | null>;
 }
@@ -34,20 +34,24 @@ export function callersOf(
   };
   const whyNotLocal = localUserCheck({ ...edge, listenHost: listen.host });
   let isCostLogged = sessions.scope !== null;
-  const refusal = async (request: IncomingMessage) =>
-    refusalOf(await identity.identify(request), challenge);
+  const judge = (request: IncomingMessage, verdict: Verdict): Caller | CallerRefusal => {
+    const refused = refusalOf(verdict, challenge);
+    if (refused !== null) return refused;
+    const caller = callerOf(request.headers, identity.principalOf(request), options);
+    if (caller.kind !== 'anonymous') return caller;
+    const reason = whyNotLocal(request);
+    if (reason === null) return asLocalUser(caller);
+    if (!isCostLogged) log.event('session.for_each_call', { route: id, reason });
+    isCostLogged = true;
+    return caller;
+  };
   return {
-    refusalOf: refusal,
-    identify: async (request) => {
-      const refused = await refusal(request);
-      if (refused !== null) return refused;
-      const caller = callerOf(request.headers, identity.principalOf(request), options);
-      if (caller.kind !== 'anonymous') return caller;
-      const reason = whyNotLocal(request);
-      if (reason === null) return asLocalUser(caller);
-      if (!isCostLogged) log.event('session.for_each_call', { route: id, reason });
-      isCostLogged = true;
-      return caller;
+    refusalOf: async (request) => refusalOf(await identity.identify(request), challenge),
+    identify: (request) => {
+      const verdict = identity.identify(request);
+      return verdict instanceof Promise
+        ? verdict.then((known) => judge(request, known))
+        : judge(request, verdict);
     },
   };
 }

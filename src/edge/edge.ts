@@ -34,7 +34,9 @@ export interface EdgeRoute {
   /** Tells whether the server is modern itself, so that nothing is translated. Never rejects. */
   readonly isModern: (caller: Caller) => boolean | Promise<boolean>;
   /** Never rejects. */
-  readonly identify: (request: IncomingMessage) => Promise<Caller | CallerRefusal>;
+  readonly identify: (
+    request: IncomingMessage,
+  ) => Caller | CallerRefusal | Promise<Caller | CallerRefusal>;
   readonly capabilities: (request: EdgeRequest) => JsonObject | null;
   /** Finds what differs between `Mcp-Param-*` headers and the tool's arguments, or `null`. Never rejects. */
   readonly parameterHeaders: (

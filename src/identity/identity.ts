@@ -80,17 +80,19 @@ export class Identity {
     this.#keys?.close();
   }
 
-  /** Identifies the caller of a request, once for each request. Never rejects. */
-  async identify(request: IncomingMessage): Promise<Verdict> {
+  /** Identifies the caller of a request, once for each request. Only a token takes time. Never rejects. */
+  identify(request: IncomingMessage): Verdict | Promise<Verdict> {
     const { identity } = this.#options;
     if (identity.source === 'none') return NOBODY;
     const known = this.#verdicts.get(request);
     if (known !== undefined) return known;
-    const verdict = await (identity.source === 'header'
-      ? this.#named(request, identity.header)
-      : this.#verified(request.headers.authorization, identity));
-    this.#verdicts.set(request, verdict);
-    return verdict;
+    const keep = (verdict: Verdict): Verdict => {
+      this.#verdicts.set(request, verdict);
+      return verdict;
+    };
+    return identity.source === 'header'
+      ? keep(this.#named(request, identity.header))
+      : this.#verified(request.headers.authorization, identity).then(keep);
   }
 
   /** The principal of a request that was identified; `null` if nobody is named. */
