@@ -126,7 +126,8 @@ test('a slow call that never asked goes on after its owner was killed', async ()
   expect(await result).toBe('done');
 });
 
-// Rule shared-4: A task whose call cannot be continued fails with `call_lost` when its owner is gone.
+// Rule shared-4: A task whose call cannot be continued when its owner is gone completes with a result that has
+// `isError: true` and the reason `call_lost`, as the call would.
 test('a task that nothing can go on with fails with a clear error', async () => {
   const tools: LegacyServerOptions['tools'] = { greet: async (call) => askName(call) };
   const { one, other } = await fleet({ tools }, { promote: 'interactive' });
