@@ -18,9 +18,10 @@ import {
 /** Stands in whatever the server sends that no client is to see. */
 const SECRET = 'srv-internal-42';
 
+/** Bounds on time that a busy machine does not meet: what fails here fails by something else. */
 const LIMITS = {
-  upstream: { maxBodyBytes: 20_000, maxEventBytes: 20_000, headersTimeoutMs: 2_000 },
-  calls: { maxDurationMs: 10_000 },
+  upstream: { maxBodyBytes: 20_000, maxEventBytes: 20_000, headersTimeoutMs: 100_000 },
+  calls: { maxDurationMs: 200_000 },
   clock: hurriedClock(10),
 };
 
