@@ -169,6 +169,26 @@ describe.each(['sidecar', 'replicas'])('deploy/kubernetes/%s.yaml', (name) => {
     expect(referred.toSorted()).toEqual(mounted.toSorted());
   });
 
+  test('opens each port to those who need it, and to nobody else', () => {
+    const rules = list(member(ofKind('NetworkPolicy'), 'spec')['ingress']).map(object);
+    const byPort = rules.map((rule) => [
+      list(rule['ports']).map((port) => object(port)['port']),
+      list(rule['from']).map((peer) => Object.keys(object(peer))),
+    ]);
+    expect(byPort).toEqual([
+      [['mcp'], [['namespaceSelector']]],
+      [['relay'], [['podSelector']]],
+      [['admin'], [['namespaceSelector']]],
+    ]);
+  });
+
+  test('replaces a pod only when the new one is ready', () => {
+    expect(member(ofKind('Deployment'), 'spec', 'strategy', 'rollingUpdate')).toEqual({
+      maxSurge: 1,
+      maxUnavailable: 0,
+    });
+  });
+
   /** The configuration as the pod has it, with its secrets in a folder of ours. */
   function writtenConfig(): string {
     const file = join(folder, `${name}.yaml`);
@@ -189,22 +209,24 @@ describe.each(['sidecar', 'replicas'])('deploy/kubernetes/%s.yaml', (name) => {
   }
 });
 
-describe('deploy/kubernetes/replicas.yaml', () => {
-  const policy = parseAllDocuments(textOf('deploy/kubernetes/replicas.yaml'))
+describe('deploy/kubernetes/sidecar.yaml', () => {
+  const pod = parseAllDocuments(textOf('deploy/kubernetes/sidecar.yaml'))
     .map((document) => object(document.toJS()))
-    .find((candidate) => candidate['kind'] === 'NetworkPolicy');
+    .filter((candidate) => candidate['kind'] === 'Deployment')
+    .map((deployment) => member(deployment, 'spec', 'template', 'spec'))[0];
+  const server = object(list(pod?.['initContainers'])[0]);
 
-  test('opens each port to those who need it, and to nobody else', () => {
-    const rules = list(member(policy ?? {}, 'spec')['ingress']).map(object);
-    const byPort = rules.map((rule) => [
-      list(rule['ports']).map((port) => object(port)['port']),
-      list(rule['from']).map((peer) => Object.keys(object(peer))),
-    ]);
-    expect(byPort).toEqual([
-      [['mcp'], [['namespaceSelector']]],
-      [['relay'], [['podSelector']]],
-      [['admin'], [['namespaceSelector']]],
-    ]);
+  test('stops the server after the gateway', () => {
+    expect(server['restartPolicy']).toBe('Always');
+  });
+
+  test('lets the server listen on loopback, and probes it nowhere else', () => {
+    expect(server['env']).toContainEqual({ name: 'HOST', value: '127.0.0.1' });
+    const probes = ['startupProbe', 'livenessProbe', 'readinessProbe'].map((name) => server[name]);
+    const ways = probes.flatMap((probe) => Object.keys(object(probe ?? {})));
+    expect(ways).not.toContain('tcpSocket');
+    expect(ways).not.toContain('httpGet');
+    expect(server['ports']).toBeUndefined();
   });
 });
 
