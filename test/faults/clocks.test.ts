@@ -44,7 +44,11 @@ describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, ()
         const legacy = await legacyServer({ tools, keepsEvents: true });
         const { url: redis } = await redisServer();
         // Shorter than the clocks are apart: by its own clock the pointers of the other one have expired.
-        const route = { parking: { ttl: '60s', callTtl: '90s' } };
+        // Calls have sessions of their own: those of one home would all be made by the same replica.
+        const route = {
+          parking: { ttl: '60s', callTtl: '90s' },
+          sessions: { scope: 'call' },
+        };
         const [right, wrong, third] = await Promise.all([
           replica(legacy, { ...options, redis, route }),
           replica(legacy, { ...options, redis, route, clockAheadSeconds: by }),

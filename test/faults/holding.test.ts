@@ -98,7 +98,9 @@ test(
   async () => {
     const { tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
-    const [one, other] = await replicas(legacy, 2);
+    // The session of a home would stay for the next call.
+    const route = { sessions: { scope: 'call' } };
+    const [one, other] = await replicas(legacy, 2, { route });
     const asked = await Promise.all(Array.from({ length: 20 }, () => callTool(one.url, 'greet')));
     await Promise.all(
       asked.map((each, index) =>
