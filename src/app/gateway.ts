@@ -16,12 +16,14 @@ import { OpenResponses } from '../lib/responses.ts';
 import type { Readiness } from '../ops/admin.ts';
 import type { Log } from '../ops/log.ts';
 import { countedLog, Metrics } from '../ops/metrics.ts';
+import { openTracer } from '../ops/open-tracer.ts';
 import { createKeyRing, generateKey, type SecretKey } from '../seal/key-ring.ts';
 import { createSealer, type Sealer } from '../seal/seal.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import { promotesAny } from '../tasks/promotion.ts';
 import { AdminListener, listen } from './listen.ts';
 import { drainCalls } from './drain.ts';
+import { observeRelayed } from './observed-relay.ts';
 import { joinReplicas, type Replica, type Siblings } from './replica.ts';
 import { createPublicApp } from './public-server.ts';
 import { CANCEL_GRACE_MS, createRoute, type Route, type SharedServices } from './route.ts';
@@ -139,6 +141,7 @@ export async function openGateway(
     clockAheadMs: () => clock.aheadMs,
   });
   const log = countedLog(options.log, metrics);
+  const tracer = await openTracer(process.env, log);
   const serveRelayed: ServeRelayedRetry = async (id, request, leg) => {
     const route = routes.find(({ config: { id: own } }) => own === id);
     return route === undefined ? null : serveRelayedBy(route, request, leg);
@@ -147,7 +150,7 @@ export async function openGateway(
   const counts = shares?.counts ?? new LocalCounts();
   const sealKeys = sealKeysOf(config, shares?.generatedKey ?? null, log);
   const siblings = shares?.siblings ?? null;
-  replica = await joinReplicas(config, serveRelayed, {
+  replica = await joinReplicas(config, observeRelayed(serveRelayed, tracer), {
     ...{ sealKeys, siblings, openResponses, clock, log },
   });
   const { trustedProxies } = config.edge;
@@ -157,6 +160,7 @@ export async function openGateway(
     identity,
     clock,
     log,
+    tracer,
     replica,
     hasSiblings: siblings !== null || config.relay !== null || config.redis !== null,
     openResponses,
@@ -197,6 +201,7 @@ export async function openGateway(
     const ended = Promise.all(routes.map(({ pool }) => pool.close()));
     await Promise.race([ended, sleep(clock, CANCEL_GRACE_MS)]);
     await Promise.all(routes.map(({ upstream }) => upstream.close()));
+    await tracer?.close();
   };
   return {
     replica,

@@ -1,6 +1,6 @@
 /** The application behind the public listener: the guard, the modern edge and the pass-through of each route. */
 import fastify, { type FastifyInstance } from 'fastify';
-import type { EdgeRequest } from '../model/request.ts';
+import { traceOf, type EdgeRequest } from '../model/request.ts';
 import { sleep } from '../lib/clock.ts';
 import { ClientConnections, type ClientTimeouts } from '../edge/http/connection.ts';
 import { cutWhenStalled } from '../lib/responses.ts';
@@ -198,7 +198,7 @@ function edgeRoute(
 
 function edgeOptions(
   route: Route,
-  { config, clock, log, openResponses }: SharedServices,
+  { config, clock, log, tracer, openResponses }: SharedServices,
   metrics: Metrics,
   connections: ClientConnections,
 ): EdgeOptions {
@@ -217,9 +217,11 @@ function edgeOptions(
     openResponses,
     clock,
     log,
-    observe: (name, method, { status, code }, ms) => {
+    tracer,
+    observe: (name, request, { status, code }, ms) => {
+      const { method } = request;
       metrics.operation(name, method, code, ms);
-      log.event('edge.request', { route: name, method, status, code, ms });
+      log.event('edge.request', { route: name, method, status, code, ms, ...traceOf(request) });
     },
   };
 }

@@ -33,7 +33,9 @@ import type { Counts } from '../lib/counts.ts';
 import type { Quota } from '../lib/quota.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
+import type { Attributes, Tracer } from '../ops/tracing.ts';
 import type { Sealer } from '../seal/seal.ts';
+import { observeRelay } from './observed-relay.ts';
 import type { Replica } from './replica.ts';
 
 /** One route with everything that serves it. */
@@ -92,7 +94,8 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     catalogue.forget();
     taskTools.forget();
   });
-  const relay = shared.replica.relayOf(route);
+  const relay = observeRelay(route, shared.replica.relayOf(route));
+  const peer = peerOf(config);
   const pool = new SessionPool(
     upstream,
     {
@@ -108,6 +111,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
   const forwarder = new Forwarder({
     route,
     pool,
+    peer,
     log,
     maxPages: MAX_LIST_PAGES,
     maxItems: MAX_LIST_ITEMS,
@@ -149,6 +153,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     limits: limitsOf(config),
     capacity: shared.capacity,
     hasSuccessors: shared.config.seal.keys.length > 0,
+    peer,
     clock,
     log,
     randomCallId: () => callId(randomId()),
@@ -161,7 +166,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     leaveWhenParked: config.parking.release === 'when-resumable',
     reattach: config.continuation.reattach,
   });
-  const tasks = offersTasks ? createTasks(config, calls, promotion, shared) : null;
+  const tasks = offersTasks ? createTasks(config, calls, promotion, relay, shared) : null;
   return {
     config,
     upstream,
@@ -216,13 +221,14 @@ function createTasks(
   { id: route, tasks: { pollIntervalMs } }: RouteConfig,
   calls: Calls,
   promotion: (request: EdgeRequest) => Promotion | null,
+  relay: Relay | null,
   { config, replica, sealKeys, taskQuota: quota, clock, log }: SharedServices,
 ): Tasks {
   const { homes } = replica;
   return new Tasks({
     ...{ route, calls, promotion, quota, pollIntervalMs, clock, log },
     store: homes === null ? null : new TaskStore(homes, createKeyRing(sealKeys, 'task')),
-    relay: replica.relayOf(route),
+    relay,
     seal: new SessionSeal({ keys: sealKeys, audience: config.seal.audience, route }),
     randomKey: randomId,
   });
@@ -292,10 +298,24 @@ function placementOf(
   return new HomePlacement({ store, ring, route: id, ttlMs, clock });
 }
 
+/** What spans say of the server of a route, by the conventions of OpenTelemetry. */
+function peerOf({ upstream: { url, process } }: RouteConfig): Attributes {
+  if (process !== null) return { 'network.transport': 'pipe' };
+  const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
+  return {
+    'network.transport': 'tcp',
+    'network.protocol.name': 'http',
+    'server.address': url.hostname,
+    'server.port': port,
+  };
+}
+
 export interface SharedServices {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Log;
+  /** `null` if no traces are exported. */
+  readonly tracer: Tracer | null;
   readonly identity: Identity;
   readonly capacity: Capacity;
   /** What the workers of this gateway count together. */

@@ -2,7 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import { CALL_CANCELLED, FOREIGN_STATE, INVALID_STATE } from '../model/failures.ts';
 import type { Relay, RelayedRetryHandle } from '../model/relay.ts';
-import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
+import { traceOf, type CallReply, type EdgeRequest, type Leg } from '../model/request.ts';
+import type { Span } from '../ops/tracing.ts';
 import type { CallId } from '../protocol/ids.ts';
 import { InvalidRequestState, OutOfTime } from '../seal/invalid-request-state.ts';
 import type { Pointer, PointerOwner } from '../seal/pointer.ts';
@@ -109,7 +110,7 @@ export class Calls {
   async #retry(request: EdgeRequest, requestState: string, leg: Leg): Promise<CallReply> {
     const pointer = this.#open(request, requestState);
     if (pointer instanceof OutOfTime) return this.#serveOutOfTime(pointer, request, leg);
-    if (pointer instanceof InvalidRequestState) return this.#refuse(pointer);
+    if (pointer instanceof InvalidRequestState) return this.#refuse(pointer, request);
     const retry: Retry = { pointer, request, leg };
     return this.#serveOrRefuse(retry) ?? this.#ladder.climb(retry);
   }
@@ -122,12 +123,12 @@ export class Calls {
     if (request.requestState === null) return this.#newCallHandle(request, leg);
     const opened = this.#open(request, request.requestState);
     const pointer = opened instanceof OutOfTime ? opened.pointer : opened;
-    if (pointer instanceof InvalidRequestState) return this.#relayedRefusal(pointer);
+    if (pointer instanceof InvalidRequestState) return this.#relayedRefusal(pointer, request);
     const isHere = this.#registry.find(pointer.callId) !== undefined;
     const retry: Retry = { pointer, request, leg };
     const sendClientBack = () => this.#registry.find(pointer.callId)?.feed({ type: 'askerStops' });
     if (opened instanceof OutOfTime) {
-      if (!isHere) return this.#relayedRefusal(opened);
+      if (!isHere) return this.#relayedRefusal(opened, request);
       return { begin: () => this.#ladder.serveHere(retry), sendClientBack };
     }
     if (!isHere && !this.#registry.hasEnded(pointer)) return null;
@@ -163,7 +164,9 @@ export class Calls {
   #open(request: EdgeRequest, requestState: string): Pointer | InvalidRequestState {
     const { sealer, route, audience } = this.#route;
     try {
-      return sealer.open(requestState, expectedRequest(request, route, audience));
+      const pointer = sealer.open(requestState, expectedRequest(request, route, audience));
+      if (request.span !== undefined) tellSpan(request.span, pointer);
+      return pointer;
     } catch (error) {
       if (error instanceof InvalidRequestState) return error;
       throw error;
@@ -174,7 +177,7 @@ export class Calls {
   async #serveOutOfTime(late: OutOfTime, request: EdgeRequest, leg: Leg): Promise<CallReply> {
     const retry: Retry = { pointer: late.pointer, request, leg };
     const reply = await (this.#ladder.serveHere(retry) ?? this.#ladder.askOwner(late, retry));
-    return reply ?? this.#refuse(late);
+    return reply ?? this.#refuse(late, request);
   }
 
   /** Serves a retry that only this process can serve, or that is refused. @returns `null` for all others */
@@ -186,18 +189,21 @@ export class Calls {
     if (isForOthers && call !== undefined && isLostFor(call, retry)) return null;
     if (call !== undefined) return this.#ladder.serveHere(retry);
     if (!this.#registry.hasEnded(pointer)) return null;
-    return Promise.resolve(this.#refuse(new InvalidRequestState('ended', pointer.callId)));
+    const ended = new InvalidRequestState('ended', pointer.callId);
+    return Promise.resolve(this.#refuse(ended, retry.request));
   }
 
-  #relayedRefusal(cause: InvalidRequestState): RelayedRetryHandle {
-    return { begin: () => Promise.resolve(this.#refuse(cause)), sendClientBack: () => {} };
+  #relayedRefusal(cause: InvalidRequestState, request: EdgeRequest): RelayedRetryHandle {
+    const begin = () => Promise.resolve(this.#refuse(cause, request));
+    return { begin, sendClientBack: () => {} };
   }
 
-  #refuse({ reason, callId }: InvalidRequestState): CallReply {
+  #refuse({ reason, callId }: InvalidRequestState, request: EdgeRequest): CallReply {
     const { log, route } = this.#route;
     const isForeign = reason === 'malformed' && this.#options.mayServerIssueStates();
     const problem = isForeign ? { problem: 'the server may have issued it' } : {};
-    log.event('pointer.refused', { route, reason, call: callId, ...problem });
+    const of = { route, call: callId, ...traceOf(request) };
+    log.event('pointer.refused', { ...of, reason, ...problem });
     return failed(isForeign ? FOREIGN_STATE : INVALID_STATE);
   }
 }
@@ -205,4 +211,10 @@ export class Calls {
 /** @returns true if the operator allows that the call is replayed */
 function isReplayable({ continuation }: Pointer): boolean {
   return continuation !== undefined && continuation.replay !== null;
+}
+
+/** Says which round of which call a retry continues, and links it to the first request of the call. */
+function tellSpan(span: Span, { callId, round, firstTrace }: Pointer): void {
+  span.set({ 'mrtr_gateway.call.id': callId, 'mrtr_gateway.round': round });
+  if (firstTrace !== undefined) span.link({ traceparent: firstTrace });
 }

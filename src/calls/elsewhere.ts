@@ -6,7 +6,7 @@ import { sleep, type Clock } from '../lib/clock.ts';
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
 import { CALL_CANCELLED, callLost, HOME_UNREACHABLE, STOPPING } from '../model/failures.ts';
 import type { Relay, RelayOutcome } from '../model/relay.ts';
-import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
+import { traceOf, type CallReply, type EdgeRequest, type Leg } from '../model/request.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import type { CallRoute } from './call/data.ts';
@@ -62,7 +62,9 @@ export class CallsElsewhere {
     const relayed = { request, leg, call: null };
     const outcome = await relayRequest(this.#route, this.#relay, holder, relayed);
     const { log, route } = this.#route;
-    if (outcome.type === 'replied') log.event('call.relayed', { route, holder: holder.id });
+    if (outcome.type === 'replied') {
+      log.event('call.relayed', { route, holder: holder.id, ...traceOf(request) });
+    }
     return outcome;
   }
 
@@ -98,10 +100,11 @@ export async function relayRequest(
   const lossy = new LossyLeg(leg, request.logLevel);
   const outcome = await relay.relay(to, request, lossy);
   const loss = lossy.end();
-  if (loss !== null) log.event('call.thinned', { route, call, ...loss });
+  if (loss !== null) log.event('call.thinned', { route, call, ...traceOf(request), ...loss });
   if (outcome.type !== 'replied') {
     const { type: state, problem } = outcome;
-    log.event('relay.failed', { route, call, owner: to.id, state, problem });
+    const of = { route, call, ...traceOf(request) };
+    log.event('relay.failed', { ...of, owner: to.id, state, problem });
   }
   return outcome;
 }

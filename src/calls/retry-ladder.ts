@@ -15,10 +15,10 @@ import {
   STOPPING_FOR_RETRY,
 } from '../model/failures.ts';
 import type { Relay, RelayOutcome } from '../model/relay.ts';
-import type { CallReply } from '../model/request.ts';
+import { traceOf, type CallReply } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { OutOfTime } from '../seal/invalid-request-state.ts';
-import type { Continuation, Pointer, PointerOwner } from '../seal/pointer.ts';
+import type { Continuation, PointerOwner } from '../seal/pointer.ts';
 import {
   dropCall,
   isCallLost,
@@ -76,7 +76,7 @@ export class RetryLadder {
       return await this.#climb(retry);
     } catch (error) {
       if (!(error instanceof DirectoryUnavailable)) throw error;
-      return this.#unavailable(retry.pointer, error.message);
+      return this.#unavailable(retry, error.message);
     }
   }
 
@@ -90,15 +90,17 @@ export class RetryLadder {
     const { pointer } = retry;
     const { callId: call, owner } = pointer;
     const relayed = await this.#relayTo(owner, retry);
-    const reply = this.#replyOf(relayed, pointer);
+    const reply = this.#replyOf(relayed, retry);
     if (reply !== null) return reply;
     const mayLive = await this.#mayLive(owner, relayed).catch(() => true);
     if (reason === 'expired' && !mayLive) return null;
     const aheadSeconds = (reason === 'expired' ? 1 : -1) * Math.round(offByMs / 1000);
     const { log, route } = this.#route;
-    log.event('clock.refused', { route, call, of: 'pointer', replica: owner.id, aheadSeconds });
+    const replica = owner.id;
+    const of = { route, call, ...traceOf(retry.request) };
+    log.event('clock.refused', { ...of, of: 'pointer', replica, aheadSeconds });
     const problem = `${reason} by ${Math.abs(aheadSeconds)} s, by the clock of this replica`;
-    return this.#unavailable(pointer, problem);
+    return this.#unavailable(retry, problem);
   }
 
   /** Serves the retry, and replays the call if it is lost. */
@@ -123,31 +125,33 @@ export class RetryLadder {
     const relayed = await this.#relayTo(pointer.owner, retry);
     const mayLive = once(() => this.#mayLive(pointer.owner, relayed));
     const owner: OwnerReport = { mayLive, isSilent: relayed?.type === 'silent' };
-    const known = this.#replyOf(relayed, pointer) ?? (await this.#keptOutcome(retry));
+    const known = this.#replyOf(relayed, retry) ?? (await this.#keptOutcome(retry));
     if (known !== null) return known;
     const resumed = leg.closed.aborted ? null : await this.#resume(retry, owner);
     if (resumed !== null) return resumed;
     // No call is continued for a client that has left.
     if (leg.closed.aborted) return failed(CALL_CANCELLED);
-    if (await mayLive()) return this.#unavailable(pointer, OWNER_MAY_LIVE);
+    if (await mayLive()) return this.#unavailable(retry, OWNER_MAY_LIVE);
     const { log, route } = this.#route;
-    log.event('pointer.refused', { route, reason: 'unknown-call', call: pointer.callId });
+    const of = { route, call: pointer.callId, ...traceOf(request) };
+    log.event('pointer.refused', { ...of, reason: 'unknown-call' });
     return failedCallReply(request.method, callLost(true), null);
   }
 
   /** Relays a retry to the replica that should hold its call. @returns `null` if it cannot be reached */
-  async #relayTo(owner: PointerOwner, { pointer, request, leg }: Retry) {
+  async #relayTo(owner: PointerOwner, retry: Retry) {
+    const { pointer, request, leg } = retry;
     const { replica } = this.#route;
     if (this.#relay === null || owner.boot === replica.boot) return null;
     const relayed = await relayRequest(this.#route, this.#relay, owner, {
       ...{ request, leg, call: pointer.callId },
     });
-    if (relayed.type === 'replied') this.#logResumed(pointer, 'relay');
+    if (relayed.type === 'replied') this.#logResumed(retry, 'relay');
     return relayed;
   }
 
   /** @returns the reply that a relay settles; `null` if the next rung is to serve the retry */
-  #replyOf(relayed: RelayOutcome | null, pointer: Pointer): CallReply | null {
+  #replyOf(relayed: RelayOutcome | null, retry: Retry): CallReply | null {
     switch (relayed?.type) {
       case 'replied':
         return relayed.reply;
@@ -156,17 +160,18 @@ export class RetryLadder {
       case 'released':
         return failed(RELAY_STOPPING);
       case 'unreachable':
-        return this.#unavailable(pointer, relayed.problem);
+        return this.#unavailable(retry, relayed.problem);
       default:
         return null;
     }
   }
 
-  async #keptOutcome({ pointer, request }: Retry): Promise<CallReply | null> {
+  async #keptOutcome(retry: Retry): Promise<CallReply | null> {
+    const { pointer, request } = retry;
     const { directory } = this.#route;
     if (directory === null) return null;
     const reply = await fetchOutcome(directory, pointer, request);
-    if (reply !== null) this.#logResumed(pointer, 'outcome');
+    if (reply !== null) this.#logResumed(retry, 'outcome');
     return reply;
   }
 
@@ -185,12 +190,12 @@ export class RetryLadder {
     const reply = await this.#unlessOwnerReads(call, resumption.reply, owner);
     if (call.isHeldElsewhere) {
       dropCall(call);
-      return this.#unavailable(pointer, 'the server still streams the call to another replica');
+      return this.#unavailable(retry, 'the server still streams the call to another replica');
     }
     if (!isCallLost(call)) return reply;
     if (await owner.mayLive()) {
       dropCall(call);
-      return this.#unavailable(pointer, OWNER_MAY_LIVE);
+      return this.#unavailable(retry, OWNER_MAY_LIVE);
     }
     return this.#replay(retry) ?? reply;
   }
@@ -235,10 +240,9 @@ export class RetryLadder {
 
   /** A call that another replica has claimed belongs to it for as long as it lives. */
   async #atHolder(holder: PointerOwner, retry: Retry): Promise<CallReply> {
-    const { pointer } = retry;
     const relayed = await this.#relayTo(holder, retry);
     const problem = `replica ${holder.id} now owns the call`;
-    return this.#replyOf(relayed, pointer) ?? this.#unavailable(pointer, problem);
+    return this.#replyOf(relayed, retry) ?? this.#unavailable(retry, problem);
   }
 
   /**
@@ -270,15 +274,18 @@ export class RetryLadder {
     return mayOwnerLive(owner, relayed, replica.boot, directory, clock);
   }
 
-  #unavailable(pointer: Pointer, problem: string): CallReply {
+  #unavailable({ pointer, request }: Retry, problem: string): CallReply {
     const { log, route } = this.#route;
-    log.event('call.not_taken_up', { route, call: pointer.callId, problem });
+    const of = { route, call: pointer.callId, ...traceOf(request) };
+    log.event('call.not_taken_up', { ...of, problem });
     return failed(COORDINATION_UNAVAILABLE);
   }
 
-  #logResumed({ callId: call, round }: Pointer, rung: 'relay' | 'outcome'): void {
+  #logResumed({ pointer, request }: Retry, rung: 'relay' | 'outcome'): void {
     const { log, route } = this.#route;
-    log.event('call.resumed', { route, call, round, rung });
+    const { callId: call, round } = pointer;
+    log.event('call.resumed', { route, call, ...traceOf(request), round, rung });
+    request.span?.set({ 'mrtr_gateway.rung': rung });
   }
 }
 

@@ -5,7 +5,7 @@
 import { DirectoryUnavailable } from '../model/directory.ts';
 import { CALL_CANCELLED } from '../model/failures.ts';
 import type { Relay } from '../model/relay.ts';
-import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
+import { traceOf, type CallReply, type EdgeRequest, type Leg } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
@@ -33,7 +33,8 @@ export async function forwardHome(
   const outcome = await relay.relay(holder, request, leg);
   if (outcome.type === 'replied') return outcome.reply;
   const { type: state, problem } = outcome;
-  log.event('relay.failed', { route, call: null, owner: holder.id, state, problem });
+  const of = { route, call: null, ...traceOf(request) };
+  log.event('relay.failed', { ...of, owner: holder.id, state, problem });
   return closed.aborted ? { kind: 'failed', failure: CALL_CANCELLED } : forward(request, closed);
 }
 

@@ -3,23 +3,27 @@
  * since a legacy cursor does not outlive its session and modern clients have none.
  */
 import type { Log } from '../ops/log.ts';
+import { mcpOperation, withContext, type Attributes, type Span } from '../ops/tracing.ts';
 import { completeResult, type CacheFields } from '../protocol/translate/edge-result.ts';
 import { edgeError } from '../protocol/translate/error-map.ts';
 import { objectMember, without, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { isAtLeast } from '../protocol/meta.ts';
+import { loggedTarget } from '../protocol/target.ts';
 import { upstreamParams } from '../protocol/translate/from-server.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 import { asUpstreamFailure, ClientLeft } from '../upstream/failure.ts';
 import { requestFailure, CALL_CANCELLED } from '../model/failures.ts';
-import type { CallReply, EdgeRequest } from '../model/request.ts';
+import { traceOf, type CallReply, type EdgeRequest } from '../model/request.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 
 export interface ForwarderOptions {
   readonly route: string;
   readonly pool: SessionPool;
+  /** What the spans of upstream requests say of the server. */
+  readonly peer: Attributes;
   readonly log: Log;
   readonly maxPages: number;
   readonly maxItems: number;
@@ -66,6 +70,7 @@ export class Forwarder {
       this.#options.log.event('upstream.failed', {
         route: this.#options.route,
         call: null,
+        ...traceOf(request),
         method: request.method,
         code: failure.code,
         problem: failure.message,
@@ -136,12 +141,32 @@ export class Forwarder {
     more: JsonObject,
     closed: AbortSignal,
   ): Promise<JsonRpcReply> {
-    const { method, params, forwardedMeta, caller } = request;
-    const all = upstreamParams(params, { progressToken: null, forwardedMeta });
+    const { method, params, caller } = request;
     const { protocolVersion } = session.initializeResult;
+    const span = request.span?.child(
+      mcpOperation('client', method, loggedTarget(method, params), {
+        ...this.#options.peer,
+        'mcp.protocol.version': protocolVersion,
+      }),
+    );
+    const forwardedMeta = withContext(request.forwardedMeta, span);
+    const all = upstreamParams(params, { progressToken: null, forwardedMeta });
     // Completion has a context since 2025-06-18; an older server does not know the member.
     const hasContext = method !== 'completion/complete' || isAtLeast(protocolVersion, '2025-06-18');
     const sent = hasContext ? all : without(all, ['context']);
-    return session.request(method, { ...sent, ...more }, caller.headers, closed);
+    const headers = withContext(caller.headers, span);
+    const reply = session.request(method, { ...sent, ...more }, headers, closed);
+    return span === undefined ? reply : spanned(span, reply);
+  }
+}
+
+/** Ends a span with the reply. */
+async function spanned(span: Span, reply: Promise<JsonRpcReply>): Promise<JsonRpcReply> {
+  try {
+    const replied = await reply;
+    span.end('error' in replied ? String(replied.error.code) : null);
+    return replied;
+  } finally {
+    span.end('_OTHER');
   }
 }

@@ -7,9 +7,17 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
 import { callFailure, reasonOf } from '../model/failures.ts';
-import type { CallReply, EdgeRequest, Leg, Caller, CallerRefusal } from '../model/request.ts';
+import {
+  traceOf,
+  type Caller,
+  type CallerRefusal,
+  type CallReply,
+  type EdgeRequest,
+  type Leg,
+} from '../model/request.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
+import { traceIdOf, type Span, type TraceContext, type Tracer } from '../ops/tracing.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import type { JsonObject } from '../protocol/json.ts';
@@ -26,6 +34,7 @@ import {
 import type { ModernRequest, ReadRequest } from './request/message.ts';
 import { METHOD_NOT_FOUND, methodGate, serviceOf } from './request/methods.ts';
 import { readBody } from './request/body.ts';
+import { endSpan, originOf, startSpan } from './request-span.ts';
 
 /** What the edge needs from the rest of the gateway for one route. */
 export interface EdgeRoute {
@@ -82,7 +91,9 @@ export interface EdgeOptions {
   readonly openResponses: OpenResponses;
   readonly clock: Clock;
   readonly log: Log;
-  readonly observe: (route: string, method: string, sent: SentResponse, ms: number) => void;
+  /** `null` if no traces are exported. */
+  readonly tracer: Tracer | null;
+  readonly observe: (route: string, request: EdgeRequest, sent: SentResponse, ms: number) => void;
 }
 
 export class ModernEndpoint {
@@ -169,7 +180,9 @@ export class ModernEndpoint {
     caller: Caller,
     passThrough: (() => void) | null,
   ): boolean {
-    const read = this.#options.read(request, body, caller);
+    const { read: readRequest, tracer } = this.#options;
+    const route = this.#route;
+    const read = readRequest(request, body, caller);
     switch (read.type) {
       case 'legacy':
         return false;
@@ -183,14 +196,19 @@ export class ModernEndpoint {
         // This revision defines no client notification over HTTP. All are accepted and ignored.
         response.writeHead(202).end();
         return true;
-      case 'request':
-        this.#answer(request.rawHeaders, response, read.request, caller, passThrough).catch(
-          (error: unknown) => {
-            this.#logDefect(error);
+      case 'request': {
+        const origin = originOf(read.request, caller);
+        const span = tracer === null ? null : startSpan(tracer, route.id, read.request, origin);
+        const served = toEdgeRequest(read.request, caller, span?.context ?? origin.parent, span);
+        this.#answer(request.rawHeaders, response, read.request, served, passThrough)
+          .catch((error: unknown) => {
+            this.#logDefect(error, served);
             refuse(response, 500, 'Internal error', {}, 'unknown');
-          },
-        );
+          })
+          // Without a reply, the client has left.
+          .finally(() => span?.end(null));
         return true;
+      }
     }
   }
 
@@ -198,26 +216,31 @@ export class ModernEndpoint {
     rawHeaders: readonly string[],
     response: ServerResponse,
     modern: ModernRequest,
-    caller: Caller,
+    request: EdgeRequest,
     passThrough: (() => void) | null,
   ): Promise<void> {
     const { clock, openResponses, observe } = this.#options;
     const route = this.#route;
     const { id, method, accepts } = modern;
     const startedAtMs = clock.now();
-    const request = toEdgeRequest(modern, caller);
+    const { caller, span } = request;
+    const refuse = (refusal: Refusal) => {
+      const { error, httpStatus } = refusal;
+      if (span !== undefined) endSpan(span, { kind: 'failed', failure: { error, httpStatus } });
+      sendRefusal(response, refusal);
+    };
     const gate = methodGate(method, route.capabilities(request));
     if (gate !== null) {
       const { httpStatus } = modern.encode({ kind: 'failed', failure: gate });
-      return sendRefusal(response, { ...gate, httpStatus, id });
+      return refuse({ ...gate, httpStatus, id });
     }
     const mismatch = await route.parameterHeaders(request, rawHeaders);
     if (mismatch !== null) {
       const error = { code: ErrorCode.headerMismatch, message: `Header mismatch: ${mismatch}` };
-      return sendRefusal(response, { httpStatus: 400, id, error });
+      return refuse({ httpStatus: 400, id, error });
     }
     const isListener = serviceOf(method) === 'listen';
-    if (isListener && accepts === 'json') return sendRefusal(response, { ...NO_STREAM, id });
+    if (isListener && accepts === 'json') return refuse({ ...NO_STREAM, id });
     // The client may have left during the checks, and `close` is emitted only once.
     if (response.destroyed) return;
     const { commitAfterMs, keepAliveMs, maxBufferedBytes } = this.#options;
@@ -234,16 +257,17 @@ export class ModernEndpoint {
     });
     const reply = await this.#replyTo(request, modern, writer).catch((error: unknown) => {
       // The client still gets a reply.
-      this.#logDefect(error);
+      this.#logDefect(error, request);
       const failure = callFailure('internal_error', 'unknown', 'Internal error');
       return { kind: 'failed', failure } as const;
     });
+    if (span !== undefined) endSpan(span, reply);
     if (writer.closed.aborted) return;
     const isChanged = reply.kind === 'failed' && reasonOf(reply.failure) === 'upstream_changed';
     if (isChanged && passThrough !== null && writer.withdraw()) return passThrough();
     observe(
       route.id,
-      method,
+      request,
       writer.finish(route.published(reply, caller)),
       clock.now() - startedAtMs,
     );
@@ -269,9 +293,9 @@ export class ModernEndpoint {
     }
   }
 
-  #logDefect(error: unknown): void {
+  #logDefect(error: unknown, request: EdgeRequest): void {
     const problem = error instanceof Error ? `${error.name}: ${error.message}` : 'not an Error';
-    this.#options.log.event('edge.failed', { route: this.#route.id, problem });
+    this.#options.log.event('edge.failed', { route: this.#route.id, ...traceOf(request), problem });
   }
 }
 
@@ -283,7 +307,12 @@ const NO_STREAM = {
   error: { code: ErrorCode.invalidRequest, message: 'Accept must list text/event-stream' },
 };
 
-function toEdgeRequest(modern: ModernRequest, caller: Caller): EdgeRequest {
+function toEdgeRequest(
+  modern: ModernRequest,
+  caller: Caller,
+  context: TraceContext | null,
+  span: Span | null,
+): EdgeRequest {
   const { clientInfo } = modern.meta;
   return {
     method: modern.method,
@@ -297,6 +326,8 @@ function toEdgeRequest(modern: ModernRequest, caller: Caller): EdgeRequest {
     ...modern.beyond,
     requestState: modern.requestState,
     caller,
+    ...(context !== null && { trace: traceIdOf(context) }),
+    ...(span !== null && { span }),
   };
 }
 

@@ -2,6 +2,8 @@
 import { z } from 'zod';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
 import { jsonObject, jsonValue, type JsonObject } from '../protocol/json.ts';
+import type { OfRequest } from '../ops/log.ts';
+import type { Span, TraceContext } from '../ops/tracing.ts';
 import type { ProgressToken } from '../protocol/meta.ts';
 import type { WaitingTask } from './waiting-task.ts';
 import type { InputErrors, JsonRpcErrorObject } from '../protocol/json-rpc.ts';
@@ -27,6 +29,17 @@ export interface EdgeRequest {
   readonly untilSettled?: true;
   /** The task that waits in place of a client; absent for a request of a client. It stays in this process. */
   readonly task?: WaitingTask;
+  /** The id of the trace that it belongs to, for the log. */
+  readonly trace?: string;
+  /** Its span in this process, if traces are exported. */
+  readonly span?: Span;
+  /** The span of the replica that relayed it, if traces are exported there. */
+  readonly hop?: TraceContext;
+}
+
+/** Returns the field that names the trace of a request in the log. */
+export function traceOf({ trace }: EdgeRequest): OfRequest {
+  return trace === undefined ? {} : { trace };
 }
 
 /** The client's side of one request while the client waits. */

@@ -24,6 +24,8 @@ export interface LogEvents {
   'gateway.draining': { running: number; parked: number };
   'gateway.stopped': { code: number };
   'gateway.crashed': { problem: string };
+  'traces.off': { problem: string };
+  'traces.not_exported': { spans: number; problem: string };
   'worker.started': { worker: number; pid: number };
   'worker.ended': { worker: number; pid: number; problem: string; restartMs: number | null };
   /** `cause`: why the server is spoken to as it is. */
@@ -125,6 +127,12 @@ export interface LogEvents {
   'edge.failed': { route: string; problem: string };
 }
 export type LogEvent = keyof LogEvents;
+
+/** What every event about a request can have beside its own fields. */
+export interface OfRequest {
+  /** The id of the trace that the request belongs to. */
+  readonly trace?: string;
+}
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
 const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
@@ -133,6 +141,8 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.one_worker': 'warn',
   'gateway.homes_apart': 'warn',
   'gateway.crashed': 'fatal',
+  'traces.off': 'warn',
+  'traces.not_exported': 'warn',
   'worker.ended': 'error',
   'upstream.unavailable': 'warn',
   'upstream.failed': 'warn',
@@ -199,6 +209,9 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'the limit of open files is lower than the configured limits can need: raise it (ulimit -n) or lower limits.*',
   'gateway.one_worker':
     'processes cannot share a port on this platform (SO_REUSEPORT): running one process in place of several workers',
+  'traces.off': 'traces are configured in a way that the gateway does not know: none are exported',
+  'traces.not_exported':
+    'the collector did not take traces, which are dropped. The line comes once a minute at most',
   'worker.ended':
     'a worker ended by itself; its parked calls go on where another process can resume them',
   'gateway.draining': 'draining: running calls finish or move to another replica',
@@ -244,7 +257,7 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
 };
 
 export interface Log {
-  event<Name extends LogEvent>(name: Name, fields: LogEvents[Name]): void;
+  event<Name extends LogEvent>(name: Name, fields: LogEvents[Name] & OfRequest): void;
 }
 
 export interface LogOptions {
@@ -289,7 +302,8 @@ export function createLog({ level, format, destination, worker }: LogOptions): L
       const line: Record<string, unknown> = { level: severity, time: Date.now() };
       if (worker !== undefined) line['worker'] = worker;
       line['event'] = name;
-      for (const field in fields) line[field] = safe(fields[field]);
+      const values: Readonly<Record<string, unknown>> = { ...fields };
+      for (const field in values) line[field] = safe(values[field]);
       line['msg'] = TEXTS[name] === undefined ? name : `${name}: ${TEXTS[name]}`;
       lines.write(`${JSON.stringify(line)}\n`);
       if (!IN_EVERY_CALL.has(name)) buffer.flush();

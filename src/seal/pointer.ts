@@ -45,6 +45,8 @@ export interface Pointer {
   readonly continuation?: Continuation;
   /** Opens the outcome if the owner left one in the shared store. */
   readonly outcomeKey?: string;
+  /** The `traceparent` of the call's first request, to which the later ones are linked; absent without traces. */
+  readonly firstTrace?: string;
 }
 
 /** The part of the owner's memory that another replica needs to continue the call. */
@@ -199,6 +201,7 @@ const pointerClaims = z.strictObject({
   t: z.string(),
   d: text,
   k: z.exactOptional(text),
+  tp: z.exactOptional(text),
   cont: z.exactOptional(continuationClaims),
 });
 
@@ -230,6 +233,7 @@ export function writePointer(pointer: Pointer): WrittenPointer | null {
     t: pointer.target,
     d: pointer.digest,
     ...(pointer.outcomeKey === undefined ? {} : { k: pointer.outcomeKey }),
+    ...(pointer.firstTrace === undefined ? {} : { tp: pointer.firstTrace }),
     ...(pointer.continuation === undefined
       ? {}
       : { cont: writeContinuation(pointer.continuation) }),
@@ -273,6 +277,7 @@ export function readPointer(value: unknown, requests: unknown = []): Pointer | n
     target: claims.t,
     digest: claims.d,
     ...(claims.k === undefined ? {} : { outcomeKey: claims.k }),
+    ...(claims.tp === undefined ? {} : { firstTrace: claims.tp }),
     ...(claims.cont === undefined ? {} : { continuation: readContinuation(claims.cont, shown) }),
   };
 }

@@ -7,7 +7,7 @@ import { jsonObject, parseJson } from '../protocol/json.ts';
 /** The request of a call, without what belongs to one HTTP request of its client. */
 export type TaskRequest = Omit<
   EdgeRequest,
-  'caller' | 'inputResponses' | 'requestState' | 'task' | 'wantsTask'
+  'caller' | 'inputResponses' | 'requestState' | 'task' | 'wantsTask' | 'span' | 'hop'
 >;
 
 export interface TaskRecord extends Omit<Task, 'taskId'> {

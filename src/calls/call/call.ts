@@ -33,7 +33,12 @@ export function startCall(
 ): Promise<CallReply> {
   const limits = limitsFor(route, request);
   const { state, effects } = begin(FIRST_LEG, limits);
-  const begun = { ...origin, startedAtMs: route.clock.now(), isContinued: false };
+  const begun = {
+    ...origin,
+    startedAtMs: route.clock.now(),
+    isContinued: false,
+    firstTrace: request.span?.context.traceparent ?? null,
+  };
   const call = createCall(route, begun, request, limits, state);
   const { reply } = attachLeg(call, request, leg);
   call.ahead = answersAhead(route, request);
@@ -110,6 +115,7 @@ export function replayCall(
   given.repeatAll();
   call.hasPointer = true;
   route.log.event('call.resumed', { ...idsOf(call), round, rung: 'replay' });
+  request.span?.set({ 'mrtr_gateway.rung': 'replay' });
   const { reply } = attachLeg(call, request, leg);
   beginCall(call, effects);
   // The lost call has lost its place in the registry, and what it still holds is freed.
@@ -154,7 +160,7 @@ export function outlivesProcess(call: CallData): boolean {
 }
 
 function originOf(
-  { pointer: { callId: id, outcomeKey } }: Retry,
+  { pointer: { callId: id, outcomeKey, firstTrace } }: Retry,
   { startedAtMs, replay }: Continuation,
 ): CallOrigin {
   // Whether it may be replayed was decided when the call began, and the pointer says what was decided.
@@ -164,6 +170,7 @@ function originOf(
     mayReplay: replay !== null,
     isContinued: true,
     outcomeKey: outcomeKey ?? null,
+    firstTrace: firstTrace ?? null,
   };
 }
 

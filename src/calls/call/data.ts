@@ -6,12 +6,14 @@ import type { Clock, Timer } from '../../lib/clock.ts';
 import type { Directory } from '../../model/directory.ts';
 import type { Failure, CallReply, EdgeRequest, Leg } from '../../model/request.ts';
 import type { Log } from '../../ops/log.ts';
+import type { Attributes, Span } from '../../ops/tracing.ts';
 import type { CallId, InputKey } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CacheFields } from '../../protocol/translate/edge-result.ts';
 import type { Pointer, PointerOwner, ResumePoint } from '../../seal/pointer.ts';
 import type { Promotion, WaitingTask } from '../../model/waiting-task.ts';
+import { loggedTarget } from '../../protocol/target.ts';
 import type { ServerTask } from '../../protocol/task.ts';
 import type { ExpectedRequest, Sealer } from '../../seal/seal.ts';
 import type { Lease } from '../../sessions/lease.ts';
@@ -52,6 +54,8 @@ export interface CallRoute {
   readonly promotion: (request: EdgeRequest) => Promotion | null;
   /** Whether a call whose owner is gone is resumed from the last event that was read. */
   readonly reattach: boolean;
+  /** What the spans of upstream requests say of the server. */
+  readonly peer: Attributes;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -100,6 +104,8 @@ export interface CallOrigin {
   readonly isContinued: boolean;
   /** Seals the outcome in the shared store; `null` if there is no store. */
   readonly outcomeKey: string | null;
+  /** The `traceparent` of the first request, here or elsewhere; `null` without traces. */
+  readonly firstTrace: string | null;
 }
 
 export class CallData {
@@ -186,6 +192,8 @@ export class CallData {
   given: GivenAnswers | null = null;
   /** What the client answered in its first request; `null` if nothing, and once the call is over. */
   ahead: JsonObject | null = null;
+  /** What the server does for the legs that wait now, as a span; `null` without traces. */
+  work: Span | null = null;
   /** The elicitations whose completion is worth waiting for before the call is made again. */
   visiting: readonly string[] = [];
 
@@ -225,17 +233,6 @@ function targetOf(params: JsonObject): string {
 }
 
 /**
- * Returns the target as far as it may be logged.
- * @returns the name of the tool or prompt, or as much of the URI as says which resource it is: whoever reads
- *   the rest of a signed URL can get the resource
- */
-export function loggedTarget(method: string, params: JsonObject): string {
-  const target = method === 'resources/read' ? params['uri'] : params['name'];
-  if (typeof target !== 'string') return '';
-  return method === 'resources/read' ? withoutSecrets(target) : target;
-}
-
-/**
  * Describes a request as its pointers are bound to it.
  * @param audience the deployment, with whose name principals are hashed
  */
@@ -253,9 +250,4 @@ export function expectedRequest(
     digest: requestDigest(method, params),
     principal: principalTag(audience, caller.principal),
   };
-}
-
-/** Removes query, fragment and userinfo (RFC 3986, section 3). Any text is accepted: URIs are not checked here. */
-function withoutSecrets(uri: string): string {
-  return uri.replace(/[?#].*$/s, '').replace(/^([^/\\]*[/\\]{2})[^/\\]*@/, '$1');
 }

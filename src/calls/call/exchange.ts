@@ -9,6 +9,7 @@ import { closeOutReply } from '../../protocol/translate/input-request.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
 import { asUpstreamFailure, beforeRequest } from '../../upstream/failure.ts';
 import type { EdgeRequest } from '../../model/request.ts';
+import { withContext } from '../../ops/tracing.ts';
 import { sessionOwnerOf } from '../../sessions/owner.ts';
 import type { Lease, LeaseRequest } from '../../sessions/lease.ts';
 import type { Exchange, ExchangeListener } from '../../upstream/session/exchange.ts';
@@ -16,6 +17,7 @@ import type { Session } from '../../upstream/session/session.ts';
 import { isOver } from '../machine/selectors.ts';
 import type { OpenRequest } from '../machine/states.ts';
 import type { CallData } from './data.ts';
+import { beginWork } from './work.ts';
 import { runsToolTasks } from '../../protocol/task.ts';
 import { upstreamParams } from '../../protocol/translate/from-server.ts';
 import { TaskCall } from '../../upstream/session/task-call.ts';
@@ -235,9 +237,11 @@ function startExchange(
   asTask: boolean,
   listener: ExchangeListener,
 ): Exchange {
-  const { headers } = call.request.caller;
+  const span = beginWork(call);
+  const headers = withContext(call.request.caller.headers, span);
+  const meta = withContext(forwardedMeta, span);
   const paramsWith = (progressToken: string | number) =>
-    upstreamParams(params, { progressToken, forwardedMeta });
+    upstreamParams(params, { progressToken, forwardedMeta: meta });
   if (!mayRunAsTask(call, session)) {
     return session.call(method, paramsWith, listener, headers);
   }
@@ -258,7 +262,7 @@ function continueExchange(
   open: readonly ServerRequestId[],
   listener: ExchangeListener,
 ): Exchange {
-  const { headers } = call.request.caller;
+  const headers = withContext(call.request.caller.headers, beginWork(call));
   if (resume.task === null) {
     return session.resumeCall(resume.upstreamId, resume, listener, headers, open);
   }

@@ -2,7 +2,8 @@
 import type { EdgeRequest } from '../../model/request.ts';
 import type { WaitingTask } from '../../model/waiting-task.ts';
 import type { CallLimits } from '../machine/states.ts';
-import { loggedTarget, type CallData, type CallRoute } from './data.ts';
+import { loggedTarget } from '../../protocol/target.ts';
+import type { CallData, CallRoute } from './data.ts';
 
 /** A task has no limit of rounds besides its time: this one is never reached. */
 const MAX_TASK_ROUNDS = 1_000_000_000;

@@ -1,19 +1,24 @@
 /** What the operator sees of one call. No question, no answer and no result is in it. */
+import { traceOf } from '../../model/request.ts';
+import type { OfRequest } from '../../ops/log.ts';
 import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
 import type { UpstreamFailure } from '../../upstream/failure.ts';
 import type { NotificationLoss } from '../notifications.ts';
-import type { CallState, Effect } from '../machine/states.ts';
+import type { CallEvent, CallState, Effect } from '../machine/states.ts';
 import type { CallData } from './data.ts';
 
 /** Logs a move, and the events of the call's life that it stands for. */
 export function logMove(
   call: CallData,
   rule: string,
+  event: CallEvent,
   from: CallState,
   effects: readonly Effect[],
 ): void {
   const { log } = call.route;
-  const of = idsOf(call);
+  const leg = event.type === 'retry' ? call.legs.get(event.leg) : undefined;
+  const request = leg?.request ?? call.request;
+  const of = idsOf(call, request);
   const { state: to, method, loggedTarget: target } = call;
   log.event('call.moved', { ...of, rule, from: from.name, to: to.name });
   const asked = effects.find(
@@ -24,6 +29,7 @@ export function logMove(
     log.event('call.parked', { ...of, round, questions: keys.length });
   } else if (from.name !== to.name && (to.name === 'answering' || from.name === 'suspended')) {
     log.event('call.resumed', { ...of, round: to.round, rung: call.rung });
+    request.span?.set({ 'mrtr_gateway.rung': call.rung });
     call.rung = 'here';
   }
   if (to.name === 'settled' && from.name !== 'settled') {
@@ -53,7 +59,12 @@ export function logUpstreamFailure(call: CallData, { code, message }: UpstreamFa
   call.route.log.event('upstream.failed', { ...idsOf(call), method, code, problem: message });
 }
 
-/** @returns the fields that name the call in the log */
-export function idsOf({ route, id }: CallData): { readonly route: string; readonly call: string } {
-  return { route: route.route, call: id };
+/** @returns the fields that name the call, and the trace of a request of it, in the log */
+export function idsOf({ route, id, request: newest }: CallData, request = newest): CallIds {
+  return { route: route.route, call: id, ...traceOf(request) };
+}
+
+interface CallIds extends OfRequest {
+  readonly route: string;
+  readonly call: string;
 }

@@ -14,6 +14,7 @@ import { cancelExchange, closeOut, leaveExchange, releaseExchange } from './exch
 import { logMove } from './log.ts';
 import { boundRequest, replyOfEnd } from './replies.ts';
 import { callAgain, postAnswers } from './server.ts';
+import { endWork } from './work.ts';
 
 const WAITS_FOR_CLIENT: ReadonlySet<CallState['name']> = new Set(['parked', 'idle', 'suspended']);
 
@@ -65,7 +66,8 @@ function move(call: CallData, event: CallEvent): void {
   const { state: to, effects, row } = step(from, event, call.limits);
   if (row === null) return;
   call.state = to;
-  logMove(call, row.rule, from, effects);
+  logMove(call, row.rule, event, from, effects);
+  if (call.work !== null) endWork(call);
   keepTimers(call, timersOf(to));
   call.lease?.moved(phaseOf(to));
   // A call that waits for a session is sent after this.
@@ -145,10 +147,11 @@ function keepTimers({ timers }: CallData, names: readonly TimerName[]): void {
   }
 }
 
-/** Drops what only sending the request takes. Nothing is sent before the client retries, with its params. */
+/** Drops what only sending the request takes, and its span. Nothing is sent before the client retries, with its params. */
 function dropParams(call: CallData): void {
   boundRequest(call);
-  call.request = { ...call.request, params: {}, inputResponses: null, requestState: null };
+  const { span: _ended, ...request } = call.request;
+  call.request = { ...request, params: {}, inputResponses: null, requestState: null };
 }
 
 /** Stores an outcome for a client that retries elsewhere, because it lost the reply or has not had it yet. */

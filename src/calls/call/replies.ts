@@ -178,7 +178,7 @@ function sealPointer(
   continuation: Continuation | null,
 ): { readonly requestState: string; readonly continues: boolean } {
   const { sealer, replica: owner, clock, log } = call.route;
-  const { id: callId, outcomeKey } = call.origin;
+  const { id: callId, outcomeKey, firstTrace } = call.origin;
   const { limits } = call;
   const endsAtMs = call.origin.startedAtMs + limits.callTtlMs;
   const pointer = {
@@ -188,6 +188,7 @@ function sealPointer(
     expiresAtSeconds: Math.min(clock.now() + limits.parkTtlMs, endsAtMs) / 1000,
     ...boundRequest(call),
     ...(outcomeKey === null ? {} : { outcomeKey }),
+    ...(firstTrace === null ? {} : { firstTrace }),
   } as const;
   if (continuation !== null) {
     try {

@@ -13,6 +13,7 @@ import {
 } from '../../protocol/json-rpc.ts';
 import { readUrlElicitations } from '../../protocol/translate/error-map.ts';
 import type { ServerTask } from '../../protocol/task.ts';
+import { withContext } from '../../ops/tracing.ts';
 import { errorFromServer } from '../../protocol/translate/from-server.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
@@ -33,6 +34,7 @@ import {
 } from './exchange.ts';
 import { idsOf, logRefusedQuestion, logUpstreamFailure } from './log.ts';
 import { failCall, outcomeOfReply } from './replies.ts';
+import { beginWork } from './work.ts';
 
 /** What a client that asked for log messages is told, once. */
 const STATE_IS_GONE: JsonObject = {
@@ -84,7 +86,7 @@ export async function postAnswers(
   const { exchange } = call;
   if (waiting === undefined || exchange === null) return;
   call.request = waiting.request;
-  const { headers } = waiting.request.caller;
+  const headers = withContext(waiting.request.caller.headers, beginWork(call));
   const { generation } = call;
   const accepted: ServerRequestId[] = [];
   for (const { key, id } of requests) {

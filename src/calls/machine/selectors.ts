@@ -18,7 +18,8 @@ export const DETACHED = ['parked', 'idle', 'settled', 'suspended'] as const;
 /** The exchange with the server goes on. */
 export const LIVE = ['running', 'gathering', 'answering', 'parked', 'idle'] as const;
 
-function isAttached(state: CallState): state is StateNamed<(typeof ATTACHED)[number]> {
+/** A client waits. */
+export function isAttached(state: CallState): state is StateNamed<(typeof ATTACHED)[number]> {
   return (ATTACHED as readonly string[]).includes(state.name);
 }
 

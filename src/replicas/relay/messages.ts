@@ -105,8 +105,9 @@ export type RelayLine =
 export function writeRequest({ route, request }: RelayedRequest): string {
   const { kind: _kind, conversation, ...caller } = request.caller;
   const written = conversation === null ? caller : { ...caller, conversation };
-  const { task: _task, ...rest } = request;
-  return JSON.stringify({ route, request: { ...rest, caller: written } });
+  const { task: _task, span, ...rest } = request;
+  const hop = span === undefined ? {} : { hop: span.context };
+  return JSON.stringify({ route, request: { ...rest, ...hop, caller: written } });
 }
 
 /** Reads a request. @returns `null` if it is invalid */

@@ -54,6 +54,7 @@ async function served(changes: Partial<EdgeRoute>) {
     openResponses,
     clock: new ManualClock(),
     log,
+    tracer: null,
     observe: () => {},
   });
   endpoint.install(app);

@@ -91,6 +91,13 @@ test.each([{}, { beside: [upstreamRequestId(8), upstreamRequestId('nine')] }])(
   },
 );
 
+test('the trace of the first request comes back, and is absent without traces', () => {
+  const { seal, open } = sealer();
+  const firstTrace = `00-${'1'.repeat(32)}-${'a'.repeat(16)}-01`;
+  expect(open(seal({ ...pointer, firstTrace }), request).firstTrace).toBe(firstTrace);
+  expect(open(seal(pointer), request)).not.toHaveProperty('firstTrace');
+});
+
 describe('the questions of a pointer', () => {
   test('come back as they were, whatever they say', () => {
     const { seal, open } = sealer({ maxTokenBytes: 64 * 1024 });

@@ -1,0 +1,71 @@
+/** The span of a client's request, by the conventions of OpenTelemetry for MCP servers. */
+import type { Caller, CallReply } from '../model/request.ts';
+import {
+  mcpOperation,
+  readTraceContext,
+  type Span,
+  type TraceContext,
+  type Tracer,
+} from '../ops/tracing.ts';
+import { ErrorCode, isModernError } from '../protocol/json-rpc.ts';
+import { MODERN_REVISION } from '../protocol/meta.ts';
+import { loggedTarget } from '../protocol/target.ts';
+import type { ModernRequest } from './request/message.ts';
+
+/** Where a client's request stands in the client's trace. */
+interface Origin {
+  /** From `_meta` (SEP-414), or from the headers if `_meta` has none. */
+  readonly parent: TraceContext | null;
+  /** From the headers, beside one from `_meta`: that of the HTTP request. */
+  readonly link: TraceContext | null;
+}
+
+export function originOf({ meta }: ModernRequest, { headers }: Caller): Origin {
+  const ofRequest = readTraceContext(meta.forwarded);
+  const ofHttp = readTraceContext(headers);
+  return ofRequest === null
+    ? { parent: ofHttp, link: null }
+    : { parent: ofRequest, link: ofHttp?.traceparent === ofRequest.traceparent ? null : ofHttp };
+}
+
+export function startSpan(
+  tracer: Tracer,
+  route: string,
+  { id, method, params }: ModernRequest,
+  origin: Origin,
+): Span {
+  const operation = mcpOperation('server', method, loggedTarget(method, params), {
+    'mcp.protocol.version': MODERN_REVISION,
+    'jsonrpc.request.id': String(id),
+    'network.transport': 'tcp',
+    'network.protocol.name': 'http',
+    'mrtr_gateway.route': route,
+  });
+  return tracer.start({ ...operation, ...origin });
+}
+
+/** Ends the span with the reply to the request. A fault of the client is no error of ours. */
+export function endSpan(span: Span, reply: CallReply): void {
+  if (reply.kind === 'failed') {
+    const { code } = reply.failure.error;
+    span.set({ 'rpc.response.status_code': String(code), 'mrtr_gateway.outcome': 'failed' });
+    return span.end(isClientFault(code) ? null : String(code));
+  }
+  const { resultType, isError } = reply.result;
+  span.set({ 'mrtr_gateway.outcome': typeof resultType === 'string' ? resultType : 'complete' });
+  span.end(isError === true ? 'tool_error' : null);
+}
+
+const CLIENT_FAULTS: ReadonlySet<number> = new Set([
+  ErrorCode.parseError,
+  ErrorCode.invalidRequest,
+  ErrorCode.methodNotFound,
+  ErrorCode.invalidParams,
+  // Resource not found, of earlier revisions.
+  -32002,
+]);
+
+/** Tells whether an error code says that the client's request was wrong. */
+function isClientFault(code: number): boolean {
+  return CLIENT_FAULTS.has(code) || isModernError(code);
+}

@@ -1,0 +1,94 @@
+/** Distributed tracing, as the rest of the gateway uses it. The OpenTelemetry SDK is behind it in `otlp.ts`. */
+/** A place in a trace, as W3C Trace Context writes it: in headers, and in `_meta` (SEP-414). */
+export interface TraceContext {
+  readonly traceparent: string;
+  readonly tracestate?: string;
+}
+
+export type Attributes = Readonly<Record<string, string | number>>;
+
+/** What a span is about. */
+export interface Operation {
+  readonly kind: 'server' | 'client';
+  readonly name: string;
+  readonly attributes: Attributes;
+}
+
+/** The start of an operation that another process asked for. */
+export interface Arrival extends Operation {
+  readonly parent: TraceContext | null;
+  /** Another context that came with it, which is linked. */
+  readonly link?: TraceContext | null;
+}
+
+/** An operation under way. Nothing that it is told can fail. */
+export interface Span {
+  readonly context: TraceContext;
+  /** Starts an operation that is a part of this one. It can end later. */
+  child(operation: Operation): Span;
+  set(attributes: Attributes): void;
+  /** Links the span to another one. */
+  link(to: TraceContext): void;
+  /** Ends the span; a second end is ignored. @param errorType what failed, in one word; `null` if nothing did */
+  end(errorType: string | null): void;
+}
+
+export interface Tracer {
+  start(arrival: Arrival): Span;
+  /** Exports what has ended, for a few seconds at most. */
+  close(): Promise<void>;
+}
+
+/**
+ * Describes an MCP request by the semantic conventions of OpenTelemetry (gen-ai/mcp, status "Development").
+ * @param target the tool, prompt or resource; see `loggedTarget`
+ */
+export function mcpOperation(
+  kind: Operation['kind'],
+  method: string,
+  target: string,
+  attributes: Attributes,
+): Operation {
+  const nameOfTarget = TARGETS[method];
+  const isNamed = nameOfTarget !== undefined && target !== '';
+  return {
+    kind,
+    // The URI of a resource would be a name of its own for each.
+    name: isNamed && method !== 'resources/read' ? `${method} ${target}` : method,
+    attributes: {
+      'mcp.method.name': method,
+      ...(method === 'tools/call' && { 'gen_ai.operation.name': 'execute_tool' }),
+      ...(isNamed && { [nameOfTarget]: target }),
+      ...attributes,
+    },
+  };
+}
+
+const TARGETS: Readonly<Record<string, string>> = {
+  'tools/call': 'gen_ai.tool.name',
+  'prompts/get': 'gen_ai.prompt.name',
+  'resources/read': 'mcp.resource.uri',
+};
+
+const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** Reads a trace context from headers or `_meta`. @returns `null` if there is none, or none that is valid */
+export function readTraceContext(from: Readonly<Record<string, unknown>>): TraceContext | null {
+  const { traceparent, tracestate } = from;
+  if (typeof traceparent !== 'string' || !TRACEPARENT.test(traceparent)) return null;
+  return typeof tracestate === 'string' ? { traceparent, tracestate } : { traceparent };
+}
+
+export function traceIdOf({ traceparent }: TraceContext): string {
+  return traceparent.slice(3, 35);
+}
+
+/** Returns headers or `_meta` with the context of a span in place of that of the client. */
+export function withContext<Value>(
+  bag: Readonly<Record<string, Value>>,
+  span: Span | null | undefined,
+): Readonly<Record<string, Value | string>> {
+  if (span === null || span === undefined) return bag;
+  const { traceparent: _parent, tracestate: _state, ...rest } = bag;
+  return { ...rest, ...span.context };
+}
