@@ -61,7 +61,7 @@ async function timeUs(work: () => Promise<void>): Promise<number> {
   return (performance.now() - startedAt) * 1_000;
 }
 
-/** A question with twelve fields, about as large as that of server-everything. */
+/** A question with twelve fields. A longer one is compressed, which takes as long as all the rest. */
 function pointer(): UnsealedPointer {
   const fields = Array.from({ length: 12 }, (_, index) => [
     `field-${index}`,

@@ -1,4 +1,4 @@
-/** Unguessable ids, and digests for keys and tokens. */
+/** Unguessable bytes and ids, and digests for keys and tokens. */
 import { randomFillSync, hash } from 'node:crypto';
 
 const ID_BYTES = 16;
@@ -6,17 +6,21 @@ const ID_BYTES = 16;
 const pool = Buffer.alloc(ID_BYTES * 256);
 let used = pool.length;
 
-/** Generates 128 random bits. @returns base64url */
-export function randomId(): string {
-  if (used === pool.length) {
+/** Returns a few random bytes, which are in no other place. */
+export function fewRandomBytes(count: number): Buffer {
+  if (used + count > pool.length) {
     randomFillSync(pool);
     used = 0;
   }
-  const id = pool.toString('base64url', used, used + ID_BYTES);
-  // An id that was returned does not stay in memory.
-  pool.fill(0, used, used + ID_BYTES);
-  used += ID_BYTES;
-  return id;
+  const bytes = Buffer.copyBytesFrom(pool, used, count);
+  pool.fill(0, used, used + count);
+  used += count;
+  return bytes;
+}
+
+/** Generates 128 random bits. @returns base64url */
+export function randomId(): string {
+  return fewRandomBytes(ID_BYTES).toString('base64url');
 }
 
 /** Computes the SHA-256 of a text in UTF-8. @returns base64url */

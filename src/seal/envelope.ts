@@ -2,7 +2,8 @@
  * The sealed envelope: bytes in a compact JWE (RFC 7516), `dir` with `A256GCM`. Exactly one text opens to the
  * sealed bytes: the header and the base64url are compared with what sealing writes (ADR 3 and 21).
  */
-import { randomBytes, createCipheriv, createDecipheriv, type KeyObject } from 'node:crypto';
+import { createCipheriv, createDecipheriv, type KeyObject } from 'node:crypto';
+import { fewRandomBytes } from '../lib/crypto.ts';
 import { InvalidRequestState } from './invalid-request-state.ts';
 import type { KeyPurpose, KeyRing } from './key-ring.ts';
 
@@ -25,7 +26,7 @@ const HEADER = /^\{"alg":"dir","enc":"A256GCM","kid":"([A-Za-z0-9_-]{1,64})","ty
 export function sealBytes(ring: KeyRing<KeyPurpose>, content: Uint8Array): string {
   const { kid, key } = ring.sealing;
   const header = headerOf(kid, TYPES[ring.purpose]);
-  const nonce = randomBytes(NONCE_BYTES);
+  const nonce = fewRandomBytes(NONCE_BYTES);
   const { sealed, tag } = encrypt(content, { key, nonce, associatedData: Buffer.from(header) });
   const segments = [nonce, sealed, tag].map((bytes) => bytes.toString('base64url'));
   return `${header}..${segments.join('.')}`;

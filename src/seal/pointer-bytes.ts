@@ -1,15 +1,19 @@
 /**
- * A pointer as the bytes that are sealed: its claims as JSON; then, if it has open questions, a line feed and
- * their requests as JSON, compressed with deflate.
+ * A pointer as the bytes that are sealed: its claims as JSON. If that is long, the requests of its open questions are not
+ * among them but after a line feed, as JSON and compressed with deflate.
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { parseJson, type JsonValue } from '../protocol/json.ts';
-import { readPointer, writePointer, type Pointer } from './pointer.ts';
+import { readPointer, withinClaims, writePointer } from './pointer-claims.ts';
+import type { Pointer } from './pointer.ts';
 
+const UTF8 = new TextDecoder('utf-8', { fatal: true });
 /** JSON.stringify writes no line feed. */
 const LINE_FEED = 0x0a;
 /** Small and fast: the context of a larger window costs more time than it saves bytes. */
 const DEFLATE = { level: 3, windowBits: 12, memLevel: 4 };
+/** To compress and to inflate takes longer than all the rest of a seal, so short pointers stay as they are. */
+const SHORT_BYTES = 2 * 1024;
 /** The longest requests, as JSON. */
 export const MAX_REQUESTS_BYTES = 1024 * 1024;
 
@@ -22,6 +26,11 @@ export const MAX_REQUESTS_BYTES = 1024 * 1024;
 export function encodePointer(pointer: Pointer): Buffer | 'malformed' | 'too large' {
   const written = writePointer(pointer);
   if (written === null) return 'malformed';
+  const whole = withinClaims(written);
+  if (whole !== null) {
+    const bytes = Buffer.from(JSON.stringify(whole));
+    if (bytes.byteLength <= SHORT_BYTES) return bytes;
+  }
   const claims = Buffer.from(JSON.stringify(written.claims));
   if (written.requests.length === 0) return claims;
   const requests = Buffer.from(JSON.stringify(written.requests));
@@ -44,5 +53,5 @@ export function decodePointer(bytes: Buffer): Pointer | null {
 }
 
 function parse(content: Uint8Array): JsonValue {
-  return parseJson(new TextDecoder('utf-8', { fatal: true }).decode(content));
+  return parseJson(UTF8.decode(content));
 }

@@ -9,6 +9,7 @@ import {
   upstreamRequestId,
 } from '../../../src/protocol/ids.ts';
 import type { Continuation } from '../../../src/seal/pointer.ts';
+import { encodePointer } from '../../../src/seal/pointer-bytes.ts';
 import { UnsealablePointer, type UnsealedPointer } from '../../../src/seal/seal.ts';
 import { forge } from './tokens/forge.ts';
 import { expectRefused, NOW_SECONDS, pointer, request, sealer } from './sealing-fixture.ts';
@@ -118,6 +119,19 @@ describe('the questions of a pointer', () => {
     const form = JSON.stringify(Array.from({ length: 20 }, (_, index) => ({ [index]: field })));
     const empty = seal(asking('')).length;
     expect(seal(asking(form)).length - empty).toBeLessThan(form.length / 2);
+  });
+
+  test('stay as they are in a short pointer, which takes no time to compress', () => {
+    const bytes = encodePointer({ ...asking('Which name?'), audience: 'a', issuedAtSeconds: 1 });
+    expect(JSON.parse(bytes.toString())).toMatchObject({
+      v: 1,
+      cont: { q: [{ r: { params: { message: 'Which name?' } } }] },
+    });
+    const long = encodePointer({
+      ...asking('Which name?'.repeat(200)),
+      ...{ audience: 'a', issuedAtSeconds: 1 },
+    });
+    expect(long.length).toBeLessThan(1024);
   });
 
   test('are read from a pointer of the first version, whose claims hold them', () => {

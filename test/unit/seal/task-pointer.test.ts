@@ -1,7 +1,8 @@
 /** The resume point of a call that runs as a task, in a pointer. */
 import { describe, expect, test } from 'vitest';
 import { sessionId, upstreamRequestId } from '../../../src/protocol/ids.ts';
-import { readPointer, writePointer, type ResumePoint } from '../../../src/seal/pointer.ts';
+import { readPointer, writePointer } from '../../../src/seal/pointer-claims.ts';
+import type { ResumePoint } from '../../../src/seal/pointer.ts';
 import { NOW_SECONDS, pointer as unsealed } from './sealing-fixture.ts';
 
 const session = {

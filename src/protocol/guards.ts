@@ -1,0 +1,63 @@
+/**
+ * Checks the shape of JSON that this gateway wrote itself and that comes back authenticated. A schema library would copy
+ * every level and explain each fault; here the copy costs more than all the rest, and nobody reads the explanation.
+ */
+import { isJsonObject } from './json.ts';
+
+export type Guard<Value> = (value: unknown) => value is Value;
+/** What a guard lets through. */
+export type Guarded<Of> = Of extends Guard<infer Value> ? Value : never;
+
+type Members = Readonly<Record<string, Guard<unknown>>>;
+type ObjectOf<Required extends Members, Optional extends Members> = {
+  readonly [Name in keyof Required]: Guarded<Required[Name]>;
+} & { readonly [Name in keyof Optional]?: Guarded<Optional[Name]> };
+
+export const isText = (value: unknown): value is string => typeof value === 'string';
+export const isName = (value: unknown): value is string =>
+  typeof value === 'string' && value !== '';
+export const isFinite = (value: unknown): value is number => Number.isFinite(value);
+export const isCount = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0;
+export const isBoolean = (value: unknown): value is boolean => typeof value === 'boolean';
+
+/** An object with these members and no others. */
+export function objectOf<Required extends Members, Optional extends Members = Record<never, never>>(
+  required: Required,
+  optional?: Optional,
+): Guard<ObjectOf<Required, Optional>> {
+  const must = Object.entries(required);
+  const may = new Map(Object.entries<Guard<unknown>>(optional ?? {}));
+  return (value): value is ObjectOf<Required, Optional> => {
+    if (!isJsonObject(value)) return false;
+    for (const [name, guard] of must) {
+      if (!Object.hasOwn(value, name) || !guard(value[name])) return false;
+    }
+    for (const name in value) {
+      if (!Object.hasOwn(required, name) && may.get(name)?.(value[name]) !== true) return false;
+    }
+    return true;
+  };
+}
+
+/** An object whose members all have such values. */
+export function recordOf<Value>(guard: Guard<Value>): Guard<Readonly<Record<string, Value>>> {
+  return (value): value is Readonly<Record<string, Value>> =>
+    isJsonObject(value) && Object.values(value).every(guard);
+}
+
+export function listOf<Element>(guard: Guard<Element>): Guard<readonly Element[]> {
+  return (value): value is readonly Element[] => Array.isArray(value) && value.every(guard);
+}
+
+export function oneOf<const Values extends readonly unknown[]>(
+  ...values: Values
+): Guard<Values[number]> {
+  return (value): value is Values[number] => values.includes(value);
+}
+
+export function either<const Guards extends readonly Guard<unknown>[]>(
+  ...guards: Guards
+): Guard<Guarded<Guards[number]>> {
+  return (value): value is Guarded<Guards[number]> => guards.some((guard) => guard(value));
+}

@@ -1,0 +1,248 @@
+/** A pointer in its written form: short names, a version, and no member that the version does not have. */
+import {
+  either,
+  isBoolean,
+  isCount,
+  isFinite,
+  isName,
+  isText,
+  listOf,
+  objectOf,
+  oneOf,
+  recordOf,
+  type Guard,
+  type Guarded,
+} from '../protocol/guards.ts';
+import type {
+  CallId,
+  InputKey,
+  ServerRequestId,
+  SessionId,
+  UpstreamRequestId,
+} from '../protocol/ids.ts';
+import { isJsonNumber, isJsonObject, type JsonValue } from '../protocol/json.ts';
+import type { JsonRpcReply } from '../protocol/json-rpc.ts';
+import { LEGACY_REVISIONS } from '../protocol/meta.ts';
+import type { InputRequest } from '../protocol/translate/input-request.ts';
+import type { Continuation, Pointer, ResumePoint } from './pointer.ts';
+
+const isNull = oneOf(null);
+const isJson = (value: unknown): value is JsonValue => value !== undefined;
+const isId = either(isText, isFinite);
+const isUpstreamId = isId as Guard<UpstreamRequestId>;
+
+const isPropertyInverse = objectOf({
+  nullWhenMissing: isBoolean,
+  value: either(
+    objectOf({ type: oneOf('same', 'list') }),
+    objectOf({ type: oneOf('constant'), value: isJson }),
+    objectOf({ type: oneOf('number'), choices: listOf(isJsonNumber) }),
+  ),
+});
+const isInverse = (value: unknown): value is [string, Guarded<typeof isPropertyInverse>] =>
+  Array.isArray(value) && value.length === 2 && isText(value[0]) && isPropertyInverse(value[1]);
+
+const isAnswerTranslation = either(
+  objectOf({ kind: oneOf('elicitation-form'), inverse: listOf(isInverse) }),
+  objectOf({ kind: oneOf('elicitation-url', 'roots') }),
+  objectOf({ kind: oneOf('sampling'), blocks: oneOf('many', 'one', 'oneWithoutAudio') }),
+);
+
+const isReply = either(
+  objectOf({ result: isJsonObject }),
+  objectOf({ error: objectOf({ code: isFinite, message: isText }, { data: isJson }) }),
+) as Guard<JsonRpcReply>;
+
+/** What the client was asked. */
+const isInputRequest: Guard<InputRequest> = objectOf({ method: isName, params: isJsonObject });
+const areInputRequests = listOf(isInputRequest);
+
+const session = {
+  id: isName as Guard<SessionId>,
+  v: oneOf(...LEGACY_REVISIONS),
+  i: isUpstreamId,
+};
+const beside = { o: listOf(isUpstreamId) };
+const isStream = objectOf({ ...session, e: isText }, beside);
+/** Since version 3: the session of a call that runs as a task. */
+const isTask = either(
+  objectOf(
+    { ...session, e: isText, t: objectOf({ id: either(isName, isNull), p: isUpstreamId }) },
+    beside,
+  ),
+  objectOf({ ...session, e: isNull, t: objectOf({ id: isName, p: isUpstreamId }) }, beside),
+);
+
+const isContinuation = objectOf({
+  b: isFinite,
+  q: listOf(
+    objectOf(
+      {
+        k: isName as Guard<InputKey>,
+        i: either(isId as Guard<ServerRequestId>, isNull),
+        b: isAnswerTranslation,
+      },
+      /** In version 1. Versions 2 and 3 have the requests beside the claims, since they are compressed. */
+      { r: isInputRequest },
+    ),
+  ),
+  n: objectOf({ a: isCount, c: recordOf(isCount) }),
+  s: either(isStream, isTask, isNull),
+  a: either(listOf(objectOf({ q: isName, r: isReply })), isNull),
+});
+
+const isPointerClaims = objectOf(
+  {
+    /** Only a call that runs as a task is written as version 3: older replicas can read all others. */
+    v: oneOf(1, 2, 3),
+    /** The only mode so far. It is written, so that another one can be added and refused by older replicas. */
+    mode: oneOf('park'),
+    aud: isName,
+    rt: isName,
+    c: isName as Guard<CallId>,
+    n: (value): value is number => isCount(value) && value > 0,
+    o: objectOf({ id: isName, boot: isName }, { addr: isName }),
+    iat: isFinite,
+    exp: isFinite,
+    p: either(isName, isNull),
+    m: isName,
+    t: isText,
+    d: isName,
+  },
+  { k: isName, tp: isName, cont: isContinuation },
+);
+
+type PointerClaims = Guarded<typeof isPointerClaims>;
+type ContinuationClaims = Guarded<typeof isContinuation>;
+type SessionClaims = NonNullable<ContinuationClaims['s']>;
+
+/** A pointer in its written form. */
+export interface WrittenPointer {
+  readonly claims: PointerClaims;
+  /** The requests of the open questions, in their order: what the client is shown. */
+  readonly requests: readonly InputRequest[];
+}
+
+/** Writes a pointer. @returns `null` if `readPointer` would refuse it */
+export function writePointer(pointer: Pointer): WrittenPointer | null {
+  const { id, boot, address } = pointer.owner;
+  const { continuation, outcomeKey, firstTrace } = pointer;
+  const claims: PointerClaims = {
+    v: (continuation?.resume?.task ?? null) === null ? 2 : 3,
+    mode: 'park',
+    aud: pointer.audience,
+    rt: pointer.route,
+    c: pointer.callId,
+    n: pointer.round,
+    o: address === undefined ? { id, boot } : { id, boot, addr: address },
+    iat: pointer.issuedAtSeconds,
+    exp: pointer.expiresAtSeconds,
+    p: pointer.principal,
+    m: pointer.method,
+    t: pointer.target,
+    d: pointer.digest,
+    ...(outcomeKey === undefined ? {} : { k: outcomeKey }),
+    ...(firstTrace === undefined ? {} : { tp: firstTrace }),
+    ...(continuation === undefined ? {} : { cont: writeContinuation(continuation) }),
+  };
+  const requests = (continuation?.questions ?? []).map(({ request }) => request);
+  return isPointerClaims(claims) && areInputRequests(requests) ? { claims, requests } : null;
+}
+
+/** Writes the requests among the claims, as version 1 has them. @returns `null` if there are none, or for a task */
+export function withinClaims({ claims, requests }: WrittenPointer): PointerClaims | null {
+  const { v: version, cont } = claims;
+  if (version === 3 || cont === undefined || requests.length === 0) return null;
+  const questions = cont.q.map((question, index) => ({ ...question, r: requests[index]! }));
+  return { ...claims, v: 1, cont: { ...cont, q: questions } };
+}
+
+/**
+ * Reads a pointer from any parsed values.
+ * @param claims with the requests among them in version 1
+ * @param requests those beside the claims, in later versions
+ * @returns `null` if anything is missing, invalid or unknown
+ */
+export function readPointer(claims: unknown, requests: unknown = []): Pointer | null {
+  if (!isPointerClaims(claims) || !areInputRequests(requests)) return null;
+  const { o: owner, v: version, k: outcomeKey, tp: firstTrace, cont } = claims;
+  const session = cont?.s ?? null;
+  if ((session !== null && 't' in session) !== (version === 3)) return null;
+  const questions = cont?.q ?? [];
+  const within = questions.flatMap(({ r }) => (r === undefined ? [] : [r]));
+  const [shown, others] = version === 1 ? [within, requests] : [requests, within];
+  if (shown.length !== questions.length || others.length > 0) return null;
+  return {
+    audience: claims.aud,
+    route: claims.rt,
+    callId: claims.c,
+    round: claims.n,
+    owner: {
+      id: owner.id,
+      boot: owner.boot,
+      ...(owner.addr === undefined ? {} : { address: owner.addr }),
+    },
+    issuedAtSeconds: claims.iat,
+    expiresAtSeconds: claims.exp,
+    principal: claims.p,
+    method: claims.m,
+    target: claims.t,
+    digest: claims.d,
+    ...(outcomeKey === undefined ? {} : { outcomeKey }),
+    ...(firstTrace === undefined ? {} : { firstTrace }),
+    ...(cont === undefined ? {} : { continuation: readContinuation(cont, shown) }),
+  };
+}
+
+function writeContinuation(continuation: Continuation): ContinuationClaims {
+  const { startedAtMs, questions, keys, resume, replay } = continuation;
+  return {
+    b: startedAtMs,
+    q: questions.map(({ key, id, back }) => ({
+      k: key,
+      i: id,
+      b: back.kind === 'elicitation-form' ? { ...back, inverse: [...back.inverse] } : back,
+    })),
+    n: { a: keys.asked, c: keys.counts },
+    s: resume === null ? null : writeResumePoint(resume),
+    a: replay?.map(({ question, reply }) => ({ q: question, r: reply })) ?? null,
+  };
+}
+
+function readContinuation(
+  { b: startedAtMs, q: questions, n: keys, s: resume, a: replay }: ContinuationClaims,
+  requests: readonly InputRequest[],
+): Continuation {
+  return {
+    startedAtMs,
+    questions: questions.map(({ k: key, i: id, b }, index) => ({
+      key,
+      id,
+      request: requests[index]!,
+      back: b.kind === 'elicitation-form' ? { kind: b.kind, inverse: new Map(b.inverse) } : b,
+    })),
+    keys: { asked: keys.a, counts: keys.c },
+    resume: resume === null ? null : readResumePoint(resume),
+    replay: replay?.map(({ q, r }) => ({ question: q, reply: r })) ?? null,
+  };
+}
+
+function writeResumePoint(point: ResumePoint): SessionClaims {
+  const { sessionId: id, revision: v, upstreamId: i, beside: others } = point;
+  const session = { id, v, i, ...(others === undefined ? {} : { o: others }) };
+  const { lastEventId: e, task } = point;
+  const t = task && { id: task.taskId, p: task.progressToken };
+  return { ...session, e, ...(t && { t }) } as SessionClaims;
+}
+
+function readResumePoint(claims: SessionClaims): ResumePoint {
+  const request = {
+    sessionId: claims.id,
+    revision: claims.v,
+    upstreamId: claims.i,
+    ...(claims.o === undefined ? {} : { beside: claims.o }),
+  };
+  if (!('t' in claims)) return { ...request, lastEventId: claims.e, task: null };
+  const { id: taskId, p: progressToken } = claims.t;
+  return { ...request, lastEventId: claims.e, task: { taskId, progressToken } } as ResumePoint;
+}
