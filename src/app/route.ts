@@ -73,8 +73,8 @@ const CATALOGUE_TTL_MS = 60_000;
 const MAX_CACHED_CALLERS = 1_000;
 const DISCOVER_TTL_MS = 60_000;
 const DISCOVER_FIRST_WAIT_MS = 3_000;
-/** What a server asks in one turn comes in one read, or within a few ms. */
-const GATHER_WINDOW_MS = 5;
+/** What a server asks in one turn comes in one read, or right after it. */
+const GATHER_WINDOW_MS = 1;
 const GATHER_LIMIT_MS = 150;
 /** How long a cancellation can take to reach the server. */
 export const CANCEL_GRACE_MS = 2_000;

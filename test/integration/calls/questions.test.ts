@@ -154,15 +154,15 @@ describe('questions that come one after the other', () => {
     };
   }
 
-  // Rule shown-3: Questions that come within 5 ms of each other are shown in one result, in the order in which
-  // they were asked. If a tool, prompt or resource was seen to ask again within 150 ms after its questions were
-  // shown, its later calls wait 30 ms for each further question, and 150 ms at most for all of them.
-  test('within 5 ms of each other are shown together', async () => {
+  // Rule shown-3: Questions that come in one read, or within 1 ms of each other, are shown in one result, in the
+  // order in which they were asked. If a tool, prompt or resource was seen to ask again within 150 ms after its
+  // questions were shown, its later calls wait 30 ms for each further question, and 150 ms at most for all of them.
+  test('within 1 ms of each other are shown together', async () => {
     const { asked, ask, clock, parked } = await paced();
     await ask();
-    clock.advance(4);
+    clock.advance(0.5);
     await ask();
-    clock.advance(4);
+    clock.advance(0.5);
     expect(parked()).toBe(false);
     clock.advance(1);
     expect(keysOf(await asked)).toEqual(['q1', 'q2']);
