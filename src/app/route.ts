@@ -89,10 +89,15 @@ const MAX_LIST_ITEMS = 5_000;
 export function createRoute(config: RouteConfig, shared: SharedServices): Route {
   const { clock, log } = shared;
   const route = config.id;
-  const { server: upstream, http } = createServer(config, shared, (method) => {
-    lists.changed(method);
-    catalogue.forget();
-    taskTools.forget();
+  const max = maxSessions(config);
+  const { server: upstream, http } = createServer(config, shared, {
+    hasOneSession: max === 1,
+    takeTurn: () => pool.takeTurn(),
+    onChange: (method) => {
+      lists.changed(method);
+      catalogue.forget();
+      taskTools.forget();
+    },
   });
   const relay = observeRelay(route, shared.replica.relayOf(route));
   const peer = peerOf(config);
@@ -100,7 +105,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     upstream,
     {
       ...config.sessions,
-      max: maxSessions(config),
+      max,
       counts: shared.counts,
       name: route,
       placement: placementOf(config, relay, shared),
@@ -163,7 +168,8 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     mayReplay: (request) => mayReplay(request, config.continuation.replay, catalogue),
     promotion,
     demandsTask: (request) => taskTools.demandsTask(request),
-    leaveWhenParked: config.parking.release === 'when-resumable',
+    // A session that was let go of would still be the one that the server can have.
+    leaveWhenParked: config.parking.release === 'when-resumable' && max > 1,
     reattach: config.continuation.reattach,
   });
   const tasks = offersTasks ? createTasks(config, calls, promotion, relay, shared) : null;

@@ -7,12 +7,18 @@ import type { DetectionCause } from '../upstream/detection.ts';
 import type { LegacyServer, ServerKind } from '../upstream/legacy-server.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { Transport } from '../upstream/transport/transport.ts';
+import type { OneSessionOptions } from '../upstream/options.ts';
 import { StdioUpstream, type ProcessEvent } from '../upstream/stdio-upstream.ts';
 import { Upstream } from '../upstream/upstream.ts';
 
 export interface HttpServer {
   readonly config: HttpUpstreamConfig;
   readonly upstream: Upstream;
+}
+
+interface FromRoute extends OneSessionOptions {
+  /** Called with the method of each change that the server tells. */
+  readonly onChange: (method: string) => void;
 }
 
 interface ServerServices {
@@ -22,16 +28,17 @@ interface ServerServices {
   readonly hasSiblings: boolean;
 }
 
-/** @param onChange called with the method of each change that the server tells */
 export function createServer(
   { id: route, upstream: config }: RouteConfig,
   { clock, log, hasSiblings }: ServerServices,
-  onChange: (method: string) => void,
+  fromRoute: FromRoute,
 ): { readonly server: LegacyServer; readonly http: HttpServer | null } {
+  const logOneSession = (cause: string) => log.event('upstream.one_session', { route, cause });
+  if (fromRoute.hasOneSession === true) logOneSession('configured');
   let isNoStreamLogged = false;
   const options = {
     gatewayInfo: { name: 'mrtr-gateway', version: VERSION },
-    onChange,
+    ...fromRoute,
     onDetected: (kind: ServerKind, cause: DetectionCause) =>
       log.event('upstream.detected', { route, kind, cause }),
     onSession: (session: Session, transport: Transport['kind']) => {
@@ -60,6 +67,7 @@ export function createServer(
         }
       },
       onSlow: (ms) => log.event('upstream.slow', { route, ms }),
+      onOneSession: logOneSession,
       onBroadcast: () => log.event('upstream.broadcasts', { route }),
     },
     clock,

@@ -154,11 +154,11 @@ export class Discovery {
   }
 
   #reply(known: Finding): CallReply {
-    const { supportedVersions, offersTasks, ttlMs } = this.#options;
+    const { supportedVersions, offersTasks, ttlMs, pool } = this.#options;
     const result = discoverResult(known.initialized.raw, {
       supportedVersions: supportedVersions(),
       ttlMs,
-      canReceiveNotifications: known.canPush,
+      canReceiveNotifications: known.canPush && pool.canListen,
       offersTasks,
     });
     return { kind: 'result', result };

@@ -45,6 +45,8 @@ export interface LogEvents {
   /** `error`: the error code of the challenge. */
   'upstream.token_refused': { route: string; resource: string; error: string | null };
   'upstream.broadcasts': { route: string };
+  /** `cause`: `configured`, or how the server showed it. */
+  'upstream.one_session': { route: string; cause: string };
   'session.opened': { route: string; revision: string; transport: string; standalone: boolean };
   'session.no_standalone_stream': { route: string };
   /** `session`: the name that the gateway gives to a process of a server over stdio. */
@@ -149,6 +151,7 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'upstream.refused': 'warn',
   'upstream.token_refused': 'warn',
   'upstream.broadcasts': 'warn',
+  'upstream.one_session': 'warn',
   'upstream.only_modern': 'warn',
   'upstream.slow': 'warn',
   'session.opened': 'debug',
@@ -244,6 +247,8 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'the server refused a token. Clients get tokens for publicUrl (the resource): let the server accept this audience. If it cannot, remove publicUrl, authorize callers in a proxy in front (identity), and set upstream.authorization: strip and upstream.headers',
   'upstream.broadcasts':
     'the server sends messages for one session to every session: the gateway now uses one session and one call at a time',
+  'upstream.one_session':
+    'one session at a time: callers take turns, and subscriptions hear nothing. Configured by sessions.max (or upstream.maxProcesses), refused: the server refuses a second session, crashed: it broke the connection each time that a second one was opened',
   'session.for_each_call':
     'callers without credentials get a session for each call: what the server keeps in a session is lost, and each call costs an initialize. Configure identity, or let clients send credentials; sessions.scope: call accepts the cost and silences this line',
   'session.replaced':

@@ -8,7 +8,6 @@ import type { SessionId } from '../protocol/ids.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../upstream/failure.ts';
 import type { Session } from '../upstream/session/session.ts';
-import type { LegacyServer } from '../upstream/legacy-server.ts';
 import {
   CallLease,
   type Lease,
@@ -17,7 +16,8 @@ import {
   type SharedLease,
 } from './lease.ts';
 import { isInteractive, type SessionOwner } from './owner.ts';
-import type { QueueLimits, Slot, Slots } from './slots.ts';
+import { openInPlace, type PlaceOptions, type Placed } from './place.ts';
+import type { QueueLimits, Slot } from './slots.ts';
 import { Turns, type Turn, type TurnRule } from './turns.ts';
 
 /** How calls of one home that come at the same time are run; see `Turns`. */
@@ -28,12 +28,11 @@ export type HomeConcurrency = 'auto' | 'together' | 'queue';
  * - `forgotten`: the server does not know it any more, or its stream ended
  * - `no_stream`: the server does not open its standalone stream again
  * - `uncertain`: calls that may go on at the server cannot be told from the next one
+ * - `needed`: another caller needed its place, and the server or `sessions.max` allows no more sessions
  */
-export type ReplacementReason = 'forgotten' | 'no_stream' | 'uncertain';
+export type ReplacementReason = 'forgotten' | 'no_stream' | 'uncertain' | 'needed';
 
-export interface HomeOptions {
-  readonly upstream: LegacyServer;
-  readonly slots: Slots;
+export interface HomeOptions extends PlaceOptions {
   /** Whose sessions these are, for `Slots`. */
   readonly principal: string | null;
   readonly concurrency: HomeConcurrency;
@@ -49,11 +48,14 @@ export interface HomeOptions {
   readonly onReplaced: (reason: ReplacementReason) => void;
   /** Called with each session that becomes the current one. */
   readonly onSession: (session: Session) => void;
+  /** Whether the caller has to be told that the state of an earlier session is gone. */
+  readonly hasLostState: boolean;
   /**
    * Called when nothing is left here: the home can be forgotten.
    * @param isSessionLeft whether the server still has the session
+   * @param hasLostState whether the caller was not told yet that the state of its session is gone
    */
-  readonly onEmpty: (isSessionLeft: boolean) => void;
+  readonly onEmpty: (isSessionLeft: boolean, hasLostState: boolean) => void;
 }
 
 /** What another process needs to use the session. */
@@ -63,9 +65,7 @@ export interface SessionPoint {
 }
 
 /** A session of the home. Beside the current one there can be earlier ones that calls still use. */
-interface Seat {
-  readonly session: Session;
-  readonly slot: Slot;
+interface Seat extends Placed {
   /** Calls and other requests that use the session now. */
   users: number;
   /** Calls that were left in the session, for another replica to resume. */
@@ -98,7 +98,7 @@ export class Home {
   #idleSinceMs = 0;
   #idleTimer: Timer | null = null;
   /** Whether the next call that wants log messages tells its client that state is gone. */
-  #hasLostState = false;
+  #hasLostState: boolean;
   /** Whether another process goes on with the session once nothing here uses it. */
   #isHandedOver = false;
   #isClosed = false;
@@ -106,6 +106,7 @@ export class Home {
   constructor(options: HomeOptions) {
     const { clock, queue } = options;
     this.#options = options;
+    this.#hasLostState = options.hasLostState;
     this.#turns = new Turns({ ...queue, clock, rule: () => this.#rule() });
   }
 
@@ -114,17 +115,22 @@ export class Home {
    * @throws UpstreamFailure
    */
   lease(owner: SessionOwner, request: LeaseRequest): Lease | Promise<Lease> {
+    const { upstream, slots } = this.#options;
+    // Callers take turns: none keeps the only session with one call after the other.
+    const givesWay = upstream.hasOneSession && slots.isWaitedFor;
     const turn = this.#needsTurn(owner, request) ? this.#turns.take(request.isWanted) : null;
     const seat = this.#current;
     const isAsked = isInteractive(owner.profile);
     const isNow =
       !(turn instanceof Promise) &&
       seat !== null &&
+      !givesWay &&
       this.#settleMs(owner, request) === 0 &&
       (!isAsked || seat.session.isCertain) &&
       seat.session.ready(owner.headers) === true;
     if (isNow) return this.#lend(this.#use(seat), turn, request);
     return this.#whilePending(async () => {
+      if (givesWay) this.#giveWay();
       const taken = await turn;
       try {
         const waitMs = this.#settleMs(owner, request);
@@ -296,9 +302,10 @@ export class Home {
   }
 
   async #openNew(owner: SessionOwner): Promise<Seat> {
-    const { slots, principal, upstream } = this.#options;
-    const slot = await slots.take(principal);
-    return this.#seat(slot, () => upstream.openSession(owner));
+    const { principal, upstream } = this.#options;
+    return this.#seat(
+      await openInPlace(this.#options, principal, () => upstream.openSession(owner)),
+    );
   }
 
   async #adoptSeat(owner: SessionOwner, point: SessionPoint): Promise<Seat> {
@@ -317,20 +324,19 @@ export class Home {
     return seat;
   }
 
-  #adopted(owner: SessionOwner, point: SessionPoint, slot: Slot): Promise<Seat> {
-    return this.#seat(slot, () => this.#options.upstream.adoptSession(owner, point));
-  }
-
-  async #seat(slot: Slot, open: () => Promise<Session>): Promise<Seat> {
+  async #adopted(owner: SessionOwner, point: SessionPoint, slot: Slot): Promise<Seat> {
     try {
-      const session = await open();
-      const seat = { session, slot, users: 0, left: 0, hasServed: false, isForeign: false };
-      this.#seats.add(seat);
-      return seat;
+      return this.#seat({ session: await this.#options.upstream.adoptSession(owner, point), slot });
     } catch (error) {
       slot.free();
       throw error;
     }
+  }
+
+  #seat(placed: Placed): Seat {
+    const seat = { ...placed, users: 0, left: 0, hasServed: false, isForeign: false };
+    this.#seats.add(seat);
+    return seat;
   }
 
   #lend(seat: Seat, turn: Turn | null, { target, wantsLog }: LeaseRequest): Lease {
@@ -381,9 +387,29 @@ export class Home {
   #replace(seat: Seat, reason: ReplacementReason): void {
     if (seat !== this.#current) return;
     this.#current = null;
-    if (!seat.hasServed) return;
+    this.#lose(seat, reason);
+  }
+
+  #lose({ hasServed }: Pick<Seat, 'hasServed'>, reason: ReplacementReason): void {
+    if (!hasServed) return;
     this.#hasLostState = true;
     this.#options.onReplaced(reason);
+  }
+
+  /** Ends the session for another caller to have its place, as soon as no call uses it. */
+  #giveWay(): void {
+    const seat = this.#current;
+    const asleep = this.#asleep;
+    if (seat !== null) {
+      seat.hasServed ||= seat.users > 0;
+      this.#replace(seat, 'needed');
+      if (seat.users === 0) this.#end(seat);
+    } else if (asleep !== null && asleep.slot !== null) {
+      this.#lose(asleep, 'needed');
+      asleep.slot.free();
+      this.#asleep = null;
+    }
+    this.#checkIdle();
   }
 
   /** Lets go of a session with calls that another replica may resume: it needs the streams. */
@@ -408,9 +434,9 @@ export class Home {
     const slot = seat?.slot ?? asleep?.slot;
     if (seat === null && asleep === null) {
       if (this.#seats.size > 0) return;
-      if (!this.#hasLostState) return onEmpty(false);
+      if (!this.#hasLostState) return onEmpty(false, false);
     }
-    slot?.idle(() => this.#empty());
+    slot?.idle(() => this.#giveWay());
     seat?.session.keepAlive(true, this);
     this.#idleSinceMs = clock.elapsed();
     this.#idleTimer ??= clock.setTimer(this.#options.idleTimeoutMs, () => this.#expire());
@@ -434,7 +460,7 @@ export class Home {
     this.#asleep?.slot?.free();
     this.#asleep = null;
     if (this.#current !== null) this.#end(this.#current);
-    if (this.#seats.size === 0) this.#options.onEmpty(isLeft);
+    if (this.#seats.size === 0) this.#options.onEmpty(isLeft, this.#hasLostState);
   }
 
   #end(seat: Seat): void {

@@ -25,7 +25,8 @@ import {
   type SessionScope,
 } from './owner.ts';
 import type { HomePlacement } from './placement.ts';
-import { type QueueLimits, Slots } from './slots.ts';
+import type { PlaceOptions } from './place.ts';
+import { busy, type QueueLimits, Slots } from './slots.ts';
 import { SharedSessions } from './shared-sessions.ts';
 import { SideSessions, type SideOwner } from './side-sessions.ts';
 import { SingleSession, type SessionRequirement } from './single-session.ts';
@@ -62,6 +63,8 @@ interface HomeName {
 
 /** The most sessions that are kept for requests that cannot lead to questions, of callers without a home. */
 const MAX_SHARED = 256;
+/** The most homes whose callers are remembered as ones that were not told yet that state is gone. */
+const MAX_UNTOLD = 1_000;
 /** The most targets that are remembered as ones that ask nothing. */
 const MAX_SILENT_TARGETS = 1_000;
 
@@ -73,6 +76,8 @@ export class SessionPool {
   readonly #slots: Slots;
   readonly #silentTargets = new LruMap<string, true>(MAX_SILENT_TARGETS);
   readonly #homes = new Map<string, Home>();
+  /** Homes whose session ended for another caller. */
+  readonly #untold = new LruMap<string, true>(MAX_UNTOLD);
   readonly #side: SideSessions;
   readonly #shared: SharedSessions;
   /** Sessions of subscriptions. They carry no call. */
@@ -92,11 +97,19 @@ export class SessionPool {
     this.#clock = clock;
     const { idleTimeoutMs, queue } = options;
     const { counts = new LocalCounts(), name = '' } = options;
-    this.#slots = new Slots({ ...options, name }, counts, clock);
+    const { max, maxPerPrincipal } = options;
+    const limits = {
+      ...{ maxPerPrincipal, queue, name },
+      get max() {
+        return upstream.hasOneSession ? 1 : max;
+      },
+    };
+    this.#slots = new Slots(limits, counts, clock);
     const onEnding = (ending: Promise<void>) => this.#noteEnding(ending);
     const leases = this.#leases;
     this.#side = new SideSessions({
-      ...{ upstream, slots: this.#slots, leases, idleTimeoutMs, clock, onEnding },
+      ...this.#placing(),
+      ...{ leases, idleTimeoutMs, clock, onEnding },
     });
     this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);
     this.#single = new SingleSession({ idleTimeoutMs, maxWaiting: queue.length }, clock);
@@ -163,6 +176,7 @@ export class SessionPool {
     if (home !== null && (await this.#isHome(owner))) {
       return this.#homeOf(owner, home).borrow(owner);
     }
+    if (!this.canListen) throw busy('the server can have one session only, which is for calls');
     const session = await this.#upstream.openSession(owner);
     this.#listening.add(session);
     const release = () => {
@@ -192,7 +206,26 @@ export class SessionPool {
     // A home elsewhere must not get a second session here.
     if (home !== null && (await this.#isHome(owner)))
       return this.#homeOf(owner, home).borrow(owner);
-    return (await this.#side.borrow(this.#sideOwner(owner))) ?? this.#borrowShared(owner);
+    const idle = await this.#side.borrow(this.#sideOwner(owner));
+    if (idle !== null) return idle;
+    if (!this.#upstream.hasOneSession) return this.#borrowShared(owner);
+    const lease = await this.#side.lease(this.#sideOwner(owner), false);
+    return { session: lease.session, release: () => lease.release(true) };
+  }
+
+  /** Whether sessions of subscriptions can be opened beside those of calls. */
+  get canListen(): boolean {
+    return !this.#upstream.hasOneSession;
+  }
+
+  /**
+   * Waits until no caller has the only session of the server.
+   * @returns a function that leaves the place to others
+   * @throws UpstreamFailure `upstream_busy`
+   */
+  async takeTurn(): Promise<() => void> {
+    const slot = await this.#slots.take(null);
+    return () => slot.free();
   }
 
   /**
@@ -229,9 +262,11 @@ export class SessionPool {
     if (known !== undefined) return known;
     const { queue, idleTimeoutMs, onReplaced } = this.#options;
     const placement = this.#placement;
+    const hasLostState = this.#untold.has(key);
+    this.#untold.delete(key);
     const home = new Home({
-      upstream: this.#upstream,
-      slots: this.#slots,
+      ...this.#placing(),
+      hasLostState,
       principal: this.#principal(owner),
       concurrency,
       queue,
@@ -244,13 +279,27 @@ export class SessionPool {
       onSession: ({ id, initializeResult: { protocolVersion: revision } }) => {
         if (id !== null) placement?.keep(key, { sessionId: id, revision });
       },
-      onEmpty: (isSessionLeft) => {
+      onEmpty: (isSessionLeft, isUntold) => {
         this.#homes.delete(key);
+        if (isUntold) this.#untold.set(key, true);
         void placement?.giveUp(key, isSessionLeft);
       },
     });
     this.#homes.set(key, home);
     return home;
+  }
+
+  #placing(): PlaceOptions {
+    return {
+      upstream: this.#upstream,
+      slots: this.#slots,
+      endOthers: async () => {
+        for (const session of this.#listening) this.#noteEnding(session.close());
+        this.#listening.clear();
+        await this.#shared.close();
+        while (this.#ending.size > 0) await Promise.all(this.#ending);
+      },
+    };
   }
 
   async #claimHome(

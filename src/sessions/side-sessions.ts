@@ -4,16 +4,13 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import type { Session } from '../upstream/session/session.ts';
-import type { LegacyServer } from '../upstream/legacy-server.ts';
 import type { SessionPoint } from './home.ts';
 import { CallLease, type Lease, type OpenLeases, type SharedLease } from './lease.ts';
 import type { SessionOwner } from './owner.ts';
 import { UseCount } from './shared-sessions.ts';
-import type { Slot, Slots } from './slots.ts';
+import { openInPlace, type Placed, type PlaceOptions } from './place.ts';
 
-export interface SideSessionsOptions {
-  readonly upstream: LegacyServer;
-  readonly slots: Slots;
+export interface SideSessionsOptions extends PlaceOptions {
   readonly idleTimeoutMs: number;
   /** The leases of the route. */
   readonly leases: OpenLeases;
@@ -31,13 +28,8 @@ export interface SideOwner {
   readonly principal: string | null;
 }
 
-interface Seat {
-  readonly session: Session;
-  readonly slot: Slot;
-}
-
 /** A session between two calls. Requests that cannot lead to questions may use it. */
-interface Idle extends Seat {
+interface Idle extends Placed {
   readonly uses: UseCount;
 }
 
@@ -45,7 +37,7 @@ export class SideSessions {
   readonly #options: SideSessionsOptions;
   /** Most recently used last. */
   readonly #idle = new Map<string, Idle[]>();
-  readonly #leased = new Set<Seat>();
+  readonly #leased = new Set<Placed>();
   #isClosed = false;
 
   constructor(options: SideSessionsOptions) {
@@ -103,17 +95,11 @@ export class SideSessions {
     this.endIdle();
   }
 
-  async #open({ principal }: SideOwner, open: () => Promise<Session>): Promise<Seat> {
-    const slot = await this.#options.slots.take(principal);
-    try {
-      return { session: await open(), slot };
-    } catch (error) {
-      slot.free();
-      throw error;
-    }
+  #open({ principal }: SideOwner, open: () => Promise<Session>): Promise<Placed> {
+    return openInPlace(this.#options, principal, open);
   }
 
-  #lend({ key }: SideOwner, seat: Seat): Lease {
+  #lend({ key }: SideOwner, seat: Placed): Lease {
     this.#leased.add(seat);
     const { leases } = this.#options;
     return new CallLease(seat.session, {
@@ -128,7 +114,7 @@ export class SideSessions {
   }
 
   /** Takes the idle session that was used last, if it can be used again. */
-  async #reuse({ key, owner }: SideOwner): Promise<Seat | null> {
+  async #reuse({ key, owner }: SideOwner): Promise<Placed | null> {
     const seat = key === null ? null : this.#takeIdle(key);
     if (seat === null) return null;
     this.#leased.add(seat);
@@ -139,7 +125,7 @@ export class SideSessions {
   }
 
   /** Skips sessions that requests use: a call may end its session at any time. */
-  #takeIdle(key: string): Seat | null {
+  #takeIdle(key: string): Placed | null {
     for (const idle of (this.#idle.get(key) ?? []).toReversed()) {
       if (idle.uses.inUse) continue;
       this.#removeIdle(key, idle);
@@ -160,7 +146,7 @@ export class SideSessions {
     else this.#idle.delete(key);
   }
 
-  #giveBack(key: string | null, seat: Seat): void {
+  #giveBack(key: string | null, seat: Placed): void {
     const { upstream, clock, idleTimeoutMs } = this.#options;
     const { session, slot } = seat;
     const isKept = !session.dead && !this.#isClosed && !upstream.detector.broadcasts;
@@ -183,7 +169,7 @@ export class SideSessions {
     });
   }
 
-  #end({ session, slot }: Seat): void {
+  #end({ session, slot }: Placed): void {
     this.#options.onEnding(session.close().finally(() => slot.free()));
   }
 }

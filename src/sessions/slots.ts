@@ -64,6 +64,11 @@ export class Slots {
     return this.#size;
   }
 
+  /** True if somebody waits for the end of a session, here or in another process. */
+  get isWaitedFor(): boolean {
+    return this.#waiting.size > 0 || this.#counts.elsewhere(this.#waitsFor(null)) > 0;
+  }
+
   /**
    * Takes the place of one more session.
    * @param principal whose session it is; `null` for one that counts for no principal

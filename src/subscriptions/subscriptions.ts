@@ -20,7 +20,7 @@ import { SharedStream } from './shared-stream.ts';
 
 export interface SubscriptionsOptions {
   readonly route: string;
-  readonly pool: Pick<SessionPool, 'leaseToListen' | 'sharingKey'>;
+  readonly pool: Pick<SessionPool, 'canListen' | 'leaseToListen' | 'sharingKey'>;
   /** Shared by all routes. */
   readonly quota: Quota;
   /** The tasks that listeners can follow; `null` if the gateway offers none. */
@@ -79,14 +79,16 @@ export class Subscriptions {
     this.#listeners.add(listener);
     // The place is taken until the connection closes.
     void leg.over.then(giveBack);
-    const stream = this.#streamFor(request);
+    const stream = this.#options.pool.canListen ? this.#streamFor(request) : null;
     try {
-      const serverInfo = await join(stream, listener);
+      // Nothing can be heard where the server has one session, which its callers take turns to have.
+      if (stream === null) listener.acknowledge(NOTHING);
+      const serverInfo = stream === null ? null : await join(stream, listener);
       for (const task of tasks) this.#follow(request, task, listener);
       const { acknowledged } = listener;
       if (acknowledged === null) return REFUSED;
       // No notification can follow, so the listener needs no stream.
-      if (isEmpty(acknowledged)) stream.leave(listener);
+      if (isEmpty(acknowledged)) stream?.leave(listener);
       await listener.ended;
       return endResult(id, serverInfo);
     } catch (error) {
@@ -95,7 +97,7 @@ export class Subscriptions {
       return { kind: 'failed', failure: failureOfRequest(failure) };
     } finally {
       this.#listeners.delete(listener);
-      stream.leave(listener);
+      stream?.leave(listener);
     }
   }
 
@@ -159,6 +161,8 @@ function endResult(id: ClientRequestId, serverInfo: JsonObject | null): CallRepl
   const meta = metaMember({ [Meta.subscriptionId]: id }, serverInfo);
   return { kind: 'result', result: { resultType: 'complete', ...meta } };
 }
+
+const NOTHING = readFilter({}, 0);
 
 const TOO_MANY: CallReply = {
   kind: 'failed',

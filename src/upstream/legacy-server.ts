@@ -13,6 +13,8 @@ export interface LegacyServer {
   readonly detector: BroadcastDetector;
   /** The revision that the server chose last, if known. */
   readonly revision: LegacyRevision | null;
+  /** Whether the server can have one session only, over all callers. */
+  readonly hasOneSession: boolean;
   /** Where the server was seen to ask. */
   readonly askingStyle: AskingStyle;
   /** What the server speaks, if it is configured or known from a response. */

@@ -7,7 +7,17 @@ import type { InitializeResult } from './session/handshake.ts';
 import type { Session } from './session/session.ts';
 import type { CallerHeaders } from './transport/transport.ts';
 
-export interface UpstreamOptions {
+export interface OneSessionOptions {
+  /** Whether the limits of the operator allow no second session. */
+  readonly hasOneSession?: boolean;
+  /**
+   * Waits until no caller has the only session of the server.
+   * @returns a function that leaves the place to others
+   */
+  readonly takeTurn?: () => Promise<() => void>;
+}
+
+export interface UpstreamOptions extends OneSessionOptions {
   readonly url: URL;
   readonly era: 'auto' | 'legacy' | 'modern';
   readonly transport: 'auto' | LegacyTransport;
@@ -22,6 +32,8 @@ export interface UpstreamOptions {
   readonly gatewayInfo: { readonly name: string; readonly version: string };
   /** Called like `IncomingOptions.onChange`, for every session. */
   readonly onChange?: (method: string) => void;
+  /** Called once, when the server has shown that it can have one session only. */
+  readonly onOneSession?: (cause: 'refused' | 'crashed') => void;
   /** Whether other replicas may use the server at the same time. */
   readonly hasSiblings?: boolean;
   /** Called when it is found out what the server speaks, and again when that has changed. */

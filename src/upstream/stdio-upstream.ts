@@ -13,9 +13,9 @@ import { ProcessOutput } from './transport/stdio/process-output.ts';
 import { StartDelays } from './transport/stdio/start-delays.ts';
 import { StdioTransport } from './transport/stdio/stdio.ts';
 import type { TransportListener } from './transport/transport.ts';
-import type { SessionRequest } from './options.ts';
+import type { OneSessionOptions, SessionRequest } from './options.ts';
 
-export interface StdioUpstreamOptions {
+export interface StdioUpstreamOptions extends OneSessionOptions {
   readonly process: {
     readonly command: string;
     readonly args: readonly string[];
@@ -89,6 +89,10 @@ export class StdioUpstream implements LegacyServer {
     return this.#revision;
   }
 
+  get hasOneSession(): boolean {
+    return this.#options.hasOneSession === true;
+  }
+
   get greetedKind(): 'stdio' | null {
     return this.#revision === null ? null : 'stdio';
   }
@@ -103,10 +107,15 @@ export class StdioUpstream implements LegacyServer {
 
   /** Starts a process and ends it. */
   async greet(): Promise<'stdio'> {
-    const session = await this.#open({ profile: EMPTY_PROFILE, clientInfo: null, headers: {} });
-    this.#options.onDetected?.('stdio', 'configured');
-    await session.close();
-    return 'stdio';
+    const leave = this.hasOneSession ? await this.#options.takeTurn?.() : null;
+    try {
+      const session = await this.#open({ profile: EMPTY_PROFILE, clientInfo: null, headers: {} });
+      this.#options.onDetected?.('stdio', 'configured');
+      await session.close();
+      return 'stdio';
+    } finally {
+      leave?.();
+    }
   }
 
   async openSession(request: SessionRequest): Promise<Session> {

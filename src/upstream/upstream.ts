@@ -1,7 +1,7 @@
 /**
  * One legacy server behind a route: finds out which transport it speaks, and opens sessions.
  */
-import type { Clock } from '../lib/clock.ts';
+import { sleep, type Clock } from '../lib/clock.ts';
 import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import { AskingStyleDetector, type AskingStyle, BroadcastDetector } from './broadcast-detector.ts';
@@ -18,6 +18,7 @@ import { Handshakes } from './handshakes.ts';
 import { HttpClient } from './http/client.ts';
 import { readListings, type List } from './listings.ts';
 import { ModernSide } from './modern-side.ts';
+import { OneSession } from './one-session.ts';
 import { onlyModern, type Side } from './offerings.ts';
 import type { Greeting, SessionRequest, UpstreamOptions } from './options.ts';
 import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
@@ -36,6 +37,8 @@ import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
 
 /** The timeout of the probe for the modern era of a server that takes a legacy handshake, in ms. */
 const PROBE_TIMEOUT_MS = 3_000;
+/** How long a server with one session may take to notice that its session has ended, in ms. Over HTTP+SSE nobody tells it. */
+const FREED_AFTER_MS = 100;
 /** How soon after one detection another one may follow, in ms. */
 const MIN_DETECTION_GAP_MS = 1_000;
 /** Clients that connect wait for a greeting, and some fall back to the legacy era after 5 s. In ms. */
@@ -47,6 +50,7 @@ export class Upstream {
   readonly detector: BroadcastDetector;
   readonly #askingStyle = new AskingStyleDetector();
   readonly #broadcastProbe: BroadcastProbe;
+  readonly #oneSession: OneSession;
   readonly #options: UpstreamOptions;
   readonly #http: HttpClient;
   readonly #pings = new PingTurns();
@@ -79,6 +83,11 @@ export class Upstream {
     this.#broadcastProbe = new BroadcastProbe(clock, this.detector);
     this.#options = options;
     this.#http = new HttpClient(options, clock);
+    this.#oneSession = new OneSession({
+      isConfigured: options.hasOneSession === true,
+      broken: () => this.#http.broken,
+      onCertain: (cause) => options.onOneSession?.(cause),
+    });
     this.#modern = new ModernSide(this.#http, { ...options.gatewayInfo });
     this.#clock = clock;
     this.#handshakes = new Handshakes(clock);
@@ -90,6 +99,10 @@ export class Upstream {
   /** The revision that the server chose last, if known. */
   get revision(): LegacyRevision | null {
     return this.#initialized?.protocolVersion ?? null;
+  }
+
+  get hasOneSession(): boolean {
+    return this.#oneSession.isOne;
   }
 
   /** Where the server was seen to ask. The one stream of HTTP+SSE names no call. */
@@ -136,6 +149,17 @@ export class Upstream {
    */
   async greet(headers: CallerHeaders): Promise<UpstreamKind> {
     if (this.#greeted !== null && !this.#isDoubted) return this.#greeted;
+    const leave = this.hasOneSession ? await this.#options.takeTurn?.() : undefined;
+    try {
+      return await this.#greetInTurn(headers);
+    } finally {
+      leave?.();
+    }
+  }
+
+  /** Greets the server for who has the place of a session. */
+  async #greetInTurn(headers: CallerHeaders): Promise<UpstreamKind> {
+    if (this.#greeted !== null && !this.#isDoubted) return this.#greeted;
     const ours = JSON.stringify(headers);
     const running = this.#greeting;
     if (running === null) {
@@ -176,14 +200,19 @@ export class Upstream {
 
   /** Opens a session for a client with this profile. Throws UpstreamFailure. */
   async openSession(request: SessionRequest): Promise<Session> {
-    const kind = await this.detect(request.headers);
+    const kind = this.knownKind ?? (await this.#greetInTurn(request.headers));
     if (kind === 'modern') throw serverIsModern();
+    const opening = this.#oneSession.begin();
     try {
-      return await this.#openFor(kind, request);
+      const session = await this.#openFor(kind, request);
+      this.#oneSession.opened(opening, session);
+      return session;
     } catch (error) {
-      if (!isRefusal(asUpstreamFailure(error, false)) || !this.doubt()) throw error;
+      const failure = asUpstreamFailure(error, false);
+      this.#oneSession.failed(opening, failure);
+      if (this.hasOneSession || !isRefusal(failure) || !this.doubt()) throw error;
       // It may have been upgraded.
-      const now = await this.greet(request.headers).catch(() => kind);
+      const now = await this.#greetInTurn(request.headers).catch(() => kind);
       if (now === 'modern') throw serverIsModern();
       if (now === kind) throw error;
       return this.#openFor(now, request);
@@ -198,7 +227,7 @@ export class Upstream {
     request: SessionRequest,
     { sessionId, revision }: Pick<StreamPoint, 'sessionId' | 'revision'>,
   ): Promise<Session> {
-    const kind = await this.detect(request.headers);
+    const kind = this.knownKind ?? (await this.#greetInTurn(request.headers));
     if (kind !== 'streamable-http') {
       throw new UpstreamFailure('session_gone', 'this transport cannot be resumed', {
         mayHaveActed: true,
@@ -224,7 +253,7 @@ export class Upstream {
   async #openFor(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
     const open = () => this.#open(kind, request);
     const session =
-      kind === 'http-sse'
+      kind === 'http-sse' && !this.hasOneSession
         ? await this.#broadcastProbe.openSession(open)
         : (this.#withoutHandshake(request) ?? (await open()));
     if (this.#greeted === null) this.#detected(kind, 'configured');
@@ -286,6 +315,7 @@ export class Upstream {
     this.#comparing = this.#compare(session, headers)
       .catch(() => {})
       .then(() => session.close());
+    if (this.hasOneSession) await this.#comparing;
   }
 
   async #compare(session: Session, headers: CallerHeaders): Promise<void> {
@@ -300,6 +330,10 @@ export class Upstream {
   }
 
   async #open(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
+    if (this.hasOneSession) {
+      await this.#broadcastProbe.close();
+      if (this.#initialized !== null) await sleep(this.#clock, FREED_AFTER_MS);
+    }
     const options = this.#sessionOptions(request);
     const session = await Session.open(this.#connect(kind), options, this.#clock);
     this.#initialized = session.initializeResult;

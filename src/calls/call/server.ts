@@ -40,7 +40,7 @@ import { beginWork } from './work.ts';
 const STATE_IS_GONE: JsonObject = {
   level: 'warning',
   logger: 'mrtr-gateway',
-  data: 'The server ended the session of your earlier calls. What it kept in that session is gone.',
+  data: 'The session of your earlier calls has ended. What the server kept in it is gone.',
 };
 
 const WHY_UNANSWERABLE: Readonly<Record<UnanswerableCause, string>> = {

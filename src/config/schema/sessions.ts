@@ -67,7 +67,7 @@ export const sessions = section({
   max: count(
     20_000,
     { min: 1, max: 1_000_000 },
-    'The maximum number of sessions of the route. Beyond it, the session that was idle for the longest time ends.',
+    'The maximum number of sessions of the route. Beyond it, the session that was idle for the longest time ends. `1`: callers take turns, for a server that can have one session only.',
   ),
   maxPerPrincipal: count(
     100,

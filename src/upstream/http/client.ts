@@ -65,6 +65,9 @@ export class HttpClient implements ExchangeClient {
     });
   }
 
+  /** The connections that broke before a response was complete. */
+  broken = 0;
+
   /**
    * Sends a request. Its reader is told what becomes of it, never before this returns.
    * @returns the exchange, to pause or close it

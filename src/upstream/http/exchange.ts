@@ -70,6 +70,8 @@ export interface ExchangeClient {
   readonly clock: Clock;
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;
+  /** The connections that broke before a response was complete. */
+  broken: number;
   /** Called with the head of each response. */
   readonly onHead?: ((method: HttpRequest['method'], head: ResponseHead) => void) | undefined;
   /** Sends the request of an exchange once more, on a new connection. */
@@ -222,6 +224,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     this.#group?.release();
     const mayHaveActed = this.#hasHead || (this.#written && this.#method === 'POST');
     const failure = asUpstreamFailure(error, mayHaveActed);
+    if (this.#reader !== null && isBrokenConnection(failure)) this.#client.broken += 1;
     const request = this.#repeatable;
     if (request !== null && this.#reader !== null && isBrokenConnection(failure)) {
       this.#repeatable = null;

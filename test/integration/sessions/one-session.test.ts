@@ -1,0 +1,150 @@
+/** Servers that can have one session only: a second one is refused, or crashes them. Their callers take turns. */
+import { describe, expect, test } from 'vitest';
+import { accept, callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
+import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { countingServer } from '../../fixtures/servers/counting-server.ts';
+import type { LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+const NAMES = ['ada', 'bob', 'carl'];
+const as = (name: string) => ({ headers: { authorization: `Bearer ${name}` } });
+const LOGS = { meta: { 'io.modelcontextprotocol/logLevel': 'info' } };
+
+async function stage(
+  { transport, secondSession = 'crash' }: Pick<LegacyServerOptions, 'transport' | 'secondSession'>,
+  overrides: GatewayOverrides = { sessions: { max: 1 } },
+) {
+  const counting = await countingServer({ ...(transport && { transport }), secondSession });
+  const gateway = await startTestGateway(counting.server.url, overrides);
+  stopAfterTest(() => gateway.close());
+  const call = (caller: string, name: string, more: object = {}, options: object = {}) =>
+    callTool(gateway.url, name, more, { ...as(caller), ...options });
+  return { ...counting, gateway, call };
+}
+
+const textOf = ({ response }: Exchanged) =>
+  String(response.result?.content?.[0]?.text ?? JSON.stringify(response));
+
+describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) => {
+  // Rule sessions-19: With `sessions.max: 1` (or `upstream.maxProcesses: 1`) the server has one session at a time, that of
+  // the greeting included. Calls, lists and the greetings of other callers wait for their turn as in `sessions.queue`, and
+  // a caller does not keep the session with one call after the other. A call that waits for its client does. Nothing is let
+  // go of (`parking.release`) or left to another process.
+  test('callers take turns, one after the other and at once, and the server has one session', async () => {
+    const { server, call, gateway } = await stage({ transport });
+    for (const name of NAMES) {
+      const { response } = await send(gateway.url, 'server/discover', {}, as(name));
+      expect(response.result.supportedVersions).toContain('2026-07-28');
+    }
+    for (const name of [...NAMES, ...NAMES]) expect(textOf(await call(name, 'count'))).toBe('1');
+    const calls = NAMES.flatMap((name) => [call(name, 'count'), call(name, 'count')]);
+    const lists = NAMES.map((name) => send(gateway.url, 'tools/list', {}, as(name)));
+    for (const called of await Promise.all(calls)) expect(textOf(called)).toMatch(/^[123]$/);
+    for (const { response } of await Promise.all(lists)) {
+      expect(response.result.tools.length).toBeGreaterThan(3);
+    }
+    expect(server.crashes).toBe(0);
+    expect(gateway.log.named('upstream.one_session')).toEqual([
+      { route: 'mcp', cause: 'configured' },
+    ]);
+  });
+
+  // Rule sessions-19.
+  test('callers without credentials and a session for each call take turns as well', async () => {
+    const { server, gateway } = await stage({ transport });
+    const nobody = { headers: { 'x-forwarded-for': '203.0.113.1' } };
+    const calls = await Promise.all(NAMES.map(() => callTool(gateway.url, 'count', {}, nobody)));
+    expect(calls.map(textOf)).toEqual(['1', '1', '1']);
+    expect(server.crashes).toBe(0);
+  });
+
+  // Rule sessions-20: A caller whose session ended because another one needed its place gets a new one for its next call.
+  // The log says so (`session.replaced`, `needed`), and the next call that asked for log messages is told once.
+  test('a caller whose session ended for another one is told once', async () => {
+    const { call, gateway } = await stage({ transport });
+    const told = async (name: string) => {
+      const { notifications } = await call(name, 'count', {}, LOGS);
+      return notifications.filter(({ params }) => params.logger === 'mrtr-gateway').length;
+    };
+    expect([await told('ada'), await told('bob')]).toEqual([0, 0]);
+    expect(gateway.log.named('session.replaced')).toEqual([{ route: 'mcp', reason: 'needed' }]);
+    expect([await told('ada'), await told('ada')]).toEqual([1, 0]);
+  });
+
+  // Rule sessions-19.
+  test('a call that waits for its client keeps the session, and the next caller waits', async () => {
+    const { server, call } = await stage({ transport });
+    const { response } = await call('ada', 'ask');
+    const waiting = call('bob', 'count');
+    const { requestState, inputRequests } = response.result;
+    const inputResponses = Object.fromEntries(
+      Object.keys(inputRequests).map((key) => [key, accept({ name: 'Ada' })]),
+    );
+    expect(textOf(await call('ada', 'ask', { requestState, inputResponses }))).toBe('Ada 1');
+    expect(textOf(await waiting)).toBe('1');
+    expect(server.crashes).toBe(0);
+  });
+
+  // Rule sessions-19.
+  test('who has the session does not keep it with one call after the other', async () => {
+    const { server, call, open, gateway } = await stage({ transport });
+    await send(gateway.url, 'server/discover', {}, as('ada'));
+    const order: string[] = [];
+    const noted = async (caller: string, called: Promise<Exchanged>) => {
+      order.push(`${caller} ${textOf(await called)}`);
+    };
+    const first = noted('ada', call('ada', 'slow'));
+    await server.saw('tools/call');
+    const others = noted('bob', call('bob', 'count'));
+    // Replies to later requests show that the calls wait.
+    await send(gateway.url, 'tools/list', {}, as('ada'));
+    const next = noted('ada', call('ada', 'count'));
+    await send(gateway.url, 'server/discover', {}, as('ada'));
+    open();
+    await Promise.all([first, others, next]);
+    expect(order).toEqual(['ada 1', 'bob 1', 'ada 1']);
+  });
+
+  // Rule sessions-21: Where a server has one session, `subscriptions/listen` is acknowledged without a notification, and
+  // `server/discover` declares none.
+  test('a listener is told that it will hear nothing', async () => {
+    const { server, call, gateway } = await stage({ transport });
+    const leaving = new AbortController();
+    const notifications = { toolsListChanged: true };
+    const listening = send(
+      gateway.url,
+      'subscriptions/listen',
+      { notifications },
+      {
+        ...as('ada'),
+        signal: leaving.signal,
+      },
+    );
+    expect(textOf(await call('bob', 'count'))).toBe('1');
+    const { response } = await send(gateway.url, 'server/discover', {}, as('ada'));
+    expect(response.result.capabilities.tools.listChanged).toBeUndefined();
+    leaving.abort();
+    await listening.catch(() => {});
+    expect(server.crashes).toBe(0);
+  });
+
+  // Rule sessions-22: A server that refuses a session beside the only other one, and accepts it alone, is served with one
+  // from then on, as is one whose connections break twice when a second session opens, and that never had two. The log
+  // says so (`upstream.one_session`).
+  test('a server that refuses a second session is served with one, and the log says so', async () => {
+    const { call, gateway } = await stage({ transport, secondSession: 'refused' }, {});
+    for (const name of [...NAMES, ...NAMES]) expect(textOf(await call(name, 'count'))).toBe('1');
+    expect(gateway.log.named('upstream.one_session')).toEqual([{ route: 'mcp', cause: 'refused' }]);
+  });
+
+  // Rule sessions-22.
+  test('a server that a second session crashes twice is served with one', async () => {
+    const { server, call, gateway } = await stage({ transport }, {});
+    for (const name of ['ada', 'bob', 'ada', 'bob']) await call(name, 'count');
+    const { crashes } = server;
+    expect(crashes).toBeGreaterThan(1);
+    for (const name of ['ada', 'bob', 'carl']) expect(textOf(await call(name, 'count'))).toBe('1');
+    expect(server.crashes).toBe(crashes);
+    expect(gateway.log.named('upstream.one_session')).toEqual([{ route: 'mcp', cause: 'crashed' }]);
+  });
+});
