@@ -45,13 +45,13 @@ USER root
 RUN chown -R root:root .compile-cache && chmod -R a=rX .compile-cache && test -n "$(ls .compile-cache/*)"
 USER 1000:1000
 
-# For clients, and for the operator (where the configuration opens it beyond loopback: "admin: :9090").
-EXPOSE 8080 9090
+# For clients, and for the operator (where the configuration opens it beyond loopback: "admin: :9464").
+EXPOSE 8080 9464
 
-# For Docker and Compose; Kubernetes has probes of its own. It expects the admin listener on port 9090:
+# For Docker and Compose; Kubernetes has probes of its own. It expects the admin listener on port 9464:
 # with "admin: off" or another port, start the container with --no-healthcheck or a check of your own.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
-  CMD ["node", "-e", "require('node:http').get('http://127.0.0.1:9090/readyz', (response) => process.exit(response.statusCode === 200 ? 0 : 1)).on('error', () => process.exit(1))"]
+  CMD ["node", "-e", "require('node:http').get('http://127.0.0.1:9464/readyz', (response) => process.exit(response.statusCode === 200 ? 0 : 1)).on('error', () => process.exit(1))"]
 
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["node", "bin/mrtr-gateway.js"]

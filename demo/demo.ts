@@ -18,7 +18,7 @@ async function main(): Promise<number> {
   const { values } = parseArgs({
     options: {
       serve: { type: 'boolean' },
-      port: { type: 'string', default: '8080' },
+      port: { type: 'string' },
       help: { type: 'boolean', short: 'h' },
     },
   });
@@ -26,7 +26,9 @@ async function main(): Promise<number> {
     write(USAGE);
     return 0;
   }
-  return values.serve === true ? serve(values.port, write) : demonstrate();
+  if (values.serve === true) return serve(values.port ?? '8080', write);
+  if (values.port !== undefined) throw new Error('--port needs --serve, which keeps the gateway');
+  return demonstrate();
 }
 
 async function demonstrate(): Promise<number> {

@@ -10,8 +10,10 @@ const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 
 // npm writes this file last: an installation that was interrupted does not have it.
 if (!existsSync(at('node_modules/.package-lock.json'))) {
-  console.log('Installing what the demo needs (npm ci), once.\n');
+  console.log('Installing what the demo needs (npm ci), once. This takes about a minute.');
+  const stopTicking = tick();
   const installed = await run(...npm('ci', '--no-progress', '--loglevel=error'));
+  stopTicking();
   if (installed !== 0) process.exit(installed);
   console.log();
 }
@@ -22,6 +24,18 @@ if (node === null) {
   process.exit(1);
 }
 process.exit(await run(node, [at('demo/demo.ts'), ...process.argv.slice(2)]));
+
+// Shows on a terminal that the installation goes on, and for how long. Out: ends it.
+function tick() {
+  if (!process.stdout.isTTY) return () => {};
+  const startedAt = Date.now();
+  const show = () => process.stdout.write(`\r  ${Math.round((Date.now() - startedAt) / 1000)} s `);
+  const timer = setInterval(show, 1000);
+  return () => {
+    clearInterval(timer);
+    process.stdout.write('\n');
+  };
+}
 
 // Out: command and arguments. The npm that runs this script says where it is.
 function npm(...args) {

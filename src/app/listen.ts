@@ -58,6 +58,30 @@ export async function findPort(at: ListenAddress, setting: string): Promise<numb
   return port;
 }
 
+/** So many gateways with default addresses can run on one machine. */
+const PORTS_TRIED = 10;
+
+/**
+ * Finds the first address with a free port, from the given port upwards.
+ * @param taken ports that are spoken for
+ * @returns the given address if none is free, so that listening there explains why
+ */
+export async function nextFree(
+  at: ListenAddress,
+  taken: readonly number[] = [],
+): Promise<ListenAddress> {
+  for (let port = at.port; port < at.port + PORTS_TRIED; port += 1) {
+    if (taken.includes(port)) continue;
+    try {
+      await findPort({ ...at, port }, '');
+      return { ...at, port };
+    } catch (error) {
+      if (!(error instanceof StartFailure && error.code === 'port_in_use')) return at;
+    }
+  }
+  return at;
+}
+
 /** Tells whether processes can share a port on this platform. */
 export async function canSharePorts(): Promise<boolean> {
   const probe = createServer();

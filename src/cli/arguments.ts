@@ -1,19 +1,32 @@
 /** Parses the command line. It reads and prints nothing. */
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import type { CommandValues, FlagValues } from '../config/load/from-flags.ts';
+import type { CommandValues, FlagValues, Overrides } from '../config/load/from-flags.ts';
 import { parseDuration } from '../config/units.ts';
 import { nearest } from '../config/load/problem.ts';
-import { COMMANDS, FLAGS, type CommandName, type Flag } from './flags.ts';
-
-/** Values of the flags that can be combined with `--config`. They override the file. */
-export type Overrides = Omit<FlagValues, 'upstream' | 'path' | 'publicUrl' | 'transport'>;
+import {
+  COMMANDS,
+  FLAGS,
+  KEY_FORMATS,
+  SEAL_KEY_VARIABLE,
+  SHELLS,
+  type CommandName,
+  type Flag,
+  type KeyFormat,
+  type Shell,
+} from './flags.ts';
 
 export type Command =
   | { readonly kind: 'serve-file'; readonly file: string; readonly overrides: Overrides }
-  | { readonly kind: 'serve-upstream'; readonly values: FlagValues }
+  | {
+      readonly kind: 'serve-upstream';
+      readonly values: FlagValues;
+      /** The file with the sealing keys, which are not in `values` then. */
+      readonly sealKeyFile: string | null;
+    }
   | { readonly kind: 'check'; readonly file: string }
   | { readonly kind: 'schema' }
-  | { readonly kind: 'keygen' }
+  | { readonly kind: 'keygen'; readonly format: KeyFormat }
+  | { readonly kind: 'completion'; readonly shell: Shell }
   | {
       readonly kind: 'probe';
       readonly upstream: string | CommandValues;
@@ -51,6 +64,10 @@ export function parseArguments(words: readonly string[], env: Environment): Comm
 }
 
 function commandOf(words: readonly string[], env: Environment): Command {
+  const [first, ...others] = words;
+  if (first === 'help') return { kind: 'help', command: nameOfCommand(others) };
+  // `-V` is what earlier versions had.
+  if ((first === 'version' || first === '-V') && others.length === 0) return { kind: 'version' };
   const name = nameOfCommand(words);
   const read = readWords(words, name);
   const { given, lists, operands } = read;
@@ -63,7 +80,13 @@ function commandOf(words: readonly string[], env: Environment): Command {
       return probeCommand(read, lists.get('header') ?? [], env);
     case 'keygen':
       refuseOperands(operands);
-      return { kind: 'keygen' };
+      return {
+        kind: 'keygen',
+        format: oneOf(KEY_FORMATS, given.get('format') ?? 'yaml', '--format'),
+      };
+    case 'completion':
+      refuseOperands(operands.slice(1));
+      return { kind: 'completion', shell: oneOf(SHELLS, operands[0] ?? '', '"completion"') };
     case 'serve':
       return serveCommand(read, env);
   }
@@ -80,6 +103,16 @@ function nameOfCommand(words: readonly string[]): CommandName {
   throw new UsageError(
     `unknown command ${quote(first)}; ${meant === null ? `expected one of ${COMMANDS.join(', ')}` : `did you mean "${meant}"?`}`,
   );
+}
+
+function oneOf<Choice extends string>(
+  choices: readonly Choice[],
+  word: string,
+  of: string,
+): Choice {
+  const choice = choices.find((candidate) => candidate === word);
+  if (choice !== undefined) return choice;
+  throw new UsageError(`${of} needs one of ${choices.join(', ')}`);
 }
 
 interface Words {
@@ -219,21 +252,21 @@ function probeCommand(words: Words, headerLines: readonly string[], env: Environ
   return {
     kind: 'probe',
     upstream,
-    headers: headersOf(headerLines),
+    headers: headersOf(headerLines, '--header'),
     timeoutMs,
     json: given.has('json'),
   };
 }
 
 /** Parses headers. Values can be credentials, so no message contains them. */
-function headersOf(lines: readonly string[]): Record<string, string> {
+function headersOf(lines: readonly string[], flag: string): Record<string, string> {
   const headers = new Map<string, string>();
   for (const line of lines) {
     const colon = line.indexOf(':');
     const name = line.slice(0, Math.max(0, colon)).trim().toLowerCase();
     if (name === '')
-      throw new UsageError('--header needs a name and a value: --header "Name: value"');
-    if (headers.has(name)) throw new UsageError(`--header ${quote(name)} is given twice`);
+      throw new UsageError(`${flag} needs a name and a value: ${flag} "Name: value"`);
+    if (headers.has(name)) throw new UsageError(`${flag} ${quote(name)} is given twice`);
     headers.set(name, line.slice(colon + 1).trim());
   }
   return Object.fromEntries(headers);
@@ -244,14 +277,20 @@ const IN_FILE = {
   path: 'routes[].path',
   'public-url': 'routes[].publicUrl',
   transport: 'routes[].upstream.transport',
+  'upstream-header': 'routes[].upstream.headers',
+  'session-scope': 'routes[].sessions.scope',
+  'seal-key-file': 'seal.keys',
 };
+/** Flags that a server over stdio has no use for. */
+const OVER_HTTP = ['upstream', 'config', 'transport', 'upstream-header'];
 
 function serveCommand(words: Words, env: Environment): Command {
-  const { given } = words;
+  const { given, lists } = words;
   const server = stdioServer(words, env);
   refuseOperands(words.operands);
-  for (const other of server === null ? [] : ['upstream', 'config', 'transport']) {
-    if (given.has(other)) throw new UsageError(`--stdio cannot be combined with --${other}`);
+  const isGiven = (name: string) => given.has(name) || lists.has(name);
+  for (const other of server === null ? [] : OVER_HTTP) {
+    if (isGiven(other)) throw new UsageError(`--stdio cannot be combined with --${other}`);
   }
   if (given.has('config') && given.has('upstream')) {
     throw new UsageError('--config and --upstream cannot be combined: the file names the upstream');
@@ -274,8 +313,9 @@ function serveCommand(words: Words, env: Environment): Command {
       );
     }
     for (const [name, field] of Object.entries(IN_FILE)) {
-      if (!given.has(name)) continue;
-      throw new UsageError(`--${name} cannot be combined with --config; set ${field}`);
+      if (isGiven(name)) {
+        throw new UsageError(`--${name} cannot be combined with --config; set ${field}`);
+      }
     }
     return { kind: 'serve-file', file, overrides };
   }
@@ -285,12 +325,28 @@ function serveCommand(words: Words, env: Environment): Command {
       'nothing to serve: give --upstream URL, --stdio -- COMMAND or --config FILE',
     );
   }
+  const sealKeyFile = value('seal-key-file') ?? null;
   const rest = present({
     path: value('path'),
     publicUrl: value('public-url'),
-    transport: value('transport'),
+    transport: server === null ? value('transport') : undefined,
+    upstreamHeader:
+      server === null ? upstreamHeaders(lists, variable('upstream-header')) : undefined,
+    sessionScope: value('session-scope'),
+    sealKey: sealKeyFile === null ? env[SEAL_KEY_VARIABLE] || undefined : undefined,
   });
-  return { kind: 'serve-upstream', values: { upstream, ...overrides, ...rest } };
+  return { kind: 'serve-upstream', values: { upstream, ...overrides, ...rest }, sealKeyFile };
+}
+
+function upstreamHeaders(
+  lists: Words['lists'],
+  variable: string | undefined,
+): Record<string, string> | undefined {
+  const flag = '--upstream-header';
+  const given = lists.get('upstream-header');
+  if (given !== undefined) return headersOf(given, flag);
+  const lines = variable?.split('\n').filter((line) => line.trim() !== '');
+  return lines === undefined ? undefined : headersOf(lines, 'MRTR_GATEWAY_UPSTREAM_HEADER');
 }
 
 /** Names a value in a message: by its flag or, if that is not given, by its variable. */
@@ -301,12 +357,13 @@ export function nameOfValue(words: readonly string[], env: Environment, flag: st
 }
 
 function variableOf(flag: string): string | undefined {
+  if (flag === 'seal-key') return SEAL_KEY_VARIABLE;
   return FLAGS.serve.find(({ name }) => name === flag)?.env;
 }
 
-function present<Values extends Record<string, string | undefined>>(values: Values) {
+function present<Values extends Record<string, unknown>>(values: Values) {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
-    [Name in keyof Values]?: string;
+    [Name in keyof Values]?: Exclude<Values[Name], undefined>;
   };
 }
 

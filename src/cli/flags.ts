@@ -1,6 +1,6 @@
 /** The flags of all commands. The parser and the help use the same list. */
 
-export const COMMANDS = ['serve', 'check', 'probe', 'keygen'] as const;
+export const COMMANDS = ['serve', 'check', 'probe', 'keygen', 'completion'] as const;
 export type CommandName = (typeof COMMANDS)[number];
 
 export interface Flag {
@@ -40,6 +40,7 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
     ENV,
     {
       name: 'config',
+      short: 'c',
       value: 'FILE',
       env: 'MRTR_GATEWAY_CONFIG',
       meaning: 'a YAML or JSON file, instead of --upstream',
@@ -51,16 +52,24 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       env: 'MRTR_GATEWAY_LISTEN',
       meaning: 'where clients connect; :8080 for all interfaces',
     },
-    { name: 'path', value: 'PATH', fallback: '/mcp', meaning: 'the public path' },
+    {
+      name: 'path',
+      value: 'PATH',
+      fallback: '/mcp',
+      env: 'MRTR_GATEWAY_PATH',
+      meaning: 'the public path',
+    },
     {
       name: 'public-url',
       value: 'URL',
+      env: 'MRTR_GATEWAY_PUBLIC_URL',
       meaning: 'the URL for clients, for which a server behind OAuth takes tokens',
     },
     {
       name: 'admin',
       value: 'HOST:PORT',
-      fallback: '127.0.0.1:9090',
+      fallback: '127.0.0.1:9464',
+      env: 'MRTR_GATEWAY_ADMIN',
       meaning: 'address of /healthz, /readyz and /metrics; off disables it',
     },
     {
@@ -74,7 +83,27 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       name: 'transport',
       value: 'KIND',
       fallback: 'auto',
-      meaning: 'upstream transport: auto, streamable-http, http-sse',
+      env: 'MRTR_GATEWAY_TRANSPORT',
+      meaning: 'upstream transport: auto, streamable-http, http-sse (or sse)',
+    },
+    {
+      name: 'upstream-header',
+      value: 'NAME:VALUE',
+      env: 'MRTR_GATEWAY_UPSTREAM_HEADER',
+      repeatable: true,
+      meaning: 'a header for the server; repeatable, in the variable one per line',
+    },
+    {
+      name: 'session-scope',
+      value: 'SCOPE',
+      env: 'MRTR_GATEWAY_SESSION_SCOPE',
+      meaning: 'who shares a session of the server: principal, call, shared',
+    },
+    {
+      name: 'seal-key-file',
+      value: 'FILE',
+      env: 'MRTR_GATEWAY_SEAL_KEY_FILE',
+      meaning: 'sealing keys, one per line, the newest first, as "keygen --format raw" prints them',
     },
     {
       name: 'log-level',
@@ -87,9 +116,10 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       name: 'log-format',
       value: 'FORMAT',
       fallback: 'auto',
+      env: 'MRTR_GATEWAY_LOG_FORMAT',
       meaning: 'auto (pretty on a terminal), json, pretty',
     },
-    { name: 'version', short: 'V', meaning: 'the version of this program' },
+    { name: 'version', short: 'v', meaning: 'the version of this program' },
     HELP,
   ],
   check: [
@@ -114,5 +144,25 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
     },
     HELP,
   ],
-  keygen: [HELP],
+  keygen: [
+    {
+      name: 'format',
+      value: 'FORMAT',
+      fallback: 'yaml',
+      meaning: 'yaml (for a file), env (for a shell or container), raw (KID:KEY), json',
+    },
+    HELP,
+  ],
+  completion: [HELP],
 };
+
+/** Shells that the command can be completed in. */
+export const SHELLS = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof SHELLS)[number];
+
+/** Forms in which a new sealing key is printed. */
+export const KEY_FORMATS = ['yaml', 'env', 'raw', 'json'] as const;
+export type KeyFormat = (typeof KEY_FORMATS)[number];
+
+/** The variable for what must not be on a command line, where every user of the machine reads it. */
+export const SEAL_KEY_VARIABLE = 'MRTR_GATEWAY_SEAL_KEY';

@@ -1,6 +1,6 @@
 /** The text of `--help`: how to use each command, with examples. */
 import { EXIT, EXIT_MEANINGS } from './exit-codes.ts';
-import { FLAGS, type CommandName, type Flag } from './flags.ts';
+import { FLAGS, SEAL_KEY_VARIABLE, type CommandName, type Flag } from './flags.ts';
 
 const TEXTS: Readonly<Record<CommandName, string>> = {
   serve: `Usage:
@@ -10,11 +10,15 @@ const TEXTS: Readonly<Record<CommandName, string>> = {
   mrtr-gateway check FILE
   mrtr-gateway probe URL [flags]
   mrtr-gateway probe --stdio [flags] -- COMMAND [ARGUMENT ...]
-  mrtr-gateway keygen
+  mrtr-gateway keygen [--format FORMAT]
+  mrtr-gateway completion SHELL
+  mrtr-gateway help [COMMAND]
+  mrtr-gateway version
 
 Runs a reverse proxy that lets modern MCP clients (2026-07-28) use a legacy MCP server.
 A question that the server asks in the middle of a call becomes an InputRequiredResult.
-"mrtr-gateway COMMAND --help" prints the help of another command: check, probe, keygen.
+"mrtr-gateway help COMMAND" prints the help of another command: check, probe, keygen,
+completion.
 
 Examples:
   # Serve the server on port 3001 as http://127.0.0.1:8080/mcp
@@ -60,18 +64,34 @@ Examples:
   mrtr-gateway probe --stdio -- npx -y @modelcontextprotocol/server-everything
 `,
   keygen: `Usage:
-  mrtr-gateway keygen
+  mrtr-gateway keygen [--format FORMAT]
 
-Prints a new sealing key for seal.keys in a configuration file. The first key in that
-list seals new pointers; every key in it opens existing ones. Keep the keys secret.
+Prints a new sealing key: for seal.keys in a configuration file, for an environment
+variable, or for the file of --seal-key-file. The first key seals new pointers; every key
+opens existing ones. Keep the keys secret.
 
 Examples:
   mrtr-gateway keygen
+  mrtr-gateway keygen --format env >> gateway.env
+  mrtr-gateway keygen --format raw > seal.key
+`,
+  completion: `Usage:
+  mrtr-gateway completion SHELL
+
+Prints a script that completes commands and flags in bash, zsh or fish.
+
+Examples:
+  # For bash and zsh, in the file that starts the shell: eval "$(mrtr-gateway completion bash)"
+  mrtr-gateway completion bash
+  mrtr-gateway completion zsh
+  mrtr-gateway completion fish > ~/.config/fish/completions/mrtr-gateway.fish
 `,
 };
 
-const AFTERWORD = `With --config, the flags --listen, --admin, --workers, --log-level and --log-format override
-the file.
+const AFTERWORD = `With --config, the flags --listen, --admin, --workers, --log-level and --log-format, and their
+variables, override the file. All else is in the file, which can name variables as \${NAME}.
+$${SEAL_KEY_VARIABLE} holds sealing keys as KID:KEY, the newest first; it has no flag, since
+every user of the machine can read command lines.
 The log goes to standard error. SIGTERM, SIGINT or SIGHUP: finish running calls, then stop.
 A second signal stops at once. If the configured Redis cannot be reached, the gateway exits
 with ${EXIT.upstream}.

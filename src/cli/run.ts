@@ -1,7 +1,9 @@
 /** Runs the command of a command line. */
+import { readFileSync } from 'node:fs';
 import type { Config } from '../config/schema.ts';
 import { ConfigError } from '../config/load/problem.ts';
-import { configFromFlags, overrideConfig } from '../config/load/from-flags.ts';
+import { configFromFlags, overrideConfig, type FlagValues } from '../config/load/from-flags.ts';
+import { nextFree } from '../app/listen.ts';
 import { writtenSchemaText } from '../config/schema/json-schema.ts';
 import { notesOn } from '../config/load/notes.ts';
 import { listenDefault, loadConfig, loadWithAdvice } from '../config/load/load.ts';
@@ -14,7 +16,9 @@ import {
   type Host,
   type Environment,
 } from './arguments.ts';
+import { completionFor } from './completion.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
+import { SEAL_KEY_VARIABLE, type KeyFormat } from './flags.ts';
 import { helpFor } from './help.ts';
 import { serve, type Start } from './serve.ts';
 import { generateKey, type SecretKey } from '../seal/key-ring.ts';
@@ -34,7 +38,9 @@ export async function run(words: readonly string[], host: Host, start: Start): P
     case 'schema':
       return print(host, writtenSchemaText());
     case 'keygen':
-      return print(host, keygen());
+      return print(host, keygen(command.format));
+    case 'completion':
+      return print(host, completionFor(command.shell));
     case 'check': {
       const { good, text, warnings } = check(command.file, host.env);
       for (const warning of warnings) host.stderr.write(`${warning}\n`);
@@ -48,7 +54,10 @@ export async function run(words: readonly string[], host: Host, start: Start): P
     case 'serve-file':
     case 'serve-upstream': {
       const config = configOf(command, words, host);
-      return typeof config === 'number' ? config : serve(config, host, start);
+      if (typeof config === 'number') return config;
+      const isFromFile = command.kind === 'serve-file';
+      const given = isFromFile ? config : await beside(config, command.values, host);
+      return serve(given, host, start);
     }
   }
 }
@@ -64,11 +73,18 @@ function configOf(
   words: readonly string[],
   host: Host,
 ): Config | ExitCode {
-  const nameOf = (flag: string) => nameOfValue(words, host.env, flag);
+  const isKeyInFile = command.kind === 'serve-upstream' && command.sealKeyFile !== null;
+  const nameOf = (flag: string) =>
+    nameOfValue(words, host.env, flag === 'seal-key' && isKeyInFile ? 'seal-key-file' : flag);
   try {
     if (command.kind === 'serve-upstream') {
+      const { values, sealKeyFile } = command;
       const listen = listenDefault(host.env);
-      return configFromFlags({ ...(listen && { listen }), ...command.values }, nameOf);
+      const sealKey = sealKeyFile === null ? undefined : readSealKeys(sealKeyFile, nameOf);
+      return configFromFlags(
+        { ...(listen && { listen }), ...(sealKey && { sealKey }), ...values },
+        nameOf,
+      );
     }
     const config = attempt(() => loadConfig(command.file, host.env), host, '');
     if (config === null) return EXIT.config;
@@ -78,6 +94,42 @@ function configOf(
     printProblems(error, host, 'mrtr-gateway: ');
     return EXIT.usage;
   }
+}
+
+/**
+ * Lets a gateway without a file start beside another one: where an address is the default and in use, it
+ * takes the next free port, and says so.
+ */
+async function beside(config: Config, values: FlagValues, host: Host): Promise<Config> {
+  const isListenGiven = values.listen !== undefined || listenDefault(host.env) !== undefined;
+  const listen = isListenGiven ? config.listen : await nextFree(config.listen);
+  const wanted = config.admin;
+  const isGiven = wanted === null || values.admin !== undefined;
+  const admin = isGiven ? wanted : await nextFree(wanted, [listen.port]);
+  for (const [name, before, now] of [
+    ['--listen', config.listen, listen],
+    ['--admin', wanted, admin],
+  ] as const) {
+    if (before === null || now === null || before.port === now.port) continue;
+    host.stderr.write(
+      `mrtr-gateway: port ${before.port} is in use; using ${now.port} (${name} chooses another)\n`,
+    );
+  }
+  return { ...config, listen, admin };
+}
+
+/** @throws ConfigError if the file cannot be read, or is empty */
+function readSealKeys(file: string, nameOf: (flag: string) => string): string {
+  const name = nameOf('seal-key-file');
+  let keys;
+  try {
+    keys = readFileSync(file, 'utf8');
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    throw new ConfigError('config_unreadable', [`${name}: cannot read ${file} (${code})`]);
+  }
+  if (keys.trim() !== '') return keys;
+  throw new ConfigError('config_invalid', [`${name}: expected a key in ${file}, which is empty`]);
 }
 
 function attempt(load: () => Config, host: Host, prefix: string): Config | null {
@@ -118,8 +170,17 @@ function counted(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
-/** Formats a key as two lines for `seal.keys`. It is quoted, since YAML reads a name of digits as a number. */
-export function keygen(key: SecretKey = generateKey()): string {
-  const secret = Buffer.from(key.secret).toString('base64url');
-  return `    # under seal.keys\n    - kid: "${key.kid}"\n      key: "${secret}"\n`;
+/** Formats a new key. In YAML its name is quoted, since YAML reads a name of digits as a number. */
+export function keygen(format: KeyFormat, { kid, secret }: SecretKey = generateKey()): string {
+  const key = Buffer.from(secret).toString('base64url');
+  switch (format) {
+    case 'yaml':
+      return `    # under seal.keys\n    - kid: "${kid}"\n      key: "${key}"\n`;
+    case 'env':
+      return `${SEAL_KEY_VARIABLE}=${kid}:${key}\n`;
+    case 'raw':
+      return `${kid}:${key}\n`;
+    case 'json':
+      return `${JSON.stringify({ kid, key })}\n`;
+  }
 }

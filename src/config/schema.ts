@@ -68,7 +68,7 @@ export const fileSchema = section(
         'The address for clients. `:8080` means all IPv4 interfaces, port `0` any free port.',
       ),
     admin: addressOrOff()
-      .prefault('127.0.0.1:9090')
+      .prefault('127.0.0.1:9464')
       .describe('The address for `/healthz`, `/readyz` and `/metrics`. Keep it private.'),
     workers,
     routes: z

@@ -13,9 +13,16 @@ export interface FlagValues {
   readonly path?: string;
   readonly publicUrl?: string;
   readonly transport?: string;
+  readonly upstreamHeader?: Readonly<Record<string, string>>;
+  readonly sessionScope?: string;
+  /** Keys as `KID:KEY`, separated by white space or commas. The first one seals. */
+  readonly sealKey?: string;
   readonly logLevel?: string;
   readonly logFormat?: string;
 }
+
+/** Values of the flags that can be combined with `--config`. They override the file. */
+export type Overrides = Pick<FlagValues, 'listen' | 'admin' | 'workers' | 'logLevel' | 'logFormat'>;
 
 /** A server over stdio: what is given after `--`, and with `--env`. */
 export interface CommandValues {
@@ -34,9 +41,15 @@ const FLAG_OF_FIELD: ReadonlyMap<string, string> = new Map([
   ['routes[0].path', 'path'],
   ['routes[0].publicUrl', 'public-url'],
   ['routes[0].upstream.transport', 'transport'],
+  ['routes[0].upstream.headers', 'upstream-header'],
+  ['routes[0].sessions.scope', 'session-scope'],
+  ['seal.keys', 'seal-key'],
   ['log.level', 'log-level'],
   ['log.format', 'log-format'],
 ]);
+
+/** Other gateways call the older transport so. */
+const TRANSPORT_ALIASES: ReadonlyMap<string | undefined, string> = new Map([['sse', 'http-sse']]);
 
 /**
  * Builds the configuration of a single route.
@@ -47,18 +60,37 @@ export function configFromFlags(
   values: FlagValues,
   nameOf: (flag: string) => string = withDashes,
 ): Config {
-  const { upstream, listen, admin, workers, path, publicUrl, transport, logLevel, logFormat } =
-    values;
-  const server = typeof upstream === 'string' ? { url: upstream, transport } : upstream;
+  const { upstream, listen, admin, workers, path, publicUrl } = values;
+  const transport = TRANSPORT_ALIASES.get(values.transport) ?? values.transport;
   const { config, problems } = validate({
     listen,
     admin,
     workers,
-    routes: [{ path, publicUrl, upstream: server }],
-    log: { level: logLevel, format: logFormat },
+    routes: [
+      {
+        path,
+        publicUrl,
+        upstream:
+          typeof upstream === 'string'
+            ? { url: upstream, transport, headers: values.upstreamHeader }
+            : upstream,
+        sessions: { scope: values.sessionScope },
+      },
+    ],
+    seal: { keys: values.sealKey === undefined ? undefined : sealKeysIn(values.sealKey) },
+    log: { level: values.logLevel, format: values.logFormat },
   });
   if (problems !== null) throw invalid(problems, nameOf);
   return config;
+}
+
+/** Parses sealing keys as `keygen --format raw` prints them. */
+function sealKeysIn(text: string): { readonly kid: string; readonly key: string }[] {
+  const keys = text.split(/[\s,]+/).filter((word) => word !== '');
+  return keys.map((word) => {
+    const colon = word.indexOf(':');
+    return { kid: word.slice(0, Math.max(0, colon)), key: word.slice(colon + 1) };
+  });
 }
 
 /**
@@ -67,7 +99,7 @@ export function configFromFlags(
  */
 export function overrideConfig(
   config: Config,
-  values: Omit<FlagValues, 'upstream' | 'path' | 'publicUrl' | 'transport'>,
+  values: Overrides,
   nameOf: (flag: string) => string = withDashes,
 ): Config {
   const { listen, admin, workers, logLevel, logFormat } = values;
@@ -94,8 +126,11 @@ function invalid(problems: readonly Problem[], nameOf: (flag: string) => string)
 }
 
 function nameOfField(path: FieldPath, nameOf: (flag: string) => string): string {
-  const field = formatPath(path);
-  return FLAG_OF_FIELD.has(field) ? nameOf(FLAG_OF_FIELD.get(field) ?? field) : field;
+  for (let length = path.length; length > 0; length -= 1) {
+    const flag = FLAG_OF_FIELD.get(formatPath(path.slice(0, length)));
+    if (flag !== undefined) return `${nameOf(flag)}${formatPath(path.slice(length))}`;
+  }
+  return formatPath(path);
 }
 
 function withDashes(flag: string): string {

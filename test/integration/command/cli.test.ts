@@ -95,6 +95,21 @@ test('keygen prints a key that check accepts', async () => {
   expect(await finished(['check', file])).toMatchObject({ code: 0 });
 });
 
+test('a key in a file seals without a configuration file, and a missing file is named', async () => {
+  const file = join(folder, 'seal.key');
+  const words = ['--upstream', 'http://127.0.0.1:9/mcp', '--admin', 'off', '--seal-key-file', file];
+  expect(await finished(words)).toEqual({
+    code: 64,
+    out: '',
+    err: `mrtr-gateway: --seal-key-file: cannot read ${file} (ENOENT)\n`,
+  });
+  writeFileSync(file, 'not a key');
+  const { code, err } = await finished(words);
+  expect(code).toBe(64);
+  expect(err).toMatch(/^mrtr-gateway: --seal-key-file\[0\]\.kid: expected a name/);
+  expect(err).not.toContain('not a key');
+});
+
 test('a port that is taken is exit code 73 and one line that says so', async () => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
@@ -105,6 +120,39 @@ test('a port that is taken is exit code 73 and one line that says so', async () 
   taken.close();
   expect({ code, out }).toEqual({ code: 73, out: '' });
   expect(err).toMatch(new RegExp(`^mrtr-gateway: .*${listen}.*$`, 'm'));
+});
+
+test('a second gateway without a file takes the next free ports, and says which', async () => {
+  const upstream = ['--upstream', 'http://127.0.0.1:9/mcp'];
+  const running = [];
+  for (const _which of ['first', 'second']) {
+    const child = start(upstream);
+    let log = '';
+    const listening = new Promise<string>((resolve) => {
+      child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+        log += chunk;
+        if (log.includes('gateway.listening')) resolve(log);
+      });
+    });
+    const closed = once(child, 'close');
+    running.push({ child, closed, log: await Promise.race([listening, closed.then(() => log)]) });
+  }
+  const addresses = running.map(({ log }) => [
+    /"gateway\.listening".*?"url":"([^"]+)"/.exec(log)?.[1],
+    /"admin":"([^"]+)"/.exec(log)?.[1],
+  ]);
+  for (const { child } of running) child.kill('SIGTERM');
+  await Promise.all(running.map(({ closed }) => closed));
+  const ports = addresses.flat().map((address) => new URL(address ?? '').port);
+  expect(new Set(ports).size).toBe(4);
+  for (const [at, name] of [
+    [2, 'listen'],
+    [3, 'admin'],
+  ] as const) {
+    expect(running[1]?.log).toMatch(
+      new RegExp(`^mrtr-gateway: port \\d+ is in use; using ${ports[at]} \\(--${name} `, 'm'),
+    );
+  }
 });
 
 test.each(['json', 'pretty'])(

@@ -64,6 +64,12 @@ test('an option that the demo does not know ends it with 1 and a line that says 
   expect(stderr).toMatch(/^demo: Unknown option '--sreve'/);
 });
 
+test('a port without --serve ends it with 1 and a line that says what needs it', async () => {
+  const { code, stderr } = await runDemo(['--port', '8081']);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^demo: --port needs --serve/);
+});
+
 /** The steps that are found one after the other; it ends where one is missing. */
 function inOrder(steps: readonly string[], text: string): string[] {
   const found: string[] = [];

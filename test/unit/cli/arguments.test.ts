@@ -14,8 +14,14 @@ function problem(line: string, env: Record<string, string> = {}): string {
 
 describe('what command lines mean', () => {
   test.each([
-    ['--upstream http://a/', { kind: 'serve-upstream', values: { upstream: 'http://a/' } }],
-    ['serve --upstream=http://a/', { kind: 'serve-upstream', values: { upstream: 'http://a/' } }],
+    [
+      '--upstream http://a/',
+      { kind: 'serve-upstream', values: { upstream: 'http://a/' }, sealKeyFile: null },
+    ],
+    [
+      'serve --upstream=http://a/',
+      { kind: 'serve-upstream', values: { upstream: 'http://a/' }, sealKeyFile: null },
+    ],
     [
       '--upstream u --listen l --path p --admin a --transport t --log-level v --log-format f',
       {
@@ -29,6 +35,7 @@ describe('what command lines mean', () => {
           logLevel: 'v',
           logFormat: 'f',
         },
+        sealKeyFile: null,
       },
     ],
     ['--config c.yaml', { kind: 'serve-file', file: 'c.yaml', overrides: {} }],
@@ -39,7 +46,22 @@ describe('what command lines mean', () => {
     ['check c.yaml', { kind: 'check', file: 'c.yaml' }],
     ['check -- -c.yaml', { kind: 'check', file: '-c.yaml' }],
     ['check --schema', { kind: 'schema' }],
-    ['keygen', { kind: 'keygen' }],
+    ['keygen', { kind: 'keygen', format: 'yaml' }],
+    ['keygen --format env', { kind: 'keygen', format: 'env' }],
+    ['completion fish', { kind: 'completion', shell: 'fish' }],
+    ['-c c.yaml', { kind: 'serve-file', file: 'c.yaml', overrides: {} }],
+    ['help', { kind: 'help', command: 'serve' }],
+    ['help probe', { kind: 'help', command: 'probe' }],
+    ['version', { kind: 'version' }],
+    ['-v', { kind: 'version' }],
+    [
+      '--upstream u --upstream-header A:b:c --session-scope call --seal-key-file f',
+      {
+        kind: 'serve-upstream',
+        values: { upstream: 'u', upstreamHeader: { a: 'b:c' }, sessionScope: 'call' },
+        sealKeyFile: 'f',
+      },
+    ],
     [
       'probe http://a/',
       { kind: 'probe', upstream: 'http://a/', headers: {}, timeoutMs: 10_000, json: false },
@@ -62,6 +84,7 @@ describe('what command lines mean', () => {
           upstream: { command: 'npx', args: ['-y', 'server', '--port', '1'], env: { A: 'b=c' } },
           listen: ':1',
         },
+        sealKeyFile: null,
       },
     ],
     [
@@ -124,7 +147,10 @@ describe('wrong command lines', () => {
     ['--upstream a b', 'unexpected argument "b"'],
     ['http://127.0.0.1:1/mcp', 'unexpected URL; use --upstream URL'],
     ['chek c.yaml', 'unknown command "chek"; did you mean "check"?'],
-    ['frobnicate', 'unknown command "frobnicate"; expected one of serve, check, probe, keygen'],
+    [
+      'frobnicate',
+      'unknown command "frobnicate"; expected one of serve, check, probe, keygen, completion',
+    ],
     ['check', '"check" needs a file: mrtr-gateway check FILE'],
     ['check a b', 'unexpected argument "b"'],
     ['check --schema a', 'unexpected argument "a"'],
@@ -140,6 +166,23 @@ describe('wrong command lines', () => {
     ['probe a --upstream b', '--upstream is a flag of "serve", not of "probe"'],
     ['--json', '--json is a flag of "probe", not of "serve"'],
     ['keygen a', 'unexpected argument "a"'],
+    ['keygen --format pem', '--format needs one of yaml, env, raw, json'],
+    ['completion', '"completion" needs one of bash, zsh, fish'],
+    ['completion csh', '"completion" needs one of bash, zsh, fish'],
+    ['completion bash zsh', 'unexpected argument "zsh"'],
+    [
+      'help frobnicate',
+      'unknown command "frobnicate"; expected one of serve, check, probe, keygen, completion',
+    ],
+    [
+      '--config b --seal-key-file a',
+      '--seal-key-file cannot be combined with --config; set seal.keys',
+    ],
+    ['--stdio --upstream-header A:b -- c', '--stdio cannot be combined with --upstream-header'],
+    [
+      '--upstream a --upstream-header hunter2',
+      '--upstream-header needs a name and a value: --upstream-header "Name: value"',
+    ],
   ])('%j', (line, message) => {
     expect(problem(line)).toBe(message);
   });
@@ -178,7 +221,39 @@ describe('the environment', () => {
     expect(command('--log-level warn', { ...env, MRTR_GATEWAY_LOG_LEVEL: 'debug' })).toEqual({
       kind: 'serve-upstream',
       values: { upstream: 'http://e/', listen: ':2', logLevel: 'warn' },
+      sealKeyFile: null,
     });
+  });
+
+  test('has what a container needs first', () => {
+    const container = {
+      MRTR_GATEWAY_UPSTREAM: 'http://e/',
+      MRTR_GATEWAY_ADMIN: ':9',
+      MRTR_GATEWAY_TRANSPORT: 'sse',
+      MRTR_GATEWAY_UPSTREAM_HEADER: 'Authorization: Bearer a\nX-Tenant: b\n',
+      MRTR_GATEWAY_SESSION_SCOPE: 'shared',
+      MRTR_GATEWAY_LOG_FORMAT: 'json',
+      MRTR_GATEWAY_SEAL_KEY: 'k1:c',
+    };
+    expect(command('', container)).toEqual({
+      kind: 'serve-upstream',
+      values: {
+        upstream: 'http://e/',
+        admin: ':9',
+        transport: 'sse',
+        upstreamHeader: { authorization: 'Bearer a', 'x-tenant': 'b' },
+        sessionScope: 'shared',
+        logFormat: 'json',
+        sealKey: 'k1:c',
+      },
+      sealKeyFile: null,
+    });
+  });
+
+  test('gives the file of the keys precedence over the keys', () => {
+    const keys = { MRTR_GATEWAY_SEAL_KEY: 'k1:c', MRTR_GATEWAY_SEAL_KEY_FILE: 'keys' };
+    expect(command('', { ...env, ...keys })).toMatchObject({ sealKeyFile: 'keys' });
+    expect(command('', { ...env, ...keys })).not.toHaveProperty('values.sealKey');
   });
 
   test('can name the file', () => {

@@ -33,7 +33,9 @@ test('the help says what each exit code means', () => {
 describe('every example is a command line that works', () => {
   const examples = COMMANDS.flatMap((command) =>
     [...helpFor(command).matchAll(/^ {2}(mrtr-gateway .*)$/gm)].flatMap(([, line]) =>
-      (line ?? '').split('&&').map((part) => part.replace(/>.*$/, '').trim()),
+      (line ?? '')
+        .split('&&')
+        .map((part) => part.replace(/>.*$/, '').replace('SHELL', 'bash').trim()),
     ),
   ).filter((line) => !line.includes('['));
 

@@ -8,6 +8,21 @@ test('a URL alone gives what a file with that URL alone gives', () => {
   expect(configFromFlags({ upstream })).toEqual(configOf(withRoute()));
 });
 
+test('the name that others have for the older transport is known', () => {
+  const { routes } = configFromFlags({ upstream, transport: 'sse' });
+  expect(routes[0]?.upstream).toMatchObject({ transport: 'http-sse' });
+});
+
+test('the first sealing key seals, whatever stands between the keys', () => {
+  const [one, two] = ['A', 'B'].map((letter) => `${letter.repeat(42)}A`);
+  for (const sealKey of [`new:${one},old:${two}`, `new:${one}\nold:${two}\n`]) {
+    expect(configFromFlags({ upstream, sealKey }).seal.keys).toEqual([
+      { kid: 'new', key: one },
+      { kid: 'old', key: two },
+    ]);
+  }
+});
+
 test('every flag has its place', () => {
   const config = configFromFlags({
     upstream,
@@ -15,13 +30,22 @@ test('every flag has its place', () => {
     admin: 'off',
     path: '/a',
     transport: 'http-sse',
+    upstreamHeader: { 'x-api-key': 'hunter2' },
+    sessionScope: 'shared',
     logLevel: 'debug',
     logFormat: 'json',
   });
   expect(config).toMatchObject({
     listen: { host: '0.0.0.0', port: 1 },
     admin: null,
-    routes: [{ id: 'a', path: '/a', upstream: { transport: 'http-sse' } }],
+    routes: [
+      {
+        id: 'a',
+        path: '/a',
+        upstream: { transport: 'http-sse', headers: { 'x-api-key': 'hunter2' } },
+        sessions: { scope: 'shared' },
+      },
+    ],
     log: { level: 'debug', format: 'json' },
   });
 });
@@ -35,10 +59,17 @@ describe('a wrong value is one line that names the flag', () => {
     [{ listen: '80' }, /^--listen: expected an address .*, got "80"$/],
     [{ admin: '80' }, /^--admin: expected an address .*, or off, got "80"$/],
     [{ path: 'a' }, /^--path: expected a path .*, got "a"$/],
-    [{ transport: 'sse' }, /^--transport: expected one of auto, .*, got "sse"$/],
+    [{ transport: 'http' }, /^--transport: expected one of auto, .*, got "http"$/],
+    [{ upstreamHeader: { host: 'a' } }, /^--upstream-header.*host/i],
+    [{ sessionScope: 'user' }, /^--session-scope: expected one of principal, call, shared/],
+    [
+      { sealKey: 'k1:hunter2' },
+      /^--seal-key\[0\]\.key: expected 32 bytes as base64url(?!.*hunter2)/,
+    ],
+    [{ sealKey: 'hunter2' }, /^--seal-key\[0\]\.kid: expected a name(?!.*hunter2)/],
     [{ logLevel: 'loud' }, /^--log-level: expected one of .*, got "loud"$/],
     [{ logFormat: 'xml' }, /^--log-format: expected one of .*, got "xml"$/],
-    [{ listen: ':9090' }, /^--admin: expected another port than that of listen/],
+    [{ listen: ':9464' }, /^--admin: expected another port than that of listen/],
   ])('%j', (values, line) => {
     expect(() => configFromFlags({ upstream, ...values })).toThrow(line);
   });

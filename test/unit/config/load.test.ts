@@ -77,7 +77,7 @@ test('a file reference to nothing says so, by the path that was written', () => 
   );
 });
 
-test('a file of sixty thousand unknown keys is judged in full, since no key is compared with all others', () => {
-  const keys = Array.from({ length: 60_000 }, (_, index) => `k${index}: 1`).join('\n');
-  expect(errorOf(write('many.yaml', keys)).problems.length).toBeGreaterThan(60_000);
+test('a file of ten thousand unknown keys is judged in full, since no key is compared with all others', () => {
+  const keys = Array.from({ length: 10_000 }, (_, index) => `k${index}: 1`).join('\n');
+  expect(errorOf(write('many.yaml', keys)).problems.length).toBeGreaterThan(10_000);
 });

@@ -6,7 +6,7 @@ describe('defaults', () => {
   test('a URL is all that a configuration needs', () => {
     expect(configOf(withRoute())).toEqual({
       listen: { host: '127.0.0.1', port: 8080 },
-      admin: { host: '127.0.0.1', port: 9090 },
+      admin: { host: '127.0.0.1', port: 9464 },
       workers: 1,
       routes: [
         {

@@ -89,7 +89,7 @@ describe('each wrong field has one line with its place, its name, what was expec
       /relay\.advertise: .*http:\/\/\$\{POD_IP\}:8081, got nothing$/,
     ],
     [
-      `relay: {listen: ":9090", advertise: "http://a:1"}\n${KEYS}`,
+      `relay: {listen: ":9464", advertise: "http://a:1"}\n${KEYS}`,
       /^3:17 relay\.listen: expected another port than that of admin/,
     ],
     [
