@@ -22,7 +22,8 @@ export function installDialects(
   options: EdgeOptions,
   shared: SharedServices,
 ): ReadonlyMap<string, ModernEndpoint> {
-  const { tasks } = route;
+  // A draft has tasks for all tools or for none.
+  const tasks = route.tasks?.takesAnyCall === true ? route.tasks : null;
   const { maxJsonDepth } = shared.config.limits;
   const endpoints = dialectPaths(route.config).map(([name, path]) => {
     const { codec } = DIALECTS[name];

@@ -109,15 +109,17 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
 
 /** Logs that clients can connect, and what replicas do not share. @returns the URL of the first route */
 export function logListening(
-  { routes, relay, redis }: Config,
+  config: Config,
   origin: string,
   admin: string | null,
   log: Log,
 ): string {
+  const { routes, relay, redis } = config;
   const url = `${origin}${routes[0]?.path ?? ''}`;
   const upstreams = routes.map(({ upstream }) => nameOfServer(upstream)).join(', ');
   log.event('gateway.listening', { url, admin, upstreams });
   if (relay !== null && redis === null) log.event('gateway.homes_apart', {});
+  logTasks(config, log);
   return url;
 }
 
@@ -185,7 +187,6 @@ export async function openGateway(
     sealKeys,
   };
   routes.push(...config.routes.map((route) => createRoute(route, shared)));
-  logTasks(routes, shared);
   metrics.begin(config.routes.map(({ id }) => id));
   const timeouts = { ...CLIENT_TIMEOUTS, ...options.timeouts };
   const app = await createPublicApp(routes, shared, metrics, timeouts);
@@ -260,13 +261,10 @@ async function serveRelayedBy(
   return { begin: () => forward(request, leg.closed), sendClientBack: () => {} };
 }
 
-/** Logs once what becomes of tasks: without a store they end with this process, or cannot be offered. */
-function logTasks(routes: readonly Route[], { replica, log }: SharedServices): void {
-  if (routes.some(({ tasks }) => tasks !== null)) {
-    if (replica.homes === null) log.event('tasks.in_memory', {});
-  } else if (routes.some(({ config }) => promotesAny(config.tasks))) {
-    log.event('tasks.not_offered', {});
-  }
+/** Logs what becomes of tasks where replicas, or the processes of one gateway, share no store. */
+function logTasks({ routes, relay, redis }: Config, log: Log): void {
+  if (redis !== null || !routes.some(({ tasks }) => promotesAny(tasks))) return;
+  log.event(relay === null ? 'tasks.in_memory' : 'tasks.of_servers_only', {});
 }
 
 const LIMIT_LOG_INTERVAL_MS = 60_000;

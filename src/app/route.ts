@@ -11,11 +11,10 @@ import type { Config, RouteConfig } from '../config/schema.ts';
 import { callId } from '../protocol/ids.ts';
 import { MODERN_REVISION } from '../protocol/meta.ts';
 import { randomId } from '../lib/crypto.ts';
-import { promotionOf, promotesAny } from '../tasks/promotion.ts';
-import { TaskStore } from '../tasks/store.ts';
+import { onlyServerTasks, promotionOf, promotesAny } from '../tasks/promotion.ts';
+import { createTasks, taskPlacesOf } from './task-places.ts';
 import { followedTasks } from '../tasks/methods.ts';
-import { Tasks } from '../tasks/tasks.ts';
-import { SessionSeal } from '../seal/session-seal.ts';
+import type { Tasks } from '../tasks/tasks.ts';
 import { Subscriptions } from '../subscriptions/subscriptions.ts';
 import { Availability } from '../upstream/availability.ts';
 import { PublicResource } from './public-resource.ts';
@@ -24,7 +23,6 @@ import { SessionPool } from '../sessions/session-pool.ts';
 import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
 import type { Identity } from '../identity/identity.ts';
 import type { Relay } from '../model/relay.ts';
-import type { Promotion } from '../model/waiting-task.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
 import { createServer, nameOfServer, type HttpServer } from './server.ts';
 import type { Capacity } from '../calls/registry.ts';
@@ -144,9 +142,13 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     maxCallers: MAX_CACHED_CALLERS,
     clock,
   });
-  const offersTasks = canOfferTasks(shared) && promotesAny(config.tasks);
-  const promotion = (request: EdgeRequest) =>
-    offersTasks ? promotionOf(request, config.tasks) : null;
+  const places = promotesAny(config.tasks) ? taskPlacesOf(shared) : null;
+  const offersTasks = places !== null;
+  const promotion = (request: EdgeRequest) => {
+    if (places === null) return null;
+    const decided = promotionOf(request, config.tasks);
+    return places.type === 'owners' ? onlyServerTasks(decided) : decided;
+  };
   const calls = new Calls({
     route,
     pool,
@@ -156,6 +158,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     directory: shared.replica.directory,
     audience: shared.config.seal.audience,
     limits: limitsOf(config),
+    longestCallMs: longestCallMs(config),
     capacity: shared.capacity,
     hasSuccessors: shared.config.seal.keys.length > 0,
     peer,
@@ -172,7 +175,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     leaveWhenParked: config.parking.release === 'when-resumable' && max > 1,
     reattach: config.continuation.reattach,
   });
-  const tasks = offersTasks ? createTasks(config, calls, promotion, relay, shared) : null;
+  const tasks = places && createTasks(config, places, { ...shared, calls, relay, promotion });
   return {
     config,
     upstream,
@@ -218,28 +221,6 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
   };
 }
 
-/** Tells whether every process that a client can reach can serve its tasks. */
-function canOfferTasks({ replica, hasSiblings }: SharedServices): boolean {
-  return replica.homes !== null || !hasSiblings;
-}
-
-function createTasks(
-  { id: route, tasks: { pollIntervalMs } }: RouteConfig,
-  calls: Calls,
-  promotion: (request: EdgeRequest) => Promotion | null,
-  relay: Relay | null,
-  { config, replica, sealKeys, taskQuota: quota, clock, log }: SharedServices,
-): Tasks {
-  const { homes } = replica;
-  return new Tasks({
-    ...{ route, calls, promotion, quota, pollIntervalMs, clock, log },
-    store: homes === null ? null : new TaskStore(homes, createKeyRing(sealKeys, 'task')),
-    relay,
-    seal: new SessionSeal({ keys: sealKeys, audience: config.seal.audience, route }),
-    randomKey: randomId,
-  });
-}
-
 /** Over stdio, each session is a process. */
 function maxSessions({ sessions: { max }, upstream: { process } }: RouteConfig): number {
   return process === null ? max : Math.min(max, process.maxProcesses);
@@ -259,6 +240,12 @@ function mayReplay(
   if (request.method !== 'tools/call') return false;
   if (tools.includes(String(request.params['name']))) return true;
   return annotated && catalogue.toolOf(request).then(isRepeatable);
+}
+
+/** A call can be parked for as long as it may before it becomes a task. */
+function longestCallMs({ parking, tasks }: RouteConfig): number {
+  const ofTasks = promotesAny(tasks) ? tasks.afterMs + tasks.ttlMs : 0;
+  return parking.callTtlMs + ofTasks;
 }
 
 function limitsOf({ calls, parking }: RouteConfig): CallLimits {

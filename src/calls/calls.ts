@@ -36,11 +36,10 @@ export class Calls {
   readonly #elsewhere: CallsElsewhere;
 
   constructor(options: CallsOptions) {
-    const { capacity, directory, clock, limits, replica, relay } = options;
+    const { capacity, directory, clock, limits, longestCallMs, replica, relay } = options;
     const { boot } = replica;
-    const { callTtlMs } = limits;
     this.#options = options;
-    this.#registry = new CallRegistry({ boot, callTtlMs, capacity, directory, clock });
+    this.#registry = new CallRegistry({ boot, longestCallMs, capacity, directory, clock });
     this.#route = { ...options, registry: this.#registry, gaps: new QuestionGaps(limits) };
     this.#ladder = new RetryLadder(this.#route, relay);
     this.#elsewhere = new CallsElsewhere(this.#route, relay);
@@ -53,13 +52,11 @@ export class Calls {
 
   /** True while a parked call, or a task, is here that no other process could continue. */
   get holdsParkedCalls(): boolean {
-    return this.#registry
-      .all()
-      .some(
-        (call) =>
-          (isDetached(call.state) || (call.task !== null && !isOver(call.state))) &&
-          !outlivesProcess(call),
-      );
+    return this.#registry.all().some((call) => {
+      const { task, state } = call;
+      if (task === null) return isDetached(state) && !outlivesProcess(call);
+      return !isOver(state) && (task.endsWithProcess || !outlivesProcess(call));
+    });
   }
 
   /** Serves `tools/call`, `prompts/get` or `resources/read`: a new call, or a retry. */
@@ -141,6 +138,13 @@ export class Calls {
     if (pointer instanceof InvalidRequestState) return;
     const call = this.#registry.find(pointer.callId);
     if (call !== undefined && isDetached(call.state)) call.feed({ type: 'expired', timer: 'park' });
+  }
+
+  /** Tells whether the server runs a call that is here as a legacy task. */
+  runsAsServerTask(request: EdgeRequest, requestState: string): boolean {
+    const pointer = this.#open(request, requestState);
+    if (pointer instanceof InvalidRequestState) return false;
+    return (this.#registry.find(pointer.callId)?.serverTask ?? null) !== null;
   }
 
   /** Refuses new calls from here on. Retries of calls that are here go on. */

@@ -117,8 +117,8 @@ export interface RegisteredCall {
 export interface CallRegistryOptions {
   /** The boot id of this process. */
   readonly boot: string;
-  /** For how long a call that ended or left is remembered, in ms: the longest life of a call. */
-  readonly callTtlMs: number;
+  /** For how long a call that ended or left is remembered, in ms: the longest life of a call, or of its task. */
+  readonly longestCallMs: number;
   readonly capacity: Capacity;
   /** `null` if replicas share no store. */
   readonly directory: Directory | null;
@@ -143,8 +143,8 @@ export class CallRegistry<Call extends RegisteredCall> {
 
   constructor(options: CallRegistryOptions) {
     this.#options = options;
-    this.#left = new TtlSet(options.clock, options.callTtlMs);
-    this.#ended = new TtlSet(options.clock, options.callTtlMs);
+    this.#left = new TtlSet(options.clock, options.longestCallMs);
+    this.#ended = new TtlSet(options.clock, options.longestCallMs);
   }
 
   /** How many calls of the route wait for their client. */

@@ -215,14 +215,14 @@ export class RetryLadder {
 
   /** Claims the call, and begins it here. @returns `null` if the client left meanwhile */
   async #begin(retry: Retry, continuation: Continuation): Promise<Resumption | null> {
-    const { registry, directory, limits, reattach } = this.#route;
+    const { registry, directory, longestCallMs, reattach } = this.#route;
     const { callId } = retry.pointer;
     const here = this.serveHere(retry);
     if (here !== null) return { call: null, reply: here };
     if (registry.phase === 'closed') {
       return { call: null, reply: Promise.resolve(failed(STOPPING_FOR_RETRY)) };
     }
-    const claim = await directory?.claim(callId, limits.callTtlMs);
+    const claim = await directory?.claim(callId, longestCallMs);
     if (claim?.type === 'held') return { call: null, reply: this.#atHolder(claim.by, retry) };
     if (claim !== undefined) registry.claimed(callId, claim.epoch);
     if (retry.leg.closed.aborted) {

@@ -48,7 +48,7 @@ export type TaskReply =
 /** What a request can do with the tasks of a route. Every method works for the tasks of the request's caller only. */
 export interface TaskEngine {
   /** Returns what the task is now. */
-  get(request: EdgeRequest, taskId: string): Promise<TaskReply>;
+  get(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply>;
   /**
    * Waits until the task asks for input or is over, or until the leg closes, and returns what it is then.
    */

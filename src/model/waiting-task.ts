@@ -3,8 +3,11 @@ import type { ServerTask } from '../protocol/task.ts';
 
 /** When a call becomes a task, if its client knows tasks. */
 export interface Promotion {
-  /** How long the client waits for an outcome or a question before that, in ms. */
-  readonly afterMs: number;
+  /**
+   * How long the client waits for an outcome or a question before that, in ms; `null` if the call becomes one only when its
+   * server runs it as a legacy task.
+   */
+  readonly afterMs: number | null;
   /** Whether a question makes it a task. If not, the client is asked as without tasks. */
   readonly onQuestion: boolean;
   /** How long the task can live, in ms. */
@@ -15,6 +18,8 @@ export interface Promotion {
 export interface WaitingTask {
   /** How long it lives yet, in ms. */
   readonly leftMs: number;
+  /** Whether no other process can go on with it. */
+  readonly endsWithProcess: boolean;
   /** Called when the server asks or withdraws something, or ends the call, while the task does not wait for it. */
   moved(): void;
   /** Called with what the server says of its own task. */

@@ -75,7 +75,7 @@ export interface LogEvents {
   'task.created': { route: string; status: string };
   'task.taken_over': { route: string; status: string };
   'tasks.in_memory': object;
-  'tasks.not_offered': object;
+  'tasks.of_servers_only': object;
   'pointer.continuation_dropped': { route: string; call: string; problem: string };
   'relay.failed': {
     route: string;
@@ -198,9 +198,9 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'the state that another replica needs did not fit into the requestState',
   'task.taken_over': 'the replica that had the task is gone; this one goes on with it',
   'tasks.in_memory':
-    'clients that know tasks get them for long calls: they are kept in this process, and end with it. Configure redis to keep them, or set tasks.promote: never',
-  'tasks.not_offered':
-    'this gateway offers no tasks: any replica must be able to serve them, and that takes redis',
+    'clients that know tasks get them for long calls: they are kept in this gateway, and end with it. Configure redis to keep them, or set tasks.promote: never',
+  'tasks.of_servers_only':
+    'replicas share no store: tools that the server itself runs as tasks are tasks for clients, and no other call becomes one. A task ends with its replica. Configure redis to offer more',
   'pointer.refused': 'a requestState was refused',
   'passthrough.session_refused': 'a legacy client used a session id that was not sealed for it',
   'passthrough.failed': 'the server did not respond to a request that was passed through',

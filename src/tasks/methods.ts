@@ -3,7 +3,7 @@ import { TASKS_NOT_DECLARED } from '../model/failures.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import type { Task, TaskEngine, TaskReply } from '../model/task.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
-import type { Tasks } from './tasks.ts';
+import { quietLeg, type Tasks } from './tasks.ts';
 import { detailedTask, getTaskResult } from './wire.ts';
 
 /** Serves `tasks/get`, `tasks/update` or `tasks/cancel`. */
@@ -37,7 +37,7 @@ function replyTo(tasks: TaskEngine, request: EdgeRequest, leg: Leg): Promise<Tas
     default:
       return untilSettled === true
         ? tasks.settled(request, taskId, leg)
-        : tasks.get(request, taskId);
+        : tasks.get(request, taskId, leg);
   }
 }
 
@@ -55,7 +55,7 @@ function replyWith(reply: TaskReply, write: (task: Task) => JsonObject): CallRep
 export function followedTasks(tasks: Tasks) {
   return {
     has: async (request: EdgeRequest, taskId: string) =>
-      (await tasks.get(request, taskId)).type === 'task',
+      (await tasks.get(request, taskId, quietLeg())).type === 'task',
     follow: (request: EdgeRequest, taskId: string, tell: (params: JsonObject) => void) =>
       tasks.watch(request, taskId, (task) => tell(detailedTask(task))),
   };

@@ -38,6 +38,11 @@ export function promotionOf(
   return { afterMs, onQuestion: policy === 'interactive', ttlMs };
 }
 
+/** Keeps of a decision what goes for calls that their server runs as legacy tasks. */
+export function onlyServerTasks(promotion: Promotion | null): Promotion | null {
+  return promotion && { ...promotion, afterMs: null, onQuestion: false };
+}
+
 /** True if any call can become a task. */
 export function promotesAny({ promote, tools }: PromotionSettings): boolean {
   return [promote, ...Object.values(tools)].some((policy) => policy !== 'never');

@@ -72,6 +72,10 @@ export class RunningTask implements WaitingTask {
     return Math.max(0, createdAtMs + ttlMs - this.#options.clock.now());
   }
 
+  get endsWithProcess(): boolean {
+    return this.#options.store === null;
+  }
+
   /** Has later requests of the call use the credentials of this caller. */
   usedBy(caller: Caller): void {
     this.#caller = caller;
@@ -283,6 +287,32 @@ export class RunningTask implements WaitingTask {
     this.#over.abort();
     this.#options.onGone();
   }
+}
+
+/** How often a task is looked at that another replica has, for a client that waits for it, in ms. */
+const LOOK_EVERY_MS = 500;
+
+/**
+ * Waits until a task may have changed.
+ * @param task `undefined` if another replica has it, which does not tell when it changes
+ */
+export function untilChanged(
+  task: RunningTask | undefined,
+  clock: Clock,
+  ended: AbortSignal,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      ended.removeEventListener('abort', done);
+      timer.cancel();
+      unwatch?.();
+      resolve();
+    };
+    const timer = clock.setTimer(task === undefined ? LOOK_EVERY_MS : task.leftMs + 1, done);
+    const unwatch = task?.watch(done);
+    ended.addEventListener('abort', done);
+    if (ended.aborted) done();
+  });
 }
 
 type Next =

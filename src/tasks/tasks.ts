@@ -11,25 +11,28 @@ import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import { isTaskOver, type Task, type TaskEngine, type TaskReply } from '../model/task.ts';
 import type { Promotion } from '../model/waiting-task.ts';
 import type { Log } from '../ops/log.ts';
-import { taskKey, type TaskKey } from '../protocol/ids.ts';
+import type { TaskKey } from '../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
-import type { SessionSeal } from '../seal/session-seal.ts';
 import type { TaskRecord, TaskRequest } from './record.ts';
-import { retryOf, RunningTask, type TaskCalls } from './running-task.ts';
+import { retryOf, RunningTask, untilChanged, type TaskCalls } from './running-task.ts';
 import type { TaskStore } from './store.ts';
+import { TaskIds, type TaskName } from './task-ids.ts';
 import { createTaskResult, detailedTask, readDetailedTask } from './wire.ts';
 
 export interface TasksOptions {
   readonly route: string;
+  /** The boot id of this process. */
+  readonly boot: string;
   readonly calls: TaskCalls & {
     serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedRetryHandle | null>;
+    runsAsServerTask(request: EdgeRequest, requestState: string): boolean;
   };
   /** `null` if tasks live in this process only. */
   readonly store: TaskStore | null;
   /** `null` if replicas do not reach each other. */
   readonly relay: Relay | null;
-  readonly seal: SessionSeal;
+  readonly ids: TaskIds;
   readonly quota: Quota;
   readonly promotion: (request: EdgeRequest) => Promotion | null;
   readonly pollIntervalMs: number;
@@ -38,10 +41,6 @@ export interface TasksOptions {
   readonly log: Log;
 }
 
-/** What tells keys of tasks from other ids in the store. */
-const KEY_PREFIX = 'task:';
-/** How often a task is looked at that another replica has, for a client that waits for it, in ms. */
-const LOOK_EVERY_MS = 500;
 /** How long a request waits for a task whose replica has died, in ms: longer than a replica lease. */
 const TAKEOVER_MS = 8_000;
 const RETRY_AFTER_MS = 250;
@@ -56,7 +55,12 @@ type FailedReply = Extract<TaskReply, { type: 'failed' }>;
 type Place =
   | { readonly type: 'here'; readonly task: RunningTask }
   | { readonly type: 'over'; readonly record: TaskRecord }
-  | { readonly type: 'elsewhere'; readonly record: TaskRecord; readonly holder: PointerOwner };
+  /** `record` is `null` if only the holder knows it. */
+  | {
+      readonly type: 'elsewhere';
+      readonly record: TaskRecord | null;
+      readonly holder: PointerOwner;
+    };
 
 export class Tasks implements TaskEngine {
   readonly #options: TasksOptions;
@@ -69,9 +73,9 @@ export class Tasks implements TaskEngine {
     this.#options = options;
   }
 
-  /** How many tasks are here. */
-  get size(): number {
-    return this.#tasks.size;
+  /** Whether any call can become a task, and not only those that the server itself runs as tasks. */
+  get takesAnyCall(): boolean {
+    return !this.#options.ids.namesOwners;
   }
 
   /** Serves a call, or a retry, which can become a task. */
@@ -83,8 +87,7 @@ export class Tasks implements TaskEngine {
   async serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedRetryHandle | null> {
     const taskId = request.params['taskId'];
     if (request.method.startsWith('tasks/') && typeof taskId === 'string') {
-      const key = this.#keyOf(request, taskId);
-      const task = key === null ? undefined : this.#tasks.get(key);
+      const task = this.#here(request, taskId);
       if (task === undefined) return null;
       return { begin: () => this.#serveOwn(request, taskId, task), sendClientBack: () => {} };
     }
@@ -97,18 +100,21 @@ export class Tasks implements TaskEngine {
     );
   }
 
-  async get(request: EdgeRequest, taskId: string): Promise<TaskReply> {
+  async get(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
     const place = await this.#find(request, taskId);
     if (place.type === 'failed') return place;
-    return this.#replyOf(taskId, place.type === 'here' ? place.task.record : place.record);
+    const record = place.type === 'here' ? place.task.record : place.record;
+    if (record !== null) return this.#replyOf(taskId, record);
+    const get = { ...request, method: 'tasks/get', params: { taskId } };
+    return this.#serveWhereItIs(get, taskId, leg);
   }
 
   async settled(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
     for (;;) {
-      const reply = await this.get(request, taskId);
+      const reply = await this.get(request, taskId, leg);
       if (reply.type === 'failed' || reply.task.state.status !== 'working') return reply;
       if (leg.closed.aborted) return reply;
-      await this.#untilChanged(request, taskId, leg.closed);
+      await untilChanged(this.#here(request, taskId), this.#options.clock, leg.closed);
     }
   }
 
@@ -149,19 +155,21 @@ export class Tasks implements TaskEngine {
 
   /** Has the call become a task if its client would be told to retry. */
   async #promote(request: EdgeRequest, reply: CallReply): Promise<CallReply> {
-    const { promotion, quota, log, route, clock, pollIntervalMs } = this.#options;
+    const { promotion, calls, ids, quota, log, route, clock, pollIntervalMs } = this.#options;
     const retry = retryOf(reply);
     const terms = retry === null || this.#isStopping ? null : promotion(request);
     if (retry === null || terms === null) return reply;
     const isAsked = Object.keys(retry.inputRequests).length > 0;
     if (isAsked && !terms.onQuestion) return reply;
-    const { principalKey } = request.caller;
-    const giveBack = quota.take(principalKey);
+    if (terms.afterMs === null && !calls.runsAsServerTask(request, retry.requestState))
+      return reply;
+    const key = TaskIds.keyOf(this.#options.randomKey());
+    const taskId = ids.idOf(key, request.caller);
+    const giveBack = taskId === null ? null : quota.take(request.caller.principalKey);
     // The client can go on as without tasks.
-    if (giveBack === null) return reply;
+    if (taskId === null || giveBack === null) return reply;
     const { inputRequests, requestState } = retry;
     const createdAtMs = clock.now();
-    const key = taskKey(`${KEY_PREFIX}${this.#options.randomKey()}`);
     const task = this.#add(
       key,
       {
@@ -173,10 +181,9 @@ export class Tasks implements TaskEngine {
       request,
       giveBack,
     );
-    const taskId = this.#idOf(request, key);
     try {
       // No client may know of a task that could not be found ("Task Creation").
-      if (taskId === null || !(await this.#claim(key, task))) throw new Error('not claimed');
+      if (!(await this.#claim(key, task))) throw new Error('not claimed');
       await task.keep();
     } catch {
       await task.leave();
@@ -221,10 +228,10 @@ export class Tasks implements TaskEngine {
   }
 
   async #find(request: EdgeRequest, taskId: string): Promise<Place | FailedReply> {
-    const key = this.#keyOf(request, taskId);
-    if (key === null) return NOT_FOUND;
+    const name = this.#options.ids.nameOf(taskId, request.caller);
+    if (name === null) return NOT_FOUND;
     try {
-      return (await this.#place(key, request)) ?? NOT_FOUND;
+      return (await this.#place(name, request)) ?? NOT_FOUND;
     } catch (error) {
       if (!(error instanceof DirectoryUnavailable)) throw error;
       return UNREACHABLE;
@@ -232,12 +239,15 @@ export class Tasks implements TaskEngine {
   }
 
   /** @returns where the task is, or `null` if there is none. @throws DirectoryUnavailable */
-  async #place(key: TaskKey, request: EdgeRequest): Promise<Place | null> {
-    const { store, clock } = this.#options;
+  async #place({ key, owner }: TaskName, request: EdgeRequest): Promise<Place | null> {
+    const { store, boot, clock } = this.#options;
     const here = this.#tasks.get(key);
     if (here !== undefined) {
       here.usedBy(request.caller);
       return { type: 'here', task: here };
+    }
+    if (owner !== null) {
+      return owner.boot === boot ? null : { type: 'elsewhere', record: null, holder: owner };
     }
     const record = (await store?.find(key)) ?? null;
     const leftMs = record === null ? 0 : record.createdAtMs + record.ttlMs - clock.now();
@@ -277,6 +287,8 @@ export class Tasks implements TaskEngine {
       const outcome = await relay?.relay(place.holder, request, leg);
       if (outcome?.type === 'replied') return this.#taskReply(outcome.reply);
       const isGone = outcome?.type === 'gone' || outcome?.type === 'unknown';
+      // Nobody else has what its replica knew.
+      if (isGone && place.record === null) return NOT_FOUND;
       if (!isGone || leg.closed.aborted || clock.elapsed() >= untilMs) return UNREACHABLE;
       await sleep(clock, RETRY_AFTER_MS);
     }
@@ -309,44 +321,25 @@ export class Tasks implements TaskEngine {
   ): Promise<void> {
     let last = '';
     while (!ended.aborted) {
-      const reply = await this.get(request, taskId);
+      const reply = await this.get(request, taskId, quietLeg(ended));
       if (ended.aborted || reply.type === 'failed') return;
       const written = JSON.stringify(reply.task);
       if (written !== last) listener(reply.task);
       last = written;
       if (isTaskOver(reply.task.state)) return;
-      await this.#untilChanged(request, taskId, ended);
+      await untilChanged(this.#here(request, taskId), this.#options.clock, ended);
     }
   }
 
-  /** Waits until a task may have changed. Another replica does not tell when that is. */
-  #untilChanged(request: EdgeRequest, taskId: string, ended: AbortSignal): Promise<void> {
-    const key = this.#keyOf(request, taskId);
-    const task = key === null ? undefined : this.#tasks.get(key);
-    return new Promise((resolve) => {
-      const done = () => {
-        ended.removeEventListener('abort', done);
-        timer.cancel();
-        unwatch?.();
-        resolve();
-      };
-      const waitMs = task === undefined ? LOOK_EVERY_MS : task.leftMs + 1;
-      const timer = this.#options.clock.setTimer(waitMs, done);
-      const unwatch = task?.watch(done);
-      ended.addEventListener('abort', done);
-      if (ended.aborted) done();
-    });
+  #here({ caller }: EdgeRequest, taskId: string): RunningTask | undefined {
+    const name = this.#options.ids.nameOf(taskId, caller);
+    return name === null ? undefined : this.#tasks.get(name.key);
   }
+}
 
-  /** The id is bound to the principal, so that nobody else can use it ("Auth binding"). */
-  #idOf({ caller }: EdgeRequest, key: TaskKey): string | null {
-    return this.#options.seal.seal('task', key.slice(KEY_PREFIX.length), caller.principal ?? '');
-  }
-
-  #keyOf({ caller }: EdgeRequest, taskId: string): TaskKey | null {
-    const key = this.#options.seal.open('task', taskId, caller.principal ?? '');
-    return key === null ? null : taskKey(`${KEY_PREFIX}${key}`);
-  }
+/** Creates a leg that hears of nothing but its reply. */
+export function quietLeg(closed = new AbortController().signal): Leg {
+  return { closed, backlog: null, notify: () => {} };
 }
 
 /** Returns the part of a request that its retries have in common. They are those of a task, and become no other one. */

@@ -31,11 +31,12 @@ export function startCall(
   request: EdgeRequest,
   leg: Leg,
 ): Promise<CallReply> {
-  const limits = limitsFor(route, request);
+  const startedAtMs = route.clock.now();
+  const limits = limitsFor(route, request, startedAtMs);
   const { state, effects } = begin(FIRST_LEG, limits);
   const begun = {
     ...origin,
-    startedAtMs: route.clock.now(),
+    startedAtMs,
     isContinued: false,
     firstTrace: request.span?.context.traceparent ?? null,
   };
@@ -64,7 +65,7 @@ export function reattachCall(
 ): { readonly call: CallData; readonly reply: Promise<CallReply> } {
   const { round } = retry.pointer;
   const open = continuation.questions.map(({ key, id }) => ({ key, id }));
-  const limits = limitsFor(route, retry.request);
+  const limits = limitsFor(route, retry.request, continuation.startedAtMs);
   const { state, effects } = adopt(round, open, limitsLeft(route, limits, continuation));
   const call = createCall(route, originOf(retry, continuation), retry.request, limits, state);
   restore(call, continuation, continuation.keys.asked);
@@ -96,7 +97,7 @@ export function replayCall(
   if (refusal !== null) return Promise.resolve(failed(refusal));
   const { inputResponses, inputErrors } = request;
   const consumed = { round, answersDigest: answersDigest(inputResponses, inputErrors) };
-  const limits = limitsFor(route, request);
+  const limits = limitsFor(route, request, continuation.startedAtMs);
   const { state, effects } = begin(FIRST_LEG, limitsLeft(route, limits, continuation), consumed);
   const call = createCall(route, originOf(retry, continuation), request, limits, state);
   if (request.task !== undefined) giveToTask(call, request.task);

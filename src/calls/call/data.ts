@@ -42,6 +42,8 @@ export interface CallRoute {
   /** `null` if replicas share no store. */
   readonly directory: Directory | null;
   readonly limits: CallLimits;
+  /** The longest life of a call, or of the task that waits for it, in ms. */
+  readonly longestCallMs: number;
   readonly gaps: QuestionGaps;
   readonly questions: QuestionSettings;
   /** Who may cache a result, and for how long. */

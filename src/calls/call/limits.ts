@@ -14,17 +14,24 @@ const MAX_TASK_ROUNDS = 1_000_000_000;
 const FIRST_RENEWAL_MS = 1_000;
 const RENEWAL_MS = 60_000;
 
-/** Returns the limits of a call that a request begins. */
-export function limitsFor(route: CallRoute, request: EdgeRequest): CallLimits {
+/**
+ * Returns the limits of a call that a request begins.
+ * @param startedAtMs when the call began, here or elsewhere, in ms since the epoch
+ */
+export function limitsFor(route: CallRoute, request: EdgeRequest, startedAtMs: number): CallLimits {
   const limits = route.gaps.limitsFor(loggedTarget(request.method, request.params));
-  if (request.task !== undefined) return limitsOfTask(limits, request.task, 0, FIRST_RENEWAL_MS);
+  const ageMs = route.clock.now() - startedAtMs;
+  if (request.task !== undefined) {
+    return limitsOfTask(limits, request.task, ageMs, FIRST_RENEWAL_MS);
+  }
   const promotion = route.promotion(request);
   if (promotion === null) return limits;
   const { afterMs, ttlMs } = promotion;
+  const { maxHoldMs } = limits;
   return {
     ...limits,
-    maxHoldMs: Math.min(limits.maxHoldMs ?? afterMs, afterMs),
-    callTtlMs: Math.max(limits.callTtlMs, afterMs + ttlMs),
+    maxHoldMs: afterMs === null ? maxHoldMs : Math.min(maxHoldMs ?? afterMs, afterMs),
+    callTtlMs: Math.max(limits.callTtlMs, (afterMs ?? 0) + ttlMs),
   };
 }
 
@@ -33,6 +40,7 @@ export function giveToTask(call: CallData, task: WaitingTask): void {
   const { limits, origin, route, serverTask } = call;
   const renewalMs = call.task === null ? FIRST_RENEWAL_MS : RENEWAL_MS;
   call.limits = limitsOfTask(limits, task, route.clock.now() - origin.startedAtMs, renewalMs);
+  if (call.task !== task) call.feed({ type: 'givenToTask', leftMs: task.leftMs });
   call.task = task;
   if (serverTask !== null) task.learned(serverTask);
 }

@@ -1,6 +1,6 @@
-/** A client closes its connection, is told to retry later, or does not retry in time. */
+/** A client closes its connection, is told to retry later, leaves the call to a task, or does not retry in time. */
 import { row, type Row, type TypedRow, abandon, askClient, cancelForAll } from './steps.ts';
-import { ATTACHED, LIVE, waitingRetries, withoutLeg } from './selectors.ts';
+import { ATTACHED, DETACHED, LIVE, waitingRetries, withoutLeg } from './selectors.ts';
 import type { CallEnd, EventName } from './states.ts';
 
 const TIMEOUT: CallEnd = { type: 'refused', reason: 'timeout' };
@@ -60,6 +60,17 @@ export const CLIENT_LEAVES: readonly Row[] = [
     rule: 'asker-stopped',
     on: 'askerStops',
     why: 'the replica over which the client waits stops: the client retries elsewhere (MRTR, state without requests)',
+  }),
+  row({
+    rule: 'given-to-task',
+    from: [...ATTACHED, ...DETACHED],
+    on: 'givenToTask',
+    to: [...ATTACHED, ...DETACHED],
+    why: 'the call lives as long as its task',
+    then: (state, { leftMs }) => ({
+      state,
+      effects: [{ do: 'arm', timer: 'call', afterMs: leftMs }],
+    }),
   }),
   row({
     rule: 'client-away-too-long',

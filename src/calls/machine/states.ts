@@ -148,6 +148,8 @@ export type CallEvent =
   | { readonly type: 'expired'; readonly timer: 'run' | 'park' | 'call' }
   | { readonly type: 'held' }
   | { readonly type: 'askerStops' }
+  /** `leftMs`: how long the task lives yet. */
+  | { readonly type: 'givenToTask'; readonly leftMs: number }
   | { readonly type: 'interrupted' }
   | { readonly type: 'resumed' }
   | { readonly type: 'lost' }
@@ -174,6 +176,7 @@ export const EVENT_MEANINGS: Readonly<Record<EventName, string>> = {
   expired: 'A time limit is over.',
   held: 'A client has waited for as long as `calls.maxHold` allows.',
   askerStops: 'The replica that relayed the retry stops, and its client has to retry elsewhere.',
+  givenToTask: 'A task waits for the call from here on.',
   interrupted: 'The stream from the server broke and can be resumed.',
   resumed: 'The stream is back.',
   lost: 'The stream is gone for good.',

@@ -537,6 +537,12 @@ const holdTimer = fc.constant<Happening>((world) => {
   if (world.armed.has('hold')) world.fire('hold', true);
 });
 
+const givenToTask = fc.constantFrom(1_000, 3_600_000).map(
+  (leftMs): Happening =>
+    (world) =>
+      world.feed({ type: 'givenToTask', leftMs }),
+);
+
 /** What ends a call is rare, so that histories are long. */
 const happening = fc.oneof(
   { weight: 12, arbitrary: asked },
@@ -548,6 +554,7 @@ const happening = fc.oneof(
   { weight: 4, arbitrary: postRefused },
   { weight: 5, arbitrary: withdrawn },
   { weight: 2, arbitrary: legClosed },
+  { weight: 1, arbitrary: givenToTask },
   { weight: 5, arbitrary: streamBreaks },
   { weight: 1, arbitrary: callEnds },
   { weight: 1, arbitrary: outcome },

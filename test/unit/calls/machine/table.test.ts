@@ -1386,6 +1386,19 @@ const HOLDING: readonly Case[] = [
   },
 ];
 
+const TASKS: readonly Case[] = [
+  ...[running(), gathering(), answering(), parked(), idle(), settled(), suspended()].map(
+    (state): Case => ({
+      rule: 'given-to-task',
+      title: `a task waits for the call, which lives as long as the task (${state.name})`,
+      from: state,
+      on: { type: 'givenToTask', leftMs: 86_400_000 },
+      state,
+      effects: [arm('call', 86_400_000)],
+    }),
+  ),
+];
+
 const GROUPS = {
   'the server asks': ASKING,
   'the server takes a request back': WITHDRAWING,
@@ -1403,6 +1416,7 @@ const GROUPS = {
   'the owner may read the stream': LEFT_TO_OWNER,
   'the server refuses the credentials to read on with': SHUT_OUT,
   'one answer takes long': HOLDING,
+  'a task waits for the call': TASKS,
 };
 const CASES = Object.values(GROUPS).flat();
 
@@ -1505,6 +1519,7 @@ describe('what no row mentions changes nothing', () => {
     ownerReads: { type: 'ownerReads' },
     released: { type: 'released' },
     askerStops: { type: 'askerStops' },
+    givenToTask: { type: 'givenToTask', leftMs: 1_000 },
     shutOut: { type: 'shutOut' },
     held: { type: 'held' },
     evict: { type: 'evict' },
@@ -1536,12 +1551,13 @@ describe('what no row mentions changes nothing', () => {
     settled: ['outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
     suspended: ['outcome', 'urlsRequired', 'lost', 'evict', ...OVER, ...NEVER_NEWS],
     cancelling: [
-      ...(['urlsRequired', 'expired', 'drain', 'evict'] as const),
+      ...(['urlsRequired', 'expired', 'drain', 'evict', 'givenToTask'] as const),
       ...OVER,
       ...NEVER_NEWS.filter((event) => event !== 'ended'),
     ],
     done: [
       ...(['outcome', 'urlsRequired', 'expired', 'lost', 'drain', 'evict'] as const),
+      'givenToTask',
       ...OVER,
       ...NEVER_NEWS,
     ],

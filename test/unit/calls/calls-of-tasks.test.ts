@@ -1,0 +1,108 @@
+/** Calls for which a task waits: how long they live, and what a process that stops owes them. */
+import { expect, test } from 'vitest';
+import type { CallsOptions } from '../../../src/calls/calls.ts';
+import type { CallReply, EdgeRequest } from '../../../src/model/request.ts';
+import type { JsonObject } from '../../../src/protocol/json.ts';
+import {
+  callsTestbed,
+  FIRST,
+  LIMITS,
+  openSealer,
+  requestStateOf,
+  settled,
+  waitingClient,
+} from '../../fixtures/calls-testbed.ts';
+
+const DAY_MS = 24 * 3_600_000;
+const ANSWER = { 'elicitation-1': { action: 'accept', content: {} } };
+
+/** A call that has asked its client, who knows tasks. Its server keeps the stream. */
+async function askedCall(options: Partial<CallsOptions> = {}) {
+  const testbed = callsTestbed({
+    promotion: () => ({ afterMs: 1_000, onQuestion: true, ttlMs: DAY_MS }),
+    longestCallMs: DAY_MS,
+    ...options,
+  });
+  const { clock, server } = testbed;
+  server.keepsEvents();
+  const first = testbed.call();
+  await settled();
+  server.asks(7);
+  clock.advance(LIMITS.gatherLimitMs);
+  return { ...testbed, asked: await first.reply };
+}
+
+/** The retry of a task that ends at a time. */
+function retryOfTask(
+  { calls, clock }: Awaited<ReturnType<typeof askedCall>>,
+  asked: CallReply,
+  inputResponses: JsonObject,
+  endsAtMs: number,
+): Promise<CallReply> {
+  const task: EdgeRequest['task'] = {
+    get leftMs() {
+      return endsAtMs - clock.now();
+    },
+    endsWithProcess: true,
+    moved: () => {},
+    learned: () => {},
+  };
+  const requestState = requestStateOf(asked);
+  return calls.serve({ ...FIRST, inputResponses, requestState, task }, waitingClient().leg);
+}
+
+// Rule promoted-17: The call of a task lives as long as the task, however long it was parked before, and whichever replica
+// goes on with it.
+test('a call that was parked for long lives as long as its task', async () => {
+  const testbed = await askedCall();
+  const { clock, server, asked, logged } = testbed;
+  clock.advance(LIMITS.parkTtlMs - 1);
+  const endsAtMs = clock.now() + DAY_MS;
+  await retryOfTask(testbed, asked, {}, endsAtMs);
+  clock.advance(DAY_MS - 1);
+  expect(logged).not.toContain('call.ended');
+  const reply = retryOfTask(testbed, asked, ANSWER, endsAtMs);
+  await settled();
+  server.replies();
+  expect(await reply).toMatchObject({ kind: 'result', result: { resultType: 'complete' } });
+});
+
+// Rule promoted-17.
+test('a call that another replica resumes late in the life of its task is not over', async () => {
+  const sealer = openSealer();
+  const dead = await askedCall({ sealer, leaveWhenParked: true });
+  const endsAtMs = dead.clock.now() + DAY_MS;
+  const heir = await askedCall({ sealer, replica: { id: 'heir', boot: 'heir' } });
+  heir.clock.advance(DAY_MS - 60_000);
+  const reply = retryOfTask(heir, dead.asked, ANSWER, endsAtMs);
+  await settled();
+  heir.clock.advance(10);
+  heir.server.says.resumed();
+  await settled();
+  heir.server.replies();
+  expect(await reply).toMatchObject({ kind: 'result', result: { resultType: 'complete' } });
+});
+
+// Rule promoted-17.
+test('a call that was left to its server can be resumed here as long as its task lives', async () => {
+  const testbed = await askedCall({ leaveWhenParked: true });
+  const { clock, server, asked } = testbed;
+  expect(server.did).toContain('leave');
+  const endsAtMs = clock.now() + DAY_MS;
+  clock.advance(LIMITS.callTtlMs * 2);
+  const reply = retryOfTask(testbed, asked, ANSWER, endsAtMs);
+  await settled();
+  server.says.resumed();
+  await settled();
+  server.replies();
+  expect(await reply).toMatchObject({ kind: 'result', result: { resultType: 'complete' } });
+});
+
+// Rule drain-8: `drain.parked` keeps tasks, too, that no other process knows.
+test('a process that stops keeps the call of a task that ends with it', async () => {
+  const testbed = await askedCall();
+  const { calls, clock, asked } = testbed;
+  expect(calls.holdsParkedCalls).toBe(false);
+  await retryOfTask(testbed, asked, {}, clock.now() + DAY_MS);
+  expect(calls.holdsParkedCalls).toBe(true);
+});
