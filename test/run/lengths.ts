@@ -22,4 +22,9 @@ export const LENGTHS: readonly Length[] = [
     what: 'tests that drive a browser',
     script: 'npm run test:browser',
   },
+  {
+    tag: 'deploy',
+    what: 'tests that check what is in deploy/ with the code of Kubernetes',
+    script: 'npm run test:deploy',
+  },
 ];

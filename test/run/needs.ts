@@ -125,6 +125,18 @@ export const NEEDS: readonly Need[] = [
     isThere: hasNamespaces(),
   },
   {
+    tag: 'helm',
+    what: 'Helm',
+    howToGet: 'install helm (go install helm.sh/helm/v3/cmd/helm@latest)',
+    isThere: runs('helm', 'version'),
+  },
+  {
+    tag: 'go-toolchain',
+    what: 'Go',
+    howToGet: 'install Go 1.26',
+    isThere: runs('go', 'version'),
+  },
+  {
     tag: 'linux',
     what: 'Linux',
     howToGet: 'run on Linux',

@@ -1,6 +1,6 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import type { Config } from '../../../src/config/schema.ts';
@@ -94,14 +94,17 @@ describe('deploy/compose/nginx.conf', () => {
   });
 });
 
-describe.each(['sidecar', 'replicas'])('deploy/kubernetes/%s.yaml', (name) => {
-  const objects = parseAllDocuments(textOf(`deploy/kubernetes/${name}.yaml`)).map((document) => {
-    expect(document.errors).toEqual([]);
-    return object(document.toJS());
-  });
+const KUBERNETES = ['deploy/kubernetes/sidecar.yaml', 'deploy/kubernetes/replicas.yaml'];
+/** What the Helm chart renders; test/deploy compares it with the chart. */
+const RENDERED = readdirSync(pathOf('deploy/helm/golden')).map(
+  (file) => `deploy/helm/golden/${file}`,
+);
+
+describe.each([...KUBERNETES, ...RENDERED])('%s', (name) => {
+  const objects = objectsOf(name);
   const ofKind = (kind: string) => {
     const found = objects.find((candidate) => candidate['kind'] === kind);
-    if (found === undefined) throw new Error(`no ${kind} in ${name}.yaml`);
+    if (found === undefined) throw new Error(`no ${kind} in ${name}`);
     return found;
   };
   const pod = member(ofKind('Deployment'), 'spec', 'template', 'spec');
@@ -112,7 +115,7 @@ describe.each(['sidecar', 'replicas'])('deploy/kubernetes/%s.yaml', (name) => {
 
   test('holds a configuration of which "mrtr-gateway check" says that it is good', () => {
     expect(check(writtenConfig(), environment()).text).toMatch(
-      /: ok \(1 route(?:, \d warnings?)?\)$/,
+      /: ok \(\d routes?(?:, \d warnings?)?\)$/,
     );
   });
 
@@ -134,13 +137,26 @@ describe.each(['sidecar', 'replicas'])('deploy/kubernetes/%s.yaml', (name) => {
   });
 
   test('selects its own pods everywhere', () => {
-    const labels = member(ofKind('Deployment'), 'spec', 'template', 'metadata', 'labels');
-    expect(member(ofKind('Deployment'), 'spec', 'selector', 'matchLabels')).toEqual(labels);
-    expect(member(ofKind('Service'), 'spec', 'selector')).toEqual(labels);
-    for (const kind of objects
-      .map((one) => one['kind'])
-      .filter((one) => one === 'PodDisruptionBudget')) {
-      expect(member(ofKind(String(kind)), 'spec', 'selector', 'matchLabels')).toEqual(labels);
+    const selector = member(ofKind('Deployment'), 'spec', 'selector', 'matchLabels');
+    expect(member(ofKind('Deployment'), 'spec', 'template', 'metadata', 'labels')).toMatchObject(
+      selector,
+    );
+    expect(member(ofKind('Service'), 'spec', 'selector')).toEqual(selector);
+    for (const one of objects) {
+      const { selector: selects, podSelector } = object(one['spec'] ?? {});
+      const labels = object(selects ?? podSelector ?? {})['matchLabels'];
+      if (labels !== undefined) expect(labels).toEqual(selector);
+    }
+  });
+
+  test('has no probe that cannot reach a server on loopback, and stops it after the gateway', () => {
+    for (const server of list(pod['initContainers'] ?? []).map(object)) {
+      const probes = ['startupProbe', 'livenessProbe', 'readinessProbe'].map((key) => server[key]);
+      const ways = probes.flatMap((probe) => Object.keys(object(probe ?? {})));
+      expect(ways).not.toContain('tcpSocket');
+      expect(ways).not.toContain('httpGet');
+      expect(server['ports']).toBeUndefined();
+      expect(server['restartPolicy']).toBe('Always');
     }
   });
 
@@ -156,30 +172,17 @@ describe.each(['sidecar', 'replicas'])('deploy/kubernetes/%s.yaml', (name) => {
 
   test('mounts every file that the configuration refers to', () => {
     const text = String(member(ofKind('ConfigMap'), 'data')['gateway.yaml']);
-    const referred = [...text.matchAll(/file:(\S+)/g)].map(([, path]) => path);
+    const referred = [...text.matchAll(/file:(\S+)/g)].map(([, path]) => String(path));
     const mounts = list(gateway['volumeMounts']).map(object);
-    const mounted = list(pod['volumes'])
-      .map(object)
-      .flatMap((volume) => {
-        const at = mounts.find((mount) => mount['name'] === volume['name'])?.['mountPath'];
-        const secret = volume['secret'];
-        if (secret === undefined) return [];
-        return list(object(secret)['items']).map((item) => `${at}/${String(object(item)['path'])}`);
-      });
-    expect(referred.toSorted()).toEqual(mounted.toSorted());
-  });
-
-  test('opens each port to those who need it, and to nobody else', () => {
-    const rules = list(member(ofKind('NetworkPolicy'), 'spec')['ingress']).map(object);
-    const byPort = rules.map((rule) => [
-      list(rule['ports']).map((port) => object(port)['port']),
-      list(rule['from']).map((peer) => Object.keys(object(peer))),
-    ]);
-    expect(byPort).toEqual([
-      [['mcp'], [['namespaceSelector']]],
-      [['relay'], [['podSelector']]],
-      [['admin'], [['namespaceSelector']]],
-    ]);
+    for (const path of referred) {
+      const mount = mounts.find(({ mountPath }) => mountPath === dirname(path));
+      const volume = list(pod['volumes'])
+        .map(object)
+        .find((one) => one['name'] === mount?.['name']);
+      const items = object(volume?.['secret'])['items'];
+      const paths = list(items ?? [{ path: basename(path) }]).map((item) => object(item)['path']);
+      expect(paths).toContain(basename(path));
+    }
   });
 
   test('replaces a pod only when the new one is ready', () => {
@@ -191,11 +194,11 @@ describe.each(['sidecar', 'replicas'])('deploy/kubernetes/%s.yaml', (name) => {
 
   /** The configuration as the pod has it, with its secrets in a folder of ours. */
   function writtenConfig(): string {
-    const file = join(folder, `${name}.yaml`);
+    const file = join(folder, basename(name));
     const text = String(member(ofKind('ConfigMap'), 'data')['gateway.yaml']);
-    writeFileSync(file, text.replaceAll('/run/secrets/mrtr-gateway', folder));
-    writeFileSync(join(folder, 'key'), `${KEY}\n`);
-    writeFileSync(join(folder, 'redis-url'), 'rediss://user:password@redis:6379/0');
+    writeFileSync(file, text.replaceAll(/file:\/run\/secrets\/[a-z-]+/g, `file:${folder}`));
+    for (const [secret, value] of Object.entries(SECRETS))
+      writeFileSync(join(folder, secret), value);
     return file;
   }
 
@@ -209,25 +212,18 @@ describe.each(['sidecar', 'replicas'])('deploy/kubernetes/%s.yaml', (name) => {
   }
 });
 
-describe('deploy/kubernetes/sidecar.yaml', () => {
-  const pod = parseAllDocuments(textOf('deploy/kubernetes/sidecar.yaml'))
-    .map((document) => object(document.toJS()))
-    .filter((candidate) => candidate['kind'] === 'Deployment')
-    .map((deployment) => member(deployment, 'spec', 'template', 'spec'))[0];
-  const server = object(list(pod?.['initContainers'])[0]);
-
-  test('stops the server after the gateway', () => {
-    expect(server['restartPolicy']).toBe('Always');
-  });
-
-  test('lets the server listen on loopback, and probes it nowhere else', () => {
-    expect(server['env']).toContainEqual({ name: 'HOST', value: '127.0.0.1' });
-    const probes = ['startupProbe', 'livenessProbe', 'readinessProbe'].map((name) => server[name]);
-    const ways = probes.flatMap((probe) => Object.keys(object(probe ?? {})));
-    expect(ways).not.toContain('tcpSocket');
-    expect(ways).not.toContain('httpGet');
-    expect(server['ports']).toBeUndefined();
-  });
+test.each(KUBERNETES)('%s opens each port to those who need it, and to nobody else', (name) => {
+  const policy = objectsOf(name).find(({ kind }) => kind === 'NetworkPolicy');
+  const rules = list(member(object(policy), 'spec')['ingress']).map(object);
+  const byPort = rules.map((rule) => [
+    list(rule['ports']).map((port) => object(port)['port']),
+    list(rule['from']).map((peer) => Object.keys(object(peer))),
+  ]);
+  expect(byPort).toEqual([
+    [['mcp'], [['namespaceSelector']]],
+    [['relay'], [['podSelector']]],
+    [['admin'], [['namespaceSelector']]],
+  ]);
 });
 
 const PROBES = [
@@ -236,7 +232,26 @@ const PROBES = [
   ['readinessProbe', '/readyz'],
 ] as const;
 
-const VALUES: Readonly<Record<string, string>> = { POD_IP: '10.0.0.7', SEAL_KEY_ID: 'key-1' };
+const VALUES: Readonly<Record<string, string>> = {
+  POD_IP: '10.0.0.7',
+  SEAL_KEY_ID: 'key-1',
+  SEARCH_URL: 'http://search:3000/mcp',
+};
+
+const SECRETS: Readonly<Record<string, string>> = {
+  key: `${KEY}\n`,
+  'key-2026-11': KEY,
+  'key-2026-12': 'B'.repeat(42) + 'A',
+  'redis-url': 'rediss://user:password@redis:6379/0',
+  authorization: 'Bearer secret',
+};
+
+function objectsOf(name: string): JsonObject[] {
+  return parseAllDocuments(textOf(name)).map((document) => {
+    expect(document.errors).toEqual([]);
+    return object(document.toJS());
+  });
+}
 
 function drainMs({ drain }: Config): number {
   return drain.delayMs + drain.parkedMs + drain.timeoutMs;
