@@ -113,14 +113,25 @@ export function logListening(
   origin: string,
   admin: string | null,
   log: Log,
+  workers = 1,
 ): string {
-  const { routes, relay, redis } = config;
+  const { routes, relay } = config;
   const url = `${origin}${routes[0]?.path ?? ''}`;
   const upstreams = routes.map(({ upstream }) => nameOfServer(upstream)).join(', ');
   log.event('gateway.listening', { url, admin, upstreams });
-  if (relay !== null && redis === null) log.event('gateway.homes_apart', {});
+  const shared = homesSharedBy(config, workers);
+  log.event('gateway.homes', { shared });
+  if (relay !== null && shared !== 'redis' && shared !== 'peers') {
+    log.event('gateway.homes_apart', {});
+  }
   logTasks(config, log);
   return url;
+}
+
+function homesSharedBy({ relay, redis }: Config, workers: number) {
+  if (relay !== null && redis !== null) return 'redis';
+  if (relay !== null && relay.peers !== null) return 'peers';
+  return workers > 1 ? 'workers' : 'nothing';
 }
 
 /**
@@ -257,7 +268,7 @@ async function serveRelayedBy(
   if (isMethod(method) && serviceOf(method) !== 'forward') {
     return (tasks ?? calls).serveRelayed(request, leg);
   }
-  if (!pool.hasClaimed(sessionOwnerOf(request))) return null;
+  if (!(await pool.isHome(sessionOwnerOf(request)))) return null;
   return { begin: () => forward(request, leg.closed), sendClientBack: () => {} };
 }
 
@@ -293,7 +304,7 @@ function limitConnections(server: Server, max: number, counts: Counts): void {
 }
 
 /** Returns the keys that all replicas share, as they are configured. */
-function configuredKeys({ seal }: Config): SecretKey[] {
+export function configuredKeys({ seal }: Config): SecretKey[] {
   return seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
 }
 

@@ -20,6 +20,10 @@ import { OwnerActivity, UNREAD_TIMEOUT_MS } from '../replicas/relay/liveness.ts'
 import { createKeyRing, type KeyRing, type SecretKey } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { StartFailure } from '../lib/start-failure.ts';
+import type { Clock } from '../lib/clock.ts';
+import { RemoteClaims } from '../replicas/directory/claim-table.ts';
+import type { Peers } from '../replicas/peers/peers.ts';
+import { createPeers, type HomePeers } from './peers.ts';
 
 export interface Replica {
   readonly owner: PointerOwner;
@@ -71,23 +75,28 @@ export async function joinReplicas(
   services: ReplicaServices,
 ): Promise<Replica> {
   const name = { id: randomId(), boot: randomId() };
-  const relay = createRelay(config, name.boot, serveRelayed, services);
+  const { siblings, clock } = services;
+  const gateway = { name: name.boot, boots: () => [name.boot] };
+  // The primary of several workers has them.
+  const peers = siblings === null ? createPeers(config, gateway, services) : null;
+  const relay = createRelay(config, name.boot, serveRelayed, services, peers);
   let directory: Directory | null = null;
   const close = async () => {
-    await relay.close();
+    await Promise.all([relay.close(), peers?.peers.close()]);
     await directory?.close();
   };
   try {
     const { address, siblingAddress } = await relay.start();
     const owner = address === null ? name : { ...name, address };
     directory = await openDirectory(config, owner, services);
-    services.siblings?.onEnd((boot) => void directory?.endLease(boot).catch(() => {}));
-    const homes = directory ?? services.siblings?.claims ?? null;
+    siblings?.onEnd((boot) => void directory?.endLease(boot).catch(() => {}));
+    await peers?.start(address ?? '');
+    const claims = directory ?? siblings?.claims ?? null;
     return {
       owner,
       siblingAddress,
       directory,
-      homes,
+      homes: peers === null ? claims : claimsOf(peers, owner, clock),
       relayOf: relay.relayOf,
       accept: relay.accept,
       close,
@@ -96,6 +105,14 @@ export async function joinReplicas(
     await close();
     throw error;
   }
+}
+
+/** The claims of the peers, as this process sees them. */
+function claimsOf({ claims }: HomePeers, owner: PointerOwner, clock: Clock): ClaimStore {
+  const store: RemoteClaims = new RemoteClaims(clock, (request, claim) => {
+    void claims.answer(claim, owner).then((reply) => store.receive(request, reply));
+  });
+  return store;
 }
 
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
@@ -128,6 +145,7 @@ function createRelay(
   boot: string,
   serveRelayed: ServeRelayedRetry,
   services: ReplicaServices,
+  peers: HomePeers | null,
 ): RelayTransport {
   const { relay, limits } = config;
   const { siblings, sealKeys, openResponses, clock } = services;
@@ -136,6 +154,7 @@ function createRelay(
     ...{ ring: createKeyRing(sealKeys, 'relay'), frames: createKeyRing(sealKeys, 'frames') },
     ...{ maxBodyBytes: limits.maxBodyBytes + RELAY_OVERHEAD_BYTES },
     ...{ maxAnswerBytes: MAX_ANSWER_BYTES },
+    ...(peers !== null && { peers: peers.peers }),
   };
   if (siblings === null) return createOuterRelay(config, relay?.listen ?? null, options, services);
   const inner = createDirectRelay(LOOPBACK, options);
@@ -197,6 +216,7 @@ interface RelayOptions extends IncomingRetriesOptions {
   readonly frames: KeyRing<'frames'>;
   readonly maxBodyBytes: number;
   readonly maxAnswerBytes: number;
+  readonly peers?: Peers;
 }
 
 function createDirectRelay(

@@ -80,9 +80,10 @@ export class Calls {
     );
   }
 
-  #newCallHandle(request: EdgeRequest, leg: Leg): RelayedRetryHandle | null {
+  async #newCallHandle(request: EdgeRequest, leg: Leg): Promise<RelayedRetryHandle | null> {
     const { pool } = this.#route;
-    if (this.#registry.phase !== 'open' || !pool.hasClaimed(sessionOwnerOf(request))) return null;
+    const isHome = await pool.isHome(sessionOwnerOf(request));
+    if (this.#registry.phase !== 'open' || !isHome) return null;
     const id = this.#options.randomCallId();
     return {
       begin: () => this.#serveNew(request, leg, id),

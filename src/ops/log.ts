@@ -20,7 +20,11 @@ export interface LogEvents {
   'gateway.key_ephemeral': object;
   'gateway.few_open_files': { limit: number; needed: number };
   'gateway.one_worker': object;
+  /** `shared`: what leads a call to the session of its caller. */
+  'gateway.homes': { shared: 'redis' | 'peers' | 'workers' | 'nothing' };
   'gateway.homes_apart': object;
+  'peer.up': { peer: string };
+  'peer.down': { peer: string; problem: string };
   'gateway.draining': { running: number; parked: number };
   'gateway.stopped': { code: number };
   'gateway.crashed': { problem: string };
@@ -145,6 +149,7 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.crashed': 'fatal',
   'traces.off': 'warn',
   'traces.not_exported': 'warn',
+  'peer.down': 'warn',
   'worker.ended': 'error',
   'upstream.unavailable': 'warn',
   'upstream.failed': 'warn',
@@ -239,8 +244,12 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
     'the clocks of this replica and another differ by more than a minute, so this replica refuses the requestState of the other: synchronize the clocks',
   'gateway.key_ephemeral':
     'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
+  'gateway.homes':
+    'what leads a call to the session of its caller; redis, peers: from any replica; workers: from any worker of this gateway; nothing: sessions do not follow a caller to another replica',
   'gateway.homes_apart':
-    'replicas relay to each other and share no Redis: each keeps a session of its own for the same caller, so what the server keeps in it is missing in calls that reach another replica. Configure redis, or send all calls of a caller to the same replica',
+    'replicas relay to each other, and have neither Redis nor peers: each keeps a session of its own for the same caller, so what the server keeps in it is missing in calls that reach another replica. Configure redis or relay.peers, or send all calls of a caller to the same replica',
+  'peer.down':
+    'a replica of relay.peers does not reply: until it does, it has no sessions of callers. Those that it had go on at others, if the server still knows them',
   'upstream.refused':
     'the server refused the gateway, and named no way to log in. It may check Host: use the name that it accepts in upstream.url or upstream.hostHeader, or allow the gateway there. Or it needs credentials, which clients can bring',
   'upstream.token_refused':

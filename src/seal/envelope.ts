@@ -12,6 +12,7 @@ const TYPES: Readonly<Record<KeyPurpose, string>> = {
   seal: 'mrtr+jwe',
   relay: 'mrtr-relay+jwe',
   frames: 'mrtr-frames+jwe',
+  peers: 'mrtr-peers+jwe',
   home: 'mrtr-home+jwe',
   task: 'mrtr-task+jwe',
 };

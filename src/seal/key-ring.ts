@@ -23,7 +23,7 @@ export interface SecretKey {
   readonly secret: Uint8Array;
 }
 
-export type KeyPurpose = 'seal' | 'relay' | 'frames' | 'home' | 'task';
+export type KeyPurpose = 'seal' | 'relay' | 'frames' | 'peers' | 'home' | 'task';
 
 /** A derived key. */
 export interface RingKey {

@@ -134,10 +134,14 @@ export class SessionPool {
     return this.#claimHome(this.#placement, owner, home);
   }
 
-  /** True if this process has claimed the home of an owner. */
-  hasClaimed(owner: SessionOwner): boolean {
+  /** Resolves to true if the home of an owner is here, also for one that nobody has had so far. Never rejects. */
+  async isHome(owner: SessionOwner): Promise<boolean> {
     const home = this.#homeFor(owner);
-    return home !== null && this.#placement?.isHere(home.key) === true;
+    if (home === null) return false;
+    const found = this.#isStopping ? null : this.holderOf(owner);
+    // While the store is away, a request without effects does without the home.
+    if (found !== null) await found.catch(() => null);
+    return this.#placement === null || this.#placement.isHere(home.key);
   }
 
   /** Leaves each home to another process as soon as nothing here uses it. */
@@ -173,7 +177,7 @@ export class SessionPool {
   async leaseToListen(owner: SessionOwner): Promise<SharedLease> {
     // A second process would not tell what changes in that of the calls.
     const home = this.#upstream.knownKind === 'stdio' ? this.#homeFor(owner) : null;
-    if (home !== null && (await this.#isHome(owner))) {
+    if (home !== null && (await this.isHome(owner))) {
       return this.#homeOf(owner, home).borrow(owner);
     }
     if (!this.canListen) throw busy('the server can have one session only, which is for calls');
@@ -204,8 +208,7 @@ export class SessionPool {
     if (this.#upstream.detector.broadcasts) return this.#single.borrow(this.#wanted(owner));
     const home = this.#homeFor(owner);
     // A home elsewhere must not get a second session here.
-    if (home !== null && (await this.#isHome(owner)))
-      return this.#homeOf(owner, home).borrow(owner);
+    if (home !== null && (await this.isHome(owner))) return this.#homeOf(owner, home).borrow(owner);
     const idle = await this.#side.borrow(this.#sideOwner(owner));
     if (idle !== null) return idle;
     if (!this.#upstream.hasOneSession) return this.#borrowShared(owner);
@@ -247,14 +250,6 @@ export class SessionPool {
     await Promise.all([this.#single.close(), this.#shared.close()]);
     // Sessions that were returned a moment ago are being ended, too; the server has to be told.
     while (this.#ending.size > 0) await Promise.all(this.#ending);
-  }
-
-  /** Whether the home of an owner is here, now that nobody else has it. */
-  async #isHome(owner: SessionOwner): Promise<boolean> {
-    const found = this.#isStopping ? null : this.holderOf(owner);
-    // While the store is away, a request without effects does without the home.
-    if (found !== null) await found.catch(() => null);
-    return this.#placement === null || this.hasClaimed(owner);
   }
 
   #homeOf(owner: SessionOwner, { key, concurrency }: HomeName): Home {

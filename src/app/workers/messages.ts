@@ -4,7 +4,7 @@ import type { StartFailureCode } from '../../lib/start-failure.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { MetricsSnapshot } from '../../ops/metrics.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
-import type { ClaimReply, ClaimRequest } from './claim-table.ts';
+import type { ClaimReply, ClaimRequest } from '../../replicas/directory/claim-table.ts';
 import type { CountEntries } from './shared-counts.ts';
 
 /** A worker as its siblings see it. */

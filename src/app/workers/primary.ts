@@ -3,25 +3,25 @@
  * tells each of the others, sums their counts and metrics, and drains them together.
  */
 import { availableParallelism } from 'node:os';
-import { createServer, type Server } from 'node:http';
 import type { Config } from '../../config/schema.ts';
 import { sleep, systemClock, type Clock } from '../../lib/clock.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { Log } from '../../ops/log.ts';
 import { SummedMetrics } from '../../ops/metrics.ts';
 import { generateKey, type SecretKey } from '../../seal/key-ring.ts';
-import { AdminListener, canSharePorts, findPort, listenAt } from '../listen.ts';
-import { logListening, type Gateway, type GatewayOptions } from '../gateway.ts';
+import { AdminListener, canSharePorts, findPort } from '../listen.ts';
+import { configuredKeys, logListening, type Gateway, type GatewayOptions } from '../gateway.ts';
 import { writeConfig, type Sibling, type ToWorker, type WorkerStatus } from './messages.ts';
-import { ClaimTable } from './claim-table.ts';
+import { randomId } from '../../lib/crypto.ts';
+import {
+  ClaimTable,
+  type ClaimReply,
+  type ClaimRequest,
+} from '../../replicas/directory/claim-table.ts';
+import { createPeers, type HomePeers } from '../peers.ts';
 import { CountSums } from './shared-counts.ts';
 import { WorkerProcess } from './worker-process.ts';
-import type { ListenAddress } from '../../config/units.ts';
-import {
-  refuseArrival,
-  takeArrivals,
-  type Arrival,
-} from '../../replicas/relay/direct/handshake.ts';
+import { RelayListener } from './relay-listener.ts';
 
 /** What a drain takes beyond the configured times: cancellations, last replies, the end of sessions. */
 const DRAIN_EXTRA_MS = 15_000;
@@ -67,7 +67,7 @@ export async function startWorkers(
       await primary.drain();
       await close();
     };
-    const url = logListening(config, origin, adminUrl, log);
+    const url = logListening(config, origin, adminUrl, log, count);
     return { url, adminUrl, failure: primary.failure, drain, close };
   } catch (error) {
     await close();
@@ -89,6 +89,7 @@ class Primary {
   readonly #workers = new Map<number, WorkerProcess>();
   readonly #counts: CountSums;
   readonly #claims: ClaimTable;
+  readonly #peers: HomePeers | null;
   readonly #metrics = new SummedMetrics(() => this.#serving().length);
   readonly #restarts = new Restarts();
   readonly #failure = Promise.withResolvers<Error>();
@@ -96,15 +97,21 @@ class Primary {
   readonly #killAll = () => {
     for (const worker of this.#workers.values()) worker.kill();
   };
-  readonly #relay = new RelayListener(
-    (arrival) => this.#workerOf(arrival.to)?.pass(arrival) ?? false,
-  );
+  readonly #relay: RelayListener;
   #gatewayAddress: string | null = null;
   #phase: 'starting' | 'running' | 'draining' | 'closed' = 'starting';
 
   constructor(options: PrimaryOptions) {
     this.#options = options;
-    this.#claims = new ClaimTable(options.clock);
+    const { config, clock, log } = options;
+    const boots = () => this.#siblings().map(({ boot }) => boot);
+    this.#claims = new ClaimTable(clock, (boot) => !boots().includes(boot));
+    const sealKeys = configuredKeys(config);
+    this.#peers = createPeers(config, { name: randomId(), boots }, { sealKeys, clock, log });
+    this.#relay = new RelayListener(
+      (arrival) => this.#workerOf(arrival.to)?.pass(arrival) ?? false,
+      this.#peers?.peers ?? null,
+    );
     this.#counts = new CountSums(options.clock, (number, entries) =>
       this.#workers.get(number)?.send({ type: 'counts', entries }),
     );
@@ -123,6 +130,7 @@ class Primary {
     const origin = await this.#relay.listen(config.relay.listen);
     this.#gatewayAddress = config.relay.advertise?.origin ?? origin;
     log.event('relay.listening', { url: this.#gatewayAddress });
+    await this.#peers?.start(this.#gatewayAddress);
   }
 
   /** Starts the workers. @returns the origin of their listener */
@@ -176,6 +184,7 @@ class Primary {
     this.#phase = 'closed';
     clearInterval(this.#awake);
     this.#relay.close();
+    await this.#peers?.peers.close();
     this.#killAll();
     await this.#allEnded();
     process.off('exit', this.#killAll);
@@ -187,7 +196,7 @@ class Primary {
     const worker = new WorkerProcess(number, {
       clock,
       onCounts: (entries) => this.#counts.report(number, entries),
-      onClaim: (claim, boot) => this.#claims.answer(claim, { id: boot, boot }),
+      onClaim: async (claim, boot) => this.#answer(claim, boot),
       onEnd: () => this.#onEnd(worker),
     });
     this.#workers.set(number, worker);
@@ -216,7 +225,6 @@ class Primary {
     this.#workers.delete(number);
     this.#counts.leave(number);
     if (sibling !== null) {
-      this.#claims.leave(sibling.boot);
       this.#broadcast({ type: 'sibling-ended', boot: sibling.boot });
     }
     if (this.#phase !== 'running') return;
@@ -226,6 +234,13 @@ class Primary {
     log.event('worker.ended', { worker: number, pid, problem, restartMs });
     if (restartMs === null) void this.#giveUp();
     else clock.setTimer(restartMs, () => this.#replace(number));
+  }
+
+  #answer(claim: ClaimRequest, boot: string): ClaimReply | Promise<ClaimReply> {
+    const worker = { id: boot, boot };
+    if (this.#peers === null) return this.#claims.answer(claim, worker);
+    const address = this.#gatewayAddress ?? '';
+    return this.#peers.claims.answer(claim, { ...worker, address });
   }
 
   #replace(number: number): void {
@@ -290,35 +305,5 @@ export class Restarts {
     while ((this.#endedAtMs[0] ?? nowMs) < nowMs - WITHIN_MS) this.#endedAtMs.shift();
     const before = this.#endedAtMs.push(nowMs) - 1;
     return before + 1 >= MAX_ENDS ? null : FIRST_DELAY_MS * 3 ** before;
-  }
-}
-
-/**
- * The one relay listener of a gateway with several workers. It reads which process a replica wants to reach, and passes
- * the connection on to that worker. No byte of a retry goes through the primary.
- */
-class RelayListener {
-  readonly #server: Server;
-
-  /** @param pass passes a connection to the worker that it names. Returns false if there is none. */
-  constructor(pass: (arrival: Arrival) => boolean) {
-    // A replica of an earlier version, whose message does not name a worker.
-    this.#server = createServer((_request, response) => {
-      response.writeHead(503, { connection: 'close' }).end();
-    });
-    takeArrivals(this.#server, (arrival) => {
-      if (!pass(arrival)) refuseArrival(arrival);
-    });
-  }
-
-  /** @returns its origin. @throws StartFailure if it cannot listen */
-  async listen(at: ListenAddress): Promise<string> {
-    return listenAt(this.#server, at, 'relay.listen');
-  }
-
-  /** Connections that were passed on stay open. */
-  close(): void {
-    this.#server.close();
-    this.#server.closeAllConnections();
   }
 }

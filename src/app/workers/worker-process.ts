@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { Clock } from '../../lib/clock.ts';
 import { StartFailure } from '../../lib/start-failure.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
-import type { ClaimReply, ClaimRequest } from './claim-table.ts';
+import type { ClaimReply, ClaimRequest } from '../../replicas/directory/claim-table.ts';
 import type { FromWorker, Sibling, ToWorker, WorkerStatus } from './messages.ts';
 import type { CountEntries } from './shared-counts.ts';
 
@@ -20,7 +20,7 @@ export interface WorkerProcessOptions {
   readonly clock: Clock;
   readonly onCounts: (entries: CountEntries) => void;
   /** Called with what a worker asks of the claims. @param boot the id of the worker */
-  readonly onClaim: (claim: ClaimRequest, boot: string) => ClaimReply;
+  readonly onClaim: (claim: ClaimRequest, boot: string) => Promise<ClaimReply>;
   /** Called when the process has ended, whatever the reason. */
   readonly onEnd: (worker: WorkerProcess) => void;
 }
@@ -120,8 +120,9 @@ export class WorkerProcess {
         return this.#options.onCounts(message.entries);
       case 'claim': {
         const { request, claim } = message;
-        const reply = this.#options.onClaim(claim, this.sibling?.boot ?? '');
-        return this.send({ type: 'claim-reply', request, reply });
+        return void this.#options
+          .onClaim(claim, this.sibling?.boot ?? '')
+          .then((reply) => this.send({ type: 'claim-reply', request, reply }));
       }
       case 'status':
         return this.#requests.get(message.request)?.(message.status);

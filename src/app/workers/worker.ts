@@ -9,7 +9,7 @@ import type { SecretKey } from '../../seal/key-ring.ts';
 import { openGateway, type GatewayProcess } from '../gateway.ts';
 import type { Siblings } from '../replica.ts';
 import type { FromWorker, Sibling, ToWorker, WorkerStart, WorkerStatus } from './messages.ts';
-import { RemoteClaims } from './claim-table.ts';
+import { RemoteClaims } from '../../replicas/directory/claim-table.ts';
 import { SharedCounts } from './shared-counts.ts';
 
 type ArrivalMessage = Extract<ToWorker, { type: 'arrival' }>;

@@ -1,7 +1,7 @@
 /** The keys that let several replicas work as one. */
 import { z } from 'zod';
 import type { RedisOptions } from '../../replicas/redis/options.ts';
-import { ADDRESS, parseAddress } from '../units.ts';
+import { ADDRESS, parseAddress, type ListenAddress } from '../units.ts';
 import { address, choice, duration, orNull, section, text } from './fields.ts';
 
 /** How to reach the store, and how long the start waits for it, in ms. */
@@ -10,6 +10,48 @@ export type RedisConfig = RedisOptions & { readonly startWaitMs: number };
 const NODE_EXPECTED = 'an address such as redis-2:6379';
 const REDIS_URL_EXPECTED = 'a redis:// or rediss:// URL with a host';
 const FROM_FILE = 'Can be a `file:/path` reference.';
+
+const HTTP_ORIGIN_EXPECTED = 'an http URL of a host and a port';
+const PEERS_EXPECTED =
+  'a list of relay URLs such as [http://gw-0:8081, http://gw-1:8081], or a map with dns';
+
+const httpOrigin = z
+  .string({ error: HTTP_ORIGIN_EXPECTED })
+  .transform((written, context): URL => {
+    const url = URL.canParse(written) ? new URL(written) : null;
+    if (url?.protocol === 'http:' && url.href === `${url.origin}/`) return url;
+    context.addIssue({ code: 'custom', message: HTTP_ORIGIN_EXPECTED });
+    return z.NEVER;
+  })
+  .meta({ title: 'URL' });
+
+const DNS_NAME_EXPECTED = 'a DNS name and a port, such as mrtr-gateway-replicas:8081';
+const dnsName = z
+  .string({ error: DNS_NAME_EXPECTED })
+  .regex(/^[A-Za-z0-9._-]+:\d{1,5}$/, { error: DNS_NAME_EXPECTED })
+  .transform((written, context): ListenAddress => {
+    const parsed = parseAddress(written);
+    if (parsed !== null) return parsed;
+    context.addIssue({ code: 'custom', message: DNS_NAME_EXPECTED });
+    return z.NEVER;
+  })
+  .meta({ title: 'name and port' });
+
+const peers = z
+  .union(
+    [
+      z
+        .array(httpOrigin, { error: PEERS_EXPECTED })
+        .min(1, { error: 'at least one URL' })
+        .max(64, { error: 'at most 64 URLs' }),
+      z.strictObject({ dns: dnsName }, { error: PEERS_EXPECTED }),
+    ],
+    { error: PEERS_EXPECTED },
+  )
+  .meta({ title: 'list of URLs, or `dns: NAME:PORT`' })
+  .describe(
+    'Without Redis: the relay URLs of all replicas, or a DNS name with an address for each of them, such as that of a headless Service. The replicas find out from each other which of them has the session of a caller.',
+  );
 
 export const relay = orNull(
   section(
@@ -25,19 +67,11 @@ export const relay = orNull(
         ),
       ),
       advertise: orNull(
-        z
-          .string({ error: 'an http URL of a host and a port' })
-          .transform((written, context): URL => {
-            const url = URL.canParse(written) ? new URL(written) : null;
-            if (url?.protocol === 'http:' && url.href === `${url.origin}/`) return url;
-            context.addIssue({ code: 'custom', message: 'an http URL of a host and a port' });
-            return z.NEVER;
-          })
-          .meta({ title: 'URL' })
-          .describe(
-            'The URL at which other replicas reach this replica, such as `http://${POD_IP}:8081`. Default: the address of `relay.listen`.',
-          ),
+        httpOrigin.describe(
+          'The URL at which other replicas reach this replica, such as `http://${POD_IP}:8081`. Default: the address of `relay.listen`.',
+        ),
       ),
+      peers: orNull(peers),
     },
     'a map with listen or via',
   ).describe(

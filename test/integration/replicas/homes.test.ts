@@ -62,11 +62,12 @@ describe.each([
   ['http', {}],
   ['redis', THROUGH_REDIS],
 ])('two replicas with Redis and relay.via: %s', { tags: ['redis'] }, (_via, options) => {
-  // Rule sessions-16: With Redis and `relay`, and among the workers of one gateway, calls, lists and completion reach
-  // the home of their caller from anywhere, in one hop. When the process of the home ends, the next one goes on with
-  // the session, if the server still knows it.
+  // Rule sessions-16: With Redis and `relay`, with `relay.peers`, and among the workers of one gateway, calls, lists and
+  // completion reach the home of their caller from anywhere, in one hop. When the process of the home ends, the next one
+  // goes on with the session, if the server still knows it.
   test('share the home of a caller: in turns, at once, and with a question between', async () => {
     const { a, b, server } = await stage(options);
+    expect(await a.saw('gateway.homes')).toMatchObject([{ shared: 'redis' }]);
     const counts = [];
     for (const gateway of [a, b, b, a]) counts.push(text(await call(gateway, 'count')));
     expect(counts).toEqual(['1', '2', '3', '4']);
@@ -104,12 +105,14 @@ describe.each([
   });
 });
 
-// Rule sessions-18: Replicas with `relay` and without Redis each have their own homes, and say so at start.
+// Rule sessions-18: A gateway says at start what leads a call to the home of its caller. Replicas with `relay` that have
+// neither Redis nor `relay.peers` each have their own homes, and warn of that.
 test('two replicas without Redis say at start that each has its own homes', async () => {
   const { server } = await countingServer();
   const [a, b] = await replicas(server, 2);
   expect([await call(a, 'count'), await call(b, 'count')].map(text)).toEqual(['1', '1']);
   expect(await a.saw('gateway.homes_apart')).toHaveLength(1);
+  expect(await a.saw('gateway.homes')).toMatchObject([{ shared: 'nothing' }]);
 });
 
 describe('two replicas with Redis', { tags: ['redis'] }, () => {

@@ -23,6 +23,7 @@ import {
   type MessageKind,
   type RelayMessage,
 } from '../messages.ts';
+import { PEERS_PATH, type Peers } from '../../peers/peers.ts';
 import { UNREAD_TIMEOUT_MS, type OwnerActivity } from '../liveness.ts';
 import { OutgoingRetry } from '../outgoing-retry.ts';
 import { relayInLetters } from './letters.ts';
@@ -219,6 +220,8 @@ export interface RelayServerOptions extends IncomingRetriesOptions {
   readonly maxBodyBytes: number;
   /** How long an asker can read nothing while bytes wait for it, in ms. */
   readonly writeStallMs: number;
+  /** Absent if homes are not found among peers. */
+  readonly peers?: Pick<Peers, 'serve'>;
 }
 
 const RELAY_PATH = '/relay';
@@ -238,6 +241,13 @@ export function createRelayServer(options: RelayServerOptions): FastifyInstance 
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  const { peers } = options;
+  if (peers !== undefined) {
+    app.post(PEERS_PATH, async ({ body }, reply) => {
+      const served = await peers.serve(body instanceof Buffer ? body.toString('latin1') : '');
+      return reply.code(served.status).send(served.reply);
+    });
+  }
   app.post(RELAY_PATH, async ({ body }, reply) => {
     const sealed = body instanceof Buffer ? body.toString('latin1') : '';
     const message = openMessage(ring, boot, sealed, options.maxBodyBytes);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ClaimTable, RemoteClaims } from '../../../../src/app/workers/claim-table.ts';
+import { ClaimTable, RemoteClaims } from '../../../../src/replicas/directory/claim-table.ts';
 import { DirectoryUnavailable } from '../../../../src/model/directory.ts';
 import { homeId } from '../../../../src/protocol/ids.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
@@ -11,10 +11,11 @@ const HOME = homeId('home:ada');
 
 function stage() {
   const clock = new ManualClock();
-  const table = new ClaimTable(clock);
+  const ended = new Set<string>();
+  const table = new ClaimTable(clock, (boot) => ended.has(boot));
   const claim = (worker: typeof ONE) =>
     table.answer({ type: 'claim', id: HOME, ttlMs: TTL_MS }, worker);
-  return { clock, table, claim };
+  return { clock, table, claim, ended };
 }
 
 describe('a claim', () => {
@@ -36,10 +37,10 @@ describe('a claim', () => {
   });
 
   test('ends with its worker, and what was kept stays for the next one', () => {
-    const { table, claim } = stage();
+    const { table, claim, ended } = stage();
     claim(ONE);
     table.answer({ type: 'keep', id: HOME, text: 'sealed', ttlMs: TTL_MS }, ONE);
-    table.leave('one');
+    ended.add('one');
     expect(claim(TWO)).toEqual({ type: 'claimed', epoch: 2 });
     expect(table.answer({ type: 'kept', id: HOME }, TWO)).toBe('sealed');
   });
@@ -58,13 +59,13 @@ test('a primary that does not respond counts as a store that is away', async () 
   const clock = new ManualClock();
   const claims = new RemoteClaims(clock, () => {});
   const claim = claims.claim(HOME, TTL_MS);
-  clock.advance(1_000);
+  clock.advance(4_000);
   await expect(claim).rejects.toThrow(DirectoryUnavailable);
 });
 
 test('bytes come back as they were kept, until they are forgotten', async () => {
   const clock = new ManualClock();
-  const table = new ClaimTable(clock);
+  const table = new ClaimTable(clock, () => false);
   const claims: RemoteClaims = new RemoteClaims(clock, (request, claim) => {
     claims.receive(request, table.answer(claim, ONE));
   });

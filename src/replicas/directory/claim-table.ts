@@ -1,6 +1,6 @@
 /**
- * What the workers of one gateway claim, where they have no Redis: the primary has the table, and each worker asks it.
- * A claim ends with its worker; what was kept stays for the next holder.
+ * Claims without Redis: a table of who has which home. The primary of several workers has one, and each worker asks it. Each
+ * gateway with peers has one, too. A claim ends with the process of its holder; what was kept stays for the next holder.
  */
 import { LruMap } from '../../lib/containers.ts';
 import {
@@ -12,7 +12,7 @@ import {
 import type { Clock } from '../../lib/clock.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
 
-/** What a worker asks of the table. */
+/** What a process asks of the table. */
 export type ClaimRequest =
   | { readonly type: 'claim'; readonly id: string; readonly ttlMs: number }
   | { readonly type: 'release'; readonly id: string; readonly epoch: number }
@@ -22,80 +22,90 @@ export type ClaimRequest =
 /** The reply to a `claim` or a `kept`; `null` to the others, and where nothing is kept. */
 export type ClaimReply = Claim | string | null;
 
-interface Entry {
+/** What the table says of one claim. */
+export interface ClaimEntry {
   readonly holder: PointerOwner | null;
   readonly epoch: number;
+  /** Grows with each change of what is kept, and when the claim is released. */
+  readonly revision: number;
   readonly text: string | null;
+  readonly ttlMs: number;
+}
+
+interface Row extends Omit<ClaimEntry, 'ttlMs'> {
   readonly expiresAtMs: number;
 }
 
 /** The most entries. The one that was not used for the longest time is forgotten first. */
 const MAX_ENTRIES = 100_000;
-const MAX_ENDED = 1_000;
+const NOTHING = { holder: null, epoch: 0, revision: 0, text: null, ttlMs: 0 } as const;
 
 export class ClaimTable {
   readonly #clock: Clock;
-  readonly #entries = new LruMap<string, Entry>(MAX_ENTRIES);
-  readonly #ended = new LruMap<string, true>(MAX_ENDED);
+  readonly #hasEnded: (boot: string) => boolean;
+  readonly #rows = new LruMap<string, Row>(MAX_ENTRIES);
 
-  constructor(clock: Clock) {
+  /** @param hasEnded tells whether a process has ended, so that its claims can be taken over */
+  constructor(clock: Clock, hasEnded: (boot: string) => boolean) {
     this.#clock = clock;
+    this.#hasEnded = hasEnded;
   }
 
-  /** @param worker who asks */
-  answer(request: ClaimRequest, worker: PointerOwner): ClaimReply {
-    const entry = this.#find(request.id);
-    switch (request.type) {
+  /** @param holder who asks */
+  answer(request: ClaimRequest, holder: PointerOwner): ClaimReply {
+    const { id, type } = request;
+    const entry = this.find(id);
+    const { epoch, revision, ttlMs } = entry ?? NOTHING;
+    switch (type) {
       case 'claim':
-        return this.#claim(request.id, request.ttlMs, entry, worker);
+        return this.#claim(id, request.ttlMs, entry, holder);
       case 'release':
-        if (entry?.holder?.boot === worker.boot && entry.epoch === request.epoch) {
-          this.#entries.set(request.id, { ...entry, holder: null });
+        if (entry?.holder?.boot === holder.boot && epoch === request.epoch) {
+          this.set(id, { ...entry, holder: null, revision: revision + 1 });
         }
         return null;
       case 'keep':
-        this.#entries.set(request.id, {
-          holder: entry?.holder ?? null,
-          epoch: entry?.epoch ?? 0,
+        this.set(id, {
+          ...(entry ?? NOTHING),
           text: request.text,
-          expiresAtMs: Math.max(entry?.expiresAtMs ?? 0, this.#clock.elapsed() + request.ttlMs),
+          revision: revision + 1,
+          ttlMs: Math.max(ttlMs, request.ttlMs),
         });
         return null;
       case 'kept':
         return entry?.text ?? null;
       case 'forget':
-        if (entry !== undefined) this.#entries.set(request.id, { ...entry, text: null });
+        if (entry !== null) this.set(id, { ...entry, text: null, revision: revision + 1 });
         return null;
     }
   }
 
-  /** Ends the claims of a worker that has ended. */
-  leave(boot: string): void {
-    this.#ended.set(boot, true);
+  find(id: string): ClaimEntry | null {
+    const row = this.#rows.get(id);
+    if (row === undefined) return null;
+    const { expiresAtMs, ...entry } = row;
+    const ttlMs = expiresAtMs - this.#clock.elapsed();
+    return ttlMs > 0 ? { ...entry, ttlMs } : null;
   }
 
-  #find(id: string): Entry | undefined {
-    const entry = this.#entries.get(id);
-    return entry !== undefined && entry.expiresAtMs > this.#clock.elapsed() ? entry : undefined;
+  set(id: string, { ttlMs, ...entry }: ClaimEntry): void {
+    this.#rows.set(id, { ...entry, expiresAtMs: this.#clock.elapsed() + ttlMs });
   }
 
-  #claim(id: string, ttlMs: number, entry: Entry | undefined, worker: PointerOwner): Claim {
-    const holder = entry?.holder ?? null;
-    const isOwn = holder?.boot === worker.boot;
-    if (holder !== null && !isOwn && !this.#ended.has(holder.boot)) {
-      return { type: 'held', by: holder };
-    }
-    const epoch = isOwn ? (entry?.epoch ?? 1) : (entry?.epoch ?? 0) + 1;
-    const expiresAtMs = this.#clock.elapsed() + ttlMs;
-    this.#entries.set(id, { holder: worker, epoch, text: entry?.text ?? null, expiresAtMs });
+  #claim(id: string, ttlMs: number, entry: ClaimEntry | null, holder: PointerOwner): Claim {
+    const { holder: other, epoch: last, revision, text } = entry ?? NOTHING;
+    const isOwn = other?.boot === holder.boot;
+    if (other !== null && !isOwn && !this.#hasEnded(other.boot)) return { type: 'held', by: other };
+    const epoch = isOwn ? last : last + 1;
+    this.set(id, { holder, epoch, revision: isOwn ? revision : 0, text, ttlMs });
     return { type: 'claimed', epoch };
   }
 }
 
-/** How long a worker waits for the primary, in ms. */
-const REPLY_TIMEOUT_MS = 1_000;
+/** How long a process waits for the table, in ms: longer than three peers can take that do not respond. */
+const REPLY_TIMEOUT_MS = 4_000;
 
-/** The table as a worker sees it. */
+/** The table as the process sees it that asks. */
 export class RemoteClaims implements ClaimStore {
   readonly #clock: Clock;
   readonly #send: (request: number, claim: ClaimRequest) => void;
@@ -156,5 +166,5 @@ export class RemoteClaims implements ClaimStore {
 }
 
 function unavailable(): DirectoryUnavailable {
-  return new DirectoryUnavailable('timeout', 'the primary does not respond');
+  return new DirectoryUnavailable('timeout', 'what knows the homes of callers does not respond');
 }
