@@ -15,7 +15,8 @@ import { Quota } from '../lib/quota.ts';
 import { OpenResponses } from '../lib/responses.ts';
 import type { Readiness } from '../ops/admin.ts';
 import type { Log } from '../ops/log.ts';
-import { countedLog, Metrics } from '../ops/metrics.ts';
+import { countedLog } from '../ops/counted-log.ts';
+import { Metrics } from '../ops/metrics.ts';
 import { openTracer } from '../ops/open-tracer.ts';
 import { createKeyRing, generateKey, type SecretKey } from '../seal/key-ring.ts';
 import { createSealer, type Sealer } from '../seal/seal.ts';
@@ -150,6 +151,9 @@ export async function openGateway(
   const metrics = new Metrics({
     parked: () => gauge(routes, (route) => route.calls.parked),
     sessions: () => gauge(routes, (route) => route.pool.size),
+    upstreamsUp: () => gauge(routes, (route) => Number(route.availability.ready)),
+    running: () => capacity.running,
+    limits: limitsOf(config),
     redisUp: () => replica?.directory?.up ?? null,
     clockAheadMs: () => clock.aheadMs,
   });
@@ -161,6 +165,16 @@ export async function openGateway(
   };
   const openResponses = new OpenResponses();
   const counts = shares?.counts ?? new LocalCounts();
+  const capacity = new Capacity(
+    {
+      maxRunning: config.limits.maxRunningCalls,
+      maxParked: config.limits.maxParkedCalls,
+      maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
+      maxParkedAnonymous: config.limits.maxAnonymousParkedCalls,
+    },
+    counts,
+    parkingLimitLog(clock, log),
+  );
   const sealKeys = sealKeysOf(config, shares?.generatedKey ?? null, log);
   const siblings = shares?.siblings ?? null;
   replica = await joinReplicas(config, observeRelayed(serveRelayed, tracer), {
@@ -184,16 +198,8 @@ export async function openGateway(
       counts,
     ),
     counts,
-    capacity: new Capacity(
-      {
-        maxRunning: config.limits.maxRunningCalls,
-        maxParked: config.limits.maxParkedCalls,
-        maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
-        maxParkedAnonymous: config.limits.maxAnonymousParkedCalls,
-      },
-      counts,
-      parkingLimitLog(clock, log),
-    ),
+    capacity,
+    learnTools: (route, names) => metrics.learnTools(route, names),
     sealer: sealerOf(config, sealKeys, clock),
     sealKeys,
   };
@@ -320,6 +326,15 @@ function sealerOf(config: Config, keys: readonly SecretKey[], clock: Clock): Sea
   const ring = createKeyRing(keys, 'seal');
   const { audience } = config.seal;
   return createSealer({ ring, audience, clock, maxTokenBytes: MAX_REQUEST_STATE_BYTES });
+}
+
+/** The limits that metrics can come near, by their keys in the configuration. */
+function limitsOf({ limits, routes }: Config): Map<string, number> {
+  const { maxRunningCalls, maxParkedCalls, maxConnections, maxTasks } = limits;
+  return new Map([
+    ...Object.entries({ maxRunningCalls, maxParkedCalls, maxConnections, maxTasks }),
+    ...routes.map(({ id, sessions }) => [`sessions:${id}`, sessions.max] as const),
+  ]);
 }
 
 function gauge(routes: readonly Route[], value: (route: Route) => number): Map<string, number> {

@@ -1,19 +1,31 @@
-/** The relay, with a span for each hop. */
+/** The relay, with a span and a line in the log for each hop. */
+import type { Clock } from '../lib/clock.ts';
 import type { Relay, ServeRelayedRetry } from '../model/relay.ts';
+import { traceOf } from '../model/request.ts';
+import type { Log } from '../ops/log.ts';
 import type { Tracer } from '../ops/tracing.ts';
 
 const HOP = 'mrtr_gateway.relay';
 
 /** Observes what is relayed from a route to other replicas. */
-export function observeRelay(route: string, relay: Relay | null): Relay | null {
+export function observeRelay(
+  route: string,
+  relay: Relay | null,
+  clock: Clock,
+  log: Log,
+): Relay | null {
   if (relay === null) return null;
   return {
     relay: async (owner, request, leg) => {
       const attributes = { 'mrtr_gateway.route': route, 'mrtr_gateway.replica': owner.id };
       const span = request.span?.child({ kind: 'client', name: HOP, attributes });
-      const outcome = await relay.relay(owner, span ? { ...request, span } : request, leg);
-      span?.end(outcome.type === 'replied' || outcome.type === 'left' ? null : outcome.type);
-      return outcome;
+      const startedAtMs = clock.now();
+      const relayed = await relay.relay(owner, span ? { ...request, span } : request, leg);
+      const { type: outcome } = relayed;
+      span?.end(outcome === 'replied' || outcome === 'left' ? null : outcome);
+      const ms = clock.now() - startedAtMs;
+      log.event('relay.hop', { route, replica: owner.id, outcome, ms, ...traceOf(request) });
+      return relayed;
     },
     release: () => relay.release(),
   };

@@ -1,5 +1,7 @@
 /** The application behind the public listener: the guard, the modern edge and the pass-through of each route. */
+import type { ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
+import { failureReasonOf } from '../model/failures.ts';
 import { traceOf, type EdgeRequest } from '../model/request.ts';
 import { sleep } from '../lib/clock.ts';
 import { ClientConnections, type ClientTimeouts } from '../edge/http/connection.ts';
@@ -16,6 +18,7 @@ import {
   registerPassThrough,
   type PassThrough,
 } from '../passthrough/passthrough.ts';
+import { loggedTarget } from '../protocol/target.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
 import { publicPaths } from '../config/schema.ts';
 import { installDialects } from './dialect-endpoints.ts';
@@ -91,7 +94,11 @@ export async function createPublicApp(
     next(null, payload);
   });
   const endpoints = new Map<string, ModernEndpoint>();
+  const countResponse = function (this: ServerResponse): void {
+    metrics.responded(this.statusCode);
+  };
   connections.attach(app.server, (request, response, rest) => {
+    response.once('finish', countResponse);
     const endpoint = request.method === 'POST' ? endpoints.get(request.url ?? '') : undefined;
     if (endpoint === undefined) return rest(request, response);
     if (guard.passes(request, response, true)) void endpoint.post(request, response, rest);
@@ -120,6 +127,7 @@ export async function createPublicApp(
       headersTimeoutMs: server.headersTimeoutMs,
       maxBodyBytes: config.limits.maxBodyBytes,
       openResponses: shared.openResponses,
+      onPassed: () => metrics.passed(route.config.id),
       onFailure: ({ httpStatus: status, problem }) => {
         if (upstream.knownKind === 'modern') upstream.doubt();
         shared.log.event('passthrough.failed', { route: route.config.id, status, problem });
@@ -218,9 +226,12 @@ function edgeOptions(
     clock,
     log,
     tracer,
-    observe: (name, request, { status, code }, ms) => {
-      const { method } = request;
-      metrics.operation(name, method, code, ms);
+    observe: (name, request, reply, { status, code }, ms) => {
+      const { method, params } = request;
+      const target = method === 'tools/call' ? loggedTarget(method, params) : '';
+      const isToolError = reply.kind === 'result' && reply.result['isError'] === true;
+      const reason = failureReasonOf(reply);
+      metrics.operation(name, { method, target, code, isToolError, reason }, ms);
       log.event('edge.request', { route: name, method, status, code, ms, ...traceOf(request) });
     },
   };

@@ -9,6 +9,7 @@ import { ListCache } from '../catalogue/list-cache.ts';
 import { TaskTools, isRepeatable, ToolCatalogue } from '../catalogue/tools.ts';
 import type { Config, RouteConfig } from '../config/schema.ts';
 import { callId } from '../protocol/ids.ts';
+import { isJsonObject, type JsonValue } from '../protocol/json.ts';
 import { MODERN_REVISION } from '../protocol/meta.ts';
 import { randomId } from '../lib/crypto.ts';
 import { onlyServerTasks, promotionOf, promotesAny } from '../tasks/promotion.ts';
@@ -97,7 +98,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
       taskTools.forget();
     },
   });
-  const relay = observeRelay(route, shared.replica.relayOf(route));
+  const relay = observeRelay(route, shared.replica.relayOf(route), clock, log);
   const peer = peerOf(config);
   const pool = new SessionPool(
     upstream,
@@ -115,12 +116,16 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     route,
     pool,
     peer,
+    clock,
     log,
     maxPages: MAX_LIST_PAGES,
     maxItems: MAX_LIST_ITEMS,
     caching: { ttlMs: config.caching.listTtlMs, cacheScope: config.caching.scope },
     parameterHeaders: config.tools.parameterHeaders,
-    onTools: (request, tools) => taskTools.learn(request, tools),
+    onTools: (request, tools) => {
+      taskTools.learn(request, tools);
+      shared.learnTools(route, namesOf(tools));
+    },
   });
   const forward: Route['forward'] = (request, closed) => forwarder.forward(request, closed);
   const taskTools = new TaskTools({
@@ -291,6 +296,12 @@ function placementOf(
   return new HomePlacement({ store, ring, route: id, ttlMs, clock });
 }
 
+function namesOf(tools: readonly JsonValue[]): string[] {
+  return tools.flatMap((tool) =>
+    isJsonObject(tool) && typeof tool['name'] === 'string' ? [tool['name']] : [],
+  );
+}
+
 /** What spans say of the server of a route, by the conventions of OpenTelemetry. */
 function peerOf({ upstream: { url, process } }: RouteConfig): Attributes {
   if (process !== null) return { 'network.transport': 'pipe' };
@@ -307,6 +318,8 @@ export interface SharedServices {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Log;
+  /** Names tools that a server has, for the metrics. */
+  readonly learnTools: (route: string, names: readonly string[]) => void;
   /** `null` if no traces are exported. */
   readonly tracer: Tracer | null;
   readonly identity: Identity;

@@ -45,6 +45,9 @@ export function createServer(
       const { protocolVersion: revision } = session.initializeResult;
       const standalone = session.standaloneStreamOpen;
       log.event('session.opened', { route, revision, transport, standalone });
+      const openedAtMs = clock.elapsed();
+      session.onOver = () =>
+        log.event('session.ended', { route, ms: clock.elapsed() - openedAtMs });
       // Once for each server, since anonymous callers get a session for each call.
       if (standalone || isNoStreamLogged || !session.interactive) return;
       if (transport === 'streamable-http') log.event('session.no_standalone_stream', { route });

@@ -2,8 +2,9 @@
  * Forwards requests that can ask nothing: the list methods and completion. Collects all pages of a list,
  * since a legacy cursor does not outlive its session and modern clients have none.
  */
+import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../ops/log.ts';
-import { mcpOperation, withContext, type Attributes, type Span } from '../ops/tracing.ts';
+import { mcpOperation, withContext, type Attributes } from '../ops/tracing.ts';
 import { completeResult, type CacheFields } from '../protocol/translate/edge-result.ts';
 import { edgeError } from '../protocol/translate/error-map.ts';
 import { objectMember, without, type JsonObject, type JsonValue } from '../protocol/json.ts';
@@ -24,6 +25,7 @@ export interface ForwarderOptions {
   readonly pool: SessionPool;
   /** What the spans of upstream requests say of the server. */
   readonly peer: Attributes;
+  readonly clock: Clock;
   readonly log: Log;
   readonly maxPages: number;
   readonly maxItems: number;
@@ -135,12 +137,13 @@ export class Forwarder {
     return { kind: 'result', result: completeResult(method, reply.result, context) };
   }
 
-  #send(
+  async #send(
     session: Session,
     request: EdgeRequest,
     more: JsonObject,
     closed: AbortSignal,
   ): Promise<JsonRpcReply> {
+    const { route, clock, log } = this.#options;
     const { method, params, caller } = request;
     const { protocolVersion } = session.initializeResult;
     const span = request.span?.child(
@@ -155,18 +158,16 @@ export class Forwarder {
     const hasContext = method !== 'completion/complete' || isAtLeast(protocolVersion, '2025-06-18');
     const sent = hasContext ? all : without(all, ['context']);
     const headers = withContext(caller.headers, span);
-    const reply = session.request(method, { ...sent, ...more }, headers, closed);
-    return span === undefined ? reply : spanned(span, reply);
-  }
-}
-
-/** Ends a span with the reply. */
-async function spanned(span: Span, reply: Promise<JsonRpcReply>): Promise<JsonRpcReply> {
-  try {
-    const replied = await reply;
-    span.end('error' in replied ? String(replied.error.code) : null);
-    return replied;
-  } finally {
-    span.end('_OTHER');
+    const startedAtMs = clock.now();
+    let errorType: string | null = '_OTHER';
+    try {
+      const reply = await session.request(method, { ...sent, ...more }, headers, closed);
+      errorType = 'error' in reply ? String(reply.error.code) : null;
+      return reply;
+    } finally {
+      span?.end(errorType);
+      const ms = clock.now() - startedAtMs;
+      log.event('upstream.replied', { route, method, errorType, ms, ...traceOf(request) });
+    }
   }
 }

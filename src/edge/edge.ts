@@ -93,7 +93,13 @@ export interface EdgeOptions {
   readonly log: Log;
   /** `null` if no traces are exported. */
   readonly tracer: Tracer | null;
-  readonly observe: (route: string, request: EdgeRequest, sent: SentResponse, ms: number) => void;
+  readonly observe: (
+    route: string,
+    request: EdgeRequest,
+    reply: CallReply,
+    sent: SentResponse,
+    ms: number,
+  ) => void;
 }
 
 export class ModernEndpoint {
@@ -268,6 +274,7 @@ export class ModernEndpoint {
     observe(
       route.id,
       request,
+      reply,
       writer.finish(route.published(reply, caller)),
       clock.now() - startedAtMs,
     );

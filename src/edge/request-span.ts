@@ -1,13 +1,13 @@
 /** The span of a client's request, by the conventions of OpenTelemetry for MCP servers. */
 import type { Caller, CallReply } from '../model/request.ts';
 import {
+  isClientFault,
   mcpOperation,
   readTraceContext,
   type Span,
   type TraceContext,
   type Tracer,
 } from '../ops/tracing.ts';
-import { ErrorCode, isModernError } from '../protocol/json-rpc.ts';
 import { MODERN_REVISION } from '../protocol/meta.ts';
 import { loggedTarget } from '../protocol/target.ts';
 import type { ModernRequest } from './request/message.ts';
@@ -54,18 +54,4 @@ export function endSpan(span: Span, reply: CallReply): void {
   const { resultType, isError } = reply.result;
   span.set({ 'mrtr_gateway.outcome': typeof resultType === 'string' ? resultType : 'complete' });
   span.end(isError === true ? 'tool_error' : null);
-}
-
-const CLIENT_FAULTS: ReadonlySet<number> = new Set([
-  ErrorCode.parseError,
-  ErrorCode.invalidRequest,
-  ErrorCode.methodNotFound,
-  ErrorCode.invalidParams,
-  // Resource not found, of earlier revisions.
-  -32002,
-]);
-
-/** Tells whether an error code says that the client's request was wrong. */
-function isClientFault(code: number): boolean {
-  return CLIENT_FAULTS.has(code) || isModernError(code);
 }

@@ -118,6 +118,16 @@ export function reasonOf({ error: { data } }: Failure): unknown {
   return isJsonObject(data) ? data['reason'] : undefined;
 }
 
+/** Returns why the gateway failed a request, also if a result says so for the model to read; `null` if it did not. */
+export function failureReasonOf(reply: CallReply): FailureReason | null {
+  const reason =
+    reply.kind === 'failed'
+      ? reasonOf(reply.failure)
+      : objectMember(reply.result, '_meta')?.[Meta.reason];
+  const isOurs = typeof reason === 'string' && Object.hasOwn(FAILURES, reason);
+  return isOurs ? (reason as FailureReason) : null;
+}
+
 function failure(reason: FailureReason, message: string, data: JsonObject): Failure {
   const { code, httpStatuses } = FAILURES[reason];
   return { error: { code, message, data }, httpStatus: httpStatuses[0] ?? 200 };

@@ -2,9 +2,6 @@
  * Logging as typed events. Each event lists its fields, so that no argument, answer, token or sealed pointer
  * can get into a line. An event is one line of JSON, or pretty text on a terminal.
  */
-import type { Writable } from 'node:stream';
-import pretty from 'pino-pretty';
-
 /** The ways to serve a retry. */
 export const RUNGS = ['here', 'relay', 'outcome', 'reattach', 'replay'] as const;
 /** How a retry was served. */
@@ -44,6 +41,8 @@ export interface LogEvents {
     code: string;
     problem: string;
   };
+  /** A request that can ask nothing was replied to. */
+  'upstream.replied': { route: string; method: string; errorType: string | null; ms: number };
   /** `said`: the beginning of what the server said. */
   'upstream.refused': { route: string; status: number; said: string };
   /** `error`: the error code of the challenge. */
@@ -52,6 +51,7 @@ export interface LogEvents {
   /** `cause`: `configured`, or how the server showed it. */
   'upstream.one_session': { route: string; cause: string };
   'session.opened': { route: string; revision: string; transport: string; standalone: boolean };
+  'session.ended': { route: string; ms: number };
   'session.no_standalone_stream': { route: string };
   /** `session`: the name that the gateway gives to a process of a server over stdio. */
   'process.started': { route: string; session: string; pid: number };
@@ -74,7 +74,8 @@ export interface LogEvents {
   'call.relayed': { route: string; holder: string };
   'call.started': { route: string; call: string; method: string; target: string };
   'call.parked': { route: string; call: string; round: number; questions: number };
-  'call.resumed': { route: string; call: string; round: number; rung: Rung };
+  /** `waitedMs`: from the question to the answer, if this process asked it. */
+  'call.resumed': { route: string; call: string; round: number; rung: Rung; waitedMs?: number };
   'call.not_taken_up': { route: string; call: string; problem: string };
   'task.created': { route: string; status: string };
   'task.taken_over': { route: string; status: string };
@@ -89,6 +90,7 @@ export interface LogEvents {
     problem: string;
   };
   'relay.listening': { url: string };
+  'relay.hop': { route: string; replica: string; outcome: string; ms: number };
   /** `aheadSeconds`: how far the clock of this machine is ahead; negative if it is behind. */
   'clock.skewed': { aheadSeconds: number };
   /** `aheadSeconds`: how far the clock of this machine is ahead of the other replica's. */
@@ -111,7 +113,11 @@ export interface LogEvents {
     target: string;
     round: number;
     end: string;
+    /** The code of an error, or a word; `null` for a success. */
+    errorType: string | null;
     ms: number;
+    /** Of that, the time that the server took in this process: without the time of people. */
+    workMs: number;
   };
   'call.parking_limit': { limit: string };
   'call.question_refused': { route: string; call: string; method: string; reason: string };
@@ -141,7 +147,7 @@ export interface OfRequest {
 }
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
-const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
+export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.key_ephemeral': 'warn',
   'gateway.few_open_files': 'warn',
   'gateway.one_worker': 'warn',
@@ -160,6 +166,9 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'upstream.only_modern': 'warn',
   'upstream.slow': 'warn',
   'session.opened': 'debug',
+  'session.ended': 'debug',
+  'upstream.replied': 'debug',
+  'relay.hop': 'debug',
   'process.started': 'debug',
   'process.ended': 'debug',
   'process.crashed': 'warn',
@@ -189,7 +198,7 @@ const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'edge.failed': 'error',
 };
 
-const TEXTS: Partial<Record<LogEvent, string>> = {
+export const TEXTS: Partial<Record<LogEvent, string>> = {
   'gateway.crashed': 'a defect of the gateway: the process ends',
   'upstream.failed': 'a request to the legacy server failed',
   'call.settled': 'the server ended the call while no client was connected',
@@ -272,113 +281,4 @@ const TEXTS: Partial<Record<LogEvent, string>> = {
 
 export interface Log {
   event<Name extends LogEvent>(name: Name, fields: LogEvents[Name] & OfRequest): void;
-}
-
-export interface LogOptions {
-  readonly level: LogLevel;
-  readonly format: 'json' | 'pretty';
-  readonly destination: NodeJS.WritableStream;
-  /** The number of the worker that writes it, which every line then has. */
-  readonly worker?: number;
-}
-
-const MAX_FIELD_CHARACTERS = 256;
-
-const HAS_CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
-const CONTROL = new RegExp(HAS_CONTROL, 'g');
-
-/** As bunyan and pino number the levels. */
-const SEVERITIES: Readonly<Record<LogLevel, number>> = {
-  trace: 10,
-  debug: 20,
-  info: 30,
-  warn: 40,
-  error: 50,
-  fatal: 60,
-};
-
-/** Creates a log. Text fields are truncated, and control characters are escaped. */
-export function createLog({ level, format, destination, worker }: LogOptions): Log {
-  // Workers share a pipe, which takes only so much of each as one piece.
-  const buffer = new LineBuffer(destination, worker === undefined ? Infinity : PIPE_BUF);
-  const lines =
-    format === 'pretty'
-      ? pretty({
-          destination: destination as Writable,
-          colorize: true,
-          ignore: 'pid,hostname,event',
-        })
-      : buffer;
-  return {
-    event(name, fields) {
-      const severity = SEVERITIES[LEVELS[name] ?? 'info'];
-      if (severity < SEVERITIES[level]) return;
-      const line: Record<string, unknown> = { level: severity, time: Date.now() };
-      if (worker !== undefined) line['worker'] = worker;
-      line['event'] = name;
-      const values: Readonly<Record<string, unknown>> = { ...fields };
-      for (const field in values) line[field] = safe(values[field]);
-      line['msg'] = TEXTS[name] === undefined ? name : `${name}: ${TEXTS[name]}`;
-      lines.write(`${JSON.stringify(line)}\n`);
-      if (!IN_EVERY_CALL.has(name)) buffer.flush();
-    },
-  };
-}
-
-/** Events whose lines may wait a moment for others. */
-const IN_EVERY_CALL: ReadonlySet<LogEvent> = new Set([
-  'call.started',
-  'call.moved',
-  'call.ended',
-  'edge.request',
-]);
-
-/** What a pipe takes as one piece at least, in bytes, on Linux; on other systems less (pipe(7)). */
-const PIPE_BUF = 4096;
-
-/** How long a line may wait, in ms. */
-const WAIT_MS = 10;
-
-/** Writes lines together that come within a moment, since each write is a system call. */
-class LineBuffer {
-  readonly #destination: NodeJS.WritableStream;
-  readonly #maxBytes: number;
-  #lines: string[] = [];
-  #bytes = 0;
-  #timer: NodeJS.Timeout | undefined;
-
-  /** @param maxBytes of lines that are written together */
-  constructor(destination: NodeJS.WritableStream, maxBytes: number) {
-    this.#destination = destination;
-    this.#maxBytes = maxBytes;
-  }
-
-  write(line: string): void {
-    const bytes = Buffer.byteLength(line);
-    if (this.#bytes + bytes > this.#maxBytes) this.flush();
-    this.#timer ??= setTimeout(() => this.flush(), WAIT_MS);
-    this.#lines.push(line);
-    this.#bytes += bytes;
-  }
-
-  flush(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    if (this.#lines.length === 0) return;
-    const lines = this.#lines.join('');
-    this.#lines = [];
-    this.#bytes = 0;
-    this.#destination.write(lines);
-  }
-}
-
-function safe(value: unknown): unknown {
-  if (typeof value !== 'string') return value;
-  if (value.length <= MAX_FIELD_CHARACTERS && !HAS_CONTROL.test(value)) return value;
-  const escaped = value.replace(CONTROL, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  });
-  return escaped.length > MAX_FIELD_CHARACTERS
-    ? `${escaped.slice(0, MAX_FIELD_CHARACTERS)}…`
-    : escaped;
 }

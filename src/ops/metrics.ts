@@ -1,139 +1,155 @@
-/** Metrics for Prometheus, which follow its naming rules, and their sum over several processes. Labels never identify a user or a call. */
-import {
-  collectDefaultMetrics,
-  Counter,
-  Gauge,
-  Histogram,
-  Registry,
-  AggregatorRegistry,
-} from 'prom-client';
+/** Metrics for Prometheus, which follow its naming rules. Labels never identify a user or a call. */
+import { Counter, Registry } from 'prom-client';
 import { ErrorCode } from '../protocol/json-rpc.ts';
-import { VERSION } from '../lib/version.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
-import {
-  CLOCK_REFUSALS,
-  RUNGS,
-  type ClockRefusal,
-  type Rung,
-  type Log,
-  type LogEvent,
-  type LogEvents,
-} from './log.ts';
+import { DurationHistogram } from './duration-histogram.ts';
+import { registerGauges, type Gauges } from './gauges.ts';
+import { CLOCK_REFUSALS, RUNGS, type ClockRefusal, type Rung } from './log.ts';
+import { isClientFault } from './tracing.ts';
 
 /** Bucket boundaries of the OpenTelemetry conventions for MCP. */
 const BUCKETS_SECONDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
+/** People take longer than servers. */
+const HUMAN_BUCKETS_SECONDS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400];
+const SESSION_BUCKETS_SECONDS = [1, 5, 30, 60, 300, 900, 3_600, 14_400, 86_400];
 
 /** Error codes with their own series. */
-const NAMED_CODES: ReadonlySet<number> = new Set(Object.values(ErrorCode));
+const NAMED_CODES: ReadonlySet<string> = new Set(Object.values(ErrorCode).map(String));
+/** How many tools of a route have series of their own. */
+const MAX_TOOLS = 100;
+/** The ends of calls that a server, a client or the gateway decides, for series that begin with zero. */
+const CALL_ENDS = ['complete', 'failed', 'declined', 'lost', 'cancelled', 'left', 'abandoned'];
 
 export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
-export interface Gauges {
-  /** Parked calls by route. */
-  readonly parked: () => ReadonlyMap<string, number>;
-  readonly sessions: () => ReadonlyMap<string, number>;
-  /** Whether the shared store is reachable; `null` if none is configured. */
-  readonly redisUp: () => boolean | null;
-  /** How far the clock of this machine is ahead of the shared store's, in ms; `null` if unknown. */
-  readonly clockAheadMs: () => number | null;
+/** A request of a client, and its reply. */
+export interface Operation {
+  readonly method: string;
+  /** The tool, prompt or resource. */
+  readonly target: string;
+  /** The JSON-RPC error code; `null` for a result. */
+  readonly code: number | null;
+  /** Whether the result says of itself that the tool failed. */
+  readonly isToolError: boolean;
+  /** Why the gateway failed the request, from a closed list; `null` if it did not. */
+  readonly reason: string | null;
 }
+
+const OPERATION_LABELS = [
+  'mcp_method_name',
+  'gen_ai_tool_name',
+  'route',
+  'rpc_response_status_code',
+  'error_type',
+] as const;
 
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #operations: Histogram<'mcp_method_name' | 'route' | 'error_type'>;
+  readonly #operations: DurationHistogram<(typeof OPERATION_LABELS)[number]>;
+  readonly #clientOperations: DurationHistogram<(typeof OPERATION_LABELS)[number]>;
+  readonly #sessions: DurationHistogram<'route'>;
+  readonly #answers: DurationHistogram<'route'>;
   readonly #refusals: Counter<'reason'>;
   readonly #resumes: Counter<'route' | 'rung'>;
   readonly #rounds: Counter<'route'>;
   readonly #answersAhead: Counter<'route'>;
   readonly #clockRefusals: Counter<'of'>;
+  readonly #ends: Counter<'route' | 'end'>;
+  readonly #failures: Counter<'route' | 'reason'>;
+  readonly #hops: Counter<'route' | 'outcome'>;
+  readonly #passed: Counter<'route'>;
+  readonly #passFailures: Counter<'route'>;
+  /** Responses since the last scrape, by status: each request has one. */
+  readonly #newResponses = new Map<number, number>();
+  /** The tools that have series of their own, by route. Clients can make up any name. */
+  readonly #tools = new Map<string, Set<string>>();
+  /** Routes whose server could not be reached when it was last needed. */
+  readonly #down = new Set<string>();
 
   constructor(gauges: Gauges) {
-    const registers = [this.#registry];
-    this.#operations = new Histogram({
-      name: 'mcp_server_operation_duration_seconds',
-      help: 'Duration of MCP requests from clients',
-      labelNames: ['mcp_method_name', 'route', 'error_type'],
-      buckets: BUCKETS_SECONDS,
-      registers,
-    });
-    this.#refusals = new Counter({
-      name: 'mrtr_gateway_seal_rejections_total',
-      help: 'Refused requestState values, by reason',
-      labelNames: ['reason'],
-      registers,
-    });
-    this.#resumes = new Counter({
-      name: 'mrtr_gateway_resumes_total',
-      help: 'Retries of parked calls, by the rung that served them',
-      labelNames: ['route', 'rung'],
-      registers,
-    });
-    this.#rounds = new Counter({
-      name: 'mrtr_gateway_rounds_total',
-      help: 'InputRequiredResult responses sent to clients',
-      labelNames: ['route'],
-      registers,
-    });
-    this.#answersAhead = new Counter({
-      name: 'mrtr_gateway_answers_ahead_total',
-      help: 'Questions answered with what the first request of the call brought',
-      labelNames: ['route'],
-      registers,
-    });
-    this.#clockRefusals = new Counter({
-      name: 'mrtr_gateway_clock_refusals_total',
-      help: 'Refusals caused by clock differences, by kind',
-      labelNames: ['of'],
-      registers,
-    });
-    new Gauge({
-      name: 'mrtr_gateway_redis_up',
-      help: 'Whether Redis responds; absent if none is configured',
-      aggregator: 'min',
-      registers,
+    this.#operations = this.#durations(
+      'mcp_server_operation_duration_seconds',
+      'Duration of MCP requests from clients',
+      OPERATION_LABELS,
+    );
+    this.#clientOperations = this.#durations(
+      'mcp_client_operation_duration_seconds',
+      "The server's own time for MCP requests, without the time that people take",
+      OPERATION_LABELS,
+    );
+    this.#sessions = this.#durations(
+      'mcp_client_session_duration_seconds',
+      'How long sessions with servers lasted that have ended',
+      ['route'],
+      SESSION_BUCKETS_SECONDS,
+    );
+    this.#answers = this.#durations(
+      'mrtr_gateway_answer_duration_seconds',
+      'Time from a question to its answer: that of people',
+      ['route'],
+      HUMAN_BUCKETS_SECONDS,
+    );
+    this.#refusals = this.#counter(
+      'mrtr_gateway_seal_rejections_total',
+      'Refused requestState values, by reason',
+      ['reason'],
+    );
+    this.#resumes = this.#counter(
+      'mrtr_gateway_resumes_total',
+      'Retries of parked calls, by the rung that served them',
+      ['route', 'rung'],
+    );
+    this.#rounds = this.#counter(
+      'mrtr_gateway_rounds_total',
+      'InputRequiredResult responses sent to clients',
+      ['route'],
+    );
+    this.#answersAhead = this.#counter(
+      'mrtr_gateway_answers_ahead_total',
+      'Questions answered with what the first request of the call brought',
+      ['route'],
+    );
+    this.#clockRefusals = this.#counter(
+      'mrtr_gateway_clock_refusals_total',
+      'Refusals caused by clock differences, by kind',
+      ['of'],
+    );
+    this.#ends = this.#counter('mrtr_gateway_call_ends_total', 'Calls that ended, by how', [
+      'route',
+      'end',
+    ]);
+    this.#failures = this.#counter(
+      'mrtr_gateway_failures_total',
+      'Requests that the gateway failed, by data.reason',
+      ['route', 'reason'],
+    );
+    this.#hops = this.#counter(
+      'mrtr_gateway_relay_hops_total',
+      'Requests relayed to another replica, by outcome',
+      ['route', 'outcome'],
+    );
+    this.#passed = this.#counter(
+      'mrtr_gateway_passed_requests_total',
+      'Requests passed through to the server',
+      ['route'],
+    );
+    this.#passFailures = this.#counter(
+      'mrtr_gateway_passed_failures_total',
+      'Requests passed through that the server did not respond to',
+      ['route'],
+    );
+    const newResponses = this.#newResponses;
+    new Counter({
+      name: 'mrtr_gateway_http_responses_total',
+      help: 'HTTP responses on the public listener, by status',
+      labelNames: ['status'],
+      registers: [this.#registry],
       collect() {
-        const up = gauges.redisUp();
-        if (up === null) this.remove();
-        else this.set(up ? 1 : 0);
+        for (const [status, count] of newResponses) this.inc({ status }, count);
+        newResponses.clear();
       },
     });
-    new Gauge({
-      name: 'mrtr_gateway_clock_skew_seconds',
-      help: "How far this machine's clock is ahead of the shared store's; absent while that is not known",
-      aggregator: 'max',
-      registers,
-      collect() {
-        const aheadMs = gauges.clockAheadMs();
-        if (aheadMs === null) this.remove();
-        else this.set(aheadMs / 1000);
-      },
-    });
-    new Gauge({
-      name: 'mrtr_gateway_build_info',
-      help: 'Version of the gateway and of Node.js',
-      labelNames: ['version', 'node'],
-      aggregator: 'first',
-      registers,
-    }).set({ version: VERSION, node: process.version }, 1);
-    collectDefaultMetrics({ register: this.#registry });
-    new Gauge({
-      name: 'mrtr_gateway_parked_calls',
-      help: 'Parked calls: they wait for their client',
-      labelNames: ['route'],
-      registers,
-      collect() {
-        for (const [route, count] of gauges.parked()) this.set({ route }, count);
-      },
-    });
-    new Gauge({
-      name: 'mrtr_gateway_sessions',
-      help: 'Open sessions with legacy servers',
-      labelNames: ['route'],
-      registers,
-      collect() {
-        for (const [route, count] of gauges.sessions()) this.set({ route }, count);
-      },
-    });
+    registerGauges(this.#registry, gauges, this.#down);
   }
 
   /** Creates all series with zero: an alert on an increase would miss the first event of a new series. */
@@ -143,16 +159,92 @@ export class Metrics {
     for (const route of routes) {
       this.#rounds.inc({ route }, 0);
       this.#answersAhead.inc({ route }, 0);
+      this.#passed.inc({ route }, 0);
+      this.#passFailures.inc({ route }, 0);
       for (const rung of [...RUNGS, 'lost'] as const) this.#resumes.inc({ route, rung }, 0);
+      for (const end of CALL_ENDS) this.#ends.inc({ route, end }, 0);
     }
   }
 
-  /** Records a request. `code` is the JSON-RPC error code, or `null`. `method` is from a closed list. */
-  operation(route: string, method: string, code: number | null, ms: number): void {
+  /** Records a request of a client. The method is from a closed list. A fault of the client is no error. */
+  operation(
+    route: string,
+    { method, target, code, isToolError, reason }: Operation,
+    ms: number,
+  ): void {
+    const status = codeLabel(code);
+    const isFault = code === null || isClientFault(code);
+    const errorType = isToolError ? 'tool_error' : isFault ? '' : status;
     this.#operations.observe(
-      { mcp_method_name: method, route, error_type: errorType(code) },
-      ms / 1000,
+      ms,
+      method,
+      this.#toolLabel(route, method, target),
+      route,
+      status,
+      errorType,
     );
+    if (reason !== null) this.#failures.inc({ route, reason });
+  }
+
+  /** Records a request to the server. @param errorType a JSON-RPC error code, or a word; `null` for a success */
+  clientOperation(
+    route: string,
+    method: string,
+    target: string,
+    errorType: string | null,
+    ms: number,
+  ): void {
+    const isCode = errorType !== null && /^-?\d+$/.test(errorType);
+    const status = isCode ? codeLabel(Number(errorType)) : '';
+    const tool = this.#toolLabel(route, method, target);
+    this.#clientOperations.observe(
+      ms,
+      method,
+      tool,
+      route,
+      status,
+      isCode ? status : (errorType ?? ''),
+    );
+  }
+
+  /** Gives series of their own to tools that the server has, as far as there is room. */
+  learnTools(route: string, names: readonly string[]): void {
+    const known = this.#tools.get(route) ?? new Set();
+    this.#tools.set(route, known);
+    for (const name of names) if (known.size < MAX_TOOLS) known.add(name);
+  }
+
+  upstreamUp(route: string, isUp: boolean): void {
+    if (isUp) this.#down.delete(route);
+    else this.#down.add(route);
+  }
+
+  responded(status: number): void {
+    this.#newResponses.set(status, (this.#newResponses.get(status) ?? 0) + 1);
+  }
+
+  sessionEnded(route: string, ms: number): void {
+    this.#sessions.observe(ms, route);
+  }
+
+  answered(route: string, ms: number): void {
+    this.#answers.observe(ms, route);
+  }
+
+  ended(route: string, end: string): void {
+    this.#ends.inc({ route, end });
+  }
+
+  relayed(route: string, outcome: string): void {
+    this.#hops.inc({ route, outcome });
+  }
+
+  passed(route: string): void {
+    this.#passed.inc({ route });
+  }
+
+  passFailed(route: string): void {
+    this.#passFailures.inc({ route });
   }
 
   refused(reason: string): void {
@@ -183,97 +275,29 @@ export class Metrics {
   snapshot(): Promise<MetricsSnapshot> {
     return this.#registry.getMetricsAsJSON();
   }
+
+  #toolLabel(route: string, method: string, target: string): string {
+    if (method !== 'tools/call') return '';
+    return this.#tools.get(route)?.has(target) === true ? target : 'other';
+  }
+
+  #durations<const Label extends string>(
+    name: string,
+    help: string,
+    labels: readonly Label[],
+    buckets: readonly number[] = BUCKETS_SECONDS,
+  ): DurationHistogram<Label> {
+    return new DurationHistogram({ name, help, labels, buckets, registry: this.#registry });
+  }
+
+  #counter<Label extends string>(name: string, help: string, labelNames: Label[]): Counter<Label> {
+    return new Counter({ name, help, labelNames, registers: [this.#registry] });
+  }
 }
 
 /** Limits the values of the label: servers can send any code, and each value is a new series for ever. */
-function errorType(code: number | null): string {
+function codeLabel(code: number | null): string {
   if (code === null) return '';
-  return NAMED_CODES.has(code) ? String(code) : 'other';
-}
-
-type Counts = { readonly [Name in LogEvent]?: (metrics: Metrics, fields: LogEvents[Name]) => void };
-
-const COUNTS: Counts = {
-  'pointer.refused': (metrics, { route, reason }) => {
-    metrics.refused(reason);
-    if (reason === 'unknown-call') metrics.resumed(route, 'lost');
-  },
-  'clock.refused': (metrics, { of }) => metrics.clockRefused(of),
-  'call.resumed': (metrics, { route, rung }) => metrics.resumed(route, rung),
-  'call.answered_ahead': (metrics, { route }) => metrics.answeredAhead(route),
-  'call.parked': (metrics, { route }) => metrics.asked(route),
-};
-
-/** Wraps a log so that the metrics count its events. */
-export function countedLog(log: Log, metrics: Metrics): Log {
-  return {
-    event(name, fields) {
-      COUNTS[name]?.(metrics, fields);
-      log.event(name, fields);
-    },
-  };
-}
-
-/** Where the worst worker counts, not the mean of all. */
-const WORST = /^nodejs_eventloop_lag_(?!min_)/;
-
-/** The metrics of a gateway with several workers: the sums over all of them, and what only the primary knows. */
-export class SummedMetrics {
-  readonly #registry = new Registry();
-  readonly #ends: Counter;
-  /** The last snapshot of each worker that runs. */
-  readonly #last = new Map<number, MetricsSnapshot>();
-  /** What workers that have ended had counted. A sum over the others alone would fall. */
-  #ended: MetricsSnapshot = [];
-
-  /** @param running returns the number of workers that serve clients */
-  constructor(running: () => number) {
-    const registers = [this.#registry];
-    collectDefaultMetrics({ register: this.#registry });
-    new Gauge({
-      name: 'mrtr_gateway_workers',
-      help: 'Workers that serve clients; absent if the gateway is one process',
-      registers,
-      collect() {
-        this.set(running());
-      },
-    });
-    this.#ends = new Counter({
-      name: 'mrtr_gateway_worker_ends_total',
-      help: 'Workers that ended by themselves',
-      registers,
-    });
-  }
-
-  /** Counts a worker that ended, and keeps its counters, as they were in its last snapshot. */
-  async workerEnded(worker: number): Promise<void> {
-    this.#ends.inc();
-    const last = this.#last.get(worker);
-    this.#last.delete(worker);
-    if (last === undefined) return;
-    const counters = last.filter(({ type }) => isCounter(String(type)));
-    this.#ended = await sum([this.#ended, counters]).getMetricsAsJSON();
-  }
-
-  /** Formats the sums. @param snapshots by worker */
-  async text(snapshots: ReadonlyMap<number, MetricsSnapshot>): Promise<string> {
-    for (const [worker, snapshot] of snapshots) this.#last.set(worker, snapshot);
-    const own = await this.#registry.getMetricsAsJSON();
-    // A worker that does not respond counts with what it last said.
-    return sum([...this.#last.values(), own, this.#ended]).metrics();
-  }
-}
-
-function isCounter(type: string): boolean {
-  return type === 'counter' || type === 'histogram';
-}
-
-function sum(all: readonly MetricsSnapshot[]) {
-  return AggregatorRegistry.aggregate(
-    all.map((snapshot) =>
-      snapshot.map((metric) =>
-        WORST.test(metric.name) ? { ...metric, aggregator: 'max' } : metric,
-      ),
-    ),
-  );
+  const label = String(code);
+  return NAMED_CODES.has(label) ? label : 'other';
 }

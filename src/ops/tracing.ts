@@ -1,4 +1,6 @@
 /** Distributed tracing, as the rest of the gateway uses it. The OpenTelemetry SDK is behind it in `otlp.ts`. */
+import { ErrorCode, isModernError } from '../protocol/json-rpc.ts';
+
 /** A place in a trace, as W3C Trace Context writes it: in headers, and in `_meta` (SEP-414). */
 export interface TraceContext {
   readonly traceparent: string;
@@ -91,4 +93,18 @@ export function withContext<Value>(
   if (span === null || span === undefined) return bag;
   const { traceparent: _parent, tracestate: _state, ...rest } = bag;
   return { ...rest, ...span.context };
+}
+
+const CLIENT_FAULTS: ReadonlySet<number> = new Set([
+  ErrorCode.parseError,
+  ErrorCode.invalidRequest,
+  ErrorCode.methodNotFound,
+  ErrorCode.invalidParams,
+  // Resource not found, of earlier revisions.
+  -32002,
+]);
+
+/** Tells whether an error code says that the client's request was wrong. */
+export function isClientFault(code: number): boolean {
+  return CLIENT_FAULTS.has(code) || isModernError(code);
 }

@@ -79,6 +79,8 @@ export interface PassThroughOptions {
   readonly maxBodyBytes: number;
   /** Counts the responses that a drain waits for. */
   readonly openResponses: OpenResponses;
+  /** Called for each request that is sent to the upstream. */
+  readonly onPassed?: () => void;
   /** Called for each request that the upstream does not respond to. */
   readonly onFailure?: (failure: PassThroughFailure) => void;
   /** Called for each request with a session that was not sealed for its caller. */
@@ -266,6 +268,7 @@ class Forwarder {
         open.begin({ isListening: isListening(request, reply) });
         resolve();
       });
+      this.#options.onPassed?.();
       try {
         this.#agent.during(clientLeft.signal, () => void reply.from(target.path, hooks));
       } catch {

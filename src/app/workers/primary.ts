@@ -7,7 +7,7 @@ import type { Config } from '../../config/schema.ts';
 import { sleep, systemClock, type Clock } from '../../lib/clock.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { Log } from '../../ops/log.ts';
-import { SummedMetrics } from '../../ops/metrics.ts';
+import { SummedMetrics } from '../../ops/summed-metrics.ts';
 import { generateKey, type SecretKey } from '../../seal/key-ring.ts';
 import { AdminListener, canSharePorts, findPort } from '../listen.ts';
 import { configuredKeys, logListening, type Gateway, type GatewayOptions } from '../gateway.ts';

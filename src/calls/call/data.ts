@@ -194,6 +194,11 @@ export class CallData {
   given: GivenAnswers | null = null;
   /** What the client answered in its first request; `null` if nothing, and once the call is over. */
   ahead: JsonObject | null = null;
+  /** When the call began in this process, and since when it waits for its client, in ms since the epoch. */
+  readonly beganAtMs: number;
+  waitsSinceMs: number | null = null;
+  /** How long it has waited for its client before, in ms. */
+  waitedMs = 0;
   /** What the server does for the legs that wait now, as a span; `null` without traces. */
   work: Span | null = null;
   /** The elicitations whose completion is worth waiting for before the call is made again. */
@@ -222,6 +227,7 @@ export class CallData {
     this.feed = feed;
     this.request = request;
     this.hasBegun = origin.isContinued;
+    this.beganAtMs = route.clock.now();
   }
 }
 

@@ -6,6 +6,7 @@ import type { UpstreamFailure } from '../../upstream/failure.ts';
 import type { NotificationLoss } from '../notifications.ts';
 import type { CallEvent, CallState, Effect } from '../machine/states.ts';
 import type { CallData } from './data.ts';
+import { errorTypeOf } from './work.ts';
 
 /** Logs a move, and the events of the call's life that it stands for. */
 export function logMove(
@@ -20,6 +21,7 @@ export function logMove(
   const request = leg?.request ?? call.request;
   const of = idsOf(call, request);
   const { state: to, method, loggedTarget: target } = call;
+  const waitedMs = noteWaiting(call);
   log.event('call.moved', { ...of, rule, from: from.name, to: to.name });
   const asked = effects.find(
     (effect) => effect.do === 'reply' && effect.reply.type === 'inputRequired',
@@ -28,7 +30,13 @@ export function logMove(
     const { round, keys } = asked.reply;
     log.event('call.parked', { ...of, round, questions: keys.length });
   } else if (from.name !== to.name && (to.name === 'answering' || from.name === 'suspended')) {
-    log.event('call.resumed', { ...of, round: to.round, rung: call.rung });
+    const { rung } = call;
+    log.event('call.resumed', {
+      ...of,
+      round: to.round,
+      rung,
+      ...(waitedMs !== null && { waitedMs }),
+    });
     request.span?.set({ 'mrtr_gateway.rung': call.rung });
     call.rung = 'here';
   }
@@ -37,9 +45,25 @@ export function logMove(
   }
   if (to.name === 'done' && from.name !== 'done') {
     const end = to.end.type === 'outcome' ? to.end.outcome.kind : to.end.type;
-    const ms = call.route.clock.now() - call.origin.startedAtMs;
-    log.event('call.ended', { ...of, method, target, round: to.round, end, ms });
+    const now = call.route.clock.now();
+    const ms = now - call.origin.startedAtMs;
+    const workMs = now - call.beganAtMs - call.waitedMs;
+    const errorType = errorTypeOf(to.end);
+    log.event('call.ended', { ...of, method, target, round: to.round, end, errorType, ms, workMs });
   }
+}
+
+const WAITS: ReadonlySet<CallState['name']> = new Set(['parked', 'suspended', 'settled']);
+
+/** Notes whether the call waits for its client now. @returns how long it has waited, if that is over; in ms */
+function noteWaiting(call: CallData): number | null {
+  const since = call.waitsSinceMs;
+  if (WAITS.has(call.state.name) === (since !== null)) return null;
+  const now = call.route.clock.now();
+  call.waitsSinceMs = since === null ? now : null;
+  if (since === null) return null;
+  call.waitedMs += now - since;
+  return now - since;
 }
 
 export function logNotificationLoss(call: CallData, loss: NotificationLoss): void {

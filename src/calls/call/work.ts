@@ -33,7 +33,8 @@ export function endWork(call: CallData): void {
   else work.end(null);
 }
 
-function errorTypeOf(end: CallEnd): string | null {
+/** Says in one word how a call failed. @returns `null` if it did not */
+export function errorTypeOf(end: CallEnd): string | null {
   if (end.type === 'outcome') {
     const { outcome } = end;
     if (outcome.kind === 'failed') return String(outcome.failure.error.code);

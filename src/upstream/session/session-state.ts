@@ -60,6 +60,8 @@ export class SessionState implements CallHost {
   /** The server has replied to a request after `initialize`, so it knew the session once. */
   wasKnown = false;
   pings: KeepAlive | null = null;
+  /** Called once, when the session cannot be used any more. */
+  onOver: () => void = () => {};
   readonly #onGone: (() => void) | undefined;
   #headers: CallerHeaders;
   #failure: UpstreamFailure | null = null;
@@ -269,7 +271,7 @@ export class SessionState implements CallHost {
     // The one stream may stay open, and nothing else would end the calls on it.
     if (hasOneStream(this.transport.kind) && this.#failure === null) this.fail(failure);
     const isNew = this.#failure === null;
-    this.#failure ??= failure;
+    this.#over(failure);
     this.loseChanges(failure);
     if (isNew) {
       this.#onGone?.();
@@ -294,7 +296,7 @@ export class SessionState implements CallHost {
 
   /** Ends everything that runs in the session. */
   fail(failure: UpstreamFailure): void {
-    this.#failure ??= failure;
+    this.#over(failure);
     this.pings?.set(false);
     this.questions.clear();
     this.requests.settleAll(failure);
@@ -312,8 +314,16 @@ export class SessionState implements CallHost {
     this.pings?.set(false);
     this.questions.clear();
     for (const call of this.calls.values()) call.end();
-    this.#failure ??= failure;
-    this.requests.settleAll(this.#failure);
+    this.requests.settleAll(this.#over(failure));
+  }
+
+  /** The session cannot be used from here on. @returns why: the first reason counts */
+  #over(failure: UpstreamFailure): UpstreamFailure {
+    if (this.#failure === null) {
+      this.#failure = failure;
+      this.onOver();
+    }
+    return this.#failure;
   }
 }
 

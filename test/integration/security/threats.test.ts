@@ -161,10 +161,15 @@ test('error codes that a server makes up do not become metrics', async () => {
   }
   await callTool(gateway.url, 'fail', { requestState: 'no pointer' });
   const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
-  const types = metrics.matchAll(
-    /^mcp_server_operation_duration_seconds_count.*error_type="([^"]*)"/gm,
+  const counts = metrics.matchAll(
+    /^mcp_server_operation_duration_seconds_count.*rpc_response_status_code="([^"]*)",error_type="([^"]*)"/gm,
   );
-  expect([...types].map(([, type]) => type).toSorted()).toEqual(['-32602', 'other']);
+  // What the client did wrong is no error.
+  const found = [...counts].map(([, code, type]) => [code, type]);
+  expect(found.toSorted()).toEqual([
+    ['-32602', ''],
+    ['other', 'other'],
+  ]);
 });
 
 test('patterns of a server are not matched here, however long that would take', async () => {

@@ -1,8 +1,10 @@
 import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { FAILURES } from '../../../src/model/failures.ts';
-import { createLog, type LogEvent } from '../../../src/ops/log.ts';
-import { Metrics, SummedMetrics } from '../../../src/ops/metrics.ts';
+import type { LogEvent } from '../../../src/ops/log.ts';
+import { Metrics } from '../../../src/ops/metrics.ts';
+import { createLog } from '../../../src/ops/write-log.ts';
+import { SummedMetrics } from '../../../src/ops/summed-metrics.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../../../src/seal/invalid-request-state.ts';
 import { codesIn, tableWith, textOf } from './markdown-tables.ts';
 
@@ -94,6 +96,9 @@ async function ownMetrics(): Promise<string[]> {
   const metrics = new Metrics({
     parked: () => new Map(),
     sessions: () => new Map(),
+    upstreamsUp: () => new Map(),
+    running: () => 0,
+    limits: new Map(),
     redisUp: () => true,
     clockAheadMs: () => 0,
   });

@@ -1,0 +1,120 @@
+/** Values that are read when metrics are scraped. */
+import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
+import { VERSION } from '../lib/version.ts';
+
+type ByRoute = () => ReadonlyMap<string, number>;
+
+export interface Gauges {
+  /** Parked calls by route. */
+  readonly parked: ByRoute;
+  readonly sessions: ByRoute;
+  /** 1 if the server of the route responded when it was last checked, 0 otherwise. */
+  readonly upstreamsUp: ByRoute;
+  /** Calls that run in this process. */
+  readonly running: () => number;
+  /** The configured limits, by their names. They do not change. */
+  readonly limits: ReadonlyMap<string, number>;
+  /** Whether the shared store is reachable; `null` if none is configured. */
+  readonly redisUp: () => boolean | null;
+  /** How far the clock of this machine is ahead of the shared store's, in ms; `null` if unknown. */
+  readonly clockAheadMs: () => number | null;
+}
+
+/** @param down the routes whose server could not be reached when it was last needed */
+export function registerGauges(
+  registry: Registry,
+  gauges: Gauges,
+  down: ReadonlySet<string>,
+): void {
+  gauge(
+    registry,
+    'mrtr_gateway_redis_up',
+    'Whether Redis responds; absent if none is configured',
+    'min',
+    () => {
+      const up = gauges.redisUp();
+      return up === null ? null : Number(up);
+    },
+  );
+  gauge(
+    registry,
+    'mrtr_gateway_clock_skew_seconds',
+    "How far this machine's clock is ahead of the shared store's; absent while that is not known",
+    'max',
+    () => {
+      const aheadMs = gauges.clockAheadMs();
+      return aheadMs === null ? null : aheadMs / 1000;
+    },
+  );
+  new Gauge({
+    name: 'mrtr_gateway_build_info',
+    help: 'Version of the gateway and of Node.js',
+    labelNames: ['version', 'node'],
+    aggregator: 'first',
+    registers: [registry],
+  }).set({ version: VERSION, node: process.version }, 1);
+  collectDefaultMetrics({ register: registry });
+  byRoute(
+    registry,
+    'mrtr_gateway_parked_calls',
+    'Parked calls: they wait for their client',
+    gauges.parked,
+  );
+  gauge(
+    registry,
+    'mrtr_gateway_running_calls',
+    'Calls that a client waits for',
+    'sum',
+    gauges.running,
+  );
+  byRoute(registry, 'mrtr_gateway_sessions', 'Open sessions with legacy servers', gauges.sessions);
+  byRoute(
+    registry,
+    'mrtr_gateway_upstream_up',
+    'Whether the server of a route responded when it was last needed',
+    () =>
+      new Map([...gauges.upstreamsUp()].map(([route, up]) => [route, down.has(route) ? 0 : up])),
+    'min',
+  );
+  const limits = new Gauge({
+    name: 'mrtr_gateway_limit',
+    help: 'The configured limits',
+    labelNames: ['limit'],
+    aggregator: 'first',
+    registers: [registry],
+  });
+  for (const [limit, value] of gauges.limits) limits.set({ limit }, value);
+}
+
+/** @param value returns `null` if there is none */
+function gauge(
+  registry: Registry,
+  name: string,
+  help: string,
+  aggregator: 'min' | 'max' | 'sum',
+  value: () => number | null,
+): void {
+  new Gauge({
+    ...{ name, help, aggregator, registers: [registry] },
+    collect() {
+      const now = value();
+      if (now === null) this.remove();
+      else this.set(now);
+    },
+  });
+}
+
+function byRoute(
+  registry: Registry,
+  name: string,
+  help: string,
+  values: ByRoute,
+  aggregator: 'min' | 'sum' = 'sum',
+): void {
+  new Gauge({
+    ...{ name, help, aggregator, labelNames: ['route'], registers: [registry] },
+    collect() {
+      for (const [route, value] of values()) this.set({ route }, value);
+    },
+  });
+}

@@ -1,0 +1,131 @@
+/** What a scrape tells: a real gateway process, its legacy server, and the text of /metrics. */
+import { expect, test } from 'vitest';
+import { callTool, send } from '../../fixtures/clients/modern-client.ts';
+import type { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
+import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import {
+  answersOf,
+  legacyServer,
+  replica,
+  replicas,
+} from '../../fixtures/gateways/replica-testbed.ts';
+
+const tools: LegacyServerOptions['tools'] = {
+  greet: async (call) => `Hello ${await askName(call)}`,
+  fail: async () => ({ isError: true, content: [{ type: 'text', text: 'no' }] }),
+  ask: async (call) => askName(call),
+};
+
+/** Reads the samples of a scrape whose lines begin so, by their labels. */
+async function scrape({ adminUrl }: GatewayProcess, name: string): Promise<Map<string, number>> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text();
+  const lines = text
+    .split('\n')
+    .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `));
+  return new Map(
+    lines.map((line) => {
+      const at = line.lastIndexOf(' ');
+      const labels = line
+        .slice(name.length, at)
+        .replace(/[{}]/g, '')
+        .replaceAll(/\b\w+=""(?:,|$)/g, '');
+      return [labels.replace(/,$/, ''), Number(line.slice(at))];
+    }),
+  );
+}
+
+// Rule metrics-1 (conventions, "Metrics"): Requests of clients and requests to the server are histograms of their own, by method and
+// tool. A fault of the client is no error; a result with `isError` is (`tool_error`). Tools that the server does not have count as
+// `other`.
+// Rule metrics-2: The time of people is apart from the time of the server.
+// Rule metrics-3: A call whose client was asked and did not come back is counted as abandoned.
+test('tell work from waiting, our errors from those of clients, and which calls were abandoned', async () => {
+  const legacy = await legacyServer({ tools });
+  const route = { parking: { ttl: '3s' }, sessions: { scope: 'call' } };
+  const gateway = await replica(legacy, { route, relay: false });
+  await send(gateway.url, 'tools/list');
+  const asked = await callTool(gateway.url, 'greet');
+  await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
+  await callTool(gateway.url, 'fail');
+  await callTool(gateway.url, 'made-up');
+  await callTool(gateway.url, 'greet', { requestState: 'no pointer' });
+  await callTool(gateway.url, 'ask');
+  await gateway.saw('call.ended', 4);
+
+  const server = await scrape(gateway, 'mcp_server_operation_duration_seconds_count');
+  const greet = 'mcp_method_name="tools/call",gen_ai_tool_name="greet",route="mcp"';
+  expect(server.get(greet)).toBe(2);
+  expect(server.get(`${greet},rpc_response_status_code="-32602"`)).toBe(1);
+  const fail = 'mcp_method_name="tools/call",gen_ai_tool_name="fail",route="mcp"';
+  expect(server.get(`${fail},error_type="tool_error"`)).toBe(1);
+  const made = [...server].filter(([labels]) => labels.includes('gen_ai_tool_name="other"'));
+  expect(made.map(([, count]) => count)).toEqual([1]);
+
+  const client = await scrape(gateway, 'mcp_client_operation_duration_seconds_count');
+  expect(client.get(greet)).toBe(1);
+  expect(client.get(`${fail},error_type="tool_error"`)).toBe(1);
+  expect(client.get('mcp_method_name="tools/list",route="mcp"')).toBeGreaterThan(0);
+  const abandoned =
+    'mcp_method_name="tools/call",gen_ai_tool_name="ask",route="mcp",error_type="expired"';
+  expect(client.get(abandoned)).toBe(1);
+  const worked = await scrape(gateway, 'mcp_client_operation_duration_seconds_sum');
+  expect(worked.get(abandoned), 'the time of waiting is not in it').toBeLessThan(3);
+
+  expect(
+    (await scrape(gateway, 'mrtr_gateway_answer_duration_seconds_count')).get('route="mcp"'),
+  ).toBe(1);
+  const ends = await scrape(gateway, 'mrtr_gateway_call_ends_total');
+  expect(ends.get('route="mcp",end="abandoned"')).toBe(1);
+  expect(ends.get('route="mcp",end="complete"')).toBe(2);
+  expect(ends.get('route="mcp",end="failed"')).toBe(1);
+  expect(ends.get('route="mcp",end="lost"')).toBe(0);
+  const failures = await scrape(gateway, 'mrtr_gateway_failures_total');
+  expect(failures.get('route="mcp",reason="invalid_request_state"')).toBe(1);
+  expect(
+    (await scrape(gateway, 'mcp_client_session_duration_seconds_count')).get('route="mcp"'),
+  ).toBeGreaterThan(0);
+});
+
+// Rule metrics-4: A scrape tells the state of each server, what runs and what may run, what was passed through, and each HTTP
+// status that clients got.
+test('tell the state of the server, limits, and what was passed through', async () => {
+  const legacy = await legacyServer({ tools });
+  const gateway = await replica(legacy, {
+    config: { limits: { maxRunningCalls: 7 } },
+    relay: false,
+  });
+  const value = async (name: string, labels = '') => (await scrape(gateway, name)).get(labels);
+  expect(await value('mrtr_gateway_upstream_up', 'route="mcp"')).toBe(1);
+  expect(await value('mrtr_gateway_limit', 'limit="maxRunningCalls"')).toBe(7);
+  expect(await value('mrtr_gateway_running_calls')).toBe(0);
+
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
+  await fetch(gateway.url, {
+    method: 'POST',
+    body,
+    headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+  });
+  expect(await value('mrtr_gateway_passed_requests_total', 'route="mcp"')).toBe(1);
+  await fetch(gateway.url, {
+    method: 'POST',
+    body: '{',
+    headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+  });
+  expect(await value('mrtr_gateway_http_responses_total', 'status="400"')).toBeGreaterThan(0);
+
+  await legacy.stop();
+  await callTool(gateway.url, 'fail');
+  expect(await value('mrtr_gateway_upstream_up', 'route="mcp"')).toBe(0);
+  expect(
+    await value('mrtr_gateway_failures_total', 'route="mcp",reason="upstream_unavailable"'),
+  ).toBe(1);
+});
+
+test('tell each hop to another replica', async () => {
+  const legacy = await legacyServer({ tools });
+  const [owner, other] = await replicas(legacy, 2);
+  const asked = await callTool(owner.url, 'greet');
+  await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+  const hops = await scrape(other, 'mrtr_gateway_relay_hops_total');
+  expect([...hops]).toEqual([['route="mcp",outcome="replied"', 1]]);
+});
