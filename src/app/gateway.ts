@@ -150,6 +150,7 @@ export async function openGateway(
   let replica: Replica | null = null;
   const metrics = new Metrics({
     parked: () => gauge(routes, (route) => route.calls.parked),
+    released: () => gauge(routes, (route) => route.calls.released),
     sessions: () => gauge(routes, (route) => route.pool.size),
     upstreamsUp: () => gauge(routes, (route) => Number(route.availability.ready)),
     running: () => capacity.running,

@@ -38,8 +38,11 @@ export class Calls {
   constructor(options: CallsOptions) {
     const { capacity, directory, clock, limits, longestCallMs, replica, relay } = options;
     const { boot } = replica;
+    const { parkTtlMs } = limits;
     this.#options = options;
-    this.#registry = new CallRegistry({ boot, longestCallMs, capacity, directory, clock });
+    this.#registry = new CallRegistry({
+      ...{ boot, longestCallMs, parkTtlMs, capacity, directory, clock },
+    });
     this.#route = { ...options, registry: this.#registry, gaps: new QuestionGaps(limits) };
     this.#ladder = new RetryLadder(this.#route, relay);
     this.#elsewhere = new CallsElsewhere(this.#route, relay);
@@ -48,6 +51,11 @@ export class Calls {
   /** How many calls wait for their client. */
   get parked(): number {
     return this.#registry.parked;
+  }
+
+  /** How many calls were released and wait for their client, as far as this process knows. */
+  get released(): number {
+    return this.#registry.released;
   }
 
   /** True while a parked call, or a task, is here that no other process could continue. */
@@ -109,6 +117,7 @@ export class Calls {
     const pointer = this.#open(request, requestState);
     if (pointer instanceof OutOfTime) return this.#serveOutOfTime(pointer, request, leg);
     if (pointer instanceof InvalidRequestState) return this.#refuse(pointer, request);
+    this.#registry.wasRetried(pointer.callId);
     const retry: Retry = { pointer, request, leg };
     return this.#serveOrRefuse(retry) ?? this.#ladder.climb(retry);
   }
@@ -122,6 +131,7 @@ export class Calls {
     const opened = this.#open(request, request.requestState);
     const pointer = opened instanceof OutOfTime ? opened.pointer : opened;
     if (pointer instanceof InvalidRequestState) return this.#relayedRefusal(pointer, request);
+    this.#registry.wasRetried(pointer.callId);
     const isHere = this.#registry.find(pointer.callId) !== undefined;
     const retry: Retry = { pointer, request, leg };
     const sendClientBack = () => this.#registry.find(pointer.callId)?.feed({ type: 'askerStops' });

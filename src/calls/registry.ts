@@ -119,6 +119,8 @@ export interface CallRegistryOptions {
   readonly boot: string;
   /** For how long a call that ended or left is remembered, in ms: the longest life of a call, or of its task. */
   readonly longestCallMs: number;
+  /** For how long a call waits for its client, in ms. */
+  readonly parkTtlMs: number;
   readonly capacity: Capacity;
   /** `null` if replicas share no store. */
   readonly directory: Directory | null;
@@ -135,6 +137,8 @@ export class CallRegistry<Call extends RegisteredCall> {
   readonly #calls = new Map<CallId, Call>();
   /** Calls that were left or lost: any replica may continue them, this one as well. */
   readonly #left: TtlSet<CallId>;
+  /** Calls that were left to their server and still wait for their client, as far as this process knows. */
+  readonly #released: TtlSet<CallId>;
   /** Calls that were continued here and have ended here. */
   readonly #ended: TtlSet<CallId>;
   /** The epochs of the claims that this process holds. */
@@ -144,12 +148,28 @@ export class CallRegistry<Call extends RegisteredCall> {
   constructor(options: CallRegistryOptions) {
     this.#options = options;
     this.#left = new TtlSet(options.clock, options.longestCallMs);
+    this.#released = new TtlSet(options.clock, options.parkTtlMs);
     this.#ended = new TtlSet(options.clock, options.longestCallMs);
   }
 
   /** How many calls of the route wait for their client. */
   get parked(): number {
     return this.#parked;
+  }
+
+  /** How many calls of the route were released (`parking.release`) and wait for their client. */
+  get released(): number {
+    return this.#released.size;
+  }
+
+  /** Notes that a parked call was left to its server at once (`parking.release`). */
+  wasReleased(id: CallId): void {
+    this.#released.add(id);
+  }
+
+  /** Notes that the client of a call has come back, here or at another replica. */
+  wasRetried(id: CallId): void {
+    this.#released.delete(id);
   }
 
   find(id: CallId): Call | undefined {

@@ -69,13 +69,9 @@ export class TtlSet<Member> {
   }
 
   add(member: Member): void {
-    const nowMs = this.#clock.now();
-    for (const [oldest, expiresAtMs] of this.#members) {
-      if (expiresAtMs > nowMs) break;
-      this.#members.delete(oldest);
-    }
+    this.#forgetExpired();
     this.#members.delete(member);
-    this.#members.set(member, nowMs + this.#lifetimeMs);
+    this.#members.set(member, this.#clock.now() + this.#lifetimeMs);
   }
 
   delete(member: Member): void {
@@ -84,5 +80,18 @@ export class TtlSet<Member> {
 
   has(member: Member): boolean {
     return (this.#members.get(member) ?? 0) > this.#clock.now();
+  }
+
+  get size(): number {
+    this.#forgetExpired();
+    return this.#members.size;
+  }
+
+  #forgetExpired(): void {
+    const nowMs = this.#clock.now();
+    for (const [oldest, expiresAtMs] of this.#members) {
+      if (expiresAtMs > nowMs) return;
+      this.#members.delete(oldest);
+    }
   }
 }

@@ -7,6 +7,8 @@ type ByRoute = () => ReadonlyMap<string, number>;
 export interface Gauges {
   /** Parked calls by route. */
   readonly parked: ByRoute;
+  /** Released calls that wait for their client, by route. */
+  readonly released: ByRoute;
   readonly sessions: ByRoute;
   /** 1 if the server of the route responded when it was last checked, 0 otherwise. */
   readonly upstreamsUp: ByRoute;
@@ -59,6 +61,12 @@ export function registerGauges(
     'mrtr_gateway_parked_calls',
     'Parked calls: they wait for their client',
     gauges.parked,
+  );
+  byRoute(
+    registry,
+    'mrtr_gateway_released_calls',
+    'Released calls (parking.release): they wait for their client, and use no connection',
+    gauges.released,
   );
   gauge(
     registry,

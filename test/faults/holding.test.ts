@@ -73,8 +73,12 @@ describe('a parked call that is released', () => {
     await one.saw('call.ended', 2);
     expect(await one.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(0);
     expect(legacy.sessions).toBe(1);
+    const released = () => one.metric('mrtr_gateway_released_calls{route="mcp"}');
+    expect(await released()).toBe(2);
     const here = await callTool(one.url, 'greet', answersOf(first, 'Ada'));
+    expect(await released()).toBe(1);
     const elsewhere = await callTool(other.url, 'greet', answersOf(second, 'Eve'));
+    expect(await released()).toBe(0);
     expect([here, elsewhere].map(text)).toEqual(['Hello Ada', 'Hello Eve']);
     expect([await one.rungs(), await other.rungs()]).toEqual([['reattach'], ['reattach']]);
     expect(effects).toEqual(['Ada', 'Eve']);

@@ -145,6 +145,7 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   call.isResumable = isKept && reattach;
   if (call.isResumable && leaveWhenParked && call.state.name === 'parked') {
     call.feed({ type: 'released' });
+    call.route.registry.wasReleased(call.id);
   }
   const result = inputRequiredResult(inputRequests, requestState, call.serverInfo);
   const reply: CallReply = { kind: 'result', result };

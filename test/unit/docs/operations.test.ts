@@ -95,6 +95,7 @@ function levelOf(name: string): string | undefined {
 async function ownMetrics(): Promise<string[]> {
   const metrics = new Metrics({
     parked: () => new Map(),
+    released: () => new Map(),
     sessions: () => new Map(),
     upstreamsUp: () => new Map(),
     running: () => 0,
