@@ -26,6 +26,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	_ "k8s.io/kubernetes/pkg/apis/autoscaling/install"
+	"k8s.io/kubernetes/pkg/apis/core"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	_ "k8s.io/kubernetes/pkg/apis/networking/install"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
@@ -135,6 +136,10 @@ func check(document []byte) error {
 	internal, err := legacyscheme.Scheme.ConvertToVersion(object, schema.GroupVersion{Group: version.Group, Version: runtime.APIVersionInternal})
 	if err != nil {
 		return err
+	}
+	// The API server does it between decoding and validation.
+	if service, ok := internal.(*core.Service); ok && service.Spec.ClusterIP != "" {
+		service.Spec.ClusterIPs = []string{service.Spec.ClusterIP}
 	}
 	metadata, err := meta.Accessor(internal)
 	if err != nil {
