@@ -6,7 +6,6 @@ import type { ListenAddress } from '../config/units.ts';
 import { listen } from './listen.ts';
 import { DirectoryUnavailable, type ClaimStore, type Directory } from '../model/directory.ts';
 import type { FleetClock } from '../replicas/directory/fleet-clock.ts';
-import { RedisDirectory } from '../replicas/directory/redis-directory.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import { randomId } from '../lib/crypto.ts';
@@ -14,8 +13,6 @@ import { DirectRelay } from '../replicas/relay/direct/direct-relay.ts';
 import { takeArrivals, type Arrival } from '../replicas/relay/direct/handshake.ts';
 import { HttpRelay, createRelayServer } from '../replicas/relay/http/http-relay.ts';
 import type { IncomingRetriesOptions } from '../replicas/relay/incoming-retry.ts';
-import { MessageQueue } from '../replicas/relay/redis-queue.ts';
-import { RedisRelay } from '../replicas/relay/redis-relay.ts';
 import { OwnerActivity, UNREAD_TIMEOUT_MS } from '../replicas/relay/liveness.ts';
 import { createKeyRing, type KeyRing, type SecretKey } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
@@ -79,7 +76,7 @@ export async function joinReplicas(
   const gateway = { name: name.boot, boots: () => [name.boot] };
   // The primary of several workers has them.
   const peers = siblings === null ? createPeers(config, gateway, services) : null;
-  const relay = createRelay(config, name.boot, serveRelayed, services, peers);
+  const relay = await createRelay(config, name.boot, serveRelayed, services, peers);
   let directory: Directory | null = null;
   const close = async () => {
     await Promise.all([relay.close(), peers?.peers.close()]);
@@ -140,13 +137,13 @@ const NO_RELAY: RelayTransport = {
   close: async () => {},
 };
 
-function createRelay(
+async function createRelay(
   config: Config,
   boot: string,
   serveRelayed: ServeRelayedRetry,
   services: ReplicaServices,
   peers: HomePeers | null,
-): RelayTransport {
+): Promise<RelayTransport> {
   const { relay, limits } = config;
   const { siblings, sealKeys, openResponses, clock } = services;
   const options = {
@@ -158,7 +155,8 @@ function createRelay(
   };
   if (siblings === null) return createOuterRelay(config, relay?.listen ?? null, options, services);
   const inner = createDirectRelay(LOOPBACK, options);
-  const outer = relay?.via === 'http' ? inner : createOuterRelay(config, null, options, services);
+  const outer =
+    relay?.via === 'http' ? inner : await createOuterRelay(config, null, options, services);
   return {
     start: async () => ({
       address: relay?.via === 'http' ? siblings.gatewayAddress : null,
@@ -177,12 +175,12 @@ function createRelay(
 }
 
 /** Creates the relay to replicas on other machines. @param at where it listens, if it does */
-function createOuterRelay(
+async function createOuterRelay(
   { relay, redis, seal }: Config,
   at: ListenAddress | null,
   options: RelayOptions,
   services: ReplicaServices,
-): RelayTransport {
+): Promise<RelayTransport> {
   // Without shared keys, a replica could not tell another one from a stranger.
   if (relay === null || seal.keys.length === 0) return NO_RELAY;
   if (relay.via === 'http') {
@@ -200,6 +198,7 @@ function createOuterRelay(
   if (redis === null) return NO_RELAY;
   const { boot, clock } = options;
   const { audience } = seal;
+  const { MessageQueue, RedisRelay } = await redisModules();
   const queue = new MessageQueue({ redis, audience, boot, clock, random: Math.random });
   const redisRelay = new RedisRelay({ ...options, queue });
   return {
@@ -270,6 +269,16 @@ class SiblingRelay implements Relay {
   }
 }
 
+/** Loads what speaks to Redis. Without Redis it would be a tenth of the time to start. */
+async function redisModules() {
+  const [directory, queue, relay] = await Promise.all([
+    import('../replicas/directory/redis-directory.ts'),
+    import('../replicas/relay/redis-queue.ts'),
+    import('../replicas/relay/redis-relay.ts'),
+  ]);
+  return { ...directory, ...queue, ...relay };
+}
+
 async function openDirectory(
   { redis, seal }: Config,
   owner: PointerOwner,
@@ -277,6 +286,7 @@ async function openDirectory(
 ): Promise<Directory | null> {
   if (redis === null) return null;
   const { audience } = seal;
+  const { RedisDirectory } = await redisModules();
   const directory = new RedisDirectory({
     ...{ redis, audience, owner, clock, random: Math.random },
     onClockSample: (sample) => clock.sample(sample),
