@@ -32,7 +32,7 @@ export class LruMap<Key, Value> {
   }
 
   set(key: Key, value: Value): void {
-    this.#entries.delete(key);
+    if (key !== this.#newest) this.#entries.delete(key);
     this.#entries.set(key, value);
     this.#newest = key;
     if (this.#entries.size <= this.#max) return;

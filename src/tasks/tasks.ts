@@ -79,8 +79,10 @@ export class Tasks implements TaskEngine {
   }
 
   /** Serves a call, or a retry, which can become a task. */
-  async serve(request: EdgeRequest, leg: Leg): Promise<CallReply> {
-    return this.#promote(request, await this.#options.calls.serve(request, leg));
+  serve(request: EdgeRequest, leg: Leg): Promise<CallReply> {
+    const served = this.#options.calls.serve(request, leg);
+    if (this.#options.promotion(request) === null) return served;
+    return served.then((reply) => this.#promote(request, reply));
   }
 
   /** Serves a request that reached another replica: a call, or a retry, or about a task that is here. */

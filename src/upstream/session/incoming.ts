@@ -109,7 +109,8 @@ export class IncomingMessages implements TransportListener {
 
   /** True for messages that a server may replay although they were for an earlier holder of the session. */
   #mayBeReplayed(source: MessageSource): boolean {
-    const { calls } = this.#session;
+    const { calls, hasResumed } = this.#session;
+    if (!hasResumed) return false;
     if (source.stream === 'request' && calls.get(source.id)?.streamResumed === true) return true;
     for (const call of calls.values()) if (call.streamUnverified) return true;
     return false;

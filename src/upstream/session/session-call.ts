@@ -24,6 +24,8 @@ export interface CallHost {
   readonly detector: BroadcastDetector;
   /** The credentials for messages that serve no request: those of the last caller. */
   readonly headers: CallerHeaders;
+  /** Whether a stream was resumed, so that the server may repeat messages. */
+  hasResumed: boolean;
   /** Sends `notifications/progress` to the server. */
   sendProgress(params: JsonObject): void;
   /** Replies to a question of a call. @throws UpstreamFailure if the server has not taken it */
@@ -61,6 +63,16 @@ export type StreamCheck =
   /** The stream carries messages of another call. */
   | { readonly type: 'mixed'; readonly problem: string };
 
+/**
+ * What became of a question.
+ * - `open`: it has no answer yet; another call can have asked for the roots in its place
+ * - `waiting`: the same, and only this call can have asked it
+ * - `passed on`: another call asks its client in place of this one
+ */
+type QuestionState = 'open' | 'waiting' | 'closed' | 'passed on';
+
+const isOpen = (state: QuestionState | undefined) => state === 'open' || state === 'waiting';
+
 const ACCEPTED: StreamCheck = { type: 'accepted' };
 const IGNORED: StreamCheck = { type: 'ignored' };
 
@@ -70,23 +82,18 @@ export class SessionCall implements RequestExchange {
   readonly task: CallTask | null;
   sessionMayBeGone: boolean;
   readonly #host: CallHost;
-  readonly #open: Set<ServerRequestId>;
-  /** All questions of the call so far: a resumed stream can repeat them. */
-  readonly #asked: Set<ServerRequestId>;
+  /** All questions of the call so far: a resumed stream can repeat them. `null` until the server asks. */
+  #questions: Map<ServerRequestId, QuestionState> | null = null;
   #stream: 'original' | 'unverified' | 'verified' | 'shared' = 'original';
   #accepted: PromiseWithResolvers<void> | null = null;
   #isAccepted = false;
   #isOver = false;
   #refusal: UpstreamFailure | null = null;
   #heartbeat: ProgressHeartbeat | null = null;
-  /** The open questions that only this call can have asked. */
-  readonly #waitsFor = new Set<ServerRequestId>();
   #askedAtMs = 0;
   /** Whether the server took the cancellation; `null` for a call that is not cancelled. */
   #cancelled: Promise<boolean> | null = null;
   #cancellationTaken = false;
-  /** Questions that another call asks its client in place of this one. */
-  readonly #passedOn = new Set<ServerRequestId>();
 
   constructor(host: CallHost, options: SessionCallOptions) {
     this.id = options.id;
@@ -94,8 +101,7 @@ export class SessionCall implements RequestExchange {
     this.task = options.task;
     this.sessionMayBeGone = options.sessionMayBeGone;
     this.#host = host;
-    this.#open = new Set(options.openQuestions);
-    this.#asked = new Set(options.openQuestions);
+    for (const id of options.openQuestions) this.#become(id, 'open');
   }
 
   get accepted(): Promise<void> {
@@ -127,11 +133,11 @@ export class SessionCall implements RequestExchange {
 
   /** True if the server took the cancellation, and every question of the call was answered or withdrawn. */
   get wasStopped(): boolean {
-    return this.#cancellationTaken && this.#open.size === 0;
+    return this.#cancellationTaken && !this.hasOpenQuestions;
   }
 
   get hasOpenQuestions(): boolean {
-    return this.#open.size > 0;
+    return this.openQuestions.length > 0;
   }
 
   /**
@@ -139,20 +145,23 @@ export class SessionCall implements RequestExchange {
    * can have asked for the roots in its place, so they do not count.
    */
   get askedAtMs(): number | null {
-    return this.#waitsFor.size > 0 ? this.#askedAtMs : null;
+    if (this.#questions === null) return null;
+    return [...this.#questions.values()].includes('waiting') ? this.#askedAtMs : null;
   }
 
   get openQuestions(): readonly ServerRequestId[] {
-    return [...this.#open];
+    if (this.#questions === null) return [];
+    return [...this.#questions].flatMap(([id, state]) => (isOpen(state) ? [id] : []));
   }
 
   /** True if the server asked this question in the call. */
   wasAsked(id: ServerRequestId): boolean {
-    return this.#asked.has(id);
+    return this.#questions?.has(id) === true;
   }
 
   async respond(id: ServerRequestId, reply: JsonRpcReply, headers: CallerHeaders): Promise<void> {
-    if (!this.#passedOn.has(id)) await this.#host.respond(this, id, this.#ofTask(reply), headers);
+    if (this.#questions?.get(id) !== 'passed on')
+      await this.#host.respond(this, id, this.#ofTask(reply), headers);
   }
 
   async cancel(reason: string, headers: CallerHeaders): Promise<boolean> {
@@ -193,13 +202,9 @@ export class SessionCall implements RequestExchange {
   ask(id: ServerRequestId, method: string, params: JsonObject): void {
     this.sessionMayBeGone = false;
     // An id is used once in a session (basic, "Requests"), so this repeats a question.
-    if (this.#asked.has(id)) return;
-    this.#asked.add(id);
-    this.#open.add(id);
-    if (method !== 'roots/list') {
-      this.#waitsFor.add(id);
-      this.#askedAtMs = this.#host.clock.elapsed();
-    }
+    if (this.wasAsked(id)) return;
+    this.#become(id, method === 'roots/list' ? 'open' : 'waiting');
+    if (method !== 'roots/list') this.#askedAtMs = this.#host.clock.elapsed();
     if (this.#cancelled !== null) return void this.#closeOut(id, method, this.#cancelled);
     this.#startHeartbeat(id, params);
     this.listener.asked(id, method, params);
@@ -207,8 +212,11 @@ export class SessionCall implements RequestExchange {
 
   /** Another call asks its client this question. */
   passOn(id: ServerRequestId): void {
-    this.#passedOn.add(id);
-    this.withdraw(id);
+    const wasOpen = this.#isOpen(id);
+    this.#become(id, 'passed on');
+    if (!wasOpen) return;
+    this.#heartbeat?.stop(id);
+    this.listener.withdrawn(id);
   }
 
   /** Passes a notification on. */
@@ -219,14 +227,13 @@ export class SessionCall implements RequestExchange {
 
   /** The server has taken the reply to its question. */
   answered(id: ServerRequestId): void {
-    this.#open.delete(id);
-    this.#waitsFor.delete(id);
+    if (this.#isOpen(id)) this.#become(id, 'closed');
     this.#heartbeat?.stop(id);
   }
 
   /** The server withdraws its question. */
   withdraw(id: ServerRequestId): void {
-    if (!this.#open.has(id)) return;
+    if (!this.#isOpen(id)) return;
     this.answered(id);
     this.listener.withdrawn(id);
   }
@@ -255,6 +262,7 @@ export class SessionCall implements RequestExchange {
 
   /** The stream was resumed with `Last-Event-ID`. */
   resumeStream(): void {
+    this.#host.hasResumed = true;
     if (this.#stream !== 'shared') this.#stream = 'unverified';
   }
 
@@ -284,9 +292,18 @@ export class SessionCall implements RequestExchange {
     return this.#stream === 'unverified' ? this.#checkUnverified(message) : ACCEPTED;
   }
 
+  #isOpen(id: ServerRequestId): boolean {
+    return isOpen(this.#questions?.get(id));
+  }
+
+  #become(id: ServerRequestId, state: QuestionState): void {
+    this.#questions ??= new Map();
+    this.#questions.set(id, state);
+  }
+
   /** Answers a question for which there is no client any more, once the server has taken the cancellation. */
   async #closeOut(id: ServerRequestId, method: string, cancelled: Promise<boolean>): Promise<void> {
-    if (!(await cancelled) || !this.#open.has(id)) return;
+    if (!(await cancelled) || !this.#isOpen(id)) return;
     await this.respond(id, unasked(method), this.#host.headers).catch(() => {});
   }
 
@@ -312,7 +329,7 @@ export class SessionCall implements RequestExchange {
     if (message.type === 'notification' && message.method === 'notifications/cancelled') {
       const { requestId } = message.params;
       const isId = typeof requestId === 'string' || typeof requestId === 'number';
-      if (isId && this.#asked.has(serverRequestId(requestId))) return ACCEPTED;
+      if (isId && this.wasAsked(serverRequestId(requestId))) return ACCEPTED;
       const problem = 'the resumed stream carried the withdrawal of a question of another request';
       return { type: 'mixed', problem };
     }

@@ -59,6 +59,7 @@ export class SessionState implements CallHost {
   initializeId: UpstreamRequestId | null = null;
   /** The server has replied to a request after `initialize`, so it knew the session once. */
   wasKnown = false;
+  hasResumed = false;
   pings: KeepAlive | null = null;
   /** Called once, when the session cannot be used any more. */
   onOver: () => void = () => {};
