@@ -152,6 +152,8 @@ export async function openGateway(
     parked: () => gauge(routes, (route) => route.calls.parked),
     released: () => gauge(routes, (route) => route.calls.released),
     sessions: () => gauge(routes, (route) => route.pool.size),
+    tasks: () =>
+      new Map(routes.map(({ config, tasks }) => [config.id, tasks?.byStatus ?? new Map()])),
     upstreamsUp: () => gauge(routes, (route) => Number(route.availability.ready)),
     running: () => capacity.running,
     limits: limitsOf(config),

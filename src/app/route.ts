@@ -247,9 +247,9 @@ function mayReplay(
   return annotated && catalogue.toolOf(request).then(isRepeatable);
 }
 
-/** A call can be parked for as long as it may before it becomes a task. */
+/** A call can be parked for as long as it may before it becomes a task, and lives a little longer than that. */
 function longestCallMs({ parking, tasks }: RouteConfig): number {
-  const ofTasks = promotesAny(tasks) ? tasks.afterMs + tasks.ttlMs : 0;
+  const ofTasks = promotesAny(tasks) ? tasks.afterMs + tasks.ttlMs + 60_000 : 0;
   return parking.callTtlMs + ofTasks;
 }
 

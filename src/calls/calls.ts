@@ -12,7 +12,7 @@ import { sessionOwnerOf } from '../sessions/owner.ts';
 import { drainCall, isLostFor, outlivesProcess, startCall } from './call/call.ts';
 import { type CallData, type CallRoute, type Retry, expectedRequest } from './call/data.ts';
 import { failed } from './call/replies.ts';
-import { isDetached, isOver } from './machine/selectors.ts';
+import { isBroken, isDetached, isOver } from './machine/selectors.ts';
 import { CallRegistry, type Capacity } from './registry.ts';
 import { QuestionGaps } from './call/questions.ts';
 import { RetryLadder } from './retry-ladder.ts';
@@ -143,12 +143,17 @@ export class Calls {
     return { begin: () => this.#serveOrRefuse(retry), sendClientBack };
   }
 
-  /** Cancels a call that is parked here and whose client will not retry. Does nothing otherwise. */
-  cancelParked(request: EdgeRequest, requestState: string): void {
+  /**
+   * Cancels a call that is here, and whose client will not retry. If the client waits, it has to close its leg.
+   * @returns false if the call is not here, or if its stream is being resumed: then it is not cancelled
+   */
+  cancelHere(request: EdgeRequest, requestState: string): boolean {
     const pointer = this.#open(request, requestState);
-    if (pointer instanceof InvalidRequestState) return;
+    if (pointer instanceof InvalidRequestState) return false;
     const call = this.#registry.find(pointer.callId);
-    if (call !== undefined && isDetached(call.state)) call.feed({ type: 'expired', timer: 'park' });
+    if (call === undefined || isBroken(call.state)) return false;
+    if (isDetached(call.state)) call.feed({ type: 'expired', timer: 'park' });
+    return true;
   }
 
   /** Tells whether the server runs a call that is here as a legacy task. */

@@ -117,10 +117,13 @@ class QueuedTimer implements Timer {
 
 const elapsed = (): number => performance.now();
 
+/** Node.js fires a longer timer at once. One that fires early looks again. */
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+
 const timers = new TimerQueues({
   elapsed,
   setTimer(afterMs, callback) {
-    const timeout = setTimeout(callback, afterMs);
+    const timeout = setTimeout(callback, Math.min(afterMs, LONGEST_TIMEOUT_MS));
     timeout.unref();
     return { cancel: () => clearTimeout(timeout) };
   },

@@ -62,6 +62,8 @@ export interface TaskEngine {
   cancel(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply>;
 }
 
+export const TASK_STATUSES = taskState.options.map(({ shape }) => shape.status.value);
+
 /** True for a state that a task never leaves. */
 export function isTaskOver({ status }: TaskState): boolean {
   return status !== 'working' && status !== 'input_required';

@@ -20,6 +20,8 @@ export interface WaitingTask {
   readonly leftMs: number;
   /** Whether no other process can go on with it. */
   readonly endsWithProcess: boolean;
+  /** Whether it waits only to have the server cancel the call, which is not left to the server then. */
+  readonly isStopping?: true;
   /** Called when the server asks or withdraws something, or ends the call, while the task does not wait for it. */
   moved(): void;
   /** Called with what the server says of its own task. */

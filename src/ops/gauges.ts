@@ -10,6 +10,8 @@ export interface Gauges {
   /** Released calls that wait for their client, by route. */
   readonly released: ByRoute;
   readonly sessions: ByRoute;
+  /** Tasks that are in this process, by route and status. Empty for a route without tasks. */
+  readonly tasks: () => ReadonlyMap<string, ReadonlyMap<string, number>>;
   /** 1 if the server of the route responded when it was last checked, 0 otherwise. */
   readonly upstreamsUp: ByRoute;
   /** Calls that run in this process. */
@@ -84,6 +86,17 @@ export function registerGauges(
       new Map([...gauges.upstreamsUp()].map(([route, up]) => [route, down.has(route) ? 0 : up])),
     'min',
   );
+  new Gauge({
+    name: 'mrtr_gateway_tasks',
+    help: 'Tasks in this process, by their status',
+    labelNames: ['route', 'status'],
+    registers: [registry],
+    collect() {
+      for (const [route, tasks] of gauges.tasks()) {
+        for (const [status, count] of tasks) this.set({ route, status }, count);
+      }
+    },
+  });
   const limits = new Gauge({
     name: 'mrtr_gateway_limit',
     help: 'The configured limits',

@@ -79,6 +79,7 @@ export interface LogEvents {
   'call.not_taken_up': { route: string; call: string; problem: string };
   'task.created': { route: string; status: string };
   'task.taken_over': { route: string; status: string };
+  'task.not_stopped': { route: string };
   'tasks.in_memory': object;
   'tasks.of_servers_only': object;
   'pointer.continuation_dropped': { route: string; call: string; problem: string };
@@ -184,6 +185,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'call.not_taken_up': 'warn',
   'call.moved': 'trace',
   'task.created': 'debug',
+  'task.not_stopped': 'warn',
   'pointer.continuation_dropped': 'warn',
   'relay.failed': 'warn',
   'clock.skewed': 'warn',
@@ -210,6 +212,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'call.not_taken_up': 'the call could not be claimed now; the client can retry',
   'pointer.continuation_dropped':
     'the state that another replica needs did not fit into the requestState',
+  'task.not_stopped':
+    'the server could not be told that a task is over, and may go on with its call',
   'task.taken_over': 'the replica that had the task is gone; this one goes on with it',
   'tasks.in_memory':
     'clients that know tasks get them for long calls: they are kept in this gateway, and end with it. Configure redis to keep them, or set tasks.promote: never',

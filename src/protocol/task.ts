@@ -51,9 +51,11 @@ export function readCreatedTask(result: JsonObject): CreatedTask | null {
   return { taskId, pollIntervalMs: pollIntervalOf(task) };
 }
 
-/** Reads the `task` of a `CreateTaskResult`. */
-export function readServerTask(result: JsonObject): ServerTask {
-  const task = objectMember(result, 'task') ?? {};
+/** By this a server tells that the status of a task changed ("Task Status Notification"). */
+export const TASK_STATUS = 'notifications/tasks/status';
+
+/** Reads a `Task`: that of a `CreateTaskResult`, or that of a status notification or `tasks/get`. */
+export function readServerTask(task: JsonObject): ServerTask {
   const { statusMessage } = task;
   return {
     ttlMs: numberOf(task['ttl']),
@@ -76,7 +78,11 @@ export function isTerminal(status: unknown): boolean {
 /** Returns the id of the task that a message of the server belongs to, or `null`. */
 export function relatedTaskOf(params: JsonObject): string | null {
   const related = objectMember(objectMember(params, '_meta') ?? {}, Meta.relatedTask);
-  const taskId = related?.['taskId'];
+  return taskIdOf(related ?? {});
+}
+
+/** Returns the `taskId` of an object, or `null`. */
+export function taskIdOf({ taskId }: JsonObject): string | null {
   return typeof taskId === 'string' ? taskId : null;
 }
 

@@ -1,9 +1,10 @@
 /** The methods of the tasks extension, over the tasks of a route. */
 import { TASKS_NOT_DECLARED } from '../model/failures.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
-import type { Task, TaskEngine, TaskReply } from '../model/task.ts';
+import { isTaskOver, type Task, type TaskEngine, type TaskReply } from '../model/task.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
-import { quietLeg, type Tasks } from './tasks.ts';
+import { quietLeg } from './task-calls.ts';
+import type { Tasks } from './tasks.ts';
 import { detailedTask, getTaskResult } from './wire.ts';
 
 /** Serves `tasks/get`, `tasks/update` or `tasks/cancel`. */
@@ -56,7 +57,32 @@ export function followedTasks(tasks: Tasks) {
   return {
     has: async (request: EdgeRequest, taskId: string) =>
       (await tasks.get(request, taskId, quietLeg())).type === 'task',
-    follow: (request: EdgeRequest, taskId: string, tell: (params: JsonObject) => void) =>
-      tasks.watch(request, taskId, (task) => tell(detailedTask(task))),
+    /** @returns a function that ends it */
+    follow: (request: EdgeRequest, taskId: string, tell: (params: JsonObject) => void) => {
+      const ended = new AbortController();
+      void follow(tasks, request, taskId, ended.signal, tell);
+      return () => ended.abort();
+    },
   };
+}
+
+/** Tells what a task is at first, and each time that it changes. */
+async function follow(
+  tasks: Tasks,
+  request: EdgeRequest,
+  taskId: string,
+  ended: AbortSignal,
+  tell: (params: JsonObject) => void,
+): Promise<void> {
+  let last = '';
+  while (!ended.aborted) {
+    const reply = await tasks.get(request, taskId, quietLeg(ended));
+    if (ended.aborted || reply.type === 'failed') return;
+    const params = detailedTask(reply.task);
+    const written = JSON.stringify(params);
+    if (written !== last) tell(params);
+    last = written;
+    if (isTaskOver(reply.task.state)) return;
+    await tasks.changed(request, taskId, ended);
+  }
 }

@@ -3,7 +3,7 @@
  * and retries with the answers. So all that holds for calls of clients that retry holds for tasks.
  */
 import { sleep, type Clock, type Timer } from '../lib/clock.ts';
-import type { Caller, Failure, CallReply, EdgeRequest, Leg } from '../model/request.ts';
+import type { Caller, Failure, CallReply, Leg } from '../model/request.ts';
 import { callLost } from '../model/failures.ts';
 import { isTaskOver, type TaskState } from '../model/task.ts';
 import type { WaitingTask } from '../model/waiting-task.ts';
@@ -11,13 +11,9 @@ import type { TaskKey } from '../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { ServerTask } from '../protocol/task.ts';
 import type { TaskRecord } from './record.ts';
+import { stopElsewhere } from './stop-call.ts';
 import type { TaskStore } from './store.ts';
-
-/** What a task does with its call. */
-export interface TaskCalls {
-  serve(request: EdgeRequest, leg: Leg): Promise<CallReply>;
-  cancelParked(request: EdgeRequest, requestState: string): void;
-}
+import { retryOf, type TaskCalls } from './task-calls.ts';
 
 export interface RunningTaskOptions {
   readonly key: TaskKey;
@@ -29,6 +25,8 @@ export interface RunningTaskOptions {
   readonly isOurs: () => Promise<boolean>;
   /** Called once, when nothing of the task is left here. */
   readonly onGone: () => void;
+  /** Called if the server could not be told that the task was cancelled. */
+  readonly onNotStopped: () => void;
 }
 
 /** How long to wait before the call is retried that could not be continued now, in ms. */
@@ -98,12 +96,15 @@ export class RunningTask implements WaitingTask {
   }
 
   learned({ ttlMs, pollIntervalMs, statusMessage }: ServerTask): void {
+    if (isTaskOver(this.#record.state)) return;
     const ownMs = this.#record.ttlMs;
+    const lifeMs = ttlMs === null ? ownMs : Math.min(Math.max(1, Math.round(ttlMs)), ownMs);
     this.#change({
-      ttlMs: ttlMs === null ? ownMs : Math.min(Math.max(1, Math.round(ttlMs)), ownMs),
+      ttlMs: lifeMs,
       pollIntervalMs: Math.max(MIN_POLL_INTERVAL_MS, Math.ceil(pollIntervalMs)),
-      statusMessage: statusMessage ?? this.#record.statusMessage,
+      ...(statusMessage !== null && { statusMessage }),
     });
+    if (lifeMs === ownMs) return;
     this.#expiry.cancel();
     this.#expiry = this.#options.clock.setTimer(this.leftMs, () => this.#expire());
   }
@@ -265,10 +266,12 @@ export class RunningTask implements WaitingTask {
 
   #stopCall(): void {
     const { retry } = this.#record;
-    if (this.#waiting !== null) this.#waiting.abort();
-    else if (retry !== null) {
-      this.#options.calls.cancelParked(this.#requestOf(retry), retry.requestState);
-    }
+    const { calls, clock, onNotStopped } = this.#options;
+    const request = retry && this.#requestOf(retry);
+    const isHere = request !== null && calls.cancelHere(request, request.requestState);
+    this.#waiting?.abort();
+    if (request === null || isHere) return;
+    void stopElsewhere(calls, clock, request).then((isStopped) => isStopped || onNotStopped());
   }
 
   /** The time of the task is over: nothing of it is left. */
@@ -291,6 +294,8 @@ export class RunningTask implements WaitingTask {
 
 /** How often a task is looked at that another replica has, for a client that waits for it, in ms. */
 const LOOK_EVERY_MS = 500;
+/** How often one is looked at that is here, in ms. It tells when it changes, but not when another replica takes it over. */
+const LOOK_HERE_EVERY_MS = 60_000;
 
 /**
  * Waits until a task may have changed.
@@ -308,7 +313,7 @@ export function untilChanged(
       unwatch?.();
       resolve();
     };
-    const timer = clock.setTimer(task === undefined ? LOOK_EVERY_MS : task.leftMs + 1, done);
+    const timer = clock.setTimer(task === undefined ? LOOK_EVERY_MS : LOOK_HERE_EVERY_MS, done);
     const unwatch = task?.watch(done);
     ended.addEventListener('abort', done);
     if (ended.aborted) done();
@@ -323,19 +328,3 @@ type Next =
   /** The call cannot be continued now. */
   | { readonly type: 'later' }
   | { readonly type: 'refused'; readonly failure: Failure };
-
-/** What a task is made of: a reply that tells the client to retry. */
-export interface PromotedReply {
-  readonly requestState: string;
-  readonly inputRequests: JsonObject;
-  readonly meta: JsonObject | undefined;
-}
-
-/** Reads what a task can be made of. @returns `null` for any other reply */
-export function retryOf(reply: CallReply): PromotedReply | null {
-  if (reply.kind === 'failed' || reply.result['resultType'] !== 'input_required') return null;
-  const { requestState } = reply.result;
-  if (typeof requestState !== 'string') return null;
-  const inputRequests = objectMember(reply.result, 'inputRequests') ?? {};
-  return { requestState, inputRequests, meta: objectMember(reply.result, '_meta') };
-}

@@ -8,15 +8,16 @@ import { DirectoryUnavailable } from '../model/directory.ts';
 import { COORDINATION_UNAVAILABLE, UNKNOWN_TASK } from '../model/failures.ts';
 import type { Relay, RelayedRetryHandle } from '../model/relay.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
-import { isTaskOver, type Task, type TaskEngine, type TaskReply } from '../model/task.ts';
+import { isTaskOver, TASK_STATUSES, type TaskEngine, type TaskReply } from '../model/task.ts';
 import type { Promotion } from '../model/waiting-task.ts';
 import type { Log } from '../ops/log.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { TaskRecord, TaskRequest } from './record.ts';
-import { retryOf, RunningTask, untilChanged, type TaskCalls } from './running-task.ts';
+import { RunningTask, untilChanged } from './running-task.ts';
 import type { TaskStore } from './store.ts';
+import { retryOf, type TaskCalls } from './task-calls.ts';
 import { TaskIds, type TaskName } from './task-ids.ts';
 import { createTaskResult, detailedTask, readDetailedTask } from './wire.ts';
 
@@ -73,6 +74,16 @@ export class Tasks implements TaskEngine {
     this.#options = options;
   }
 
+  /** How many tasks are here, by their status. */
+  get byStatus(): ReadonlyMap<string, number> {
+    const counts = new Map<string, number>(TASK_STATUSES.map((status) => [status, 0]));
+    for (const { record } of this.#tasks.values()) {
+      const { status } = record.state;
+      counts.set(status, (counts.get(status) ?? 0) + 1);
+    }
+    return counts;
+  }
+
   /** Whether any call can become a task, and not only those that the server itself runs as tasks. */
   get takesAnyCall(): boolean {
     return !this.#options.ids.namesOwners;
@@ -116,7 +127,7 @@ export class Tasks implements TaskEngine {
       const reply = await this.get(request, taskId, leg);
       if (reply.type === 'failed' || reply.task.state.status !== 'working') return reply;
       if (leg.closed.aborted) return reply;
-      await untilChanged(this.#here(request, taskId), this.#options.clock, leg.closed);
+      await this.changed(request, taskId, leg.closed);
     }
   }
 
@@ -133,14 +144,9 @@ export class Tasks implements TaskEngine {
     );
   }
 
-  /**
-   * Calls the listener with the task each time that it changes, and with what it is at first.
-   * @returns a function that ends that
-   */
-  watch(request: EdgeRequest, taskId: string, listener: (task: Task) => void): () => void {
-    const ended = new AbortController();
-    void this.#watch(request, taskId, listener, ended.signal);
-    return () => ended.abort();
+  /** Resolves when the task may have changed, or when `ended` aborts. */
+  changed(request: EdgeRequest, taskId: string, ended: AbortSignal): Promise<void> {
+    return untilChanged(this.#here(request, taskId), this.#options.clock, ended);
   }
 
   /** Makes no new tasks from here on, and ends those that no other process could go on with. */
@@ -203,10 +209,11 @@ export class Tasks implements TaskEngine {
     { caller }: EdgeRequest,
     giveBack: () => void,
   ): RunningTask {
-    const { calls, store, clock } = this.#options;
+    const { calls, store, clock, log, route } = this.#options;
     const task: RunningTask = new RunningTask(record, caller, {
       ...{ key, calls, store, clock },
       isOurs: () => this.#claim(key, task).catch(() => true),
+      onNotStopped: () => log.event('task.not_stopped', { route }),
       onGone: () => {
         this.#tasks.delete(key);
         giveBack();
@@ -315,33 +322,10 @@ export class Tasks implements TaskEngine {
     return { type: 'task', task: { ...record, taskId } };
   }
 
-  async #watch(
-    request: EdgeRequest,
-    taskId: string,
-    listener: (task: Task) => void,
-    ended: AbortSignal,
-  ): Promise<void> {
-    let last = '';
-    while (!ended.aborted) {
-      const reply = await this.get(request, taskId, quietLeg(ended));
-      if (ended.aborted || reply.type === 'failed') return;
-      const written = JSON.stringify(reply.task);
-      if (written !== last) listener(reply.task);
-      last = written;
-      if (isTaskOver(reply.task.state)) return;
-      await untilChanged(this.#here(request, taskId), this.#options.clock, ended);
-    }
-  }
-
   #here({ caller }: EdgeRequest, taskId: string): RunningTask | undefined {
     const name = this.#options.ids.nameOf(taskId, caller);
     return name === null ? undefined : this.#tasks.get(name.key);
   }
-}
-
-/** Creates a leg that hears of nothing but its reply. */
-export function quietLeg(closed = new AbortController().signal): Leg {
-  return { closed, backlog: null, notify: () => {} };
 }
 
 /** Returns the part of a request that its retries have in common. They are those of a task, and become no other one. */

@@ -22,7 +22,7 @@ export function limitsFor(route: CallRoute, request: EdgeRequest, startedAtMs: n
   const limits = route.gaps.limitsFor(loggedTarget(request.method, request.params));
   const ageMs = route.clock.now() - startedAtMs;
   if (request.task !== undefined) {
-    return limitsOfTask(limits, request.task, ageMs, FIRST_RENEWAL_MS);
+    return limitsOfTask(route, limits, request.task, ageMs, FIRST_RENEWAL_MS);
   }
   const promotion = route.promotion(request);
   if (promotion === null) return limits;
@@ -35,26 +35,49 @@ export function limitsFor(route: CallRoute, request: EdgeRequest, startedAtMs: n
   };
 }
 
+/**
+ * How much longer than its task a call lives, in ms: in that time the task can take it up again to have the server cancel it.
+ */
+const STOPPED_WITHIN_MS = 30_000;
+
 /** Lets a task wait for the call from here on. */
 export function giveToTask(call: CallData, task: WaitingTask): void {
   const { limits, origin, route, serverTask } = call;
   const renewalMs = call.task === null ? FIRST_RENEWAL_MS : RENEWAL_MS;
-  call.limits = limitsOfTask(limits, task, route.clock.now() - origin.startedAtMs, renewalMs);
-  if (call.task !== task) call.feed({ type: 'givenToTask', leftMs: task.leftMs });
+  call.limits = limitsOfTask(
+    route,
+    limits,
+    task,
+    route.clock.now() - origin.startedAtMs,
+    renewalMs,
+  );
+  if (call.task === task) return;
+  call.feed({ type: 'givenToTask', leftMs: lifeOf(task) });
   call.task = task;
   if (serverTask !== null) task.learned(serverTask);
 }
 
+/** Returns how long the call of a task lives, in ms. Timers of one length share one of Node.js, so there are few lengths. */
+function lifeOf({ leftMs }: WaitingTask): number {
+  return Math.ceil((leftMs + STOPPED_WITHIN_MS) / 1_000) * 1_000;
+}
+
+/** The life of the whole call is the limit of all that is done in it. */
 function limitsOfTask(
+  { longestCallMs: longestMs }: CallRoute,
   limits: CallLimits,
-  { leftMs }: WaitingTask,
+  task: WaitingTask,
   ageMs: number,
   maxHoldMs: number,
 ): CallLimits {
-  const callTtlMs = ageMs + leftMs;
   return {
     ...limits,
-    ...{ maxHoldMs, callTtlMs, maxDurationMs: leftMs, parkTtlMs: leftMs },
+    ...{
+      maxHoldMs,
+      callTtlMs: ageMs + lifeOf(task),
+      maxDurationMs: longestMs,
+      parkTtlMs: longestMs,
+    },
     maxRounds: MAX_TASK_ROUNDS,
   };
 }

@@ -143,7 +143,8 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   const { requestState, continues } = sealPointer(call, round, continuation);
   const isKept = continues && continuation !== null && continuation.resume !== null;
   call.isResumable = isKept && reattach;
-  if (call.isResumable && leaveWhenParked && call.state.name === 'parked') {
+  const mayLeave = leaveWhenParked && call.task?.isStopping !== true;
+  if (call.isResumable && mayLeave && call.state.name === 'parked') {
     call.feed({ type: 'released' });
     call.route.registry.wasReleased(call.id);
   }

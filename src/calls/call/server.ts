@@ -158,10 +158,15 @@ class Listener implements CallListener {
   taskCreated(task: ServerTask): void {
     if (!this.isCurrent) return;
     const { request, route } = this.#call;
-    this.#call.serverTask = task;
-    this.#call.task?.learned(task);
+    this.taskChanged(task);
     // What the server runs as a task is one for the client as well, if the client knows tasks.
     if (route.promotion(request) !== null) this.#call.feed({ type: 'held' });
+  }
+
+  taskChanged(task: ServerTask): void {
+    if (!this.isCurrent) return;
+    this.#call.serverTask = task;
+    this.#call.task?.learned(task);
   }
 
   interrupted(): void {

@@ -26,6 +26,8 @@ export interface ExchangeListener {
   replied(reply: JsonRpcReply): void;
   /** The server runs the call as a task, and has created it. */
   taskCreated?(task: ServerTask): void;
+  /** What the server says of that task now. */
+  taskChanged?(task: ServerTask): void;
   /** The stream of the exchange broke; it is being resumed. */
   interrupted(): void;
   resumed(): void;

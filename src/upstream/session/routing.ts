@@ -11,7 +11,7 @@ import {
 import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import { ErrorCode, type JsonRpcMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../broadcast-detector.ts';
-import { relatedTaskOf } from '../../protocol/task.ts';
+import { relatedTaskOf, TASK_STATUS, taskIdOf } from '../../protocol/task.ts';
 import { hasOneStream, type MessageSource, type Transport } from '../transport/transport.ts';
 import type { CallTask } from './exchange.ts';
 
@@ -199,7 +199,8 @@ function callNotified<Call extends RoutedCall>(
     const isToken = typeof progressToken === 'string' || typeof progressToken === 'number';
     return isToken ? callWithToken(upstreamRequestId(progressToken), calls) : null;
   }
-  const taskId = relatedTaskOf(params);
+  // The params of a status are the task (tasks, "Related Task Metadata").
+  const taskId = method === TASK_STATUS ? taskIdOf(params) : relatedTaskOf(params);
   if (taskId !== null) return callOfTask(taskId, source, calls);
   if (source.stream === 'request') return calls.get(source.id) ?? null;
   if (!hasOneStream(transport) || calls.size !== 1 || hasUnfinished) return null;

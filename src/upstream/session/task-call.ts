@@ -4,7 +4,7 @@
  */
 import { sleep, type Clock } from '../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
-import type { JsonObject } from '../../protocol/json.ts';
+import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import { ErrorCode, LegacyErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import {
   demandsTask,
@@ -12,6 +12,8 @@ import {
   pollIntervalOf,
   readCreatedTask,
   readServerTask,
+  TASK_STATUS,
+  taskIdOf,
   withoutTaskId,
 } from '../../protocol/task.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
@@ -216,7 +218,9 @@ export class TaskCall implements Exchange, ExchangeListener {
 
   notified(method: string, params: JsonObject): void {
     this.#begun();
-    this.#listener.notified(method, params);
+    if (method !== TASK_STATUS) return this.#listener.notified(method, params);
+    const { taskId } = this.#stage.name === 'following' ? this.#stage.task : { taskId: null };
+    if (taskIdOf(params) === taskId) this.#listener.taskChanged?.(readServerTask(params));
   }
 
   replied(reply: JsonRpcReply): void {
@@ -271,7 +275,7 @@ export class TaskCall implements Exchange, ExchangeListener {
     this.#stage = { name: 'following', task };
     this.#created.resolve(taskId);
     if (!this.#isCancelled) this.#follow(task);
-    this.#listener.taskCreated?.(readServerTask(reply.result));
+    this.#listener.taskCreated?.(readServerTask(objectMember(reply.result, 'task') ?? {}));
   }
 
   /**
@@ -351,6 +355,7 @@ export class TaskCall implements Exchange, ExchangeListener {
         this.#failures = 0;
         if ('result' in got) {
           this.#pollIntervalMs = pollIntervalOf(got.result);
+          this.#listener.taskChanged?.(readServerTask(got.result));
           return got.result['status'];
         }
         if (got.error.code !== ErrorCode.invalidParams) return 'unknown';

@@ -97,6 +97,7 @@ async function ownMetrics(): Promise<string[]> {
     parked: () => new Map(),
     released: () => new Map(),
     sessions: () => new Map(),
+    tasks: () => new Map(),
     upstreamsUp: () => new Map(),
     running: () => 0,
     limits: new Map(),

@@ -1,5 +1,5 @@
-import { expect, test } from 'vitest';
-import { TimerQueues } from '../../../src/lib/clock.ts';
+import { expect, test, vi } from 'vitest';
+import { systemClock, TimerQueues } from '../../../src/lib/clock.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 function queues() {
@@ -71,4 +71,12 @@ test('a timer that another one cancels or starts when both are due is cancelled,
   expect(fired).toEqual([]);
   clock.advance(1_000);
   expect(fired).toEqual(['started']);
+});
+
+test('a timer of a month is one that Node.js can wait for', () => {
+  const started = vi.spyOn(globalThis, 'setTimeout');
+  const timer = systemClock.setTimer(30 * 86_400_000, () => {});
+  expect(started.mock.calls.map(([, afterMs]) => afterMs)).toEqual([2_147_483_647]);
+  timer.cancel();
+  started.mockRestore();
 });

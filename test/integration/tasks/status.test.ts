@@ -1,0 +1,100 @@
+/** What the server says of its own task while it runs it, as the client of the gateway's task sees it. */
+import { expect, test } from 'vitest';
+import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { send } from '../../fixtures/clients/modern-client.ts';
+import {
+  aboutTask,
+  callForTask,
+  TASK_CLIENT,
+  untilTask,
+} from '../../fixtures/clients/task-client.ts';
+import { askName, LegacyServer, type Tool } from '../../fixtures/servers/legacy-server.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+const TASKS = { work: { taskSupport: 'required', ttl: 120_000 } } as const;
+
+async function serving(tool: Tool) {
+  const legacy = await LegacyServer.start({ tools: { work: tool }, tasks: TASKS });
+  stopAfterTest(() => legacy.stop());
+  const gateway = await startTestGateway(legacy.url);
+  stopAfterTest(() => gateway.close());
+  const created = await callForTask(gateway.url, 'work');
+  return { url: gateway.url, created: created.response.result };
+}
+
+/** A tool whose server tells what it is at, each time that it is told to. */
+function reporter() {
+  const steps = new Map<string, PromiseWithResolvers<void>>();
+  const step = (name: string) => {
+    const waiting = steps.get(name) ?? Promise.withResolvers<void>();
+    steps.set(name, waiting);
+    return waiting;
+  };
+  const tool: Tool = async (call) => {
+    const { taskStore, taskId = '' } = call.extra;
+    for (const message of ['Looking up', 'Writing']) {
+      await step(message).promise;
+      await taskStore?.updateTaskStatus(taskId, 'working', message);
+    }
+    await step('ask').promise;
+    return askName(call);
+  };
+  return { tool, say: (name: string) => step(name).resolve() };
+}
+
+/** Polls until the server's words are there. */
+async function untilSaid(url: string, taskId: string, message: string) {
+  for (;;) {
+    const { result } = (await aboutTask(url, 'get', taskId)).response;
+    if (result.statusMessage === message) return result;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+// Rule promoted-18 (2025-11-25, tasks, "Task Status Notification"): What the server says of its own task while it runs
+// (`notifications/tasks/status`) is the `statusMessage` of the client's task, with a new `lastUpdatedAt`, and its
+// listeners are told. A poll that finds nothing new changes nothing.
+test('the words of the server reach tasks/get and listeners, as long as the task runs', async () => {
+  const { tool, say } = reporter();
+  const { url, created } = await serving(tool);
+  const { taskId } = created;
+  const told: string[] = [];
+  const leaving = new AbortController();
+  const wrote = Promise.withResolvers<void>();
+  const following = Promise.withResolvers<void>();
+  const listener = send(
+    url,
+    'subscriptions/listen',
+    { notifications: { taskIds: [taskId] } },
+    {
+      capabilities: TASK_CLIENT,
+      signal: leaving.signal,
+      onMessage: ({ params }) => {
+        if (params?.status === 'working') following.resolve();
+        if (typeof params?.statusMessage === 'string') told.push(params.statusMessage);
+        if (params?.statusMessage === 'Writing') wrote.resolve();
+      },
+    },
+  ).catch(() => {});
+  await following.promise;
+  say('Looking up');
+  const first = await untilSaid(url, taskId, 'Looking up');
+  expect(first).toMatchObject({ status: 'working', ttlMs: created.ttlMs });
+  say('Writing');
+  const second = await untilSaid(url, taskId, 'Writing');
+  await wrote.promise;
+  expect(told).toContain('Looking up');
+  expect(Date.parse(second.lastUpdatedAt)).toBeGreaterThanOrEqual(Date.parse(first.lastUpdatedAt));
+  expect((await aboutTask(url, 'get', taskId)).response.result).toEqual(second);
+  leaving.abort();
+  await listener;
+});
+
+// Rule promoted-18.
+test('they are there while the task asks, too', async () => {
+  const { tool, say } = reporter();
+  const { url, created } = await serving(tool);
+  for (const name of ['Looking up', 'Writing', 'ask']) say(name);
+  const asked = await untilTask(url, created.taskId, ['input_required']);
+  expect(asked.statusMessage).toBe('Writing');
+});

@@ -1,0 +1,127 @@
+/** A task that nobody fetches: its time is over, and nothing of it is left. */
+import { expect, test } from 'vitest';
+import type { CallsOptions } from '../../../src/calls/calls.ts';
+import { LocalCounts } from '../../../src/lib/counts.ts';
+import { randomId } from '../../../src/lib/crypto.ts';
+import { Quota } from '../../../src/lib/quota.ts';
+import type { Claimable, ClaimStore } from '../../../src/model/directory.ts';
+import type { Promotion } from '../../../src/model/waiting-task.ts';
+import { createKeyRing, generateKey } from '../../../src/seal/key-ring.ts';
+import { SessionSeal } from '../../../src/seal/session-seal.ts';
+import { TaskStore } from '../../../src/tasks/store.ts';
+import { TaskIds } from '../../../src/tasks/task-ids.ts';
+import { Tasks } from '../../../src/tasks/tasks.ts';
+import {
+  callsTestbed,
+  FIRST,
+  LIMITS,
+  settled,
+  waitingClient,
+} from '../../fixtures/calls-testbed.ts';
+
+const TTL_MS = 12 * 3_600_000;
+const PROMOTION: Promotion = { afterMs: 1_000, onQuestion: true, ttlMs: TTL_MS };
+
+/** A store of this test, and what is in it. */
+function memoryStore() {
+  const kept = new Map<Claimable, Uint8Array>();
+  const claims = new Set<Claimable>();
+  const store: ClaimStore = {
+    claim: async (id) => {
+      claims.add(id);
+      return { type: 'claimed', epoch: 1 };
+    },
+    release: async (id) => void claims.delete(id),
+    keep: async (id, sealed) => void kept.set(id, sealed),
+    kept: async (id) => kept.get(id) ?? null,
+    forget: async (id) => void kept.delete(id),
+  };
+  return { store, kept, claims };
+}
+
+function tasksTestbed(options: Partial<CallsOptions> = {}) {
+  const promotion = () => PROMOTION;
+  const testbed = callsTestbed({ promotion, longestCallMs: 2 * TTL_MS, ...options });
+  const { calls, clock } = testbed;
+  const keys = [generateKey()];
+  const shared = memoryStore();
+  const counts = new LocalCounts();
+  const tasks = new Tasks({
+    ...{ route: 'route', boot: 'here', calls, promotion, clock },
+    ...{ pollIntervalMs: 1_000, relay: null, randomKey: randomId, log: { event: () => {} } },
+    store: new TaskStore(shared.store, createKeyRing(keys, 'task')),
+    ids: new TaskIds(new SessionSeal({ keys, audience: 'fleet', route: 'route' }), null),
+    quota: new Quota('tasks', { max: 1, maxPerPrincipal: 1 }, counts),
+  });
+  /** Lets time pass, and what it sets off happen. */
+  const pass = async (ms: number) => {
+    const untilMs = clock.now() + ms;
+    for (;;) {
+      await settled();
+      const { nextInMs } = clock;
+      if (nextInMs === null || clock.now() + nextInMs > untilMs) break;
+      clock.advance(nextInMs);
+    }
+    clock.advance(untilMs - clock.now());
+    await settled();
+  };
+  const serve = () => tasks.serve(FIRST, waitingClient().leg);
+  return { ...testbed, ...shared, tasks, counts, pass, serve };
+}
+
+type Testbed = ReturnType<typeof tasksTestbed>;
+
+const STAGES: readonly (readonly [string, Partial<CallsOptions>, (testbed: Testbed) => void])[] = [
+  ['the server works', {}, () => {}],
+  ['the server asks', {}, ({ server }) => server.asks(7)],
+  [
+    'the server keeps the call, which was left to it',
+    { leaveWhenParked: true },
+    ({ server }) => {
+      server.keepsEvents();
+      server.asks(7);
+    },
+  ],
+];
+
+// Rule promoted-6.
+test.each(STAGES)('frees everything where %s', async (_, options, happens) => {
+  const testbed = tasksTestbed(options);
+  const { server, clock, tasks, kept, claims, pass, serve, calls, capacity } = testbed;
+  const reply = serve();
+  await settled();
+  happens(testbed);
+  await pass(PROMOTION.afterMs ?? 0);
+  expect(await reply).toMatchObject({ result: { resultType: 'task', ttlMs: TTL_MS } });
+  await pass(1_000);
+  if (server.did.includes('leave')) {
+    // Each time that the task takes the call up again, its server keeps it.
+    server.says.resumed();
+    await pass(1);
+  }
+  expect([kept.size, claims.size]).toEqual([1, 1]);
+
+  await pass(TTL_MS);
+  if (server.did.includes('leave')) server.says.resumed();
+  await pass(LIMITS.cancelGraceMs + LIMITS.redeliverMs);
+  expect(server.did).toContain('cancel');
+  expect(server.did.at(-1)).toMatch(/end|release/);
+  expect([...tasks.byStatus.values()]).toEqual([0, 0, 0, 0, 0]);
+  expect([kept.size, claims.size]).toEqual([0, 0]);
+  expect([calls.parked, capacity.running, calls.holdsParkedCalls]).toEqual([0, 0, false]);
+  expect(clock.pending).toBe(0);
+});
+
+// Rule promoted-7.
+test('gives its place to another one', async () => {
+  const { pass, serve } = tasksTestbed();
+  const begin = async () => {
+    const reply = serve();
+    await pass(PROMOTION.afterMs ?? 0);
+    return reply;
+  };
+  expect(await begin()).toMatchObject({ result: { resultType: 'task' } });
+  expect(await begin()).toMatchObject({ result: { resultType: 'input_required' } });
+  await pass(TTL_MS);
+  expect(await begin()).toMatchObject({ result: { resultType: 'task' } });
+});
