@@ -9,6 +9,7 @@ const ROOMS = [
   'ops',
   'upstream',
   'model',
+  'limits',
   'sessions',
   'replicas',
   'catalogue',

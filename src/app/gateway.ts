@@ -23,6 +23,9 @@ import { createSealer, type Sealer } from '../seal/seal.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import { promotesAny } from '../tasks/promotion.ts';
 import { AdminListener, listen } from './listen.ts';
+import { EventLoopMonitor, eventLoopMeter } from '../limits/event-loop.ts';
+import { LIMIT_NAMES } from '../model/limited.ts';
+import { openRateStore, type OpenRateStore } from './admissions.ts';
 import { drainCalls } from './drain.ts';
 import { observeRelayed } from './observed-relay.ts';
 import { joinReplicas, type Replica, type Siblings } from './replica.ts';
@@ -157,6 +160,7 @@ export async function openGateway(
     upstreamsUp: () => gauge(routes, (route) => Number(route.availability.ready)),
     running: () => capacity.running,
     limits: limitsOf(config),
+    circuitsOpen: () => gauge(routes, ({ http }) => Number(http?.circuit.isOpen ?? false)),
     redisUp: () => replica?.directory?.up ?? null,
     clockAheadMs: () => clock.aheadMs,
   });
@@ -185,6 +189,12 @@ export async function openGateway(
   });
   const { trustedProxies } = config.edge;
   const identity = new Identity({ identity: config.identity, trustedProxies, clock, log });
+  const rateStore = await rateStoreOf(config, clock);
+  const { maxEventLoopDelayMs } = config.limits;
+  const eventLoop =
+    maxEventLoopDelayMs === null
+      ? null
+      : new EventLoopMonitor(maxEventLoopDelayMs, eventLoopMeter(), clock);
   const shared: SharedServices = {
     config,
     identity,
@@ -205,9 +215,15 @@ export async function openGateway(
     learnTools: (route, names) => metrics.learnTools(route, names),
     sealer: sealerOf(config, sealKeys, clock),
     sealKeys,
+    rateStore,
+    limited: (route, limit) => metrics.limited(route, limit),
+    overloadWaitMs: () => eventLoop?.waitMs() ?? 0,
   };
   routes.push(...config.routes.map((route) => createRoute(route, shared)));
-  metrics.begin(config.routes.map(({ id }) => id));
+  metrics.begin(
+    config.routes.map(({ id }) => id),
+    LIMIT_NAMES,
+  );
   const timeouts = { ...CLIENT_TIMEOUTS, ...options.timeouts };
   const app = await createPublicApp(routes, shared, metrics, timeouts);
   limitConnections(app.server, config.limits.maxConnections, counts);
@@ -216,6 +232,8 @@ export async function openGateway(
   const close = async () => {
     for (const { availability } of routes) availability.close();
     identity.close();
+    eventLoop?.close();
+    rateStore?.close();
     await app.close();
     await shared.replica.close();
     // Ending sessions is optional: the process does not wait for a server that does not respond.
@@ -285,6 +303,19 @@ async function serveRelayedBy(
 function logTasks({ routes, relay, redis }: Config, log: Log): void {
   if (redis !== null || !routes.some(({ tasks }) => promotesAny(tasks))) return;
   log.event(relay === null ? 'tasks.in_memory' : 'tasks.of_servers_only', {});
+}
+
+/** Connects to where replicas count requests, if any route limits their rate. */
+async function rateStoreOf(
+  { redis, routes, seal }: Config,
+  clock: Clock,
+): Promise<OpenRateStore | null> {
+  const isLimited = routes.some(({ limits: { tools, ...all } }) =>
+    [all, ...Object.values(tools)].some(
+      (one) => one.rate !== null || one.ratePerPrincipal !== null,
+    ),
+  );
+  return redis === null || !isLimited ? null : openRateStore(redis, seal.audience, clock);
 }
 
 const LIMIT_LOG_INTERVAL_MS = 60_000;

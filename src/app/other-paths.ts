@@ -70,7 +70,7 @@ async function learnMessagePaths(
 }
 
 /** Describes the caller of a request that was identified. */
-function knownCaller(
+export function knownCaller(
   { headers, raw }: FastifyRequest,
   { http: { config: upstream } }: HttpRoute,
   { config, identity }: SharedServices,

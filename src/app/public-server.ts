@@ -26,7 +26,8 @@ import { ROOT_METADATA_PATH } from '../protocol/protected-resource.ts';
 import { objectMember } from '../protocol/json.ts';
 import { callersOf, type RouteCallers } from './callers.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
-import { otherPathHeaderRules, otherPaths, sessionsOf } from './other-paths.ts';
+import { knownCaller, otherPathHeaderRules, otherPaths, sessionsOf } from './other-paths.ts';
+import { passesLimits, whenAdmitted } from './admissions.ts';
 import { serveTaskMethod } from '../tasks/methods.ts';
 import {
   isHttpRoute,
@@ -109,7 +110,7 @@ export async function createPublicApp(
   const others = otherPaths(httpRoutes, legacyClients);
   const passThroughOf = (scope: FastifyInstance, route: Route, callers: RouteCallers) => {
     if (!isHttpRoute(route)) return registerNoPassThrough(scope, route.config.path);
-    const { config: server, upstream } = route.http;
+    const { config: server, upstream, circuit } = route.http;
     return registerPassThrough(scope, {
       upstream: server.url,
       path: route.config.path,
@@ -123,6 +124,7 @@ export async function createPublicApp(
       onToken: (status, challenge) => route.resource?.answered(status, challenge),
       onEndpoint: (endpoint) => upstream.messagePaths.toldClient(endpoint),
       refusalOf: ({ raw }) => callers.refusalOf(raw),
+      onOutcome: (status) => circuit.ended(status),
       connectTimeoutMs: server.connectTimeoutMs,
       headersTimeoutMs: server.headersTimeoutMs,
       maxBodyBytes: config.limits.maxBodyBytes,
@@ -141,7 +143,7 @@ export async function createPublicApp(
       const passThrough = await passThroughOf(scope, route, callers);
       // A scope of its own, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => {
-        const served = edgeRoute(route, callers, shared, passThrough);
+        const served = edgeRoute(route, callers, shared, limitedBy(route, shared, passThrough));
         const options = edgeOptions(route, shared, metrics, connections);
         const endpoint = new ModernEndpoint(served, options);
         endpoint.install(edge);
@@ -191,16 +193,37 @@ function edgeRoute(
     identify: (request) => callers.identify(request),
     capabilities: (request) => route.discovery.capabilitiesFor(request),
     discover: (request) => route.discovery.discover(request),
-    forward: (request, closed) => route.lists.list(request, closed),
+    forward: (request, closed) =>
+      whenAdmitted(route.admission, request, closed, () => route.lists.list(request, closed)),
     parameterHeaders: (request, rawHeaders) =>
       route.config.tools.parameterHeaders === 'strip'
         ? null
         : parameterHeaders(route.catalogue, request, rawHeaders),
-    call: (request, leg) => (tasks ?? route.calls).serve(request, leg),
+    call: (request, leg) =>
+      whenAdmitted(route.admission, request, leg.closed, () =>
+        (tasks ?? route.calls).serve(request, leg),
+      ),
     task: tasks && ((request, leg) => serveTaskMethod(tasks, request, leg)),
     published: (reply, caller) => route.resource?.published(reply, caller) ?? reply,
-    listen: (request, id, leg) => route.subscriptions.listen(request, id, leg),
+    listen: (request, id, leg) =>
+      whenAdmitted(route.admission, request, leg.closed, () =>
+        route.subscriptions.listen(request, id, leg),
+      ),
     passThrough: (request, reply, onRefused) => passThrough.forward(request, reply, onRefused),
+  };
+}
+
+/** Limits what is passed through to the endpoint of a server over HTTP. */
+function limitedBy(route: Route, shared: SharedServices, passThrough: PassThrough): PassThrough {
+  if (!isHttpRoute(route)) return passThrough;
+  const { admission } = route;
+  return {
+    forward: async (request, reply, onServerRefused) => {
+      const caller = () => knownCaller(request, route, shared);
+      if (await passesLimits(admission, request, reply, caller)) {
+        await passThrough.forward(request, reply, onServerRefused);
+      }
+    },
   };
 }
 

@@ -17,6 +17,10 @@ import { createTasks, taskPlacesOf } from './task-places.ts';
 import { followedTasks } from '../tasks/methods.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { Subscriptions } from '../subscriptions/subscriptions.ts';
+import { Admission } from '../limits/admission.ts';
+import type { RateStore } from '../limits/rates.ts';
+import type { LimitName } from '../model/limited.ts';
+import { limitLog } from './admissions.ts';
 import { Availability } from '../upstream/availability.ts';
 import { PublicResource } from './public-resource.ts';
 import { HomePlacement } from '../sessions/placement.ts';
@@ -54,6 +58,8 @@ export interface Route {
   readonly discovery: Discovery;
   readonly subscriptions: Subscriptions;
   readonly availability: Availability;
+  /** Decides which requests are served. */
+  readonly admission: Admission;
   /** `null` without `publicUrl`. */
   readonly resource: PublicResource | null;
 }
@@ -180,6 +186,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     leaveWhenParked: config.parking.release === 'when-resumable' && max > 1,
     reattach: config.continuation.reattach,
   });
+  const logLimit = limitLog(route, clock, log);
   const tasks = places && createTasks(config, places, { ...shared, calls, relay, promotion });
   return {
     config,
@@ -209,6 +216,18 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
       maxResourcesPerListener: MAX_RESOURCES_PER_LISTENER,
       clock,
       log,
+    }),
+    admission: new Admission({
+      route,
+      limits: config.limits,
+      circuit: http?.circuit ?? null,
+      overloadWaitMs: shared.overloadWaitMs,
+      store: shared.rateStore,
+      counts: shared.counts,
+      onRefused: (limit) => {
+        shared.limited(route, limit);
+        logLimit(limit);
+      },
     }),
     resource:
       config.publicUrl === null || http === null
@@ -335,4 +354,10 @@ export interface SharedServices {
   readonly openResponses: OpenResponses;
   readonly listenerQuota: Quota;
   readonly taskQuota: Quota;
+  /** Where replicas count requests together; `null` if each counts for itself. */
+  readonly rateStore: RateStore | null;
+  /** Called for each request that a limit refuses. */
+  readonly limited: (route: string, limit: LimitName) => void;
+  /** Returns how long new requests should wait for this process, in ms. */
+  readonly overloadWaitMs: () => number;
 }

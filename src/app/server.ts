@@ -3,6 +3,7 @@ import type { HttpUpstreamConfig, RouteConfig } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';
 import { VERSION } from '../lib/version.ts';
 import type { Log } from '../ops/log.ts';
+import { CircuitBreaker } from '../upstream/circuit-breaker.ts';
 import type { DetectionCause } from '../upstream/detection.ts';
 import type { LegacyServer, ServerKind } from '../upstream/legacy-server.ts';
 import type { Session } from '../upstream/session/session.ts';
@@ -14,6 +15,7 @@ import { Upstream } from '../upstream/upstream.ts';
 export interface HttpServer {
   readonly config: HttpUpstreamConfig;
   readonly upstream: Upstream;
+  readonly circuit: CircuitBreaker;
 }
 
 interface FromRoute extends OneSessionOptions {
@@ -59,11 +61,21 @@ export function createServer(
     const server = new StdioUpstream({ ...config, ...options, onProcess }, clock);
     return { server, http: null };
   }
+  const circuit = new CircuitBreaker(
+    {
+      ...config.circuitBreaker,
+      random: Math.random,
+      onChange: (isOpen) =>
+        log.event(isOpen ? 'upstream.circuit_opened' : 'upstream.circuit_closed', { route }),
+    },
+    clock,
+  );
   const upstream = new Upstream(
     {
       ...config,
       ...options,
       hasSiblings,
+      onOutcome: (status) => circuit.ended(status),
       onOnlyModern: (offerings) => {
         for (const { what, names } of offerings) {
           log.event('upstream.only_modern', { route, what, names: names.join(', ') });
@@ -75,7 +87,7 @@ export function createServer(
     },
     clock,
   );
-  return { server: upstream, http: { config, upstream } };
+  return { server: upstream, http: { config, upstream, circuit } };
 }
 
 /** Names the server of a route without its query or its arguments, which can contain a key. */

@@ -9,6 +9,7 @@ import { identity } from './schema/identity.ts';
 import { drain, edge, limits, log, workers, seal } from './schema/process.ts';
 import { redis, relay } from './schema/replicas.ts';
 import { caching, calls, continuation, parking, questions, tools } from './schema/calls.ts';
+import { routeLimits } from './schema/route-limits.ts';
 import { sessions } from './schema/sessions.ts';
 import { tasks } from './schema/tasks.ts';
 import { publicUrl, upstream } from './schema/upstream.ts';
@@ -30,6 +31,7 @@ const route = section(
       .describe('Paths on which the wires of proposals are served, in addition to `path`.'),
     publicUrl: orNull(publicUrl),
     upstream,
+    limits: routeLimits,
     sessions,
     calls,
     parking,

@@ -25,6 +25,25 @@ export function formatDuration(ms: number): string {
   return `${ms / size}${unit}`;
 }
 
+/** How many requests are let through in a time. */
+export interface Rate {
+  readonly requests: number;
+  readonly windowMs: number;
+}
+
+export const RATE = /^([1-9]\d{0,8})\/(\d{0,6})([smhd])$/;
+const MAX_WINDOW_MS = 86_400_000;
+
+/** Parses `100/s`, `60/1m` or `5/10s`. @returns `null` for anything else, and for a time of more than a day */
+export function parseRate(text: string): Rate | null {
+  const [, requests, count, unit = ''] = RATE.exec(text) ?? [];
+  if (requests === undefined) return null;
+  const windowMs = Number(count === '' ? 1 : count) * (DURATION_UNITS[unit] ?? 0);
+  return windowMs > 0 && windowMs <= MAX_WINDOW_MS
+    ? { requests: Number(requests), windowMs }
+    : null;
+}
+
 const SIZE_UNITS: Readonly<Record<string, number>> = {
   B: 1,
   KiB: 1024,

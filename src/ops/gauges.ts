@@ -14,6 +14,8 @@ export interface Gauges {
   readonly tasks: () => ReadonlyMap<string, ReadonlyMap<string, number>>;
   /** 1 if the server of the route responded when it was last checked, 0 otherwise. */
   readonly upstreamsUp: ByRoute;
+  /** 1 if the server of the route counts as down, 0 otherwise. */
+  readonly circuitsOpen: ByRoute;
   /** Calls that run in this process. */
   readonly running: () => number;
   /** The configured limits, by their names. They do not change. */
@@ -97,6 +99,12 @@ export function registerGauges(
       }
     },
   });
+  byRoute(
+    registry,
+    'mrtr_gateway_circuit_open',
+    'Processes that leave the server alone, since it does not respond',
+    gauges.circuitsOpen,
+  );
   const limits = new Gauge({
     name: 'mrtr_gateway_limit',
     help: 'The configured limits',

@@ -33,6 +33,8 @@ export interface LogEvents {
   'upstream.detected': { route: string; kind: string; cause: string };
   'upstream.slow': { route: string; ms: number };
   'upstream.only_modern': { route: string; what: string; names: string };
+  'upstream.circuit_opened': { route: string };
+  'upstream.circuit_closed': { route: string };
   'upstream.unavailable': { route: string; url: string; code: string; problem: string };
   'upstream.failed': {
     route: string;
@@ -121,6 +123,8 @@ export interface LogEvents {
     workMs: number;
   };
   'call.parking_limit': { limit: string };
+  /** `refused`: how many requests were refused since the last line. */
+  'request.limited': { route: string; limit: string; refused: number };
   'call.question_refused': { route: string; call: string; method: string; reason: string };
   'call.answered_ahead': { route: string; call: string; kind: string };
   'call.answer_refused': { route: string; call: string; round: number; cause: string };
@@ -158,6 +162,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'traces.not_exported': 'warn',
   'peer.down': 'warn',
   'worker.ended': 'error',
+  'upstream.circuit_opened': 'warn',
   'upstream.unavailable': 'warn',
   'upstream.failed': 'warn',
   'upstream.refused': 'warn',
@@ -180,6 +185,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'session.replaced': 'warn',
   'call.started': 'debug',
   'call.parking_limit': 'warn',
+  'request.limited': 'warn',
   'call.question_refused': 'warn',
   'call.answer_refused': 'warn',
   'call.not_taken_up': 'warn',
@@ -208,6 +214,11 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'call.answer_refused': 'the server did not accept the answers',
   'call.parking_limit':
     'a call could not be parked, and failed: the limit is reached. The line comes once a minute at most',
+  'request.limited':
+    'requests were refused: the limit is reached. The line comes once a minute at most',
+  'upstream.circuit_opened':
+    'the server failed several times in a row: new requests are refused until it responds',
+  'upstream.circuit_closed': 'the server responds again',
   'call.question_refused': 'the server asked for something that this client or call cannot answer',
   'call.not_taken_up': 'the call could not be claimed now; the client can retry',
   'pointer.continuation_dropped':

@@ -56,6 +56,7 @@ export class Metrics {
   readonly #clockRefusals: Counter<'of'>;
   readonly #ends: Counter<'route' | 'end'>;
   readonly #failures: Counter<'route' | 'reason'>;
+  readonly #limited: Counter<'route' | 'limit'>;
   readonly #hops: Counter<'route' | 'outcome'>;
   readonly #passed: Counter<'route'>;
   readonly #passFailures: Counter<'route'>;
@@ -123,6 +124,11 @@ export class Metrics {
       'Requests that the gateway failed, by data.reason',
       ['route', 'reason'],
     );
+    this.#limited = this.#counter(
+      'mrtr_gateway_limited_requests_total',
+      'Requests that a limit kept from the server, by the limit',
+      ['route', 'limit'],
+    );
     this.#hops = this.#counter(
       'mrtr_gateway_relay_hops_total',
       'Requests relayed to another replica, by outcome',
@@ -153,13 +159,14 @@ export class Metrics {
   }
 
   /** Creates all series with zero: an alert on an increase would miss the first event of a new series. */
-  begin(routes: readonly string[]): void {
+  begin(routes: readonly string[], limits: readonly string[]): void {
     for (const reason of INVALID_REQUEST_STATE_REASONS) this.#refusals.inc({ reason }, 0);
     for (const of of CLOCK_REFUSALS) this.#clockRefusals.inc({ of }, 0);
     for (const route of routes) {
       this.#rounds.inc({ route }, 0);
       this.#answersAhead.inc({ route }, 0);
       this.#passed.inc({ route }, 0);
+      for (const limit of limits) this.#limited.inc({ route, limit }, 0);
       this.#passFailures.inc({ route }, 0);
       for (const rung of [...RUNGS, 'lost'] as const) this.#resumes.inc({ route, rung }, 0);
       for (const end of CALL_ENDS) this.#ends.inc({ route, end }, 0);
@@ -233,6 +240,10 @@ export class Metrics {
 
   ended(route: string, end: string): void {
     this.#ends.inc({ route, end });
+  }
+
+  limited(route: string, limit: string): void {
+    this.#limited.inc({ route, limit });
   }
 
   relayed(route: string, outcome: string): void {

@@ -3,12 +3,15 @@
  * before the upstream responds, which the forwarding library does not do.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { Readable } from 'node:stream';
 import { Agent, type Dispatcher } from 'undici';
 
 export interface UpstreamAgentOptions {
   readonly connectTimeoutMs: number;
   /** From the end of the request to the head of the response. */
   readonly headersTimeoutMs: number;
+  /** Called with the status of each response, and with `null` for a request that got none. */
+  readonly onOutcome?: (status: number | null) => void;
 }
 
 type Callback = (error: Error | null, response?: Dispatcher.ResponseData) => void;
@@ -19,7 +22,10 @@ export class UpstreamAgent {
   readonly #unsent = new WeakSet<Error>();
   readonly #clientLeft = new AsyncLocalStorage<AbortSignal>();
 
-  constructor({ connectTimeoutMs, headersTimeoutMs }: UpstreamAgentOptions) {
+  readonly #onOutcome: UpstreamAgentOptions['onOutcome'];
+
+  constructor({ connectTimeoutMs, headersTimeoutMs, onOutcome }: UpstreamAgentOptions) {
+    this.#onOutcome = onOutcome;
     this.#agent = new Agent({
       connect: { timeout: connectTimeoutMs, keepAlive: true },
       headersTimeout: headersTimeoutMs,
@@ -43,8 +49,12 @@ export class UpstreamAgent {
     write.dispatcher.request({ ...options, signal }, (error, response) => {
       if (error !== null) {
         if (!write.written) this.#unsent.add(error);
+        // A body that is streamed can also break on the side of the client.
+        const isOurs = signal?.aborted !== true && !(options.body instanceof Readable);
+        if (isOurs) this.#onOutcome?.(null);
         return callback(error);
       }
+      this.#onOutcome?.(response.statusCode);
       if (response.statusCode >= 200 && response.statusCode <= 599) return callback(null, response);
       response.body.on('error', () => {}).destroy();
       callback(new Error('the upstream responded with a status that HTTP does not have'));

@@ -36,6 +36,8 @@ export interface UpstreamOptions extends OneSessionOptions {
   readonly onOneSession?: (cause: 'refused' | 'crashed') => void;
   /** Whether other replicas may use the server at the same time. */
   readonly hasSiblings?: boolean;
+  /** Called with the status of each response, and with `null` for a request that got none. */
+  readonly onOutcome?: (status: number | null) => void;
   /** Called when it is found out what the server speaks, and again when that has changed. */
   readonly onDetected?: (kind: UpstreamKind, cause: DetectionCause) => void;
   /** Called once for a server that speaks both eras and offers more in the modern one. */

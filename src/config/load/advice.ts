@@ -1,5 +1,5 @@
 /** What is valid in a configuration, and risky. `check` prints it. */
-import type { Config } from '../schema.ts';
+import type { Config, RouteConfig } from '../schema.ts';
 import { formatAddress, isLoopback } from '../units.ts';
 import type { FieldPath, Problem } from './problem.ts';
 
@@ -12,7 +12,10 @@ export function adviseOn(config: Config, isWritten: (path: FieldPath) => boolean
     ...adviseOnListener(config),
     ...adviseOnKeys(config),
     ...adviseOnIdentity(config),
-    ...config.routes.flatMap((_, index) => adviseOnCredentials(config, index, isWritten)),
+    ...config.routes.flatMap((route, index) => [
+      ...adviseOnCredentials(config, index, isWritten),
+      ...adviseOnRates(config, route, index),
+    ]),
   ];
 }
 
@@ -62,6 +65,35 @@ function adviseOnIdentity({ identity, edge }: Config): Problem[] {
   } else if (!audiences.includes(resourceMetadata.resource)) {
     const text = `clients ask for tokens for ${JSON.stringify(resourceMetadata.resource)}, which is none of identity.audiences`;
     problems.push({ path: ['identity', 'resourceMetadata', 'resource'], text });
+  }
+  return problems;
+}
+
+function adviseOnRates(
+  { identity, redis, workers, relay }: Config,
+  { limits }: RouteConfig,
+  index: number,
+): Problem[] {
+  const path = ['routes', index, 'limits'];
+  const all = [
+    { at: path, ...limits },
+    ...Object.entries(limits.tools).map(([name, tool]) => ({
+      at: [...path, 'tools', name],
+      ...tool,
+    })),
+  ];
+  const perPrincipal = all.find(({ ratePerPrincipal }) => ratePerPrincipal !== null);
+  const limited = perPrincipal ?? all.find(({ rate }) => rate !== null);
+  const problems: Problem[] = [];
+  if (perPrincipal !== undefined && identity.source === 'none') {
+    const text =
+      'callers without credentials count as one principal, and whoever makes up credentials is another one: set identity';
+    problems.push({ path: [...perPrincipal.at, 'ratePerPrincipal'], text });
+  }
+  if (limited !== undefined && redis === null && (workers !== 1 || relay !== null)) {
+    const text =
+      'each replica and each worker counts for itself, so all together let more through: configure redis to count together';
+    problems.push({ path: limited.at, text });
   }
   return problems;
 }

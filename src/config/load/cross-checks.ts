@@ -141,6 +141,7 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
       text: `expected at most parking.callTtl (${formatDuration(callTtlMs)}), got ${formatDuration(ttlMs)}`,
     });
   }
+  problems.push(...checkCircuitBreaker(route.upstream, index));
   const { era, transport } = route.upstream;
   if (era === 'modern' && transport === 'http-sse') {
     problems.push({
@@ -157,6 +158,17 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
     });
   }
   return problems;
+}
+
+function checkCircuitBreaker(
+  { circuitBreaker }: RouteConfig['upstream'],
+  index: number,
+): Problem[] {
+  const { openForMs, maxOpenForMs } = circuitBreaker;
+  if (openForMs <= maxOpenForMs) return [];
+  const path = ['routes', index, 'upstream', 'circuitBreaker'];
+  const text = `expected at most maxOpenFor (${formatDuration(maxOpenForMs)}), got ${formatDuration(openForMs)}`;
+  return [{ path: [...path, 'openFor'], text, reads: [[...path, 'maxOpenFor']] }];
 }
 
 /** Checks that no two routes and dialects share a path, and that none takes a path that has another use. */

@@ -13,6 +13,9 @@ import {
   DURATION,
   formatDuration,
   parseDuration,
+  parseRate,
+  RATE,
+  type Rate,
 } from '../units.ts';
 
 /** The characters of names. */
@@ -147,14 +150,39 @@ export function count(fallback: number, bounds: Bounds, meaning: string) {
 }
 
 /** Describes a count as `count` does, or `auto`. */
-export function countOrAuto(fallback: number, { min, max }: Bounds, meaning: string) {
-  const expected = `a whole number from ${min} to ${max}, or auto`;
+export function countOrAuto(fallback: number, bounds: Bounds, meaning: string) {
+  return countOr(z.literal('auto'), 'auto', bounds).prefault(fallback).describe(meaning);
+}
+
+/** Describes a count as `count` does, or `off`, which yields `null`. */
+export function countOrOff(fallback: number | 'off', bounds: Bounds, meaning: string) {
+  const off = z.literal('off').transform(() => null);
+  return countOr(off, 'off', bounds).prefault(fallback).describe(meaning);
+}
+
+function countOr<Word extends z.ZodType>(word: Word, name: string, { min, max }: Bounds) {
+  const expected = `a whole number from ${min} to ${max}, or ${name}`;
   return z
-    .union([z.literal('auto'), quantity(COUNT_QUANTITY, { min, max }, fallback)], {
-      error: expected,
+    .union([word, quantity(COUNT_QUANTITY, { min, max }, min)], { error: expected })
+    .meta({ title: `whole number, ${min} to ${max}, or \`${name}\`` });
+}
+
+const RATE_EXPECTED = 'requests in a time of at most a day, such as 100/s or 60/1m, or off';
+
+/** Describes a rate, or `off`, which is the default and yields `null`. */
+export function rateOrOff(meaning: string) {
+  return z
+    .string({ error: RATE_EXPECTED })
+    .regex(new RegExp(`^off$|${RATE.source}`), { error: RATE_EXPECTED })
+    .transform((written, context): Rate | null => {
+      const rate = parseRate(written);
+      if (rate === null && written !== 'off') {
+        context.addIssue({ code: 'custom', message: RATE_EXPECTED });
+      }
+      return rate;
     })
-    .meta({ title: `whole number, ${min} to ${max}, or \`auto\`` })
-    .prefault(fallback)
+    .meta({ title: 'rate such as `60/1m`, or `off`' })
+    .prefault('off')
     .describe(meaning);
 }
 

@@ -1,7 +1,17 @@
 /** The keys of the process: the public side, limits, drain, log, and the secrets of `seal`. */
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { choice, count, countOrAuto, duration, section, size, text, NAME } from './fields.ts';
+import {
+  choice,
+  count,
+  countOrAuto,
+  duration,
+  durationOrOff,
+  section,
+  size,
+  text,
+  NAME,
+} from './fields.ts';
 
 export const workers = countOrAuto(
   1,
@@ -98,6 +108,12 @@ export const limits = section({
     20_000,
     { min: 1, max: 1_000_000 },
     'The maximum number of client connections.',
+  ),
+  maxEventLoopDelay: durationOrOff(
+    '1s',
+    '100ms',
+    '1m',
+    'The mean delay of the event loop beyond which new requests are refused with `overloaded`, until it falls. Retries of calls are served.',
   ),
 })
   .prefault({})

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import {
   choice,
   count,
+  countOrOff,
   duration,
   flag,
   orNull,
@@ -15,6 +16,8 @@ import { clientHeaders, OUR_HEADERS } from './header-names.ts';
 
 /** RFC 9110, section 5.5, without the obsolete octets. */
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
+const STATUS = 'an HTTP status from 500 to 599';
+const STATUSES = 'a list of HTTP statuses from 500 to 599';
 const PUBLIC_URL = 'an http or https URL without credentials, query and fragment';
 
 const upstreamUrl = z
@@ -118,6 +121,32 @@ const env = z
     `Environment variables of \`upstream.command\`. Of its own environment the gateway passes on only ${INHERITED_VARIABLES.map((name) => `\`${name}\``).join(', ')}. Values can be \`file:/path\` references.`,
   );
 
+const circuitBreaker = section({
+  consecutiveFailures: countOrOff(
+    5,
+    { min: 1, max: 1000 },
+    'After how many failures in a row new requests are refused, until the server responds again. A failure is a connection that cannot be opened or that breaks before the response, a timeout of the response headers, or a status of `statuses`.',
+  ),
+  openFor: duration(
+    '1s',
+    '100ms',
+    '10m',
+    'How long requests are refused at first. Then one is tried; if it fails, the time doubles.',
+  ),
+  maxOpenFor: duration('30s', '100ms', '1h', 'The longest time for which requests are refused.'),
+  statuses: z
+    .array(z.int().min(500, { error: STATUS }).max(599, { error: STATUS }), { error: STATUSES })
+    .meta({ title: 'list of HTTP statuses' })
+    .prefault([502, 503, 504])
+    .describe(
+      'Statuses that count as failures. Default: 502, 503 and 504. 500 is not one of them, since a server that is well sends it for a single request.',
+    ),
+})
+  .prefault({})
+  .describe(
+    'When a server counts as down, so that its clients are told at once and it is left alone.',
+  );
+
 /** The keys of a server that is reached over HTTP. */
 const httpKeys = {
   url: upstreamUrl.optional(),
@@ -154,6 +183,7 @@ const httpKeys = {
   ),
   connectTimeout: duration('5s', '10ms', '5m', 'Connect timeout.'),
   maxBody: size('16MiB', '1KiB', '1GiB', 'The largest response body.'),
+  circuitBreaker,
   statefulWithoutSessionId: flag(
     false,
     'Whether a server that sends no session id keeps its state in a single process. The gateway then declares the capabilities of clients to it, so that its tools can ask questions. If several processes serve the URL, an answer can reach a process that did not ask.',

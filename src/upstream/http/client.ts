@@ -26,6 +26,8 @@ export interface HttpClientOptions {
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;
   readonly onHead?: (method: HttpRequest['method'], head: ResponseHead) => void;
+  /** Called with the status of each response, and with `null` for a request that got none. */
+  readonly onOutcome?: (status: number | null) => void;
 }
 
 export class HttpClient implements ExchangeClient {
@@ -34,6 +36,7 @@ export class HttpClient implements ExchangeClient {
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;
   readonly onHead: ExchangeClient['onHead'];
+  readonly onOutcome: ExchangeClient['onOutcome'];
   readonly #options: HttpClientOptions;
   readonly #origin: string;
   readonly #path: string;
@@ -47,6 +50,7 @@ export class HttpClient implements ExchangeClient {
     this.maxBodyBytes = options.maxBodyBytes;
     this.maxEventBytes = options.maxEventBytes;
     this.onHead = options.onHead;
+    this.onOutcome = options.onOutcome;
     this.#options = options;
     this.#origin = options.url.origin;
     this.#path = pathOf(options.url);

@@ -74,6 +74,8 @@ export interface ExchangeClient {
   broken: number;
   /** Called with the head of each response. */
   readonly onHead?: ((method: HttpRequest['method'], head: ResponseHead) => void) | undefined;
+  /** Called with the status of each response, and with `null` for a request that got none. */
+  readonly onOutcome?: ((status: number | null) => void) | undefined;
   /** Sends the request of an exchange once more, on a new connection. */
   sendAgain(request: HttpRequest, exchange: HttpExchange): void;
 }
@@ -121,7 +123,11 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     this.#repeatable = request.repeatable === true ? request : null;
     this.#reader = reader;
     const { timeoutMs } = request;
-    if (timeoutMs !== undefined) this.#setTimeout(timeoutMs, () => this.fail(timedOut(timeoutMs)));
+    if (timeoutMs === undefined) return;
+    this.#setTimeout(timeoutMs, () => {
+      if (!this.#hasHead) client.onOutcome?.(null);
+      this.fail(timedOut(timeoutMs));
+    });
   }
 
   /** Where the request is sent. The exchange releases it when the response is over. */
@@ -193,6 +199,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     controller.rawHeaders = null;
     this.#hasHead = true;
     this.#repeatable = null;
+    this.#client.onOutcome?.(status);
     const reader = this.#reader;
     if (reader === null) return;
     try {
@@ -231,7 +238,11 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
       this.#written = false;
       this.#controller = null;
       this.#client.sendAgain(request, this);
-    } else if (this.#written) {
+      return;
+    }
+    // Without a reader, this side has closed the connection.
+    if (!this.#hasHead && this.#reader !== null) this.#client.onOutcome?.(null);
+    if (this.#written) {
       this.#finish(failure);
     } else {
       // The client may not have returned the exchange yet.

@@ -392,6 +392,10 @@ const ELSEWHERE: readonly (readonly [reason: string, mayHaveActed: string])[] = 
   ['internal_error', 'unknown'],
   // See test/integration/replicas/homes.test.ts.
   ['coordination_unavailable', 'no'],
+  // See test/integration/calls/admission.test.ts.
+  ['rate_limited', 'no'],
+  ['tool_busy', 'no'],
+  ['circuit_open', 'no'],
 ];
 
 const TABLE = tableWith(textOf('docs/operations.md'), '`data.reason`', 'Code', 'HTTP').rows.map(

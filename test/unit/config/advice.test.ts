@@ -50,6 +50,16 @@ describe('a warning', () => {
       '',
       /warning: identity\.jwks\.url: the keys travel without TLS/,
     ],
+    [
+      '',
+      '    limits: {ratePerPrincipal: 5/s}\n',
+      /warning: routes\[0\]\.limits\.ratePerPrincipal: callers without credentials count as one/,
+    ],
+    [
+      'workers: 2\n',
+      '    limits: {tools: {mail: {rate: 5/s}}}\n',
+      /warning: routes\[0\]\.limits\.tools\.mail: each replica and each worker counts for itself/,
+    ],
   ])('says what is valid and risky: %j', (text, route, line) => {
     const warnings = warningsOf(withRoute(text, route));
     expect(warnings).toEqual([expect.stringMatching(line)]);

@@ -194,6 +194,14 @@ describe('each wrong field has one line with its place, its name, what was expec
       '    sessions: {concurrency: all}\n',
       /sessions\.concurrency: expected one of auto, together, separate, queue, got "all"$/,
     ],
+    [
+      '    limits: {rate: 5}\n',
+      /limits\.rate: expected requests in a time of at most a day, such as 100\/s or 60\/1m, or off, got 5$/,
+    ],
+    [
+      '    limits: {tools: {mail: {maxRunning: 0}}}\n',
+      /limits\.tools\.mail\.maxRunning: expected a whole number from 1 to 1000000, or off, got 0$/,
+    ],
     ['    parking: {ttl: 2h}\n', /parking\.ttl: expected at most parking\.callTtl \(1h\), got 2h$/],
     [
       '    calls: {maxHold: 1}\n',

@@ -8,6 +8,7 @@ import {
   parseByteSize,
   formatDuration,
   parseDuration,
+  parseRate,
 } from '../../../src/config/units.ts';
 
 describe('durations', () => {
@@ -36,6 +37,35 @@ describe('durations', () => {
         expect(parseDuration(formatDuration(ms))).toBe(ms);
       }),
     );
+  });
+});
+
+describe('rates', () => {
+  test.each([
+    ['100/s', 100, 1_000],
+    ['60/1m', 60, 60_000],
+    ['5/10s', 5, 10_000],
+    ['1/24h', 1, 86_400_000],
+    ['1/1d', 1, 86_400_000],
+  ])('%s is %d requests in %d ms', (text, requests, windowMs) => {
+    expect(parseRate(text)).toEqual({ requests, windowMs });
+  });
+
+  test.each([
+    '',
+    '5',
+    '5/',
+    '/s',
+    '0/s',
+    '5/0s',
+    '5/ms',
+    '5/100ms',
+    '5/2d',
+    '1.5/s',
+    '5 / s',
+    '-1/s',
+  ])('%j is no rate', (text) => {
+    expect(parseRate(text)).toBeNull();
   });
 });
 

@@ -101,6 +101,7 @@ async function ownMetrics(): Promise<string[]> {
     upstreamsUp: () => new Map(),
     running: () => 0,
     limits: new Map(),
+    circuitsOpen: () => new Map(),
     redisUp: () => true,
     clockAheadMs: () => 0,
   });

@@ -1,0 +1,171 @@
+/**
+ * Decides whether a request of a client is let through to the server of a route: by the load of this process, by what the
+ * server is known to be, and by how often and how many at a time its caller, its tool and the route are asked. What
+ * continues a call, such as a retry with answers, was let through before, and is never refused.
+ */
+import type { Counts } from '../lib/counts.ts';
+import { Quota } from '../lib/quota.ts';
+import { limited, type LimitName } from '../model/limited.ts';
+import type { Failure } from '../model/request.ts';
+import type { CircuitBreaker } from '../upstream/circuit-breaker.ts';
+import { RateLimit, type Rate, type RateStore } from './rates.ts';
+
+interface ToolLimits {
+  readonly rate: Rate | null;
+  readonly ratePerPrincipal: Rate | null;
+  readonly maxRunning: number | null;
+}
+
+export interface RouteLimits {
+  readonly rate: Rate | null;
+  readonly ratePerPrincipal: Rate | null;
+  readonly tools: Readonly<Record<string, ToolLimits>>;
+}
+
+export interface AdmissionOptions {
+  /** The name of the route. */
+  readonly route: string;
+  readonly limits: RouteLimits;
+  /** `null` for a server whose connection says nothing. */
+  readonly circuit: Pick<CircuitBreaker, 'isOpen' | 'admit'> | null;
+  /** Returns how long this process needs no more work, in ms. */
+  readonly overloadWaitMs: () => number;
+  /** `null` to count in memory. */
+  readonly store: RateStore | null;
+  /** What the workers of this gateway count together. */
+  readonly counts: Counts;
+  /** Called for each request that is refused. */
+  readonly onRefused: (limit: LimitName) => void;
+}
+
+/** What a request is, as far as limits are concerned. */
+export interface Asked {
+  readonly principalKey: string;
+  /** `null` if it calls no tool. */
+  readonly tool: string | null;
+  /** Whether the request can have effects. */
+  readonly isCall: boolean;
+  /** Whether it continues a call that was let through. */
+  readonly isRetry: boolean;
+}
+
+export type Verdict =
+  /** `done` is called when the request has its reply; `null` if nobody waits for that. */
+  | { readonly type: 'admitted'; readonly done: (() => void) | null }
+  | {
+      readonly type: 'refused';
+      readonly limit: LimitName;
+      readonly retryAfterMs: number;
+      readonly failure: Failure;
+    };
+
+interface Tool {
+  readonly rates: readonly NamedRate[];
+  /** `null` if any number of calls can run. */
+  readonly running: Quota | null;
+}
+
+interface NamedRate {
+  readonly name: LimitName;
+  readonly limit: RateLimit;
+  readonly isPerPrincipal: boolean;
+}
+
+const ADMITTED: Verdict = { type: 'admitted', done: null };
+/** When a place of a tool can be free, in ms. Nobody knows. */
+const BUSY_WAIT_MS = 1_000;
+
+export class Admission {
+  readonly #options: AdmissionOptions;
+  readonly #rates: readonly NamedRate[];
+  readonly #tools: ReadonlyMap<string, Tool>;
+
+  constructor(options: AdmissionOptions) {
+    const { limits, route, store, counts } = options;
+    this.#options = options;
+    this.#rates = ratesOf(limits, 'limits', route, store);
+    this.#tools = new Map(
+      Object.entries(limits.tools).map(([name, tool]) => [
+        name,
+        {
+          rates: ratesOf(tool, 'limits.tools', `${route}:${name}`, store),
+          running:
+            tool.maxRunning === null
+              ? null
+              : new Quota(
+                  `tool:${route}:${name}`,
+                  { max: tool.maxRunning, maxPerPrincipal: Infinity },
+                  counts,
+                ),
+        },
+      ]),
+    );
+  }
+
+  /** Whether every request is admitted now. */
+  get isClear(): boolean {
+    const { overloadWaitMs, circuit } = this.#options;
+    const hasLimits = this.#rates.length + this.#tools.size > 0;
+    return !hasLimits && circuit?.isOpen !== true && overloadWaitMs() === 0;
+  }
+
+  /** Decides on a request. At once, unless something has to be counted. */
+  admit(asked: Asked): Verdict | Promise<Verdict> {
+    const { overloadWaitMs, circuit } = this.#options;
+    const tool = asked.tool === null ? undefined : this.#tools.get(asked.tool);
+    if (asked.isRetry) {
+      return { type: 'admitted', done: tool?.running?.takeAnyway(asked.principalKey) ?? null };
+    }
+    const loadMs = overloadWaitMs();
+    if (loadMs > 0) return this.#refuse(asked, 'limits.maxEventLoopDelay', loadMs);
+    const circuitMs = circuit?.admit() ?? 0;
+    if (circuitMs > 0) return this.#refuse(asked, 'upstream.circuitBreaker', circuitMs);
+    const rates = [...(tool?.rates ?? []), ...this.#rates];
+    if (rates.length === 0) return this.#begin(asked, tool);
+    return this.#count(asked, rates).then((refused) => refused ?? this.#begin(asked, tool));
+  }
+
+  /** Counts a request, by principal first: whoever exceeds its own rate takes nothing from others. */
+  async #count(asked: Asked, rates: readonly NamedRate[]): Promise<Verdict | null> {
+    for (const isPerPrincipal of [true, false]) {
+      for (const { name, limit } of rates.filter((one) => one.isPerPrincipal === isPerPrincipal)) {
+        const waitMs = await limit.take(isPerPrincipal ? asked.principalKey : '');
+        if (waitMs > 0) return this.#refuse(asked, name, waitMs);
+      }
+    }
+    return null;
+  }
+
+  #begin(asked: Asked, tool: Tool | undefined): Verdict {
+    const running = tool?.running ?? null;
+    if (running === null) return ADMITTED;
+    const done = running.take(asked.principalKey);
+    if (done === null) return this.#refuse(asked, 'limits.tools.maxRunning', BUSY_WAIT_MS);
+    return { type: 'admitted', done };
+  }
+
+  #refuse({ isCall }: Asked, limit: LimitName, retryAfterMs: number): Verdict {
+    this.#options.onRefused(limit);
+    const failure = limited(limit, retryAfterMs, isCall);
+    return { type: 'refused', limit, retryAfterMs, failure };
+  }
+}
+
+function ratesOf(
+  { rate, ratePerPrincipal }: Pick<ToolLimits, 'rate' | 'ratePerPrincipal'>,
+  section: 'limits' | 'limits.tools',
+  name: string,
+  store: RateStore | null,
+): NamedRate[] {
+  const of = (written: Rate | null, key: 'rate' | 'ratePerPrincipal'): NamedRate[] =>
+    written === null
+      ? []
+      : [
+          {
+            name: `${section}.${key}`,
+            limit: new RateLimit(written, `${name}:${key}`, store),
+            isPerPrincipal: key === 'ratePerPrincipal',
+          },
+        ];
+  return [...of(ratePerPrincipal, 'ratePerPrincipal'), ...of(rate, 'rate')];
+}

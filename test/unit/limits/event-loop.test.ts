@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { EventLoopMonitor } from '../../../src/limits/event-loop.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+
+function monitor() {
+  const clock = new ManualClock();
+  let delayMs = 0;
+  const meter = { read: () => delayMs, close: () => {} };
+  const observed = new EventLoopMonitor(100, meter, clock);
+  /** Lets some time pass with this delay. */
+  const after = async (ms: number, meanMs: number) => {
+    await clock.advance(ms);
+    delayMs = meanMs;
+    return observed.waitMs();
+  };
+  return { after };
+}
+
+// Rule admission-7.
+test('two slow seconds in a row are an overload, and one that is not ends it', async () => {
+  const { after } = monitor();
+  expect(await after(1_000, 101)).toBe(0);
+  expect(await after(500, 101)).toBe(0);
+  expect(await after(500, 101)).toBe(1_000);
+  expect(await after(1_000, 500)).toBe(1_000);
+  expect(await after(1_000, 100)).toBe(0);
+});
+
+test('one long task is no overload', async () => {
+  const { after } = monitor();
+  expect(await after(3_000, 1_500)).toBe(0);
+  expect(await after(1_000, 10)).toBe(0);
+  expect(await after(1_000, 1_500)).toBe(0);
+});
+
+test('what was long ago says nothing', async () => {
+  const { after } = monitor();
+  expect(await after(1_000, 200)).toBe(0);
+  expect(await after(60_000, 200)).toBe(0);
+  expect(await after(1_000, 200)).toBe(1_000);
+});
