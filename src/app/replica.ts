@@ -29,6 +29,8 @@ export interface Replica {
   readonly directory: Directory | null;
   /** Where processes find out which of them has a home; `null` if there is nothing that they share. */
   readonly homes: ClaimStore | null;
+  /** Tells whether another gateway can go on with the homes when this one stops. Its workers stop together. */
+  readonly hasSuccessor: () => boolean;
   /** Returns the relay from a route to the same route of the other replicas; `null` if there is none. */
   relayOf(route: string): Relay | null;
   /** Takes a connection of another replica that the primary passed on. */
@@ -94,6 +96,11 @@ export async function joinReplicas(
       siblingAddress,
       directory,
       homes: peers === null ? claims : claimsOf(peers, owner, clock),
+      hasSuccessor: () => {
+        // A worker does not know which peers are there.
+        if (peers === null) return directory !== null || (config.relay?.peers ?? null) !== null;
+        return peers.peers.members.length > 0;
+      },
       relayOf: relay.relayOf,
       accept: relay.accept,
       close,

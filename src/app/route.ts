@@ -312,7 +312,8 @@ function placementOf(
   if (store === null || relay === null) return null;
   const ttlMs = Math.max(sessions.idleTimeoutMs, MIN_HOME_TTL_MS);
   const ring = createKeyRing(sealKeys, 'home');
-  return new HomePlacement({ store, ring, route: id, ttlMs, clock });
+  const { hasSuccessor } = replica;
+  return new HomePlacement({ store, ring, route: id, ttlMs, hasSuccessor, clock });
 }
 
 function namesOf(tools: readonly JsonValue[]): string[] {

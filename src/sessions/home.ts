@@ -73,6 +73,8 @@ interface Seat extends Placed {
   hasServed: boolean;
   /** Whether it may be the home of the caller at another replica. */
   isForeign: boolean;
+  /** Called when the home gets another session. */
+  readonly onReplaced: Set<() => void>;
 }
 
 /** A session that nothing here is connected to. The server keeps it. */
@@ -145,16 +147,25 @@ export class Home {
 
   /** Lends the session to a request that cannot lead to questions. @throws UpstreamFailure */
   borrow(owner: SessionOwner): Promise<SharedLease> {
-    return this.#whilePending(async () => {
-      const seat = await this.#takeSeat(owner, false);
-      let isReleased = false;
-      const release = () => {
-        if (isReleased) return;
-        isReleased = true;
+    return this.#share(owner, (seat) => this.#giveBack(seat));
+  }
+
+  /**
+   * Lends the session to a subscription. It ends with the subscription if it has served no call.
+   * @param onReplaced called when the home gets another session
+   * @throws UpstreamFailure
+   */
+  async listen(owner: SessionOwner, onReplaced: () => void): Promise<SharedLease> {
+    return this.#share(
+      owner,
+      (seat) => {
+        seat.onReplaced.delete(onReplaced);
+        const isUnused = seat.users === 1 && !seat.hasServed && seat.left === 0;
+        if (isUnused && this.#pending === 0 && seat === this.#current) this.#current = null;
         this.#giveBack(seat);
-      };
-      return { session: seat.session, release };
-    });
+      },
+      onReplaced,
+    );
   }
 
   /**
@@ -193,6 +204,24 @@ export class Home {
     this.#isClosed = true;
     for (const seat of this.#seats) this.#end(seat);
     this.#empty();
+  }
+
+  #share(
+    owner: SessionOwner,
+    giveBack: (seat: Seat) => void,
+    onReplaced?: () => void,
+  ): Promise<SharedLease> {
+    return this.#whilePending(async () => {
+      const seat = await this.#takeSeat(owner, false);
+      if (onReplaced !== undefined) seat.onReplaced.add(onReplaced);
+      let isReleased = false;
+      const release = () => {
+        if (isReleased) return;
+        isReleased = true;
+        giveBack(seat);
+      };
+      return { session: seat.session, release };
+    });
   }
 
   async #whilePending<Lent>(lend: () => Promise<Lent>): Promise<Lent> {
@@ -334,7 +363,10 @@ export class Home {
   }
 
   #seat(placed: Placed): Seat {
-    const seat = { ...placed, users: 0, left: 0, hasServed: false, isForeign: false };
+    const seat: Seat = {
+      ...{ ...placed, users: 0, left: 0, hasServed: false, isForeign: false },
+      onReplaced: new Set(),
+    };
     this.#seats.add(seat);
     return seat;
   }
@@ -388,6 +420,7 @@ export class Home {
     if (seat !== this.#current) return;
     this.#current = null;
     this.#lose(seat, reason);
+    for (const onReplaced of [...seat.onReplaced]) onReplaced();
   }
 
   #lose({ hasServed }: Pick<Seat, 'hasServed'>, reason: ReplacementReason): void {

@@ -20,6 +20,8 @@ export interface HomePlacementOptions {
   readonly route: string;
   /** How long a claim and a session are kept without being renewed, in ms. */
   readonly ttlMs: number;
+  /** Tells whether another process can go on with the homes when this one stops. */
+  readonly hasSuccessor: () => boolean;
   readonly clock: Clock;
 }
 
@@ -54,6 +56,11 @@ export class HomePlacement {
   /** Calls the listener with the key of each home that another process has taken over. */
   onLost(listener: (key: string) => void): void {
     this.#onLost = listener;
+  }
+
+  /** Whether another process can go on with the homes when this one stops. */
+  get hasSuccessor(): boolean {
+    return this.#options.hasSuccessor();
   }
 
   isHere(key: string): boolean {

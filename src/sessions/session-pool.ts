@@ -144,10 +144,11 @@ export class SessionPool {
     return this.#placement === null || this.#placement.isHere(home.key);
   }
 
-  /** Leaves each home to another process as soon as nothing here uses it. */
+  /** Leaves each home to another process, if one can go on with it, as soon as nothing here uses it. */
   handOver(): void {
     this.#isStopping = true;
-    if (this.#placement !== null) for (const home of [...this.#homes.values()]) home.handOver();
+    if (this.#placement?.hasSuccessor !== true) return;
+    for (const home of [...this.#homes.values()]) home.handOver();
   }
 
   /**
@@ -171,14 +172,15 @@ export class SessionPool {
   }
 
   /**
-   * Opens a session for one subscription only, on which no calls are made. Over stdio it is the home, if there is one.
-   * @throws UpstreamFailure if it cannot be opened
+   * Lends a session to a subscription: the home of its caller, so that it hears what changes in the session of the calls. A caller
+   * without a home here gets one for this subscription only, on which no calls are made.
+   * @param onReplaced called when the home gets another session
+   * @throws UpstreamFailure if a session is needed and cannot be opened
    */
-  async leaseToListen(owner: SessionOwner): Promise<SharedLease> {
-    // A second process would not tell what changes in that of the calls.
-    const home = this.#upstream.knownKind === 'stdio' ? this.#homeFor(owner) : null;
+  async leaseToListen(owner: SessionOwner, onReplaced: () => void): Promise<SharedLease> {
+    const home = this.#upstream.detector.broadcasts ? null : this.#homeFor(owner);
     if (home !== null && (await this.isHome(owner))) {
-      return this.#homeOf(owner, home).borrow(owner);
+      return this.#homeOf(owner, home).listen(owner, onReplaced);
     }
     if (!this.canListen) throw busy('the server can have one session only, which is for calls');
     const session = await this.#upstream.openSession(owner);

@@ -29,8 +29,11 @@ export interface NotifyingLease {
 }
 
 export interface SharedStreamOptions {
-  /** Leases a session for this stream alone. Rejects with UpstreamFailure. */
-  readonly lease: () => Promise<NotifyingLease>;
+  /**
+   * Leases a session, which no other stream listens to. Rejects with UpstreamFailure.
+   * @param onReplaced called when calls of the same caller go on in another session
+   */
+  readonly lease: (onReplaced: () => void) => Promise<NotifyingLease>;
   readonly headers: CallerHeaders;
   readonly clock: Clock;
   /** Reports that the stream was lost. It is reopened, or given up. */
@@ -130,7 +133,9 @@ export class SharedStream {
 
   async #open(): Promise<Connection> {
     const { lease: newLease, headers, clock } = this.#options;
-    const lease = await newLease();
+    const lease = await newLease(() => {
+      if (this.#current?.lease === lease) this.#onLost(this.#current, replaced());
+    });
     const { session } = lease;
     if (!this.#over.signal.aborted) await session.openStandaloneStream(headers);
     if (this.#over.signal.aborted) {
@@ -270,6 +275,11 @@ export class SharedStream {
     connection.lease.session.keepAlive(false, connection.lease);
     connection.lease.release(false);
   }
+}
+
+function replaced(): UpstreamFailure {
+  const problem = 'calls of the caller go on in another session';
+  return new UpstreamFailure('session_gone', problem, { mayHaveActed: false });
 }
 
 function noListeners(): UpstreamFailure {

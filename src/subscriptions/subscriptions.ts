@@ -132,7 +132,7 @@ export class Subscriptions {
     const known = this.#streams.get(key);
     if (known !== undefined) return known;
     const stream = new SharedStream({
-      lease: () => pool.leaseToListen(owner),
+      lease: (onReplaced) => pool.leaseToListen(owner, onReplaced),
       headers: owner.headers,
       clock,
       onTrouble: (failure) => this.#report(failure),

@@ -8,9 +8,10 @@ import {
 } from '../../fixtures/gateways/gateway.ts';
 import { ListeningClient } from '../../fixtures/clients/listening-client.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
-import { modernBody, modernHeaders, send } from '../../fixtures/clients/modern-client.ts';
+import { callTool, modernBody, modernHeaders, send } from '../../fixtures/clients/modern-client.ts';
 import { rawRequest, sendRaw } from '../../fixtures/clients/raw-http.ts';
 import {
+  SESSION_RESOURCE,
   SubscribingServer,
   type SubscribingOptions,
 } from '../../fixtures/servers/subscribing-server.ts';
@@ -192,6 +193,50 @@ describe('a listener', () => {
   });
 });
 
+describe.each(['streamable-http', 'http-sse'] as const)(
+  'a caller with a home over %s',
+  (transport) => {
+    const asked = { toolsListChanged: true, resourceSubscriptions: [SESSION_RESOURCE] };
+    const inSession = ['tools/list_changed', `resources/updated ${SESSION_RESOURCE}`];
+
+    // Rule changes-9: A listener hears what changes in the session of its caller's calls alone, whether it came before them or
+    // after. A home that has served calls outlives its listeners. Over replicas that holds where the listener reaches the
+    // replica of the home.
+    test('listens in it, before its first call and after', async () => {
+      const { server, url } = await start({ transport });
+      const early = await ListeningClient.open(url, asked, ada);
+      await callTool(url, 'change', {}, ada);
+      await early.until(3);
+      expect(early.heard).toEqual(inSession);
+      await early.leave();
+      await server.until(() => server.subscribed.length === 0);
+      const greeted = server.initialized;
+      const late = await ListeningClient.open(url, asked, ada);
+      expect(server.initialized).toBe(greeted);
+      const other = await ListeningClient.open(url, asked, bob);
+      await callTool(url, 'change', {}, ada);
+      await late.until(3);
+      expect(late.heard).toEqual(inSession);
+      expect(other.heard).toEqual([]);
+      await Promise.all([late.leave(), other.leave()]);
+    });
+
+    // Rules changes-5, changes-9.
+    test('listens on in the next one when the server has forgotten it', async () => {
+      const { server, url } = await start({ transport });
+      await callTool(url, 'change', {}, ada);
+      const client = await ListeningClient.open(url, asked, ada);
+      await server.forget();
+      await server.until(() => server.subscribed.length === 1);
+      await callTool(url, 'change', {}, ada);
+      // The hint that it may have missed something is the same.
+      await client.until(5);
+      expect([...client.heard].sort()).toEqual([...inSession, ...inSession].sort());
+      await client.leave();
+    });
+  },
+);
+
 describe('a request to listen', () => {
   // Rule subscriptions-1 (subscriptions, "Opening a Stream"): A request without a `notifications` object, or
   // with a member in it that is no flag or no list of texts, gets error -32602; from a client that takes no
@@ -236,7 +281,7 @@ describe('several listeners', () => {
   // Rule changes-4 (subscriptions, "Multiple Concurrent Subscriptions"): Listeners of one principal, with the
   // same credentials and capabilities, share one session with the server, and each of them has its own
   // filter. Resources are counted: the first listener subscribes, the last one unsubscribes, and with the
-  // last listener the session ends. Different principals never share one; callers without a name only with
+  // last listener the session ends, unless it has served calls. Different principals never share one; callers without a name only with
   // `sessions.scope` `shared`.
   test('of one principal share one stream, each with its own filter and id', async () => {
     const { server, url } = await start();

@@ -17,6 +17,8 @@ import {
   replicas,
   text,
 } from '../../fixtures/gateways/replica-testbed.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+import { SubscribingServer } from '../../fixtures/servers/subscribing-server.ts';
 import { countingServer } from '../../fixtures/servers/counting-server.ts';
 
 const ADA: SendOptions = { headers: { authorization: 'Bearer ada' } };
@@ -194,5 +196,17 @@ describe('the workers of one gateway', () => {
     process.kill(Number(started?.['pid']), 'SIGKILL');
     await gateway.saw('worker.ended');
     expect(text(await call(gateway, 'count', NEW_CONNECTION))).toBe('9');
+  });
+
+  // Rule sessions-23: A process that stops leaves its homes to others that can go on with them: replicas with Redis, or peers
+  // that are there. Where there are none, as when a gateway stops with all of its workers, it ends the sessions.
+  test('end the sessions of homes when the gateway stops', async () => {
+    const server = await SubscribingServer.start();
+    stopAfterTest(() => server.stop());
+    const gateway = await replica(server, { config: { workers: 2 }, relay: false });
+    for (const caller of [ADA, BOB]) await call(gateway, 'change', caller);
+    expect(server.sessions.size).toBe(2);
+    await gateway.drain();
+    expect(server.sessions.size).toBe(0);
   });
 });
