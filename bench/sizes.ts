@@ -123,7 +123,8 @@ export const FULL: Sizes = {
       { connections: 1, rounds: 16, runMs: 250 },
       { connections: 32, rounds: 8, runMs: 500 },
     ],
-    warmUpMs: 1_000,
+    // On a slow machine the first thousands of calls run in code that is not optimized yet.
+    warmUpMs: 6_000,
   },
   questions: { repetitions: 4, rounds: 25, warmUpRounds: 20 },
   official: { warmUp: 20, samples: 100 },
@@ -163,7 +164,7 @@ export const NOISY: Sizes = {
       { connections: 1, rounds: 50, runMs: 180 },
       { connections: 32, rounds: 50, runMs: 180 },
     ],
-    warmUpMs: 2_000,
+    warmUpMs: 6_000,
   },
   parked: { ...FULL.parked, serving: { slices: 24, sliceMs: 60, warmUpMs: 1000 } },
   many: { ...FULL.many, serving: { slices: 40, sliceMs: 60, warmUpMs: 1000 } },
