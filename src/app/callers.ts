@@ -37,7 +37,11 @@ export function callersOf(
   const judge = (request: IncomingMessage, verdict: Verdict): Caller | CallerRefusal => {
     const refused = refusalOf(verdict, challenge);
     if (refused !== null) return refused;
-    const caller = callerOf(request.headers, identity.principalOf(request), options);
+    const address = identity.addressOf(request);
+    const caller = {
+      ...callerOf(request.headers, identity.principalOf(request), options),
+      ...(address !== undefined && { address }),
+    };
     if (caller.kind !== 'anonymous') return caller;
     const reason = whyNotLocal(request);
     if (reason === null) return asLocalUser(caller);

@@ -3,7 +3,7 @@
  * callers with different credentials must not share a session.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { BlockList, isIPv6 } from 'node:net';
+import { BlockList, isIP, isIPv6 } from 'node:net';
 import type { Clock } from '../lib/clock.ts';
 import { sha256 } from '../lib/crypto.ts';
 import {
@@ -99,6 +99,19 @@ export class Identity {
   principalOf(request: IncomingMessage): string | null {
     const verdict = this.#verdicts.get(request);
     return verdict?.kind === 'known' ? verdict.principal : null;
+  }
+
+  /** Returns the address of the client: that of the peer, or what trusted proxies say of it (`X-Forwarded-For`). */
+  addressOf({ headers, socket }: IncomingMessage): string | undefined {
+    let address = socket.remoteAddress;
+    if (this.#options.trustedProxies.length === 0) return address;
+    const hops = String(headers['x-forwarded-for'] ?? '').split(',');
+    while (address !== undefined && this.#isTrusted(address) && hops.length > 0) {
+      const hop = hops.pop()?.trim() ?? '';
+      if (isIP(hop) === 0) break;
+      address = hop;
+    }
+    return address;
   }
 
   #named({ headers, socket }: IncomingMessage, header: string): Verdict {

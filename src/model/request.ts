@@ -121,6 +121,8 @@ export interface Caller {
   readonly credentialsKey: string;
   /** The header that names the conversation (`sessions.key.header`); `null` if none does. */
   readonly conversation: string | null;
+  /** The address of its client, for the audit; absent if it is not known. */
+  readonly address?: string;
   /** Headers that go upstream with this request: credentials, and what the client addressed to the server. */
   readonly headers: Readonly<Record<string, string>>;
 }

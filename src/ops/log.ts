@@ -127,6 +127,26 @@ export interface LogEvents {
   'request.limited': { route: string; limit: string; refused: number };
   'call.question_refused': { route: string; call: string; method: string; reason: string };
   'call.answered_ahead': { route: string; call: string; kind: string };
+  /**
+   * What was answered in a round: how many questions were accepted, declined, cancelled, or failed at the client.
+   * `who`: the start of the SHA-256 of the principal, or `anonymous` or `local-user`. `waitedMs`: as in `call.resumed`.
+   */
+  audit: {
+    route: string;
+    call: string;
+    round: number;
+    who: string;
+    client: string | null;
+    address: string | null;
+    method: string;
+    target: string;
+    rung: Rung | 'ahead';
+    waitedMs: number;
+    accepted: number;
+    declined: number;
+    cancelled: number;
+    failed: number;
+  };
   'call.answer_refused': { route: string; call: string; round: number; cause: string };
   'call.thinned': { route: string; call: string | null; progress: number; messages: number };
   'call.moved': { route: string; call: string; rule: string; from: string; to: string };
@@ -210,6 +230,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'gateway.crashed': 'a defect of the gateway: the process ends',
   'upstream.failed': 'a request to the legacy server failed',
   'call.settled': 'the server ended the call while no client was connected',
+  audit: 'questions were answered',
   'call.answered_ahead': 'a question was answered with what the first request of the call brought',
   'call.answer_refused': 'the server did not accept the answers',
   'call.parking_limit':

@@ -137,6 +137,13 @@ export const NEEDS: readonly Need[] = [
     isThere: runs('go', 'version'),
   },
   {
+    tag: 'promtool',
+    what: 'promtool',
+    howToGet:
+      "install Debian's prometheus, or go install github.com/prometheus/prometheus/cmd/promtool",
+    isThere: runs('promtool', '--version'),
+  },
+  {
     tag: 'linux',
     what: 'Linux',
     howToGet: 'run on Linux',

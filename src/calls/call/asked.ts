@@ -83,7 +83,7 @@ function answerAhead(call: CallData, questions: Questions, request: OpenRequest)
   if (ahead === null || exchange === null || id === null) return false;
   const reply = questions.readAhead(key, ahead);
   if (reply === null) return false;
-  logAnsweredAhead(call, questions.kindOf(key));
+  logAnsweredAhead(call, questions.kindOf(key), reply);
   exchange.respond(id, reply, call.request.caller.headers).then(
     () => noteAnswer(call, key, reply),
     () => {

@@ -11,6 +11,7 @@ import { attachLeg, noticeClosed, retryCall } from './client.ts';
 import type { CallData, CallOrigin, CallRoute, Retry } from './data.ts';
 import { resumePointOf } from './exchange.ts';
 import { GivenAnswers } from './questions.ts';
+import { logAudit } from './audit.ts';
 import { giveToTask, limitsFor } from './limits.ts';
 import { idsOf } from './log.ts';
 import { beginCall, createCall, forgetCall } from './machine.ts';
@@ -72,6 +73,7 @@ export function reattachCall(
   call.hasPointer = true;
   call.isResumable = route.reattach;
   call.rung = 'reattach';
+  call.waitsSinceMs = retry.pointer.issuedAtSeconds * 1000;
   beginCall(call, effects);
   const reply = retryCall(call, retry);
   reattach(call, continuation.resume, open);
@@ -117,6 +119,8 @@ export function replayCall(
   call.hasPointer = true;
   route.log.event('call.resumed', { ...idsOf(call), round, rung: 'replay' });
   request.span?.set({ 'mrtr_gateway.rung': 'replay' });
+  const waitedMs = Math.max(0, route.clock.now() - pointer.issuedAtSeconds * 1000);
+  logAudit(call, request, { round, rung: 'replay', waitedMs, replies: read.replies.values() });
   const { reply } = attachLeg(call, request, leg);
   beginCall(call, effects);
   // The lost call has lost its place in the registry, and what it still holds is freed.

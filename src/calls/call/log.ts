@@ -5,6 +5,8 @@ import type { InputRequestKind } from '../../protocol/translate/input-request.ts
 import type { UpstreamFailure } from '../../upstream/failure.ts';
 import type { NotificationLoss } from '../notifications.ts';
 import type { CallEvent, CallState, Effect } from '../machine/states.ts';
+import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
+import { logAudit } from './audit.ts';
 import type { CallData } from './data.ts';
 import { errorTypeOf } from './work.ts';
 
@@ -22,6 +24,7 @@ export function logMove(
   const of = idsOf(call, request);
   const { state: to, method, loggedTarget: target } = call;
   const waitedMs = noteWaiting(call);
+  const { rung } = call;
   log.event('call.moved', { ...of, rule, from: from.name, to: to.name });
   const asked = effects.find(
     (effect) => effect.do === 'reply' && effect.reply.type === 'inputRequired',
@@ -30,7 +33,6 @@ export function logMove(
     const { round, keys } = asked.reply;
     log.event('call.parked', { ...of, round, questions: keys.length });
   } else if (from.name !== to.name && (to.name === 'answering' || from.name === 'suspended')) {
-    const { rung } = call;
     log.event('call.resumed', {
       ...of,
       round: to.round,
@@ -39,6 +41,10 @@ export function logMove(
     });
     request.span?.set({ 'mrtr_gateway.rung': call.rung });
     call.rung = 'here';
+  }
+  if (waitedMs !== null && leg !== undefined && from.name !== 'settled') {
+    const { round } = from;
+    logAudit(call, request, { round, rung, waitedMs, replies: leg.replies.values() });
   }
   if (to.name === 'settled' && from.name !== 'settled') {
     log.event('call.settled', { ...of, round: to.round });
@@ -62,7 +68,7 @@ function noteWaiting(call: CallData): number | null {
   const now = call.route.clock.now();
   call.waitsSinceMs = since === null ? now : null;
   if (since === null) return null;
-  call.waitedMs += now - since;
+  call.waitedMs += now - Math.max(since, call.beganAtMs);
   return now - since;
 }
 
@@ -74,8 +80,14 @@ export function logRefusedQuestion(call: CallData, method: string, reason: strin
   call.route.log.event('call.question_refused', { ...idsOf(call), method, reason });
 }
 
-export function logAnsweredAhead(call: CallData, kind: InputRequestKind): void {
+export function logAnsweredAhead(
+  call: CallData,
+  kind: InputRequestKind,
+  reply: JsonRpcReply,
+): void {
   call.route.log.event('call.answered_ahead', { ...idsOf(call), kind });
+  const { round } = call.state;
+  logAudit(call, call.request, { round, rung: 'ahead', waitedMs: 0, replies: [reply] });
 }
 
 export function logUpstreamFailure(call: CallData, { code, message }: UpstreamFailure): void {

@@ -63,7 +63,7 @@ function wordsIn(cell: string): string[] {
 /** The names stand in a type, which is gone when the program runs. */
 function logEvents(): string[] {
   const [members = ''] = /interface LogEvents \{[^]*?\n\}/.exec(textOf('src/ops/log.ts')) ?? [];
-  return [...members.matchAll(/^ {2}'([a-z_.]+)':/gm)].map(([, name = '']) => name);
+  return [...members.matchAll(/^ {2}'?([a-z_.]+)'?:/gm)].map(([, name = '']) => name);
 }
 
 const LEVELS: Readonly<Record<number, string>> = {

@@ -1,0 +1,69 @@
+/** Who answered what, as the log of a real gateway says it. */
+import { createHash } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import { askName } from '../../fixtures/servers/legacy-server.ts';
+import {
+  answersOf,
+  legacyServer,
+  replica,
+  replicas,
+  stateOf,
+} from '../../fixtures/gateways/replica-testbed.ts';
+
+const TRACE = '3'.repeat(32);
+
+function whoIs(principal: string): string {
+  return createHash('sha256').update(principal).digest('base64url').slice(0, 16);
+}
+
+// Rule audit-1: Each round that is answered is one `audit` line: who, with which client, from where, in which trace, which tool, how
+// the retry was served, how long after the question, and how many questions were accepted, declined or cancelled. No line has a
+// question or an answer.
+test('a round that is answered is one audit line, without what was answered', async () => {
+  const legacy = await legacyServer({
+    tools: { deploy: (call) => askName(call, 'secret question?') },
+  });
+  const [owner, other] = await replicas(legacy, 2, {
+    config: {
+      identity: { source: 'header', header: 'X-User' },
+      edge: { trustedProxies: ['127.0.0.1'] },
+    },
+  });
+  const headers = { 'x-user': 'ada', 'x-forwarded-for': '203.0.113.9, 198.51.100.7' };
+  const meta = { traceparent: `00-${TRACE}-${'a'.repeat(16)}-01` };
+  const ask = () => callTool(owner.url, 'deploy', {}, { headers });
+  const asked = await ask();
+  await callTool(other.url, 'deploy', answersOf(asked, 'secret answer'), { headers, meta });
+  const declined = await ask();
+  const [key = ''] = Object.keys(declined.response.result.inputRequests);
+  const no = { requestState: stateOf(declined), inputResponses: { [key]: { action: 'decline' } } };
+  await callTool(owner.url, 'deploy', no, { headers, meta });
+
+  const [yes, refused] = await owner.saw('audit', 2);
+  const of = {
+    ...{ level: expect.anything(), route: 'mcp', round: 1, trace: TRACE },
+    ...{ who: whoIs('header:ada'), client: 'test', address: '198.51.100.7' },
+    ...{ method: 'tools/call', target: 'deploy', rung: 'here', waitedMs: expect.any(Number) },
+  };
+  expect(yes).toMatchObject({ ...of, accepted: 1, declined: 0, cancelled: 0, failed: 0 });
+  expect(refused).toMatchObject({ ...of, accepted: 0, declined: 1, cancelled: 0, failed: 0 });
+  expect(JSON.stringify([...owner.lines(), ...other.lines()])).not.toMatch(/secret/);
+});
+
+// Rule audit-2: A question that was answered ahead has a line as well.
+test('an answer that came ahead is in the audit', async () => {
+  const legacy = await legacyServer({ tools: { greet: (call) => askName(call) } });
+  const route = { questions: { keyNames: { greet: ['name'] } } };
+  const gateway = await replica(legacy, { route, relay: false });
+  const inputResponses = { name: { action: 'accept', content: { name: 'Ada' } } };
+  await callTool(gateway.url, 'greet', { inputResponses });
+  const line = {
+    who: 'local-user',
+    address: '127.0.0.1',
+    rung: 'ahead',
+    accepted: 1,
+    target: 'greet',
+  };
+  expect(await gateway.saw('audit')).toMatchObject([line]);
+});
