@@ -71,11 +71,16 @@ class Stage {
   opening: Promise<void> = Promise.resolve();
   attempts = 0;
   ended = 0;
+  /** Has calls of the caller go on in another session. */
+  replace = () => {};
   #nextId = 1;
 
   constructor() {
     this.stream = new SharedStream({
-      lease: () => this.#lease(),
+      lease: (onReplaced) => {
+        this.replace = onReplaced;
+        return this.#lease();
+      },
       headers: {},
       clock: this.clock,
       onTrouble: ({ code }) => this.troubles.push(code),
@@ -224,6 +229,18 @@ describe('a stream that is lost', () => {
   });
 
   // Rules changes-5, changes-6.
+  // Rule changes-9.
+  test('that is not that of the calls any more is left for theirs', async () => {
+    const stage = new Stage();
+    const { heard } = await stage.joined({ resourceSubscriptions: ['test://a'] });
+    const [first] = stage.sessions;
+    stage.replace();
+    await stage.pass(100);
+    expect([stage.sessions.length, first?.released]).toEqual([2, 1]);
+    expect(stage.session.asked).toEqual(['resources/subscribe test://a']);
+    expect(heard.slice(1)).toEqual(['resources/updated test://a']);
+  });
+
   test('is tried again, more and more rarely, and its listeners are let go after half a minute', async () => {
     const stage = new Stage();
     const { listener } = await stage.joined(TOOLS);
