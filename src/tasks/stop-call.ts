@@ -7,7 +7,7 @@ import { quietLeg, retryOf, type TaskCalls } from './task-calls.ts';
 
 /** How long the call that is taken up again lives, in ms. */
 const LIVES_MS = 10_000;
-const MAX_ATTEMPTS = 5;
+const MAX_ATTEMPTS = 20;
 const RETRY_MS = 1_000;
 
 const STOPPING: WaitingTask = {

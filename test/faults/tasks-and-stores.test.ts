@@ -1,0 +1,138 @@
+/**
+ * Tasks where the store is another one than usual: that of the workers of one gateway, or a Redis that also relays, or one
+ * that is away for a while. And tasks whose call is lost.
+ * @module-tag redis
+ * @module-tag long
+ */
+import { expect, test } from 'vitest';
+import { accept } from '../fixtures/clients/modern-client.ts';
+import { aboutTask, callForTask, untilTask } from '../fixtures/clients/task-client.ts';
+import {
+  greeter,
+  legacyServer,
+  redisServer,
+  replica,
+  replicas,
+  slowGreeter,
+  whileRetryable,
+} from '../fixtures/gateways/replica-testbed.ts';
+import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
+
+const TASKS = { promote: 'interactive' };
+
+async function taskAt(url: string): Promise<string> {
+  const { response } = await callForTask(url, 'greet');
+  expect(response.result).toMatchObject({ resultType: 'task' });
+  return response.result.taskId;
+}
+
+async function answer(url: string, taskId: string, name: string) {
+  const asked = await untilTask(url, taskId, ['input_required']);
+  const keys = Object.keys(asked.inputRequests);
+  const inputResponses = Object.fromEntries(keys.map((key) => [key, accept({ name })]));
+  return whileRetryable(() => aboutTask(url, 'update', taskId, { inputResponses }));
+}
+
+async function resultAt(url: string, taskId: string): Promise<unknown> {
+  const done = await untilTask(url, taskId, ['completed', 'failed']);
+  return done.result?.content[0].text ?? done.error;
+}
+
+// Rule shared-6: The workers of one gateway share their tasks without Redis: any of them serves a task, whichever the
+// connection of its client reaches.
+test('workers without Redis share their tasks', async () => {
+  const { tools, effects } = greeter();
+  const legacy = await legacyServer({ tools });
+  const { url } = await replica(legacy, {
+    relay: false,
+    config: { workers: 2 },
+    route: { tasks: TASKS },
+  });
+  const ids = await Promise.all(Array.from({ length: 6 }, () => taskAt(url)));
+  for (const id of ids) await answer(url, id, 'Ada');
+  for (const id of ids) expect(await resultAt(url, id)).toBe('Hello Ada');
+  expect(effects).toHaveLength(ids.length);
+});
+
+// Rule shared-7: Replicas that relay through Redis serve each other's tasks as those that reach each other do.
+test('replicas that relay through Redis share their tasks', async () => {
+  const { tools, effects } = greeter();
+  const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
+  const [one, other] = await replicas(legacy, 2, {
+    redis: redis.url,
+    relay: false,
+    config: { relay: { via: 'redis' } },
+    route: { tasks: TASKS },
+  });
+  const taskId = await taskAt(one.url);
+  await answer(other.url, taskId, 'Ada');
+  expect(await resultAt(other.url, taskId)).toBe('Hello Ada');
+  expect(effects).toEqual(['Ada']);
+  const cancelled = await taskAt(one.url);
+  expect((await aboutTask(other.url, 'cancel', cancelled)).response.result).toBeDefined();
+  await legacy.saw('notifications/cancelled');
+});
+
+// Rule shared-8: While Redis is away, the replica that has a task serves it, and any other one replies with a retryable error
+// (`coordination_unavailable`). A call becomes no task then, but stays a call. All of it works again when Redis is back.
+test('a task outlives the absence of Redis', async () => {
+  const { tools, effects, finish } = slowGreeter();
+  const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
+  const [one, other] = await replicas(legacy, 2, { redis: redis.url, route: { tasks: TASKS } });
+  const taskId = await taskAt(one.url);
+  await untilTask(other.url, taskId, ['input_required']);
+  redis.pause();
+  const refused = await aboutTask(other.url, 'get', taskId);
+  expect(refused.response.error.data).toMatchObject({
+    reason: 'coordination_unavailable',
+    retryable: true,
+  });
+  await answer(one.url, taskId, 'Ada');
+  const asked = await callForTask(one.url, 'greet');
+  expect(asked.response.result.resultType).toBe('input_required');
+  redis.resume();
+  finish();
+  await whileRetryable(() => aboutTask(other.url, 'get', taskId));
+  expect(await resultAt(other.url, taskId)).toBe('Hello Ada');
+  expect(effects).toEqual(['Ada']);
+});
+
+// Rule shared-9: A task whose call is lost is replayed where the operator allows that: the answers that it has are used again.
+test('a lost task is replayed by the replica that its client comes to next', async () => {
+  let calls = 0;
+  const tools: LegacyServerOptions['tools'] = {
+    greet: async (call) => {
+      calls += 1;
+      return `Hello ${await askName(call)} and ${await askName(call, 'Who else?')}`;
+    },
+  };
+  const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
+  const [one, other] = await replicas(legacy, 2, {
+    redis: redis.url,
+    route: { tasks: TASKS, continuation: { replay: { tools: ['greet'] } } },
+  });
+  const taskId = await taskAt(one.url);
+  await answer(one.url, taskId, 'Ada');
+  await untilTask(one.url, taskId, ['input_required']);
+  await one.kill();
+  await answer(other.url, taskId, 'Bob');
+  expect(await resultAt(other.url, taskId)).toBe('Hello Ada and Bob');
+  expect(calls).toBe(2);
+});
+
+// Rule promoted-19.
+test('a task whose replica was killed is cancelled at its server through another one', async () => {
+  const { tools } = slowGreeter();
+  const [legacy, redis] = await Promise.all([
+    legacyServer({ tools, keepsEvents: true }),
+    redisServer(),
+  ]);
+  const [one, other] = await replicas(legacy, 2, { redis: redis.url, route: { tasks: TASKS } });
+  const taskId = await taskAt(one.url);
+  await answer(one.url, taskId, 'Ada');
+  await untilTask(one.url, taskId, ['working']);
+  await one.kill();
+  const cancelled = await whileRetryable(() => aboutTask(other.url, 'cancel', taskId));
+  expect(cancelled.response.result).toBeDefined();
+  await legacy.saw('notifications/cancelled');
+});
