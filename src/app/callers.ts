@@ -1,6 +1,6 @@
 /** The callers of a route: who they are by the identity source, or why they are refused. */
 import type { IncomingMessage } from 'node:http';
-import { refusalOf } from '../identity/challenge.ts';
+import { exchangeRefusalOf, refusalOf } from '../identity/challenge.ts';
 import { asLocalUser, callerOf, type Verdict } from '../identity/identity.ts';
 import { localUserCheck } from '../identity/local-user.ts';
 import type { Caller, CallerRefusal } from '../model/request.ts';
@@ -19,7 +19,7 @@ export interface RouteCallers {
  * @param path on which they come: that of the route, or of one of its dialects
  */
 export function callersOf(
-  { config: { id, path: routePath, upstream, sessions } }: Route,
+  { config: { id, path: routePath, upstream, sessions }, exchange }: Route,
   { config, identity, log }: SharedServices,
   path = routePath,
 ): RouteCallers {
@@ -49,13 +49,24 @@ export function callersOf(
     isCostLogged = true;
     return caller;
   };
+  /** Has the token of an identified caller exchanged. @returns why there is none for the server, or `null` */
+  const exchanged = async (request: IncomingMessage): Promise<CallerRefusal | null> => {
+    const kind = (await exchange?.exchangeFor(request)) ?? 'token';
+    return kind === 'token' ? null : exchangeRefusalOf(kind, challenge);
+  };
   return {
-    refusalOf: async (request) => refusalOf(await identity.identify(request), challenge),
+    refusalOf: async (request) =>
+      refusalOf(await identity.identify(request), challenge) ?? exchanged(request),
     identify: (request) => {
       const verdict = identity.identify(request);
-      return verdict instanceof Promise
-        ? verdict.then((known) => judge(request, known))
-        : judge(request, verdict);
+      if (!(verdict instanceof Promise)) return judge(request, verdict);
+      return verdict.then(async (known) => {
+        const caller = judge(request, known);
+        if ('httpStatus' in caller || exchange === null) return caller;
+        const refused = await exchanged(request);
+        if (refused !== null) return refused;
+        return { ...caller, headers: { ...caller.headers, ...exchange.headersOf(request) } };
+      });
     },
   };
 }

@@ -44,13 +44,13 @@ export async function otherPathHeaderRules(
     exact.length > 0
       ? exact
       : posted.filter(({ http }) => http.upstream.messagePaths.resembles(path));
-  const [rules, ...others] = receivers.map(({ config: { upstream } }) => ({
-    headers: upstream.headers,
+  const [rules, ...others] = receivers.map(({ config: { upstream }, exchange }) => ({
+    headers: { ...upstream.headers, ...exchange?.headersOf(request.raw) },
     authorization: upstream.authorization,
   }));
   // Routes that share the path must agree, since the receiver is not known.
   if (rules !== undefined && others.every((other) => isDeepStrictEqual(other, rules))) return rules;
-  const strips = routes.some(({ config }) => config.upstream.authorization === 'strip');
+  const strips = routes.some(({ config }) => config.upstream.authorization !== 'forward');
   return { headers: {}, authorization: strips ? 'strip' : 'forward' };
 }
 

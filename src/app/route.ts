@@ -26,6 +26,7 @@ import { PublicResource } from './public-resource.ts';
 import { HomePlacement } from '../sessions/placement.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
 import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
+import { TokenExchange } from '../identity/token-exchange.ts';
 import type { Identity } from '../identity/identity.ts';
 import type { Relay } from '../model/relay.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
@@ -60,6 +61,8 @@ export interface Route {
   readonly availability: Availability;
   /** Decides which requests are served. */
   readonly admission: Admission;
+  /** `null` if tokens of callers are not exchanged. */
+  readonly exchange: TokenExchange | null;
   /** `null` without `publicUrl`. */
   readonly resource: PublicResource | null;
 }
@@ -217,6 +220,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
       clock,
       log,
     }),
+    exchange: exchangeOf(config, shared),
     admission: new Admission({
       route,
       limits: config.limits,
@@ -245,6 +249,15 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
   };
 }
 
+function exchangeOf(
+  { id: route, upstream }: RouteConfig,
+  { clock, log }: SharedServices,
+): TokenExchange | null {
+  if (upstream.process !== null || upstream.tokenExchange === null) return null;
+  const onFailure = (problem: string) => log.event('identity.exchange_failed', { route, problem });
+  return new TokenExchange({ config: upstream.tokenExchange, clock, onFailure });
+}
+
 /** Over stdio, each session is a process. */
 function maxSessions({ sessions: { max }, upstream: { process } }: RouteConfig): number {
   return process === null ? max : Math.min(max, process.maxProcesses);
@@ -253,7 +266,7 @@ function maxSessions({ sessions: { max }, upstream: { process } }: RouteConfig):
 /** Tells whether clients' credentials reach the server. The operator's `Authorization` replaces the client's. */
 function takesCredentials({ upstream: { process, authorization, headers } }: RouteConfig): boolean {
   if (process !== null) return false;
-  return authorization === 'forward' && headers['authorization'] === undefined;
+  return authorization !== 'strip' && headers['authorization'] === undefined;
 }
 
 function mayReplay(

@@ -26,6 +26,14 @@ const ALGORITHMS = ['RS', 'PS', 'ES'].flatMap((family) =>
 );
 ALGORITHMS.push('EdDSA', 'Ed25519');
 
+/** RFC 6750, section 2.1. */
+const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*) *$/i;
+
+/** Returns the token in an `Authorization` header, or `null`. */
+export function bearerTokenOf(authorization: string | undefined): string | null {
+  return BEARER.exec(authorization ?? '')?.[1] ?? null;
+}
+
 /** Verifies a token: signature, issuer, audience, times, scopes and the name of the caller. Never rejects. */
 export async function verifyToken(
   token: string,

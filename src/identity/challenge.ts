@@ -41,6 +41,32 @@ export function refusalOf(verdict: Verdict, options: ChallengeOptions): CallerRe
   }
 }
 
+/** Returns the refusal of a caller whose token yields none for the server. */
+export function exchangeRefusalOf(
+  kind: 'invalid' | 'forbidden' | 'failed',
+  options: ChallengeOptions,
+): CallerRefusal {
+  switch (kind) {
+    case 'invalid': {
+      const message = 'The access token is refused: the authorization server does not exchange it';
+      const error = { error: 'invalid_token', error_description: message };
+      return challenged(401, message, error, options);
+    }
+    case 'forbidden':
+      return {
+        httpStatus: 403,
+        message: 'The authorization server issues no token for this server to this caller',
+        headers: {},
+      };
+    case 'failed':
+      return {
+        httpStatus: 502,
+        message: 'The access token cannot be exchanged now: the authorization server failed',
+        headers: {},
+      };
+  }
+}
+
 function challenged(
   httpStatus: number,
   message: string,

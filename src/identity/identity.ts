@@ -14,7 +14,7 @@ import {
   type Caller,
 } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
-import { verifyToken, type TokenRules, type TokenVerdict } from './access-token.ts';
+import { bearerTokenOf, verifyToken, type TokenRules, type TokenVerdict } from './access-token.ts';
 import { KeySet, type KeySource } from './key-set.ts';
 import type { ResourceMetadata } from './protected-resource.ts';
 
@@ -48,8 +48,6 @@ export interface IdentityOptions {
 }
 
 const NOBODY: Verdict = { kind: 'known', principal: null };
-/** RFC 6750, section 2.1. */
-const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*) *$/i;
 
 export class Identity {
   readonly #options: IdentityOptions;
@@ -127,8 +125,8 @@ export class Identity {
 
   async #verified(authorization: string | undefined, identity: TokenIdentity): Promise<Verdict> {
     if (authorization === undefined && identity.mode === 'optional') return NOBODY;
-    const token = BEARER.exec(authorization ?? '')?.[1];
-    if (token === undefined || this.#keys === null) return { kind: 'no-token' };
+    const token = bearerTokenOf(authorization);
+    if (token === null || this.#keys === null) return { kind: 'no-token' };
     const verdict = await verifyToken(token, identity, this.#keys, this.#options.clock);
     if (verdict.kind === 'invalid') {
       this.#options.log.event('identity.refused', { problem: verdict.problem });
@@ -158,8 +156,8 @@ function familyOf(address: string): 'ipv6' | 'ipv4' {
 export interface CallerOptions {
   /** Headers that are credentials, besides `Authorization`. In lower case. */
   readonly credentialHeaders: readonly string[];
-  /** `strip`: the client's `Authorization` is not sent upstream. */
-  readonly authorization: 'forward' | 'strip';
+  /** Whether the client's `Authorization` is sent upstream: not with `strip`, and not with `exchange`. */
+  readonly authorization: 'forward' | 'strip' | 'exchange';
   /** Further headers that go upstream. In lower case. */
   readonly forwardHeaders: readonly string[];
   /** The header that names the conversation, if one is configured. */

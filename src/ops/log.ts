@@ -159,6 +159,7 @@ export interface LogEvents {
     ms: number;
   };
   'identity.refused': { problem: string };
+  'identity.exchange_failed': { route: string; problem: string };
   'identity.keys_unavailable': { problem: string };
   'edge.refused': { header: 'Host' | 'Origin'; value: string };
   'edge.failed': { route: string; problem: string };
@@ -221,6 +222,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'passthrough.session_refused': 'warn',
   'pointer.refused': 'warn',
   'edge.request': 'debug',
+  'identity.exchange_failed': 'warn',
   'identity.keys_unavailable': 'error',
   'edge.refused': 'warn',
   'edge.failed': 'error',
@@ -274,6 +276,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the server took long to reply to initialize; clients that connect meanwhile wait, and some give up after 5 s',
   'upstream.unavailable': 'the legacy server cannot be reached; the gateway keeps trying',
   'identity.refused': 'a caller was refused: its token, or the peer that named it, is not accepted',
+  'identity.exchange_failed':
+    'the token of a caller was not exchanged for one of the server (upstream.tokenExchange): the caller was refused',
   'identity.keys_unavailable':
     'the keys of identity.jwks cannot be read; the gateway keeps trying. Without keys it refuses all tokens with 503',
   'edge.refused':

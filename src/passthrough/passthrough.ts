@@ -51,7 +51,9 @@ export interface PassThroughOptions {
   /** Headers that the operator sets on every request to the endpoint, in place of the client's. */
   readonly headers: Readonly<Record<string, string>>;
   /** Whether the client's `Authorization` header is forwarded. */
-  readonly authorization: 'forward' | 'strip';
+  readonly authorization: RequestHeaderRules['authorization'];
+  /** Returns headers for the endpoint that belong to a request, in place of the client's. */
+  readonly headersOf?: (request: FastifyRequest) => Readonly<Record<string, string>>;
   /** Returns the rules for the headers of a request for another path. Never rejects. */
   readonly otherPathHeaderRules: (
     request: FastifyRequest,
@@ -236,7 +238,7 @@ class Forwarder {
     const isEndpoint = endpoint !== null;
     // The operator's headers for the endpoint are not sent to other paths.
     const rules = isEndpoint
-      ? this.#endpointRules
+      ? this.#rulesFor(request)
       : await this.#options.otherPathHeaderRules(request, path);
     const isPlainMessage = session?.endpoint === null && request.method === 'POST';
     if (isPlainMessage && sessions?.isMessagePath(path) === true) return this.#refuseForeign(reply);
@@ -246,6 +248,13 @@ class Forwarder {
       ...{ isEndpoint, path, rules, session, onRefused },
       query: session?.endpoint?.query ?? query,
     });
+  }
+
+  #rulesFor(request: FastifyRequest): RequestHeaderRules {
+    const { headersOf } = this.#options;
+    if (headersOf === undefined) return this.#endpointRules;
+    const { headers, authorization } = this.#endpointRules;
+    return { headers: { ...headers, ...headersOf(request) }, authorization };
   }
 
   /** Responds as for a session that the server does not know (2025-11-25 transports, "Session Management"). */

@@ -81,7 +81,7 @@ export interface RequestHeaderRules {
   /** Set on the request, in place of the client's. Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   /** Whether the client's `Authorization` header is forwarded. */
-  readonly authorization: 'forward' | 'strip';
+  readonly authorization: 'forward' | 'strip' | 'exchange';
 }
 
 /** RFC 9110, section 7.6.1, and those that older intermediaries treat as hop-by-hop. */

@@ -21,6 +21,7 @@ export function crossCheck(config: Config): Problem[] {
       ...checkRoute(route, index, config.routes.slice(0, index)),
       ...checkLoop(route, index, config.listen),
       ...checkCallers(route, index, config),
+      ...checkTokenExchange(route, index, config),
     ]),
     ...config.seal.keys.flatMap((key, index) =>
       checkKey(key, index, config.seal.keys.slice(0, index)),
@@ -225,6 +226,35 @@ function checkCallers(
   return [{ path: ['routes', index, 'sessions', 'scope'], text }];
 }
 
+/** Checks that tokens are exchanged where they can be: only a token that was verified is sent to be exchanged. */
+function checkTokenExchange(
+  { upstream }: RouteConfig,
+  index: number,
+  { identity }: Config,
+): Problem[] {
+  if (upstream.process !== null) return [];
+  const { authorization, tokenExchange, headers } = upstream;
+  const path = ['routes', index, 'upstream'];
+  if (tokenExchange === null) {
+    if (authorization !== 'exchange') return [];
+    const text =
+      'expected a map with tokenEndpoint, clientId and clientSecret, since authorization is exchange, got nothing';
+    return [{ path: [...path, 'tokenExchange'], text, reads: [[...path, 'authorization']] }];
+  }
+  const reads = [[...path, 'tokenExchange']];
+  if (authorization !== 'exchange') {
+    const text = `expected exchange, since there is a tokenExchange, got ${authorization}`;
+    return [{ path: [...path, 'authorization'], text, reads }];
+  }
+  if (headers['authorization'] !== undefined) {
+    const text = 'expected no Authorization, since tokenExchange sets it';
+    return [{ path: [...path, 'headers'], text, reads }];
+  }
+  if (identity.source === 'jwt') return [];
+  const text = 'expected identity.source: jwt, since only verified tokens are exchanged';
+  return [{ path: [...path, 'tokenExchange'], text, reads: [['identity']] }];
+}
+
 function checkKey({ kid, key }: SealKey, index: number, earlier: readonly SealKey[]): Problem[] {
   const problems: Problem[] = [];
   if (earlier.some((other) => other.kid === kid)) {
@@ -244,7 +274,7 @@ function checkKey({ kid, key }: SealKey, index: number, earlier: readonly SealKe
 function checkPublicUrls({ identity, routes }: Config): Problem[] {
   const isOwn = identity.source === 'jwt' && identity.resourceMetadata !== null;
   return routes.flatMap(({ publicUrl, upstream: { authorization, headers } }, index) => {
-    const strips = authorization === 'strip' || headers['authorization'] !== undefined;
+    const strips = authorization !== 'forward' || headers['authorization'] !== undefined;
     const reason = isOwn
       ? 'identity.resourceMetadata names the gateway as the protected resource'
       : 'the server does not get the tokens of clients (upstream.authorization, upstream.headers)';

@@ -21,6 +21,7 @@ const SECRET_FIELDS: readonly (readonly (string | null)[])[] = [
   ['seal', 'keys'],
   ['routes', null, 'upstream', 'headers'],
   ['routes', null, 'upstream', 'env'],
+  ['routes', null, 'upstream', 'tokenExchange', 'clientSecret'],
   ['redis', 'url'],
   ['redis', 'tls', 'ca'],
   ['redis', 'tls', 'cert'],

@@ -16,6 +16,10 @@ import { clientHeaders, OUR_HEADERS } from './header-names.ts';
 
 /** RFC 9110, section 5.5, without the obsolete octets. */
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
+/** RFC 8707, section 2. */
+const RESOURCE = 'a URL without a fragment';
+/** RFC 6749, appendix A. */
+const CLIENT = /^[\x20-\x7e]{1,1024}$/;
 const STATUS = 'an HTTP status from 500 to 599';
 const STATUSES = 'a list of HTTP statuses from 500 to 599';
 const PUBLIC_URL = 'an http or https URL without credentials, query and fragment';
@@ -121,6 +125,51 @@ const env = z
     `Environment variables of \`upstream.command\`. Of its own environment the gateway passes on only ${INHERITED_VARIABLES.map((name) => `\`${name}\``).join(', ')}. Values can be \`file:/path\` references.`,
   );
 
+const tokenExchange = orNull(
+  section(
+    {
+      tokenEndpoint: z
+        .string({ error: 'an http or https URL' })
+        .transform((written, context): URL => {
+          const problem = urlProblem(written);
+          if (problem === null) return new URL(written);
+          context.addIssue({ code: 'custom', message: problem });
+          return z.NEVER;
+        })
+        .meta({ title: 'URL' })
+        .describe('The token endpoint of the authorization server.'),
+      clientId: text(CLIENT, 'a client id', 'text').describe('The gateway, as a client there.'),
+      clientSecret: text(CLIENT, 'a client secret', 'text').describe(
+        'Its secret, sent as `Basic`. Can be a `file:/path` reference.',
+      ),
+      resource: orNull(
+        z
+          .string({ error: RESOURCE })
+          .refine((written) => URL.canParse(written) && !written.includes('#'), { error: RESOURCE })
+          .meta({ title: 'URL' })
+          .describe('The URL of the server, exactly as the authorization server knows it.'),
+      ),
+      audience: orNull(
+        text(/^[\x21-\x7e]{1,512}$/, 'a name', 'text').describe(
+          'The name of the server there, for authorization servers that know no `resource`.',
+        ),
+      ),
+      scopes: z
+        .array(text(/^[\x21\x23-\x5b\x5d-\x7e]{1,128}$/, 'a scope', 'scope'), {
+          error: 'a list of scopes',
+        })
+        .meta({ title: 'list of scopes' })
+        .prefault([])
+        .describe(
+          'The scopes of the new token. Default: those that the authorization server gives.',
+        ),
+    },
+    'a map with at least tokenEndpoint, clientId and clientSecret',
+  ).describe(
+    'How the token of a caller is exchanged for one of the server (RFC 8693). Needs `identity.source: jwt` and `authorization: exchange`.',
+  ),
+);
+
 const circuitBreaker = section({
   consecutiveFailures: countOrOff(
     5,
@@ -175,12 +224,13 @@ const httpKeys = {
   ),
   authorization: orNull(
     z
-      .enum(['forward', 'strip'], { error: 'one of forward, strip' })
-      .meta({ title: '`forward`, `strip`' })
+      .enum(['forward', 'strip', 'exchange'], { error: 'one of forward, strip, exchange' })
+      .meta({ title: '`forward`, `strip`, `exchange`' })
       .describe(
-        "What happens to the client's `Authorization` header. Default: `forward`; with `identity.source: jwt`, `strip`, since a token that was issued for the gateway is not one for the server.",
+        "What happens to the client's `Authorization` header. Default: `forward`; with `identity.source: jwt`, `strip`, since a token that was issued for the gateway is not one for the server. `exchange`: the server gets a token of its own for the same caller, see `tokenExchange`.",
       ),
   ),
+  tokenExchange,
   connectTimeout: duration('5s', '10ms', '5m', 'Connect timeout.'),
   maxBody: size('16MiB', '1KiB', '1GiB', 'The largest response body.'),
   circuitBreaker,

@@ -23,6 +23,7 @@ describe('defaults', () => {
             authorization: 'forward',
             hostHeader: null,
             forwardHeaders: [],
+            tokenExchange: null,
             connectTimeoutMs: 5_000,
             circuitBreaker: {
               consecutiveFailures: 5,

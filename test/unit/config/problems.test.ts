@@ -390,3 +390,27 @@ describe('a server over stdio on an open listener', () => {
     });
   });
 });
+
+describe('token exchange', () => {
+  const TOKENS =
+    'tokenExchange: {tokenEndpoint: "http://a/token", clientId: b, clientSecret: "canary"}';
+  const JWT =
+    'identity: {source: jwt, issuer: "https://a", audiences: [b], jwks: {url: "https://a/k"}}\n';
+
+  test.each([
+    ['authorization: exchange', JWT, /tokenExchange: expected a map with tokenEndpoint/],
+    [TOKENS, JWT, /authorization: expected exchange, since there is a tokenExchange, got strip$/],
+    [`authorization: exchange, ${TOKENS}`, '', /expected identity\.source: jwt/],
+    [
+      `authorization: exchange, headers: {Authorization: a}, ${TOKENS}`,
+      JWT,
+      /headers: expected no Authorization/,
+    ],
+  ])('with %s', (upstream, rest, problem) => {
+    const problems = problemsOf(
+      `routes: [{upstream: {url: "http://s:1/mcp", ${upstream}}}]\n${rest}`,
+    );
+    expect(problems).toEqual([expect.stringMatching(problem)]);
+    expect(problems.join()).not.toContain('canary');
+  });
+});
