@@ -1,6 +1,5 @@
 /** The entry of the program. */
 import { Socket } from 'node:net';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ToWorker } from './app/workers/messages.ts';
 import type { ExitCode } from './cli/exit-codes.ts';
 import type { Start } from './cli/serve.ts';
@@ -42,7 +41,6 @@ async function runCommand(words: readonly string[]): Promise<ExitCode> {
 
 const words = process.argv.slice(2);
 const code = await (words[0] === 'worker' && process.send ? runAsWorker() : runCommand(words));
-// A turn for a pretty log to pass its last line on, and time for what is on its way to a slow reader.
-await nextTurn();
+// Time for what is on its way to a slow reader.
 await new Promise<void>((done) => process.stdout.write('', () => done()));
 process.exit(code);

@@ -114,7 +114,7 @@ export class Child {
     const end = Buffer.alloc(ERRORS_BYTES);
     const text = end.toString('utf8', 0, readSync(this.#log, end, 0, ERRORS_BYTES, start));
     const lines = start === 0 ? text.split('\n') : text.split('\n').slice(1);
-    return lines.filter((line) => !/^\{"level":[123]0,/.test(line)).join('\n');
+    return lines.filter((line) => !/^\{"level":"(?:trace|debug|info)",/.test(line)).join('\n');
   }
 
   /** Asks the process to end, and waits until it has. */

@@ -91,6 +91,7 @@ export function logFor({ log }: Config, host: Host, worker?: number): Log {
     level,
     format: format === 'auto' ? automatic : format,
     destination: host.stderr,
+    colors: host.stderr.isTTY === true && !host.env['NO_COLOR'],
     ...(worker === undefined ? {} : { worker }),
   });
 }

@@ -259,7 +259,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'edge.failed': 'a defect of the gateway: the client got an internal error',
   'call.thinned':
     'notifications were dropped: they arrived faster than the client read them, on a shared stream that cannot be paused',
-  'gateway.listening': 'ready for clients',
+  'gateway.listening': 'accepts connections; /readyz says when every server responds',
   'gateway.few_open_files':
     'the limit of open files is lower than the configured limits can need: raise it (ulimit -n) or lower limits.*',
   'gateway.one_worker':
@@ -274,7 +274,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the server speaks both eras and offers this to modern clients only; clients of the gateway do not see it, since legacy sessions are what its tools can ask in (upstream.era: modern passes all requests through instead)',
   'upstream.slow':
     'the server took long to reply to initialize; clients that connect meanwhile wait, and some give up after 5 s',
-  'upstream.unavailable': 'the legacy server cannot be reached; the gateway keeps trying',
+  'upstream.unavailable': 'the legacy server does not respond, or not as a server of MCP',
   'identity.refused': 'a caller was refused: its token, or the peer that named it, is not accepted',
   'identity.exchange_failed':
     'the token of a caller was not exchanged for one of the server (upstream.tokenExchange): the caller was refused',

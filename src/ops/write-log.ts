@@ -1,6 +1,4 @@
-/** Writes the log: one line of JSON for each event, or pretty text on a terminal. */
-import type { Writable } from 'node:stream';
-import pretty from 'pino-pretty';
+/** Writes the log: one line for each event, of JSON or of text for people. */
 import { LEVELS, TEXTS, type Log, type LogEvent, type LogLevel } from './log.ts';
 
 export interface LogOptions {
@@ -9,6 +7,8 @@ export interface LogOptions {
   readonly destination: NodeJS.WritableStream;
   /** The number of the worker that writes it, which every line then has. */
   readonly worker?: number;
+  /** Whether levels are colored on a terminal. */
+  readonly colors?: boolean;
 }
 
 const MAX_FIELD_CHARACTERS = 256;
@@ -16,7 +16,7 @@ const MAX_FIELD_CHARACTERS = 256;
 const HAS_CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 const CONTROL = new RegExp(HAS_CONTROL, 'g');
 
-/** As bunyan and pino number the levels. */
+/** What is above what. */
 const SEVERITIES: Readonly<Record<LogLevel, number>> = {
   trace: 10,
   debug: 20,
@@ -27,32 +27,68 @@ const SEVERITIES: Readonly<Record<LogLevel, number>> = {
 };
 
 /** Creates a log. Text fields are truncated, and control characters are escaped. */
-export function createLog({ level, format, destination, worker }: LogOptions): Log {
+export function createLog({ level, format, destination, worker, colors = false }: LogOptions): Log {
   // Workers share a pipe, which takes only so much of each as one piece.
   const buffer = new LineBuffer(destination, worker === undefined ? Infinity : PIPE_BUF);
-  const lines =
-    format === 'pretty'
-      ? pretty({
-          destination: destination as Writable,
-          colorize: true,
-          ignore: 'pid,hostname,event',
-        })
-      : buffer;
   return {
     event(name, fields) {
-      const severity = SEVERITIES[LEVELS[name] ?? 'info'];
-      if (severity < SEVERITIES[level]) return;
-      const line: Record<string, unknown> = { level: severity, time: Date.now() };
-      if (worker !== undefined) line['worker'] = worker;
-      line['event'] = name;
-      const values: Readonly<Record<string, unknown>> = { ...fields };
-      for (const field in values) line[field] = safe(values[field]);
-      line['msg'] = TEXTS[name] === undefined ? name : `${name}: ${TEXTS[name]}`;
-      lines.write(`${JSON.stringify(line)}\n`);
+      const of = LEVELS[name] ?? 'info';
+      if (SEVERITIES[of] < SEVERITIES[level]) return;
+      const time = new Date().toISOString();
+      const values: Record<string, unknown> = worker === undefined ? {} : { worker };
+      for (const [field, value] of Object.entries(fields)) values[field] = safe(value);
+      const msg = TEXTS[name] ?? name;
+      const line =
+        format === 'pretty'
+          ? prettyLine({ time, level: of, event: name, msg }, values, colors)
+          : JSON.stringify({ level: of, time, event: name, ...values, msg });
+      buffer.write(`${line}\n`);
       if (!IN_EVERY_CALL.has(name)) buffer.flush();
     },
   };
 }
+
+interface Said {
+  readonly time: string;
+  readonly level: LogLevel;
+  readonly event: LogEvent;
+  readonly msg: string;
+}
+
+/** Formats an event as one line for people: the time of day, level, event, fields, and what it means. */
+function prettyLine(
+  { time, level, event, msg }: Said,
+  fields: Readonly<Record<string, unknown>>,
+  colors: boolean,
+): string {
+  const paint = (code: number, text: string) => (colors ? `\u001b[${code}m${text}\u001b[0m` : text);
+  const shown = Object.entries(fields)
+    .filter(([, value]) => value !== null && value !== '')
+    .map(([name, value]) => `${paint(DIM, `${name}=`)}${quoted(value)}`);
+  const said = msg === event ? [] : [paint(DIM, `(${msg})`)];
+  const start = [
+    paint(DIM, time.slice(11, 23)),
+    paint(COLORS[level], level.toUpperCase().padEnd(5)),
+    event,
+  ];
+  return [...start, ...shown, ...said].join(' ');
+}
+
+function quoted(value: unknown): string {
+  const text = String(value);
+  return /[\s"=]/.test(text) ? JSON.stringify(text) : text;
+}
+
+/** SGR codes. */
+const DIM = 2;
+const COLORS: Readonly<Record<LogLevel, number>> = {
+  trace: 2,
+  debug: 36,
+  info: 32,
+  warn: 33,
+  error: 31,
+  fatal: 31,
+};
 
 /** Events whose lines may wait a moment for others. */
 const IN_EVERY_CALL: ReadonlySet<LogEvent> = new Set([

@@ -187,7 +187,7 @@ test.each(['json', 'pretty'])(
     const url = Promise.withResolvers<string>();
     child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
       log += chunk;
-      const found = /gateway\.listening.*?(http:\/\/127\.0\.0\.1:\d+\/mcp)(?=")/s.exec(log);
+      const found = /gateway\.listening.*?(http:\/\/127\.0\.0\.1:\d+\/mcp)(?=["\s])/s.exec(log);
       if (found?.[1] !== undefined) url.resolve(found[1]);
     });
     const closed = once(child, 'close');

@@ -58,7 +58,7 @@ test(
     const warned = (lines: Record<string, unknown>[]) =>
       lines.filter(({ event }) => event === 'gateway.few_open_files');
     expect(warned(await loggedWith(NEEDED - 1, SMALL))).toEqual([
-      expect.objectContaining({ level: 40, limit: NEEDED - 1, needed: NEEDED }),
+      expect.objectContaining({ level: 'warn', limit: NEEDED - 1, needed: NEEDED }),
     ]);
     expect(warned(await loggedWith(NEEDED, SMALL))).toEqual([]);
   },

@@ -66,15 +66,6 @@ function logEvents(): string[] {
   return [...members.matchAll(/^ {2}'?([a-z_.]+)'?:/gm)].map(([, name = '']) => name);
 }
 
-const LEVELS: Readonly<Record<number, string>> = {
-  10: 'trace',
-  20: 'debug',
-  30: 'info',
-  40: 'warn',
-  50: 'error',
-  60: 'fatal',
-};
-
 function levelOf(name: string): string | undefined {
   let written = '';
   const destination = new Writable({
@@ -88,7 +79,7 @@ function levelOf(name: string): string | undefined {
   // Lines about calls wait for others; this one is written at once.
   log.event('gateway.stopped', { code: 0 });
   const line: unknown = JSON.parse(written.split('\n')[0] ?? '');
-  return LEVELS[(line as { level: number }).level];
+  return (line as { level: string }).level;
 }
 
 /** Names and types, without what every Node.js process has. */
