@@ -8,6 +8,7 @@ import { footprint } from './process/part.ts';
 import { official, questions } from './questions/part.ts';
 import { relay } from './relay/part.ts';
 import { seal } from './seal/part.ts';
+import { tasks } from './tasks/part.ts';
 import { workers } from './workers/part.ts';
 
 export const PARTS: readonly Part[] = [
@@ -18,6 +19,7 @@ export const PARTS: readonly Part[] = [
   workers,
   parked,
   many,
+  tasks,
   limited,
   footprint,
   seal,

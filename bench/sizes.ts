@@ -9,6 +9,7 @@ export interface Sizes {
   readonly workers: WorkersOptions;
   readonly parked: ParkedOptions;
   readonly many: ManyOptions;
+  readonly tasks: TasksOptions;
   readonly limited: LimitedOptions;
   readonly footprint: FootprintOptions;
   readonly seal: SealOptions;
@@ -90,6 +91,15 @@ export interface ManyOptions {
   readonly serving: ServingOptions;
 }
 
+export interface TasksOptions {
+  /** Calls that are tasks at once. */
+  readonly count: number;
+  /** Of these before anything counts. */
+  readonly warmUp: number;
+  /** How long they are polled, in ms. */
+  readonly pollMs: number;
+}
+
 export interface LimitedOptions {
   readonly limitBytes: number;
   /** The most calls that are tried without `limits.maxParkedCalls`. */
@@ -145,6 +155,7 @@ export const FULL: Sizes = {
     parkMs: 900_000,
     serving: { slices: 12, sliceMs: 150, warmUpMs: 1000 },
   },
+  tasks: { count: 10_000, warmUp: 300, pollMs: 5_000 },
   limited: {
     limitBytes: LIMIT_BYTES,
     mostParked: 12_000,
@@ -198,6 +209,7 @@ export const QUICK: Sizes = {
     parkMs: 120_000,
     serving: { slices: 4, sliceMs: 60, warmUpMs: 200 },
   },
+  tasks: { count: 500, warmUp: 150, pollMs: 1_000 },
   limited: {
     limitBytes: LIMIT_BYTES,
     mostParked: 600,

@@ -12,10 +12,11 @@ export const PRINCIPAL_HEADER = 'x-bench-principal';
 const ACCEPT = 'application/json, text/event-stream';
 const CLIENT = { name: 'bench', version: '1.0.0' };
 const CAPABILITIES = { elicitation: { form: {} } };
+const DECLARED = 'io.modelcontextprotocol/clientCapabilities';
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
   'io.modelcontextprotocol/clientInfo': CLIENT,
-  'io.modelcontextprotocol/clientCapabilities': CAPABILITIES,
+  [DECLARED]: CAPABILITIES,
 };
 
 /** Stands in the arguments of one call only, so that an answer shows to which call it belongs. */
@@ -51,6 +52,29 @@ export function modernCall(
       ...(principal === null ? {} : { [PRINCIPAL_HEADER]: principal }),
     },
     body: JSON.stringify({ jsonrpc: '2.0', id: callNumber, method: 'tools/call', params }),
+  };
+}
+
+/**
+ * A request of a client that knows tasks: a call of the tool that asks, or about a task.
+ * @param task what it is about
+ * @param more further params
+ */
+export function taskRequest(
+  method: 'tools/call' | 'tasks/get' | 'tasks/update',
+  id: number,
+  task?: { readonly taskId: string },
+  more: object = {},
+): HttpCall {
+  const extensions = { 'io.modelcontextprotocol/tasks': {} };
+  const declared = { ...META, [DECLARED]: { ...CAPABILITIES, extensions } };
+  const name = task === undefined ? 'ask' : task.taskId;
+  const of = task === undefined ? { name, arguments: argumentsOf(id) } : { taskId: name };
+  const params = { ...of, ...more, _meta: declared };
+  const { headers } = modernCall('ask', id);
+  return {
+    headers: { ...headers, 'mcp-method': method, 'mcp-name': name },
+    body: JSON.stringify({ jsonrpc: '2.0', id, method, params }),
   };
 }
 

@@ -32,6 +32,8 @@ export interface GatewayOptions {
   readonly folder: string;
   /** Parked calls are let go at once. */
   readonly releases?: boolean;
+  /** Calls that ask become tasks. */
+  readonly promotes?: boolean;
   /** Takes retries from other replicas, and brings them theirs. */
   readonly relays?: boolean;
   /** The folder of another version of the gateway to run, with its dependencies; ends with a slash. */
@@ -110,6 +112,12 @@ async function ready(
   return { child, origin: `http://127.0.0.1:${port}`, adminOrigin, leftOut, resumes };
 }
 
+const PROMOTING: readonly Setting[] = [
+  { keys: ['routes.0.tasks.promote'], value: 'interactive' },
+  { keys: ['limits.maxTasks'], value: MANY },
+  { keys: ['limits.maxTasksPerPrincipal'], value: MANY },
+];
+
 function settings(options: GatewayOptions, port: number, adminPort: number): Setting[] {
   const { upstreamUrl, moreUpstreamUrls = [], releases = false, relays = false } = options;
   const routes = [upstreamUrl, ...moreUpstreamUrls].flatMap((url, index): Setting[] => [
@@ -144,6 +152,7 @@ function settings(options: GatewayOptions, port: number, adminPort: number): Set
     { keys: ['limits.maxParkedCalls'], value: parked },
     { keys: ['limits.maxParkedCallsPerPrincipal'], value: parked },
     { keys: ['limits.maxConnections'], value: MANY },
+    ...(options.promotes === true ? PROMOTING : []),
     // As in production; the peers log nothing.
     { keys: ['log.level'], value: 'info' },
     { keys: ['log.format'], value: 'json' },
