@@ -45,7 +45,8 @@ function startReplica(server: LegacyServer, options: Partial<GatewayProcessOptio
   return replica(server, { relay: false, ...options });
 }
 
-describe('replicas with relay.peers and without Redis', () => {
+// Up to four gateways start in a test.
+describe('replicas with relay.peers and without Redis', { timeout: 60_000 }, () => {
   // Rule sessions-16.
   test('share the home of a caller: in turns, at once, with a question between, and in lists', async () => {
     const { gateways, server } = await stage(['a', 'b']);
