@@ -3,6 +3,7 @@ import { parseArgs, type ParseArgsConfig } from 'node:util';
 import type { CommandValues, FlagValues, Overrides } from '../config/load/from-flags.ts';
 import { parseDuration } from '../config/units.ts';
 import { nearest } from '../config/load/problem.ts';
+import { parseRealCall, type RealCall } from '../probe/real-call.ts';
 import {
   COMMANDS,
   FLAGS,
@@ -32,6 +33,7 @@ export type Command =
       readonly upstream: string | CommandValues;
       readonly headers: Readonly<Record<string, string>>;
       readonly timeoutMs: number;
+      readonly call: RealCall | null;
       readonly json: boolean;
     }
   | { readonly kind: 'help'; readonly command: CommandName }
@@ -244,6 +246,9 @@ function probeCommand(words: Words, headerLines: readonly string[], env: Environ
   if (headerLines.length > 0 && url === undefined) {
     throw new UsageError('--header cannot be combined with --stdio');
   }
+  if (given.has('call') && url === undefined) {
+    throw new UsageError('--call cannot be combined with --stdio');
+  }
   refuseOperands(others);
   const timeoutMs = parseDuration(given.get('timeout') ?? PROBE_TIMEOUT_MS.usual) ?? 0;
   if (timeoutMs < PROBE_TIMEOUT_MS.least || timeoutMs > PROBE_TIMEOUT_MS.most) {
@@ -254,8 +259,16 @@ function probeCommand(words: Words, headerLines: readonly string[], env: Environ
     upstream,
     headers: headersOf(headerLines, '--header'),
     timeoutMs,
+    call: callOf(given.get('call')),
     json: given.has('json'),
   };
+}
+
+function callOf(given: string | undefined): RealCall | null {
+  if (given === undefined) return null;
+  const call = parseRealCall(given);
+  if (call !== null) return call;
+  throw new UsageError('--call needs TOOL or TOOL:JSON, such as --call \'ask:{"name":"Ada"}\'');
 }
 
 /** Parses headers. Values can be credentials, so no message contains them. */

@@ -137,6 +137,11 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       meaning: 'a header for the server; repeatable',
     },
     {
+      name: 'call',
+      value: 'TOOL[:JSON]',
+      meaning: 'call this tool, to verify that a call that asks can be released',
+    },
+    {
       name: 'timeout',
       value: 'DURATION',
       fallback: '10s',

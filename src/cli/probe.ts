@@ -25,7 +25,8 @@ export async function probeUpstream(command: ProbeCommand, host: Host): Promise<
   const interrupted = interruptionOf(host);
   const awake = setTimeout(() => {}, AWAKE_MS);
   try {
-    const options = { upstream, timeoutMs: command.timeoutMs, signal: interrupted.signal };
+    const { timeoutMs, call } = command;
+    const options = { upstream, timeoutMs, call, signal: interrupted.signal };
     const report = await probe(options, systemClock);
     const early = interrupted.exitCode();
     if (early !== null) return early;

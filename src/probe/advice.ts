@@ -1,6 +1,7 @@
 /** Derives a configuration file from the findings of a probe, with notes that explain it. */
 import type { JsonObject } from '../protocol/json.ts';
 import type { ToolEntry } from '../upstream/listings.ts';
+import { clean } from './print.ts';
 import type { Advice, Findings } from './report.ts';
 
 /** The parts of the upstream URL and headers that the findings omit. */
@@ -57,13 +58,17 @@ function releaseOf({ sessions, resumption }: Findings): Advice['releaseWhenResum
   return resumption.lastEventId === 'opened' ? 'unproven' : 'impossible';
 }
 
-function routeOf({ url, transport }: Findings, headerNames: readonly string[]): JsonObject {
+function routeOf(
+  { url, transport, realCall }: Findings,
+  headerNames: readonly string[],
+): JsonObject {
   const headers = Object.fromEntries(
     headerNames.map((name) => [name, `\${${variableFor(name)}}`] as const),
   );
   return {
     path: '/mcp',
     upstream: { url, transport, ...(headerNames.length === 0 ? {} : { headers }) },
+    ...(realCall?.outcome === 'resumed' ? { parking: { release: 'when-resumable' } } : {}),
   };
 }
 
@@ -128,7 +133,7 @@ function releaseNotes(release: Advice['releaseWhenResumable'], findings: Finding
     case 'possible':
       return [
         'parking.release: when-resumable is possible: a parked call then holds no connection.',
-        'It is not in the file above, since only a real call shows whether the server also sends new events on a resumed stream. If it does not, results arrive about 5 seconds late. Set it, and compare how long a call takes that asks.',
+        realCallNote(findings.realCall),
       ];
     case 'unproven':
       return [
@@ -138,6 +143,22 @@ function releaseNotes(release: Advice['releaseWhenResumable'], findings: Finding
       return [
         `parking.release: when-resumable has no effect: ${whyNotResumable(findings)}. A parked call keeps its connection, and is lost if the connection breaks.`,
       ];
+  }
+}
+
+function realCallNote(realCall: Findings['realCall']): string {
+  const tool = realCall === null ? '' : clean(realCall.tool, 100);
+  switch (realCall?.outcome) {
+    case undefined:
+      return 'It is not in the file above: only a call that asks shows whether the server also sends new events on a resumed stream, and this probe made none, since a tool can have effects. If the server does not, results arrive about 5 seconds late. Name a tool that asks and is harmless: probe --call TOOL.';
+    case 'resumed':
+      return `It is in the file above: the call of ${tool} was left at its question and resumed, and its result came ${realCall?.answerMs} ms after the answer.`;
+    case 'late':
+      return `It is not in the file above: the call of ${tool} was left at its question and resumed, and its result did not come within 3 seconds of the answer. Released calls would be answered about 5 seconds late.`;
+    case 'not-asked':
+      return `It is not in the file above: ${tool} asked nothing on the stream of its call, so that nothing was verified.`;
+    case 'failed':
+      return `It is not in the file above: the server did not take the call of ${tool}.`;
   }
 }
 

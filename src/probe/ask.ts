@@ -67,10 +67,7 @@ export async function ask(
   }
 }
 
-/**
- * Sends a request and reads the response until the reply to the JSON-RPC request with this id.
- * @param lingerMs how long the response may go on after the reply, in ms
- */
+/** Sends a request and reads the response until the reply to the JSON-RPC request with this id. */
 export function readUntilReply(
   http: HttpClient,
   request: HttpRequest,
@@ -78,10 +75,24 @@ export function readUntilReply(
   lingerMs: number,
   signal: AbortSignal,
 ): MessageReader {
-  const reader = new MessageReader(
-    (message) => replyIn(message, id) !== null,
-    () => exchange.endWithin(lingerMs),
-  );
+  const isWanted = (message: JsonValue) => replyIn(message, id) !== null;
+  return readUntil(http, request, { isWanted, lingerMs }, signal);
+}
+
+export interface Wanted {
+  readonly isWanted: (message: JsonValue) => boolean;
+  /** How long the response may go on after the wanted message, in ms. */
+  readonly lingerMs: number;
+}
+
+/** Sends a request and reads the response until a message that is wanted. */
+export function readUntil(
+  http: HttpClient,
+  request: HttpRequest,
+  { isWanted, lingerMs }: Wanted,
+  signal: AbortSignal,
+): MessageReader {
+  const reader = new MessageReader(isWanted, () => exchange.endWithin(lingerMs));
   const exchange = http.send(request, reader);
   signal.addEventListener('abort', () => exchange.fail(asUpstreamFailure(signal.reason, true)));
   return reader;

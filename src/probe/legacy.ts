@@ -11,11 +11,13 @@ import { ask, type ProbeTarget, type RecordingHttpClient } from './ask.ts';
 import { readListings } from '../upstream/listings.ts';
 import type {
   Findings,
+  RealCallReport,
   ResumptionReport,
   ServerName,
   SessionsReport,
   StandaloneStreamReport,
 } from './report.ts';
+import { tryRealCall, type RealCall } from './real-call.ts';
 import { tryResumption } from './resumption.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { Meta, MODERN_REVISION } from '../protocol/meta.ts';
@@ -37,6 +39,7 @@ const NO_PINGS_MS = 24 * 3_600_000;
 
 export interface LegacyProbe extends ProbeTarget {
   readonly kind: LegacyTransport;
+  readonly call: RealCall | null;
 }
 
 /** What is found out from the server itself. */
@@ -54,6 +57,7 @@ export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
       resumptionOf(probe, protocolVersion),
       pingWithoutId(probe, protocolVersion),
     ]);
+    const realCall = await realCallOf(probe, protocolVersion);
     const standaloneStream = standaloneStreamOf(probe, session.standaloneStreamOpen);
     await session.close();
     return {
@@ -68,6 +72,7 @@ export async function probeLegacy(probe: LegacyProbe): Promise<ServerFindings> {
       sessions: sessionsOf(http, kind, withoutId),
       standaloneStream,
       resumption,
+      realCall,
       ...listings,
     };
   } finally {
@@ -121,6 +126,16 @@ function resumptionOf(probe: LegacyProbe, revision: string): Promise<ResumptionR
     return Promise.resolve(never);
   }
   return tryResumption(probe, messageHeaders(probe.http.sessionId, revision));
+}
+
+async function realCallOf(probe: LegacyProbe, revision: string): Promise<RealCallReport | null> {
+  const { call, kind, http } = probe;
+  if (call === null || kind === 'http-sse') return null;
+  return tryRealCall(probe, messageHeaders(http.sessionId, revision), call).catch(() => ({
+    tool: call.tool,
+    outcome: 'failed' as const,
+    answerMs: null,
+  }));
 }
 
 /** Pings without a session id: a server with sessions has to refuse it (transports, "Session Management"). */
@@ -199,6 +214,7 @@ export async function probeModern(probe: ProbeTarget): Promise<ServerFindings> {
     sessions: { kind: 'none', withoutId: 'not-tried', deleteStatus: null },
     standaloneStream: { offered: 'not-tried', httpStatus: null },
     resumption: { eventIds: 'not-tried', lastEventId: 'not-tried', httpStatus: null },
+    realCall: null,
     ...(await readListings(capabilities, request)),
   };
 }

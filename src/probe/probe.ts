@@ -1,6 +1,6 @@
 /**
- * Probes a server without side effects: it initializes a session, pings, lists, and ends the session. The
- * report says what the server supports and how to configure the gateway for it.
+ * Probes a server without side effects: it initializes a session, pings, lists, and ends the session. It calls
+ * what the operator named, and nothing else. The report says what the server supports and how to configure the gateway for it.
  */
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { HttpUpstreamConfig, RouteConfig, StdioUpstreamConfig } from '../config/schema.ts';
@@ -14,12 +14,15 @@ import { CLOSING_MS, Deadline, RecordingHttpClient } from './ask.ts';
 import { probeLegacy, probeModern } from './legacy.ts';
 import { clean } from './print.ts';
 import { ProbeFailure, probeFailureOf, timedOut } from './probe-failure.ts';
+import type { RealCall } from './real-call.ts';
 import type { ProbeReport } from './report.ts';
 import { probeStdio } from './stdio.ts';
 
 export interface ProbeOptions {
   readonly upstream: RouteConfig['upstream'];
   readonly timeoutMs: number;
+  /** The call that shows whether a released call can be resumed; `null` to call nothing. */
+  readonly call: RealCall | null;
   /** Interrupts the probe. The session is still ended. */
   readonly signal: AbortSignal;
 }
@@ -43,14 +46,14 @@ export interface Probed {
  * @throws ProbeFailure if the server does not speak MCP or refuses the probe
  */
 export async function probe(options: ProbeOptions, clock: Clock): Promise<ProbeReport> {
-  const { upstream: config, timeoutMs, signal } = options;
+  const { upstream: config, timeoutMs, call, signal } = options;
   const deadline = new Deadline(clock, timeoutMs);
   const interrupt = () => deadline.expire();
   if (signal.aborted) interrupt();
   signal.addEventListener('abort', interrupt, { once: true });
   const probed =
     config.process === null
-      ? overHttp(config, timeoutMs, deadline)
+      ? overHttp(config, timeoutMs, call, deadline)
       : overStdio(config, timeoutMs, deadline);
   try {
     const late = lateAfter(deadline, clock, timeoutMs).then(() => {
@@ -67,7 +70,12 @@ export async function probe(options: ProbeOptions, clock: Clock): Promise<ProbeR
   }
 }
 
-function overHttp(config: HttpUpstreamConfig, timeoutMs: number, deadline: Deadline): Probed {
+function overHttp(
+  config: HttpUpstreamConfig,
+  timeoutMs: number,
+  call: RealCall | null,
+  deadline: Deadline,
+): Probed {
   const bounded = {
     ...config,
     connectTimeoutMs: Math.min(config.connectTimeoutMs, timeoutMs),
@@ -89,7 +97,9 @@ function overHttp(config: HttpUpstreamConfig, timeoutMs: number, deadline: Deadl
       const modern =
         kind === 'streamable-http' ? await upstream.modernSide({}).catch(() => null) : null;
       const found =
-        kind === 'modern' ? await probeModern(target) : await probeLegacy({ ...target, kind });
+        kind === 'modern'
+          ? await probeModern(target)
+          : await probeLegacy({ ...target, kind, call });
       const both = modern === null ? {} : { modern: true, onlyModern: onlyModern(modern, found) };
       const findings = { format: 1, url, command: null, ...found, ...both } as const;
       const context = { headerNames, query: config.url.search !== '' };

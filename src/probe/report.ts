@@ -30,6 +30,8 @@ export interface ProbeReport extends Listings {
   readonly sessions: SessionsReport;
   readonly standaloneStream: StandaloneStreamReport;
   readonly resumption: ResumptionReport;
+  /** What became of the call of `--call`; `null` without one. */
+  readonly realCall: RealCallReport | null;
   readonly advice: Advice;
 }
 
@@ -72,6 +74,17 @@ export interface StandaloneStreamReport {
   readonly offered: 'yes' | 'no' | 'no-answer' | 'built-in' | 'not-tried';
   /** The HTTP status of the GET; `null` if there was no response. */
   readonly httpStatus: number | null;
+}
+
+export interface RealCallReport {
+  readonly tool: string;
+  /**
+   * `resumed`: the stream was left at the question, and the result came on the resumed one. `late`: it did not come there
+   * within 3 s of the answer. `not-asked`: no question came on the stream of the call, or it had no event id.
+   */
+  readonly outcome: 'resumed' | 'late' | 'not-asked' | 'failed';
+  /** From the answer to the result, in ms. */
+  readonly answerMs: number | null;
 }
 
 export interface ResumptionReport {

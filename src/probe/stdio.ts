@@ -23,6 +23,7 @@ export async function probeStdio(upstream: StdioUpstream): Promise<ServerFinding
       sessions: { kind: 'process', withoutId: 'not-tried', deleteStatus: null },
       standaloneStream: { offered: 'built-in', httpStatus: null },
       resumption: { eventIds: 'not-tried', lastEventId: 'not-tried', httpStatus: null },
+      realCall: null,
       ...(await readListings(capabilities, list)),
     };
   } finally {

@@ -8,7 +8,11 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { run } from '../../../src/cli/run.ts';
 import type { ProbeReport } from '../../../src/probe/report.ts';
 import { httpSse, streamableHttp } from '../../fixtures/conformance/sessions.ts';
-import { LegacyServer, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import {
+  askName,
+  LegacyServer,
+  type LegacyServerOptions,
+} from '../../fixtures/servers/legacy-server.ts';
 import { startEverything } from '../../fixtures/processes.ts';
 import {
   eventStream,
@@ -162,6 +166,31 @@ test('the reference server is seen as a client sees it that can be asked', async
   });
   expect(found.tools.items.map(({ name }) => name)).toContain('trigger-elicitation-request');
   expect(found.advice.annotatedTools).toContain('echo');
+});
+
+describe('a call that the operator named', () => {
+  const call = ['--call', 'ask'];
+
+  test('is left at its question and resumed, and the advice says how long its answer took', async () => {
+    const server = await legacy({ tools: { ask: askName }, keepsEvents: true });
+    const { realCall, advice } = await report(server.url, ...call);
+    expect(realCall).toMatchObject({ tool: 'ask', outcome: 'resumed' });
+    expect(JSON.stringify(advice.config)).toContain('when-resumable');
+    expect(server.sessions).toBe(0);
+  });
+
+  test('verifies nothing where it asks nothing', async () => {
+    const server = await legacy({ tools: { ask: async () => 'nobody' }, keepsEvents: true });
+    expect((await report(server.url, ...call)).realCall?.outcome).toBe('not-asked');
+  });
+
+  test('shows that the result of server-everything is late on a resumed stream', async () => {
+    const server = kept(await startEverything('streamableHttp'));
+    const url = `${server.origin}/mcp`;
+    const { realCall, advice } = await report(url, '--call', 'trigger-elicitation-request');
+    expect(realCall).toMatchObject({ outcome: 'late', answerMs: null });
+    expect(JSON.stringify(advice.config)).not.toContain('when-resumable');
+  });
 });
 
 describe('odd servers', () => {

@@ -64,7 +64,14 @@ describe('what command lines mean', () => {
     ],
     [
       'probe http://a/',
-      { kind: 'probe', upstream: 'http://a/', headers: {}, timeoutMs: 10_000, json: false },
+      {
+        kind: 'probe',
+        upstream: 'http://a/',
+        headers: {},
+        timeoutMs: 10_000,
+        call: null,
+        json: false,
+      },
     ],
     [
       'probe --json --timeout=2m --header X-A:b:c --header=X-D:e http://a/',
@@ -73,6 +80,7 @@ describe('what command lines mean', () => {
         upstream: 'http://a/',
         headers: { 'x-a': 'b:c', 'x-d': 'e' },
         timeoutMs: 120_000,
+        call: null,
         json: true,
       },
     ],
@@ -94,6 +102,18 @@ describe('what command lines mean', () => {
         upstream: { command: 'server', args: [], env: {} },
         headers: {},
         timeoutMs: 1_000,
+        call: null,
+        json: false,
+      },
+    ],
+    [
+      'probe --call ask:{"a":1} http://a/',
+      {
+        kind: 'probe',
+        upstream: 'http://a/',
+        headers: {},
+        timeoutMs: 10_000,
+        call: { tool: 'ask', arguments: { a: 1 } },
         json: false,
       },
     ],
@@ -124,6 +144,15 @@ describe('wrong command lines', () => {
     ['probe --stdio', '--stdio needs a command after "--", such as --stdio -- npx -y SERVER'],
     ['probe http://a/ --stdio -- b', 'either a URL or --stdio'],
     ['probe --stdio --header A:b -- c', '--header cannot be combined with --stdio'],
+    ['probe --stdio --call a -- c', '--call cannot be combined with --stdio'],
+    [
+      'probe --call a:[] http://a/',
+      '--call needs TOOL or TOOL:JSON, such as --call \'ask:{"name":"Ada"}\'',
+    ],
+    [
+      'probe --call :{} http://a/',
+      '--call needs TOOL or TOOL:JSON, such as --call \'ask:{"name":"Ada"}\'',
+    ],
     ['--upstrem http://a/', 'unknown flag "--upstrem"; did you mean --upstream?'],
     ['--Listen :1', 'unknown flag "--Listen"; did you mean --listen?'],
     ['-x', 'unknown flag "-x"'],

@@ -39,6 +39,29 @@ describe('parking.release', () => {
     expect(JSON.stringify(advice.config)).not.toContain('when-resumable');
   });
 
+  const called = (outcome: 'resumed' | 'late' | 'not-asked' | 'failed') =>
+    adviceFor({ realCall: { tool: 'ask', outcome, answerMs: outcome === 'resumed' ? 7 : null } });
+
+  test('is proposed once a real call was resumed, with how long its answer took', () => {
+    const { config, notes } = called('resumed');
+    expect(JSON.stringify(config)).toContain('"release":"when-resumable"');
+    expect(notes.join(' ')).toContain('7 ms after the answer');
+  });
+
+  test.each([
+    ['late', 'did not come within 3 seconds'],
+    ['not-asked', 'asked nothing'],
+    ['failed', 'did not take the call'],
+  ] as const)('is not proposed after a call that was %s, and says so', (outcome, words) => {
+    const { config, notes } = called(outcome);
+    expect(JSON.stringify(config)).not.toContain('when-resumable');
+    expect(notes.join(' ')).toContain(words);
+  });
+
+  test('says why no call was made', () => {
+    expect(adviceFor().notes.join(' ')).toContain('--call TOOL');
+  });
+
   test('is impossible without a session id, whatever the events say', () => {
     const sessions = { kind: 'none', withoutId: 'not-tried', deleteStatus: null } as const;
     expect(adviceFor({ sessions }).releaseWhenResumable).toBe('impossible');

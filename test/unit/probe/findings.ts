@@ -25,6 +25,7 @@ export function findings(also: Partial<Findings> = {}): Findings {
     sessions: { kind: 'session-id', withoutId: 'refused', deleteStatus: 200 },
     standaloneStream: { offered: 'yes', httpStatus: 200 },
     resumption: { eventIds: 'seen', lastEventId: 'replayed', httpStatus: 200 },
+    realCall: null,
     tools: listing([
       { name: 'read', description: 'Reads a file', readOnly: true, idempotent: false },
       { name: 'delete', description: 'Deletes it', readOnly: false, idempotent: true },

@@ -36,9 +36,10 @@ Advice
     call. Over several replicas that needs redis and relay; when the one with the session ends,
     another replica goes on with it.
   - parking.release: when-resumable is possible: a parked call then holds no connection.
-  - It is not in the file above, since only a real call shows whether the server also sends new
-    events on a resumed stream. If it does not, results arrive about 5 seconds late. Set it, and
-    compare how long a call takes that asks.
+  - It is not in the file above: only a call that asks shows whether the server also sends new
+    events on a resumed stream, and this probe made none, since a tool can have effects. If the
+    server does not, results arrive about 5 seconds late. Name a tool that asks and is harmless:
+    probe --call TOOL.
   - 2 tools are annotated as read-only or idempotent. If you trust that, set
     continuation.replay.annotated: true, so that lost calls are repeated.
 `);
@@ -70,6 +71,7 @@ test('programs get the whole report, and their names do not change', () => {
     'sessions',
     'standaloneStream',
     'resumption',
+    'realCall',
     'tools',
     'prompts',
     'resources',

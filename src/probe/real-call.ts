@@ -1,0 +1,128 @@
+/**
+ * Makes the call that the operator named, leaves its stream when the server asks, and resumes the stream as a released call
+ * does: only that shows whether a server sends new events on a resumed stream.
+ */
+import { isJsonObject, parseJson, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import { readMessage } from '../protocol/json-rpc.ts';
+import { readUntil, replyIn, type ProbeTarget } from './ask.ts';
+import type { RealCallReport } from './report.ts';
+
+/** The call that the probe may make. */
+export interface RealCall {
+  readonly tool: string;
+  readonly arguments: JsonObject;
+}
+
+interface Question {
+  readonly id: string | number;
+  readonly method: string;
+  /** Of the event with the question. */
+  readonly eventId: string;
+}
+
+/** Parses the name of a tool and, after the first colon, its arguments. @returns `null` if they are no JSON object */
+export function parseRealCall(text: string): RealCall | null {
+  const [, tool, json = '{}'] = /^([^:]+)(?::(.*))?$/s.exec(text) ?? [];
+  try {
+    const args = parseJson(json);
+    return tool !== undefined && isJsonObject(args) ? { tool, arguments: args } : null;
+  } catch {
+    return null;
+  }
+}
+
+const CALL_ID = 900_003;
+const QUESTION_WAIT_MS = 5_000;
+/** A released call whose resumed stream stays silent is resumed once more after 5 s, so this is too late. In ms. */
+const RESULT_WAIT_MS = 3_000;
+const CANCEL_WAIT_MS = 1_000;
+
+/**
+ * @param headers of a message in the session: its id and the revision
+ * @throws UpstreamFailure if the server does not take the call
+ */
+export async function tryRealCall(
+  probe: ProbeTarget,
+  headers: Readonly<Record<string, string>>,
+  { tool, arguments: args }: RealCall,
+): Promise<RealCallReport> {
+  const question = await callUntilAsked(probe, headers, { name: tool, arguments: args });
+  if (question === null) return { tool, outcome: 'not-asked', answerMs: null };
+  const answerMs = await answerAndResume(probe, headers, question).catch(() => null);
+  if (answerMs !== null) return { tool, outcome: 'resumed', answerMs };
+  const params = { requestId: CALL_ID, reason: 'the probe ends' };
+  await send(probe, headers, { method: 'notifications/cancelled', params }).catch(() => {});
+  return { tool, outcome: 'late', answerMs: null };
+}
+
+/** @returns `null` if the call ends without a question on its own stream, or the stream cannot be resumed */
+async function callUntilAsked(
+  { http, deadline }: ProbeTarget,
+  headers: Readonly<Record<string, string>>,
+  params: JsonObject,
+): Promise<Question | null> {
+  const request = postOf(headers, { id: CALL_ID, method: 'tools/call', params });
+  const isEnough = (message: JsonValue) =>
+    replyIn(message, CALL_ID) !== null || readMessage(message).type === 'request';
+  const { messages, eventIds } = await deadline.within(QUESTION_WAIT_MS, (signal) => {
+    return readUntil(http, request, { isWanted: isEnough, lingerMs: 0 }, signal).done;
+  });
+  const last = messages.at(-1);
+  const asked = last === undefined ? null : readMessage(last);
+  const eventId = eventIds.at(-1);
+  if (asked?.type !== 'request' || eventId === undefined) return null;
+  return { id: asked.id, method: asked.method, eventId };
+}
+
+/** @returns how long after the answer the result came on the resumed stream, in ms */
+async function answerAndResume(
+  probe: ProbeTarget,
+  headers: Readonly<Record<string, string>>,
+  { id, method, eventId }: Question,
+): Promise<number> {
+  const { http, deadline } = probe;
+  const resume = { ...headers, accept: 'text/event-stream', 'last-event-id': eventId };
+  const isWanted = (message: JsonValue) => replyIn(message, CALL_ID) !== null;
+  const reading = deadline.within(RESULT_WAIT_MS, (signal) => {
+    const request = { method: 'GET', headers: resume } as const;
+    return readUntil(http, request, { isWanted, lingerMs: 0 }, signal).done;
+  });
+  reading.catch(() => {});
+  await send(probe, headers, { id, ...refusalOf(method) });
+  const answeredAtMs = deadline.elapsed();
+  const { messages } = await reading;
+  if (!messages.some(isWanted)) throw new Error('the resumed stream ended without the result');
+  return Math.max(0, Math.round(deadline.elapsed() - answeredAtMs));
+}
+
+/** Refuses what the server asks, as a user can. */
+function refusalOf(method: string): JsonObject {
+  switch (method) {
+    case 'elicitation/create':
+      return { result: { action: 'decline' } };
+    case 'roots/list':
+      return { result: { roots: [] } };
+    default:
+      return { error: { code: -1, message: 'the probe answers nothing' } };
+  }
+}
+
+function send(
+  { http, deadline }: ProbeTarget,
+  headers: Readonly<Record<string, string>>,
+  message: JsonObject,
+): Promise<void> {
+  return deadline.within(CANCEL_WAIT_MS, () => http.sendForStatus(postOf(headers, message)));
+}
+
+function postOf(headers: Readonly<Record<string, string>>, message: JsonObject) {
+  return {
+    method: 'POST',
+    headers: {
+      ...headers,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', ...message }),
+  } as const;
+}
