@@ -3,6 +3,7 @@ import type { Calls } from '../calls/calls.ts';
 import type { Capacity } from '../calls/registry.ts';
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/schema.ts';
+import type { PendingRequests } from './pending-requests.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import type { Tasks } from '../tasks/tasks.ts';
@@ -14,6 +15,7 @@ export interface DrainOptions {
   readonly tasks: readonly Pick<Tasks, 'stop'>[];
   readonly capacity: Capacity;
   readonly subscriptions: readonly Pick<Subscriptions, 'endAll'>[];
+  readonly pendingRequests: Pick<PendingRequests, 'endAll'>;
   readonly openResponses: OpenResponses;
   readonly drain: Config['drain'];
   /** How long cancellations and last replies can take, in ms. */
@@ -26,8 +28,8 @@ const POLL_MS = 50;
 
 /** Drains. Resolves when nothing is left to do for any client, or after the configured times. */
 export async function drainCalls(options: DrainOptions): Promise<void> {
-  const { calls, tasks, capacity, subscriptions, openResponses, drain, graceMs, clock, log } =
-    options;
+  const { calls, tasks, capacity, subscriptions, pendingRequests, openResponses } = options;
+  const { drain, graceMs, clock, log } = options;
   const parked = calls.reduce((total, { parked }) => total + parked, 0);
   log.event('gateway.draining', { running: capacity.running, parked });
   await sleep(clock, drain.delayMs);
@@ -45,6 +47,7 @@ export async function drainCalls(options: DrainOptions): Promise<void> {
   } while (isKeeping());
   for (const route of tasks) route.stop();
   for (const route of calls) route.endAll();
+  pendingRequests.endAll();
   await until(isIdle, graceMs, clock);
 }
 

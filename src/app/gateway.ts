@@ -29,6 +29,7 @@ import { openRateStore, type OpenRateStore } from './admissions.ts';
 import { drainCalls } from './drain.ts';
 import { observeRelayed } from './observed-relay.ts';
 import { joinReplicas, type Replica, type Siblings } from './replica.ts';
+import { PendingRequests } from './pending-requests.ts';
 import { createPublicApp } from './public-server.ts';
 import { CANCEL_GRACE_MS, createRoute, type Route, type SharedServices } from './route.ts';
 import { nameOfServer } from './server.ts';
@@ -204,6 +205,7 @@ export async function openGateway(
     replica,
     hasSiblings: siblings !== null || config.relay !== null || config.redis !== null,
     openResponses,
+    pendingRequests: new PendingRequests(),
     listenerQuota: new Quota('listeners', LISTENER_LIMITS, counts),
     taskQuota: new Quota(
       'tasks',
@@ -271,6 +273,7 @@ export async function openGateway(
         tasks: routes.flatMap(({ tasks }) => tasks ?? []),
         capacity: shared.capacity,
         subscriptions: routes.map(({ subscriptions }) => subscriptions),
+        pendingRequests: shared.pendingRequests,
         openResponses,
         drain: config.drain,
         graceMs: CANCEL_GRACE_MS,

@@ -13,6 +13,7 @@ import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
 import type { ToolCatalogue } from '../catalogue/tools.ts';
 import { isLoopbackHost } from '../lib/loopback.ts';
 import type { Metrics } from '../ops/metrics.ts';
+import { STOPPED } from './pending-requests.ts';
 import {
   registerNoPassThrough,
   registerPassThrough,
@@ -172,7 +173,7 @@ function installMetadata(app: FastifyInstance, routes: readonly Route[]): void {
 function edgeRoute(
   route: Route,
   callers: RouteCallers,
-  { clock }: SharedServices,
+  { clock, openResponses, pendingRequests: pending }: SharedServices,
   passThrough: PassThrough,
 ): EdgeRoute {
   const { id, path } = route.config;
@@ -184,7 +185,9 @@ function edgeRoute(
       const known = route.upstream.knownKind;
       if (known !== null) return known === 'modern';
       const kind = route.upstream.detect(headers).catch(() => null);
-      return Promise.race([kind, sleep(clock, ERA_WAIT_MS)]).then((found) => found === 'modern');
+      const found = Promise.race([kind, sleep(clock, ERA_WAIT_MS)]);
+      const isModern = found.then((era) => era === 'modern');
+      return pending.add(isModern, false).finally(openResponses.open());
     },
     isLegacyNow: async ({ headers }) => {
       if (!route.upstream.doubt()) return false;
@@ -193,9 +196,11 @@ function edgeRoute(
     },
     identify: (request) => callers.identify(request),
     capabilities: (request) => route.discovery.capabilitiesFor(request),
-    discover: (request) => route.discovery.discover(request),
-    forward: (request, closed) =>
-      whenAdmitted(route.admission, request, closed, () => route.lists.list(request, closed)),
+    discover: (request) => pending.add(route.discovery.discover(request), STOPPED),
+    forward: (request, closed) => {
+      const list = () => route.lists.list(request, closed);
+      return pending.add(whenAdmitted(route.admission, request, closed, list), STOPPED);
+    },
     parameterHeaders: (request, rawHeaders) =>
       route.config.tools.parameterHeaders === 'strip'
         ? null

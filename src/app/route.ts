@@ -22,6 +22,7 @@ import type { RateStore } from '../limits/rates.ts';
 import type { LimitName } from '../model/limited.ts';
 import { limitLog } from './admissions.ts';
 import { Availability } from '../upstream/availability.ts';
+import type { PendingRequests } from './pending-requests.ts';
 import { PublicResource } from './public-resource.ts';
 import { HomePlacement } from '../sessions/placement.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
@@ -366,6 +367,7 @@ export interface SharedServices {
   /** Whether other processes can use the same servers. */
   readonly hasSiblings: boolean;
   readonly openResponses: OpenResponses;
+  readonly pendingRequests: PendingRequests;
   readonly listenerQuota: Quota;
   readonly taskQuota: Quota;
   /** Where replicas count requests together; `null` if each counts for itself. */

@@ -174,7 +174,8 @@ export class Connections {
     this.#single.add(agent);
     const release = () => {
       this.#single.delete(agent);
-      void agent.close();
+      // It may have been destroyed.
+      agent.close().catch(() => {});
     };
     return { dispatcher: agent, release };
   }

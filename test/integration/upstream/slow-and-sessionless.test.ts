@@ -79,3 +79,23 @@ test('a server that takes ten seconds to reply to initialize is discovered by it
   expect(greetings(server)).toBe(1);
   expect(gateway.log.named('upstream.slow')).toEqual([{ route: 'mcp', ms: 10_000 }]);
 });
+
+// Rule drain-9: A request that waits for a server which does not reply (`server/discover`, a list) gets error -32603
+// `stopping` when the process stops after `drain.timeout`.
+test('who waits for the greeting of a silent server is told when the gateway stops', async () => {
+  const server = await ScriptedServer.start(() => {});
+  stopAfterTest(() => server.stop());
+  const clock = new ManualClock();
+  const drain = { delayMs: 0, parkedMs: 0, timeoutMs: 500 };
+  const starting = startTestGateway(server.url, { clock, drain });
+  const gateway = await advanceUntil(clock, starting, 10_000);
+  const waiting = clock.pending;
+  const requests = [send(gateway.url, 'server/discover'), send(gateway.url, 'tools/list')];
+  await turnsUntil(() => clock.pending > waiting + 1);
+  const drained = advanceUntil(clock, gateway.drain());
+  for (const { status, response } of await Promise.all(requests)) {
+    expect(status).toBe(200);
+    expect(response.error).toMatchObject({ code: -32603, data: { reason: 'stopping' } });
+  }
+  await drained;
+});

@@ -30,6 +30,7 @@ test('a drain ends in its time when the clock is set back meanwhile', async () =
     tasks: [],
     capacity,
     subscriptions: [],
+    pendingRequests: { endAll: () => {} },
     openResponses: new OpenResponses(),
     drain: { delayMs: 0, parkedMs: 0, timeoutMs: 1_000 },
     graceMs: 1_000,
