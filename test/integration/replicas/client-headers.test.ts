@@ -56,6 +56,24 @@ for (const { way, tags, options } of RELAY_WAYS)
     });
   });
 
+// Rule envelope-9.
+test('an API key goes with every message to a server over HTTP+SSE', async () => {
+  const { tools } = greeter();
+  const legacy = await legacyServer({ tools, transport: 'http-sse' });
+  const [gateway] = await replicas(legacy, 1, { route: forwarding(legacy), config: KEYS });
+  const asked = await callTool(gateway.url, 'greet', {}, as('key-of-ada'));
+  const more = answersOf(asked, 'Ada');
+  expect(text(await callTool(gateway.url, 'greet', more, as('key-of-ada')))).toBe('Hello Ada');
+  const { received } = legacy;
+  const session = received.find(({ method }) => method === 'tools/call')?.session;
+  const sent = received.filter((message) => message.session === session);
+  expect(sent.map(({ method }) => method)).toEqual(
+    expect.arrayContaining(['initialize', 'tools/call', 'response']),
+  );
+  for (const { headers } of sent) expect(headers['x-api-key']).toBe('key-of-ada');
+  expect(JSON.stringify(gateway.lines())).not.toContain('key-of');
+});
+
 // Rule callers-8: Callers are told apart by `Authorization` and by the headers that `identity.credentialHeaders` names:
 // with different values they share no session, no parked call and no cached list. Under a name that a proxy sets,
 // different values of these headers are different callers, too. No other header tells callers apart.

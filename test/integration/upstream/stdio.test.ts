@@ -1,8 +1,4 @@
 /** Servers over stdio that end, hang, and write what is no message: what a client sees, and what is left of them. */
-import { readFileSync } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { ListeningClient } from '../../fixtures/clients/listening-client.ts';
@@ -14,6 +10,7 @@ import {
   type StdioServer,
   type TestGateway,
 } from '../../fixtures/gateways/gateway.ts';
+import { isRunning, pidFile, until } from '../../fixtures/process-ids.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const SERVER = fileURLToPath(new URL('../../fixtures/servers/stdio-server.js', import.meta.url));
@@ -31,30 +28,6 @@ async function gatewayFor(
   const gateway = await startTestGateway(stdio, overrides);
   stopAfterTest(() => gateway.close());
   return gateway;
-}
-
-/** A file to which servers add their process ids. */
-async function pidFile() {
-  const folder = await mkdtemp(join(tmpdir(), 'stdio-'));
-  stopAfterTest(() => rm(folder, { recursive: true }));
-  const path = join(folder, 'pids');
-  const all = async () =>
-    (await readFile(path, 'utf8').catch(() => '')).trim().split('\n').filter(Boolean).map(Number);
-  return { path, all };
-}
-
-/** A process that has ended can stay in the table of the system until the first process takes it out (Linux). */
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return !readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ');
-  } catch (error) {
-    return process.platform !== 'linux' && (error as NodeJS.ErrnoException).code === 'ENOENT';
-  }
-}
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
 async function textOf(url: string, tool: string, options = {}): Promise<string> {
