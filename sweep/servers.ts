@@ -3,7 +3,12 @@ import type { Call, PublishedServer, Start } from './server.ts';
 
 type HttpTransport = Exclude<Start['transport'], 'stdio'>;
 
-const npm = (name: string, version: string) => ({ registry: 'npm' as const, name, version });
+const npm = (name: string, version: string, extra: readonly string[] = []) => ({
+  registry: 'npm' as const,
+  name,
+  version,
+  with: extra,
+});
 const pypi = (name: string, version: string, extra: readonly string[] = []) => ({
   registry: 'pypi' as const,
   name,
@@ -393,6 +398,72 @@ export const SERVERS: readonly PublishedServer[] = [
       { tool: 'echo', arguments: { message: 'hello' } },
       { tool: 'add', arguments: { a: 1, b: 2 } },
     ],
+  },
+  {
+    name: 'mcp-server-kubernetes',
+    package: npm('mcp-server-kubernetes', '4.1.7'),
+    language: 'TypeScript',
+    start: http('http-sse', '/sse', ['{bin}/mcp-server-kubernetes'], {
+      PORT: '{port}',
+      ENABLE_UNSAFE_SSE_TRANSPORT: '1',
+    }),
+    calls: [{ tool: 'ping' }, { tool: 'kubectl_get', arguments: { resourceType: 'pods' } }],
+    remark: 'It can have one session only: for several callers it needs `sessions.max: 1`.',
+  },
+  {
+    name: 'mcp-server-kubernetes',
+    package: npm('mcp-server-kubernetes', '4.1.7'),
+    language: 'TypeScript',
+    start: stdio('{bin}/mcp-server-kubernetes'),
+    calls: [{ tool: 'ping' }, { tool: 'kubectl_get', arguments: { resourceType: 'pods' } }],
+  },
+  {
+    name: 'firecrawl-mcp',
+    package: npm('firecrawl-mcp', '3.22.2'),
+    language: 'TypeScript',
+    start: http('streamable-http', '/mcp', ['{bin}/firecrawl-mcp'], {
+      PORT: '{port}',
+      HTTP_STREAMABLE_SERVER: 'true',
+      FIRECRAWL_API_URL: 'http://127.0.0.1:9',
+    }),
+    calls: [{ tool: 'firecrawl_scrape', arguments: { url: 'https://example.com' } }],
+    remark: 'It gives no session ids.',
+  },
+  {
+    name: 'supergateway (server-everything)',
+    package: npm('supergateway', '4.0.0', [`${EVERYTHING.name}@${EVERYTHING.version}`]),
+    language: 'TypeScript',
+    start: http('streamable-http', '/mcp', [
+      '{bin}/supergateway',
+      ...['--stdio', '{bin}/mcp-server-everything stdio', '--port', '{port}'],
+      ...['--outputTransport', 'streamableHttp', '--stateful'],
+    ]),
+    calls: EVERYTHING_CALLS,
+    rootsAtStart: true,
+    remark: 'A bridge from stdio, with a process for each session.',
+  },
+  {
+    name: 'supergateway (server-everything)',
+    package: npm('supergateway', '4.0.0', [`${EVERYTHING.name}@${EVERYTHING.version}`]),
+    language: 'TypeScript',
+    start: http('http-sse', '/sse', [
+      '{bin}/supergateway',
+      ...['--stdio', '{bin}/mcp-server-everything stdio', '--port', '{port}'],
+    ]),
+    calls: EVERYTHING_CALLS,
+    rootsAtStart: true,
+    remark: 'A bridge from stdio that broadcasts: one process for all.',
+  },
+  {
+    name: 'mcp-proxy (mcp-server-calculator)',
+    package: pypi('mcp-proxy', '0.13.0', ['mcp-server-calculator==0.2.1']),
+    language: 'Python',
+    start: http('streamable-http', '/mcp', [
+      '{bin}/mcp-proxy',
+      ...['--port', '{port}', '{bin}/mcp-server-calculator'],
+    ]),
+    calls: [{ tool: 'calculate', arguments: { expression: '2 * 21' } }],
+    remark: 'A bridge from stdio that drops the capabilities of clients: its server cannot ask.',
   },
   {
     name: 'mcp-go elicitation',
