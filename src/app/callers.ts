@@ -5,7 +5,7 @@ import { asLocalUser, callerOf, type Verdict } from '../identity/identity.ts';
 import { localUserCheck } from '../identity/local-user.ts';
 import type { Caller, CallerRefusal } from '../model/request.ts';
 import { resourceOf } from './own-metadata.ts';
-import type { Route, SharedServices } from './route.ts';
+import type { PublicServices, Route } from './route.ts';
 
 export interface RouteCallers {
   /** Never rejects. */
@@ -20,7 +20,7 @@ export interface RouteCallers {
  */
 export function callersOf(
   { config: { id, path: routePath, upstream, sessions }, exchange }: Route,
-  { config, identity, log }: SharedServices,
+  { config, identity, log }: PublicServices,
   path = routePath,
 ): RouteCallers {
   const { edge, listen } = config;

@@ -8,24 +8,25 @@ import { readDialectRequest } from '../edge/request/dialect-request.ts';
 import { serveDraftTaskMethod } from '../tasks/methods.ts';
 import { callersOf } from './callers.ts';
 import { dialectSessions } from './dialect-sessions.ts';
-import type { Route, SharedServices } from './route.ts';
+import type { PublicServices, Route } from './route.ts';
 
 /**
  * Creates the endpoints of a route's dialects.
  * @param edge the route on its own path
- * @returns the endpoints by their paths
+ * @param only narrows what is read
+ * @returns the endpoints with their paths
  */
-export function installDialects(
-  app: FastifyInstance,
+export function dialectEndpoints(
   route: Route,
   edge: EdgeRoute,
   options: EdgeOptions,
-  shared: SharedServices,
-): ReadonlyMap<string, ModernEndpoint> {
+  shared: PublicServices,
+  only = (read: EdgeOptions['read']) => read,
+): (readonly [path: string, ModernEndpoint])[] {
   // A draft has tasks for all tools or for none.
   const tasks = route.tasks?.takesAnyCall === true ? route.tasks : null;
   const { maxJsonDepth } = shared.config.limits;
-  const endpoints = dialectPaths(route.config).map(([name, path]) => {
+  return dialectPaths(route.config).map(([name, path]) => {
     const { codec } = DIALECTS[name];
     const offersTasks = tasks !== null;
     const policy = {
@@ -47,21 +48,19 @@ export function installDialects(
       },
       {
         ...options,
-        read: (request, body, caller) => readDialectRequest(request, body, caller, policy),
+        read: only((request, body, caller) => readDialectRequest(request, body, caller, policy)),
       },
     );
-    endpoint.install(app);
-    refuseOtherMethods(app, path);
     return [path, endpoint] as const;
   });
-  return new Map(endpoints);
 }
 
 const MODERN_SERVER =
   'The server speaks 2026-07-28 itself: dialects are translated for legacy servers';
 
-/** There is no stream and no session to end. Nothing on the path of a dialect reaches the server untranslated. */
-function refuseOtherMethods(app: FastifyInstance, path: string): void {
+/** Serves a dialect. There is no stream and no session to end: nothing on its path reaches the server untranslated. */
+export function installDialect(app: FastifyInstance, path: string, endpoint: ModernEndpoint): void {
+  endpoint.install(app);
   app.route({
     method: app.supportedMethods.filter((method) => method !== 'POST'),
     url: path,

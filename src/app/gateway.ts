@@ -1,38 +1,24 @@
 /** A gateway, created from its configuration: started, drained, closed. */
 import type { Server } from 'node:http';
-import type { RelayedRetryHandle, ServeRelayedRetry } from '../model/relay.ts';
-import type { EdgeRequest, Leg } from '../model/request.ts';
-import { Capacity, type ParkingLimit } from '../calls/registry.ts';
-import { sleep, systemClock, type Clock } from '../lib/clock.ts';
-import { LocalCounts, type Counts } from '../lib/counts.ts';
+import { systemClock, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../config/units.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
-import { isMethod, serviceOf } from '../edge/request/methods.ts';
-import { FleetClock } from '../replicas/directory/fleet-clock.ts';
-import { Identity } from '../identity/identity.ts';
-import { Quota } from '../lib/quota.ts';
-import { OpenResponses } from '../lib/responses.ts';
 import type { Readiness } from '../ops/admin.ts';
 import type { Log } from '../ops/log.ts';
-import { countedLog } from '../ops/counted-log.ts';
-import { Metrics } from '../ops/metrics.ts';
-import { openTracer } from '../ops/open-tracer.ts';
-import { createKeyRing, generateKey, type SecretKey } from '../seal/key-ring.ts';
-import { createSealer, type Sealer } from '../seal/seal.ts';
-import { sessionOwnerOf } from '../sessions/owner.ts';
+import type { Metrics } from '../ops/metrics.ts';
+import type { SecretKey } from '../seal/key-ring.ts';
 import { promotesAny } from '../tasks/promotion.ts';
-import { AdminListener, listen } from './listen.ts';
-import { EventLoopMonitor, eventLoopMeter } from '../limits/event-loop.ts';
-import { LIMIT_NAMES } from '../model/limited.ts';
-import { openRateStore, type OpenRateStore } from './admissions.ts';
+import { AdminListener } from './listen.ts';
 import { drainCalls } from './drain.ts';
-import { observeRelayed } from './observed-relay.ts';
-import { joinReplicas, type Replica, type Siblings } from './replica.ts';
-import { PendingRequests } from './pending-requests.ts';
-import { createPublicApp } from './public-server.ts';
-import { CANCEL_GRACE_MS, createRoute, type Route, type SharedServices } from './route.ts';
+import { PublicListener } from './public-listener.ts';
+import { Generations } from './reload/generations.ts';
+import { Reloads, type Prepared } from './reload/reloads.ts';
+import type { Replica, Siblings } from './replica.ts';
+import { CANCEL_GRACE_MS, type SharedServices } from './route.ts';
+import { Routes } from './routes.ts';
 import { nameOfServer } from './server.ts';
+import { openServices } from './services.ts';
 import type { SharedCounts } from './workers/shared-counts.ts';
 
 export interface Gateway {
@@ -41,6 +27,11 @@ export interface Gateway {
   readonly adminUrl: string | null;
   /** Resolves if the gateway gives up. It has drained by then. */
   readonly failure?: Promise<Error>;
+  /**
+   * Puts another configuration in force, whole or not at all. Never rejects.
+   * @param load throws ConfigError for an invalid configuration
+   */
+  reload(load: () => Config): Promise<void>;
   /** Stops in phases, see `drainCalls`, and closes everything. */
   drain(): Promise<void>;
   /** Stops at once. */
@@ -73,14 +64,15 @@ export interface GatewayProcess {
    * @throws StartFailure if it cannot listen, or if an upstream responds and is not usable
    */
   listen(at: ListenAddress, options?: { readonly reusePort: boolean }): Promise<string>;
+  /**
+   * Prepares another configuration.
+   * @throws InvalidKeyRing for a key that cannot be used beside the current ones
+   * @throws StartFailure if an upstream responds and is not usable
+   */
+  prepare(config: Config): Promise<Prepared>;
   drain(): Promise<void>;
   close(): Promise<void>;
 }
-
-/** How long the start waits for upstreams. After that they are tried in the background. */
-const START_WAIT_MS = 5_000;
-const MAX_REQUEST_STATE_BYTES = 32 * 1024;
-const LISTENER_LIMITS = { max: 1_000, maxPerPrincipal: 100 };
 
 /**
  * Starts a gateway of one process. Resolves when it listens.
@@ -89,6 +81,9 @@ const LISTENER_LIMITS = { max: 1_000, maxPerPrincipal: 100 };
 export async function startGateway(config: Config, options: GatewayOptions): Promise<Gateway> {
   const gateway = await openGateway(config, options);
   const { metrics } = gateway;
+  const { log, clock = systemClock } = options;
+  const reloads = new Reloads(config, { prepare: gateway.prepare, clock, log });
+  metrics.showReloads(reloads.state);
   const admin = new AdminListener(config.admin, {
     health: async () => true,
     readiness: async () => gateway.readiness(),
@@ -100,12 +95,14 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
   try {
     const origin = await gateway.listen(config.listen);
     const adminUrl = await admin.listen();
-    const url = logListening(config, origin, adminUrl, options.log);
+    const url = logListening(config, origin, adminUrl, log);
+    const reload = (load: () => Config) => reloads.reload(load);
     const drain = async () => {
+      reloads.stop();
       await gateway.drain();
       await admin.close();
     };
-    return { url, adminUrl, drain, close };
+    return { url, adminUrl, reload, drain, close };
   } catch (error) {
     await close();
     throw error;
@@ -146,160 +143,76 @@ function homesSharedBy({ relay, redis }: Config, workers: number) {
  */
 export async function openGateway(
   config: Config,
-  options: GatewayOptions,
+  { log: eventLog, clock: ownClock = systemClock, timeouts }: GatewayOptions,
   shares: WorkerShares | null = null,
 ): Promise<GatewayProcess> {
-  const clock = new FleetClock(options.clock ?? systemClock);
-  const routes: Route[] = [];
-  let replica: Replica | null = null;
-  const metrics = new Metrics({
-    parked: () => gauge(routes, (route) => route.calls.parked),
-    released: () => gauge(routes, (route) => route.calls.released),
-    sessions: () => gauge(routes, (route) => route.pool.size),
-    tasks: () =>
-      new Map(routes.map(({ config, tasks }) => [config.id, tasks?.byStatus ?? new Map()])),
-    upstreamsUp: () => gauge(routes, (route) => Number(route.availability.ready)),
-    running: () => capacity.running,
-    limits: limitsOf(config),
-    circuitsOpen: () => gauge(routes, ({ http }) => Number(http?.circuit.isOpen ?? false)),
-    redisUp: () => replica?.directory?.up ?? null,
-    clockAheadMs: () => clock.aheadMs,
-  });
-  const log = countedLog(options.log, metrics);
-  const tracer = await openTracer(process.env, log);
-  const serveRelayed: ServeRelayedRetry = async (id, request, leg) => {
-    const route = routes.find(({ config: { id: own } }) => own === id);
-    return route === undefined ? null : serveRelayedBy(route, request, leg);
-  };
-  const openResponses = new OpenResponses();
-  const counts = shares?.counts ?? new LocalCounts();
-  const capacity = new Capacity(
-    {
-      maxRunning: config.limits.maxRunningCalls,
-      maxParked: config.limits.maxParkedCalls,
-      maxParkedPerPrincipal: config.limits.maxParkedCallsPerPrincipal,
-      maxParkedAnonymous: config.limits.maxAnonymousParkedCalls,
-    },
-    counts,
-    parkingLimitLog(clock, log),
-  );
-  const sealKeys = sealKeysOf(config, shares?.generatedKey ?? null, log);
-  const siblings = shares?.siblings ?? null;
-  replica = await joinReplicas(config, observeRelayed(serveRelayed, tracer), {
-    ...{ sealKeys, siblings, openResponses, clock, log },
-  });
-  const { trustedProxies } = config.edge;
-  const identity = new Identity({ identity: config.identity, trustedProxies, clock, log });
-  const rateStore = await rateStoreOf(config, clock);
-  const { maxEventLoopDelayMs } = config.limits;
-  const eventLoop =
-    maxEventLoopDelayMs === null
-      ? null
-      : new EventLoopMonitor(maxEventLoopDelayMs, eventLoopMeter(), clock);
-  const shared: SharedServices = {
-    config,
-    identity,
-    clock,
-    log,
-    tracer,
-    replica,
-    hasSiblings: siblings !== null || config.relay !== null || config.redis !== null,
-    openResponses,
-    pendingRequests: new PendingRequests(),
-    listenerQuota: new Quota('listeners', LISTENER_LIMITS, counts),
-    taskQuota: new Quota(
-      'tasks',
-      { max: config.limits.maxTasks, maxPerPrincipal: config.limits.maxTasksPerPrincipal },
-      counts,
-    ),
-    counts,
-    capacity,
-    learnTools: (route, names) => metrics.learnTools(route, names),
-    sealer: sealerOf(config, sealKeys, clock),
-    sealKeys,
-    rateStore,
-    limited: (route, limit) => metrics.limited(route, limit),
-    overloadWaitMs: () => eventLoop?.waitMs() ?? 0,
-  };
-  routes.push(...config.routes.map((route) => createRoute(route, shared)));
-  metrics.begin(
-    config.routes.map(({ id }) => id),
-    LIMIT_NAMES,
-  );
-  const timeouts = { ...CLIENT_TIMEOUTS, ...options.timeouts };
-  const app = await createPublicApp(routes, shared, metrics, timeouts);
-  limitConnections(app.server, config.limits.maxConnections, counts);
+  const routes = new Routes();
+  const services = await openServices(config, routes, { log: eventLog, clock: ownClock }, shares);
+  const { shared, metrics } = services;
+  const { clock, log, openResponses, replica } = shared;
+  const listener = new PublicListener({ ...CLIENT_TIMEOUTS, ...timeouts });
+  limitConnections(listener.server, shared);
+  const generations = new Generations(routes, services, listener);
+  const first = await generations.create(config);
+  generations.commit(first);
 
   let draining = false;
   const close = async () => {
-    for (const { availability } of routes) availability.close();
-    identity.close();
-    eventLoop?.close();
-    rateStore?.close();
-    await app.close();
-    await shared.replica.close();
-    // Ending sessions is optional: the process does not wait for a server that does not respond.
-    const ended = Promise.all(routes.map(({ pool }) => pool.close()));
-    await Promise.race([ended, sleep(clock, CANCEL_GRACE_MS)]);
-    await Promise.all(routes.map(({ upstream }) => upstream.close()));
-    await tracer?.close();
+    await listener.close();
+    await replica.close();
+    await generations.close();
+    services.close();
+    await shared.tracer?.close();
   };
   return {
     replica,
     metrics,
-    readiness: () => ({
-      status: draining
-        ? 'draining'
-        : identity.problem === null && routes.every((route) => route.availability.ready)
-          ? 'ready'
-          : 'not ready',
-      ...(identity.problem !== null && { identity: identity.problem }),
-      routes: Object.fromEntries(
-        routes.map((route) => [route.config.id, route.availability.status]),
-      ),
-    }),
+    readiness: () => {
+      const problem = generations.current?.identity.problem ?? null;
+      const isReady =
+        problem === null && routes.configured.every(({ server }) => server.availability.ready);
+      return {
+        status: draining ? 'draining' : isReady ? 'ready' : 'not ready',
+        ...(problem !== null && { identity: problem }),
+        routes: Object.fromEntries(
+          routes.configured.map(({ config, server }) => [config.id, server.availability.status]),
+        ),
+      };
+    },
     listen: async (at, options) => {
-      await Promise.all([
-        identity.start(),
-        ...routes.map(({ availability }) => availability.start(START_WAIT_MS)),
-      ]);
-      return listen(app, at, '--listen HOST:PORT', options);
+      await first.start();
+      return listener.listen(at, options);
+    },
+    prepare: async (next) => {
+      const prepared = await generations.prepare(next);
+      return {
+        commit: () =>
+          draining ? void generations.abandon(prepared) : generations.commit(prepared),
+        abandon: () => generations.abandon(prepared),
+      };
     },
     drain: async () => {
       if (draining) return;
       draining = true;
+      const { latest, all } = routes;
       await drainCalls({
-        calls: routes.map(({ calls }) => calls),
-        tasks: routes.flatMap(({ tasks }) => tasks ?? []),
+        calls: latest.map(({ calls }) => calls),
+        tasks: latest.flatMap(({ tasks }) => tasks ?? []),
         capacity: shared.capacity,
-        subscriptions: routes.map(({ subscriptions }) => subscriptions),
+        subscriptions: all.map(({ subscriptions }) => subscriptions),
         pendingRequests: shared.pendingRequests,
         openResponses,
-        drain: config.drain,
+        drain: shared.config.drain,
         graceMs: CANCEL_GRACE_MS,
         clock,
         log,
       });
       // While the store and the relay are there.
-      await Promise.all(routes.map(({ tasks }) => tasks?.close()));
+      await Promise.all(latest.map(({ tasks }) => tasks?.close()));
       await close();
     },
     close,
   };
-}
-
-/** Serves what another replica relays: a retry or a call, what concerns a task, or a request that asks nothing and whose home is here. */
-async function serveRelayedBy(
-  { calls, tasks, pool, forward }: Route,
-  request: EdgeRequest,
-  leg: Leg,
-): Promise<RelayedRetryHandle | null> {
-  const { method } = request;
-  if (isMethod(method) && serviceOf(method) !== 'forward') {
-    return (tasks ?? calls).serveRelayed(request, leg);
-  }
-  if (!(await pool.isHome(sessionOwnerOf(request)))) return null;
-  return { begin: () => forward(request, leg.closed), sendClientBack: () => {} };
 }
 
 /** Logs what becomes of tasks where replicas, or the processes of one gateway, share no store. */
@@ -308,72 +221,15 @@ function logTasks({ routes, relay, redis }: Config, log: Log): void {
   log.event(relay === null ? 'tasks.in_memory' : 'tasks.of_servers_only', {});
 }
 
-/** Connects to where replicas count requests, if any route limits their rate. */
-async function rateStoreOf(
-  { redis, routes, seal }: Config,
-  clock: Clock,
-): Promise<OpenRateStore | null> {
-  const isLimited = routes.some(({ limits: { tools, ...all } }) =>
-    [all, ...Object.values(tools)].some(
-      (one) => one.rate !== null || one.ratePerPrincipal !== null,
-    ),
-  );
-  return redis === null || !isLimited ? null : openRateStore(redis, seal.audience, clock);
-}
-
-const LIMIT_LOG_INTERVAL_MS = 60_000;
-
-/** Logs the limit that keeps calls from being parked, each at most once a minute. */
-function parkingLimitLog(clock: Clock, log: Log): (limit: ParkingLimit) => void {
-  const loggedAtMs = new Map<ParkingLimit, number>();
-  return (limit) => {
-    const now = clock.elapsed();
-    if (now - (loggedAtMs.get(limit) ?? -Infinity) < LIMIT_LOG_INTERVAL_MS) return;
-    loggedAtMs.set(limit, now);
-    log.event('call.parking_limit', { limit: `limits.${limit}` });
-  };
-}
-
 /** Limits the connections of all processes that share the counts. */
-function limitConnections(server: Server, max: number, counts: Counts): void {
+function limitConnections(server: Server, shared: SharedServices): void {
+  const { counts } = shared;
   // Node.js reads it for each new connection, and compares it with those of this process.
   Object.defineProperty(server, 'maxConnections', {
-    get: () => Math.max(0, max - counts.elsewhere('connections')),
+    get: () => Math.max(0, shared.config.limits.maxConnections - counts.elsewhere('connections')),
   });
   server.on('connection', (socket) => {
     counts.add('connections', 1);
     socket.once('close', () => counts.add('connections', -1));
   });
-}
-
-/** Returns the keys that all replicas share, as they are configured. */
-export function configuredKeys({ seal }: Config): SecretKey[] {
-  return seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
-}
-
-function sealKeysOf(config: Config, generated: SecretKey | null, log: Log): readonly SecretKey[] {
-  const configured = configuredKeys(config);
-  if (configured.length > 0) return configured;
-  if (generated !== null) return [generated];
-  log.event('gateway.key_ephemeral', {});
-  return [generateKey()];
-}
-
-function sealerOf(config: Config, keys: readonly SecretKey[], clock: Clock): Sealer {
-  const ring = createKeyRing(keys, 'seal');
-  const { audience } = config.seal;
-  return createSealer({ ring, audience, clock, maxTokenBytes: MAX_REQUEST_STATE_BYTES });
-}
-
-/** The limits that metrics can come near, by their keys in the configuration. */
-function limitsOf({ limits, routes }: Config): Map<string, number> {
-  const { maxRunningCalls, maxParkedCalls, maxConnections, maxTasks } = limits;
-  return new Map([
-    ...Object.entries({ maxRunningCalls, maxParkedCalls, maxConnections, maxTasks }),
-    ...routes.map(({ id, sessions }) => [`sessions:${id}`, sessions.max] as const),
-  ]);
-}
-
-function gauge(routes: readonly Route[], value: (route: Route) => number): Map<string, number> {
-  return new Map(routes.map((route) => [route.config.id, value(route)]));
 }

@@ -8,7 +8,7 @@ import { sleep } from '../lib/clock.ts';
 import { callerOf } from '../identity/identity.ts';
 import type { Caller } from '../model/request.ts';
 import type { RequestHeaderRules } from '../passthrough/request.ts';
-import type { HttpRoute, SharedServices } from './route.ts';
+import type { HttpRoute, PublicServices } from './route.ts';
 import type { PassThroughOptions } from '../passthrough/passthrough.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 
@@ -20,7 +20,7 @@ export function otherPaths(
   legacyClients: 'pass-through' | 'reject',
 ): readonly string[] {
   // With several upstreams, it is not known which one such a path belongs to.
-  const origins = new Set(routes.map((route) => route.http.config.url.origin));
+  const origins = new Set(routes.map((route) => route.server.http.config.url.origin));
   if (origins.size > 1) return [];
   // Modern clients need the metadata for authorization as well (authorization server discovery, "Protected
   // Resource Metadata Discovery Requirements").
@@ -35,15 +35,15 @@ export async function otherPathHeaderRules(
   routes: readonly HttpRoute[],
   request: FastifyRequest,
   path: string,
-  shared: SharedServices,
+  shared: PublicServices,
 ): Promise<RequestHeaderRules> {
   const posted = request.method === 'POST' ? routes : [];
   await Promise.all(posted.map((route) => learnMessagePaths(request, route, shared)));
-  const exact = posted.filter(({ http }) => http.upstream.messagePaths.has(path));
+  const exact = posted.filter(({ server: { http } }) => http.upstream.messagePaths.has(path));
   const receivers =
     exact.length > 0
       ? exact
-      : posted.filter(({ http }) => http.upstream.messagePaths.resembles(path));
+      : posted.filter(({ server: { http } }) => http.upstream.messagePaths.resembles(path));
   const [rules, ...others] = receivers.map(({ config: { upstream }, exchange }) => ({
     headers: { ...upstream.headers, ...exchange?.headersOf(request.raw) },
     authorization: upstream.authorization,
@@ -58,9 +58,10 @@ export async function otherPathHeaderRules(
 async function learnMessagePaths(
   request: FastifyRequest,
   route: HttpRoute,
-  shared: SharedServices,
+  shared: PublicServices,
 ): Promise<void> {
-  const { upstream, config } = route;
+  const { config } = route;
+  const { upstream } = route.server;
   const { headers: ours } = config.upstream;
   if (upstream.greetedKind !== null || upstream.knownKind === 'streamable-http') return;
   if (Object.keys(ours).length === 0) return;
@@ -72,11 +73,11 @@ async function learnMessagePaths(
 /** Describes the caller of a request that was identified. */
 export function knownCaller(
   { headers, raw }: FastifyRequest,
-  { http: { config: upstream } }: HttpRoute,
-  { config, identity }: SharedServices,
+  { server: { http } }: HttpRoute,
+  { config, identity }: PublicServices,
 ): Caller {
   const { credentialHeaders } = config.identity;
-  const { authorization, forwardHeaders } = upstream;
+  const { authorization, forwardHeaders } = http.config;
   const options = { credentialHeaders, authorization, forwardHeaders };
   return callerOf(headers, identity.principalOf(raw), options);
 }
@@ -85,7 +86,7 @@ export function knownCaller(
 export function sessionsOf(
   route: HttpRoute,
   routes: readonly HttpRoute[],
-  shared: SharedServices,
+  shared: PublicServices,
 ): Pick<PassThroughOptions, 'sessions' | 'onForeignSession'> {
   const { config, log, sealKeys } = shared;
   const { id } = route.config;
@@ -101,9 +102,11 @@ export function sessionsOf(
       isMessagePath: (path) =>
         routes.some(
           ({
-            http: {
-              upstream: { messagePaths, knownKind },
-              config,
+            server: {
+              http: {
+                upstream: { messagePaths, knownKind },
+                config,
+              },
             },
           }) =>
             // Over Streamable HTTP, a message without a session is posted to the endpoint.

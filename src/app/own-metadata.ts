@@ -5,7 +5,7 @@ import { allowOrigin, isPreflight, respondToPreflight } from '../edge/http/guard
 import { refuse, sendJson } from '../edge/response-writer.ts';
 import { protectedResource, type ProtectedResource } from '../identity/protected-resource.ts';
 import { ROOT_METADATA_PATH } from '../protocol/protected-resource.ts';
-import type { SharedServices } from './route.ts';
+import type { PublicServices } from './route.ts';
 
 /**
  * The metadata of the upstream's authorization server would lead clients to tokens that the gateway refuses: those of
@@ -23,7 +23,7 @@ export function resourceOf({ identity, routes }: Config, path: string): Protecte
 }
 
 /** Serves the metadata of all routes and dialects to everybody. */
-export function serveOwnMetadata(app: FastifyInstance, { config }: SharedServices): void {
+export function serveOwnMetadata(app: FastifyInstance, { config }: PublicServices): void {
   const documents = new Map<string, ProtectedResource['document']>();
   for (const path of config.routes.flatMap(publicPaths)) {
     const resource = resourceOf(config, path);

@@ -4,7 +4,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../ops/log.ts';
 import { PeerClaims } from '../replicas/peers/peer-claims.ts';
 import { Peers } from '../replicas/peers/peers.ts';
-import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
+import type { SealKeys } from '../seal/seal-keys.ts';
 
 export interface HomePeers {
   readonly peers: Peers;
@@ -25,7 +25,7 @@ export interface PeerGateway {
 }
 
 interface PeerServices {
-  readonly sealKeys: readonly SecretKey[];
+  readonly sealKeys: SealKeys;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -38,7 +38,7 @@ export function createPeers(
 ): HomePeers | null {
   const addresses = relay?.peers ?? null;
   if (addresses === null) return null;
-  const ring = createKeyRing(sealKeys, 'peers');
+  const ring = sealKeys.ring('peers');
   const peers = new Peers({
     ...{ addresses, name, boots, ring, clock },
     onUp: (peer) => log.event('peer.up', { peer }),

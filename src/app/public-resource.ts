@@ -99,7 +99,6 @@ export class PublicResource {
 
   /** Serves the metadata at these paths. */
   install(app: FastifyInstance, paths: readonly string[]): void {
-    app.addHook('onClose', () => this.#http.close());
     for (const url of paths) {
       app.route({
         method: ['GET', 'HEAD'],
@@ -115,6 +114,10 @@ export class PublicResource {
           .send();
       });
     }
+  }
+
+  close(): Promise<void> {
+    return this.#http.close();
   }
 
   async #serve({ raw }: FastifyReply): Promise<void> {

@@ -1,10 +1,10 @@
-/** The application behind the public listener: the guard, the modern edge and the pass-through of each route. */
-import type { ServerResponse } from 'node:http';
+/** The application behind the public listener, for one configuration: the guard, the modern edge and the pass-through of each route. */
+import type { RequestListener, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
 import { failureReasonOf } from '../model/failures.ts';
 import { traceOf, type EdgeRequest } from '../model/request.ts';
 import { sleep } from '../lib/clock.ts';
-import { ClientConnections, type ClientTimeouts } from '../edge/http/connection.ts';
+import type { ClientConnections } from '../edge/http/connection.ts';
 import { cutWhenStalled } from '../lib/responses.ts';
 import { ModernEndpoint, type EdgeOptions, type EdgeRoute } from '../edge/edge.ts';
 import { readModernRequest, type RequestPolicy } from '../edge/request/modern-request.ts';
@@ -12,6 +12,9 @@ import { Guard } from '../edge/http/guard.ts';
 import { parameterHeaderProblem } from '../edge/request/parameter-headers.ts';
 import type { ToolCatalogue } from '../catalogue/tools.ts';
 import { isLoopbackHost } from '../lib/loopback.ts';
+import { isMethod, serviceOf } from '../edge/request/methods.ts';
+import { refuse } from '../edge/response-writer.ts';
+import { ErrorCode } from '../protocol/json-rpc.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { STOPPED } from './pending-requests.ts';
 import {
@@ -22,11 +25,12 @@ import {
 import { loggedTarget } from '../protocol/target.ts';
 import { annotatedParameters } from '../protocol/translate/header-annotations.ts';
 import { publicPaths } from '../config/schema.ts';
-import { installDialects } from './dialect-endpoints.ts';
+import { dialectEndpoints, installDialect } from './dialect-endpoints.ts';
 import { ROOT_METADATA_PATH } from '../protocol/protected-resource.ts';
 import { objectMember } from '../protocol/json.ts';
 import { callersOf, type RouteCallers } from './callers.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
+import type { PublicListener } from './public-listener.ts';
 import { knownCaller, otherPathHeaderRules, otherPaths, sessionsOf } from './other-paths.ts';
 import { passesLimits, whenAdmitted } from './admissions.ts';
 import { serveTaskMethod } from '../tasks/methods.ts';
@@ -34,38 +38,41 @@ import {
   isHttpRoute,
   legacyClientsOf,
   supportedVersions,
+  type PublicServices,
   type Route,
-  type SharedServices,
 } from './route.ts';
 
 const ERA_WAIT_MS = 3_000;
+/** Of one event of a response. */
+const MAX_LISTENERS = 20;
 const MAX_BUFFERED_BYTES = 256 * 1024;
 
-/** Creates the application for the public listener. */
+/** The routes of one configuration, as clients reach them. */
+export interface PublicApp {
+  readonly serve: RequestListener;
+  /** Serves no more retries of a former route. */
+  forget(former: Route): void;
+  /** Closes it as soon as all its responses have ended. */
+  retire(): void;
+}
+
+/**
+ * Creates the application for the public listener.
+ * @param former routes that are served no more, but for retries of their calls. The last one of a path counts
+ */
 export async function createPublicApp(
   routes: readonly Route[],
-  shared: SharedServices,
+  former: readonly Route[],
+  shared: PublicServices,
   metrics: Metrics,
-  timeouts: ClientTimeouts,
-): Promise<FastifyInstance> {
+  { connections, timeouts }: Pick<PublicListener, 'connections' | 'timeouts'>,
+): Promise<PublicApp> {
   const { config } = shared;
-  const connections = new ClientConnections(timeouts.writeStallMs);
   const app = fastify({
     logger: false,
     bodyLimit: config.limits.maxBodyBytes,
     // An empty list trusts no proxy either, but is evaluated for every request.
     trustProxy: config.edge.trustedProxies.length > 0 && [...config.edge.trustedProxies],
-    // The framework disables Node's own limits; without them a slow client holds a socket forever.
-    requestTimeout: timeouts.requestMs,
-    keepAliveTimeout: timeouts.idleMs,
-    http: {
-      headersTimeout: timeouts.headMs,
-      // The guard checks it, and responds in the gateway's own form.
-      requireHostHeader: false,
-      connectionsCheckingInterval: timeouts.checkEveryMs,
-    },
-    clientErrorHandler: (error, socket) => connections.refuse(error, socket),
-    forceCloseConnections: true,
     return503OnClosing: false,
     exposeHeadRoutes: false,
   });
@@ -99,19 +106,13 @@ export async function createPublicApp(
   const countResponse = function (this: ServerResponse): void {
     metrics.responded(this.statusCode);
   };
-  connections.attach(app.server, (request, response, rest) => {
-    response.once('finish', countResponse);
-    const endpoint = request.method === 'POST' ? endpoints.get(request.url ?? '') : undefined;
-    if (endpoint === undefined) return rest(request, response);
-    if (guard.passes(request, response, true)) void endpoint.post(request, response, rest);
-  });
   serveOwnMetadata(app, shared);
   const httpRoutes = routes.filter(isHttpRoute);
   installMetadata(app, routes);
   const others = otherPaths(httpRoutes, legacyClients);
   const passThroughOf = (scope: FastifyInstance, route: Route, callers: RouteCallers) => {
     if (!isHttpRoute(route)) return registerNoPassThrough(scope, route.config.path);
-    const { config: server, upstream, circuit } = route.http;
+    const { config: server, upstream, circuit } = route.server.http;
     return registerPassThrough(scope, {
       upstream: server.url,
       path: route.config.path,
@@ -150,13 +151,78 @@ export async function createPublicApp(
         const endpoint = new ModernEndpoint(served, options);
         endpoint.install(edge);
         endpoints.set(route.config.path, endpoint);
-        const dialects = installDialects(edge, route, served, options, shared);
-        for (const [path, dialect] of dialects) endpoints.set(path, dialect);
+        for (const [path, dialect] of dialectEndpoints(route, served, options, shared)) {
+          installDialect(edge, path, dialect);
+          endpoints.set(path, dialect);
+        }
       });
     });
   }
-  return app;
+  const formerPaths = new Map<Route, string[]>();
+  for (const route of former.toReversed()) {
+    const served = edgeRoute(route, callersOf(route, shared), shared, NO_PASS_THROUGH);
+    const options = edgeOptions(route, shared, metrics, connections);
+    const own = new ModernEndpoint(served, { ...options, read: retriesOf(options.read) });
+    const dialects = dialectEndpoints(route, served, options, shared, retriesOf);
+    const free = [[route.config.path, own] as const, ...dialects].filter(
+      ([path]) => !endpoints.has(path),
+    );
+    for (const [path, endpoint] of free) endpoints.set(path, endpoint);
+    formerPaths.set(
+      route,
+      free.map(([path]) => path),
+    );
+  }
+  await app.ready();
+  let open = 0;
+  let isRetired = false;
+  const closeIfOver = () => {
+    if (isRetired && open === 0) void app.close();
+  };
+  return {
+    serve: (request, response) => {
+      open += 1;
+      // The framework and its plugins add as many as the default allows.
+      response.setMaxListeners(MAX_LISTENERS);
+      response.once('finish', countResponse);
+      response.once('close', () => {
+        open -= 1;
+        closeIfOver();
+      });
+      const endpoint = request.method === 'POST' ? endpoints.get(request.url ?? '') : undefined;
+      if (endpoint === undefined) app.routing(request, response);
+      else if (guard.passes(request, response, true)) {
+        void endpoint.post(request, response, app.routing);
+      }
+    },
+    forget: (route) => {
+      for (const path of formerPaths.get(route) ?? []) endpoints.delete(path);
+    },
+    retire: () => {
+      isRetired = true;
+      closeIfOver();
+    },
+  };
 }
+
+/** Reads only what goes on with what a route has begun: its calls, and its tasks. */
+function retriesOf(read: EdgeOptions['read']): EdgeOptions['read'] {
+  return (request, body, caller) => {
+    const found = read(request, body, caller);
+    if (found.type === 'refused') return found;
+    if (found.type === 'request') {
+      const { requestState, method } = found.request;
+      if (requestState !== null || (isMethod(method) && serviceOf(method) === 'task')) return found;
+    }
+    const error = { code: ErrorCode.invalidRequest, message: 'Not found' };
+    const id = found.type === 'request' ? found.request.id : null;
+    return { type: 'refused', refusal: { httpStatus: 404, id, error } };
+  };
+}
+
+const NO_PASS_THROUGH: PassThrough = {
+  forward: async (_request, reply) => refuse(reply.hijack().raw, 404, 'Not found'),
+};
 
 /** Serves the metadata of protected resources. That of the origin is served if it is clear whose it is. */
 function installMetadata(app: FastifyInstance, routes: readonly Route[]): void {
@@ -173,7 +239,7 @@ function installMetadata(app: FastifyInstance, routes: readonly Route[]): void {
 function edgeRoute(
   route: Route,
   callers: RouteCallers,
-  { clock, openResponses, pendingRequests: pending }: SharedServices,
+  { clock, openResponses, pendingRequests: pending }: PublicServices,
   passThrough: PassThrough,
 ): EdgeRoute {
   const { id, path } = route.config;
@@ -182,16 +248,16 @@ function edgeRoute(
     id,
     path,
     isModern: ({ headers }) => {
-      const known = route.upstream.knownKind;
+      const known = route.server.upstream.knownKind;
       if (known !== null) return known === 'modern';
-      const kind = route.upstream.detect(headers).catch(() => null);
+      const kind = route.server.upstream.detect(headers).catch(() => null);
       const found = Promise.race([kind, sleep(clock, ERA_WAIT_MS)]);
       const isModern = found.then((era) => era === 'modern');
       return pending.add(isModern, false).finally(openResponses.open());
     },
     isLegacyNow: async ({ headers }) => {
-      if (!route.upstream.doubt()) return false;
-      const kind = await route.upstream.greet(headers).catch(() => null);
+      if (!route.server.upstream.doubt()) return false;
+      const kind = await route.server.upstream.greet(headers).catch(() => null);
       return kind !== null && kind !== 'modern';
     },
     identify: (request) => callers.identify(request),
@@ -220,7 +286,7 @@ function edgeRoute(
 }
 
 /** Limits what is passed through to the endpoint of a server over HTTP. */
-function limitedBy(route: Route, shared: SharedServices, passThrough: PassThrough): PassThrough {
+function limitedBy(route: Route, shared: PublicServices, passThrough: PassThrough): PassThrough {
   if (!isHttpRoute(route)) return passThrough;
   const { admission } = route;
   return {
@@ -235,13 +301,13 @@ function limitedBy(route: Route, shared: SharedServices, passThrough: PassThroug
 
 function edgeOptions(
   route: Route,
-  { config, clock, log, tracer, openResponses }: SharedServices,
+  { config, clock, log, tracer, openResponses }: PublicServices,
   metrics: Metrics,
   connections: ClientConnections,
 ): EdgeOptions {
   const policy: RequestPolicy = {
-    legacyClients: legacyClientsOf(config, route.upstream),
-    supportedVersions: () => supportedVersions(config, route.upstream),
+    legacyClients: legacyClientsOf(config, route.server.upstream),
+    supportedVersions: () => supportedVersions(config, route.server.upstream),
     maxJsonDepth: config.limits.maxJsonDepth,
   };
   return {

@@ -14,7 +14,8 @@ import { takeArrivals, type Arrival } from '../replicas/relay/direct/handshake.t
 import { HttpRelay, createRelayServer } from '../replicas/relay/http/http-relay.ts';
 import type { IncomingRetriesOptions } from '../replicas/relay/incoming-retry.ts';
 import { OwnerActivity, UNREAD_TIMEOUT_MS } from '../replicas/relay/liveness.ts';
-import { createKeyRing, type KeyRing, type SecretKey } from '../seal/key-ring.ts';
+import type { KeyRing } from '../seal/key-ring.ts';
+import type { SealKeys } from '../seal/seal-keys.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { StartFailure } from '../lib/start-failure.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -53,7 +54,7 @@ export interface Siblings {
 
 export interface ReplicaServices {
   /** What replicas seal with; the configured keys, or one that was generated at start. */
-  readonly sealKeys: readonly SecretKey[];
+  readonly sealKeys: SealKeys;
   /** `null` if this process is the only worker. */
   readonly siblings: Siblings | null;
   readonly openResponses: OpenResponses;
@@ -155,7 +156,7 @@ async function createRelay(
   const { siblings, sealKeys, openResponses, clock } = services;
   const options = {
     ...{ boot, serveRelayed, openResponses, clock, owners: new OwnerActivity(clock) },
-    ...{ ring: createKeyRing(sealKeys, 'relay'), frames: createKeyRing(sealKeys, 'frames') },
+    ...{ ring: sealKeys.ring('relay'), frames: sealKeys.ring('frames') },
     ...{ maxBodyBytes: limits.maxBodyBytes + RELAY_OVERHEAD_BYTES },
     ...{ maxAnswerBytes: MAX_ANSWER_BYTES },
     ...(peers !== null && { peers: peers.peers }),

@@ -1,5 +1,6 @@
 /** One route: its upstream, its calls, and what is known of its server. */
-import { Calls } from '../calls/calls.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { Calls, type CallsOptions } from '../calls/calls.ts';
 import type { CallLimits } from '../calls/machine/states.ts';
 import { Discovery } from '../catalogue/discovery.ts';
 import { Forwarder } from '../catalogue/forward.ts';
@@ -21,17 +22,14 @@ import { Admission } from '../limits/admission.ts';
 import type { RateStore } from '../limits/rates.ts';
 import type { LimitName } from '../model/limited.ts';
 import { limitLog } from './admissions.ts';
-import { Availability } from '../upstream/availability.ts';
 import type { PendingRequests } from './pending-requests.ts';
 import { PublicResource } from './public-resource.ts';
-import { HomePlacement } from '../sessions/placement.ts';
-import { SessionPool } from '../sessions/session-pool.ts';
-import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
+import type { SealKeys } from '../seal/seal-keys.ts';
 import { TokenExchange } from '../identity/token-exchange.ts';
 import type { Identity } from '../identity/identity.ts';
-import type { Relay } from '../model/relay.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
-import { createServer, nameOfServer, type HttpServer } from './server.ts';
+import { createRouteServer, maxSessions, type RouteServer } from './route-server.ts';
+import type { HttpServer } from './server.ts';
 import type { Capacity } from '../calls/registry.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Counts } from '../lib/counts.ts';
@@ -46,10 +44,7 @@ import type { Replica } from './replica.ts';
 /** One route with everything that serves it. */
 export interface Route {
   readonly config: RouteConfig;
-  readonly upstream: LegacyServer;
-  /** The server as one over HTTP; `null` for one over stdio. */
-  readonly http: HttpServer | null;
-  readonly pool: SessionPool;
+  readonly server: RouteServer;
   readonly calls: Calls;
   /** `null` if no tasks are offered. */
   readonly tasks: Tasks | null;
@@ -59,22 +54,25 @@ export interface Route {
   readonly catalogue: ToolCatalogue;
   readonly discovery: Discovery;
   readonly subscriptions: Subscriptions;
-  readonly availability: Availability;
   /** Decides which requests are served. */
   readonly admission: Admission;
   /** `null` if tokens of callers are not exchanged. */
   readonly exchange: TokenExchange | null;
   /** `null` without `publicUrl`. */
   readonly resource: PublicResource | null;
+  /** Takes new calls from here on. */
+  open(): void;
+  /** Hears no more of its server. */
+  retire(): void;
 }
 
 /** A route to a server over HTTP. */
 export interface HttpRoute extends Route {
-  readonly http: HttpServer;
+  readonly server: RouteServer & { readonly http: HttpServer };
 }
 
 export function isHttpRoute(route: Route): route is HttpRoute {
-  return route.http !== null;
+  return route.server.http !== null;
 }
 
 const CATALOGUE_TTL_MS = 60_000;
@@ -88,40 +86,26 @@ const GATHER_LIMIT_MS = 150;
 /** How long a cancellation can take to reach the server. */
 export const CANCEL_GRACE_MS = 2_000;
 const MAX_INPUT_REQUESTS_PER_ROUND = 16;
-/** How long the claim of a home outlives a process that does not renew it, in ms. */
-const MIN_HOME_TTL_MS = 600_000;
 const MAX_RESOURCES_PER_LISTENER = 100;
 const MAX_LIST_PAGES = 50;
 const MAX_LIST_ITEMS = 5_000;
 
-/** Creates a route. Nothing is sent to its server yet. */
-export function createRoute(config: RouteConfig, shared: SharedServices): Route {
+/**
+ * Creates a route. Nothing is sent to its server yet.
+ * @param earlier the route with other settings, whose calls and tasks go on
+ */
+export function createRoute(
+  config: RouteConfig,
+  shared: SharedServices,
+  earlier: Route | null = null,
+): Route {
   const { clock, log } = shared;
   const route = config.id;
-  const max = maxSessions(config);
-  const { server: upstream, http } = createServer(config, shared, {
-    hasOneSession: max === 1,
-    takeTurn: () => pool.takeTurn(),
-    onChange: (method) => {
-      lists.changed(method);
-      catalogue.forget();
-      taskTools.forget();
-    },
-  });
+  const kept = earlier !== null && keepsServer(earlier, config) ? earlier : null;
+  const server = kept?.server ?? createRouteServer(config, shared);
+  const { upstream, http, pool } = server;
   const relay = observeRelay(route, shared.replica.relayOf(route), clock, log);
   const peer = peerOf(config);
-  const pool = new SessionPool(
-    upstream,
-    {
-      ...config.sessions,
-      max,
-      counts: shared.counts,
-      name: route,
-      placement: placementOf(config, relay, shared),
-      onReplaced: (reason) => log.event('session.replaced', { route, reason }),
-    },
-    clock,
-  );
   const forwarder = new Forwarder({
     route,
     pool,
@@ -157,6 +141,11 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     maxCallers: MAX_CACHED_CALLERS,
     clock,
   });
+  const changed = (method: string) => {
+    lists.changed(method);
+    catalogue.forget();
+    taskTools.forget();
+  };
   const places = promotesAny(config.tasks) ? taskPlacesOf(shared) : null;
   const offersTasks = places !== null;
   const promotion = (request: EdgeRequest) => {
@@ -164,7 +153,7 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     const decided = promotionOf(request, config.tasks);
     return places.type === 'owners' ? onlyServerTasks(decided) : decided;
   };
-  const calls = new Calls({
+  const options: CallsOptions = {
     route,
     pool,
     sealer: shared.sealer,
@@ -187,16 +176,19 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
     promotion,
     demandsTask: (request) => taskTools.demandsTask(request),
     // A session that was let go of would still be the one that the server can have.
-    leaveWhenParked: config.parking.release === 'when-resumable' && max > 1,
+    leaveWhenParked: config.parking.release === 'when-resumable' && maxSessions(config) > 1,
     reattach: config.continuation.reattach,
-  });
+  };
+  const calls = new Calls(options, earlier?.calls);
+  // Tasks that there are go on, even if there will be no others.
+  const taskPlaces = places ?? (earlier?.tasks ? taskPlacesOf(shared) : null);
+  const taskServices = { ...shared, calls, relay, promotion };
+  const tasks = taskPlaces && createTasks(config, taskPlaces, taskServices, earlier?.tasks);
+  const keepsListeners = kept !== null && (kept.tasks === null) === (tasks === null);
   const logLimit = limitLog(route, clock, log);
-  const tasks = places && createTasks(config, places, { ...shared, calls, relay, promotion });
   return {
     config,
-    upstream,
-    http,
-    pool,
+    server,
     calls,
     tasks,
     forward,
@@ -212,15 +204,17 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
       firstWaitMs: DISCOVER_FIRST_WAIT_MS,
       maxCallers: MAX_CACHED_CALLERS,
     }),
-    subscriptions: new Subscriptions({
-      route,
-      tasks: tasks && followedTasks(tasks),
-      pool,
-      quota: shared.listenerQuota,
-      maxResourcesPerListener: MAX_RESOURCES_PER_LISTENER,
-      clock,
-      log,
-    }),
+    subscriptions: keepsListeners
+      ? kept.subscriptions
+      : new Subscriptions({
+          route,
+          tasks: tasks && followedTasks(tasks),
+          pool,
+          quota: shared.listenerQuota,
+          maxResourcesPerListener: MAX_RESOURCES_PER_LISTENER,
+          clock,
+          log,
+        }),
     exchange: exchangeOf(config, shared),
     admission: new Admission({
       route,
@@ -238,15 +232,11 @@ export function createRoute(config: RouteConfig, shared: SharedServices): Route 
       config.publicUrl === null || http === null
         ? null
         : new PublicResource(config, http.config, config.publicUrl, clock, log),
-    availability: new Availability({
-      route,
-      server: nameOfServer(config.upstream),
-      upstream,
-      takesCredentials: takesCredentials(config),
-      headers: config.upstream.headers,
-      clock,
-      log,
-    }),
+    open: () => {
+      server.listeners.add(changed);
+      calls.resumeNewCalls();
+    },
+    retire: () => void server.listeners.delete(changed),
   };
 }
 
@@ -259,15 +249,13 @@ function exchangeOf(
   return new TokenExchange({ config: upstream.tokenExchange, clock, onFailure });
 }
 
-/** Over stdio, each session is a process. */
-function maxSessions({ sessions: { max }, upstream: { process } }: RouteConfig): number {
-  return process === null ? max : Math.min(max, process.maxProcesses);
-}
-
-/** Tells whether clients' credentials reach the server. The operator's `Authorization` replaces the client's. */
-function takesCredentials({ upstream: { process, authorization, headers } }: RouteConfig): boolean {
-  if (process !== null) return false;
-  return authorization !== 'strip' && headers['authorization'] === undefined;
+/** Tells whether other settings of a route have the same server and the same sessions. */
+function keepsServer({ config, server }: Route, { upstream, sessions }: RouteConfig): boolean {
+  return (
+    !server.pool.isRetired &&
+    isDeepStrictEqual(config.upstream, upstream) &&
+    isDeepStrictEqual(config.sessions, sessions)
+  );
 }
 
 function mayReplay(
@@ -281,7 +269,7 @@ function mayReplay(
 }
 
 /** A call can be parked for as long as it may before it becomes a task, and lives a little longer than that. */
-function longestCallMs({ parking, tasks }: RouteConfig): number {
+export function longestCallMs({ parking, tasks }: RouteConfig): number {
   const ofTasks = promotesAny(tasks) ? tasks.afterMs + tasks.ttlMs + 60_000 : 0;
   return parking.callTtlMs + ofTasks;
 }
@@ -316,18 +304,9 @@ export function supportedVersions(config: Config, upstream: LegacyServer): strin
   return passed ? [MODERN_REVISION, revision] : [MODERN_REVISION];
 }
 
-/** @returns where homes are; `null` if no other process can be asked, or reached */
-function placementOf(
-  { id, sessions }: RouteConfig,
-  relay: Relay | null,
-  { replica, sealKeys, clock }: SharedServices,
-): HomePlacement | null {
-  const store = replica.homes;
-  if (store === null || relay === null) return null;
-  const ttlMs = Math.max(sessions.idleTimeoutMs, MIN_HOME_TTL_MS);
-  const ring = createKeyRing(sealKeys, 'home');
-  const { hasSuccessor } = replica;
-  return new HomePlacement({ store, ring, route: id, ttlMs, hasSuccessor, clock });
+/** What the public side needs besides: the callers, and the configuration that it is for. */
+export interface PublicServices extends SharedServices {
+  readonly identity: Identity;
 }
 
 function namesOf(tools: readonly JsonValue[]): string[] {
@@ -349,6 +328,7 @@ function peerOf({ upstream: { url, process } }: RouteConfig): Attributes {
 }
 
 export interface SharedServices {
+  /** The configuration in force. */
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Log;
@@ -356,13 +336,12 @@ export interface SharedServices {
   readonly learnTools: (route: string, names: readonly string[]) => void;
   /** `null` if no traces are exported. */
   readonly tracer: Tracer | null;
-  readonly identity: Identity;
   readonly capacity: Capacity;
   /** What the workers of this gateway count together. */
   readonly counts: Counts;
   readonly sealer: Sealer;
   /** The configured keys, or a generated one if there are none. */
-  readonly sealKeys: readonly SecretKey[];
+  readonly sealKeys: SealKeys;
   readonly replica: Replica;
   /** Whether other processes can use the same servers. */
   readonly hasSiblings: boolean;

@@ -5,7 +5,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Quota } from '../lib/quota.ts';
 import type { ClaimStore } from '../model/directory.ts';
 import type { Log } from '../ops/log.ts';
-import { createKeyRing, type SecretKey } from '../seal/key-ring.ts';
+import type { SealKeys } from '../seal/seal-keys.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 import { TaskStore } from '../tasks/store.ts';
 import { TaskIds, type AddressedOwner } from '../tasks/task-ids.ts';
@@ -32,7 +32,7 @@ interface ProcessServices {
 
 interface TaskServices
   extends ProcessServices, Pick<TasksOptions, 'calls' | 'promotion' | 'relay'> {
-  readonly sealKeys: readonly SecretKey[];
+  readonly sealKeys: SealKeys;
   readonly taskQuota: Quota;
   readonly clock: Clock;
   readonly log: Log;
@@ -54,23 +54,28 @@ export function taskPlacesOf({
   return { type: 'owners', owner: { ...owner, address } };
 }
 
-/** Creates the tasks of a route. */
+/**
+ * Creates the tasks of a route.
+ * @param earlier those of the route with other settings, which go on
+ */
 export function createTasks(
   { id: route, tasks: { pollIntervalMs } }: RouteConfig,
   places: TaskPlaces,
   services: TaskServices,
+  earlier: Tasks | null = null,
 ): Tasks {
   const { calls, promotion, relay, config, replica, sealKeys, clock, log } = services;
   const quota = services.taskQuota;
   const store = places.type === 'store' ? places.store : null;
   const owner = places.type === 'owners' ? places.owner : null;
   const seal = new SessionSeal({ keys: sealKeys, audience: config.seal.audience, route });
-  return new Tasks({
+  const options: TasksOptions = {
     ...{ route, calls, promotion, quota, pollIntervalMs, clock, log },
     boot: replica.owner.boot,
-    store: store && new TaskStore(store, createKeyRing(sealKeys, 'task')),
+    store: store && new TaskStore(store, sealKeys.ring('task')),
     relay,
     ids: new TaskIds(seal, owner),
     randomKey: randomId,
-  });
+  };
+  return new Tasks(options, earlier);
 }

@@ -8,6 +8,7 @@ import type { CallId } from '../protocol/ids.ts';
 import { InvalidRequestState, OutOfTime } from '../seal/invalid-request-state.ts';
 import type { Pointer, PointerOwner } from '../seal/pointer.ts';
 import { CallsElsewhere } from './elsewhere.ts';
+import type { SessionPool } from '../sessions/session-pool.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import { drainCall, isLostFor, outlivesProcess, startCall } from './call/call.ts';
 import { type CallData, type CallRoute, type Retry, expectedRequest } from './call/data.ts';
@@ -35,14 +36,16 @@ export class Calls {
   readonly #ladder: RetryLadder;
   readonly #elsewhere: CallsElsewhere;
 
-  constructor(options: CallsOptions) {
+  /** @param earlier the calls of the route with other settings, which end with those */
+  constructor(options: CallsOptions, earlier: Calls | null = null) {
     const { capacity, directory, clock, limits, longestCallMs, replica, relay } = options;
     const { boot } = replica;
     const { parkTtlMs } = limits;
     this.#options = options;
-    this.#registry = new CallRegistry({
-      ...{ boot, longestCallMs, parkTtlMs, capacity, directory, clock },
-    });
+    this.#registry =
+      earlier === null
+        ? new CallRegistry({ boot, longestCallMs, parkTtlMs, capacity, directory, clock })
+        : earlier.#registry;
     this.#route = { ...options, registry: this.#registry, gaps: new QuestionGaps(limits) };
     this.#ladder = new RetryLadder(this.#route, relay);
     this.#elsewhere = new CallsElsewhere(this.#route, relay);
@@ -65,6 +68,11 @@ export class Calls {
       if (task === null) return isDetached(state) && !outlivesProcess(call);
       return !isOver(state) && (task.endsWithProcess || !outlivesProcess(call));
     });
+  }
+
+  /** Whether a call uses these sessions, or can still use them. */
+  use(pool: SessionPool): boolean {
+    return this.#registry.all().some((call) => call.route.pool === pool && !isOver(call.state));
   }
 
   /** Serves `tools/call`, `prompts/get` or `resources/read`: a new call, or a retry. */
@@ -161,6 +169,11 @@ export class Calls {
     const pointer = this.#open(request, requestState);
     if (pointer instanceof InvalidRequestState) return false;
     return (this.#registry.find(pointer.callId)?.serverTask ?? null) !== null;
+  }
+
+  /** Admits new calls again. */
+  resumeNewCalls(): void {
+    this.#registry.phase = 'open';
   }
 
   /** Refuses new calls from here on. Retries of calls that are here go on. */

@@ -20,34 +20,34 @@ import { isDetached, isEndedByDrain } from './machine/selectors.ts';
 import type { CallState } from './machine/states.ts';
 
 export interface CapacityLimits {
-  readonly maxRunning: number;
-  readonly maxParked: number;
-  readonly maxParkedPerPrincipal: number;
+  readonly maxRunningCalls: number;
+  readonly maxParkedCalls: number;
+  readonly maxParkedCallsPerPrincipal: number;
   /** Of all anonymous callers together, who cannot be told apart. */
-  readonly maxParkedAnonymous: number;
+  readonly maxAnonymousParkedCalls: number;
 }
 
 /** The limit that keeps a call from being parked, by its key in the configuration. */
-export type ParkingLimit =
-  'maxParkedCalls' | 'maxParkedCallsPerPrincipal' | 'maxAnonymousParkedCalls';
+export type ParkingLimit = Exclude<keyof CapacityLimits, 'maxRunningCalls'>;
 
 /** What a call counts as: work for a client that waits, or a call that waits for its client. */
 export type CallUse = 'running' | 'parked' | 'none';
 
 /** How many calls run and are parked, over all routes, and how many may. */
 export class Capacity {
-  readonly #limits: CapacityLimits;
+  readonly #limits: () => CapacityLimits;
   readonly #counts: Counts;
   #running = 0;
 
   readonly #onFull: (limit: ParkingLimit) => void;
 
   /**
+   * @param limits returns those that are in force
    * @param counts of all processes that the limits are for
    * @param onFull called for each call that is not parked
    */
   constructor(
-    limits: CapacityLimits,
+    limits: () => CapacityLimits,
     counts: Counts,
     onFull: (limit: ParkingLimit) => void = () => {},
   ) {
@@ -63,7 +63,7 @@ export class Capacity {
 
   /** True if no further call may run. */
   get isFull(): boolean {
-    return this.#counts.total('running') >= this.#limits.maxRunning;
+    return this.#counts.total('running') >= this.#limits().maxRunningCalls;
   }
 
   /** @returns true if one more call of this principal may be parked */
@@ -74,13 +74,13 @@ export class Capacity {
   }
 
   #limitOfParking(principalKey: string): ParkingLimit | null {
-    const { maxParked, maxParkedPerPrincipal, maxParkedAnonymous } = this.#limits;
+    const limits = this.#limits();
     const parked = this.#counts.total(parkedBy(principalKey));
-    if (this.#counts.total('parked') >= maxParked) return 'maxParkedCalls';
+    if (this.#counts.total('parked') >= limits.maxParkedCalls) return 'maxParkedCalls';
     if (principalKey !== ANONYMOUS_KEY) {
-      return parked < maxParkedPerPrincipal ? null : 'maxParkedCallsPerPrincipal';
+      return parked < limits.maxParkedCallsPerPrincipal ? null : 'maxParkedCallsPerPrincipal';
     }
-    return parked < maxParkedAnonymous ? null : 'maxAnonymousParkedCalls';
+    return parked < limits.maxAnonymousParkedCalls ? null : 'maxAnonymousParkedCalls';
   }
 
   /** Counts a call of this principal as `to` from here on, and no longer as `from`. */

@@ -390,6 +390,7 @@ export type HostEvent =
 /** The parts of the process that the command uses, so that tests can replace them. */
 export interface Host {
   readonly env: Readonly<Record<string, string | undefined>>;
+  readonly stdin?: { readonly isTTY?: boolean };
   readonly stdout: NodeJS.WritableStream & { readonly isTTY?: boolean };
   readonly stderr: NodeJS.WritableStream & { readonly isTTY?: boolean };
   on(event: HostEvent, listener: (reason: unknown) => void): unknown;

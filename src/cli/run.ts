@@ -6,7 +6,9 @@ import { configFromFlags, overrideConfig, type FlagValues } from '../config/load
 import { nextFree } from '../app/listen.ts';
 import { writtenSchemaText } from '../config/schema/json-schema.ts';
 import { notesOn } from '../config/load/notes.ts';
-import { listenDefault, loadConfig, loadWithAdvice } from '../config/load/load.ts';
+import { ConfigFile } from '../config/load/config-file.ts';
+import { listenDefault, loadWithAdvice } from '../config/load/load.ts';
+import { systemClock } from '../lib/clock.ts';
 import { VERSION } from '../lib/version.ts';
 import {
   nameOfValue,
@@ -51,13 +53,21 @@ export async function run(words: readonly string[], host: Host, start: Start): P
       const { probeUpstream } = await import('./probe.ts');
       return probeUpstream(command, host);
     }
-    case 'serve-file':
     case 'serve-upstream': {
-      const config = configOf(command, words, host);
-      if (typeof config === 'number') return config;
-      const isFromFile = command.kind === 'serve-file';
-      const given = isFromFile ? config : await beside(config, command.values, host);
-      return serve(given, host, start);
+      const config = configOfFlags(command, words, host);
+      if (config === null) return EXIT.usage;
+      return serve(await beside(config, command.values, host), host, start);
+    }
+    case 'serve-file': {
+      const nameOf = (flag: string) => nameOfValue(words, host.env, flag);
+      const file = new ConfigFile(command.file, host.env, systemClock);
+      const loaded = attempt(() => file.load(), host, '');
+      if (loaded === null) return EXIT.config;
+      const override = (config: Config) => overrideConfig(config, command.overrides, nameOf);
+      const config = attempt(() => override(loaded), host, 'mrtr-gateway: ');
+      if (config === null) return EXIT.usage;
+      const source = { file, load: () => override(file.load()) };
+      return serve(config, host, start, systemClock, source);
     }
   }
 }
@@ -67,33 +77,25 @@ function print(host: Host, text: string): ExitCode {
   return EXIT.ok;
 }
 
-/** Loads the configuration. @returns it, or the exit code after its problems are printed */
-function configOf(
-  command: Extract<Command, { kind: 'serve-file' | 'serve-upstream' }>,
+/** Reads the configuration of flags. @returns it, or `null` after its problems are printed */
+function configOfFlags(
+  { values, sealKeyFile }: Extract<Command, { kind: 'serve-upstream' }>,
   words: readonly string[],
   host: Host,
-): Config | ExitCode {
-  const isKeyInFile = command.kind === 'serve-upstream' && command.sealKeyFile !== null;
+): Config | null {
   const nameOf = (flag: string) =>
-    nameOfValue(words, host.env, flag === 'seal-key' && isKeyInFile ? 'seal-key-file' : flag);
-  try {
-    if (command.kind === 'serve-upstream') {
-      const { values, sealKeyFile } = command;
-      const listen = listenDefault(host.env);
-      const sealKey = sealKeyFile === null ? undefined : readSealKeys(sealKeyFile, nameOf);
-      return configFromFlags(
-        { ...(listen && { listen }), ...(sealKey && { sealKey }), ...values },
-        nameOf,
-      );
-    }
-    const config = attempt(() => loadConfig(command.file, host.env), host, '');
-    if (config === null) return EXIT.config;
-    return overrideConfig(config, command.overrides, nameOf);
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    printProblems(error, host, 'mrtr-gateway: ');
-    return EXIT.usage;
-  }
+    nameOfValue(
+      words,
+      host.env,
+      flag === 'seal-key' && sealKeyFile !== null ? 'seal-key-file' : flag,
+    );
+  const listen = listenDefault(host.env);
+  const read = () => {
+    const sealKey = sealKeyFile === null ? undefined : readSealKeys(sealKeyFile, nameOf);
+    const given = { ...(listen && { listen }), ...(sealKey && { sealKey }), ...values };
+    return configFromFlags(given, nameOf);
+  };
+  return attempt(read, host, 'mrtr-gateway: ');
 }
 
 /**
@@ -137,13 +139,9 @@ function attempt(load: () => Config, host: Host, prefix: string): Config | null 
     return load();
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    printProblems(error, host, prefix);
+    host.stderr.write(`${error.message.replace(/^/gm, prefix)}\n`);
     return null;
   }
-}
-
-function printProblems(error: ConfigError, host: Host, prefix: string): void {
-  host.stderr.write(`${error.message.replace(/^/gm, prefix)}\n`);
 }
 
 export interface CheckResult {

@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { systemClock, type Clock } from '../lib/clock.ts';
+import type { ConfigFile } from '../config/load/config-file.ts';
 import type { Config } from '../config/schema.ts';
 import type { Gateway } from '../app/gateway.ts';
 import { nameOfServer } from '../app/server.ts';
@@ -18,8 +19,16 @@ const SAME_PRESS_MS = 500;
 
 export type Start = (config: Config, options: { readonly log: Log }) => Promise<Gateway>;
 
+/** Where the configuration comes from, if it can change. */
+export interface ConfigSource {
+  /** Loads the file, with the flags that take precedence. @throws ConfigError */
+  readonly load: () => Config;
+  readonly file: Pick<ConfigFile, 'watch' | 'close'>;
+}
+
 /**
  * Starts a gateway and waits until it has stopped.
+ * @param source `null` if there is nothing to load again
  * @returns the exit code, with which the caller ends the process
  */
 export async function serve(
@@ -27,6 +36,7 @@ export async function serve(
   host: Host,
   start: Start,
   clock: Clock = systemClock,
+  source: ConfigSource | null = null,
 ): Promise<ExitCode> {
   // If the reader of the log goes away, calls must not end. The log cannot report it.
   for (const stream of [host.stdout, host.stderr]) stream.on('error', () => {});
@@ -38,7 +48,7 @@ export async function serve(
         finish(EXIT.internal);
       });
     }
-    void run({ config, host, log, start, clock }, finish);
+    void run({ config, host, log, start, source, clock }, finish);
   });
   log.event('gateway.stopped', { code });
   return code;
@@ -49,11 +59,12 @@ interface Run {
   readonly host: Host;
   readonly log: Log;
   readonly start: Start;
+  readonly source: ConfigSource | null;
   readonly clock: Clock;
 }
 
 async function run(
-  { config, host, log, start, clock }: Run,
+  { config, host, log, start, source, clock }: Run,
   finish: (code: ExitCode) => void,
 ): Promise<void> {
   const fail = (error: unknown) => {
@@ -66,21 +77,29 @@ async function run(
     if (stoppingSince !== null && clock.now() - stoppingSince < SAME_PRESS_MS) return;
     if (gateway === null || stoppingSince !== null) return finish(atOnce);
     stoppingSince = clock.now();
+    source?.file.close();
     gateway.drain().then(() => finish(EXIT.ok), fail);
   };
   host.on('SIGTERM', () => stop(EXIT.terminated));
   host.on('SIGINT', () => stop(EXIT.interrupted));
-  // There is nothing to reload, and a closing terminal is no reason to lose calls.
-  host.on('SIGHUP', () => stop(EXIT.hungUp));
+  // A terminal that closes is no reason to lose calls.
+  const isReloadable = source !== null && !hasTerminal(host);
+  const reload = () => void (source && gateway?.reload(source.load));
+  host.on('SIGHUP', () => (isReloadable ? reload() : stop(EXIT.hungUp)));
   try {
     gateway = await start(config, { log });
     void gateway.failure?.then(fail);
+    source?.file.watch(reload);
     if (host.stdout.isTTY === true) host.stdout.write(`${banner(gateway, config)}\n`);
   } catch (error) {
     if (!(error instanceof StartFailure)) return fail(error);
     host.stderr.write(`mrtr-gateway: ${error.message}\n`);
     finish(exitCodeOfStart(error.code));
   }
+}
+
+function hasTerminal({ stdin, stdout, stderr }: Host): boolean {
+  return [stdin, stdout, stderr].some((stream) => stream?.isTTY === true);
 }
 
 /** @param worker the number of the worker that logs, if there are several */

@@ -67,11 +67,13 @@ export const fileSchema = section(
     listen: address()
       .prefault('127.0.0.1:8080')
       .describe(
-        'The address for clients. `:8080` means all IPv4 interfaces, port `0` any free port.',
+        'The address for clients. `:8080` means all IPv4 interfaces, port `0` any free port. Changes need a restart.',
       ),
     admin: addressOrOff()
       .prefault('127.0.0.1:9464')
-      .describe('The address for `/healthz`, `/readyz` and `/metrics`. Keep it private.'),
+      .describe(
+        'The address for `/healthz`, `/readyz` and `/metrics`. Keep it private. Changes need a restart.',
+      ),
     workers,
     routes: z
       .array(route, { error: 'a list of at least one route' })

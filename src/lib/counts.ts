@@ -7,8 +7,11 @@ export interface Counts {
   total(name: string): number;
   /** Returns the part of `total` that is not of this process. */
   elsewhere(name: string): number;
-  /** Calls the listener each time that the counts of the other processes have changed. */
-  onChange(listener: () => void): void;
+  /**
+   * Calls the listener each time that the counts of the other processes have changed.
+   * @returns a function that ends that
+   */
+  onChange(listener: () => void): () => void;
 }
 
 /** The counts of a process that shares them with no other. */
@@ -33,7 +36,8 @@ export class LocalCounts implements Counts {
     return 0;
   }
 
-  onChange(_listener: () => void): void {
+  onChange(_listener: () => void): () => void {
     // There are no others.
+    return () => {};
   }
 }

@@ -92,11 +92,7 @@ export class Admission {
           running:
             tool.maxRunning === null
               ? null
-              : new Quota(
-                  `tool:${route}:${name}`,
-                  { max: tool.maxRunning, maxPerPrincipal: Infinity },
-                  counts,
-                ),
+              : quotaOf(`tool:${route}:${name}`, tool.maxRunning, counts),
         },
       ]),
     );
@@ -168,4 +164,8 @@ function ratesOf(
           },
         ];
   return [...of(ratePerPrincipal, 'ratePerPrincipal'), ...of(rate, 'rate')];
+}
+
+function quotaOf(name: string, max: number, counts: Counts): Quota {
+  return new Quota(name, () => ({ max, maxPerPrincipal: Infinity }), counts);
 }

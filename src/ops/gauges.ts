@@ -2,24 +2,24 @@
 import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
 import { VERSION } from '../lib/version.ts';
 
-type ByRoute = () => ReadonlyMap<string, number>;
+type ByName = () => ReadonlyMap<string, number>;
 
 export interface Gauges {
   /** Parked calls by route. */
-  readonly parked: ByRoute;
+  readonly parked: ByName;
   /** Released calls that wait for their client, by route. */
-  readonly released: ByRoute;
-  readonly sessions: ByRoute;
+  readonly released: ByName;
+  readonly sessions: ByName;
   /** Tasks that are in this process, by route and status. Empty for a route without tasks. */
   readonly tasks: () => ReadonlyMap<string, ReadonlyMap<string, number>>;
   /** 1 if the server of the route responded when it was last checked, 0 otherwise. */
-  readonly upstreamsUp: ByRoute;
+  readonly upstreamsUp: ByName;
   /** 1 if the server of the route counts as down, 0 otherwise. */
-  readonly circuitsOpen: ByRoute;
+  readonly circuitsOpen: ByName;
   /** Calls that run in this process. */
   readonly running: () => number;
-  /** The configured limits, by their names. They do not change. */
-  readonly limits: ReadonlyMap<string, number>;
+  /** The configured limits that are in force, by their names. */
+  readonly limits: ByName;
   /** Whether the shared store is reachable; `null` if none is configured. */
   readonly redisUp: () => boolean | null;
   /** How far the clock of this machine is ahead of the shared store's, in ms; `null` if unknown. */
@@ -94,6 +94,7 @@ export function registerGauges(
     labelNames: ['route', 'status'],
     registers: [registry],
     collect() {
+      this.reset();
       for (const [route, tasks] of gauges.tasks()) {
         for (const [status, count] of tasks) this.set({ route, status }, count);
       }
@@ -105,14 +106,17 @@ export function registerGauges(
     'Processes that leave the server alone, since it does not respond',
     gauges.circuitsOpen,
   );
-  const limits = new Gauge({
+  new Gauge({
     name: 'mrtr_gateway_limit',
     help: 'The configured limits',
     labelNames: ['limit'],
     aggregator: 'first',
     registers: [registry],
+    collect() {
+      this.reset();
+      for (const [limit, value] of gauges.limits()) this.set({ limit }, value);
+    },
   });
-  for (const [limit, value] of gauges.limits) limits.set({ limit }, value);
 }
 
 /** @param value returns `null` if there is none */
@@ -137,7 +141,7 @@ function byRoute(
   registry: Registry,
   name: string,
   help: string,
-  values: ByRoute,
+  values: ByName,
   aggregator: 'min' | 'sum' = 'sum',
 ): void {
   new Gauge({
@@ -146,4 +150,30 @@ function byRoute(
       for (const [route, value] of values()) this.set({ route }, value);
     },
   });
+}
+
+/** What became of the configurations that were loaded. */
+export interface ReloadState {
+  /** Whether the last one is in force. */
+  readonly isSuccessful: boolean;
+  /** When the one in force was loaded, in ms since the epoch. */
+  readonly succeededAtMs: number;
+}
+
+/** Shows what became of the last configuration. */
+export function registerReloads(registry: Registry, state: () => ReloadState): void {
+  gauge(
+    registry,
+    'mrtr_gateway_config_last_reload_successful',
+    'Whether the configuration that was loaded last is in force',
+    'min',
+    () => Number(state().isSuccessful),
+  );
+  gauge(
+    registry,
+    'mrtr_gateway_config_last_reload_success_timestamp_seconds',
+    'When the configuration in force was loaded',
+    'max',
+    () => state().succeededAtMs / 1000,
+  );
 }

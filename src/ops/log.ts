@@ -22,6 +22,9 @@ export interface LogEvents {
   'gateway.homes_apart': object;
   'peer.up': { peer: string };
   'peer.down': { peer: string; problem: string };
+  /** The names of the routes. */
+  'config.reloaded': { added: string; changed: string; removed: string };
+  'config.refused': { problem: string };
   'gateway.draining': { running: number; parked: number };
   'gateway.stopped': { code: number };
   'gateway.crashed': { problem: string };
@@ -181,6 +184,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.crashed': 'fatal',
   'traces.off': 'warn',
   'traces.not_exported': 'warn',
+  'config.refused': 'error',
   'peer.down': 'warn',
   'worker.ended': 'error',
   'upstream.circuit_opened': 'warn',
@@ -269,6 +273,9 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the collector did not take traces, which are dropped. The line comes once a minute at most',
   'worker.ended':
     'a worker ended by itself; its parked calls go on where another process can resume them',
+  'config.reloaded': 'another configuration is in force',
+  'config.refused':
+    'the configuration that was loaded cannot be used: the earlier one stays in force',
   'gateway.draining': 'draining: running calls finish or move to another replica',
   'upstream.only_modern':
     'the server speaks both eras and offers this to modern clients only; clients of the gateway do not see it, since legacy sessions are what its tools can ask in (upstream.era: modern passes all requests through instead)',
@@ -321,4 +328,6 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
 
 export interface Log {
   event<Name extends LogEvent>(name: Name, fields: LogEvents[Name] & OfRequest): void;
+  /** Logs events of this level and above from here on. */
+  readonly setLevel?: (level: LogLevel) => void;
 }

@@ -3,7 +3,7 @@ import { Counter, Registry } from 'prom-client';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
 import { DurationHistogram } from './duration-histogram.ts';
-import { registerGauges, type Gauges } from './gauges.ts';
+import { registerGauges, registerReloads, type ReloadState, type Gauges } from './gauges.ts';
 import { CLOCK_REFUSALS, RUNGS, type ClockRefusal, type Rung } from './log.ts';
 import { isClientFault } from './tracing.ts';
 
@@ -156,6 +156,11 @@ export class Metrics {
       },
     });
     registerGauges(this.#registry, gauges, this.#down);
+  }
+
+  /** Shows what becomes of reloads, if that is decided in this process. */
+  showReloads(state: () => ReloadState): void {
+    registerReloads(this.#registry, state);
   }
 
   /** Creates all series with zero: an alert on an increase would miss the first event of a new series. */

@@ -1,5 +1,6 @@
 /** The metrics of a gateway with several workers. */
 import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import { registerReloads, type ReloadState } from './gauges.ts';
 import type { MetricsSnapshot } from './metrics.ts';
 
 /** Where the worst worker counts, not the mean of all. */
@@ -14,8 +15,12 @@ export class SummedMetrics {
   /** What workers that have ended had counted. A sum over the others alone would fall. */
   #ended: MetricsSnapshot = [];
 
-  /** @param running returns the number of workers that serve clients */
-  constructor(running: () => number) {
+  /**
+   * @param running returns the number of workers that serve clients
+   * @param reloads what became of the last configuration
+   */
+  constructor(running: () => number, reloads: () => ReloadState) {
+    registerReloads(this.#registry, reloads);
     const registers = [this.#registry];
     collectDefaultMetrics({ register: this.#registry });
     new Gauge({

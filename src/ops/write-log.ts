@@ -27,10 +27,20 @@ const SEVERITIES: Readonly<Record<LogLevel, number>> = {
 };
 
 /** Creates a log. Text fields are truncated, and control characters are escaped. */
-export function createLog({ level, format, destination, worker, colors = false }: LogOptions): Log {
+export function createLog({
+  format,
+  destination,
+  worker,
+  colors = false,
+  ...options
+}: LogOptions): Log {
+  let { level } = options;
   // Workers share a pipe, which takes only so much of each as one piece.
   const buffer = new LineBuffer(destination, worker === undefined ? Infinity : PIPE_BUF);
   return {
+    setLevel: (next) => {
+      level = next;
+    },
     event(name, fields) {
       const of = LEVELS[name] ?? 'info';
       if (SEVERITIES[of] < SEVERITIES[level]) return;

@@ -23,6 +23,11 @@ export interface SecretKey {
   readonly secret: Uint8Array;
 }
 
+/** Where keys come from that can change: the first one seals, all of them open. */
+export interface KeySource {
+  readonly all: readonly SecretKey[];
+}
+
 export type KeyPurpose = 'seal' | 'relay' | 'frames' | 'peers' | 'home' | 'task';
 
 /** A derived key. */

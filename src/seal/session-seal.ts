@@ -5,7 +5,7 @@
  */
 import { createHmac, hkdfSync } from 'node:crypto';
 import { decrypt, encrypt, NONCE_BYTES, TAG_BYTES } from './envelope.ts';
-import { KEY_ID, SECRET_BYTES, type SecretKey } from './key-ring.ts';
+import { KEY_ID, SECRET_BYTES, type KeySource, type SecretKey } from './key-ring.ts';
 
 /**
 /**
@@ -15,8 +15,8 @@ import { KEY_ID, SECRET_BYTES, type SecretKey } from './key-ring.ts';
 export type SessionMark = 'id' | 'endpoint' | 'declared' | 'task';
 
 export interface SessionSealOptions {
-  /** The keys that all replicas share: the first one seals, all of them open. */
-  readonly keys: readonly SecretKey[];
+  /** The keys that all replicas share. */
+  readonly keys: KeySource;
   /** The name of the deployment. */
   readonly audience: string;
   /** The route. A session is valid on its own route only. */
@@ -34,18 +34,23 @@ interface Keys {
   readonly nonce: Buffer;
 }
 
+/** The keys that were derived last, and what from. */
+interface Derived {
+  readonly from: readonly SecretKey[];
+  readonly sealing: Keys;
+  readonly byKid: ReadonlyMap<string, Keys>;
+}
+
 export class SessionSeal {
-  readonly #keys: ReadonlyMap<string, Keys>;
-  readonly #sealing: Keys;
+  readonly #source: KeySource;
+  #derived: Derived;
   readonly #audience: string;
   readonly #route: string;
 
   /** @throws Error if there is no key. `createKeyRing` checks the keys themselves. */
   constructor({ keys, audience, route }: SessionSealOptions) {
-    const [sealing, ...others] = keys.map(deriveKeys);
-    if (sealing === undefined) throw new Error('no key to seal session ids with');
-    this.#sealing = sealing;
-    this.#keys = new Map([sealing, ...others].map((key) => [key.kid, key]));
+    this.#source = keys;
+    this.#derived = derive(keys.all);
     this.#audience = audience;
     this.#route = route;
   }
@@ -56,7 +61,7 @@ export class SessionSeal {
    */
   seal(mark: SessionMark, plain: string, principal: string): string | null {
     if (plain === '' || plain.length > MAX_PLAIN_LENGTH) return null;
-    const { kid, encryption: key, nonce: nonceKey } = this.#sealing;
+    const { kid, encryption: key, nonce: nonceKey } = this.#keys.sealing;
     const associatedData = this.#context(mark, principal);
     const content = Buffer.from(plain, 'latin1');
     // Derived from all that is sealed: one session has one sealed id, and no two contents share a nonce.
@@ -74,7 +79,7 @@ export class SessionSeal {
   open(mark: SessionMark, sealed: string, principal: string): string | null {
     if (sealed.length > MAX_SEALED_LENGTH) return null;
     const [, kid = '', text = ''] = SHAPE.exec(sealed) ?? [];
-    const key = this.#keys.get(kid);
+    const key = this.#keys.byKid.get(kid);
     const bytes = Buffer.from(text, 'base64url');
     // Otherwise several texts decode to the same bytes.
     if (key === undefined || bytes.toString('base64url') !== text) return null;
@@ -89,9 +94,21 @@ export class SessionSeal {
     }
   }
 
+  get #keys(): Derived {
+    const { all } = this.#source;
+    if (all !== this.#derived.from) this.#derived = derive(all);
+    return this.#derived;
+  }
+
   #context(mark: SessionMark, principal: string): Buffer {
     return Buffer.from(JSON.stringify([this.#audience, this.#route, mark, principal]));
   }
+}
+
+function derive(from: readonly SecretKey[]): Derived {
+  const [sealing, ...others] = from.map(deriveKeys);
+  if (sealing === undefined) throw new Error('no key to seal session ids with');
+  return { from, sealing, byKid: new Map([sealing, ...others].map((key) => [key.kid, key])) };
 }
 
 function deriveKeys({ kid, secret }: SecretKey): Keys {

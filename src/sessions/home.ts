@@ -43,6 +43,8 @@ export interface HomeOptions extends PlaceOptions {
   /** Targets whose calls ended without a question, of all homes of the route. */
   readonly silentTargets: LruMap<string, true>;
   readonly clock: Clock;
+  /** Whether no new call comes here, so that no session is kept for one. */
+  readonly isRetired: () => boolean;
   /** Called with each session that is ended, until the server was told. */
   readonly onEnding: (ending: Promise<void>) => void;
   readonly onReplaced: (reason: ReplacementReason) => void;
@@ -459,10 +461,11 @@ export class Home {
   }
 
   #checkIdle(): void {
-    const { upstream, clock, onEmpty } = this.#options;
+    const { upstream, clock, onEmpty, isRetired } = this.#options;
     const seat = this.#current;
     if (this.#pending > 0 || (seat !== null && seat.users > 0)) return;
-    if (this.#isClosed || this.#isHandedOver || upstream.detector.broadcasts) return this.#empty();
+    const isOver = this.#isClosed || this.#isHandedOver || isRetired();
+    if (isOver || upstream.detector.broadcasts) return this.#empty();
     const asleep = this.#asleep;
     const slot = seat?.slot ?? asleep?.slot;
     if (seat === null && asleep === null) {

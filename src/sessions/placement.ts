@@ -98,6 +98,17 @@ export class HomePlacement {
     await store.release(held.id, held.epoch).catch(() => {});
   }
 
+  /** Gives all homes up at once, with their sessions. What is claimed for them from now on is another home. */
+  abandon(): void {
+    const { store } = this.#options;
+    for (const { id, epoch } of this.#held.values()) {
+      // Sent before any later claim. What cannot be told to the store expires there.
+      void store.forget(id).catch(() => {});
+      void store.release(id, epoch).catch(() => {});
+    }
+    this.close();
+  }
+
   /** Stops to renew the claims. They end with the lease of this process, and the sessions are left to the next. */
   close(): void {
     this.#renewal?.cancel();

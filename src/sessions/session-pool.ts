@@ -72,7 +72,7 @@ export class SessionPool {
   readonly #upstream: LegacyServer;
   readonly #options: SessionPoolOptions;
   readonly #clock: Clock;
-  readonly #placement: HomePlacement | null;
+  #placement: HomePlacement | null;
   readonly #slots: Slots;
   readonly #silentTargets = new LruMap<string, true>(MAX_SILENT_TARGETS);
   readonly #homes = new Map<string, Home>();
@@ -90,6 +90,7 @@ export class SessionPool {
   readonly #leases = new OpenLeases();
   /** Whether homes are left to other processes, so that none is claimed any more. */
   #isStopping = false;
+  #isRetired = false;
 
   constructor(upstream: LegacyServer, options: SessionPoolOptions, clock: Clock) {
     this.#upstream = upstream;
@@ -241,8 +242,24 @@ export class SessionPool {
     return this.#scope(owner) === 'call' ? null : this.#key(owner);
   }
 
+  /** Whether no new call comes here. */
+  get isRetired(): boolean {
+    return this.#isRetired;
+  }
+
+  /** Ends each session as soon as nothing uses it, since no new call comes here. */
+  retire(): void {
+    this.#isRetired = true;
+    this.#placement?.abandon();
+    this.#placement = null;
+    for (const home of [...this.#homes.values()]) home.endIdle();
+    this.#side.retire();
+    this.#shared.retire();
+  }
+
   /** Closes every session. */
   async close(): Promise<void> {
+    this.#slots.close();
     for (const session of this.#listening) this.#noteEnding(session.close());
     // No call runs any more. Another process can go on with the sessions.
     this.handOver();
@@ -271,6 +288,7 @@ export class SessionPool {
       leases: this.#leases,
       silentTargets: this.#silentTargets,
       clock: this.#clock,
+      isRetired: () => this.#isRetired,
       onEnding: (ending) => this.#noteEnding(ending),
       onReplaced: (reason) => onReplaced?.(reason),
       onSession: ({ id, initializeResult: { protocolVersion: revision } }) => {

@@ -65,6 +65,11 @@ export class SharedSessions {
     });
   }
 
+  /** Ends each session as soon as no request uses it. */
+  retire(): void {
+    for (const [key, shared] of [...this.#sessions]) this.#drop(key, shared);
+  }
+
   /** Closes all sessions. */
   async close(): Promise<void> {
     const all = [...this.#sessions.values()];

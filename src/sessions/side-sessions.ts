@@ -39,6 +39,7 @@ export class SideSessions {
   readonly #idle = new Map<string, Idle[]>();
   readonly #leased = new Set<Placed>();
   #isClosed = false;
+  #isRetired = false;
 
   constructor(options: SideSessionsOptions) {
     this.#options = options;
@@ -76,6 +77,12 @@ export class SideSessions {
     if (await session.ready(owner.headers)) return { session, release };
     release();
     return null;
+  }
+
+  /** Ends each session as soon as nothing uses it. */
+  retire(): void {
+    this.#isRetired = true;
+    for (const { uses } of [...this.#idle.values()].flat()) uses.retire();
   }
 
   /** Ends the sessions that no call uses. */
@@ -149,8 +156,8 @@ export class SideSessions {
   #giveBack(key: string | null, seat: Placed): void {
     const { upstream, clock, idleTimeoutMs } = this.#options;
     const { session, slot } = seat;
-    const isKept = !session.dead && !this.#isClosed && !upstream.detector.broadcasts;
-    if (key === null || !isKept) return this.#end(seat);
+    const isOver = this.#isClosed || this.#isRetired || upstream.detector.broadcasts;
+    if (key === null || isOver || session.dead) return this.#end(seat);
     const uses = new UseCount(clock, idleTimeoutMs, () => {
       this.#removeIdle(key, idle);
       this.#end(idle);

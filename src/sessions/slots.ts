@@ -47,13 +47,15 @@ export class Slots {
   readonly #ending = new Set<Taken>();
   readonly #waiting = new Set<Waiting>();
   #size = 0;
+  /** Leaves the counts to others. */
+  readonly close: () => void;
 
   /** @param counts of all processes that the limits are for */
   constructor(limits: SlotLimits, counts: Counts, clock: Clock) {
     this.#limits = limits;
     this.#counts = counts;
     this.#clock = clock;
-    counts.onChange(() => {
+    this.close = counts.onChange(() => {
       if (this.#waiting.size > 0) this.#serve();
       this.#makeRoomElsewhere();
     });

@@ -65,13 +65,16 @@ type Place =
 
 export class Tasks implements TaskEngine {
   readonly #options: TasksOptions;
-  readonly #tasks = new Map<TaskKey, RunningTask>();
+  readonly #tasks: Map<TaskKey, RunningTask>;
   /** Of the claims that this process has. */
-  readonly #epochs = new Map<TaskKey, number>();
+  readonly #epochs: Map<TaskKey, number>;
   #isStopping = false;
 
-  constructor(options: TasksOptions) {
+  /** @param earlier the tasks of the route with other settings, which go on */
+  constructor(options: TasksOptions, earlier: Tasks | null = null) {
     this.#options = options;
+    this.#tasks = earlier === null ? new Map() : earlier.#tasks;
+    this.#epochs = earlier === null ? new Map() : earlier.#epochs;
   }
 
   /** How many tasks are here, by their status. */

@@ -57,22 +57,6 @@ describe('a call that another replica can resume', () => {
     expect(effects).toEqual(['Ada']);
   });
 
-  // Rule drain-3: SIGHUP and SIGINT drain as SIGTERM does.
-  test(
-    'is let go as well when the process is told to hang up (SIGHUP)',
-    { tags: ['long'] },
-    async () => {
-      const { effects, tools } = greeter();
-      const legacy = await legacyServer({ tools, keepsEvents: true });
-      const [one, other] = await replicas(legacy, 2);
-      const asked = await callTool(one.url, 'greet');
-      expect(await one.drain('SIGHUP')).toBe(0);
-      const done = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-      expect(text(done)).toBe('Hello Ada');
-      expect(effects).toEqual(['Ada']);
-    },
-  );
-
   // Rule drain-2.
   test('is handed over while it is at work: its client is told to call again', async () => {
     const { effects, tools, finish } = slowGreeter();

@@ -10,7 +10,7 @@ import type { Log } from '../../ops/log.ts';
 import { SummedMetrics } from '../../ops/summed-metrics.ts';
 import { generateKey, type SecretKey } from '../../seal/key-ring.ts';
 import { AdminListener, canSharePorts, findPort } from '../listen.ts';
-import { configuredKeys, logListening, type Gateway, type GatewayOptions } from '../gateway.ts';
+import { logListening, type Gateway, type GatewayOptions } from '../gateway.ts';
 import { writeConfig, type Sibling, type ToWorker, type WorkerStatus } from './messages.ts';
 import { randomId } from '../../lib/crypto.ts';
 import {
@@ -19,6 +19,10 @@ import {
   type ClaimRequest,
 } from '../../replicas/directory/claim-table.ts';
 import { createPeers, type HomePeers } from '../peers.ts';
+import { longestLife } from '../reload/generations.ts';
+import { ConfigRefused, Reloads, type Prepared } from '../reload/reloads.ts';
+import { configuredKeys } from '../services.ts';
+import { SealKeys } from '../../seal/seal-keys.ts';
 import { CountSums } from './shared-counts.ts';
 import { WorkerProcess } from './worker-process.ts';
 import { RelayListener } from './relay-listener.ts';
@@ -63,12 +67,13 @@ export async function startWorkers(
     const adminUrl = await admin.listen();
     await primary.listenForReplicas();
     const origin = await primary.start(count);
+    const reload = (load: () => Config) => primary.reloads.reload(load);
     const drain = async () => {
       await primary.drain();
       await close();
     };
     const url = logListening(config, origin, adminUrl, log, count);
-    return { url, adminUrl, failure: primary.failure, drain, close };
+    return { url, adminUrl, failure: primary.failure, reload, drain, close };
   } catch (error) {
     await close();
     throw error;
@@ -85,12 +90,17 @@ interface PrimaryOptions {
 }
 
 class Primary {
+  readonly reloads: Reloads;
   readonly #options: PrimaryOptions;
+  /** The configuration in force. */
+  #config: Config;
   readonly #workers = new Map<number, WorkerProcess>();
   readonly #counts: CountSums;
   readonly #claims: ClaimTable;
   readonly #peers: HomePeers | null;
-  readonly #metrics = new SummedMetrics(() => this.#serving().length);
+  /** For the peers. The workers have their own. */
+  readonly #sealKeys: SealKeys;
+  readonly #metrics: SummedMetrics;
   readonly #restarts = new Restarts();
   readonly #failure = Promise.withResolvers<Error>();
   readonly #awake = setInterval(() => {}, AWAKE_MS);
@@ -102,11 +112,15 @@ class Primary {
   #phase: 'starting' | 'running' | 'draining' | 'closed' = 'starting';
 
   constructor(options: PrimaryOptions) {
-    this.#options = options;
     const { config, clock, log } = options;
+    this.#options = options;
+    this.#config = config;
+    this.reloads = new Reloads(config, { prepare: (next) => this.#prepare(next), clock, log });
+    this.#metrics = new SummedMetrics(() => this.#serving().length, this.reloads.state);
     const boots = () => this.#siblings().map(({ boot }) => boot);
     this.#claims = new ClaimTable(clock, (boot) => !boots().includes(boot));
-    const sealKeys = configuredKeys(config);
+    const sealKeys = new SealKeys(configuredKeys(config), clock);
+    this.#sealKeys = sealKeys;
     this.#peers = createPeers(config, { name: randomId(), boots }, { sealKeys, clock, log });
     this.#relay = new RelayListener(
       (arrival) => this.#workerOf(arrival.to)?.pass(arrival) ?? false,
@@ -172,8 +186,9 @@ class Primary {
   async drain(): Promise<void> {
     if (this.#phase === 'draining') return this.#allEnded();
     this.#phase = 'draining';
+    this.reloads.stop();
     this.#broadcast({ type: 'drain' });
-    const { delayMs, parkedMs, timeoutMs } = this.#options.config.drain;
+    const { delayMs, parkedMs, timeoutMs } = this.#config.drain;
     const atMostMs = delayMs + parkedMs + timeoutMs + DRAIN_EXTRA_MS;
     await Promise.race([this.#allEnded(), sleep(this.#options.clock, atMostMs)]);
     await this.close();
@@ -192,8 +207,9 @@ class Primary {
 
   /** Starts one worker, and resolves to its origin when it serves clients. */
   async #launch(number: number): Promise<string> {
-    const { config, port, generatedKey, clock, log } = this.#options;
-    const worker = new WorkerProcess(number, {
+    const { port, generatedKey, clock, log } = this.#options;
+    const config = this.#config;
+    const worker = new WorkerProcess(number, config, {
       clock,
       onCounts: (entries) => this.#counts.report(number, entries),
       onClaim: async (claim, boot) => this.#answer(claim, boot),
@@ -217,7 +233,42 @@ class Primary {
     worker.send({ type: 'serve', port });
     const origin = await worker.serving;
     log.event('worker.started', { worker: number, pid: worker.pid });
+    await this.#catchUp(worker);
     return origin;
+  }
+
+  /** Has all workers prepare a configuration. @throws ConfigRefused if one of them cannot use it */
+  async #prepare(config: Config): Promise<Prepared> {
+    const workers = this.#serving();
+    const keys = configuredKeys(config);
+    this.#sealKeys.admit(keys);
+    const problems = await Promise.all(workers.map((worker) => worker.prepare(config)));
+    const abandon = async () => {
+      this.#sealKeys.dismiss();
+      for (const worker of workers) worker.send({ type: 'abandon' });
+    };
+    if (problems.some(({ length }) => length > 0)) {
+      await abandon();
+      throw new ConfigRefused([...new Set(problems.flat())]);
+    }
+    const commit = () => {
+      this.#sealKeys.rotate(keys, longestLife(config, this.#config));
+      this.#config = config;
+      this.#options.log.setLevel?.(config.log.level);
+      for (const worker of workers) worker.commit(config);
+      for (const worker of this.#serving()) void this.#catchUp(worker);
+    };
+    return { commit, abandon };
+  }
+
+  /** Gives a worker the configuration in force, if it began with an earlier one. */
+  async #catchUp(worker: WorkerProcess): Promise<void> {
+    const config = this.#config;
+    if (worker.config === config) return;
+    const problems = await worker.prepare(config);
+    if (problems.length > 0) return worker.kill();
+    worker.commit(config);
+    await this.#catchUp(worker);
   }
 
   #onEnd(worker: WorkerProcess): void {

@@ -37,7 +37,7 @@ class Batch {
 export class SharedCounts extends LocalCounts {
   readonly #elsewhere = new Map<string, number>();
   readonly #reports: Batch;
-  readonly #listeners: (() => void)[] = [];
+  readonly #listeners = new Set<() => void>();
 
   /** @param report sends what this worker counts to the primary */
   constructor(clock: Clock, report: (entries: CountEntries) => void) {
@@ -65,8 +65,9 @@ export class SharedCounts extends LocalCounts {
     for (const listener of this.#listeners) listener();
   }
 
-  override onChange(listener: () => void): void {
-    this.#listeners.push(listener);
+  override onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
   }
 }
 

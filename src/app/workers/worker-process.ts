@@ -4,8 +4,15 @@ import { fileURLToPath } from 'node:url';
 import type { Clock } from '../../lib/clock.ts';
 import { StartFailure } from '../../lib/start-failure.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
+import type { Config } from '../../config/schema.ts';
 import type { ClaimReply, ClaimRequest } from '../../replicas/directory/claim-table.ts';
-import type { FromWorker, Sibling, ToWorker, WorkerStatus } from './messages.ts';
+import {
+  writeConfig,
+  type FromWorker,
+  type Sibling,
+  type ToWorker,
+  type WorkerStatus,
+} from './messages.ts';
 import type { CountEntries } from './shared-counts.ts';
 
 /** The command of this program, from `src` and from `dist` alike. */
@@ -14,6 +21,8 @@ const COMMAND = fileURLToPath(new URL('../../../bin/mrtr-gateway.js', import.met
 const WORKER_COMMAND = 'worker';
 /** A worker that does not respond for longer counts as stuck. */
 const STATUS_TIMEOUT_MS = 1_000;
+/** Longer than a worker waits for upstreams. */
+const PREPARE_TIMEOUT_MS = 15_000;
 const MAX_ARRIVALS = 1_000;
 
 export interface WorkerProcessOptions {
@@ -35,6 +44,8 @@ export class WorkerProcess {
   readonly ended: Promise<void>;
   sibling: Sibling | null = null;
   isServing = false;
+  /** The configuration that it has. */
+  config: Config;
   /** How it ended; empty while it runs. */
   problem = '';
   readonly #child: ChildProcess;
@@ -44,12 +55,15 @@ export class WorkerProcess {
   readonly #ended = Promise.withResolvers<void>();
   readonly #requests = new Map<number, (status: WorkerStatus | null) => void>();
   #lastRequest = 0;
+  /** Called with what keeps the worker from using a configuration. */
+  #onPrepared: (problems: readonly string[]) => void = () => {};
   /** Connections that the worker has not confirmed. */
   readonly #arrivals = new Set<number>();
   #lastArrival = 0;
 
-  constructor(number: number, options: WorkerProcessOptions) {
+  constructor(number: number, config: Config, options: WorkerProcessOptions) {
     this.number = number;
+    this.config = config;
     this.#options = options;
     this.joined = this.#joined.promise;
     this.serving = this.#serving.promise;
@@ -108,6 +122,30 @@ export class WorkerProcess {
     });
   }
 
+  /**
+   * Has it prepare a configuration. One that ends meanwhile keeps nothing back.
+   * @returns what keeps it from using the configuration
+   */
+  prepare(config: Config): Promise<readonly string[]> {
+    return new Promise((resolve) => {
+      const problem = `worker ${this.number} does not respond`;
+      const timer = this.#options.clock.setTimer(PREPARE_TIMEOUT_MS, () => resolve([problem]));
+      const finish = (problems: readonly string[]) => {
+        timer.cancel();
+        resolve(problems);
+      };
+      this.#onPrepared = finish;
+      void this.ended.then(() => finish([]));
+      this.send({ type: 'prepare', config: writeConfig(config) });
+    });
+  }
+
+  /** Has it use the configuration that it prepared. */
+  commit(config: Config): void {
+    this.config = config;
+    this.send({ type: 'commit' });
+  }
+
   #receive(message: FromWorker): void {
     switch (message.type) {
       case 'joined':
@@ -126,6 +164,8 @@ export class WorkerProcess {
       }
       case 'status':
         return this.#requests.get(message.request)?.(message.status);
+      case 'prepared':
+        return this.#onPrepared(message.problems);
       case 'arrived':
         this.#arrivals.delete(message.id);
         return this.send({ type: 'accept', id: message.id });

@@ -8,8 +8,16 @@ import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
 import type { SecretKey } from '../../seal/key-ring.ts';
 import { openGateway, type GatewayProcess } from '../gateway.ts';
 import type { Siblings } from '../replica.ts';
-import type { FromWorker, Sibling, ToWorker, WorkerStart, WorkerStatus } from './messages.ts';
 import { RemoteClaims } from '../../replicas/directory/claim-table.ts';
+import { problemsOf, type Prepared } from '../reload/reloads.ts';
+import {
+  readConfig,
+  type FromWorker,
+  type Sibling,
+  type ToWorker,
+  type WorkerStart,
+  type WorkerStatus,
+} from './messages.ts';
 import { SharedCounts } from './shared-counts.ts';
 
 type ArrivalMessage = Extract<ToWorker, { type: 'arrival' }>;
@@ -27,6 +35,7 @@ export class Worker {
   readonly #ended = Promise.withResolvers<void>();
   readonly #arrivals = new Map<number, Arrival>();
   #gateway: GatewayProcess | null = null;
+  #prepared: Promise<Prepared | null> = Promise.resolve(null);
 
   constructor(start: WorkerStart, config: Config, send: (message: FromWorker) => void, log: Log) {
     this.#start = start;
@@ -83,6 +92,13 @@ export class Worker {
         return this.#send({ type: 'arrived', id: message.id });
       case 'accept':
         return this.#accept(message.id);
+      case 'prepare':
+        this.#prepared = this.#prepare(readConfig(message.config));
+        return;
+      case 'commit':
+        return void this.#prepared.then((prepared) => prepared?.commit());
+      case 'abandon':
+        return void this.#prepared.then((prepared) => prepared?.abandon());
       case 'drain':
         return this.#settle(this.#gateway?.drain() ?? Promise.resolve(), this.#ended.resolve);
       case 'start':
@@ -99,6 +115,17 @@ export class Worker {
     const arrival = this.#arrivals.get(id);
     this.#arrivals.delete(id);
     if (arrival !== undefined) this.#gateway?.replica.accept(arrival);
+  }
+
+  async #prepare(config: Config): Promise<Prepared | null> {
+    try {
+      const prepared = (await this.#gateway?.prepare(config)) ?? null;
+      this.#send({ type: 'prepared', problems: [] });
+      return prepared;
+    } catch (error) {
+      this.#send({ type: 'prepared', problems: problemsOf(error) });
+      return null;
+    }
   }
 
   async #serve(port: number): Promise<void> {

@@ -27,9 +27,16 @@ export function listenDefault(env: ReferenceSources['env']): string | undefined 
  * @param env resolves `${NAME}` references
  * @throws ConfigError with one line per problem: `file:line:column field: expected ..., got ...`
  */
-export function loadConfig(file: string, env: ReferenceSources['env'] = process.env): Config {
-  return loadWithAdvice(file, env).config;
+export function loadConfig(
+  file: string,
+  env: ReferenceSources['env'] = process.env,
+  onRead?: OnRead,
+): Config {
+  return loadWithAdvice(file, env, onRead).config;
 }
+
+/** Called with each file that is read, and its text; `null` if it cannot be read. */
+export type OnRead = (file: string, text: string | null) => void;
 
 export interface Advised {
   readonly config: Config;
@@ -38,11 +45,15 @@ export interface Advised {
 }
 
 /** Loads a file as `loadConfig` does, and says what is risky in it. */
-export function loadWithAdvice(file: string, env: ReferenceSources['env']): Advised {
+export function loadWithAdvice(
+  file: string,
+  env: ReferenceSources['env'],
+  onRead: OnRead = () => {},
+): Advised {
   const folder = dirname(file);
-  return read(readConfigFile(file), file, {
+  return read(readConfigFile(file, onRead), file, {
     env,
-    readSecret: (path) => readSecretFile(resolve(folder, path), path),
+    readSecret: (path) => readSecretFile(resolve(folder, path), path, onRead),
   });
 }
 
@@ -116,17 +127,17 @@ function linesOf(problems: readonly ProblemLine[], file: string): string[] {
   return ordered.map(({ position, line }) => `${file}:${position.line}:${position.column} ${line}`);
 }
 
-function readConfigFile(file: string): string {
+function readConfigFile(file: string, onRead: OnRead): string {
   try {
-    return readBounded(file, MAX_FILE_BYTES);
+    return readBounded(file, MAX_FILE_BYTES, onRead);
   } catch (error) {
     throw new ConfigError('config_unreadable', [`cannot read ${file}: ${reason(error)}`]);
   }
 }
 
-function readSecretFile(file: string, written: string): string {
+function readSecretFile(file: string, written: string, onRead: OnRead): string {
   try {
-    return readBounded(file, MAX_SECRET_BYTES);
+    return readBounded(file, MAX_SECRET_BYTES, onRead);
   } catch (error) {
     throw new Error(`expected a readable file, got ${JSON.stringify(written)}: ${reason(error)}`, {
       cause: error,
@@ -134,8 +145,30 @@ function readSecretFile(file: string, written: string): string {
   }
 }
 
+function readBounded(file: string, maxBytes: number, onRead: OnRead): string {
+  const text = textOf(file, maxBytes);
+  onRead(file, text instanceof Error ? null : text);
+  if (text instanceof Error) throw text;
+  return text;
+}
+
+/** Reads a file as the loader does. @returns `null` if that refuses it */
+export function readableText(file: string): string | null {
+  const text = textOf(file, MAX_FILE_BYTES);
+  return text instanceof Error ? null : text;
+}
+
+/** Reads a file, and returns an error in place of throwing it. */
+function textOf(file: string, maxBytes: number): string | Error {
+  try {
+    return readRegular(file, maxBytes);
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
 /** Reads a regular file of at most `maxBytes`. A pipe is refused, since reading it could block. */
-function readBounded(file: string, maxBytes: number): string {
+function readRegular(file: string, maxBytes: number): string {
   const descriptor = openSync(file, 'r');
   try {
     const stats = fstatSync(descriptor);

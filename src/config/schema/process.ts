@@ -16,7 +16,7 @@ import {
 export const workers = countOrAuto(
   1,
   { min: 1, max: 128 },
-  'How many processes serve the clients, to use several cores. `auto` is one for each core that the gateway may use. Limits count over all of them.',
+  'How many processes serve the clients, to use several cores. `auto` is one for each core that the gateway may use. Limits count over all of them. Changes need a restart.',
 );
 
 export const edge = section({
@@ -72,7 +72,12 @@ export const edge = section({
   .describe('The public side.');
 
 export const limits = section({
-  maxBody: size('4MiB', '1KiB', '256MiB', 'The largest request body.'),
+  maxBody: size(
+    '4MiB',
+    '1KiB',
+    '256MiB',
+    'The largest request body. With `relay` or several workers, changes need a restart.',
+  ),
   maxJsonDepth: count(64, { min: 8, max: 512 }, 'The maximum nesting depth of JSON.'),
   maxRunningCalls: count(
     10_000,
@@ -140,7 +145,7 @@ export const drain = section({
   ),
 })
   .prefault({})
-  .describe('What happens on SIGTERM, SIGINT or SIGHUP.');
+  .describe('What happens on SIGTERM or SIGINT, and on SIGHUP where there is nothing to reload.');
 
 export const log = section({
   level: choice(
@@ -151,7 +156,7 @@ export const log = section({
   format: choice(
     ['auto', 'json', 'pretty'],
     'auto',
-    '`auto` is pretty on a terminal and JSON elsewhere.',
+    '`auto` is pretty on a terminal and JSON elsewhere. Changes need a restart.',
   ),
 })
   .prefault({})
@@ -195,12 +200,12 @@ export const seal = section({
     .meta({ title: 'list' })
     .prefault([])
     .describe(
-      'The first key encrypts; all keys decrypt. If empty, a key is generated at start, and parked calls do not survive a restart.',
+      'The first key encrypts; all keys decrypt. If empty, a key is generated at start, and parked calls do not survive a restart. The first key cannot be added, nor the last one removed, without a restart.',
     ),
   audience: text(/^[\x21-\x7e]{1,128}$/, 'a name of 1 to 128 printable ASCII characters', 'name')
     .default('mrtr-gateway')
     .describe(
-      'The name of the deployment. All its replicas share it, and no other deployment must use it.',
+      'The name of the deployment. All its replicas share it, and no other deployment must use it. Changes need a restart.',
     ),
 })
   .prefault({})

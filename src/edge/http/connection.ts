@@ -70,17 +70,13 @@ export class ClientConnections {
 
   /**
    * Takes over the requests of a server.
-   * @param serve called with each request, and with the listener that the server had, for what is not served
+   * @param serve called with each request
    */
-  attach(
-    server: Server,
-    serve: (request: IncomingMessage, response: ServerResponse, rest: RequestListener) => void,
-  ): void {
-    const rest = server.listeners('request')[0] as RequestListener;
+  attach(server: Server, serve: RequestListener): void {
     server.removeAllListeners('request');
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
       this.#track(request, response);
-      serve(request, response, rest);
+      serve(request, response);
     });
     server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
       this.#waitForContinue.add(response);

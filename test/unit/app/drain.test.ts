@@ -20,7 +20,12 @@ class SettableClock extends ManualClock {
 test('a drain ends in its time when the clock is set back meanwhile', async () => {
   const clock = new SettableClock();
   const capacity = new Capacity(
-    { maxRunning: 1, maxParked: 1, maxParkedPerPrincipal: 1, maxParkedAnonymous: 1 },
+    () => ({
+      maxRunningCalls: 1,
+      maxParkedCalls: 1,
+      maxParkedCallsPerPrincipal: 1,
+      maxAnonymousParkedCalls: 1,
+    }),
     new LocalCounts(),
   );
   capacity.move('none', 'running', 'Ada');

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
 import { EXIT } from '../../../src/cli/exit-codes.ts';
-import { serve, type Start } from '../../../src/cli/serve.ts';
+import { serve, type ConfigSource, type Start } from '../../../src/cli/serve.ts';
 import { configFromFlags } from '../../../src/config/load/from-flags.ts';
 import type { Gateway } from '../../../src/app/gateway.ts';
 import { StartFailure, type StartFailureCode } from '../../../src/lib/start-failure.ts';
@@ -15,6 +15,7 @@ function testGateway() {
   const gateway = {
     url: 'http://127.0.0.1:8080/mcp',
     adminUrl: null,
+    reload: vi.fn(async () => {}),
     drain: vi.fn(() => drained.promise),
     close: vi.fn(async () => {}),
   } satisfies Gateway;
@@ -22,18 +23,19 @@ function testGateway() {
 }
 
 /** Starts, and waits until it serves. */
-async function serving(options: { terminal?: boolean } = {}) {
+async function serving(options: { terminal?: boolean; source?: ConfigSource } = {}) {
   const host = testHost(options);
   const clock = new ManualClock();
   const { gateway, drained } = testGateway();
   const started = Promise.resolve(gateway);
-  const code = serve(config, host, () => started, clock);
+  const code = serve(config, host, () => started, clock, options.source);
   await started;
   return { host, clock, gateway, drained, code };
 }
 
 describe('signals', () => {
-  // Rule drain-3.
+  // Rule drain-3: SIGINT drains as SIGTERM does, and so does SIGHUP without a configuration file, or with a terminal
+  // attached.
   test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     '%s drains, and then the exit code is 0',
     async (signal) => {
@@ -45,6 +47,34 @@ describe('signals', () => {
       expect(host.log().at(-1)).toMatchObject({ event: 'gateway.stopped', code: 0 });
     },
   );
+
+  describe('where there is a configuration file', () => {
+    const source = () => {
+      const file = { watch: vi.fn<(listener: () => void) => void>(), close: vi.fn() };
+      return { load: () => config, file };
+    };
+
+    // Rule reload-5: SIGHUP, and a change of the file, load it again.
+    test('SIGHUP and a change of the file load it again', async () => {
+      const changing = source();
+      const { host, gateway } = await serving({ source: changing });
+      host.emit('SIGHUP');
+      expect(gateway.reload).toHaveBeenCalledExactlyOnceWith(changing.load);
+      expect(gateway.drain).not.toHaveBeenCalled();
+      changing.file.watch.mock.lastCall?.[0]();
+      expect(gateway.reload).toHaveBeenCalledTimes(2);
+      host.emit('SIGTERM');
+      expect(changing.file.close).toHaveBeenCalledOnce();
+    });
+
+    // Rule drain-3.
+    test('SIGHUP drains if a terminal is attached', async () => {
+      const { host, gateway } = await serving({ source: source(), terminal: true });
+      host.emit('SIGHUP');
+      expect(gateway.drain).toHaveBeenCalledOnce();
+      expect(gateway.reload).not.toHaveBeenCalled();
+    });
+  });
 
   test.each([
     ['SIGTERM', EXIT.terminated],

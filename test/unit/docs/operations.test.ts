@@ -91,12 +91,13 @@ async function ownMetrics(): Promise<string[]> {
     tasks: () => new Map(),
     upstreamsUp: () => new Map(),
     running: () => 0,
-    limits: new Map(),
+    limits: () => new Map(),
     circuitsOpen: () => new Map(),
     redisUp: () => true,
     clockAheadMs: () => 0,
   });
-  const ofPrimary = new SummedMetrics(() => 2);
+  const reloads = () => ({ isSuccessful: true, succeededAtMs: 0 });
+  const ofPrimary = new SummedMetrics(() => 2, reloads);
   const text = await ofPrimary.text(new Map([[1, await metrics.snapshot()]]));
   return text
     .split('\n')

@@ -5,7 +5,7 @@ import { Quota } from '../../../src/lib/quota.ts';
 
 // Rule subscriptions-4.
 test('one principal takes no more than its share, and all together no more than there are', () => {
-  const quota = new Quota('listeners', { max: 3, maxPerPrincipal: 2 }, new LocalCounts());
+  const quota = new Quota('listeners', () => ({ max: 3, maxPerPrincipal: 2 }), new LocalCounts());
   expect(quota.take('ada')).not.toBeNull();
   expect(quota.take('ada')).not.toBeNull();
   expect(quota.take('ada')).toBeNull();
@@ -14,7 +14,7 @@ test('one principal takes no more than its share, and all together no more than 
 });
 
 test('a place that is given back is there again, once', () => {
-  const quota = new Quota('listeners', { max: 2, maxPerPrincipal: 1 }, new LocalCounts());
+  const quota = new Quota('listeners', () => ({ max: 2, maxPerPrincipal: 1 }), new LocalCounts());
   const giveBack = quota.take('ada');
   quota.take('bob');
   giveBack?.();

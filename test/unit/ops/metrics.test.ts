@@ -41,7 +41,10 @@ test('histograms of several processes are summed', async () => {
   const { registry, durations } = histogram();
   durations.observe(100, 'x', '');
   const snapshot = await registry.getMetricsAsJSON();
-  const text = await new SummedMetrics(() => 2).text(
+  const text = await new SummedMetrics(
+    () => 2,
+    () => ({ isSuccessful: true, succeededAtMs: 0 }),
+  ).text(
     new Map([
       [1, snapshot],
       [2, snapshot],

@@ -5,7 +5,7 @@ import { SessionSeal } from '../../../src/seal/session-seal.ts';
 const ONE = { kid: 'one', secret: Buffer.alloc(32, 1) };
 const TWO = { kid: 'two', secret: Buffer.alloc(32, 2) };
 const sealWith = (keys = [ONE], audience = 'fleet', route = 'mcp') =>
-  new SessionSeal({ keys, audience, route });
+  new SessionSeal({ keys: { all: keys }, audience, route });
 
 /** What a server may put into a header: a session id is visible ASCII, and some keep to it loosely. */
 const plain = fc.string({

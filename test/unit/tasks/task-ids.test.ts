@@ -8,7 +8,7 @@ import { TaskIds } from '../../../src/tasks/task-ids.ts';
 
 const KEY = generateKey();
 const sealWith = (kid: string) =>
-  new SessionSeal({ keys: [{ ...KEY, kid }], audience: 'fleet', route: 'mcp' });
+  new SessionSeal({ keys: { all: [{ ...KEY, kid }] }, audience: 'fleet', route: 'mcp' });
 const ownerAt = (address: string) => {
   const boot = randomId();
   return { id: 'one', boot, address };

@@ -50,8 +50,11 @@ function tasksTestbed(options: Partial<CallsOptions> = {}) {
     ...{ route: 'route', boot: 'here', calls, promotion, clock },
     ...{ pollIntervalMs: 1_000, relay: null, randomKey: randomId, log: { event: () => {} } },
     store: new TaskStore(shared.store, createKeyRing(keys, 'task')),
-    ids: new TaskIds(new SessionSeal({ keys, audience: 'fleet', route: 'route' }), null),
-    quota: new Quota('tasks', { max: 1, maxPerPrincipal: 1 }, counts),
+    ids: new TaskIds(
+      new SessionSeal({ keys: { all: keys }, audience: 'fleet', route: 'route' }),
+      null,
+    ),
+    quota: new Quota('tasks', () => ({ max: 1, maxPerPrincipal: 1 }), counts),
   });
   /** Lets time pass, and what it sets off happen. */
   const pass = async (ms: number) => {

@@ -1,0 +1,213 @@
+/**
+ * What a process makes of one configuration after the other: its callers, its routes, and the application that serves
+ * them. The next generation is prepared beside the current one, and takes its place at once. A route whose settings are
+ * the same is the same object in both.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import type { Config, RouteConfig } from '../../config/schema.ts';
+import { Identity } from '../../identity/identity.ts';
+import { sleep } from '../../lib/clock.ts';
+import { LIMIT_NAMES } from '../../model/limited.ts';
+import { CANCEL_GRACE_MS, createRoute, longestCallMs, type Route } from '../route.ts';
+import type { RouteServer } from '../route-server.ts';
+import type { PublicListener } from '../public-listener.ts';
+import { createPublicApp, type PublicApp } from '../public-server.ts';
+import type { Routes } from '../routes.ts';
+import { configuredKeys, type Services } from '../services.ts';
+
+export interface Generation {
+  readonly config: Config;
+  readonly identity: Identity;
+  readonly routes: readonly Route[];
+  readonly app: PublicApp;
+  /**
+   * Waits a while for what the current generation does not have.
+   * @throws StartFailure if an upstream responds and is not usable
+   */
+  start(): Promise<void>;
+}
+
+/** How long the start, or a reload, waits for upstreams. After that they are tried in the background. */
+const START_WAIT_MS = 5_000;
+/** How long former routes serve retries at least, in ms: their list requests have ended by then. */
+const MIN_FORMER_MS = 60_000;
+/** No timer can be longer. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+/** How often it is checked whether calls still use a former route, in ms. */
+const CHECK_EVERY_MS = 5_000;
+
+export class Generations {
+  readonly #routes: Routes;
+  readonly #services: Services;
+  readonly #listener: PublicListener;
+  readonly #closing = new AbortController();
+  #current: Generation | null = null;
+
+  constructor(routes: Routes, services: Services, listener: PublicListener) {
+    this.#routes = routes;
+    this.#services = services;
+    this.#listener = listener;
+  }
+
+  get current(): Generation | null {
+    return this.#current;
+  }
+
+  /**
+   * Prepares a generation that can take the place of the current one at once.
+   * @throws InvalidKeyRing for a key that cannot be used beside the current ones
+   * @throws StartFailure if an upstream responds and is not usable
+   */
+  async prepare(config: Config): Promise<Generation> {
+    await this.#services.prepare(config);
+    const next = await this.create(config);
+    try {
+      await next.start();
+    } catch (error) {
+      await this.abandon(next);
+      throw error;
+    }
+    return next;
+  }
+
+  /** Creates a generation beside the current one. Nothing is sent to servers yet. @throws InvalidKeyRing */
+  async create(config: Config): Promise<Generation> {
+    const { shared, metrics } = this.#services;
+    const { configured, former } = this.#routes;
+    shared.sealKeys.admit(configuredKeys(config));
+    const identity = this.#identityFor(config);
+    const routes = config.routes.map((settings) => this.#routeFor(settings));
+    const leaving = configured.filter((route) => !routes.includes(route));
+    const app = await createPublicApp(
+      routes,
+      [...former, ...leaving],
+      { ...shared, config, identity },
+      metrics,
+      this.#listener,
+    );
+    const servers = routes.flatMap(({ server }) => (this.#isInForce(server) ? [] : server));
+    const isNewIdentity = identity !== this.#current?.identity;
+    const start = async () => {
+      await Promise.all([
+        isNewIdentity ? identity.start() : null,
+        ...servers.map(({ availability }) => availability.start(START_WAIT_MS)),
+      ]);
+    };
+    return { config, identity, routes, app, start };
+  }
+
+  /** Closes a generation that does not take the place of the current one. */
+  async abandon({ identity, routes, app }: Generation): Promise<void> {
+    this.#services.shared.sealKeys.dismiss();
+    if (identity !== this.#current?.identity) identity.close();
+    app.retire();
+    const created = routes.filter((route) => !this.#routes.configured.includes(route));
+    await Promise.all(created.map((route) => this.#closeRoute(route)));
+  }
+
+  /** Has a generation take the place of the current one. Former routes end with their calls. */
+  commit(next: Generation): void {
+    const { shared, metrics, use } = this.#services;
+    const earlier = this.#current;
+    this.#current = next;
+    use(next.config);
+    const keepMs = longestLife(next.config, earlier?.config);
+    shared.sealKeys.rotate(configuredKeys(next.config), keepMs);
+    this.#routes.configured = next.routes;
+    for (const route of next.routes) route.open();
+    metrics.begin(
+      next.routes.map(({ config }) => config.id),
+      LIMIT_NAMES,
+    );
+    this.#listener.serve(next.app.serve);
+    if (earlier === null) return;
+    earlier.app.retire();
+    if (earlier.identity !== next.identity) earlier.identity.close();
+    for (const route of earlier.routes) if (!next.routes.includes(route)) this.#leave(route);
+  }
+
+  /** Closes everything. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#current?.identity.close();
+    this.#current?.app.retire();
+    this.#services.shared.sealKeys.close();
+    // Ending sessions is optional: the process does not wait for a server that does not respond.
+    await Promise.all(this.#routes.all.map(({ resource }) => resource?.close()));
+    await Promise.all([...this.#routes.servers].map((server) => this.#closeServer(server)));
+  }
+
+  #identityFor(config: Config): Identity {
+    const { clock, log } = this.#services.shared;
+    const { identity, edge } = config;
+    const { trustedProxies } = edge;
+    const current = this.#current;
+    const isSame =
+      current !== null &&
+      isDeepStrictEqual(current.config.identity, identity) &&
+      isDeepStrictEqual(current.config.edge.trustedProxies, trustedProxies);
+    return isSame ? current.identity : new Identity({ identity, trustedProxies, clock, log });
+  }
+
+  #routeFor(config: RouteConfig): Route {
+    const earlier = this.#routes.find(config.id) ?? null;
+    const isConfigured = earlier !== null && this.#routes.configured.includes(earlier);
+    if (isConfigured && isDeepStrictEqual(earlier.config, config)) return earlier;
+    return createRoute(config, this.#services.shared, earlier);
+  }
+
+  #isInForce(server: RouteServer): boolean {
+    return this.#routes.configured.some((route) => route.server === server);
+  }
+
+  /** Lets go of a route that was replaced, or removed. */
+  #leave(route: Route): void {
+    const { server, calls, subscriptions, retire } = route;
+    retire();
+    const next = this.#routes.configured.find(({ config }) => config.id === route.config.id);
+    // Its listeners reconnect. Those of a server that goes on stay with it.
+    if (next?.subscriptions !== subscriptions) subscriptions.endAll();
+    if (next?.server !== server) {
+      server.availability.close();
+      server.pool.retire();
+    }
+    if (next === undefined) calls.stopNewCalls();
+    this.#routes.former.add(route);
+    void this.#forgetLater(route);
+  }
+
+  /** Forgets a former route when no client can have anything of it, here or at another replica. */
+  async #forgetLater(route: Route): Promise<void> {
+    const { clock } = this.#services.shared;
+    const { signal } = this.#closing;
+    const lifeMs = Math.min(Math.max(longestCallMs(route.config), MIN_FORMER_MS), MAX_TIMER_MS);
+    await sleep(clock, lifeMs, signal);
+    while (!signal.aborted && this.#isUsed(route)) await sleep(clock, CHECK_EVERY_MS, signal);
+    if (signal.aborted) return;
+    this.#routes.former.delete(route);
+    this.#current?.app.forget(route);
+    await this.#closeRoute(route);
+  }
+
+  #isUsed({ calls, server }: Route): boolean {
+    return !this.#isInForce(server) && calls.use(server.pool);
+  }
+
+  /** Closes a route that is neither configured nor former, and its server if no other route has it. */
+  async #closeRoute({ resource, server }: Route): Promise<void> {
+    await resource?.close();
+    if (!this.#routes.servers.has(server)) await this.#closeServer(server);
+  }
+
+  async #closeServer({ availability, pool, upstream }: RouteServer): Promise<void> {
+    availability.close();
+    await Promise.race([pool.close(), sleep(this.#services.shared.clock, CANCEL_GRACE_MS)]);
+    await upstream.close();
+  }
+}
+
+/** Returns how long a client can have a pointer to a call, or a task, in ms. */
+export function longestLife(...configs: readonly (Config | undefined)[]): number {
+  const lives = configs.flatMap((config) => config?.routes.map(longestCallMs) ?? []);
+  return Math.min(Math.max(...lives), MAX_TIMER_MS);
+}

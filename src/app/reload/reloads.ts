@@ -1,0 +1,136 @@
+/** Applies one configuration after the other, whole or not at all, and keeps what became of the last one. */
+import { isDeepStrictEqual } from 'node:util';
+import { ConfigError } from '../../config/load/problem.ts';
+import type { Config } from '../../config/schema.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { StartFailure } from '../../lib/start-failure.ts';
+import type { Log } from '../../ops/log.ts';
+import type { ReloadState } from '../../ops/gauges.ts';
+import { InvalidKeyRing } from '../../seal/key-ring.ts';
+
+/** A configuration that can be put in force at once. */
+export interface Prepared {
+  commit(): void;
+  abandon(): Promise<void>;
+}
+
+export interface ReloadsOptions {
+  /** @throws StartFailure, InvalidKeyRing or ConfigRefused for a configuration that cannot be used */
+  readonly prepare: (config: Config) => Promise<Prepared>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export class Reloads {
+  readonly #options: ReloadsOptions;
+  #config: Config;
+  #state: ReloadState;
+  #last: Promise<void> = Promise.resolve();
+  #isStopped = false;
+
+  /** @param config that is in force */
+  constructor(config: Config, options: ReloadsOptions) {
+    this.#config = config;
+    this.#options = options;
+    this.#state = { isSuccessful: true, succeededAtMs: options.clock.now() };
+  }
+
+  readonly state = (): ReloadState => this.#state;
+
+  /**
+   * Loads a configuration and puts it in force, after earlier reloads. If it cannot be used, nothing changes. Never
+   * rejects.
+   * @param load throws ConfigError for an invalid configuration
+   */
+  reload(load: () => Config): Promise<void> {
+    this.#last = this.#last.then(() => this.#reload(load));
+    return this.#last;
+  }
+
+  /** Changes nothing from here on. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  async #reload(load: () => Config): Promise<void> {
+    if (this.#isStopped) return;
+    try {
+      const next = load();
+      const changes = changesOf(this.#config, next);
+      const fixed = fixedFieldsOf(this.#config).flatMap(([name, value]) =>
+        isDeepStrictEqual(value(this.#config), value(next)) ? [] : name,
+      );
+      if (fixed.length > 0) {
+        throw new ConfigRefused([`${fixed.join(', ')}: cannot change without a restart`]);
+      }
+      const prepared = await this.#options.prepare(next);
+      if (this.#isStopped) return await prepared.abandon();
+      prepared.commit();
+      this.#config = next;
+      this.#state = { isSuccessful: true, succeededAtMs: this.#options.clock.now() };
+      this.#options.log.event('config.reloaded', changes);
+    } catch (error) {
+      this.#refuse(problemsOf(error));
+    }
+  }
+
+  #refuse(problems: readonly string[]): void {
+    this.#state = { ...this.#state, isSuccessful: false };
+    for (const problem of problems) this.#options.log.event('config.refused', { problem });
+  }
+}
+
+/** Thrown if a configuration cannot be used. */
+export class ConfigRefused extends Error {
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(problems.join('; '));
+    this.name = 'ConfigRefused';
+    this.problems = problems;
+  }
+}
+
+/** Returns why a configuration cannot be used, one line for each problem. */
+export function problemsOf(error: unknown): readonly string[] {
+  if (error instanceof ConfigRefused) return error.problems;
+  if (error instanceof ConfigError) return error.message.split('\n');
+  if (error instanceof InvalidKeyRing) return [`seal.keys: ${error.message}`];
+  if (error instanceof StartFailure) return [error.message];
+  return [error instanceof Error ? `${error.name}: ${error.message}` : String(error)];
+}
+
+type Field = readonly [key: string, value: (config: Config) => unknown];
+
+/** What a process has from its start on. */
+const FIXED: readonly Field[] = [
+  ['listen', ({ listen }) => listen],
+  ['admin', ({ admin }) => admin],
+  ['workers', ({ workers }) => workers],
+  ['relay', ({ relay }) => relay],
+  ['redis', ({ redis }) => redis],
+  ['seal.audience', ({ seal }) => seal.audience],
+  // A key that was generated, or none, is what the process and its relay began with.
+  ['seal.keys', ({ seal }) => seal.keys.length > 0],
+  ['log.format', ({ log }) => log.format],
+];
+
+/** Relays limit their messages by the limit of bodies. */
+const OF_RELAYS: Field = ['limits.maxBody', ({ limits }) => limits.maxBodyBytes];
+
+function fixedFieldsOf({ relay, workers }: Config): readonly Field[] {
+  return relay === null && workers === 1 ? FIXED : [...FIXED, OF_RELAYS];
+}
+
+function changesOf(earlier: Config, next: Config) {
+  const idsOf = ({ routes }: Config) => new Map(routes.map((route) => [route.id, route]));
+  const [before, after] = [idsOf(earlier), idsOf(next)];
+  const kept = [...after].filter(([id]) => before.has(id));
+  return {
+    added: [...after.keys()].filter((id) => !before.has(id)).join(', '),
+    changed: kept
+      .flatMap(([id, route]) => (isDeepStrictEqual(before.get(id), route) ? [] : id))
+      .join(', '),
+    removed: [...before.keys()].filter((id) => !after.has(id)).join(', '),
+  };
+}

@@ -1,0 +1,188 @@
+/** What the routes of a process share, whatever the configuration in force is. */
+import { Capacity, type ParkingLimit } from '../calls/registry.ts';
+import type { Config } from '../config/schema.ts';
+import type { Clock } from '../lib/clock.ts';
+import { LocalCounts } from '../lib/counts.ts';
+import { Quota } from '../lib/quota.ts';
+import { OpenResponses } from '../lib/responses.ts';
+import type { Log } from '../ops/log.ts';
+import { countedLog } from '../ops/counted-log.ts';
+import { Metrics } from '../ops/metrics.ts';
+import { openTracer } from '../ops/open-tracer.ts';
+import { FleetClock } from '../replicas/directory/fleet-clock.ts';
+import { generateKey, type SecretKey } from '../seal/key-ring.ts';
+import { SealKeys } from '../seal/seal-keys.ts';
+import { createSealer } from '../seal/seal.ts';
+import type { WorkerShares } from './gateway.ts';
+import { observeRelayed } from './observed-relay.ts';
+import { openRateStore, type OpenRateStore } from './admissions.ts';
+import { EventLoopMonitor, eventLoopMeter } from '../limits/event-loop.ts';
+import { PendingRequests } from './pending-requests.ts';
+import { joinReplicas } from './replica.ts';
+import type { SharedServices } from './route.ts';
+import type { Routes } from './routes.ts';
+
+const MAX_REQUEST_STATE_BYTES = 32 * 1024;
+const LISTENER_LIMITS = { max: 1_000, maxPerPrincipal: 100 };
+
+export interface Services {
+  readonly shared: SharedServices;
+  readonly metrics: Metrics;
+  /** Opens what a configuration needs that earlier ones did not. */
+  prepare(config: Config): Promise<void>;
+  /** Puts a configuration in force. Limits and the level of the log are its own from here on. */
+  use(config: Config): void;
+  close(): void;
+}
+
+/**
+ * Joins the other replicas, and creates what the routes share.
+ * @throws StartFailure if it cannot listen for replicas, or if Redis does not respond in time
+ */
+export async function openServices(
+  config: Config,
+  routes: Routes,
+  options: { readonly log: Log; readonly clock: Clock },
+  shares: WorkerShares | null,
+): Promise<Services> {
+  let inForce = config;
+  const clock = new FleetClock(options.clock);
+  const metrics: Metrics = new Metrics({
+    parked: () => new Map(routes.latest.map(({ config: { id }, calls }) => [id, calls.parked])),
+    released: () => new Map(routes.latest.map(({ config: { id }, calls }) => [id, calls.released])),
+    sessions: () => routes.sum(({ pool }) => pool.size),
+    upstreamsUp: () =>
+      new Map(
+        routes.configured.map(({ config: { id }, server: { availability } }) => [
+          id,
+          Number(availability.ready),
+        ]),
+      ),
+    running: () => capacity.running,
+    tasks: () =>
+      new Map(routes.latest.map(({ config: { id }, tasks }) => [id, tasks?.byStatus ?? new Map()])),
+    limits: () => limitsOf(inForce),
+    circuitsOpen: () => routes.sum(({ http }) => Number(http?.circuit.isOpen ?? false)),
+    redisUp: () => replica?.directory?.up ?? null,
+    clockAheadMs: () => clock.aheadMs,
+  });
+  const log = countedLog(options.log, metrics);
+  const openResponses = new OpenResponses();
+  const counts = shares?.counts ?? new LocalCounts();
+  const capacity = new Capacity(() => inForce.limits, counts, parkingLimitLog(clock, log));
+  const sealKeys = new SealKeys(keysOf(config, shares?.generatedKey ?? null, log), clock);
+  const siblings = shares?.siblings ?? null;
+  const services = { sealKeys, siblings, openResponses, clock, log };
+  let replica: SharedServices['replica'] | null = null;
+  const tracer = await openTracer(process.env, log);
+  const serveRelayed = observeRelayed(routes.serveRelayed, tracer);
+  replica = await joinReplicas(config, serveRelayed, services);
+  let rateStore = await rateStoreOf(config, clock);
+  let eventLoop = eventLoopOf(config, clock);
+  const shared: SharedServices = {
+    get config() {
+      return inForce;
+    },
+    clock,
+    log,
+    tracer,
+    replica,
+    hasSiblings: siblings !== null || config.relay !== null || config.redis !== null,
+    openResponses,
+    pendingRequests: new PendingRequests(),
+    listenerQuota: new Quota('listeners', () => LISTENER_LIMITS, counts),
+    taskQuota: new Quota(
+      'tasks',
+      () => ({
+        max: inForce.limits.maxTasks,
+        maxPerPrincipal: inForce.limits.maxTasksPerPrincipal,
+      }),
+      counts,
+    ),
+    counts,
+    capacity,
+    learnTools: (route, names) => metrics.learnTools(route, names),
+    sealer: createSealer({
+      ring: sealKeys.ring('seal'),
+      audience: config.seal.audience,
+      clock,
+      maxTokenBytes: MAX_REQUEST_STATE_BYTES,
+    }),
+    sealKeys,
+    get rateStore() {
+      return rateStore;
+    },
+    limited: (route, limit) => metrics.limited(route, limit),
+    overloadWaitMs: () => eventLoop?.waitMs() ?? 0,
+  };
+  const use = (next: Config) => {
+    if (next.limits.maxEventLoopDelayMs !== inForce.limits.maxEventLoopDelayMs) {
+      eventLoop?.close();
+      eventLoop = eventLoopOf(next, clock);
+    }
+    inForce = next;
+    options.log.setLevel?.(next.log.level);
+  };
+  const prepare = async (next: Config) => {
+    rateStore ??= await rateStoreOf(next, clock);
+  };
+  const close = () => {
+    eventLoop?.close();
+    rateStore?.close();
+  };
+  return { shared, metrics, prepare, use, close };
+}
+
+const LIMIT_LOG_INTERVAL_MS = 60_000;
+
+/** Logs the limit that keeps calls from being parked, each at most once a minute. */
+function parkingLimitLog(clock: Clock, log: Log): (limit: ParkingLimit) => void {
+  const loggedAtMs = new Map<ParkingLimit, number>();
+  return (limit) => {
+    const now = clock.elapsed();
+    if (now - (loggedAtMs.get(limit) ?? -Infinity) < LIMIT_LOG_INTERVAL_MS) return;
+    loggedAtMs.set(limit, now);
+    log.event('call.parking_limit', { limit: `limits.${limit}` });
+  };
+}
+
+/** Returns the keys that all replicas share, as they are configured. */
+export function configuredKeys({ seal }: Config): SecretKey[] {
+  return seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
+}
+
+function keysOf(config: Config, generated: SecretKey | null, log: Log): readonly SecretKey[] {
+  const configured = configuredKeys(config);
+  if (configured.length > 0) return configured;
+  if (generated !== null) return [generated];
+  log.event('gateway.key_ephemeral', {});
+  return [generateKey()];
+}
+
+/** Connects to where replicas count requests, if any route limits their rate. */
+async function rateStoreOf(
+  { redis, routes, seal }: Config,
+  clock: Clock,
+): Promise<OpenRateStore | null> {
+  const isLimited = routes.some(({ limits: { tools, ...all } }) =>
+    [all, ...Object.values(tools)].some(
+      (one) => one.rate !== null || one.ratePerPrincipal !== null,
+    ),
+  );
+  return redis === null || !isLimited ? null : openRateStore(redis, seal.audience, clock);
+}
+
+function eventLoopOf({ limits }: Config, clock: Clock): EventLoopMonitor | null {
+  const { maxEventLoopDelayMs } = limits;
+  if (maxEventLoopDelayMs === null) return null;
+  return new EventLoopMonitor(maxEventLoopDelayMs, eventLoopMeter(), clock);
+}
+
+/** The limits that metrics can come near, by their keys in the configuration. */
+function limitsOf({ limits, routes }: Config): Map<string, number> {
+  const { maxRunningCalls, maxParkedCalls, maxConnections, maxTasks } = limits;
+  return new Map([
+    ...Object.entries({ maxRunningCalls, maxParkedCalls, maxConnections, maxTasks }),
+    ...routes.map(({ id, sessions }) => [`sessions:${id}`, sessions.max] as const),
+  ]);
+}
