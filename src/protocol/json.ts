@@ -71,10 +71,6 @@ export function without(object: JsonObject, members: readonly string[]): JsonObj
 }
 
 /** Schemas of JSON in messages that this gateway wrote itself: any content is accepted. */
-export const jsonNumber = z.custom<number | ExactNumber>(
-  isJsonNumber,
-  'Invalid input: expected number',
-);
 export const jsonObject = z.custom<JsonObject>(isJsonObject, 'Invalid input: expected object');
 export const jsonValue = z.custom<JsonValue>(
   (value) => value !== undefined,
