@@ -24,7 +24,7 @@ export const LENGTHS: readonly Length[] = [
   },
   {
     tag: 'deploy',
-    what: 'tests that check what is in deploy/ with the code of Kubernetes',
+    what: 'tests that check what is in deploy/ with the code of Kubernetes, and start it',
     script: 'npm run test:deploy',
   },
 ];

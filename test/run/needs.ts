@@ -144,6 +144,16 @@ export const NEEDS: readonly Need[] = [
     isThere: runs('promtool', '--version'),
   },
   {
+    tag: 'podman',
+    what: 'podman, as root',
+    howToGet:
+      'install buildah, podman, podman-compose, runc, netavark, aardvark-dns, iptables and mmdebstrap, and run as root',
+    isThere:
+      process.getuid?.() === 0 &&
+      runs('podman-compose', '--version') &&
+      runs('mmdebstrap', '--version'),
+  },
+  {
     tag: 'linux',
     what: 'Linux',
     howToGet: 'run on Linux',

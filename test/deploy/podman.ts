@@ -1,0 +1,167 @@
+/**
+ * Containers of this checkout, in a store and on a network of their own. Pods are started from what the chart renders. podman 4
+ * knows no native sidecars: the server is started as a plain container, and tests stop it as the kubelet does.
+ */
+import { execFile, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { parseAllDocuments } from 'yaml';
+import { pathOf } from '../unit/docs/markdown-tables.ts';
+
+const STORE = pathOf('results/containers');
+const ENVIRONMENT = {
+  ...process.env,
+  CONTAINERS_CONF: join(STORE, 'containers.conf'),
+  CONTAINERS_STORAGE_CONF: join(STORE, 'storage.conf'),
+};
+const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
+
+/** Builds all images. The first time takes minutes. @throws Error with what the script wrote */
+export function buildImages(): void {
+  run(pathOf('test/deploy/images.sh'), STORE, pathOf('.'));
+}
+
+/** @throws Error with what it wrote if it fails */
+export const podman = (...args: readonly string[]): string => run('podman', ...args);
+
+/** Returns what a container wrote. */
+export function logOf(container: string): string {
+  return run('sh', '-c', 'podman logs "$0" 2>&1', container);
+}
+
+/** The same, for what takes its time. */
+export async function podmanLater(...args: readonly string[]): Promise<string> {
+  return (await promisify(execFile)('podman', args, { env: ENVIRONMENT })).stdout.trim();
+}
+
+export const podmanCompose = (...args: readonly string[]): string => run('podman-compose', ...args);
+
+function run(command: string, ...args: readonly string[]): string {
+  const options = { encoding: 'utf8', env: ENVIRONMENT, maxBuffer: MAX_OUTPUT_BYTES } as const;
+  const { status, stdout, stderr, error } = spawnSync(command, args, options);
+  if (status !== 0)
+    throw new Error(`${command} ${args.join(' ')}: ${error ?? ''}${stderr}${stdout}`);
+  return stdout.trim();
+}
+
+/** The part of a container of a pod that podman gets. */
+interface Container {
+  readonly name: string;
+  readonly image: string;
+  readonly args?: readonly string[];
+  readonly env?: readonly { readonly name: string; readonly value?: string }[];
+  readonly resources: { readonly limits?: { readonly memory?: string } };
+  readonly securityContext: {
+    readonly runAsUser?: number;
+    readonly readOnlyRootFilesystem?: boolean;
+    readonly capabilities: { readonly drop: readonly string[] };
+  };
+  readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[];
+}
+
+export interface Pod {
+  readonly ip: string;
+  readonly url: string;
+  /** The name of one of its containers. */
+  container(name: string): string;
+}
+
+export interface Started {
+  readonly ip: string;
+  readonly name: string;
+}
+
+export class Network {
+  readonly #name = `mrtr-${process.pid}`;
+  readonly #folder = mkdtempSync(join(tmpdir(), 'mrtr-gateway-pods-'));
+  readonly #subnet: string;
+  #started = 0;
+
+  /** @param third the third number of its addresses, 10.97.third.0/24 */
+  constructor(third: number) {
+    this.#subnet = `10.97.${third}`;
+    podman('network', 'create', '--subnet', `${this.#subnet}.0/24`, this.#name);
+  }
+
+  /** Starts the pod of the deployment that a chart rendered. @param secrets the content of each Secret, by its name */
+  startPod(rendered: string, secrets: Readonly<Record<string, object>>): Pod {
+    const objects = parseAllDocuments(rendered).map((one) => one.toJS());
+    const { spec } = objects.find(({ kind }) => kind === 'Deployment').spec.template;
+    const { data } = objects.find(({ kind }) => kind === 'ConfigMap');
+    const ip = this.#nextAddress();
+    const pod = `${this.#name}-${this.#started}`;
+    // As the headless Service names all pods.
+    const service = ['--network-alias', 'gw-mrtr-gateway-peers.tools.svc'];
+    podman('pod', 'create', '--name', pod, '--network', this.#name, '--ip', ip, ...service);
+    const folders = new Map<string, string>(
+      spec.volumes.map(({ name, secret }: { name: string; secret?: { secretName: string } }) => [
+        name,
+        this.#write(`${pod}-${name}`, secret === undefined ? data : secrets[secret.secretName]),
+      ]),
+    );
+    const container = (name: string) => `${pod}-${name}`;
+    for (const one of [...(spec.initContainers ?? []), ...spec.containers] as Container[]) {
+      const from = ['--pod', pod, '--name', container(one.name), '--pull', 'never', '--detach'];
+      podman('run', ...from, ...flagsOf(one, ip, folders), one.image, ...(one.args ?? []));
+    }
+    return { ip, url: `http://${ip}:8080/mcp`, container };
+  }
+
+  /** Starts a container that is no pod. */
+  start(image: string, flags: readonly string[], ...args: readonly string[]): Started {
+    const ip = this.#nextAddress();
+    const name = `${this.#name}-${this.#started}`;
+    const place = ['--name', name, '--network', this.#name, '--ip', ip];
+    podman('run', '--detach', '--pull', 'never', ...place, ...flags, image, ...args);
+    return { ip, name };
+  }
+
+  remove(): void {
+    const isOurs = ['--filter', `name=^${this.#name}-`];
+    const pods = podman('pod', 'ps', '--quiet', ...isOurs)
+      .split('\n')
+      .filter(Boolean);
+    if (pods.length > 0) podman('pod', 'rm', '--force', '--time', '0', ...pods);
+    const others = podman('ps', '--all', '--quiet', ...isOurs)
+      .split('\n')
+      .filter(Boolean);
+    if (others.length > 0) podman('rm', '--force', '--time', '0', ...others);
+    podman('network', 'rm', '--force', this.#name);
+    rmSync(this.#folder, { recursive: true });
+  }
+
+  #nextAddress(): string {
+    this.#started += 1;
+    return `${this.#subnet}.${10 + this.#started}`;
+  }
+
+  #write(name: string, files: object = {}): string {
+    const folder = join(this.#folder, name);
+    mkdirSync(folder);
+    for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text);
+    return folder;
+  }
+}
+
+function flagsOf(
+  { env = [], resources, securityContext, volumeMounts = [] }: Container,
+  ip: string,
+  folders: ReadonlyMap<string, string>,
+): string[] {
+  const memory = resources.limits?.memory;
+  return [
+    ...env.flatMap(({ name, value }) => ['--env', `${name}=${value ?? ip}`]),
+    ...volumeMounts.flatMap(({ name, mountPath }) => [
+      '--volume',
+      `${folders.get(name)}:${mountPath}:ro`,
+    ]),
+    ...securityContext.capabilities.drop.flatMap((capability) => ['--cap-drop', capability]),
+    ...(securityContext.readOnlyRootFilesystem === true ? ['--read-only'] : []),
+    ...(securityContext.runAsUser === undefined ? [] : ['--user', `${securityContext.runAsUser}`]),
+    ...(memory === undefined ? [] : ['--memory', memory.replace('Mi', 'm').replace('Gi', 'g')]),
+    '--security-opt',
+    'no-new-privileges',
+  ];
+}
