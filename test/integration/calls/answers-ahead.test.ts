@@ -21,7 +21,7 @@ const ASKS = {
 } as const;
 const ADA = accept({ name: 'Ada' });
 const SAMPLED = { role: 'assistant', model: 'm', content: { type: 'text', text: 'hi' } };
-const ROOTS = { roots: [{ uri: 'file:///home/ada' }] };
+const ROOTS = { roots: [{ uri: 'file:///elicited-root' }] };
 
 /** A server that asks these questions one after the other, and then tells what it was answered. */
 function asker(
@@ -73,7 +73,7 @@ describe('an answer that comes before its question', () => {
     expect(call.body.params).not.toHaveProperty('inputResponses');
     const logged = gateway.log.named('call.answered_ahead');
     expect(logged.map(({ kind }) => kind)).toEqual(['elicitation-form', 'sampling', 'roots']);
-    expect(JSON.stringify(gateway.log.lines)).not.toMatch(/Ada|home/);
+    expect(JSON.stringify(gateway.log.lines)).not.toMatch(/Ada|elicited-root/);
     const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
     expect(metrics).toContain('mrtr_gateway_answers_ahead_total{route="mcp"} 3');
   });
