@@ -5,7 +5,8 @@ import { asLocalUser, callerOf, type Verdict } from '../identity/identity.ts';
 import { localUserCheck } from '../identity/local-user.ts';
 import type { Caller, CallerRefusal } from '../model/request.ts';
 import { resourceOf } from './own-metadata.ts';
-import type { PublicServices, Route } from './route.ts';
+import type { Route } from './route.ts';
+import type { PublicServices } from './shared-services.ts';
 
 export interface RouteCallers {
   /** Never rejects. */

@@ -8,7 +8,8 @@ import { readDialectRequest } from '../edge/request/dialect-request.ts';
 import { serveDraftTaskMethod } from '../tasks/methods.ts';
 import { callersOf } from './callers.ts';
 import { dialectSessions } from './dialect-sessions.ts';
-import type { PublicServices, Route } from './route.ts';
+import type { Route } from './route.ts';
+import type { PublicServices } from './shared-services.ts';
 
 /**
  * Creates the endpoints of a route's dialects.

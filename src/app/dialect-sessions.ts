@@ -5,7 +5,7 @@ import type { DialectPolicy } from '../edge/request/dialect-request.ts';
 import type { Caller } from '../model/request.ts';
 import { jsonObject, parseJson } from '../protocol/json.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
-import type { SharedServices } from './route.ts';
+import type { SharedServices } from './shared-services.ts';
 
 /** How long a client can use what it declared, in ms. After that it is told to initialize again. */
 const TTL_MS = 7 * 24 * 3_600_000;

@@ -7,19 +7,18 @@ import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts
 import type { Readiness } from '../ops/admin.ts';
 import type { Log } from '../ops/log.ts';
 import type { Metrics } from '../ops/metrics.ts';
-import type { SecretKey } from '../seal/key-ring.ts';
 import { promotesAny } from '../tasks/promotion.ts';
 import { AdminListener } from './listen.ts';
 import { drainCalls } from './drain.ts';
 import { PublicListener } from './public-listener.ts';
 import { Generations } from './reload/generations.ts';
 import { Reloads, type Prepared } from './reload/reloads.ts';
-import type { Replica, Siblings } from './replica.ts';
-import { CANCEL_GRACE_MS, type SharedServices } from './route.ts';
+import type { Replica } from './replica.ts';
+import { CANCEL_GRACE_MS } from './route.ts';
 import { Routes } from './routes.ts';
 import { nameOfServer } from './server.ts';
 import { openServices } from './services.ts';
-import type { SharedCounts } from './workers/shared-counts.ts';
+import type { SharedServices, WorkerShares } from './shared-services.ts';
 
 export interface Gateway {
   /** The URL for modern clients, with the path of the first route. */
@@ -43,14 +42,6 @@ export interface GatewayOptions {
   readonly clock?: Clock;
   /** Overrides of `CLIENT_TIMEOUTS`. */
   readonly timeouts?: Partial<ClientTimeouts>;
-}
-
-/** What a worker shares with the other workers of its gateway. */
-export interface WorkerShares {
-  readonly counts: SharedCounts;
-  readonly siblings: Siblings;
-  /** The key that the primary generated; `null` if keys are configured. */
-  readonly generatedKey: SecretKey | null;
 }
 
 /** All of a gateway but its admin listener. */

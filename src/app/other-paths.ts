@@ -8,7 +8,8 @@ import { sleep } from '../lib/clock.ts';
 import { callerOf } from '../identity/identity.ts';
 import type { Caller } from '../model/request.ts';
 import type { RequestHeaderRules } from '../passthrough/request.ts';
-import type { HttpRoute, PublicServices } from './route.ts';
+import type { HttpRoute } from './route.ts';
+import type { PublicServices } from './shared-services.ts';
 import type { PassThroughOptions } from '../passthrough/passthrough.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 

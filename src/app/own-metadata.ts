@@ -5,7 +5,7 @@ import { allowOrigin, isPreflight, respondToPreflight } from '../edge/http/guard
 import { refuse, sendJson } from '../edge/response-writer.ts';
 import { protectedResource, type ProtectedResource } from '../identity/protected-resource.ts';
 import { ROOT_METADATA_PATH } from '../protocol/protected-resource.ts';
-import type { PublicServices } from './route.ts';
+import type { PublicServices } from './shared-services.ts';
 
 /**
  * The metadata of the upstream's authorization server would lead clients to tokens that the gateway refuses: those of

@@ -34,13 +34,8 @@ import type { PublicListener } from './public-listener.ts';
 import { knownCaller, otherPathHeaderRules, otherPaths, sessionsOf } from './other-paths.ts';
 import { passesLimits, whenAdmitted } from './admissions.ts';
 import { serveTaskMethod } from '../tasks/methods.ts';
-import {
-  isHttpRoute,
-  legacyClientsOf,
-  supportedVersions,
-  type PublicServices,
-  type Route,
-} from './route.ts';
+import { isHttpRoute, legacyClientsOf, supportedVersions, type Route } from './route.ts';
+import type { PublicServices } from './shared-services.ts';
 
 const ERA_WAIT_MS = 3_000;
 /** Of one event of a response. */

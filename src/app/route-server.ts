@@ -5,7 +5,7 @@ import { HomePlacement } from '../sessions/placement.ts';
 import { SessionPool } from '../sessions/session-pool.ts';
 import { Availability } from '../upstream/availability.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
-import type { SharedServices } from './route.ts';
+import type { SharedServices } from './shared-services.ts';
 import { createServer, nameOfServer, type HttpServer } from './server.ts';
 
 export interface RouteServer {

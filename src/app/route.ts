@@ -19,27 +19,15 @@ import { followedTasks } from '../tasks/methods.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { Subscriptions } from '../subscriptions/subscriptions.ts';
 import { Admission } from '../limits/admission.ts';
-import type { RateStore } from '../limits/rates.ts';
-import type { LimitName } from '../model/limited.ts';
 import { limitLog } from './admissions.ts';
-import type { PendingRequests } from './pending-requests.ts';
 import { PublicResource } from './public-resource.ts';
-import type { SealKeys } from '../seal/seal-keys.ts';
 import { TokenExchange } from '../identity/token-exchange.ts';
-import type { Identity } from '../identity/identity.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
+import type { SharedServices } from './shared-services.ts';
 import { createRouteServer, maxSessions, type RouteServer } from './route-server.ts';
 import type { HttpServer } from './server.ts';
-import type { Capacity } from '../calls/registry.ts';
-import type { Clock } from '../lib/clock.ts';
-import type { Counts } from '../lib/counts.ts';
-import type { Quota } from '../lib/quota.ts';
-import type { OpenResponses } from '../lib/responses.ts';
-import type { Log } from '../ops/log.ts';
-import type { Attributes, Tracer } from '../ops/tracing.ts';
-import type { Sealer } from '../seal/seal.ts';
+import type { Attributes } from '../ops/tracing.ts';
 import { observeRelay } from './observed-relay.ts';
-import type { Replica } from './replica.ts';
 
 /** One route with everything that serves it. */
 export interface Route {
@@ -304,11 +292,6 @@ export function supportedVersions(config: Config, upstream: LegacyServer): strin
   return passed ? [MODERN_REVISION, revision] : [MODERN_REVISION];
 }
 
-/** What the public side needs besides: the callers, and the configuration that it is for. */
-export interface PublicServices extends SharedServices {
-  readonly identity: Identity;
-}
-
 function namesOf(tools: readonly JsonValue[]): string[] {
   return tools.flatMap((tool) =>
     isJsonObject(tool) && typeof tool['name'] === 'string' ? [tool['name']] : [],
@@ -325,34 +308,4 @@ function peerOf({ upstream: { url, process } }: RouteConfig): Attributes {
     'server.address': url.hostname,
     'server.port': port,
   };
-}
-
-export interface SharedServices {
-  /** The configuration in force. */
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** Names tools that a server has, for the metrics. */
-  readonly learnTools: (route: string, names: readonly string[]) => void;
-  /** `null` if no traces are exported. */
-  readonly tracer: Tracer | null;
-  readonly capacity: Capacity;
-  /** What the workers of this gateway count together. */
-  readonly counts: Counts;
-  readonly sealer: Sealer;
-  /** The configured keys, or a generated one if there are none. */
-  readonly sealKeys: SealKeys;
-  readonly replica: Replica;
-  /** Whether other processes can use the same servers. */
-  readonly hasSiblings: boolean;
-  readonly openResponses: OpenResponses;
-  readonly pendingRequests: PendingRequests;
-  readonly listenerQuota: Quota;
-  readonly taskQuota: Quota;
-  /** Where replicas count requests together; `null` if each counts for itself. */
-  readonly rateStore: RateStore | null;
-  /** Called for each request that a limit refuses. */
-  readonly limited: (route: string, limit: LimitName) => void;
-  /** Returns how long new requests should wait for this process, in ms. */
-  readonly overloadWaitMs: () => number;
 }

@@ -13,13 +13,12 @@ import { FleetClock } from '../replicas/directory/fleet-clock.ts';
 import { generateKey, type SecretKey } from '../seal/key-ring.ts';
 import { SealKeys } from '../seal/seal-keys.ts';
 import { createSealer } from '../seal/seal.ts';
-import type { WorkerShares } from './gateway.ts';
 import { observeRelayed } from './observed-relay.ts';
 import { openRateStore, type OpenRateStore } from './admissions.ts';
 import { EventLoopMonitor, eventLoopMeter } from '../limits/event-loop.ts';
 import { PendingRequests } from './pending-requests.ts';
 import { joinReplicas } from './replica.ts';
-import type { SharedServices } from './route.ts';
+import type { SharedServices, WorkerShares } from './shared-services.ts';
 import type { Routes } from './routes.ts';
 
 const MAX_REQUEST_STATE_BYTES = 32 * 1024;

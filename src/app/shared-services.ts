@@ -1,0 +1,61 @@
+/** What the routes of a process share, and what the workers of a gateway share. */
+import type { Capacity } from '../calls/registry.ts';
+import type { Config } from '../config/schema.ts';
+import type { Identity } from '../identity/identity.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Counts } from '../lib/counts.ts';
+import type { Quota } from '../lib/quota.ts';
+import type { OpenResponses } from '../lib/responses.ts';
+import type { RateStore } from '../limits/rates.ts';
+import type { LimitName } from '../model/limited.ts';
+import type { Log } from '../ops/log.ts';
+import type { Tracer } from '../ops/tracing.ts';
+import type { SecretKey } from '../seal/key-ring.ts';
+import type { SealKeys } from '../seal/seal-keys.ts';
+import type { Sealer } from '../seal/seal.ts';
+import type { PendingRequests } from './pending-requests.ts';
+import type { Replica, Siblings } from './replica.ts';
+import type { SharedCounts } from './workers/shared-counts.ts';
+
+export interface SharedServices {
+  /** The configuration in force. */
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Names tools that a server has, for the metrics. */
+  readonly learnTools: (route: string, names: readonly string[]) => void;
+  /** `null` if no traces are exported. */
+  readonly tracer: Tracer | null;
+  readonly capacity: Capacity;
+  /** What the workers of this gateway count together. */
+  readonly counts: Counts;
+  readonly sealer: Sealer;
+  /** The configured keys, or a generated one if there are none. */
+  readonly sealKeys: SealKeys;
+  readonly replica: Replica;
+  /** Whether other processes can use the same servers. */
+  readonly hasSiblings: boolean;
+  readonly openResponses: OpenResponses;
+  readonly pendingRequests: PendingRequests;
+  readonly listenerQuota: Quota;
+  readonly taskQuota: Quota;
+  /** Where replicas count requests together; `null` if each counts for itself. */
+  readonly rateStore: RateStore | null;
+  /** Called for each request that a limit refuses. */
+  readonly limited: (route: string, limit: LimitName) => void;
+  /** Returns how long new requests should wait for this process, in ms. */
+  readonly overloadWaitMs: () => number;
+}
+
+/** What the public side needs besides: the callers, and the configuration that it is for. */
+export interface PublicServices extends SharedServices {
+  readonly identity: Identity;
+}
+
+/** What a worker shares with the other workers of its gateway. */
+export interface WorkerShares {
+  readonly counts: SharedCounts;
+  readonly siblings: Siblings;
+  /** The key that the primary generated; `null` if keys are configured. */
+  readonly generatedKey: SecretKey | null;
+}
