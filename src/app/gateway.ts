@@ -4,11 +4,13 @@ import { systemClock, type Clock } from '../lib/clock.ts';
 import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../config/units.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
-import type { Readiness } from '../ops/admin.ts';
+import type { AdminSource, Readiness } from '../ops/admin.ts';
+import type { LivePart } from '../ops/live/snapshot.ts';
 import type { Log } from '../ops/log.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { promotesAny } from '../tasks/promotion.ts';
 import { AdminListener } from './listen.ts';
+import { livePartOf, snapshotOf } from './live/part.ts';
 import { drainCalls } from './drain.ts';
 import { PublicListener } from './public-listener.ts';
 import { Generations } from './reload/generations.ts';
@@ -49,6 +51,8 @@ export interface GatewayProcess {
   readonly replica: Replica;
   readonly metrics: Metrics;
   readiness(): Readiness;
+  /** Collects what the live page shows of this process. */
+  live(): LivePart;
   /**
    * Waits a while for the upstreams, then listens for clients.
    * @returns the origin of the listener
@@ -75,11 +79,13 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
   const { log, clock = systemClock } = options;
   const reloads = new Reloads(config, { prepare: gateway.prepare, clock, log });
   metrics.showReloads(reloads.state);
-  const admin = new AdminListener(config.admin, {
+  const source: AdminSource = {
     health: async () => true,
     readiness: async () => gateway.readiness(),
     metrics: () => metrics.text(),
-  });
+    live: async () => snapshotOf([gateway.live()], [], clock),
+  };
+  const admin = new AdminListener(config.admin, source, clock);
   const close = async () => {
     await Promise.all([admin.close(), gateway.close()]);
   };
@@ -139,7 +145,7 @@ export async function openGateway(
 ): Promise<GatewayProcess> {
   const routes = new Routes();
   const services = await openServices(config, routes, { log: eventLog, clock: ownClock }, shares);
-  const { shared, metrics } = services;
+  const { shared, metrics, outcomes } = services;
   const { clock, log, openResponses, replica } = shared;
   const listener = new PublicListener({ ...CLIENT_TIMEOUTS, ...timeouts });
   limitConnections(listener.server, shared);
@@ -155,20 +161,25 @@ export async function openGateway(
     services.close();
     await shared.tracer?.close();
   };
+  const readiness = (): Readiness => {
+    const problem = generations.current?.identity.problem ?? null;
+    const isReady =
+      problem === null && routes.configured.every(({ server }) => server.availability.ready);
+    return {
+      status: draining ? 'draining' : isReady ? 'ready' : 'not ready',
+      ...(problem !== null && { identity: problem }),
+      routes: Object.fromEntries(
+        routes.configured.map(({ config, server }) => [config.id, server.availability.status]),
+      ),
+    };
+  };
   return {
     replica,
     metrics,
-    readiness: () => {
-      const problem = generations.current?.identity.problem ?? null;
-      const isReady =
-        problem === null && routes.configured.every(({ server }) => server.availability.ready);
-      return {
-        status: draining ? 'draining' : isReady ? 'ready' : 'not ready',
-        ...(problem !== null && { identity: problem }),
-        routes: Object.fromEntries(
-          routes.configured.map(({ config, server }) => [config.id, server.availability.status]),
-        ),
-      };
+    readiness,
+    live: () => {
+      const { boot } = replica.owner;
+      return livePartOf({ boot, status: readiness().status, routes, metrics, outcomes });
     },
     listen: async (at, options) => {
       await first.start();

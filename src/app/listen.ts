@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { ListenAddress } from '../config/units.ts';
+import type { Clock } from '../lib/clock.ts';
 import { StartFailure } from '../lib/start-failure.ts';
 import { isAllowedHost } from '../edge/http/guard.ts';
 import { isLoopbackHost } from '../lib/loopback.ts';
@@ -130,9 +131,9 @@ export class AdminListener {
   readonly #app: FastifyInstance | null;
 
   /** @param at `null` if there is no admin listener */
-  constructor(at: ListenAddress | null, source: AdminSource) {
+  constructor(at: ListenAddress | null, source: AdminSource, clock: Clock) {
     this.#at = at;
-    this.#app = at === null ? null : createAdmin(source, knownHosts(at));
+    this.#app = at === null ? null : createAdmin(source, knownHosts(at), clock);
   }
 
   /** @returns its URL, or `null` if there is none. @throws StartFailure if it cannot listen */

@@ -7,6 +7,7 @@ import { Quota } from '../lib/quota.ts';
 import { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
 import { countedLog } from '../ops/counted-log.ts';
+import { Outcomes } from '../ops/live/outcomes.ts';
 import { Metrics } from '../ops/metrics.ts';
 import { openTracer } from '../ops/open-tracer.ts';
 import { FleetClock } from '../replicas/directory/fleet-clock.ts';
@@ -27,6 +28,7 @@ const LISTENER_LIMITS = { max: 1_000, maxPerPrincipal: 100 };
 export interface Services {
   readonly shared: SharedServices;
   readonly metrics: Metrics;
+  readonly outcomes: Outcomes;
   /** Opens what a configuration needs that earlier ones did not. */
   prepare(config: Config): Promise<void>;
   /** Puts a configuration in force. Limits and the level of the log are its own from here on. */
@@ -65,7 +67,8 @@ export async function openServices(
     redisUp: () => replica?.directory?.up ?? null,
     clockAheadMs: () => clock.aheadMs,
   });
-  const log = countedLog(options.log, metrics);
+  const outcomes = new Outcomes(clock);
+  const log = countedLog(options.log, metrics, outcomes);
   const openResponses = new OpenResponses();
   const counts = shares?.counts ?? new LocalCounts();
   const capacity = new Capacity(() => inForce.limits, counts, parkingLimitLog(clock, log));
@@ -129,7 +132,7 @@ export async function openServices(
     eventLoop?.close();
     rateStore?.close();
   };
-  return { shared, metrics, prepare, use, close };
+  return { shared, metrics, outcomes, prepare, use, close };
 }
 
 const LIMIT_LOG_INTERVAL_MS = 60_000;

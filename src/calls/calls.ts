@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { CALL_CANCELLED, FOREIGN_STATE, INVALID_STATE } from '../model/failures.ts';
 import type { Relay, RelayedRetryHandle } from '../model/relay.ts';
 import { traceOf, type CallReply, type EdgeRequest, type Leg } from '../model/request.ts';
+import type { LiveCall } from '../ops/live/snapshot.ts';
 import type { Span } from '../ops/tracing.ts';
 import type { CallId } from '../protocol/ids.ts';
 import { InvalidRequestState, OutOfTime } from '../seal/invalid-request-state.ts';
@@ -12,6 +13,7 @@ import type { SessionPool } from '../sessions/session-pool.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import { drainCall, isLostFor, outlivesProcess, startCall } from './call/call.ts';
 import { type CallData, type CallRoute, type Retry, expectedRequest } from './call/data.ts';
+import { liveCallOf } from './call/live.ts';
 import { failed } from './call/replies.ts';
 import { isBroken, isDetached, isOver } from './machine/selectors.ts';
 import { CallRegistry, type Capacity } from './registry.ts';
@@ -54,6 +56,28 @@ export class Calls {
   /** How many calls wait for their client. */
   get parked(): number {
     return this.#registry.parked;
+  }
+
+  /** How many calls run. */
+  get running(): number {
+    return this.#registry.running;
+  }
+
+  /**
+   * Shows the calls that wait for their client.
+   * @param most how many to show; those that began first come first
+   * @returns them, and how many there are
+   */
+  live(most: number): { readonly calls: Omit<LiveCall, 'owner'>[]; readonly all: number } {
+    const calls: Omit<LiveCall, 'owner'>[] = [];
+    let all = 0;
+    for (const call of this.#registry.all()) {
+      const { state } = call;
+      if (!isDetached(state)) continue;
+      all += 1;
+      if (calls.length < most) calls.push(liveCallOf(call, state));
+    }
+    return { calls, all };
   }
 
   /** How many calls were released and wait for their client, as far as this process knows. */

@@ -144,6 +144,7 @@ export class CallRegistry<Call extends RegisteredCall> {
   /** The epochs of the claims that this process holds. */
   readonly #claims = new Map<CallId, number>();
   #parked = 0;
+  #running = 0;
 
   constructor(options: CallRegistryOptions) {
     this.#options = options;
@@ -155,6 +156,11 @@ export class CallRegistry<Call extends RegisteredCall> {
   /** How many calls of the route wait for their client. */
   get parked(): number {
     return this.#parked;
+  }
+
+  /** How many calls of the route run. */
+  get running(): number {
+    return this.#running;
   }
 
   /** How many calls of the route were released (`parking.release`) and wait for their client. */
@@ -259,6 +265,7 @@ export class CallRegistry<Call extends RegisteredCall> {
   #count(call: Call, use: CallUse): void {
     if (call.use === use) return;
     this.#parked += Number(use === 'parked') - Number(call.use === 'parked');
+    this.#running += Number(use === 'running') - Number(call.use === 'running');
     this.#options.capacity.move(call.use, use, call.principalKey);
     call.use = use;
   }

@@ -1,6 +1,10 @@
-/** The admin listener: liveness, readiness and metrics. It is never on the public port. */
+/** The admin listener: liveness, readiness, metrics and the live page. It is never on the public port. */
 import fastify, { type FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
+import type { Clock } from '../lib/clock.ts';
+import { LiveFeed } from './live/feed.ts';
+import { serveLive } from './live/routes.ts';
+import type { LiveSnapshot } from './live/snapshot.ts';
 
 export interface Readiness {
   readonly status: 'ready' | 'not ready' | 'draining';
@@ -17,6 +21,8 @@ export interface AdminSource {
   readiness(): Promise<Readiness>;
   /** The text of all metrics. */
   metrics(): Promise<string>;
+  /** What the live page shows. */
+  live(): Promise<LiveSnapshot>;
 }
 
 /**
@@ -26,6 +32,7 @@ export interface AdminSource {
 export function createAdmin(
   source: AdminSource,
   isKnownHost: (host: string) => boolean,
+  clock: Clock,
 ): FastifyInstance {
   const app = fastify({ logger: false, requestTimeout: 10_000 });
   app.addHook('onRequest', async ({ headers: { host = '' } }, reply) => {
@@ -42,5 +49,6 @@ export function createAdmin(
   app.get('/metrics', async (_request, reply) => {
     return reply.type(Registry.PROMETHEUS_CONTENT_TYPE).send(await source.metrics());
   });
+  serveLive(app, new LiveFeed(() => source.live(), clock));
   return app;
 }

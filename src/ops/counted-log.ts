@@ -1,8 +1,15 @@
 /** Counts what is logged, so that no event has to be told twice. */
+import type { Outcomes } from './live/outcomes.ts';
 import type { Log, LogEvent, LogEvents } from './log.ts';
 import type { Metrics } from './metrics.ts';
 
-type Counts = { readonly [Name in LogEvent]?: (metrics: Metrics, fields: LogEvents[Name]) => void };
+type Counts = {
+  readonly [Name in LogEvent]?: (
+    metrics: Metrics,
+    fields: LogEvents[Name],
+    outcomes: Outcomes,
+  ) => void;
+};
 
 const COUNTS: Counts = {
   'pointer.refused': (metrics, { route, reason }) => {
@@ -10,13 +17,16 @@ const COUNTS: Counts = {
     if (reason === 'unknown-call') metrics.resumed(route, 'lost');
   },
   'clock.refused': (metrics, { of }) => metrics.clockRefused(of),
-  'call.resumed': (metrics, { route, rung, waitedMs }) => {
+  'call.resumed': (metrics, { route, rung, waitedMs }, outcomes) => {
     metrics.resumed(route, rung);
-    if (waitedMs !== undefined) metrics.answered(route, waitedMs);
+    if (waitedMs === undefined) return;
+    metrics.answered(route, waitedMs);
+    outcomes.answered(route, waitedMs);
   },
   'call.answered_ahead': (metrics, { route }) => metrics.answeredAhead(route),
   'call.parked': (metrics, { route }) => metrics.asked(route),
-  'call.ended': (metrics, { route, method, target, end, errorType, workMs }) => {
+  'call.ended': (metrics, { route, method, target, end, errorType, workMs }, outcomes) => {
+    outcomes.ended(route, end, errorType, workMs);
     const isDone = end === 'complete' && errorType === null;
     if (isDone && method === 'tools/call') metrics.learnTools(route, [target]);
     if (end === 'complete') metrics.upstreamUp(route, true);
@@ -34,11 +44,11 @@ const COUNTS: Counts = {
   'passthrough.failed': (metrics, { route }) => metrics.passFailed(route),
 };
 
-/** Wraps a log so that the metrics count its events. */
-export function countedLog(log: Log, metrics: Metrics): Log {
+/** Wraps a log so that the metrics and the live page count its events. */
+export function countedLog(log: Log, metrics: Metrics, outcomes: Outcomes): Log {
   return {
     event(name, fields) {
-      COUNTS[name]?.(metrics, fields);
+      COUNTS[name]?.(metrics, fields, outcomes);
       log.event(name, fields);
     },
   };

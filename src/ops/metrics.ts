@@ -231,6 +231,11 @@ export class Metrics {
     else this.#down.add(route);
   }
 
+  /** Whether the server of a route could not be reached when it was last needed. */
+  isDown(route: string): boolean {
+    return this.#down.has(route);
+  }
+
   responded(status: number): void {
     this.#newResponses.set(status, (this.#newResponses.get(status) ?? 0) + 1);
   }

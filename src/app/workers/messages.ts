@@ -2,6 +2,7 @@
 import type { Config } from '../../config/schema.ts';
 import type { StartFailureCode } from '../../lib/start-failure.ts';
 import type { Readiness } from '../../ops/admin.ts';
+import type { LivePart } from '../../ops/live/snapshot.ts';
 import type { MetricsSnapshot } from '../../ops/metrics.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
 import type { ClaimReply, ClaimRequest } from '../../replicas/directory/claim-table.ts';
@@ -32,7 +33,7 @@ export type ToWorker =
   | { readonly type: 'sibling-ended'; readonly boot: string }
   | { readonly type: 'serve'; readonly port: number }
   | { readonly type: 'counts'; readonly entries: CountEntries }
-  | { readonly type: 'status'; readonly request: number; readonly withMetrics: boolean }
+  | { readonly type: 'status'; readonly request: number; readonly of: StatusOf }
   /** With the socket of a replica that wants to reach this worker. */
   | ({ readonly type: 'arrival'; readonly id: number } & Pick<Arrival, 'to' | 'hello'>)
   /** The primary no longer reads from the socket of the arrival. */
@@ -56,9 +57,14 @@ export type FromWorker =
   /** It could not start. */
   | { readonly type: 'failed'; readonly code: StartFailureCode; readonly message: string };
 
+/** What of its status a worker is asked for, besides its readiness. */
+export type StatusOf = 'readiness' | 'metrics' | 'live';
+
 export interface WorkerStatus {
   readonly readiness: Readiness;
+  /** `null` if not asked for. */
   readonly metrics: MetricsSnapshot | null;
+  readonly live: LivePart | null;
 }
 
 /** Writes a configuration as JSON, with URLs as maps of one member. */

@@ -6,12 +6,20 @@ import { availableParallelism } from 'node:os';
 import type { Config } from '../../config/schema.ts';
 import { sleep, systemClock, type Clock } from '../../lib/clock.ts';
 import type { Readiness } from '../../ops/admin.ts';
+import type { LiveSnapshot } from '../../ops/live/snapshot.ts';
 import type { Log } from '../../ops/log.ts';
 import { SummedMetrics } from '../../ops/summed-metrics.ts';
 import { generateKey, type SecretKey } from '../../seal/key-ring.ts';
 import { AdminListener, canSharePorts, findPort } from '../listen.ts';
+import { snapshotOf } from '../live/part.ts';
 import { logListening, type Gateway, type GatewayOptions } from '../gateway.ts';
-import { writeConfig, type Sibling, type ToWorker, type WorkerStatus } from './messages.ts';
+import {
+  writeConfig,
+  type Sibling,
+  type StatusOf,
+  type ToWorker,
+  type WorkerStatus,
+} from './messages.ts';
 import { randomId } from '../../lib/crypto.ts';
 import {
   ClaimTable,
@@ -24,6 +32,7 @@ import { ConfigRefused, Reloads, type Prepared } from '../reload/reloads.ts';
 import { configuredKeys } from '../services.ts';
 import { SealKeys } from '../../seal/seal-keys.ts';
 import { CountSums } from './shared-counts.ts';
+import { Restarts } from './restarts.ts';
 import { WorkerProcess } from './worker-process.ts';
 import { RelayListener } from './relay-listener.ts';
 
@@ -59,7 +68,7 @@ export async function startWorkers(
   const port = await findPort(config.listen, '--listen HOST:PORT');
   const generatedKey = config.seal.keys.length === 0 ? generateSealKey(log) : null;
   const primary = new Primary({ config, port, generatedKey, log, clock });
-  const admin = new AdminListener(config.admin, primary);
+  const admin = new AdminListener(config.admin, primary, clock);
   const close = async () => {
     await Promise.all([admin.close(), primary.close()]);
   };
@@ -156,13 +165,13 @@ class Primary {
   }
 
   async health(): Promise<boolean> {
-    const statuses = await this.#statuses(false);
+    const statuses = await this.#statuses('readiness');
     return statuses.size > 0 && [...statuses.values()].every((status) => status !== null);
   }
 
   /** The gateway is ready if one worker is: a worker that is being replaced takes no connections. */
   async readiness(): Promise<Readiness> {
-    const known = [...(await this.#statuses(false)).values()].flatMap((status) =>
+    const known = [...(await this.#statuses('readiness')).values()].flatMap((status) =>
       status === null ? [] : [status.readiness],
     );
     const best = known.find(({ status }) => status === 'ready') ?? known[0];
@@ -172,7 +181,7 @@ class Primary {
   }
 
   async metrics(): Promise<string> {
-    const statuses = await this.#statuses(true);
+    const statuses = await this.#statuses('metrics');
     return this.#metrics.text(
       new Map(
         [...statuses].flatMap(([number, status]) =>
@@ -180,6 +189,15 @@ class Primary {
         ),
       ),
     );
+  }
+
+  async live(): Promise<LiveSnapshot> {
+    const statuses = [...(await this.#statuses('live'))];
+    const parts = statuses.flatMap(([, status]) => status?.live ?? []);
+    const missing = statuses.flatMap(([number, status]) =>
+      status?.live ? [] : `worker ${number}`,
+    );
+    return snapshotOf(parts, missing, this.#options.clock);
   }
 
   /** Drains all workers at once. One that does not end in time is killed. */
@@ -325,9 +343,9 @@ class Primary {
   }
 
   /** Asks the workers that serve clients. `null` is one that does not respond. */
-  async #statuses(withMetrics: boolean): Promise<Map<number, WorkerStatus | null>> {
+  async #statuses(of: StatusOf): Promise<Map<number, WorkerStatus | null>> {
     const asked = this.#serving().map(
-      async (worker) => [worker.number, await worker.status(withMetrics)] as const,
+      async (worker) => [worker.number, await worker.status(of)] as const,
     );
     return new Map(await Promise.all(asked));
   }
@@ -336,25 +354,4 @@ class Primary {
 function generateSealKey(log: Log): SecretKey {
   log.event('gateway.key_ephemeral', {});
   return generateKey();
-}
-
-/** So many ends within this time are a crash loop. */
-const MAX_ENDS = 5;
-const WITHIN_MS = 60_000;
-const FIRST_DELAY_MS = 100;
-
-/** When a worker that ended by itself is replaced, and when that is given up. */
-export class Restarts {
-  readonly #endedAtMs: number[] = [];
-
-  /**
-   * Counts the end of a worker.
-   * @param nowMs the time, in ms of `Clock.elapsed`
-   * @returns after how many ms it is replaced, or `null` if workers end too often
-   */
-  next(nowMs: number): number | null {
-    while ((this.#endedAtMs[0] ?? nowMs) < nowMs - WITHIN_MS) this.#endedAtMs.shift();
-    const before = this.#endedAtMs.push(nowMs) - 1;
-    return before + 1 >= MAX_ENDS ? null : FIRST_DELAY_MS * 3 ** before;
-  }
 }

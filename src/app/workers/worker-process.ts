@@ -10,6 +10,7 @@ import {
   writeConfig,
   type FromWorker,
   type Sibling,
+  type StatusOf,
   type ToWorker,
   type WorkerStatus,
 } from './messages.ts';
@@ -108,7 +109,7 @@ export class WorkerProcess {
   }
 
   /** Asks for its state. @returns `null` if it does not respond in time */
-  status(withMetrics: boolean): Promise<WorkerStatus | null> {
+  status(of: StatusOf): Promise<WorkerStatus | null> {
     const request = (this.#lastRequest += 1);
     return new Promise((resolve) => {
       const finish = (status: WorkerStatus | null) => {
@@ -118,7 +119,7 @@ export class WorkerProcess {
       };
       const timer = this.#options.clock.setTimer(STATUS_TIMEOUT_MS, () => finish(null));
       this.#requests.set(request, finish);
-      this.send({ type: 'status', request, withMetrics });
+      this.send({ type: 'status', request, of });
     });
   }
 

@@ -14,6 +14,7 @@ import {
   readConfig,
   type FromWorker,
   type Sibling,
+  type StatusOf,
   type ToWorker,
   type WorkerStart,
   type WorkerStatus,
@@ -84,7 +85,7 @@ export class Worker {
       case 'serve':
         return this.#settle(this.#serve(message.port), () => {});
       case 'status':
-        return this.#settle(this.#status(message.withMetrics), (status) =>
+        return this.#settle(this.#status(message.of), (status) =>
           this.#send({ type: 'status', request: message.request, status }),
         );
       case 'arrival':
@@ -134,10 +135,13 @@ export class Worker {
     this.#send({ type: 'serving', origin: origin ?? '' });
   }
 
-  async #status(withMetrics: boolean): Promise<WorkerStatus> {
-    const readiness = this.#gateway?.readiness() ?? { status: 'not ready', routes: {} };
-    const metrics = withMetrics ? ((await this.#gateway?.metrics.snapshot()) ?? null) : null;
-    return { readiness, metrics };
+  async #status(of: StatusOf): Promise<WorkerStatus> {
+    const gateway = this.#gateway;
+    return {
+      readiness: gateway?.readiness() ?? { status: 'not ready', routes: {} },
+      metrics: of === 'metrics' ? ((await gateway?.metrics.snapshot()) ?? null) : null,
+      live: of === 'live' ? (gateway?.live() ?? null) : null,
+    };
   }
 
   #settle<Value>(promise: Promise<Value>, then: (value: Value) => void): void {

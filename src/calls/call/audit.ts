@@ -1,6 +1,6 @@
 /** What the operator can prove of a round: who answered which tool, and yes or no. Never what. */
 import { sha256 } from '../../lib/crypto.ts';
-import { traceOf, type EdgeRequest } from '../../model/request.ts';
+import { traceOf, type Caller, type EdgeRequest } from '../../model/request.ts';
 import type { Rung } from '../../ops/log.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CallData } from './data.ts';
@@ -28,15 +28,16 @@ export function logAudit(
   for (const reply of replies) counts[answerOf(reply)] += 1;
   log.event('audit', {
     ...{ route, call, round, ...traceOf(request) },
-    who: whoIs(caller.principal ?? null, caller.principalKey),
+    who: whoIs(caller),
     client: typeof name === 'string' ? name : null,
     address: caller.address ?? null,
     ...{ method, target, rung, waitedMs, ...counts },
   });
 }
 
-function whoIs(principal: string | null, principalKey: string): string {
-  return principal === null ? principalKey : sha256(principal).slice(0, WHO_CHARACTERS);
+/** Names a caller as the operator sees it: by the start of a digest of its principal. */
+export function whoIs({ principal, principalKey }: Caller): string {
+  return typeof principal === 'string' ? sha256(principal).slice(0, WHO_CHARACTERS) : principalKey;
 }
 
 /** Only an elicitation can be answered with no. */

@@ -117,6 +117,7 @@ export function replayCall(
   }
   given.repeatAll();
   call.hasPointer = true;
+  call.lastRung = 'replay';
   route.log.event('call.resumed', { ...idsOf(call), round, rung: 'replay' });
   request.span?.set({ 'mrtr_gateway.rung': 'replay' });
   const waitedMs = Math.max(0, route.clock.now() - pointer.issuedAtSeconds * 1000);

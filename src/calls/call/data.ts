@@ -5,7 +5,7 @@
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { Directory } from '../../model/directory.ts';
 import type { Failure, CallReply, EdgeRequest, Leg } from '../../model/request.ts';
-import type { Log } from '../../ops/log.ts';
+import type { Log, Rung } from '../../ops/log.ts';
 import type { Attributes, Span } from '../../ops/tracing.ts';
 import type { CallId, InputKey } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
@@ -155,8 +155,9 @@ export class CallData {
   hasPointer = false;
   /** Whether that pointer holds what another reader of the stream needs. */
   isResumable = false;
-  /** How the next retry that continues the call reached it. */
+  /** How the next retry that continues the call reached it, and how the last one did; `null` before the first. */
   rung: 'here' | 'reattach' = 'here';
+  lastRung: Rung | null = null;
 
   /** The task that waits for the call in place of its client; `null` if there is none. */
   task: WaitingTask | null = null;

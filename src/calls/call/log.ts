@@ -40,6 +40,7 @@ export function logMove(
       ...(waitedMs !== null && { waitedMs }),
     });
     request.span?.set({ 'mrtr_gateway.rung': call.rung });
+    call.lastRung = rung;
     call.rung = 'here';
   }
   if (waitedMs !== null && leg !== undefined && from.name !== 'settled') {

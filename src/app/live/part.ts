@@ -1,0 +1,88 @@
+/** What this process tells the live page. */
+import type { Clock } from '../../lib/clock.ts';
+import { VERSION } from '../../lib/version.ts';
+import type { Readiness } from '../../ops/admin.ts';
+import type { Metrics } from '../../ops/metrics.ts';
+import type { Outcomes } from '../../ops/live/outcomes.ts';
+import {
+  shownCalls,
+  shownName,
+  shownProblem,
+  shownRoutes,
+  sumParts,
+  type LivePart,
+  type LiveRoute,
+  type LiveSnapshot,
+} from '../../ops/live/snapshot.ts';
+import type { Route } from '../route.ts';
+import { maxSessions } from '../route-server.ts';
+import type { Routes } from '../routes.ts';
+
+const PROCESS_CHARACTERS = 6;
+/** How many calls of each route are looked at. Of those, the longest waiting are shown. */
+const MAX_CALLS_OF_ROUTE = 100;
+
+export interface LivePartOptions {
+  /** The name of this process in pointers. */
+  readonly boot: string;
+  readonly status: Readiness['status'];
+  readonly routes: Routes;
+  readonly metrics: Metrics;
+  readonly outcomes: Outcomes;
+}
+
+/** Collects what this process knows now. */
+export function livePartOf(options: LivePartOptions): LivePart {
+  const { boot, status, routes, outcomes } = options;
+  const process = processName(boot);
+  const { latest, configured } = routes;
+  const waiting = latest.map(({ calls }) => calls.live(MAX_CALLS_OF_ROUTE));
+  const sessions = routes.sum(({ pool }) => pool.size);
+  return {
+    process,
+    status,
+    bucket: outcomes.bucket,
+    routes: shownRoutes(configured.map((route) => liveRouteOf(route, sessions, options))),
+    calls: shownCalls(
+      waiting.flatMap(({ calls }) => calls.map((call) => ({ ...call, owner: process }))),
+    ),
+    allRoutes: configured.length,
+    allCalls: waiting.reduce((sum, { all }) => sum + all, 0),
+  };
+}
+
+/** Shortens the name of a process. */
+function processName(boot: string): string {
+  return shownName(boot.slice(0, PROCESS_CHARACTERS));
+}
+
+function liveRouteOf(
+  { config, server, calls, tasks }: Route,
+  sessions: ReadonlyMap<string, number>,
+  { metrics, outcomes }: LivePartOptions,
+): LiveRoute {
+  const { id, path } = config;
+  return {
+    id: shownName(id),
+    path: shownName(path),
+    server: shownProblem(server.availability.status),
+    isUp: server.availability.ready && !metrics.isDown(id),
+    circuitsOpen: Number(server.http?.circuit.isOpen ?? false),
+    sessions: sessions.get(id) ?? 0,
+    maxSessions: maxSessions(config),
+    running: calls.running,
+    parked: calls.parked,
+    released: calls.released,
+    tasks: Object.fromEntries(tasks?.byStatus ?? []),
+    recent: outcomes.of(id),
+  };
+}
+
+/** Sums what processes told. @param missing the names of those that told nothing */
+export function snapshotOf(
+  parts: readonly LivePart[],
+  missing: readonly string[],
+  clock: Pick<Clock, 'now'>,
+): LiveSnapshot {
+  return sumParts(parts, missing, { version: VERSION, atMs: clock.now(), actions: [] });
+}
