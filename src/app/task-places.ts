@@ -69,12 +69,16 @@ export function createTasks(
   const store = places.type === 'store' ? places.store : null;
   const owner = places.type === 'owners' ? places.owner : null;
   const seal = new SessionSeal({ keys: sealKeys, audience: config.seal.audience, route });
+  const ids = new TaskIds(seal, owner);
+  if (owner !== null && !ids.fit) {
+    log.event('tasks.address_too_long', { route, address: owner.address });
+  }
   const options: TasksOptions = {
     ...{ route, calls, promotion, quota, pollIntervalMs, clock, log },
     boot: replica.owner.boot,
     store: store && new TaskStore(store, sealKeys.ring('task')),
     relay,
-    ids: new TaskIds(seal, owner),
+    ids,
     randomKey: randomId,
   };
   return new Tasks(options, earlier);

@@ -87,6 +87,7 @@ export interface LogEvents {
   'task.not_stopped': { route: string };
   'tasks.in_memory': object;
   'tasks.of_servers_only': object;
+  'tasks.address_too_long': { route: string; address: string };
   'pointer.continuation_dropped': { route: string; call: string; problem: string };
   'relay.failed': {
     route: string;
@@ -217,6 +218,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'call.moved': 'trace',
   'task.created': 'debug',
   'task.not_stopped': 'warn',
+  'tasks.address_too_long': 'warn',
   'pointer.continuation_dropped': 'warn',
   'relay.failed': 'warn',
   'clock.skewed': 'warn',
@@ -257,6 +259,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'clients that know tasks get them for long calls: they are kept in this gateway, and end with it. Configure redis to keep them, or set tasks.promote: never',
   'tasks.of_servers_only':
     'replicas share no store: tools that the server itself runs as tasks are tasks for clients, and no other call becomes one. A task ends with its replica. Configure redis to offer more',
+  'tasks.address_too_long':
+    'no call becomes a task: the id of one names the address of its replica, and would have more than 200 characters. Set a shorter relay.advertise or kid in seal.keys, or configure redis',
   'pointer.refused': 'a requestState was refused',
   'passthrough.session_refused': 'a legacy client used a session id that was not sealed for it',
   'passthrough.failed': 'the server did not respond to a request that was passed through',

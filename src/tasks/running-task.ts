@@ -37,6 +37,7 @@ const ACKNOWLEDGE_MS = 250;
 const MIN_POLL_INTERVAL_MS = 500;
 /** How long the store keeps a record longer than the task lives, in ms. */
 const STORED_LONGER_MS = 60_000;
+const PROGRESS_TOKEN = 'task';
 
 export class RunningTask implements WaitingTask {
   readonly #options: RunningTaskOptions;
@@ -97,11 +98,12 @@ export class RunningTask implements WaitingTask {
 
   learned({ ttlMs, pollIntervalMs, statusMessage }: ServerTask): void {
     if (isTaskOver(this.#record.state)) return;
-    const ownMs = this.#record.ttlMs;
+    const { ttlMs: ownMs, pollIntervalMs: ownIntervalMs } = this.#record;
     const lifeMs = ttlMs === null ? ownMs : Math.min(Math.max(1, Math.round(ttlMs)), ownMs);
+    const intervalMs = Math.max(MIN_POLL_INTERVAL_MS, Math.ceil(pollIntervalMs));
+    if (statusMessage === null && lifeMs === ownMs && intervalMs === ownIntervalMs) return;
     this.#change({
-      ttlMs: lifeMs,
-      pollIntervalMs: Math.max(MIN_POLL_INTERVAL_MS, Math.ceil(pollIntervalMs)),
+      ...{ ttlMs: lifeMs, pollIntervalMs: intervalMs },
       ...(statusMessage !== null && { statusMessage }),
     });
     if (lifeMs === ownMs) return;
@@ -204,7 +206,10 @@ export class RunningTask implements WaitingTask {
   }
 
   #requestOf({ request, requestState, inputResponses }: NonNullable<TaskRecord['retry']>) {
-    return { ...request, requestState, inputResponses, caller: this.#caller, task: this };
+    // The progress of the call is for the task, whether or not the client of the call asked for it.
+    const progressToken = request.progressToken ?? PROGRESS_TOKEN;
+    const retry = { ...request, progressToken, requestState, inputResponses };
+    return { ...retry, caller: this.#caller, task: this };
   }
 
   #legOf(closed: AbortSignal): Leg {
@@ -213,7 +218,7 @@ export class RunningTask implements WaitingTask {
       backlog: null,
       notify: (method, { message }) => {
         if (method !== 'notifications/progress' || typeof message !== 'string') return;
-        this.#change({ statusMessage: message });
+        if (message !== this.#record.statusMessage) this.#change({ statusMessage: message });
       },
     };
   }

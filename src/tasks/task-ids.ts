@@ -38,6 +38,12 @@ export class TaskIds {
     return this.#owner !== null;
   }
 
+  /** Whether ids are short enough: they have one length. */
+  get fit(): boolean {
+    const anyKey = TaskIds.keyOf(Buffer.alloc(RANDOM_BYTES).toString('base64url'));
+    return this.idOf(anyKey, { principal: null }) !== null;
+  }
+
   /** Returns the key of a new task. @param random 128 bits, base64url */
   static keyOf(random: string): TaskKey {
     return taskKey(`${KEY_PREFIX}${random}`);

@@ -61,6 +61,22 @@ describe.each([
   });
 });
 
+// Rule owned-4: An address for which the ids of tasks would be too long is a warning at start (`tasks.address_too_long`). Calls are
+// served without tasks: their clients are told to retry.
+test('an address that is too long for ids is logged, and its calls are no tasks', async () => {
+  const legacy = await legacyServer({ tasks: TASKS, tools: { greet: async () => 'done' } });
+  const advertise = `http://${'long.'.repeat(20)}example.com:8081`;
+  const config = { relay: { listen: '127.0.0.1:0', advertise } };
+  const [gateway] = await replicas(legacy, 1, { config });
+  expect(gateway.named('tasks.address_too_long')).toMatchObject([
+    { level: 'warn', route: 'mcp', address: advertise },
+  ]);
+  const held = await callForTask(gateway.url, 'greet');
+  expect(held.response.result.resultType).toBe('input_required');
+  const retry = { requestState: stateOf(held) };
+  expect(text(await callForTask(gateway.url, 'greet', retry))).toBe('done');
+});
+
 // Rule owned-1.
 test('a listener at another replica is told of each change', async () => {
   const { tools } = greeter();

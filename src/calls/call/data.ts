@@ -161,6 +161,8 @@ export class CallData {
 
   /** The task that waits for the call in place of its client; `null` if there is none. */
   task: WaitingTask | null = null;
+  /** Whether the server made the call a task while its client was being asked, so that the client is to hear of that. */
+  isTaskDue = false;
 
   // The server.
 

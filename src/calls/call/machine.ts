@@ -76,12 +76,21 @@ function move(call: CallData, event: CallEvent): void {
   registry.moved(call);
   for (const effect of effects) carryOut(call, effect);
   if (event.type === 'retry') acceptRetry(call, event);
+  if (call.isTaskDue && to.name === 'running') offerTask(call);
   keepOutcome(call);
   const isLeft = to.name === 'done' && to.end.type === 'left';
   // Without a pointer no client can come back.
   if (isLeft || (to.name === 'done' && !call.hasPointer)) forgetCall(call);
   // A task that waits for no reply looks at the call, unless it goes on elsewhere.
   if (event.type !== 'retry' && isDetached(from) && !isLeft) call.task?.moved();
+}
+
+/** Tells a client that knows tasks to retry: its call becomes a task then. */
+function offerTask(call: CallData): void {
+  call.isTaskDue = false;
+  if (call.task === null && call.route.promotion(call.request) !== null) {
+    call.feed({ type: 'held' });
+  }
 }
 
 function phaseOf(state: CallState): CallPhase {

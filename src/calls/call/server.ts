@@ -157,16 +157,24 @@ class Listener implements CallListener {
 
   taskCreated(task: ServerTask): void {
     if (!this.isCurrent) return;
-    const { request, route } = this.#call;
+    const { request, route, state } = this.#call;
     this.taskChanged(task);
     // What the server runs as a task is one for the client as well, if the client knows tasks.
-    if (route.promotion(request) !== null) this.#call.feed({ type: 'held' });
+    if (state.name !== 'running') this.#call.isTaskDue = true;
+    else if (route.promotion(request) !== null) this.#call.feed({ type: 'held' });
   }
 
   taskChanged(task: ServerTask): void {
     if (!this.isCurrent) return;
+    const { serverTask: former } = this.#call;
     this.#call.serverTask = task;
-    this.#call.task?.learned(task);
+    // The client may have heard of progress since.
+    const isSaid = former?.statusMessage === task.statusMessage;
+    this.#call.task?.learned(isSaid ? { ...task, statusMessage: null } : task);
+  }
+
+  readsStatus(): boolean {
+    return this.isCurrent && this.#call.task !== null;
   }
 
   interrupted(): void {

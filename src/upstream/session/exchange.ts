@@ -28,6 +28,8 @@ export interface ExchangeListener {
   taskCreated?(task: ServerTask): void;
   /** What the server says of that task now. */
   taskChanged?(task: ServerTask): void;
+  /** Whether anybody reads what the server says of it now. */
+  readsStatus?(): boolean;
   /** The stream of the exchange broke; it is being resumed. */
   interrupted(): void;
   resumed(): void;

@@ -28,6 +28,7 @@ import type {
   UnanswerableCause,
 } from './exchange.ts';
 import type { Session } from './session.ts';
+import { watchStatus } from './task-status.ts';
 
 export interface ToolCallRequest {
   /** Returns the params of `tools/call` for a progress token. */
@@ -95,6 +96,8 @@ export class TaskCall implements Exchange, ExchangeListener {
   readonly #listener: ExchangeListener;
   /** Aborts when the call is over. */
   readonly #over = new AbortController();
+  /** Aborts when the status of the task is told without being asked for. */
+  readonly #told = new AbortController();
   /** Resolves to the id of the task, or to `null` if there will be none. */
   readonly #created = Promise.withResolvers<string | null>();
   #stage: Stage;
@@ -157,10 +160,12 @@ export class TaskCall implements Exchange, ExchangeListener {
         taskId === null
           ? { name: 'creating', progressToken }
           : { name: 'following', task: { taskId, progressToken } };
-      return new TaskCall(options, true, (listener) => ({
+      const call = new TaskCall(options, true, (listener) => ({
         stage,
         request: session.resumeCall(upstreamId, point, listener, headers, open, task),
       }));
+      if (stage.name === 'following') call.#watchStatus(stage.task);
+      return call;
     }
     const { task } = point;
     const former = { id: upstreamId, openQuestions: open };
@@ -171,6 +176,7 @@ export class TaskCall implements Exchange, ExchangeListener {
       request: session.followTask(task, former, listener),
     }));
     call.#expectHead();
+    call.#watchStatus(task);
     return call;
   }
 
@@ -220,7 +226,9 @@ export class TaskCall implements Exchange, ExchangeListener {
     this.#begun();
     if (method !== TASK_STATUS) return this.#listener.notified(method, params);
     const { taskId } = this.#stage.name === 'following' ? this.#stage.task : { taskId: null };
-    if (taskIdOf(params) === taskId) this.#listener.taskChanged?.(readServerTask(params));
+    if (taskIdOf(params) !== taskId) return;
+    this.#told.abort();
+    this.#listener.taskChanged?.(readServerTask(params));
   }
 
   replied(reply: JsonRpcReply): void {
@@ -275,6 +283,7 @@ export class TaskCall implements Exchange, ExchangeListener {
     this.#stage = { name: 'following', task };
     this.#created.resolve(taskId);
     if (!this.#isCancelled) this.#follow(task);
+    this.#watchStatus(task);
     this.#listener.taskCreated?.(readServerTask(objectMember(reply.result, 'task') ?? {}));
   }
 
@@ -329,9 +338,21 @@ export class TaskCall implements Exchange, ExchangeListener {
     if (!this.#over.signal.aborted) this.#follow(task);
   }
 
+  /** Asks what the server says of the task, until it tells that by itself. */
+  #watchStatus({ taskId }: CreatedTask): void {
+    const watch = {
+      ...{ session: this.#session, clock: this.#clock, taskId },
+      pollIntervalMs: () => this.#pollIntervalMs,
+      isRead: () => this.#listener.readsStatus?.() === true,
+      tell: (task: JsonObject) => this.#listener.taskChanged?.(readServerTask(task)),
+    };
+    void watchStatus(watch, AbortSignal.any([this.#over.signal, this.#told.signal]));
+  }
+
   /** Waits for the end of the task, or for its next question, with `tasks/get` (tasks, "Getting Tasks"). */
   async #pollAfter(reply: JsonRpcReply, task: CreatedTask): Promise<void> {
     const { signal } = this.#over;
+    this.#told.abort();
     for (let isFirst = true; ; isFirst = false) {
       if (!isFirst) await sleep(this.#clock, this.#pollIntervalMs, signal);
       if (signal.aborted) return;

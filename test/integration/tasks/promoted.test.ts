@@ -15,6 +15,11 @@ import {
   type LegacyServerOptions,
   type Tool,
 } from '../../fixtures/servers/legacy-server.ts';
+import {
+  eventStream,
+  json,
+  legacyServer as scriptedServer,
+} from '../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const TASKS = 'io.modelcontextprotocol/tasks';
@@ -264,6 +269,37 @@ describe('a tool that its server runs as a task', () => {
     const done = await untilTask(url, taskId, ['completed']);
     expect(done.result.content).toEqual([{ type: 'text', text: 'Ada' }]);
     expect(JSON.stringify(done)).not.toContain('related-task');
+  });
+
+  // Rule promoted-14.
+  test('becomes one with the retry if its client was asked before the task was there', async () => {
+    const reply = (id: unknown, result: object) => ({ jsonrpc: '2.0', id, result });
+    const at = '2026-11-22T07:00:00Z';
+    const status = { status: 'working', createdAt: at, lastUpdatedAt: at, ttl: 120_000 };
+    let create = () => {};
+    const server = await scriptedServer(
+      ({ body }, response) => {
+        const execution = { taskSupport: 'required' };
+        const tool = { name: 'work', inputSchema: { type: 'object' }, execution };
+        if (body.method === 'tools/list')
+          return json(response, 200, reply(body.id, { tools: [tool] }));
+        if (body.method !== 'tools/call') return void eventStream(response);
+        const stream = eventStream(response);
+        const requestedSchema = { type: 'object', properties: { name: { type: 'string' } } };
+        const params = { message: 'Who?', requestedSchema };
+        stream.send({ jsonrpc: '2.0', id: 'q', method: 'elicitation/create', params });
+        create = () => stream.send(reply(body.id, { task: { taskId: 'theirs', ...status } }));
+      },
+      { capabilities: { tasks: { requests: { tools: { call: {} } } } } },
+    );
+    stopAfterTest(() => server.stop());
+    const gateway = await startTestGateway(server.url);
+    stopAfterTest(() => gateway.close());
+    const asked = await callForTask(gateway.url, 'work');
+    create();
+    await server.saw(({ body }) => body?.method === 'tasks/result');
+    const retried = await callForTask(gateway.url, 'work', answersOf(asked, 'Ada'));
+    expect(retried.response.result).toMatchObject({ resultType: 'task', ttlMs: 120_000 });
   });
 
   test('stays a call if the operator says so', async () => {

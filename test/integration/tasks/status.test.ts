@@ -19,7 +19,7 @@ async function serving(tool: Tool) {
   const gateway = await startTestGateway(legacy.url);
   stopAfterTest(() => gateway.close());
   const created = await callForTask(gateway.url, 'work');
-  return { url: gateway.url, created: created.response.result };
+  return { legacy, url: gateway.url, created: created.response.result };
 }
 
 /** A tool whose server tells what it is at, each time that it is told to. */
@@ -52,8 +52,8 @@ async function untilSaid(url: string, taskId: string, message: string) {
 }
 
 // Rule promoted-18 (2025-11-25, tasks, "Task Status Notification"): What the server says of its own task while it runs
-// (`notifications/tasks/status`) is the `statusMessage` of the client's task, with a new `lastUpdatedAt`, and its
-// listeners are told. A poll that finds nothing new changes nothing.
+// (`notifications/tasks/status`, or `tasks/get` as long as it sends none) is the `statusMessage` of the client's task,
+// with a new `lastUpdatedAt`, and its listeners are told. A poll that finds nothing new changes nothing.
 test('the words of the server reach tasks/get and listeners, as long as the task runs', async () => {
   const { tool, say } = reporter();
   const { url, created } = await serving(tool);
@@ -97,4 +97,42 @@ test('they are there while the task asks, too', async () => {
   for (const name of ['Looking up', 'Writing', 'ask']) say(name);
   const asked = await untilTask(url, created.taskId, ['input_required']);
   expect(asked.statusMessage).toBe('Writing');
+});
+
+// Rule promoted-18.
+test('a server that does not tell by itself is asked', async () => {
+  const { tool, say } = reporter();
+  const silent: Tool = (call) => {
+    call.server.notification = async () => {};
+    return tool(call);
+  };
+  const { url, created } = await serving(silent);
+  say('Looking up');
+  const first = await untilSaid(url, created.taskId, 'Looking up');
+  say('Writing');
+  const second = await untilSaid(url, created.taskId, 'Writing');
+  expect([first.status, second.status]).toEqual(['working', 'working']);
+});
+
+// Rule promoted-18.
+test('words that are old do not take the place of newer progress', async () => {
+  const waiting = Promise.withResolvers<void>();
+  const { url, created, legacy } = await serving(async (call) => {
+    const { taskStore, taskId = '', _meta } = call.extra;
+    const tell = call.server.notification.bind(call.server);
+    call.server.notification = async () => {};
+    await taskStore?.updateTaskStatus(taskId, 'working', 'Old words');
+    call.server.notification = tell;
+    await waiting.promise;
+    const params = { progressToken: _meta?.progressToken ?? 0, progress: 1, message: 'Half done' };
+    await call.extra.sendNotification({ method: 'notifications/progress', params });
+    return new Promise(() => {});
+  });
+  await untilSaid(url, created.taskId, 'Old words');
+  waiting.resolve();
+  await untilSaid(url, created.taskId, 'Half done');
+  const asked = legacy.methods().filter((method) => method === 'tasks/get').length;
+  await legacy.saw('tasks/get', asked + 2);
+  const { result } = (await aboutTask(url, 'get', created.taskId)).response;
+  expect(result.statusMessage).toBe('Half done');
 });

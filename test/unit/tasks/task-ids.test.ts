@@ -36,8 +36,10 @@ test('an id is short, and says which replica has the task', () => {
 });
 
 test('an address for which an id would be too long has none', () => {
-  const owner = ownerAt(`http://${'long.'.repeat(30)}example.com:8081`);
-  expect(new TaskIds(sealWith('k'), owner).idOf(TaskIds.keyOf(randomId()), ADA)).toBeNull();
+  const ids = new TaskIds(sealWith('k'), ownerAt(`http://${'long.'.repeat(30)}example.com:8081`));
+  expect(ids.idOf(TaskIds.keyOf(randomId()), ADA)).toBeNull();
+  expect(ids.fit).toBe(false);
+  expect(new TaskIds(sealWith('k'), ownerAt('http://10.0.0.1:8081')).fit).toBe(true);
 });
 
 // Rule promoted-12.
