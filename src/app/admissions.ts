@@ -3,31 +3,15 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { refusalBody, sendJson } from '../edge/response-writer.ts';
 import { isInteractive, isMethod } from '../edge/request/methods.ts';
 import type { Clock } from '../lib/clock.ts';
-import { type Admission, type AdmissionOptions, type Verdict } from '../limits/admission.ts';
+import type { Admission, Verdict } from '../limits/admission.ts';
 import type { RateStore } from '../limits/rates.ts';
-import { CALL_CANCELLED } from '../model/failures.ts';
-import { secondsOf, statusOfLimit, type LimitName } from '../model/limited.ts';
+import { CALL_CANCELLED, STOPPING, STOPPING_WAIT_MS } from '../model/failures.ts';
+import { secondsOf, statusOfLimit } from '../model/limited.ts';
 import type { CallReply, Caller, EdgeRequest } from '../model/request.ts';
-import type { Log } from '../ops/log.ts';
 import { clientRequestId } from '../protocol/ids.ts';
 import { isJsonObject, parseJson, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import type { RedisOptions } from '../replicas/redis/options.ts';
-
-const LOG_INTERVAL_MS = 60_000;
-
-/** Creates what logs the requests that limits refuse: a line for each limit of a route, at most once a minute. */
-export function limitLog(route: string, clock: Clock, log: Log): AdmissionOptions['onRefused'] {
-  const limits = new Map<LimitName, { loggedAtMs: number; refused: number }>();
-  return (limit) => {
-    const seen = limits.get(limit) ?? { loggedAtMs: -Infinity, refused: 0 };
-    limits.set(limit, seen);
-    seen.refused += 1;
-    const now = clock.elapsed();
-    if (now - seen.loggedAtMs < LOG_INTERVAL_MS) return;
-    log.event('request.limited', { route, limit, refused: seen.refused });
-    Object.assign(seen, { loggedAtMs: now, refused: 0 });
-  };
-}
+import type { Route } from './route.ts';
 
 /** Serves a request of a modern client, if it is admitted. */
 export function whenAdmitted(
@@ -62,34 +46,45 @@ export function whenAdmitted(
  * @returns false if it is not, and has its response
  */
 export async function passesLimits(
-  admission: Admission,
+  { admission, calls }: Pick<Route, 'admission' | 'calls'>,
   { body }: FastifyRequest,
   reply: FastifyReply,
   caller: () => Caller,
 ): Promise<boolean> {
-  if (admission.isClear || !(body instanceof Buffer)) return true;
+  if ((admission.isClear && !calls.isStopping) || !(body instanceof Buffer)) return true;
   const request = requestIn(body);
   if (request === null) return true;
   const { method, params, id } = request;
   const isTool = method === 'tools/call' && isJsonObject(params);
-  const verdict = await admission.admit({
-    principalKey: caller().principalKey,
-    tool: isTool ? String(params['name']) : null,
-    isCall: true,
-    isRetry: isJsonObject(params) && params['requestState'] !== undefined,
-  });
+  const isRetry = isJsonObject(params) && params['requestState'] !== undefined;
+  const isRefused = calls.isStopping && !isRetry;
+  const verdict = isRefused
+    ? STOPPING_VERDICT
+    : await admission.admit({
+        principalKey: caller().principalKey,
+        tool: isTool ? String(params['name']) : null,
+        isCall: true,
+        isRetry,
+      });
   if (verdict.type === 'admitted') {
     if (reply.raw.destroyed) verdict.done?.();
     else if (verdict.done !== null) reply.raw.once('close', verdict.done);
     return true;
   }
-  const { limit, retryAfterMs, failure } = verdict;
+  const { retryAfterMs, failure } = verdict;
+  const status = verdict.type === 'stopping' ? 503 : statusOfLimit(verdict.limit);
   const isId = typeof id === 'string' || typeof id === 'number';
   const answered = { id: isId ? clientRequestId(id) : null, error: failure.error };
   const headers = { 'retry-after': String(secondsOf(retryAfterMs)) };
-  sendJson(reply.hijack().raw, statusOfLimit(limit), refusalBody(answered), headers);
+  sendJson(reply.hijack().raw, status, refusalBody(answered), headers);
   return false;
 }
+
+const STOPPING_VERDICT = {
+  type: 'stopping',
+  retryAfterMs: STOPPING_WAIT_MS,
+  failure: STOPPING,
+} as const;
 
 /** Finds the request in a body, or the first one of a batch. @returns `null` if there is none that limits concern */
 function requestIn(body: Buffer): JsonObject | null {

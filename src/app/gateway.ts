@@ -196,6 +196,7 @@ export async function openGateway(
     drain: async () => {
       if (draining) return;
       draining = true;
+      listener.stopKeepingConnections();
       const { latest, all } = routes;
       await drainCalls({
         calls: latest.map(({ calls }) => calls),

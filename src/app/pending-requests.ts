@@ -1,14 +1,8 @@
 /** Requests that wait for the server, as a greeting or a list can for long. A process that stops replies to them first. */
-import { requestFailure } from '../model/failures.ts';
+import { STOPPING_FOR_REQUEST } from '../model/failures.ts';
 import type { CallReply } from '../model/request.ts';
 
-export const STOPPED: CallReply = {
-  kind: 'failed',
-  failure: requestFailure(
-    'stopping',
-    'The gateway is shutting down, and the server has not replied yet; try again',
-  ),
-};
+export const STOPPED: CallReply = { kind: 'failed', failure: STOPPING_FOR_REQUEST };
 
 export class PendingRequests {
   readonly #pending = new Set<() => void>();

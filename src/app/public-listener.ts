@@ -1,5 +1,5 @@
 /** The public listener: the connections of clients. What serves their requests can be replaced. */
-import type { RequestListener, Server } from 'node:http';
+import type { RequestListener, Server, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
 import { ClientConnections, type ClientTimeouts } from '../edge/http/connection.ts';
 import type { ListenAddress } from '../config/units.ts';
@@ -10,6 +10,8 @@ export class PublicListener {
   readonly timeouts: ClientTimeouts;
   readonly #app: FastifyInstance;
   #serve: RequestListener = (_request, response) => void response.writeHead(503).end();
+  readonly #open = new Set<ServerResponse>();
+  #isStopping = false;
 
   constructor(timeouts: ClientTimeouts) {
     this.timeouts = timeouts;
@@ -29,10 +31,16 @@ export class PublicListener {
       clientErrorHandler: (error, socket) => connections.refuse(error, socket),
       forceCloseConnections: true,
     });
-    connections.attach(this.#app.server, (request, response) => this.#serve(request, response));
+    const serve: RequestListener = (request, response) => {
+      this.#open.add(response);
+      response.once('close', () => this.#open.delete(response));
+      if (this.#isStopping) response.shouldKeepAlive = false;
+      this.#serve(request, response);
+    };
+    connections.attach(this.#app.server, serve);
     // For a name with several addresses, the framework listens with further servers of its own.
     this.#app.addHook('onRequest', (request, reply) => {
-      this.#serve(request.raw, reply.hijack().raw);
+      serve(request.raw, reply.hijack().raw);
     });
   }
 
@@ -48,6 +56,12 @@ export class PublicListener {
   /** @returns its origin. @throws StartFailure if it cannot listen */
   listen(at: ListenAddress, options?: { readonly reusePort: boolean }): Promise<string> {
     return listen(this.#app, at, '--listen HOST:PORT', options);
+  }
+
+  /** Has each connection closed after its response, so that clients connect to another process. */
+  stopKeepingConnections(): void {
+    this.#isStopping = true;
+    for (const response of this.#open) response.shouldKeepAlive = false;
   }
 
   /** Closes all connections. */

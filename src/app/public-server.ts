@@ -283,11 +283,10 @@ function edgeRoute(
 /** Limits what is passed through to the endpoint of a server over HTTP. */
 function limitedBy(route: Route, shared: PublicServices, passThrough: PassThrough): PassThrough {
   if (!isHttpRoute(route)) return passThrough;
-  const { admission } = route;
   return {
     forward: async (request, reply, onServerRefused) => {
       const caller = () => knownCaller(request, route, shared);
-      if (await passesLimits(admission, request, reply, caller)) {
+      if (await passesLimits(route, request, reply, caller)) {
         await passThrough.forward(request, reply, onServerRefused);
       }
     },

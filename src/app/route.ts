@@ -5,6 +5,7 @@ import type { CallLimits } from '../calls/machine/states.ts';
 import { Discovery } from '../catalogue/discovery.ts';
 import { Forwarder } from '../catalogue/forward.ts';
 import { forwardHome } from '../catalogue/forward-home.ts';
+import type { LimitName } from '../model/limited.ts';
 import type { CallReply, EdgeRequest } from '../model/request.ts';
 import { ListCache } from '../catalogue/list-cache.ts';
 import { TaskTools, isRepeatable, ToolCatalogue } from '../catalogue/tools.ts';
@@ -19,7 +20,7 @@ import { followedTasks } from '../tasks/methods.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { Subscriptions } from '../subscriptions/subscriptions.ts';
 import { Admission } from '../limits/admission.ts';
-import { limitLog } from './admissions.ts';
+import { limitLog } from '../limits/limit-log.ts';
 import { PublicResource } from './public-resource.ts';
 import { TokenExchange } from '../identity/token-exchange.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
@@ -173,7 +174,9 @@ export function createRoute(
   const taskServices = { ...shared, calls, relay, promotion };
   const tasks = taskPlaces && createTasks(config, taskPlaces, taskServices, earlier?.tasks);
   const keepsListeners = kept !== null && (kept.tasks === null) === (tasks === null);
-  const logLimit = limitLog(route, clock, log);
+  const logLimit = limitLog<LimitName>(clock, (limit, refused) =>
+    log.event('request.limited', { route, limit, refused }),
+  );
   return {
     config,
     server,

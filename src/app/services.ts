@@ -17,6 +17,7 @@ import { createSealer } from '../seal/seal.ts';
 import { observeRelayed } from './observed-relay.ts';
 import { openRateStore, type OpenRateStore } from './admissions.ts';
 import { EventLoopMonitor, eventLoopMeter } from '../limits/event-loop.ts';
+import { limitLog } from '../limits/limit-log.ts';
 import { PendingRequests } from './pending-requests.ts';
 import { joinReplicas } from './replica.ts';
 import type { SharedServices, WorkerShares } from './shared-services.ts';
@@ -71,7 +72,10 @@ export async function openServices(
   const log = countedLog(options.log, metrics, outcomes);
   const openResponses = new OpenResponses();
   const counts = shares?.counts ?? new LocalCounts();
-  const capacity = new Capacity(() => inForce.limits, counts, parkingLimitLog(clock, log));
+  const logLimit = limitLog<ParkingLimit>(clock, (limit, refused) =>
+    log.event('call.parking_limit', { limit: `limits.${limit}`, refused }),
+  );
+  const capacity = new Capacity(() => inForce.limits, counts, logLimit);
   const sealKeys = new SealKeys(keysOf(config, shares?.generatedKey ?? null, log), clock);
   const siblings = shares?.siblings ?? null;
   const services = { sealKeys, siblings, openResponses, clock, log };
@@ -133,19 +137,6 @@ export async function openServices(
     rateStore?.close();
   };
   return { shared, metrics, outcomes, prepare, use, close };
-}
-
-const LIMIT_LOG_INTERVAL_MS = 60_000;
-
-/** Logs the limit that keeps calls from being parked, each at most once a minute. */
-function parkingLimitLog(clock: Clock, log: Log): (limit: ParkingLimit) => void {
-  const loggedAtMs = new Map<ParkingLimit, number>();
-  return (limit) => {
-    const now = clock.elapsed();
-    if (now - (loggedAtMs.get(limit) ?? -Infinity) < LIMIT_LOG_INTERVAL_MS) return;
-    loggedAtMs.set(limit, now);
-    log.event('call.parking_limit', { limit: `limits.${limit}` });
-  };
 }
 
 /** Returns the keys that all replicas share, as they are configured. */

@@ -53,6 +53,11 @@ export class Calls {
     this.#elsewhere = new CallsElsewhere(this.#route, relay);
   }
 
+  /** Whether new calls are refused. */
+  get isStopping(): boolean {
+    return this.#registry.phase !== 'open';
+  }
+
   /** How many calls wait for their client. */
   get parked(): number {
     return this.#registry.parked;

@@ -27,7 +27,7 @@ export interface AdmissionOptions {
   readonly route: string;
   readonly limits: RouteLimits;
   /** `null` for a server whose connection says nothing. */
-  readonly circuit: Pick<CircuitBreaker, 'isOpen' | 'admit'> | null;
+  readonly circuit: Pick<CircuitBreaker, 'isOpen' | 'waitMs' | 'admit'> | null;
   /** Returns how long this process needs no more work, in ms. */
   readonly overloadWaitMs: () => number;
   /** `null` to count in memory. */
@@ -114,7 +114,7 @@ export class Admission {
     }
     const loadMs = overloadWaitMs();
     if (loadMs > 0) return this.#refuse(asked, 'limits.maxEventLoopDelay', loadMs);
-    const circuitMs = circuit?.admit() ?? 0;
+    const circuitMs = circuit?.waitMs ?? 0;
     if (circuitMs > 0) return this.#refuse(asked, 'upstream.circuitBreaker', circuitMs);
     const rates = [...(tool?.rates ?? []), ...this.#rates];
     if (rates.length === 0) return this.#begin(asked, tool);
@@ -134,10 +134,15 @@ export class Admission {
 
   #begin(asked: Asked, tool: Tool | undefined): Verdict {
     const running = tool?.running ?? null;
-    if (running === null) return ADMITTED;
-    const done = running.take(asked.principalKey);
-    if (done === null) return this.#refuse(asked, 'limits.tools.maxRunning', BUSY_WAIT_MS);
-    return { type: 'admitted', done };
+    const done = running?.take(asked.principalKey) ?? null;
+    if (running !== null && done === null) {
+      return this.#refuse(asked, 'limits.tools.maxRunning', BUSY_WAIT_MS);
+    }
+    // Last, since only one request is tried at a server that was down: one that is then sent.
+    const circuitMs = this.#options.circuit?.admit() ?? 0;
+    if (circuitMs === 0) return done === null ? ADMITTED : { type: 'admitted', done };
+    done?.();
+    return this.#refuse(asked, 'upstream.circuitBreaker', circuitMs);
   }
 
   #refuse({ isCall }: Asked, limit: LimitName, retryAfterMs: number): Verdict {

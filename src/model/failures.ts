@@ -171,11 +171,23 @@ export const OVERLOADED: Failure = callFailure(
   'The gateway is at its limit of running calls; try again later',
 );
 
+/** When a process that drains can be asked again, in ms: by then another one serves its clients. */
+export const STOPPING_WAIT_MS = 1_000;
+const WHEN_STOPPING = { retryAfterMs: STOPPING_WAIT_MS };
+
 /** For a new call in a process that drains. */
 export const STOPPING: Failure = callFailure(
   'stopping',
   'no',
   'The gateway is shutting down and accepts no new calls; try again',
+  WHEN_STOPPING,
+);
+
+/** The same for a request without effects. */
+export const STOPPING_FOR_REQUEST: Failure = requestFailure(
+  'stopping',
+  'The gateway is shutting down and accepts no new requests; try again',
+  WHEN_STOPPING,
 );
 
 /** The same for a retry whose call would have to be replayed here. */
@@ -189,7 +201,7 @@ export const STOPPING_FOR_RETRY: Failure = callFailure(
   'stopping',
   'yes',
   'The gateway is shutting down and cannot resume this call',
-  { retryable: true },
+  { retryable: true, ...WHEN_STOPPING },
 );
 
 /** For a retry of a call at which too many other retries wait. */

@@ -14,6 +14,9 @@ export interface Readiness {
   readonly identity?: string;
 }
 
+/** When it makes sense to ask again: another process can be ready by then. */
+const RETRY_AFTER_SECONDS = 1;
+
 /** What the admin listener shows. */
 export interface AdminSource {
   /** Resolves to false if a part of the gateway does not respond. */
@@ -44,7 +47,8 @@ export function createAdmin(
   });
   app.get('/readyz', async (_request, reply) => {
     const state = await source.readiness();
-    return reply.code(state.status === 'ready' ? 200 : 503).send(state);
+    if (state.status !== 'ready') reply.code(503).header('retry-after', RETRY_AFTER_SECONDS);
+    return state;
   });
   app.get('/metrics', async (_request, reply) => {
     return reply.type(Registry.PROMETHEUS_CONTENT_TYPE).send(await source.metrics());

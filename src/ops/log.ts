@@ -126,7 +126,7 @@ export interface LogEvents {
     /** Of that, the time that the server took in this process: without the time of people. */
     workMs: number;
   };
-  'call.parking_limit': { limit: string };
+  'call.parking_limit': { limit: string; refused: number };
   /** `refused`: how many requests were refused since the last line. */
   'request.limited': { route: string; limit: string; refused: number };
   'call.question_refused': { route: string; call: string; method: string; reason: string };

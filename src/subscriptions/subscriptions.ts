@@ -3,7 +3,7 @@
  * stays until its client leaves or the gateway ends it with a result.
  */
 import type { Clock } from '../lib/clock.ts';
-import { requestFailure, TASKS_NOT_DECLARED } from '../model/failures.ts';
+import { requestFailure, STOPPING_FOR_REQUEST, TASKS_NOT_DECLARED } from '../model/failures.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
@@ -171,10 +171,4 @@ const TOO_MANY: CallReply = {
     'The gateway is at its limit of listeners; close one and try again',
   ),
 };
-const REFUSED: CallReply = {
-  kind: 'failed',
-  failure: requestFailure(
-    'stopping',
-    'The gateway is shutting down and accepts no new calls; try again',
-  ),
-};
+const REFUSED: CallReply = { kind: 'failed', failure: STOPPING_FOR_REQUEST };

@@ -33,17 +33,24 @@ export class CircuitBreaker {
     return this.#openUntilMs !== null;
   }
 
+  /** How long requests have to wait, in ms; 0 if one can be sent. */
+  get waitMs(): number {
+    if (this.#openUntilMs === null) return 0;
+    return Math.max(0, Math.ceil(this.#openUntilMs - this.#clock.elapsed()));
+  }
+
   /**
-   * Lets a request through, or refuses it. While the server counts as down, one request is tried in each interval.
+   * Lets a request through that is then sent, or refuses it. While the server counts as down, one request is tried in each
+   * interval.
    * @returns how long to wait, in ms; 0 if the request can be sent
    */
   admit(): number {
-    if (this.#openUntilMs === null) return 0;
-    const nowMs = this.#clock.elapsed();
-    if (nowMs < this.#openUntilMs) return Math.ceil(this.#openUntilMs - nowMs);
-    this.#isTrying = true;
-    this.#stayOpen();
-    return 0;
+    const { waitMs } = this;
+    if (this.#openUntilMs !== null && waitMs === 0) {
+      this.#isTrying = true;
+      this.#stayOpen();
+    }
+    return waitMs;
   }
 
   /** Notes what became of a request. @param status of the response; `null` if there is none */

@@ -1,6 +1,7 @@
 /** A replica is told to stop: what it holds goes on elsewhere, is finished, or is told. */
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, test } from 'vitest';
 import {
   answersOf,
@@ -181,6 +182,7 @@ describe('while a replica stops that has ended a parked call', () => {
     const refused = await retryAt(one);
     expect(refused.response.error.data).toEqual({
       reason: 'stopping',
+      retryAfterMs: 1_000,
       mayHaveActed: 'yes',
       retryable: true,
     });
@@ -319,6 +321,8 @@ test.each(['*/*', 'text/event-stream'])(
 
 // Rule drain-1: New calls are refused with error -32603, `data.reason` `stopping`, and readiness is
 // withdrawn; calls in flight are finished within `drain.timeout`.
+// Rule drain-10: From the signal on, each response has its connection closed, so that clients connect to another
+// process. `data.retryAfterMs` of the error, and `Retry-After` of `/readyz`, say when to try again.
 test('new calls are refused while a replica drains, and readiness says so', async () => {
   const { tools, finish } = slowGreeter();
   const legacy = await legacyServer({ tools });
@@ -328,14 +332,68 @@ test('new calls are refused while a replica drains, and readiness says so', asyn
   const gone = one.drain();
   await one.saw('gateway.draining');
   const readiness = await fetch(`${one.adminUrl}/readyz`);
-  expect(readiness.status).toBe(503);
+  expect([readiness.status, readiness.headers.get('retry-after')]).toEqual([503, '1']);
   expect(await readiness.json()).toMatchObject({ status: 'draining' });
   const refused = await callTool(one.url, 'greet');
-  expect(reasonOf(refused)).toBe('stopping');
+  expect(refused.response.error.data).toMatchObject({ reason: 'stopping', retryAfterMs: 1_000 });
   finish();
-  await working.answer;
+  const finished = await working.answer;
+  // Also of a response to a request that was there before.
+  expect([refused, finished].map(({ headers }) => headers.get('connection'))).toEqual([
+    'close',
+    'close',
+  ]);
   await gone;
 });
+
+// Rule drain-11: A new request of a legacy client gets 503 with `Retry-After` then. What continues a request of its
+// own, as an answer or a notification, is passed through.
+test('a legacy client is told to come again, and finishes what it has begun', async () => {
+  const { tools } = greeter();
+  const legacy = await legacyServer({ tools });
+  const config = { drain: { delay: '0s', timeout: '20s' } };
+  const [one] = await replicas(legacy, 1, { config });
+  const { client, post } = await legacyClient(one.url);
+  const answering = Promise.withResolvers<{ name: string }>();
+  client.setRequestHandler(ElicitRequestSchema, async () => ({
+    action: 'accept',
+    content: await answering.promise,
+  }));
+  const answer = client.callTool({ name: 'greet', arguments: {} });
+  await legacy.saw('tools/call');
+  const gone = one.drain();
+  await one.saw('gateway.draining');
+  const refused = await post({ jsonrpc: '2.0', id: 7, method: 'tools/list' });
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
+  expect(await refused.json()).toMatchObject({
+    id: 7,
+    error: { code: -32603, data: { reason: 'stopping', mayHaveActed: 'no', retryAfterMs: 1_000 } },
+  });
+  answering.resolve({ name: 'Ada' });
+  expect(await answer).toMatchObject({ content: [{ text: 'Hello Ada' }] });
+  expect(await gone).toBe(0);
+});
+
+/** A connected client of the official SDK, and what posts a message in its session. */
+async function legacyClient(url: string) {
+  const client = new Client(
+    { name: 'legacy', version: '1.0.0' },
+    { capabilities: { elicitation: {} } },
+  );
+  stopAfterTest(() => client.close());
+  const transport = new StreamableHTTPClientTransport(new URL(url));
+  // The SDK's own types disagree under exactOptionalPropertyTypes.
+  await client.connect(transport as Parameters<Client['connect']>[0]);
+  const headers = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    'mcp-session-id': String(transport.sessionId),
+    'mcp-protocol-version': String(transport.protocolVersion),
+  };
+  const post = (message: object) =>
+    fetch(url, { method: 'POST', headers, body: JSON.stringify(message) });
+  return { client, post };
+}
 
 // Rule drain-6: Replicas that are restarted one after the other, in front of a server that keeps its events,
 // fail no call.

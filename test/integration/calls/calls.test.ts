@@ -712,7 +712,7 @@ describe('limits', () => {
       expect(refused.response.error.data.reason, `${attempt}`).toBe('too_many_parked_calls');
     }
     expect(gateway.log.named('call.parking_limit')).toEqual([
-      { limit: 'limits.maxAnonymousParkedCalls' },
+      { limit: 'limits.maxAnonymousParkedCalls', refused: 1 },
     ]);
     const other = await callTool(url, 'greet', {}, { headers: { authorization: 'Bearer other' } });
     expect(other.response.result.resultType).toBe('input_required');
