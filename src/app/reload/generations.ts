@@ -4,7 +4,7 @@
  * the same is the same object in both.
  */
 import { isDeepStrictEqual } from 'node:util';
-import type { Config, RouteConfig } from '../../config/schema.ts';
+import { publicPaths, type Config, type RouteConfig } from '../../config/schema.ts';
 import { Identity } from '../../identity/identity.ts';
 import { sleep } from '../../lib/clock.ts';
 import { LIMIT_NAMES } from '../../model/limited.ts';
@@ -31,8 +31,6 @@ export interface Generation {
 const START_WAIT_MS = 5_000;
 /** How long former routes serve retries at least, in ms: their list requests have ended by then. */
 const MIN_FORMER_MS = 60_000;
-/** No timer can be longer. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 /** How often it is checked whether calls still use a former route, in ms. */
 const CHECK_EVERY_MS = 5_000;
 
@@ -173,15 +171,16 @@ export class Generations {
     }
     if (next === undefined) calls.stopNewCalls();
     this.#routes.former.add(route);
-    void this.#forgetLater(route);
+    const hasPaths = next && isDeepStrictEqual(publicPaths(next.config), publicPaths(route.config));
+    // Retries come to the route that has its id and its paths, if there is one.
+    void this.#forgetLater(route, hasPaths ? MIN_FORMER_MS : longestCallMs(route.config));
   }
 
   /** Forgets a former route when no client can have anything of it, here or at another replica. */
-  async #forgetLater(route: Route): Promise<void> {
+  async #forgetLater(route: Route, lifeMs: number): Promise<void> {
     const { clock } = this.#services.shared;
     const { signal } = this.#closing;
-    const lifeMs = Math.min(Math.max(longestCallMs(route.config), MIN_FORMER_MS), MAX_TIMER_MS);
-    await sleep(clock, lifeMs, signal);
+    await sleep(clock, Math.max(lifeMs, MIN_FORMER_MS), signal);
     while (!signal.aborted && this.#isUsed(route)) await sleep(clock, CHECK_EVERY_MS, signal);
     if (signal.aborted) return;
     this.#routes.former.delete(route);
@@ -208,6 +207,5 @@ export class Generations {
 
 /** Returns how long a client can have a pointer to a call, or a task, in ms. */
 export function longestLife(...configs: readonly (Config | undefined)[]): number {
-  const lives = configs.flatMap((config) => config?.routes.map(longestCallMs) ?? []);
-  return Math.min(Math.max(...lives), MAX_TIMER_MS);
+  return Math.max(...configs.flatMap((config) => config?.routes.map(longestCallMs) ?? []));
 }

@@ -60,9 +60,11 @@ export class Reloads {
       const fixed = fixedFieldsOf(this.#config).flatMap(([name, value]) =>
         isDeepStrictEqual(value(this.#config), value(next)) ? [] : name,
       );
-      if (fixed.length > 0) {
-        throw new ConfigRefused([`${fixed.join(', ')}: cannot change without a restart`]);
-      }
+      const problems = [
+        ...(fixed.length > 0 ? [`${fixed.join(', ')}: cannot change without a restart`] : []),
+        ...renamedPathsOf(this.#config, next),
+      ];
+      if (problems.length > 0) throw new ConfigRefused(problems);
       const prepared = await this.#options.prepare(next);
       if (this.#isStopped) return await prepared.abandon();
       prepared.commit();
@@ -120,6 +122,16 @@ const OF_RELAYS: Field = ['limits.maxBody', ({ limits }) => limits.maxBodyBytes]
 
 function fixedFieldsOf({ relay, workers }: Config): readonly Field[] {
   return relay === null && workers === 1 ? FIXED : [...FIXED, OF_RELAYS];
+}
+
+/** A pointer names its route, and a retry comes on the path: the route that has the path now could not open it. */
+function renamedPathsOf(earlier: Config, next: Config): string[] {
+  const ids = new Map(earlier.routes.map(({ path, id }) => [path, id]));
+  return next.routes.flatMap(({ path, id }, index) => {
+    const before = ids.get(path) ?? id;
+    if (before === id) return [];
+    return `routes[${index}].id: ${path} was the path of "${before}", whose parked calls "${id}" cannot continue; keep the id, or choose another path`;
+  });
 }
 
 function changesOf(earlier: Config, next: Config) {

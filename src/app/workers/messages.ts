@@ -39,8 +39,8 @@ export type ToWorker =
   /** The primary no longer reads from the socket of the arrival. */
   | { readonly type: 'accept'; readonly id: number }
   | { readonly type: 'claim-reply'; readonly request: number; readonly reply: ClaimReply }
-  /** Prepares a configuration, which takes effect with `commit`. */
-  | { readonly type: 'prepare'; readonly config: string }
+  /** Prepares a configuration, which takes effect with `commit`. That or `abandon` follows before the next one. */
+  | { readonly type: 'prepare'; readonly request: number; readonly config: string }
   | { readonly type: 'commit' }
   | { readonly type: 'abandon' }
   | { readonly type: 'drain' };
@@ -53,7 +53,7 @@ export type FromWorker =
   | { readonly type: 'arrived'; readonly id: number }
   | { readonly type: 'claim'; readonly request: number; readonly claim: ClaimRequest }
   /** `problems`: why it cannot use the configuration; empty if it can. */
-  | { readonly type: 'prepared'; readonly problems: readonly string[] }
+  | { readonly type: 'prepared'; readonly request: number; readonly problems: readonly string[] }
   /** It could not start. */
   | { readonly type: 'failed'; readonly code: StartFailureCode; readonly message: string };
 

@@ -257,7 +257,7 @@ class Primary {
 
   /** Has all workers prepare a configuration. @throws ConfigRefused if one of them cannot use it */
   async #prepare(config: Config): Promise<Prepared> {
-    const workers = this.#serving();
+    const workers = this.#serving().filter(({ isFollowing }) => isFollowing);
     const keys = configuredKeys(config);
     this.#sealKeys.admit(keys);
     const problems = await Promise.all(workers.map((worker) => worker.prepare(config)));
@@ -274,19 +274,21 @@ class Primary {
       this.#config = config;
       this.#options.log.setLevel?.(config.log.level);
       for (const worker of workers) worker.commit(config);
-      for (const worker of this.#serving()) void this.#catchUp(worker);
+      for (const worker of this.#serving()) if (worker.isFollowing) void this.#catchUp(worker);
     };
     return { commit, abandon };
   }
 
-  /** Gives a worker the configuration in force, if it began with an earlier one. */
+  /** Gives a worker the configuration in force, if it began with an earlier one. From then on it follows. */
   async #catchUp(worker: WorkerProcess): Promise<void> {
-    const config = this.#config;
-    if (worker.config === config) return;
-    const problems = await worker.prepare(config);
-    if (problems.length > 0) return worker.kill();
-    worker.commit(config);
-    await this.#catchUp(worker);
+    worker.isFollowing = false;
+    while (worker.config !== this.#config) {
+      const config = this.#config;
+      const problems = await worker.prepare(config);
+      if (problems.length > 0) return worker.kill();
+      worker.commit(config);
+    }
+    worker.isFollowing = true;
   }
 
   #onEnd(worker: WorkerProcess): void {

@@ -26,6 +26,8 @@ const STATUS_TIMEOUT_MS = 1_000;
 const PREPARE_TIMEOUT_MS = 15_000;
 const MAX_ARRIVALS = 1_000;
 
+type Answer = Extract<FromWorker, { type: 'status' | 'prepared' }>;
+
 export interface WorkerProcessOptions {
   readonly clock: Clock;
   readonly onCounts: (entries: CountEntries) => void;
@@ -45,6 +47,8 @@ export class WorkerProcess {
   readonly ended: Promise<void>;
   sibling: Sibling | null = null;
   isServing = false;
+  /** Whether it gets each further configuration together with the others. */
+  isFollowing = false;
   /** The configuration that it has. */
   config: Config;
   /** How it ended; empty while it runs. */
@@ -54,10 +58,8 @@ export class WorkerProcess {
   readonly #joined = Promise.withResolvers<Sibling>();
   readonly #serving = Promise.withResolvers<string>();
   readonly #ended = Promise.withResolvers<void>();
-  readonly #requests = new Map<number, (status: WorkerStatus | null) => void>();
+  readonly #requests = new Map<number, (answer: Answer | null) => void>();
   #lastRequest = 0;
-  /** Called with what keeps the worker from using a configuration. */
-  #onPrepared: (problems: readonly string[]) => void = () => {};
   /** Connections that the worker has not confirmed. */
   readonly #arrivals = new Set<number>();
   #lastArrival = 0;
@@ -109,42 +111,44 @@ export class WorkerProcess {
   }
 
   /** Asks for its state. @returns `null` if it does not respond in time */
-  status(of: StatusOf): Promise<WorkerStatus | null> {
+  async status(of: StatusOf): Promise<WorkerStatus | null> {
     const request = (this.#lastRequest += 1);
-    return new Promise((resolve) => {
-      const finish = (status: WorkerStatus | null) => {
-        timer.cancel();
-        this.#requests.delete(request);
-        resolve(status);
-      };
-      const timer = this.#options.clock.setTimer(STATUS_TIMEOUT_MS, () => finish(null));
-      this.#requests.set(request, finish);
-      this.send({ type: 'status', request, of });
-    });
+    const answer = await this.#ask({ type: 'status', request, of }, STATUS_TIMEOUT_MS);
+    return answer?.type === 'status' ? answer.status : null;
   }
 
   /**
    * Has it prepare a configuration. One that ends meanwhile keeps nothing back.
    * @returns what keeps it from using the configuration
    */
-  prepare(config: Config): Promise<readonly string[]> {
-    return new Promise((resolve) => {
-      const problem = `worker ${this.number} does not respond`;
-      const timer = this.#options.clock.setTimer(PREPARE_TIMEOUT_MS, () => resolve([problem]));
-      const finish = (problems: readonly string[]) => {
-        timer.cancel();
-        resolve(problems);
-      };
-      this.#onPrepared = finish;
-      void this.ended.then(() => finish([]));
-      this.send({ type: 'prepare', config: writeConfig(config) });
-    });
+  async prepare(config: Config): Promise<readonly string[]> {
+    const request = (this.#lastRequest += 1);
+    const message = { type: 'prepare', request, config: writeConfig(config) } as const;
+    const answer = await this.#ask(message, PREPARE_TIMEOUT_MS);
+    if (answer?.type === 'prepared') return answer.problems;
+    return this.problem === '' ? [`worker ${this.number} does not respond`] : [];
   }
 
   /** Has it use the configuration that it prepared. */
   commit(config: Config): void {
     this.config = config;
     this.send({ type: 'commit' });
+  }
+
+  /** @returns the answer; `null` if there is none in time, or the process ends before */
+  #ask(message: ToWorker & { readonly request: number }, waitMs: number): Promise<Answer | null> {
+    if (this.problem !== '') return Promise.resolve(null);
+    const { request } = message;
+    return new Promise((resolve) => {
+      const finish = (answer: Answer | null) => {
+        timer.cancel();
+        this.#requests.delete(request);
+        resolve(answer);
+      };
+      const timer = this.#options.clock.setTimer(waitMs, () => finish(null));
+      this.#requests.set(request, finish);
+      this.send(message);
+    });
   }
 
   #receive(message: FromWorker): void {
@@ -164,9 +168,8 @@ export class WorkerProcess {
           .then((reply) => this.send({ type: 'claim-reply', request, reply }));
       }
       case 'status':
-        return this.#requests.get(message.request)?.(message.status);
       case 'prepared':
-        return this.#onPrepared(message.problems);
+        return this.#requests.get(message.request)?.(message);
       case 'arrived':
         this.#arrivals.delete(message.id);
         return this.send({ type: 'accept', id: message.id });

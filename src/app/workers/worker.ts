@@ -36,6 +36,7 @@ export class Worker {
   readonly #ended = Promise.withResolvers<void>();
   readonly #arrivals = new Map<number, Arrival>();
   #gateway: GatewayProcess | null = null;
+  /** What was prepared last, after all that was asked before: `null` if it was put in force, or abandoned. */
   #prepared: Promise<Prepared | null> = Promise.resolve(null);
 
   constructor(start: WorkerStart, config: Config, send: (message: FromWorker) => void, log: Log) {
@@ -94,12 +95,11 @@ export class Worker {
       case 'accept':
         return this.#accept(message.id);
       case 'prepare':
-        this.#prepared = this.#prepare(readConfig(message.config));
-        return;
+        return this.#next(() => this.#prepare(message.request, readConfig(message.config)));
       case 'commit':
-        return void this.#prepared.then((prepared) => prepared?.commit());
+        return this.#next(async (prepared) => (prepared?.commit(), null));
       case 'abandon':
-        return void this.#prepared.then((prepared) => prepared?.abandon());
+        return this.#next(async (prepared) => (await prepared?.abandon(), null));
       case 'drain':
         return this.#settle(this.#gateway?.drain() ?? Promise.resolve(), this.#ended.resolve);
       case 'start':
@@ -118,13 +118,17 @@ export class Worker {
     if (arrival !== undefined) this.#gateway?.replica.accept(arrival);
   }
 
-  async #prepare(config: Config): Promise<Prepared | null> {
+  #next(step: (prepared: Prepared | null) => Promise<Prepared | null>): void {
+    this.#prepared = this.#prepared.then(step);
+  }
+
+  async #prepare(request: number, config: Config): Promise<Prepared | null> {
     try {
       const prepared = (await this.#gateway?.prepare(config)) ?? null;
-      this.#send({ type: 'prepared', problems: [] });
+      this.#send({ type: 'prepared', request, problems: [] });
       return prepared;
     } catch (error) {
-      this.#send({ type: 'prepared', problems: problemsOf(error) });
+      this.#send({ type: 'prepared', request, problems: problemsOf(error) });
       return null;
     }
   }

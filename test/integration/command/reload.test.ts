@@ -143,6 +143,7 @@ test('what cannot be used is refused, with its place, and changes nothing', asyn
       /^admin, workers: cannot change without a restart$/,
     ],
     [{ upstream: `${gateway.adminUrl}/mcp` }, /does not speak MCP/],
+    [{ route: { id: 'other' } }, /^routes\[0\]\.id: \/mcp was the path of "mcp", .* keep the id/],
   ] as const) {
     const line = await gateway.reload(change);
     expect(line).toMatchObject({
