@@ -2,6 +2,7 @@
  * Makes the call that the operator named, leaves its stream when the server asks, and resumes the stream as a released call
  * does: only that shows whether a server sends new events on a resumed stream.
  */
+import { once } from 'node:events';
 import { isJsonObject, parseJson, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { readMessage } from '../protocol/json-rpc.ts';
 import { readUntil, replyIn, type ProbeTarget } from './ask.ts';
@@ -35,6 +36,8 @@ const CALL_ID = 900_003;
 const QUESTION_WAIT_MS = 5_000;
 /** A released call whose resumed stream stays silent is resumed once more after 5 s, so this is too late. In ms. */
 const RESULT_WAIT_MS = 3_000;
+/** Some servers send the head of a resumed stream with its first event: they are answered after this time. In ms. */
+const HEAD_WAIT_MS = 3_000;
 const CANCEL_WAIT_MS = 1_000;
 
 /**
@@ -74,7 +77,11 @@ async function callUntilAsked(
   return { id: asked.id, method: asked.method, eventId };
 }
 
-/** @returns how long after the answer the result came on the resumed stream, in ms */
+/**
+ * Resumes the stream and then answers. The server would replay the result of an answer that came first, which says nothing
+ * about new events.
+ * @returns how long after the answer the result came on the resumed stream, in ms
+ */
 async function answerAndResume(
   probe: ProbeTarget,
   headers: Readonly<Record<string, string>>,
@@ -83,16 +90,25 @@ async function answerAndResume(
   const { http, deadline } = probe;
   const resume = { ...headers, accept: 'text/event-stream', 'last-event-id': eventId };
   const isWanted = (message: JsonValue) => replyIn(message, CALL_ID) !== null;
-  const reading = deadline.within(RESULT_WAIT_MS, (signal) => {
-    const request = { method: 'GET', headers: resume } as const;
-    return readUntil(http, request, { isWanted, lingerMs: 0 }, signal).done;
-  });
-  reading.catch(() => {});
-  await send(probe, headers, { id, ...refusalOf(method) });
-  const answeredAtMs = deadline.elapsed();
-  const { messages } = await reading;
-  if (!messages.some(isWanted)) throw new Error('the resumed stream ended without the result');
-  return Math.max(0, Math.round(deadline.elapsed() - answeredAtMs));
+  const request = { method: 'GET', headers: resume } as const;
+  const leave = new AbortController();
+  const stream = readUntil(http, request, { isWanted, lingerMs: 0 }, leave.signal);
+  stream.done.catch(() => {});
+  try {
+    await deadline.within(HEAD_WAIT_MS, (signal) => {
+      return Promise.race([stream.begun, once(signal, 'abort')]);
+    });
+    await send(probe, headers, { id, ...refusalOf(method) });
+    const answeredAtMs = deadline.elapsed();
+    const { messages } = await deadline.within(RESULT_WAIT_MS, (signal) => {
+      signal.addEventListener('abort', () => leave.abort());
+      return stream.done;
+    });
+    if (!messages.some(isWanted)) throw new Error('the resumed stream ended without the result');
+    return Math.max(0, Math.round(deadline.elapsed() - answeredAtMs));
+  } finally {
+    leave.abort();
+  }
 }
 
 /** Refuses what the server asks, as a user can. */

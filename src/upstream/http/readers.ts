@@ -33,6 +33,7 @@ export interface ResponseMessages {
 /** Reads the messages of a response, as JSON or as events, up to one that is wanted. */
 export class MessageReader implements ResponseReader {
   readonly #done = Promise.withResolvers<ResponseMessages>();
+  readonly #begun = Promise.withResolvers<void>();
   readonly #isWanted: (message: JsonValue) => boolean;
   readonly #onFound: () => void;
   readonly #messages: JsonValue[] = [];
@@ -54,6 +55,11 @@ export class MessageReader implements ResponseReader {
     return this.#done.promise;
   }
 
+  /** Resolves with the head of the response, or when there will be none. */
+  get begun(): Promise<void> {
+    return this.#begun.promise;
+  }
+
   /** The head of the response, if there is one. */
   get responseHead(): ResponseHead | null {
     return this.#head;
@@ -61,6 +67,7 @@ export class MessageReader implements ResponseReader {
 
   head(head: ResponseHead): BodyForm {
     this.#head = head;
+    this.#begun.resolve();
     if (head.mediaType === 'application/json') return 'json';
     if (head.mediaType === 'text/event-stream') return 'events';
     this.end();
@@ -87,6 +94,7 @@ export class MessageReader implements ResponseReader {
   }
 
   failed(failure: UpstreamFailure): void {
+    this.#begun.resolve();
     if (this.#found) this.end();
     else this.#done.reject(failure);
   }
