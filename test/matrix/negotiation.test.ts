@@ -33,7 +33,8 @@ async function start(shape: RevisionShape, script: WireScript) {
       .map(({ body }) => body.params.protocolVersion);
   const agreedOn = () =>
     received().find(({ body }) => body?.method === 'tools/call')?.headers['mcp-protocol-version'];
-  return { gateway, url: gateway.url, received, offers, agreedOn };
+  const problems = () => JSON.stringify(gateway.log.named('upstream.failed'));
+  return { gateway, url: gateway.url, received, offers, agreedOn, problems };
 }
 
 /** Refuses everything but its own revision, and that too when it is the one that is offered first. */
@@ -60,10 +61,10 @@ describe.each(SERVERS)(TITLE, (shape) => {
     { what: 'names nothing that the gateway knows', data: { supported: ['2099-01-01'] } },
     { what: 'names nothing', data: undefined },
   ])('a server that refuses the offer and $what is not offered another', async ({ data }) => {
-    const { url, gateway, offers } = await start(shape, refuses(shape, data));
+    const { url, gateway, offers, problems } = await start(shape, refuses(shape, data));
     const { status, response } = await callTool(url, 'any');
     expect(status).toBe(200);
-    expect(response.error).toMatchObject({
+    expect(response.error, problems()).toMatchObject({
       code: -32603,
       data: { reason: 'upstream_protocol_error' },
     });
@@ -77,10 +78,10 @@ describe.each(SERVERS)(TITLE, (shape) => {
     async (protocolVersion) => {
       const { result } = agreed(shape) as { result: object };
       const initialize = () => ({ result: { ...result, protocolVersion } });
-      const { received, url } = await start(shape, { initialize });
+      const { received, url, problems } = await start(shape, { initialize });
       const { status, response } = await send(url, 'tools/list');
       expect(status).toBe(200);
-      expect(response.error).toMatchObject({
+      expect(response.error, problems()).toMatchObject({
         code: -32603,
         data: { reason: 'upstream_protocol_error' },
       });
