@@ -12,7 +12,7 @@ import { isLegacyRevision } from '../protocol/meta.ts';
 import { openBytes, sealBytes } from '../seal/envelope.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
-import type { SessionPoint } from './home.ts';
+import type { SessionPoint } from './seats.ts';
 
 export interface HomePlacementOptions {
   readonly store: ClaimStore;

@@ -8,7 +8,7 @@ import { LocalCounts, type Counts } from '../lib/counts.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
-import { Home, type HomeConcurrency, type ReplacementReason, type SessionPoint } from './home.ts';
+import { Home, type HomeConcurrency } from './home.ts';
 import {
   CallLease,
   OpenLeases,
@@ -26,6 +26,7 @@ import {
 } from './owner.ts';
 import type { HomePlacement } from './placement.ts';
 import type { PlaceOptions } from './place.ts';
+import type { ReplacementReason, SessionPoint } from './seats.ts';
 import { busy, type QueueLimits, Slots } from './slots.ts';
 import { SharedSessions } from './shared-sessions.ts';
 import { SideSessions, type SideOwner } from './side-sessions.ts';

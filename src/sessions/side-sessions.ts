@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import type { Session } from '../upstream/session/session.ts';
-import type { SessionPoint } from './home.ts';
+import type { SessionPoint } from './seats.ts';
 import { CallLease, type Lease, type OpenLeases, type SharedLease } from './lease.ts';
 import type { SessionOwner } from './owner.ts';
 import { UseCount } from './shared-sessions.ts';
