@@ -8,7 +8,7 @@ import { LocalCounts, type Counts } from '../lib/counts.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
-import { Home, type HomeConcurrency } from './home.ts';
+import { Home } from './home.ts';
 import {
   CallLease,
   OpenLeases,
@@ -17,29 +17,17 @@ import {
   type LeaseRequest,
   type SharedLease,
 } from './lease.ts';
-import {
-  defaultScope,
-  ownerKey,
-  type ConversationKey,
-  type SessionOwner,
-  type SessionScope,
-} from './owner.ts';
+import type { SessionOwner } from './owner.ts';
 import type { HomePlacement } from './placement.ts';
 import type { PlaceOptions } from './place.ts';
 import type { ReplacementReason, SessionPoint } from './seats.ts';
+import { Sharing, type HomeName, type SharingOptions } from './sharing.ts';
 import { busy, type QueueLimits, Slots } from './slots.ts';
 import { SharedSessions } from './shared-sessions.ts';
-import { SideSessions, type SideOwner } from './side-sessions.ts';
+import { SideSessions } from './side-sessions.ts';
 import { SingleSession, type SessionRequirement } from './single-session.ts';
 
-/** `separate`: each call has a session of its own, and a kept one if there is one. For the others see `Turns`. */
-export type SessionConcurrency = HomeConcurrency | 'separate';
-
-export interface SessionPoolOptions {
-  /** `null`: `call` for anonymous owners, `principal` for others. */
-  readonly scope: SessionScope | null;
-  readonly key: ConversationKey;
-  readonly concurrency: SessionConcurrency;
+export interface SessionPoolOptions extends SharingOptions {
   readonly idleTimeoutMs: number;
   /** The most sessions of the route, idle ones included. */
   readonly max: number;
@@ -55,13 +43,6 @@ export interface SessionPoolOptions {
   readonly onReplaced?: (reason: ReplacementReason) => void;
 }
 
-/** Which home an owner has, and how its calls run together. */
-interface HomeName {
-  /** Equal for owners that share a home. */
-  readonly key: string;
-  readonly concurrency: HomeConcurrency;
-}
-
 /** The most sessions that are kept for requests that cannot lead to questions, of callers without a home. */
 const MAX_SHARED = 256;
 /** The most homes whose callers are remembered as ones that were not told yet that state is gone. */
@@ -74,6 +55,7 @@ export class SessionPool {
   readonly #options: SessionPoolOptions;
   readonly #clock: Clock;
   #placement: HomePlacement | null;
+  readonly #sharing: Sharing;
   readonly #slots: Slots;
   readonly #silentTargets = new LruMap<string, true>(MAX_SILENT_TARGETS);
   readonly #homes = new Map<string, Home>();
@@ -97,6 +79,7 @@ export class SessionPool {
     this.#upstream = upstream;
     this.#options = options;
     this.#clock = clock;
+    this.#sharing = new Sharing(options);
     const { idleTimeoutMs, queue } = options;
     const { counts = new LocalCounts(), name = '' } = options;
     const { max, maxPerPrincipal } = options;
@@ -131,14 +114,14 @@ export class SessionPool {
    */
   holderOf(owner: SessionOwner): Promise<PointerOwner | null> | null {
     if (this.#placement === null || this.#upstream.detector.broadcasts) return null;
-    const home = this.#homeFor(owner);
+    const home = this.#sharing.homeFor(owner);
     if (home === null || this.#placement.isHere(home.key)) return null;
     return this.#claimHome(this.#placement, owner, home);
   }
 
   /** Resolves to true if the home of an owner is here, also for one that nobody has had so far. Never rejects. */
   async isHome(owner: SessionOwner): Promise<boolean> {
-    const home = this.#homeFor(owner);
+    const home = this.#sharing.homeFor(owner);
     if (home === null) return false;
     const found = this.#isStopping ? null : this.holderOf(owner);
     // While the store is away, a request without effects does without the home.
@@ -159,10 +142,10 @@ export class SessionPool {
    */
   lease(owner: SessionOwner, request: LeaseRequest): Lease | Promise<Lease> {
     if (this.#upstream.detector.broadcasts) return this.#takeTurn(owner, request);
-    const home = this.#homeFor(owner);
+    const home = this.#sharing.homeFor(owner);
     const lent =
       home === null
-        ? this.#side.lease(this.#sideOwner(owner), request.fresh)
+        ? this.#side.lease(this.#sharing.sideOwner(owner), request.fresh)
         : this.#homeOf(owner, home).lease(owner, request);
     if (!(lent instanceof Promise)) return lent;
     return lent.then((lease) => {
@@ -180,7 +163,7 @@ export class SessionPool {
    * @throws UpstreamFailure if a session is needed and cannot be opened
    */
   async leaseToListen(owner: SessionOwner, onReplaced: () => void): Promise<SharedLease> {
-    const home = this.#upstream.detector.broadcasts ? null : this.#homeFor(owner);
+    const home = this.#upstream.detector.broadcasts ? null : this.#sharing.homeFor(owner);
     if (home !== null && (await this.isHome(owner))) {
       return this.#homeOf(owner, home).listen(owner, onReplaced);
     }
@@ -198,9 +181,9 @@ export class SessionPool {
    * @throws UpstreamFailure if the transport cannot do that
    */
   async adopt(owner: SessionOwner, point: SessionPoint, request: LeaseRequest): Promise<Lease> {
-    const home = this.#upstream.detector.broadcasts ? null : this.#homeFor(owner);
+    const home = this.#upstream.detector.broadcasts ? null : this.#sharing.homeFor(owner);
     return home === null
-      ? this.#side.adopt(this.#sideOwner(owner), point)
+      ? this.#side.adopt(this.#sharing.sideOwner(owner), point)
       : this.#homeOf(owner, home).adopt(owner, point, request);
   }
 
@@ -210,13 +193,13 @@ export class SessionPool {
    */
   async borrow(owner: SessionOwner): Promise<SharedLease> {
     if (this.#upstream.detector.broadcasts) return this.#single.borrow(this.#wanted(owner));
-    const home = this.#homeFor(owner);
+    const home = this.#sharing.homeFor(owner);
     // A home elsewhere must not get a second session here.
     if (home !== null && (await this.isHome(owner))) return this.#homeOf(owner, home).borrow(owner);
-    const idle = await this.#side.borrow(this.#sideOwner(owner));
+    const idle = await this.#side.borrow(this.#sharing.sideOwner(owner));
     if (idle !== null) return idle;
     if (!this.#upstream.hasOneSession) return this.#borrowShared(owner);
-    const lease = await this.#side.lease(this.#sideOwner(owner), false);
+    const lease = await this.#side.lease(this.#sharing.sideOwner(owner), false);
     return { session: lease.session, release: () => lease.release(true) };
   }
 
@@ -240,7 +223,7 @@ export class SessionPool {
    * share one.
    */
   sharingKey(owner: SessionOwner): string | null {
-    return this.#scope(owner) === 'call' ? null : this.#key(owner);
+    return this.#sharing.sharingKey(owner);
   }
 
   /** Whether no new call comes here. */
@@ -282,7 +265,7 @@ export class SessionPool {
     const home = new Home({
       ...this.#placing(),
       hasLostState,
-      principal: this.#principal(owner),
+      principal: this.#sharing.principal(owner),
       concurrency,
       queue,
       idleTimeoutMs,
@@ -329,35 +312,6 @@ export class SessionPool {
     return null;
   }
 
-  /**
-   * Returns which home an owner has; `null` for one whose calls have sessions of their own. Callers that only the
-   * operator's word brings together are not asked in each other's calls.
-   */
-  #homeFor(owner: SessionOwner): HomeName | null {
-    const { concurrency } = this.#options;
-    const scope = this.#scope(owner);
-    if (scope === 'call' || concurrency === 'separate') return null;
-    if (scope === 'shared' && concurrency === 'auto') return null;
-    return { key: this.#key(owner), concurrency };
-  }
-
-  #scope(owner: SessionOwner): SessionScope {
-    return this.#options.scope ?? defaultScope(owner);
-  }
-
-  #key(owner: SessionOwner): string {
-    return ownerKey(owner, this.#scope(owner), this.#options.key);
-  }
-
-  /** Whose sessions are counted together. Anonymous callers are no principal, and nor is everybody. */
-  #principal(owner: SessionOwner): string | null {
-    return this.#scope(owner) === 'principal' ? owner.principalKey : null;
-  }
-
-  #sideOwner(owner: SessionOwner): SideOwner {
-    return { owner, key: this.sharingKey(owner), principal: this.#principal(owner) };
-  }
-
   /** Waits until the one session of a server that broadcasts is free. */
   async #takeTurn(owner: SessionOwner, { isWanted }: LeaseRequest): Promise<Lease> {
     await this.#endIdle();
@@ -366,14 +320,14 @@ export class SessionPool {
     const { session, end } = await this.#single.take(this.#wanted(owner), before, isWanted);
     const onEnd = (how: LeaseEnd) => {
       if (how === 'left') session.leave();
-      end(how === 'clean' && this.#scope(owner) !== 'call');
+      end(how === 'clean' && this.#sharing.scope(owner) !== 'call');
     };
     return new CallLease(session, { leases: null, onEnd });
   }
 
   #wanted(owner: SessionOwner): SessionRequirement {
     const open = () => this.#upstream.openSession(owner);
-    return { key: this.#key(owner), headers: owner.headers, open };
+    return { key: this.#sharing.key(owner), headers: owner.headers, open };
   }
 
   #noteEnding(ended: Promise<void>): void {
@@ -392,6 +346,8 @@ export class SessionPool {
     // Anonymous callers share a session here, whatever their clients are called.
     const { headers } = owner;
     const asked = owner.kind === 'anonymous' ? { ...owner, clientInfo: null } : owner;
-    return this.#shared.borrow(this.#key(asked), headers, () => this.#upstream.openSession(asked));
+    return this.#shared.borrow(this.#sharing.key(asked), headers, () =>
+      this.#upstream.openSession(asked),
+    );
   }
 }
