@@ -1,31 +1,24 @@
-/**
- * One legacy server behind a route: finds out which transport it speaks, and opens sessions.
- */
+/** One legacy server behind a route: opens sessions, once its greeting has shown how. */
 import { sleep, type Clock } from '../lib/clock.ts';
 import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import { AskingStyleDetector, type AskingStyle, BroadcastDetector } from './broadcast-detector.ts';
 import { BroadcastProbe } from './broadcast-probe.ts';
-import {
-  detect,
-  isRefusal,
-  type Detected,
-  type DetectionCause,
-  type LegacyTransport,
-  type UpstreamKind,
-} from './detection.ts';
+import { isRefusal, type LegacyTransport, type UpstreamKind } from './detection.ts';
+import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
+import { Greetings } from './greetings.ts';
 import { Handshakes } from './handshakes.ts';
 import { HttpClient } from './http/client.ts';
-import { readListings, type List } from './listings.ts';
+import type { LegacyServer } from './legacy-server.ts';
 import { ModernSide } from './modern-side.ts';
+import type { Side } from './offerings.ts';
 import { OneSession } from './one-session.ts';
-import { onlyModern, type Side } from './offerings.ts';
 import type { Greeting, SessionRequest, UpstreamOptions } from './options.ts';
-import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
-import { MessagePaths } from './transport/http-sse/message-paths.ts';
+import type { InitializeResult } from './session/handshake.ts';
 import { PingTurns } from './session/keep-alive.ts';
 import { Session, type SessionOptions } from './session/session.ts';
-import type { InitializeResult } from './session/handshake.ts';
+import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
+import { MessagePaths } from './transport/http-sse/message-paths.ts';
 import { StreamableHttpTransport } from './transport/streamable-http.ts';
 import type {
   CallerHeaders,
@@ -33,18 +26,11 @@ import type {
   Transport,
   TransportListener,
 } from './transport/transport.ts';
-import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
 
-/** The timeout of the probe for the modern era of a server that takes a legacy handshake, in ms. */
-const PROBE_TIMEOUT_MS = 3_000;
 /** How long a server with one session may take to notice that its session has ended, in ms. Over HTTP+SSE nobody tells it. */
 const FREED_AFTER_MS = 100;
-/** How soon after one detection another one may follow, in ms. */
-const MIN_DETECTION_GAP_MS = 1_000;
-/** Clients that connect wait for a greeting, and some fall back to the legacy era after 5 s. In ms. */
-const SLOW_GREETING_MS = 3_000;
 
-export class Upstream {
+export class Upstream implements LegacyServer {
   /** The paths to which a server of HTTP+SSE wants messages posted. */
   readonly messagePaths: MessagePaths;
   readonly detector: BroadcastDetector;
@@ -54,22 +40,9 @@ export class Upstream {
   readonly #options: UpstreamOptions;
   readonly #http: HttpClient;
   readonly #pings = new PingTurns();
-  readonly #modern: ModernSide;
+  readonly #greetings: Greetings;
   readonly #clock: Clock;
-  /** What the operator configured. */
-  readonly #configured: UpstreamKind | null;
-  /** What a response of the server has shown. */
-  #greeted: UpstreamKind | null = null;
-  #greetedAtMs = 0;
-  #cause: DetectionCause | null = null;
-  /** Whether the server was seen to speak 2026-07-28, so that clients can have a `requestState` of its own. */
-  #hasModernSide: boolean;
-  /** Whether the server may speak something else by now. */
-  #isDoubted = false;
-  #comparing: Promise<void> | null = null;
-  #greeting: { readonly headers: string; readonly kind: Promise<UpstreamKind> } | null = null;
   #initialized: InitializeResult | null = null;
-  #lastGreeting: Greeting | null = null;
   readonly #handshakes: Handshakes;
 
   constructor(options: UpstreamOptions, clock: Clock) {
@@ -88,12 +61,14 @@ export class Upstream {
       broken: () => this.#http.broken,
       onCertain: (cause) => options.onOneSession?.(cause),
     });
-    this.#modern = new ModernSide(this.#http, { ...options.gatewayInfo });
+    const server = {
+      modern: new ModernSide(this.#http, { ...options.gatewayInfo }),
+      hasOneSession: () => this.hasOneSession,
+      open: (kind: LegacyTransport, request: SessionRequest) => this.#open(kind, request),
+    };
+    this.#greetings = new Greetings(options, server, clock);
     this.#clock = clock;
     this.#handshakes = new Handshakes(clock);
-    const { era, transport } = options;
-    this.#configured = era === 'modern' ? era : transport === 'auto' ? null : transport;
-    this.#hasModernSide = era !== 'auto';
   }
 
   /** The revision that the server chose last, if known. */
@@ -110,97 +85,41 @@ export class Upstream {
     return this.knownKind === 'http-sse' ? 'unrelated' : this.#askingStyle.style;
   }
 
-  /** What the server speaks, if it is configured or known from a response. */
   get knownKind(): UpstreamKind | null {
-    return this.#isDoubted ? null : (this.#greeted ?? this.#configured);
+    return this.#greetings.knownKind;
   }
 
-  /** What the server speaks, if it is known from a response. */
   get greetedKind(): UpstreamKind | null {
-    return this.#greeted;
+    return this.#greetings.greetedKind;
   }
 
-  /**
-   * Waits for a greeting that is on its way, and returns what the server said of itself in the last one, or `null`.
-   * Never rejects.
-   */
-  async lastGreeting(): Promise<Greeting | null> {
-    await this.#greeting?.kind.catch(() => {});
-    return this.#lastGreeting;
-  }
-
-  /** Whether a `requestState` can be one that the server issued itself, to a client that was passed through. */
   get mayIssueStates(): boolean {
-    return this.#hasModernSide;
+    return this.#greetings.mayIssueStates;
   }
 
-  /**
-   * Returns what the server speaks, and asks it if that is not known.
-   * @throws UpstreamFailure if it cannot be found out
-   */
+  lastGreeting(): Promise<Greeting | null> {
+    return this.#greetings.lastGreeting();
+  }
+
   async detect(headers: CallerHeaders): Promise<UpstreamKind> {
     return this.knownKind ?? this.greet(headers);
   }
 
-  /**
-   * Finds out from a response what the server speaks, see `detect` in `detection.ts`. Refused credentials decide
-   * nothing.
-   * @throws UpstreamFailure if the server does not respond, or it cannot be found out
-   */
-  async greet(headers: CallerHeaders): Promise<UpstreamKind> {
-    if (this.#greeted !== null && !this.#isDoubted) return this.#greeted;
-    const leave = this.hasOneSession ? await this.#options.takeTurn?.() : undefined;
-    try {
-      return await this.#greetInTurn(headers);
-    } finally {
-      leave?.();
-    }
+  greet(headers: CallerHeaders): Promise<UpstreamKind> {
+    return this.#greetings.greet(headers);
   }
 
-  /** Greets the server for who has the place of a session. */
-  async #greetInTurn(headers: CallerHeaders): Promise<UpstreamKind> {
-    if (this.#greeted !== null && !this.#isDoubted) return this.#greeted;
-    const ours = JSON.stringify(headers);
-    const running = this.#greeting;
-    if (running === null) {
-      const kind = this.#greet(headers).finally(() => {
-        this.#greeting = null;
-      });
-      this.#greeting = { headers: ours, kind };
-      return kind;
-    }
-    return running.kind.catch((error: unknown) => {
-      const refused = asUpstreamFailure(error, false).code === 'unauthorized';
-      if (!refused || running.headers === ours) throw error;
-      // The credentials of another caller were refused. That is not to be told to this one.
-      return this.#greeted ?? this.#greet(headers);
-    });
-  }
-
-  /**
-   * Has the next request find out again what the server speaks: it has replied in a way that does not fit, or broke
-   * a connection, so that it may have been upgraded. A configured server does not change.
-   * @returns false if it was found out a moment ago, so that it is not done again
-   */
   doubt(): boolean {
-    const isRecent = this.#clock.elapsed() - this.#greetedAtMs < MIN_DETECTION_GAP_MS;
-    if (this.#configured !== null || this.#greeted === null || isRecent) return false;
-    this.#isDoubted = true;
-    return true;
+    return this.#greetings.doubt();
   }
 
-  /**
-   * Reads what a modern client sees of the server.
-   * @returns `null` if it does not speak 2026-07-28
-   * @throws UpstreamFailure
-   */
   modernSide(headers: CallerHeaders): Promise<Side | null> {
-    return this.#modern.side(headers, PROBE_TIMEOUT_MS, this.#options.headersTimeoutMs);
+    return this.#greetings.modernSide(headers);
   }
 
   /** Opens a session for a client with this profile. Throws UpstreamFailure. */
   async openSession(request: SessionRequest): Promise<Session> {
-    const kind = this.knownKind ?? (await this.#greetInTurn(request.headers));
+    const kind = this.knownKind ?? (await this.#greetings.greetInTurn(request.headers));
     if (kind === 'modern') throw serverIsModern();
     const opening = this.#oneSession.begin();
     try {
@@ -212,7 +131,7 @@ export class Upstream {
       this.#oneSession.failed(opening, failure);
       if (this.hasOneSession || !isRefusal(failure) || !this.doubt()) throw error;
       // It may have been upgraded.
-      const now = await this.#greetInTurn(request.headers).catch(() => kind);
+      const now = await this.#greetings.greetInTurn(request.headers).catch(() => kind);
       if (now === 'modern') throw serverIsModern();
       if (now === kind) throw error;
       return this.#openFor(now, request);
@@ -227,7 +146,7 @@ export class Upstream {
     request: SessionRequest,
     { sessionId, revision }: Pick<StreamPoint, 'sessionId' | 'revision'>,
   ): Promise<Session> {
-    const kind = this.knownKind ?? (await this.#greetInTurn(request.headers));
+    const kind = this.knownKind ?? (await this.#greetings.greetInTurn(request.headers));
     if (kind !== 'streamable-http') {
       throw new UpstreamFailure('session_gone', 'this transport cannot be resumed', {
         mayHaveActed: true,
@@ -256,9 +175,7 @@ export class Upstream {
       kind === 'http-sse' && !this.hasOneSession
         ? await this.#broadcastProbe.openSession(open)
         : (this.#withoutHandshake(request) ?? (await open()));
-    if (this.#greeted === null) this.#detected(kind, 'configured');
-    // It had sessions, in which its tools could ask.
-    if (this.#cause === 'sessions' && !session.interactive) this.doubt();
+    this.#greetings.opened(kind, session);
     this.#options.onSession?.(session, kind);
     return session;
   }
@@ -273,60 +190,6 @@ export class Upstream {
     if (known === null) return null;
     const options = { ...this.#sessionOptions(request), onGone: () => this.#handshakes.forget() };
     return Session.adopt(null, this.#connect('streamable-http'), options, this.#clock, known);
-  }
-
-  async #greet(headers: CallerHeaders): Promise<UpstreamKind> {
-    const { era, transport, headersTimeoutMs } = this.#options;
-    const startedAtMs = this.#clock.elapsed();
-    const detected = await detect({
-      era,
-      transport,
-      open: async (kind) => {
-        const request = { profile: EMPTY_PROFILE, clientInfo: null, headers };
-        const session = await this.#open(kind, request);
-        const { initializeResult: initialized, standaloneStreamOpen: hasStream } = session;
-        this.#lastGreeting = { headers: JSON.stringify(headers), initialized, hasStream };
-        return session;
-      },
-      modern: (isAwaited) =>
-        this.#modern.capabilities(headers, isAwaited ? headersTimeoutMs : PROBE_TIMEOUT_MS),
-    });
-    const tookMs = this.#clock.elapsed() - startedAtMs;
-    if (tookMs > SLOW_GREETING_MS) this.#options.onSlow?.(tookMs);
-    this.#detected(detected.kind, detected.cause);
-    await this.#endGreeting(detected, headers);
-    return detected.kind;
-  }
-
-  #detected(kind: UpstreamKind, cause: DetectionCause): void {
-    if (kind !== this.#greeted) this.#options.onDetected?.(kind, cause);
-    this.#greeted = kind;
-    this.#cause = cause;
-    this.#hasModernSide ||= kind === 'modern';
-    this.#greetedAtMs = this.#clock.elapsed();
-    this.#isDoubted = false;
-  }
-
-  /** Ends the session of the greeting. A server that speaks both eras is compared first, once. */
-  async #endGreeting({ kind, cause, session }: Detected, headers: CallerHeaders): Promise<void> {
-    if (session === null) return;
-    const isAsked = this.#options.onOnlyModern === undefined || this.#comparing !== null;
-    if (isAsked || kind !== 'streamable-http' || cause !== 'sessions') return session.close();
-    this.#comparing = this.#compare(session, headers)
-      .catch(() => {})
-      .then(() => session.close());
-    if (this.hasOneSession) await this.#comparing;
-  }
-
-  async #compare(session: Session, headers: CallerHeaders): Promise<void> {
-    const modern = await this.modernSide(headers);
-    if (modern === null) return;
-    this.#hasModernSide = true;
-    const { capabilities } = session.initializeResult;
-    const list: List = (method, params) => session.request(method, params, headers);
-    const legacy = { capabilities, ...(await readListings(capabilities, list)) };
-    const offerings = onlyModern(modern, legacy);
-    if (offerings.length > 0) this.#options.onOnlyModern?.(offerings);
   }
 
   async #open(kind: LegacyTransport, request: SessionRequest): Promise<Session> {
