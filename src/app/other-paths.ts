@@ -10,7 +10,7 @@ import type { Caller } from '../model/request.ts';
 import type { RequestHeaderRules } from '../passthrough/request.ts';
 import type { HttpRoute } from './route.ts';
 import type { PublicServices } from './shared-services.ts';
-import type { PassThroughOptions } from '../passthrough/passthrough.ts';
+import type { PassThroughOptions } from '../passthrough/options.ts';
 import { SessionSeal } from '../seal/session-seal.ts';
 
 const HANDSHAKE_WAIT_MS = 3_000;

@@ -19,11 +19,8 @@ import { gzipSync } from 'node:zlib';
 import fastify, { type FastifyInstance } from 'fastify';
 import { describe, expect, test, vi } from 'vitest';
 import { OpenResponses } from '../../../src/lib/responses.ts';
-import {
-  registerPassThrough,
-  type PassThroughFailure,
-  type PassThroughOptions,
-} from '../../../src/passthrough/passthrough.ts';
+import type { PassThroughFailure, PassThroughOptions } from '../../../src/passthrough/options.ts';
+import { registerPassThrough } from '../../../src/passthrough/passthrough.ts';
 import { freePort } from '../../fixtures/processes.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 

@@ -1,0 +1,238 @@
+/** Forwards one request to the legacy server, with the headers and session that go there, and passes the response back. */
+import { Readable } from 'node:stream';
+import type replyFrom from '@fastify/reply-from';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { BODY_TOO_LARGE } from '../edge/response-writer.ts';
+import type { OnRefused, PassThroughOptions } from './options.ts';
+import {
+  boundedBody,
+  downstreamHeaders,
+  joinedQuery,
+  plainPath,
+  removesEndToEndHeaders,
+  upstreamHeaders,
+  type RequestHeaderRules,
+} from './request.ts';
+import {
+  isListening,
+  OpenResponse,
+  pipe,
+  refuse,
+  refuseFailed,
+  rewritingEndpoint,
+  watchEndpoint,
+} from './response.ts';
+import {
+  openSession,
+  sealedEndpoint,
+  withSealedSession,
+  withSession,
+  type OpenedSession,
+} from './sealed-sessions.ts';
+import type { UpstreamAgent } from './upstream-agent.ts';
+
+const INVALID_TARGET =
+  'Invalid request target: expected a path without dot segments or encoded slashes';
+
+/** The target of a request upstream, and its headers. */
+interface Target {
+  readonly isEndpoint: boolean;
+  readonly path: string;
+  /** Without `?`; `null` for that of the client. */
+  readonly query: string | null;
+  readonly rules: RequestHeaderRules;
+  /** `null` if sessions are not sealed. */
+  readonly session: OpenedSession | null;
+  readonly onRefused: OnRefused | undefined;
+}
+
+export class Forwarder {
+  readonly #agent: UpstreamAgent;
+  readonly #options: PassThroughOptions;
+  readonly #endpointRules: RequestHeaderRules;
+
+  constructor(agent: UpstreamAgent, options: PassThroughOptions) {
+    this.#agent = agent;
+    this.#options = options;
+    const headers = Object.fromEntries(
+      Object.entries(options.headers).map(([name, value]) => [name.toLowerCase(), value]),
+    );
+    this.#endpointRules = { headers, authorization: options.authorization };
+  }
+
+  /** @param endpoint the path of the endpoint upstream; `null` for the path of the request */
+  async forward(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    endpoint: string | null,
+    onRefused?: OnRefused,
+  ): Promise<void> {
+    const requested = plainPath(request.raw.url ?? '');
+    if (requested === null) return refuse(reply, 400, INVALID_TARGET);
+    if (removesEndToEndHeaders(request.headers)) {
+      return refuse(reply, 400, 'The Connection header must not name an end-to-end header');
+    }
+    const { upstream, sessions, maxBodyBytes } = this.#options;
+    const declaredBytes = Number(request.headers['content-length'] ?? 0);
+    if (!(request.body instanceof Buffer) && declaredBytes > maxBodyBytes) {
+      return refuse(reply, 413, BODY_TOO_LARGE);
+    }
+    const session = sessions === undefined ? null : openSession(request, sessions);
+    if (sessions !== undefined && session === null) return this.#refuseForeign(reply);
+    const path = session?.endpoint?.path ?? endpoint ?? requested;
+    const isEndpoint = endpoint !== null;
+    // The operator's headers for the endpoint are not sent to other paths.
+    const rules = isEndpoint
+      ? this.#rulesFor(request)
+      : await this.#options.otherPathHeaderRules(request, path);
+    const isPlainMessage = session?.endpoint === null && request.method === 'POST';
+    if (isPlainMessage && sessions?.isMessagePath(path) === true) return this.#refuseForeign(reply);
+    const addsQuery = isEndpoint && upstream.search !== '';
+    const query = addsQuery ? joinedQuery(upstream, request.raw.url ?? '') : null;
+    await this.#exchange(request, reply, {
+      ...{ isEndpoint, path, rules, session, onRefused },
+      query: session?.endpoint?.query ?? query,
+    });
+  }
+
+  #rulesFor(request: FastifyRequest): RequestHeaderRules {
+    const { headersOf } = this.#options;
+    if (headersOf === undefined) return this.#endpointRules;
+    const { headers, authorization } = this.#endpointRules;
+    return { headers: { ...headers, ...headersOf(request) }, authorization };
+  }
+
+  /** Responds as for a session that the server does not know (2025-11-25 transports, "Session Management"). */
+  #refuseForeign(reply: FastifyReply): void {
+    this.#options.onForeignSession?.();
+    refuse(reply, 404, 'Session not found');
+  }
+
+  /** Resolves when the framework must no longer touch the reply. */
+  #exchange(request: FastifyRequest, reply: FastifyReply, target: Target): Promise<void> {
+    return new Promise((resolve) => {
+      const clientLeft = new AbortController();
+      const leave = () => {
+        if (!reply.raw.writableFinished) clientLeft.abort();
+        reply.hijack();
+        resolve();
+      };
+      if (reply.raw.destroyed) return leave();
+      const open = new OpenResponse(this.#options.openResponses, request, reply);
+      reply.raw.once('close', leave);
+      const hooks = this.#hooks(request, reply, target, () => {
+        open.begin({ isListening: isListening(request, reply) });
+        resolve();
+      });
+      this.#options.onPassed?.();
+      try {
+        this.#agent.during(clientLeft.signal, () => void reply.from(target.path, hooks));
+      } catch {
+        // The library refuses any segment that begins with two dots.
+        refuse(reply, 400, INVALID_TARGET);
+        resolve();
+      }
+    });
+  }
+
+  #hooks(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { isEndpoint, path: requested, query, rules, session, onRefused }: Target,
+    onBegin: () => void,
+  ): replyFrom.FastifyReplyFromHooks {
+    const { upstream, path, sessions, onEndpoint, hostHeader, challenge, onToken } = this.#options;
+    const body = this.#bodyOf(request);
+    const sealing = session === null ? undefined : sessions;
+    let isSealed = true;
+    const passOn = (stream: Readable) => {
+      if (isSealed) {
+        const isReadable = isListening(request, reply) && isPlain(reply);
+        if (isEndpoint && isReadable && onEndpoint) watchEndpoint(stream, onEndpoint);
+        const url = new URL(requested, upstream);
+        const rewrites = isReadable && sealing !== undefined;
+        const through = rewrites
+          ? rewritingEndpoint((endpoint) => sealedEndpoint(endpoint, url, request, sealing))
+          : null;
+        pipe(stream, reply, through);
+      } else {
+        stream.on('error', () => {}).destroy();
+        this.#fail(reply, new Error('the session id of the server cannot be sealed'));
+      }
+      onBegin();
+    };
+    return {
+      ...body,
+      // The library would repeat a GET after a 503.
+      retryDelay: () => null,
+      ...(query === null ? {} : { queryString: () => query }),
+      rewriteRequestHeaders: (_request, headers) => {
+        const passed = upstreamHeaders(request, headers, rules, hasBody(request));
+        if (typeof hostHeader === 'string') passed.host = hostHeader;
+        return session === null ? passed : withSession(passed, request, session);
+      },
+      rewriteHeaders: (headers) => {
+        const passed = downstreamHeaders(headers, {
+          upstream,
+          path,
+          challenge,
+          set: reply.raw.getHeaders(),
+        });
+        if (session === null || sealing === undefined) return passed;
+        const sealed = withSealedSession(passed, request, session, sealing);
+        isSealed = sealed !== null;
+        return sealed ?? {};
+      },
+      onResponse: (_request, _reply, { stream }) => {
+        if (isEndpoint && request.headers.authorization !== undefined) {
+          const given = reply.getHeader('www-authenticate');
+          onToken?.(reply.statusCode, given === undefined ? null : String(given));
+        }
+        if (onRefused === undefined || !isRefusal(reply.statusCode)) return passOn(stream);
+        void onRefused().then((serveInstead) => {
+          if (serveInstead === null) return passOn(stream);
+          stream.on('error', () => {}).destroy();
+          reply.hijack();
+          onBegin();
+          serveInstead();
+        });
+      },
+      onError: (_reply, { error }) => {
+        this.#fail(reply, error);
+        onBegin();
+      },
+    };
+  }
+
+  #bodyOf(request: FastifyRequest): replyFrom.FastifyReplyFromHooks {
+    if (request.body instanceof Buffer) {
+      // With a type, the library does not serialize the body.
+      const contentType = request.headers['content-type'] ?? 'application/octet-stream';
+      return { body: request.body, contentType };
+    }
+    if (request.body instanceof Readable) {
+      request.body = boundedBody(request.body, this.#options.maxBodyBytes);
+    }
+    return {};
+  }
+
+  #fail(reply: FastifyReply, error: Error): void {
+    const cause = error.cause instanceof Error ? error.cause : error;
+    const httpStatus = refuseFailed(reply, error, cause, !this.#agent.isUnsent(cause));
+    this.#options.onFailure?.({ httpStatus, problem: cause.message });
+  }
+}
+
+/** True if the server has not carried the request out, and not for its credentials or its load. */
+function isRefusal(status: number): boolean {
+  return status >= 400 && status < 500 && ![401, 403, 429].includes(status);
+}
+
+function hasBody({ body }: FastifyRequest): boolean {
+  return body !== undefined && body !== null;
+}
+
+/** Tells whether the body is not compressed, so that the gateway can read it. */
+function isPlain(reply: FastifyReply): boolean {
+  return (reply.getHeader('content-encoding') ?? 'identity') === 'identity';
+}
