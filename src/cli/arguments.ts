@@ -1,5 +1,4 @@
 /** Parses the command line. It reads and prints nothing. */
-import { parseArgs, type ParseArgsConfig } from 'node:util';
 import type { CommandValues, FlagValues, Overrides } from '../config/load/from-flags.ts';
 import { parseDuration } from '../config/units.ts';
 import { nearest } from '../config/load/problem.ts';
@@ -11,10 +10,10 @@ import {
   SEAL_KEY_VARIABLE,
   SHELLS,
   type CommandName,
-  type Flag,
   type KeyFormat,
   type Shell,
 } from './flags.ts';
+import { quote, readWords, UsageError, type Words } from './words.ts';
 
 export type Command =
   | { readonly kind: 'serve-file'; readonly file: string; readonly overrides: Overrides }
@@ -38,17 +37,6 @@ export type Command =
     }
   | { readonly kind: 'help'; readonly command: CommandName }
   | { readonly kind: 'version' };
-
-/** Thrown for an invalid command line. `message` is one line. */
-export class UsageError extends Error {
-  readonly kind = 'usage-error';
-  readonly code = 'usage';
-
-  constructor(message: string) {
-    super(message);
-    this.name = 'UsageError';
-  }
-}
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -117,57 +105,6 @@ function oneOf<Choice extends string>(
   throw new UsageError(`${of} needs one of ${choices.join(', ')}`);
 }
 
-interface Words {
-  readonly given: ReadonlyMap<string, string>;
-  /** All values of the flags that can be given several times. */
-  readonly lists: ReadonlyMap<string, readonly string[]>;
-  readonly operands: readonly string[];
-  /** The command after `--`; `null` without `--stdio`. */
-  readonly rest: readonly string[] | null;
-}
-
-/** Parses leniently and then checks: each error names the flag as it was written, in one line. */
-function readWords(words: readonly string[], command: CommandName): Words {
-  const flags = FLAGS[command];
-  const options: NonNullable<ParseArgsConfig['options']> = {};
-  for (const { name, short, value } of flags) {
-    options[name] = {
-      type: value === undefined ? 'boolean' : 'string',
-      ...(short === undefined ? {} : { short }),
-    };
-  }
-  const { tokens } = parseArgs({
-    args: [...words],
-    options,
-    strict: false,
-    allowPositionals: true,
-    tokens: true,
-  });
-  const given = new Map<string, string>();
-  const lists = new Map<string, string[]>();
-  const operands: string[] = [];
-  let rest: string[] | null = null;
-  for (const token of tokens) {
-    if (token.kind === 'option-terminator') rest = [];
-    if (token.kind === 'positional') (rest ?? operands).push(token.value);
-    if (token.kind !== 'option') continue;
-    const flag = flags.find(({ name }) => name === token.name);
-    if (flag === undefined) throw unknownFlag(token.rawName, command);
-    const value = valueOf(flag, token.rawName, token.value, token.inlineValue === true);
-    if (flag.repeatable === true) {
-      lists.set(flag.name, [...(lists.get(flag.name) ?? []), value]);
-      continue;
-    }
-    if (given.has(flag.name)) throw new UsageError(`${token.rawName} is given twice`);
-    given.set(flag.name, value);
-  }
-  const named = words[0] === command;
-  const own = named ? operands.slice(1) : operands;
-  // Without --stdio, "--" only ends the flags.
-  if (given.has('stdio')) return { given, lists, operands: own, rest };
-  return { given, lists, operands: [...own, ...(rest ?? [])], rest: null };
-}
-
 /** Reads the server that `--stdio` names; `null` without it. */
 function stdioServer({ given, lists, rest }: Words, env: Environment): CommandValues | null {
   const variables = lists.get('env') ?? [];
@@ -189,34 +126,6 @@ function variableIn(written: string, env: Environment): readonly [string, string
   const value = env[name];
   if (value === undefined) throw new UsageError(`--env ${quote(name)}: the variable is not set`);
   return [name, value];
-}
-
-function valueOf(flag: Flag, written: string, value: string | undefined, inline: boolean): string {
-  if (flag.value === undefined) {
-    if (value !== undefined) throw new UsageError(`${written} takes no value`);
-    return '';
-  }
-  if (value === undefined || value === '' || (!inline && value.startsWith('-'))) {
-    throw new UsageError(`${written} needs a value: ${written} ${flag.value}`);
-  }
-  return value;
-}
-
-function unknownFlag(written: string, command: CommandName): UsageError {
-  const meant = nearest(
-    written.replace(/^-+/, ''),
-    FLAGS[command].map(({ name }) => name),
-  );
-  const elsewhere = COMMANDS.find((other) =>
-    FLAGS[other].some(({ name }) => `--${name}` === written),
-  );
-  if (meant !== null) {
-    return new UsageError(`unknown flag ${quote(written)}; did you mean --${meant}?`);
-  }
-  if (elsewhere !== undefined) {
-    return new UsageError(`${written} is a flag of "${elsewhere}", not of "${command}"`);
-  }
-  return new UsageError(`unknown flag ${quote(written)}`);
 }
 
 function refuseOperands([first]: readonly string[]): void {
@@ -378,10 +287,6 @@ function present<Values extends Record<string, unknown>>(values: Values) {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
     [Name in keyof Values]?: Exclude<Values[Name], undefined>;
   };
-}
-
-function quote(word: string): string {
-  return JSON.stringify(word.length > 64 ? `${word.slice(0, 64)}...` : word);
 }
 
 export type HostEvent =

@@ -13,7 +13,6 @@ import { VERSION } from '../lib/version.ts';
 import {
   nameOfValue,
   parseArguments,
-  UsageError,
   type Command,
   type Host,
   type Environment,
@@ -22,6 +21,7 @@ import { completionFor } from './completion.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { SEAL_KEY_VARIABLE, type KeyFormat } from './flags.ts';
 import { helpFor } from './help.ts';
+import { UsageError } from './words.ts';
 import { serve, type Start } from './serve.ts';
 import { generateKey, type SecretKey } from '../seal/key-ring.ts';
 

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { nameOfValue, parseArguments, UsageError } from '../../../src/cli/arguments.ts';
+import { nameOfValue, parseArguments } from '../../../src/cli/arguments.ts';
 import { FLAGS } from '../../../src/cli/flags.ts';
+import { UsageError } from '../../../src/cli/words.ts';
 
 const words = (line: string) => line.split(' ').filter((word) => word !== '');
 const command = (line: string, env: Record<string, string> = {}) =>

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { parseArguments, UsageError } from '../../../src/cli/arguments.ts';
+import { parseArguments } from '../../../src/cli/arguments.ts';
 import { EXIT, EXIT_MEANINGS, exitCodeOfStart } from '../../../src/cli/exit-codes.ts';
 import { COMMANDS, FLAGS } from '../../../src/cli/flags.ts';
+import { UsageError } from '../../../src/cli/words.ts';
 import { helpFor } from '../../../src/cli/help.ts';
 import { configFromFlags } from '../../../src/config/load/from-flags.ts';
 
