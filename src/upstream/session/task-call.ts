@@ -2,14 +2,13 @@
  * A tool call that the server runs as a task (2025-11-25, "Tasks"), behind the interface of any exchange: creates the
  * task, keeps `tasks/result` open as the stream of the call, and asks for it again if it breaks.
  */
-import { sleep, type Clock } from '../../lib/clock.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
-import { ErrorCode, LegacyErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
+import { LegacyErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import {
   demandsTask,
   isTerminal,
-  pollIntervalOf,
   readCreatedTask,
   readServerTask,
   TASK_STATUS,
@@ -29,6 +28,7 @@ import type {
 } from './exchange.ts';
 import type { Session } from './session.ts';
 import { watchStatus } from './task-status.ts';
+import { isTransient, TaskRequests } from './task-requests.ts';
 
 export interface ToolCallRequest {
   /** Returns the params of `tools/call` for a progress token. */
@@ -80,10 +80,6 @@ interface Opened {
   readonly request: RequestExchange;
 }
 
-/** How often in a row `tasks/result` or `tasks/get` can fail. */
-const MAX_FAILURES = 5;
-const FIRST_BACKOFF_MS = 500;
-const DEFAULT_POLL_INTERVAL_MS = 1_000;
 /** How long a server can hold the head of a response back until it has an answer, in ms. */
 const HELD_HEAD_MS = 1_000;
 /** A stream that ends after this long, in ms, has not failed: proxies end streams that bring nothing. */
@@ -98,17 +94,16 @@ export class TaskCall implements Exchange, ExchangeListener {
   readonly #over = new AbortController();
   /** Aborts when the status of the task is told without being asked for. */
   readonly #told = new AbortController();
+  readonly #requests: TaskRequests;
   /** Resolves to the id of the task, or to `null` if there will be none. */
   readonly #created = Promise.withResolvers<string | null>();
   #stage: Stage;
   #request: RequestExchange;
-  #pollIntervalMs = DEFAULT_POLL_INTERVAL_MS;
   /** Whether the call was told that its stream broke, and not yet that it is back. */
   #isBroken: boolean;
   #isCancelled = false;
   /** Whether the server has said that the task is at its end. */
   #hasEnded = false;
-  #failures = 0;
   /** When the server took the request, by `Clock.elapsed`. */
   #takenAtMs = Infinity;
 
@@ -121,6 +116,11 @@ export class TaskCall implements Exchange, ExchangeListener {
     this.#session = session;
     this.#clock = clock;
     this.#listener = listener;
+    this.#requests = new TaskRequests({
+      ...{ session, clock, signal: this.#over.signal },
+      onStatus: (task) => this.#listener.taskChanged?.(readServerTask(task)),
+      onLost: (failure) => this.#lose(failure),
+    });
     const { stage, request } = open(this);
     this.#stage = stage;
     this.#request = request;
@@ -278,7 +278,7 @@ export class TaskCall implements Exchange, ExchangeListener {
     // The server has refused the call, or run it without a task.
     if (created === null || !('result' in reply)) return this.#settle(reply);
     const { taskId, pollIntervalMs } = created;
-    this.#pollIntervalMs = pollIntervalMs;
+    this.#requests.pollIntervalMs = pollIntervalMs;
     const task = { taskId, progressToken };
     this.#stage = { name: 'following', task };
     this.#created.resolve(taskId);
@@ -331,8 +331,8 @@ export class TaskCall implements Exchange, ExchangeListener {
   /** Asks for the result again: the stream broke, and cannot be resumed. */
   async #followAgain(task: CreatedTask, failure: UpstreamFailure): Promise<void> {
     this.#break();
-    if (this.#clock.elapsed() - this.#takenAtMs >= LONG_LIFE_MS) this.#failures = 0;
-    if (!(await this.#backOff(failure))) return;
+    if (this.#clock.elapsed() - this.#takenAtMs >= LONG_LIFE_MS) this.#requests.succeeded();
+    if (!(await this.#requests.backOff(failure))) return;
     // Of two requests for one result, the server may send a question to the one that nobody reads.
     await this.#session.forget(this.#request.id);
     if (!this.#over.signal.aborted) this.#follow(task);
@@ -342,7 +342,7 @@ export class TaskCall implements Exchange, ExchangeListener {
   #watchStatus({ taskId }: CreatedTask): void {
     const watch = {
       ...{ session: this.#session, clock: this.#clock, taskId },
-      pollIntervalMs: () => this.#pollIntervalMs,
+      pollIntervalMs: () => this.#requests.pollIntervalMs,
       isRead: () => this.#listener.readsStatus?.() === true,
       tell: (task: JsonObject) => this.#listener.taskChanged?.(readServerTask(task)),
     };
@@ -354,9 +354,9 @@ export class TaskCall implements Exchange, ExchangeListener {
     const { signal } = this.#over;
     this.#told.abort();
     for (let isFirst = true; ; isFirst = false) {
-      if (!isFirst) await sleep(this.#clock, this.#pollIntervalMs, signal);
+      if (!isFirst) await this.#requests.pollDelay();
       if (signal.aborted) return;
-      const status = await this.#statusOf(task);
+      const status = await this.#requests.statusOf(task.taskId);
       if (status === null) return;
       if (status === 'unknown') return this.#settle(withoutTaskId(reply, task.taskId));
       this.#hasEnded = isTerminal(status);
@@ -365,60 +365,9 @@ export class TaskCall implements Exchange, ExchangeListener {
     }
   }
 
-  /** @returns the status of the task; `unknown` if the server does not say; `null` if the call is over */
-  async #statusOf({ taskId }: CreatedTask): Promise<unknown> {
-    const { signal } = this.#over;
-    for (;;) {
-      try {
-        const params = { taskId };
-        const got = await this.#session.request('tasks/get', params, this.#session.headers, signal);
-        if (signal.aborted) return null;
-        this.#failures = 0;
-        if ('result' in got) {
-          this.#pollIntervalMs = pollIntervalOf(got.result);
-          this.#listener.taskChanged?.(readServerTask(got.result));
-          return got.result['status'];
-        }
-        if (got.error.code !== ErrorCode.invalidParams) return 'unknown';
-        this.#lose(taskGone());
-        return null;
-      } catch (error) {
-        if (signal.aborted) return null;
-        const failure = asUpstreamFailure(error, true);
-        if (!isTransient(failure) || this.#session.dead) {
-          this.#lose(failure);
-          return null;
-        }
-        if (!(await this.#backOff(failure))) return null;
-      }
-    }
-  }
-
-  /** Waits after a failure, longer after each. @returns false if the call is over, as after too many failures */
-  async #backOff(failure: UpstreamFailure): Promise<boolean> {
-    const { signal } = this.#over;
-    if (this.#failures >= MAX_FAILURES) this.#lose(failure);
-    if (signal.aborted) return false;
-    // The first attempt follows at once: what the server asks meanwhile belongs to no request.
-    const waitMs = this.#failures === 0 ? 0 : FIRST_BACKOFF_MS * 2 ** this.#failures;
-    this.#failures += 1;
-    if (waitMs > 0) await sleep(this.#clock, waitMs, signal);
-    if (signal.aborted) return false;
-    if (!this.#session.dead) return true;
-    this.#lose(failure);
-    return false;
-  }
-
   async #cancelTask(headers: CallerHeaders): Promise<boolean> {
     const taskId = await this.#taskId();
-    if (taskId === null) return false;
-    try {
-      const reply = await this.#session.request('tasks/cancel', { taskId }, headers);
-      // The task has ended by itself (tasks, "Task Cancellation").
-      return 'result' in reply || reply.error.code === ErrorCode.invalidParams;
-    } catch {
-      return false;
-    }
+    return taskId !== null && this.#requests.cancel(taskId, headers);
   }
 
   #taskId(): Promise<string | null> {
@@ -429,7 +378,7 @@ export class TaskCall implements Exchange, ExchangeListener {
   /** The server works on the call: it has not refused it, and its stream is read. */
   #begun(): void {
     if (this.#stage.name === 'plain') this.#stage = { name: 'plain', toolCall: null };
-    this.#failures = 0;
+    this.#requests.succeeded();
   }
 
   #break(): void {
@@ -475,16 +424,4 @@ function createTask(
   const withTask = (token: UpstreamRequestId) => ({ ...params(token), task: { ttl } });
   const request = session.createTask(withTask, listener, headers);
   return { stage: { name: 'creating', progressToken: request.id }, request };
-}
-
-/** True if the result can be asked for again. 409 means that another replica reads the stream. */
-function isTransient({ code, details }: UpstreamFailure): boolean {
-  if (details.httpStatus === 409) return false;
-  return code === 'upstream_unavailable' || code === 'upstream_busy' || code === 'upstream_timeout';
-}
-
-function taskGone(): UpstreamFailure {
-  return new UpstreamFailure('upstream_unavailable', 'the server no longer has the task', {
-    mayHaveActed: true,
-  });
 }

@@ -1,0 +1,120 @@
+/** The requests about a task of the server: for its status and its end. What fails is repeated, less and less often. */
+import { sleep, type Clock } from '../../lib/clock.ts';
+import type { JsonObject } from '../../protocol/json.ts';
+import { ErrorCode } from '../../protocol/json-rpc.ts';
+import { pollIntervalOf } from '../../protocol/task.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import type { CallerHeaders } from '../transport/transport.ts';
+import type { Session } from './session.ts';
+
+/** How often in a row `tasks/result` or `tasks/get` can fail. */
+const MAX_FAILURES = 5;
+const FIRST_BACKOFF_MS = 500;
+const DEFAULT_POLL_INTERVAL_MS = 1_000;
+
+export interface TaskRequestsOptions {
+  readonly session: Pick<Session, 'request' | 'headers' | 'dead'>;
+  readonly clock: Clock;
+  /** Aborts when the call is over. */
+  readonly signal: AbortSignal;
+  /** Called with what the server says of the task. */
+  readonly onStatus: (task: JsonObject) => void;
+  /** Called when the call is lost. It aborts the signal. */
+  readonly onLost: (failure: UpstreamFailure) => void;
+}
+
+export class TaskRequests {
+  readonly #options: TaskRequestsOptions;
+  #pollIntervalMs = DEFAULT_POLL_INTERVAL_MS;
+  #failures = 0;
+
+  constructor(options: TaskRequestsOptions) {
+    this.#options = options;
+  }
+
+  /** How long the server asks to wait between two polls, in ms. */
+  get pollIntervalMs(): number {
+    return this.#pollIntervalMs;
+  }
+
+  set pollIntervalMs(pollIntervalMs: number) {
+    this.#pollIntervalMs = pollIntervalMs;
+  }
+
+  /** Notes that the server has worked, so that earlier failures no longer count. */
+  succeeded(): void {
+    this.#failures = 0;
+  }
+
+  /** Waits as long as the server asks to wait between two polls. */
+  pollDelay(): Promise<void> {
+    const { clock, signal } = this.#options;
+    return sleep(clock, this.#pollIntervalMs, signal);
+  }
+
+  /** @returns the status of the task; `unknown` if the server does not say; `null` if the call is over */
+  async statusOf(taskId: string): Promise<unknown> {
+    const { session, signal, onStatus, onLost } = this.#options;
+    for (;;) {
+      try {
+        const got = await session.request('tasks/get', { taskId }, session.headers, signal);
+        if (signal.aborted) return null;
+        this.#failures = 0;
+        if ('result' in got) {
+          this.#pollIntervalMs = pollIntervalOf(got.result);
+          onStatus(got.result);
+          return got.result['status'];
+        }
+        if (got.error.code !== ErrorCode.invalidParams) return 'unknown';
+        onLost(taskGone());
+        return null;
+      } catch (error) {
+        if (signal.aborted) return null;
+        const failure = asUpstreamFailure(error, true);
+        if (!isTransient(failure) || session.dead) {
+          onLost(failure);
+          return null;
+        }
+        if (!(await this.backOff(failure))) return null;
+      }
+    }
+  }
+
+  /** Waits after a failure, longer after each. @returns false if the call is over, as after too many failures */
+  async backOff(failure: UpstreamFailure): Promise<boolean> {
+    const { session, clock, signal, onLost } = this.#options;
+    if (this.#failures >= MAX_FAILURES) onLost(failure);
+    if (signal.aborted) return false;
+    // The first attempt follows at once: what the server asks meanwhile belongs to no request.
+    const waitMs = this.#failures === 0 ? 0 : FIRST_BACKOFF_MS * 2 ** this.#failures;
+    this.#failures += 1;
+    if (waitMs > 0) await sleep(clock, waitMs, signal);
+    if (signal.aborted) return false;
+    if (!session.dead) return true;
+    onLost(failure);
+    return false;
+  }
+
+  /** Ends the task. @returns whether the server has ended it; false also if that is not known */
+  async cancel(taskId: string, headers: CallerHeaders): Promise<boolean> {
+    try {
+      const reply = await this.#options.session.request('tasks/cancel', { taskId }, headers);
+      // The task has ended by itself (tasks, "Task Cancellation").
+      return 'result' in reply || reply.error.code === ErrorCode.invalidParams;
+    } catch {
+      return false;
+    }
+  }
+}
+
+/** True if a request can be repeated. 409 means that another replica reads the stream. */
+export function isTransient({ code, details }: UpstreamFailure): boolean {
+  if (details.httpStatus === 409) return false;
+  return code === 'upstream_unavailable' || code === 'upstream_busy' || code === 'upstream_timeout';
+}
+
+function taskGone(): UpstreamFailure {
+  return new UpstreamFailure('upstream_unavailable', 'the server no longer has the task', {
+    mayHaveActed: true,
+  });
+}
