@@ -2,8 +2,8 @@
  * The failures that the gateway itself gives to calls. They stay in-band with HTTP status 200: clients
  * take 429 and 5xx as a reason to change the era or the connection.
  */
-import { type JsonRpcErrorObject, ErrorCode } from '../protocol/json-rpc.ts';
 import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts';
+import { ErrorCode } from '../protocol/json-rpc.ts';
 import { Meta } from '../protocol/meta.ts';
 import { metaMember } from '../protocol/translate/edge-result.ts';
 import { TASKS } from '../protocol/translate/client-profile.ts';
@@ -290,54 +290,6 @@ export const RELAY_STOPPING: Failure = callFailure(
   'The gateway is shutting down; another replica continues the call',
   { retryable: true },
 );
-
-export const ELICITATION_DECLINED: Failure = callFailure(
-  'elicitation_declined',
-  'yes',
-  'The user declined to visit a URL that the server requires',
-);
-
-const NOT_ANSWERABLE = {
-  no_session_id:
-    'The server asked for input but issued no session id (Mcp-Session-Id), so no answer can reach it. The call was cancelled. Run the server with sessions',
-  broadcast:
-    'The server sends its questions to every session and has other clients, so the gateway cannot tell whose question this is. The question was refused. Run one gateway process without relay and Redis, or a server that keeps sessions apart',
-  ambiguous:
-    'The server asked for input without naming a call while several calls of the caller were running, so the gateway cannot tell which of them it was for. The question was declined. Make such calls one after the other, or set sessions.concurrency to queue or separate',
-} as const;
-
-/** Why the gateway cannot deliver an answer to a question of the server. */
-export type NotAnswerableCause = keyof typeof NOT_ANSWERABLE;
-
-/**
- * Builds the failure of a call whose question cannot be answered.
- * @param upstream the error of the server, if the call may have failed for another reason
- */
-export function notAnswerable(cause: NotAnswerableCause, upstream?: JsonRpcErrorObject): Failure {
-  const error = upstream === undefined ? {} : { upstream: { ...upstream } };
-  return callFailure('call_not_answerable', 'yes', NOT_ANSWERABLE[cause], { cause, ...error });
-}
-
-/**
- * Builds the failure of a call that needs undeclared capabilities. The client must not be asked for what
- * it does not declare (MRTR, server requirement 7).
- * @param upstream the error of the server, if there is one
- */
-export function missingCapability(required: JsonObject, upstream?: JsonRpcErrorObject): Failure {
-  const problem =
-    'The server needs client capabilities that this request does not declare: declare them in `_meta`';
-  const error = upstream === undefined ? {} : { upstream: { ...upstream } };
-  return callFailure('-', 'yes', problem, { requiredCapabilities: required, ...error });
-}
-
-/**
- * Builds the failure of a retry with a malformed answer. The pointer stays valid.
- * @param key the key in `inputResponses`
- */
-export function illFormedAnswer(key: string, problem: string): Failure {
-  const invalid = `Invalid inputResponses["${key}"]: ${problem}`;
-  return callFailure('invalid_input_response', 'yes', invalid, { key });
-}
 
 /**
  * Builds the reply for a call that failed after the server had begun it. A tool call becomes a result

@@ -80,9 +80,8 @@ export class SessionPool {
     this.#options = options;
     this.#clock = clock;
     this.#sharing = new Sharing(options);
-    const { idleTimeoutMs, queue } = options;
+    const { idleTimeoutMs, queue, max, maxPerPrincipal } = options;
     const { counts = new LocalCounts(), name = '' } = options;
-    const { max, maxPerPrincipal } = options;
     const limits = {
       ...{ maxPerPrincipal, queue, name },
       get max() {
@@ -218,10 +217,7 @@ export class SessionPool {
     return () => slot.free();
   }
 
-  /**
-   * Returns a text that is equal for owners that may share a session, or `null` for an owner that must not
-   * share one.
-   */
+  /** See `Sharing.sharingKey`. */
   sharingKey(owner: SessionOwner): string | null {
     return this.#sharing.sharingKey(owner);
   }

@@ -1,5 +1,5 @@
 /** A question of the server: whether the client is asked, or it is answered here. */
-import { missingCapability, notAnswerable } from '../../model/failures.ts';
+import { missingCapability, notAnswerable } from '../../model/question-failures.ts';
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import { ErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';

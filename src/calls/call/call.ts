@@ -1,5 +1,6 @@
 /** How a call begins in this process (started, reattached or replayed), and how the process lets go of it. */
-import { ELICITATION_DECLINED, failedCallReply, illFormedAnswer } from '../../model/failures.ts';
+import { failedCallReply } from '../../model/failures.ts';
+import { ELICITATION_DECLINED, illFormedAnswer } from '../../model/question-failures.ts';
 import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
 import { answersDigest } from '../../seal/digests.ts';
 import type { Continuation, ResumePoint } from '../../seal/pointer.ts';

@@ -4,12 +4,11 @@ import {
   CALL_CANCELLED,
   callLost,
   COORDINATION_UNAVAILABLE,
-  ELICITATION_DECLINED,
   failedCallReply,
   INVALID_STATE,
-  missingCapability,
   refusal,
 } from '../../model/failures.ts';
+import { ELICITATION_DECLINED, missingCapability } from '../../model/question-failures.ts';
 import type { CallOutcome, Failure, CallReply } from '../../model/request.ts';
 import type { InputKey } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';

@@ -2,7 +2,7 @@
  * The server's side of a call: what the server says becomes events of the machine, and the answers of the
  * client go to the server.
  */
-import { notAnswerable } from '../../model/failures.ts';
+import { notAnswerable } from '../../model/question-failures.ts';
 import { failureOfCall, losesCall } from '../../model/upstream-failures.ts';
 import type { ServerRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';

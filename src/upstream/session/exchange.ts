@@ -95,3 +95,18 @@ export interface RequestExchange extends Exchange {
   /** Notes that the call was cancelled with another message. @returns whether the server has taken that */
   cancelBy(sent: Promise<boolean>): Promise<boolean>;
 }
+
+/** What a session keeps of a call from its beginning. */
+export interface SessionCallOptions {
+  readonly id: UpstreamRequestId;
+  readonly listener: ExchangeListener;
+  /**
+   * True if an error reply to the call may mean that the server does not know the session any more. A
+   * session that was opened for this call is known.
+   */
+  readonly sessionMayBeGone: boolean;
+  /** Questions that the server asked before, and that are not answered. */
+  readonly openQuestions: readonly ServerRequestId[];
+  /** The task that the request creates or follows; `null` for an ordinary call. */
+  readonly task: CallTask | null;
+}

@@ -13,7 +13,13 @@ import { isProgressToken } from '../../protocol/meta.ts';
 import type { UpstreamFailure } from '../failure.ts';
 import { relatedTaskOf, withRelatedTask } from '../../protocol/task.ts';
 import type { CallerHeaders, Transport } from '../transport/transport.ts';
-import type { CallTask, ExchangeListener, ExchangePoint, RequestExchange } from './exchange.ts';
+import type {
+  CallTask,
+  ExchangeListener,
+  ExchangePoint,
+  RequestExchange,
+  SessionCallOptions,
+} from './exchange.ts';
 import { ProgressHeartbeat } from './keep-alive.ts';
 import { isQuestion, unasked } from './routing.ts';
 
@@ -41,20 +47,6 @@ export interface CallHost {
   callCancelled(call: SessionCall): void;
   /** Removes the call from the session. */
   endCall(id: UpstreamRequestId): unknown;
-}
-
-export interface SessionCallOptions {
-  readonly id: UpstreamRequestId;
-  readonly listener: ExchangeListener;
-  /**
-   * True if an error reply to the call may mean that the server does not know the session any more. A
-   * session that was opened for this call is known.
-   */
-  readonly sessionMayBeGone: boolean;
-  /** Questions that the server asked before, and that are not answered. */
-  readonly openQuestions: readonly ServerRequestId[];
-  /** The task that the request creates or follows; `null` for an ordinary call. */
-  readonly task: CallTask | null;
 }
 
 /** What to do with a message on the stream of a call. */

@@ -1,7 +1,4 @@
-/**
- * A tool call that the server runs as a task (2025-11-25, "Tasks"), behind the interface of any exchange: creates the
- * task, keeps `tasks/result` open as the stream of the call, and asks for it again if it breaks.
- */
+/** A tool call that the server runs as a task (2025-11-25, "Tasks"). Its stream is that of `tasks/result`, asked for again if it breaks. */
 import type { Clock } from '../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
@@ -18,7 +15,6 @@ import {
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
 import type {
-  CallTask,
   CreatedTask,
   Exchange,
   ExchangeListener,
@@ -26,59 +22,16 @@ import type {
   RequestExchange,
   UnanswerableCause,
 } from './exchange.ts';
-import type { Session } from './session.ts';
-import { watchStatus } from './task-status.ts';
 import { isTransient, TaskRequests } from './task-requests.ts';
-
-export interface ToolCallRequest {
-  /** Returns the params of `tools/call` for a progress token. */
-  readonly params: (progressToken: UpstreamRequestId) => JsonObject;
-  /** How long the server is asked to keep the task, in ms. */
-  readonly ttlMs: number;
-  /**
-   * Whether the tool is known to demand a task. If not, it is called plainly, and once as a task if the server replies
-   * that it demands one.
-   */
-  readonly demandsTask: boolean;
-}
-
-/** What a task call needs of its session. */
-export type TaskSession = Pick<
-  Session,
-  | 'call'
-  | 'createTask'
-  | 'followTask'
-  | 'resumeCall'
-  | 'join'
-  | 'forget'
-  | 'request'
-  | 'headers'
-  | 'dead'
->;
-
-export interface TaskCallOptions {
-  readonly session: TaskSession;
-  readonly clock: Clock;
-  readonly listener: ExchangeListener;
-}
-
-/** Where a task call can be continued: a part of `ResumePoint`. */
-export type TaskPoint = ExchangePoint & {
-  readonly upstreamId: UpstreamRequestId;
-  readonly task: CallTask;
-};
-
-type Stage =
-  /** The request is kept as long as the server can still demand a task. */
-  | { readonly name: 'plain'; readonly toolCall: ToolCallRequest | null }
-  | { readonly name: 'creating'; readonly progressToken: UpstreamRequestId }
-  | { readonly name: 'following'; readonly task: CreatedTask };
-
-/** A stage, and the request whose stream is that of the call. */
-interface Opened {
-  readonly stage: Stage;
-  readonly request: RequestExchange;
-}
+import {
+  createTask,
+  type Opened,
+  type Stage,
+  type TaskCallOptions,
+  type TaskPoint,
+  type TaskSession,
+  type ToolCallRequest,
+} from './task-stage.ts';
 
 /** How long a server can hold the head of a response back until it has an answer, in ms. */
 const HELD_HEAD_MS = 1_000;
@@ -92,8 +45,6 @@ export class TaskCall implements Exchange, ExchangeListener {
   readonly #listener: ExchangeListener;
   /** Aborts when the call is over. */
   readonly #over = new AbortController();
-  /** Aborts when the status of the task is told without being asked for. */
-  readonly #told = new AbortController();
   readonly #requests: TaskRequests;
   /** Resolves to the id of the task, or to `null` if there will be none. */
   readonly #created = Promise.withResolvers<string | null>();
@@ -119,6 +70,7 @@ export class TaskCall implements Exchange, ExchangeListener {
     this.#requests = new TaskRequests({
       ...{ session, clock, signal: this.#over.signal },
       onStatus: (task) => this.#listener.taskChanged?.(readServerTask(task)),
+      isRead: () => this.#listener.readsStatus?.() === true,
       onLost: (failure) => this.#lose(failure),
     });
     const { stage, request } = open(this);
@@ -164,7 +116,7 @@ export class TaskCall implements Exchange, ExchangeListener {
         stage,
         request: session.resumeCall(upstreamId, point, listener, headers, open, task),
       }));
-      if (stage.name === 'following') call.#watchStatus(stage.task);
+      if (stage.name === 'following') call.#requests.watchStatus(stage.task.taskId);
       return call;
     }
     const { task } = point;
@@ -176,7 +128,7 @@ export class TaskCall implements Exchange, ExchangeListener {
       request: session.followTask(task, former, listener),
     }));
     call.#expectHead();
-    call.#watchStatus(task);
+    call.#requests.watchStatus(task.taskId);
     return call;
   }
 
@@ -227,7 +179,7 @@ export class TaskCall implements Exchange, ExchangeListener {
     if (method !== TASK_STATUS) return this.#listener.notified(method, params);
     const { taskId } = this.#stage.name === 'following' ? this.#stage.task : { taskId: null };
     if (taskIdOf(params) !== taskId) return;
-    this.#told.abort();
+    this.#requests.endWatch();
     this.#listener.taskChanged?.(readServerTask(params));
   }
 
@@ -255,9 +207,8 @@ export class TaskCall implements Exchange, ExchangeListener {
   }
 
   lost(failure: UpstreamFailure): void {
-    const { dead } = this.#session;
     const stage = this.#stage;
-    const mayAskAgain = stage.name === 'following' && !dead && !this.#isCancelled;
+    const mayAskAgain = stage.name === 'following' && !this.#session.dead && !this.#isCancelled;
     if (mayAskAgain && isTransient(failure)) void this.#followAgain(stage.task, failure);
     else this.#lose(failure);
   }
@@ -283,7 +234,7 @@ export class TaskCall implements Exchange, ExchangeListener {
     this.#stage = { name: 'following', task };
     this.#created.resolve(taskId);
     if (!this.#isCancelled) this.#follow(task);
-    this.#watchStatus(task);
+    this.#requests.watchStatus(taskId);
     this.#listener.taskCreated?.(readServerTask(objectMember(reply.result, 'task') ?? {}));
   }
 
@@ -338,31 +289,14 @@ export class TaskCall implements Exchange, ExchangeListener {
     if (!this.#over.signal.aborted) this.#follow(task);
   }
 
-  /** Asks what the server says of the task, until it tells that by itself. */
-  #watchStatus({ taskId }: CreatedTask): void {
-    const watch = {
-      ...{ session: this.#session, clock: this.#clock, taskId },
-      pollIntervalMs: () => this.#requests.pollIntervalMs,
-      isRead: () => this.#listener.readsStatus?.() === true,
-      tell: (task: JsonObject) => this.#listener.taskChanged?.(readServerTask(task)),
-    };
-    void watchStatus(watch, AbortSignal.any([this.#over.signal, this.#told.signal]));
-  }
-
-  /** Waits for the end of the task, or for its next question, with `tasks/get` (tasks, "Getting Tasks"). */
+  /** Waits for the end of the task, or for its next question, and asks for the result again. */
   async #pollAfter(reply: JsonRpcReply, task: CreatedTask): Promise<void> {
-    const { signal } = this.#over;
-    this.#told.abort();
-    for (let isFirst = true; ; isFirst = false) {
-      if (!isFirst) await this.#requests.pollDelay();
-      if (signal.aborted) return;
-      const status = await this.#requests.statusOf(task.taskId);
-      if (status === null) return;
-      if (status === 'unknown') return this.#settle(withoutTaskId(reply, task.taskId));
-      this.#hasEnded = isTerminal(status);
-      // The error came before the task had ended, for all the gateway knows.
-      if (this.#hasEnded || (status === 'input_required' && !isFirst)) return this.#follow(task);
-    }
+    const status = await this.#requests.nextStatus(task.taskId);
+    if (status === null) return;
+    if (status === 'unknown') return this.#settle(withoutTaskId(reply, task.taskId));
+    // The error came before the task had ended, for all the gateway knows.
+    this.#hasEnded = isTerminal(status);
+    this.#follow(task);
   }
 
   async #cancelTask(headers: CallerHeaders): Promise<boolean> {
@@ -413,15 +347,4 @@ export class TaskCall implements Exchange, ExchangeListener {
     this.#over.abort();
     this.#created.resolve(null);
   }
-}
-
-function createTask(
-  session: TaskSession,
-  { params, ttlMs: ttl }: ToolCallRequest,
-  listener: ExchangeListener,
-  headers: CallerHeaders,
-): Opened {
-  const withTask = (token: UpstreamRequestId) => ({ ...params(token), task: { ttl } });
-  const request = session.createTask(withTask, listener, headers);
-  return { stage: { name: 'creating', progressToken: request.id }, request };
 }

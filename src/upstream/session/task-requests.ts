@@ -2,10 +2,11 @@
 import { sleep, type Clock } from '../../lib/clock.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
-import { pollIntervalOf } from '../../protocol/task.ts';
+import { isTerminal, pollIntervalOf } from '../../protocol/task.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
 import type { Session } from './session.ts';
+import { watchStatus } from './task-status.ts';
 
 /** How often in a row `tasks/result` or `tasks/get` can fail. */
 const MAX_FAILURES = 5;
@@ -17,6 +18,8 @@ export interface TaskRequestsOptions {
   readonly clock: Clock;
   /** Aborts when the call is over. */
   readonly signal: AbortSignal;
+  /** Whether anybody reads the status of the task now. */
+  readonly isRead: () => boolean;
   /** Called with what the server says of the task. */
   readonly onStatus: (task: JsonObject) => void;
   /** Called when the call is lost. It aborts the signal. */
@@ -27,16 +30,14 @@ export class TaskRequests {
   readonly #options: TaskRequestsOptions;
   #pollIntervalMs = DEFAULT_POLL_INTERVAL_MS;
   #failures = 0;
+  /** Aborts when the status of the task is told without being asked for. */
+  readonly #told = new AbortController();
 
   constructor(options: TaskRequestsOptions) {
     this.#options = options;
   }
 
-  /** How long the server asks to wait between two polls, in ms. */
-  get pollIntervalMs(): number {
-    return this.#pollIntervalMs;
-  }
-
+  /** @param pollIntervalMs how long the server asks to wait between two polls, in ms */
   set pollIntervalMs(pollIntervalMs: number) {
     this.#pollIntervalMs = pollIntervalMs;
   }
@@ -46,14 +47,40 @@ export class TaskRequests {
     this.#failures = 0;
   }
 
-  /** Waits as long as the server asks to wait between two polls. */
-  pollDelay(): Promise<void> {
+  /** Asks what the server says of the task as long as it is read, until `endWatch`. */
+  watchStatus(taskId: string): void {
+    const { session, clock, signal, isRead, onStatus } = this.#options;
+    const watch = {
+      ...{ session, clock, taskId, isRead },
+      pollIntervalMs: () => this.#pollIntervalMs,
+      tell: onStatus,
+    };
+    void watchStatus(watch, AbortSignal.any([signal, this.#told.signal]));
+  }
+
+  /** The status is told by other means. */
+  endWatch(): void {
+    this.#told.abort();
+  }
+
+  /**
+   * Waits for the end of the task, or for its next question, with `tasks/get` (tasks, "Getting Tasks").
+   * @returns the status; `unknown` if the server does not say; `null` if the call is over
+   */
+  async nextStatus(taskId: string): Promise<unknown> {
     const { clock, signal } = this.#options;
-    return sleep(clock, this.#pollIntervalMs, signal);
+    this.endWatch();
+    for (let isFirst = true; ; isFirst = false) {
+      if (!isFirst) await sleep(clock, this.#pollIntervalMs, signal);
+      if (signal.aborted) return null;
+      const status = await this.#statusOf(taskId);
+      const isAsking = status === 'input_required' && !isFirst;
+      if (status === null || status === 'unknown' || isTerminal(status) || isAsking) return status;
+    }
   }
 
   /** @returns the status of the task; `unknown` if the server does not say; `null` if the call is over */
-  async statusOf(taskId: string): Promise<unknown> {
+  async #statusOf(taskId: string): Promise<unknown> {
     const { session, signal, onStatus, onLost } = this.#options;
     for (;;) {
       try {
