@@ -87,16 +87,22 @@ async function explainsItself(nodePath: string): Promise<void> {
 async function carriesACall(nodePath: string): Promise<void> {
   const server = await startEverything('streamableHttp');
   stopAfterTest(() => server.stop());
-  const url = await startCommand(nodePath, `${server.origin}/mcp`);
+  const { url, admin } = await startCommand(nodePath, `${server.origin}/mcp`);
   const client = await connectModernClient(url, () => ({ name: 'Ada Lovelace' }));
   stopAfterTest(() => client.close());
   const result = await client.callTool({ name: 'trigger-elicitation-request' });
   expect(allText(result)).toContain('- Name: Ada Lovelace');
+  expect(await (await fetch(`${admin}/live`)).text()).toMatch(
+    /<style>:root[^]*<script[^]*connect\(\)/,
+  );
 }
 
-/** @returns the URL for clients, once the command listens */
-async function startCommand(nodePath: string, upstream: string): Promise<string> {
-  const flags = ['--listen', '127.0.0.1:0', '--admin', 'off', '--log-format', 'json'];
+/** @returns the URLs for clients and for the operator, once the command listens */
+async function startCommand(
+  nodePath: string,
+  upstream: string,
+): Promise<{ readonly url: string; readonly admin: string }> {
+  const flags = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--log-format', 'json'];
   const child = spawn(installed.command, ['--upstream', upstream, ...flags], {
     env: environment(nodePath),
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -109,8 +115,8 @@ async function startCommand(nodePath: string, upstream: string): Promise<string>
   const lines: string[] = [];
   for await (const line of createInterface(child.stderr)) {
     lines.push(line);
-    const { event, url } = JSON.parse(line) as { event: string; url?: string };
-    if (event === 'gateway.listening') return String(url);
+    const { event, url, admin } = JSON.parse(line) as Record<string, unknown>;
+    if (event === 'gateway.listening') return { url: String(url), admin: String(admin) };
   }
   throw new Error(`the command ended: ${lines.join('\n')}`);
 }

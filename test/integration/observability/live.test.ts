@@ -1,4 +1,6 @@
 /** What the admin listener of a real gateway shows of what happens now. */
+import { createHash } from 'node:crypto';
+import { get } from 'node:http';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { expect, test } from 'vitest';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
@@ -95,6 +97,32 @@ test('sums what workers know, and names one that does not answer', async () => {
   await looksLike(gateway, { missing: [] });
 });
 
+// Rules live-4, live-5.
+test('serves the page as one document, whose policy allows its own style and script only', async () => {
+  const gateway = await replica(await legacyServer({ tools: greeter().tools }));
+  for (const path of ['/', '/live']) {
+    const response = await fetch(`${gateway.adminUrl}${path}`);
+    const html = await response.text();
+    const sources = ['style', 'script'].map((tag) => {
+      const [, text = ''] = new RegExp(`<${tag}[^>]*>([^]*?)</${tag}>`).exec(html) ?? [];
+      return `${tag}-src 'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+    });
+    const policy = response.headers.get('content-security-policy');
+    expect(policy?.split('; ')).toEqual([
+      "default-src 'none'",
+      ...sources,
+      "connect-src 'self'",
+      'img-src data:',
+      "base-uri 'none'",
+      "form-action 'none'",
+      "frame-ancestors 'none'",
+    ]);
+    expect(html).not.toMatch(/(?:src|href)="(?!data:|#)/);
+  }
+  const rebound = await fetchWithHost(`${gateway.adminUrl}/live`, 'evil.example');
+  expect(rebound).toBe(403);
+});
+
 // Rule live-3: `/live/events` sends a snapshot each second to 20 viewers at most, and ends when the gateway stops.
 test('sends a snapshot each second, to so many viewers at most, until the gateway stops', async () => {
   const gateway = await replica(await legacyServer({ tools: greeter().tools }));
@@ -119,3 +147,13 @@ test('sends a snapshot each second, to so many viewers at most, until the gatewa
   await ended;
   expect(await drained).toBe(0);
 });
+
+/** `fetch` cannot choose a `Host`. @returns the status */
+function fetchWithHost(url: string, host: string): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    get(url, { headers: { host } }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    }).on('error', reject);
+  });
+}

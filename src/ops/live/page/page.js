@@ -1,0 +1,399 @@
+/**
+ * The script of the live page. It gets snapshots as events, and writes each value as text: no name that others choose can
+ * become markup.
+ */
+/** @import { LiveCall, LiveRoute, LiveSnapshot, Series } from '../snapshot.ts' */
+
+const STALE_MS = 5_000;
+const RECONNECT_MS = 3_000;
+const SVG = 'http://www.w3.org/2000/svg';
+
+/** @type {readonly (readonly [Series, string])[]} */
+const OUTCOMES = [
+  ['succeeded', 'succeeded'],
+  ['failed', 'failed'],
+  ['abandoned', 'abandoned'],
+  ['stopped', 'stopped'],
+];
+
+/** @type {Readonly<Record<string, string>>} */
+const KINDS = {
+  'elicitation-form': 'a form',
+  'elicitation-url': 'a visit to a URL',
+  sampling: 'a model',
+  roots: 'roots',
+};
+
+/** @type {LiveSnapshot | null} */
+let shown = null;
+let seenAtMs = 0;
+let isPaused = false;
+
+/** @param {string} id */
+function byId(id) {
+  const found = document.getElementById(id);
+  if (found === null) throw new Error(`no element ${id}`);
+  return found;
+}
+
+/** Writes a text, unless it is there already: screen readers read what changes. @param {Element} element @param {string} text */
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// Words.
+
+/** @param {number} ms */
+function duration(ms) {
+  if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
+  const seconds = Math.floor(ms / 1_000);
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** @param {LiveCall} call */
+function waitsFor({ kinds, state, isTask }) {
+  const what =
+    state === 'settled'
+      ? 'its client to fetch the result'
+      : kinds.map((kind) => KINDS[kind] ?? kind).join(', ') || 'its client to retry';
+  return isTask ? `${what} (task)` : what;
+}
+
+/** @param {LiveRoute} route */
+function serverOf({ server, isUp, circuitsOpen }) {
+  if (circuitsOpen > 0) return `down, left alone until it responds (${server})`;
+  return isUp ? server : `down (${server})`;
+}
+
+// Elements.
+
+/**
+ * Keeps one row for each item, so that the focus stays where it is.
+ * @template Item
+ * @param {Element} body
+ * @param {readonly Item[]} items
+ * @param {(item: Item) => string} keyOf
+ * @param {(row: HTMLTableRowElement, item: Item) => void} fill
+ */
+function keepRows(body, items, keyOf, fill) {
+  /** @type {Map<string, HTMLTableRowElement>} */
+  const before = new Map();
+  for (const row of body.children) {
+    if (row instanceof HTMLTableRowElement) before.set(row.dataset['key'] ?? '', row);
+  }
+  items.forEach((item, at) => {
+    const key = keyOf(item);
+    const row = before.get(key) ?? document.createElement('tr');
+    before.delete(key);
+    row.dataset['key'] = key;
+    fill(row, item);
+    if (body.children[at] !== row) body.insertBefore(row, body.children[at] ?? null);
+  });
+  for (const row of before.values()) row.remove();
+}
+
+/**
+ * @param {HTMLTableRowElement} row
+ * @param {number} at
+ * @param {string} label
+ * @returns {HTMLElement} the cell, which is made if it is not there
+ */
+function cell(row, at, label) {
+  const there = row.children[at];
+  if (there instanceof HTMLElement) return there;
+  const made = document.createElement(at === 0 ? 'th' : 'td');
+  if (at === 0) made.setAttribute('scope', 'row');
+  made.dataset['label'] = label;
+  row.append(made);
+  return made;
+}
+
+/**
+ * Draws bars, one series upon the other.
+ * @param {Element} parent
+ * @param {readonly (readonly [string, readonly number[]])[]} series
+ * @param {string} label what a screen reader reads
+ */
+function draw(parent, series, label) {
+  const length = series[0]?.[1].length ?? 0;
+  const sums = Array.from({ length }, (_, at) =>
+    series.reduce((sum, [, values]) => sum + (values[at] ?? 0), 0),
+  );
+  const most = Math.max(1, ...sums);
+  let svg = parent.querySelector('svg');
+  if (svg === null) {
+    svg = document.createElementNS(SVG, 'svg');
+    svg.setAttribute('role', 'img');
+    svg.setAttribute('preserveAspectRatio', 'none');
+    svg.setAttribute('viewBox', `0 0 ${length * 4} 102`);
+    for (const name of ['axis', ...series.map(([name]) => name)]) {
+      const path = document.createElementNS(SVG, 'path');
+      path.setAttribute('class', name);
+      svg.append(path);
+    }
+    parent.append(svg);
+  }
+  svg.setAttribute('aria-label', label);
+  const [axis, ...paths] = svg.children;
+  axis?.setAttribute('d', `M0 100h${length * 4}v2h-${length * 4}z`);
+  const tops = sums.map(() => 100);
+  series.forEach(([, values], number) => {
+    const bars = values.map((value, at) => {
+      if (value === 0) return '';
+      const height = Math.max(2, (100 * value) / most);
+      const bottom = tops[at] ?? 100;
+      tops[at] = bottom - height;
+      return `M${at * 4} ${bottom}v-${height}h3v${height}z`;
+    });
+    paths[number]?.setAttribute('d', bars.join(''));
+  });
+}
+
+/** @param {readonly number[]} values */
+function total(values) {
+  return values.reduce((sum, value) => sum + value, 0);
+}
+
+/**
+ * Sums a series over all routes.
+ * @param {LiveSnapshot} snapshot
+ * @param {Series} name
+ */
+function sumOf({ routes }, name) {
+  const [first, ...others] = routes.map(({ recent }) => recent[name]);
+  return (first ?? []).map((value, at) =>
+    others.reduce((sum, values) => sum + (values[at] ?? 0), value),
+  );
+}
+
+/** @param {LiveRoute['recent']} recent */
+function outcomesInWords(recent) {
+  return OUTCOMES.map(([name, word]) => `${total(recent[name])} ${word}`).join(', ');
+}
+
+/**
+ * @param {string} title
+ * @param {readonly (readonly [string, readonly number[], string])[]} series with its name in words and its sum
+ */
+function figure(title, series) {
+  const plots = byId('plots');
+  const id = `plot-${title.replace(/\W+/g, '-')}`;
+  let shape = document.getElementById(id);
+  if (shape === null) {
+    shape = document.createElement('figure');
+    shape.id = id;
+    const caption = document.createElement('figcaption');
+    caption.textContent = title;
+    const key = document.createElement('ul');
+    key.className = 'key';
+    for (const [name] of series) {
+      const entry = document.createElement('li');
+      const mark = document.createElementNS(SVG, 'svg');
+      mark.setAttribute('viewBox', '0 0 1 1');
+      mark.setAttribute('aria-hidden', 'true');
+      const square = document.createElementNS(SVG, 'path');
+      square.setAttribute('d', 'M0 0h1v1h-1z');
+      square.setAttribute('class', name);
+      mark.append(square);
+      entry.append(mark, document.createElement('span'));
+      key.append(entry);
+    }
+    const drawing = document.createElement('div');
+    shape.append(caption, drawing, key);
+    plots.append(shape);
+  }
+  series.forEach(([, , words], at) => {
+    const entry = shape.querySelectorAll('li span')[at];
+    if (entry !== undefined) write(entry, words);
+  });
+  const drawing = shape.querySelector('div');
+  const label = `${title}: ${series.map(([, , words]) => words).join(', ')}`;
+  if (drawing !== null) {
+    draw(
+      drawing,
+      series.map(([name, values]) => [name, values]),
+      label,
+    );
+  }
+}
+
+// The parts of the page.
+
+/** @param {LiveSnapshot} snapshot */
+function showTotals(snapshot) {
+  const { routes, allCalls } = snapshot;
+  /** @type {(key: 'running' | 'sessions') => number} */
+  const sum = (key) => routes.reduce((all, route) => all + route[key], 0);
+  const down = routes.filter(({ isUp, circuitsOpen }) => !isUp || circuitsOpen > 0).length;
+  /** @type {readonly (readonly [string, number, string])[]} */
+  const totals = [
+    ['Calls that wait', allCalls, ''],
+    ['Calls that run', sum('running'), ''],
+    ['Sessions', sum('sessions'), ''],
+    ['Servers down', down, down > 0 ? 'bad' : ''],
+    ['Failed, 10 min', total(sumOf(snapshot, 'failed')), ''],
+    ['Abandoned, 10 min', total(sumOf(snapshot, 'abandoned')), ''],
+  ];
+  const list = byId('totals');
+  totals.forEach(([title, value, className], at) => {
+    let group = list.children[at];
+    if (group === undefined) {
+      group = document.createElement('div');
+      group.append(document.createElement('dt'), document.createElement('dd'));
+      list.append(group);
+    }
+    const [term, number] = group.children;
+    if (term === undefined || number === undefined) return;
+    write(term, title);
+    write(number, String(value));
+    number.className = className;
+  });
+}
+
+/** @param {LiveSnapshot} snapshot */
+function showPlots(snapshot) {
+  figure(
+    'Calls that ended',
+    OUTCOMES.map(([name, word]) => {
+      const values = sumOf(snapshot, name);
+      return [name, values, `${total(values)} ${word}`];
+    }),
+  );
+  for (const [name, title] of /** @type {const} */ ([
+    ['peopleMs', 'Time that people took'],
+    ['serverMs', 'Time that servers took'],
+  ])) {
+    const values = sumOf(snapshot, name);
+    figure(title, [[name, values, `${duration(total(values))} in all`]]);
+  }
+}
+
+/** @param {LiveSnapshot} snapshot */
+function showRoutes({ routes, allRoutes }) {
+  keepRows(
+    byId('routes'),
+    routes,
+    ({ id }) => id,
+    (row, route) => {
+      const { id, path, sessions, maxSessions, running, parked, released, tasks, recent } = route;
+      const isDown = !route.isUp || route.circuitsOpen > 0;
+      write(cell(row, 0, 'Route'), id === path.slice(1) ? path : `${id} (${path})`);
+      const server = cell(row, 1, 'Server');
+      write(server, serverOf(route));
+      server.className = isDown ? 'bad' : 'good';
+      write(cell(row, 2, 'Sessions'), `${sessions} of ${maxSessions}`);
+      write(cell(row, 3, 'Running'), String(running));
+      write(
+        cell(row, 4, 'Waiting'),
+        released > 0 ? `${parked}, and ${released} released` : String(parked),
+      );
+      const counts = Object.entries(tasks).filter(([, count]) => count > 0);
+      write(
+        cell(row, 5, 'Tasks'),
+        counts.map(([of, count]) => `${count} ${of.replace('_', ' ')}`).join(', '),
+      );
+      const plot = cell(row, 6, 'Last 10 minutes');
+      draw(
+        plot,
+        OUTCOMES.map(([name]) => [name, recent[name]]),
+        outcomesInWords(recent),
+      );
+    },
+  );
+  const title = allRoutes > routes.length ? `Routes (${routes.length} of ${allRoutes})` : 'Routes';
+  write(byId('routes-title'), title);
+}
+
+/** @param {LiveSnapshot} snapshot */
+function showCalls({ calls, allCalls, atMs }) {
+  const words =
+    allCalls === 0
+      ? 'None.'
+      : allCalls > calls.length
+        ? `The ${calls.length} that wait longest, of ${allCalls}.`
+        : '';
+  write(byId('calls-note'), words);
+  keepRows(
+    byId('calls'),
+    calls,
+    ({ owner, id }) => `${owner} ${id}`,
+    (row, call) => {
+      write(cell(row, 0, 'Tool'), call.target || call.method);
+      write(cell(row, 1, 'Waits for'), waitsFor(call));
+      write(cell(row, 2, 'Since'), duration(atMs - call.sinceMs));
+      write(cell(row, 3, 'Who'), call.who);
+      write(cell(row, 4, 'Route'), call.route);
+      write(
+        cell(row, 5, 'Round'),
+        call.rung === null ? `${call.round}` : `${call.round} (${call.rung})`,
+      );
+      write(cell(row, 6, 'Owner'), call.owner);
+    },
+  );
+}
+
+/** @param {LiveSnapshot} snapshot */
+function show(snapshot) {
+  shown = snapshot;
+  write(byId('version'), snapshot.version);
+  const status = byId('status');
+  write(status, snapshot.status);
+  status.className = `pill ${snapshot.status === 'ready' ? 'good' : 'late'}`;
+  document.title = `${snapshot.allCalls} waiting - mrtr-gateway`;
+  const missing = byId('missing');
+  missing.hidden = snapshot.missing.length === 0;
+  write(missing, `No answer from ${snapshot.missing.join(', ')}: what they have is not shown.`);
+  showTotals(snapshot);
+  showPlots(snapshot);
+  showRoutes(snapshot);
+  showCalls(snapshot);
+}
+
+// The connection.
+
+function showConnection() {
+  const agoMs = Date.now() - seenAtMs;
+  const isStale = seenAtMs === 0 || agoMs > STALE_MS;
+  document.body.classList.toggle('stale', isStale && seenAtMs !== 0);
+  write(byId('connection'), connectionInWords(isStale, agoMs));
+}
+
+/** @param {boolean} isStale @param {number} agoMs */
+function connectionInWords(isStale, agoMs) {
+  if (seenAtMs === 0) return 'connecting';
+  // In whole steps, so that a screen reader does not read each second.
+  if (isStale)
+    return `stale for ${duration(Math.floor(agoMs / STALE_MS) * STALE_MS)}: reconnecting`;
+  return isPaused ? 'paused' : 'live';
+}
+
+function connect() {
+  const events = new EventSource('live/events');
+  events.onmessage = ({ data }) => {
+    seenAtMs = Date.now();
+    /** @type {LiveSnapshot} */
+    const snapshot = JSON.parse(data);
+    if (isPaused && shown !== null) shown = snapshot;
+    else show(snapshot);
+    showConnection();
+  };
+  events.onerror = () => {
+    // After a refusal the browser does not try again.
+    if (events.readyState !== EventSource.CLOSED) return;
+    events.close();
+    setTimeout(connect, RECONNECT_MS);
+  };
+}
+
+const pause = byId('pause');
+pause.addEventListener('click', () => {
+  isPaused = !isPaused;
+  pause.setAttribute('aria-pressed', String(isPaused));
+  if (!isPaused && shown !== null) show(shown);
+  showConnection();
+});
+setInterval(showConnection, 1_000);
+connect();
