@@ -163,7 +163,13 @@ export class ModernEndpoint {
         this.#bodiesToPass.set(request, body);
         framework(request, response);
       };
-      if (!this.#serve(request, response, body, caller, passThrough)) passThrough();
+      try {
+        if (!this.#serve(request, response, body, caller, passThrough)) passThrough();
+      } catch (error) {
+        // Nobody catches what a listener throws: the process would end.
+        this.#logDefect(error);
+        refuse(response, 500, 'Internal error', {}, 'unknown');
+      }
     });
   }
 
@@ -300,9 +306,10 @@ export class ModernEndpoint {
     }
   }
 
-  #logDefect(error: unknown, request: EdgeRequest): void {
+  #logDefect(error: unknown, request?: EdgeRequest): void {
     const problem = error instanceof Error ? `${error.name}: ${error.message}` : 'not an Error';
-    this.#options.log.event('edge.failed', { route: this.#route.id, ...traceOf(request), problem });
+    const trace = request === undefined ? {} : traceOf(request);
+    this.#options.log.event('edge.failed', { route: this.#route.id, ...trace, problem });
   }
 }
 

@@ -26,7 +26,8 @@ const MAX_RETRY_MS = 30_000;
 export class EventStreamBody {
   readonly #maxEventBytes: number;
   readonly #bytes: EventBytes;
-  readonly #decoder = new TextDecoder('utf-8');
+  /** The parser skips the byte order mark: one, as the standard says. */
+  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   readonly #parser: ReturnType<typeof createParser>;
   #failure: UpstreamFailure | null = null;
 
@@ -86,8 +87,11 @@ function tooLarge(problem: string): UpstreamFailure {
 
 const LF = 0x0a;
 const CR = 0x0d;
-/** The first letters of the fields of an event: data, event, id, retry. A parser skips all other lines. */
-const FIELDS = new Set([0x64, 0x65, 0x69, 0x72]);
+/**
+ * The first bytes of the fields of an event: data, event, id, retry, and a byte order mark in front of the first one. A parser
+ * skips all other lines.
+ */
+const FIELDS = new Set([0x64, 0x65, 0x69, 0x72, 0xef]);
 
 const MAX_LINES = 100_000;
 /** The bytes of a line beside its data: the name of the field, and the line end. */

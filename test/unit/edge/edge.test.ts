@@ -1,7 +1,8 @@
 /** The handler of a route where what stands behind it fails in a way that nobody foresaw. */
+import type { RequestListener } from 'node:http';
 import fastify from 'fastify';
 import { describe, expect, test } from 'vitest';
-import { ModernEndpoint, type EdgeRoute } from '../../../src/edge/edge.ts';
+import { ModernEndpoint, type EdgeOptions, type EdgeRoute } from '../../../src/edge/edge.ts';
 import { readModernRequest } from '../../../src/edge/request/modern-request.ts';
 import { OpenResponses } from '../../../src/lib/responses.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
@@ -11,7 +12,13 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const DONE = { kind: 'result', result: { resultType: 'complete' } } as const;
 
-async function served(changes: Partial<EdgeRoute>) {
+const POLICY = {
+  legacyClients: 'reject',
+  supportedVersions: () => ['2026-07-28'],
+  maxJsonDepth: 16,
+} as const;
+
+async function served(changes: Partial<EdgeRoute>, read?: EdgeOptions['read']) {
   const app = fastify();
   const log = new RecordedLog();
   const openResponses = new OpenResponses();
@@ -42,12 +49,7 @@ async function served(changes: Partial<EdgeRoute>) {
   const endpoint = new ModernEndpoint(route, {
     maxBodyBytes: 1_000_000,
     beforeBody: () => {},
-    read: (request, body) =>
-      readModernRequest(request, body, {
-        legacyClients: 'reject',
-        supportedVersions: () => ['2026-07-28'],
-        maxJsonDepth: 16,
-      }),
+    read: read ?? ((request, body) => readModernRequest(request, body, POLICY)),
     commitAfterMs: 5_000,
     keepAliveMs: 15_000,
     maxBufferedBytes: 1_000_000,
@@ -58,6 +60,12 @@ async function served(changes: Partial<EdgeRoute>) {
     observe: () => {},
   });
   endpoint.install(app);
+  // As the gateway does: the framework is asked for what the endpoint leaves to it.
+  const [framework] = app.server.listeners('request') as RequestListener[];
+  app.server.removeAllListeners('request');
+  app.server.on('request', (request, response) => {
+    void endpoint.post(request, response, framework ?? (() => {}));
+  });
   const origin = await app.listen({ host: '127.0.0.1', port: 0 });
   stopAfterTest(() => app.close());
   const post = async (method: string, params: object = {}) => {
@@ -106,4 +114,17 @@ describe('a defect of ours', () => {
       expect(openResponses.count).toBe(0);
     },
   );
+
+  // Rule responses-5.
+  test('in reading a request is answered with 500, and the process goes on', async () => {
+    const { post, log } = await served({}, () => {
+      throw new TypeError('the detail');
+    });
+    for (const id of [1, 2]) {
+      const { status, body } = await post('tools/call', { name: `n${id}` });
+      expect(status).toBe(500);
+      expect(JSON.stringify(body)).not.toContain('the detail');
+    }
+    expect(log.named('edge.failed')).toHaveLength(2);
+  });
 });

@@ -28,6 +28,13 @@ describe('an event stream', () => {
     ]);
   });
 
+  test('loses one byte order mark, and no second one', async () => {
+    const { events } = await read(['\uFEFFdata: one\n\n']);
+    expect(events.map(({ data }) => data)).toEqual(['one']);
+    // A field that begins with one is unknown.
+    expect((await read(['\uFEFF\uFEFFdata: one\n\n'])).events).toEqual([]);
+  });
+
   // Rule wire-6.
   test('is put together when a character is split between chunks', async () => {
     const bytes = Buffer.from('data: "é世"\n\n');
