@@ -22,7 +22,7 @@ import { EXIT, type ExitCode } from './exit-codes.ts';
 import { SEAL_KEY_VARIABLE, type KeyFormat } from './flags.ts';
 import { helpFor } from './help.ts';
 import { UsageError } from './words.ts';
-import { serve, type Start } from './serve.ts';
+import { serve, tellStartFailed, type Start } from './serve.ts';
 import { generateKey, type SecretKey } from '../seal/key-ring.ts';
 
 /** Runs a command. @returns its exit code */
@@ -61,10 +61,11 @@ export async function run(words: readonly string[], host: Host, start: Start): P
     case 'serve-file': {
       const nameOf = (flag: string) => nameOfValue(words, host.env, flag);
       const file = new ConfigFile(command.file, host.env, systemClock);
-      const loaded = attempt(() => file.load(), host, '');
+      const told = { host, format: command.overrides.logFormat };
+      const loaded = attempt(() => file.load(), told, '');
       if (loaded === null) return EXIT.config;
       const override = (config: Config) => overrideConfig(config, command.overrides, nameOf);
-      const config = attempt(() => override(loaded), host, 'mrtr-gateway: ');
+      const config = attempt(() => override(loaded), told, 'mrtr-gateway: ');
       if (config === null) return EXIT.usage;
       const source = { file, load: () => override(file.load()) };
       return serve(config, host, start, systemClock, source);
@@ -95,7 +96,7 @@ function configOfFlags(
     const given = { ...(listen && { listen }), ...(sealKey && { sealKey }), ...values };
     return configFromFlags(given, nameOf);
   };
-  return attempt(read, host, 'mrtr-gateway: ');
+  return attempt(read, { host, format: values.logFormat }, 'mrtr-gateway: ');
 }
 
 /**
@@ -134,12 +135,19 @@ function readSealKeys(file: string, nameOf: (flag: string) => string): string {
   throw new ConfigError('config_invalid', [`${name}: expected a key in ${file}, which is empty`]);
 }
 
-function attempt(load: () => Config, host: Host, prefix: string): Config | null {
+/** @param format as a flag or a variable has it; a file that cannot be read says nothing of it */
+function attempt(
+  load: () => Config,
+  { host, format }: { readonly host: Host; readonly format: string | undefined },
+  prefix: string,
+): Config | null {
   try {
     return load();
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    host.stderr.write(`${error.message.replace(/^/gm, prefix)}\n`);
+    const known = format === 'json' || format === 'pretty' ? format : 'auto';
+    const { code, message } = error;
+    tellStartFailed(host, known, { code, problems: message.split('\n'), prefix });
     return null;
   }
 }

@@ -5,12 +5,13 @@
 import { readFileSync } from 'node:fs';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import type { ConfigFile } from '../config/load/config-file.ts';
+import type { ConfigErrorCode } from '../config/load/problem.ts';
 import type { Config } from '../config/schema.ts';
 import type { Gateway } from '../app/gateway.ts';
 import { nameOfServer } from '../app/server.ts';
 import type { Log } from '../ops/log.ts';
 import { createLog } from '../ops/write-log.ts';
-import { StartFailure } from '../lib/start-failure.ts';
+import { StartFailure, type StartFailureCode } from '../lib/start-failure.ts';
 import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';
 import type { Host } from './arguments.ts';
 
@@ -93,7 +94,8 @@ async function run(
     if (host.stdout.isTTY === true) host.stdout.write(`${banner(gateway, config)}\n`);
   } catch (error) {
     if (!(error instanceof StartFailure)) return fail(error);
-    host.stderr.write(`mrtr-gateway: ${error.message}\n`);
+    const why = { code: error.code, problems: [error.message], prefix: 'mrtr-gateway: ' };
+    tellStartFailed(host, config.log.format, why);
     finish(exitCodeOfStart(error.code));
   }
 }
@@ -102,17 +104,44 @@ function hasTerminal({ stdin, stdout, stderr }: Host): boolean {
   return [stdin, stdout, stderr].some((stream) => stream?.isTTY === true);
 }
 
+type Format = Config['log']['format'];
+
 /** @param worker the number of the worker that logs, if there are several */
 export function logFor({ log }: Config, host: Host, worker?: number): Log {
-  const { level, format } = log;
-  const automatic = host.stderr.isTTY === true ? 'pretty' : 'json';
   return createLog({
-    level,
-    format: format === 'auto' ? automatic : format,
+    level: log.level,
+    format: isReadByPeople(host, log.format) ? 'pretty' : 'json',
     destination: host.stderr,
     colors: host.stderr.isTTY === true && !host.env['NO_COLOR'],
     ...(worker === undefined ? {} : { worker }),
   });
+}
+
+function isReadByPeople({ stderr }: Host, format: Format): boolean {
+  return format === 'auto' ? stderr.isTTY === true : format === 'pretty';
+}
+
+/** Why the gateway does not start. */
+export interface StartProblems {
+  readonly code: StartFailureCode | ConfigErrorCode;
+  /** Lines, each of which says what to do. */
+  readonly problems: readonly string[];
+  /** What begins the lines that people read. */
+  readonly prefix: string;
+}
+
+/** Says why the gateway does not start: a line for each problem, as text for people or as the log has it. */
+export function tellStartFailed(
+  host: Host,
+  format: Format,
+  { code, problems, prefix }: StartProblems,
+): void {
+  if (isReadByPeople(host, format)) {
+    const lines = problems.map((problem) => `${prefix}${problem} (${code})\n`);
+    return void host.stderr.write(lines.join(''));
+  }
+  const log = createLog({ level: 'info', format: 'json', destination: host.stderr });
+  for (const problem of problems) log.event('gateway.start_failed', { code, problem });
 }
 
 function banner({ url }: Gateway, { routes }: Config): string {

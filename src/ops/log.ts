@@ -28,6 +28,7 @@ export interface LogEvents {
   'gateway.draining': { running: number; parked: number };
   'gateway.stopped': { code: number };
   'gateway.crashed': { problem: string };
+  'gateway.start_failed': { code: string; problem: string };
   'traces.off': { problem: string };
   'traces.not_exported': { spans: number; problem: string };
   'worker.started': { worker: number; pid: number };
@@ -183,6 +184,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.one_worker': 'warn',
   'gateway.homes_apart': 'warn',
   'gateway.crashed': 'fatal',
+  'gateway.start_failed': 'fatal',
   'traces.off': 'warn',
   'traces.not_exported': 'warn',
   'config.refused': 'error',
@@ -235,6 +237,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
 };
 
 export const TEXTS: Partial<Record<LogEvent, string>> = {
+  'gateway.start_failed': 'the gateway does not start: the problem says what to do',
   'gateway.crashed': 'a defect of the gateway: the process ends',
   'upstream.failed': 'a request to the legacy server failed',
   'call.settled': 'the server ended the call while no client was connected',

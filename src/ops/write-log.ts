@@ -12,6 +12,8 @@ export interface LogOptions {
 }
 
 const MAX_FIELD_CHARACTERS = 256;
+/** What says what to do is not cut off. */
+const MAX_PROBLEM_CHARACTERS = 1_024;
 
 const HAS_CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 const CONTROL = new RegExp(HAS_CONTROL, 'g');
@@ -46,7 +48,10 @@ export function createLog({
       if (SEVERITIES[of] < SEVERITIES[level]) return;
       const time = new Date().toISOString();
       const values: Record<string, unknown> = worker === undefined ? {} : { worker };
-      for (const [field, value] of Object.entries(fields)) values[field] = safe(value);
+      for (const [field, value] of Object.entries(fields)) {
+        const max = field === 'problem' ? MAX_PROBLEM_CHARACTERS : MAX_FIELD_CHARACTERS;
+        values[field] = safe(value, max);
+      }
       const msg = TEXTS[name] ?? name;
       const line =
         format === 'pretty'
@@ -147,13 +152,11 @@ class LineBuffer {
   }
 }
 
-function safe(value: unknown): unknown {
+function safe(value: unknown, max: number): unknown {
   if (typeof value !== 'string') return value;
-  if (value.length <= MAX_FIELD_CHARACTERS && !HAS_CONTROL.test(value)) return value;
+  if (value.length <= max && !HAS_CONTROL.test(value)) return value;
   const escaped = value.replace(CONTROL, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });
-  return escaped.length > MAX_FIELD_CHARACTERS
-    ? `${escaped.slice(0, MAX_FIELD_CHARACTERS)}…`
-    : escaped;
+  return escaped.length > max ? `${escaped.slice(0, max)}…` : escaped;
 }

@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'mrtr-gateway-cli-'));
@@ -32,6 +33,20 @@ async function finished(words: readonly string[], nodeFlags: readonly string[] =
   return { code: code as number | null, out, err };
 }
 
+/** Runs a gateway that does not start. @returns its exit code, and why */
+async function failed(words: readonly string[], nodeFlags: readonly string[] = []) {
+  const { code, err } = await finished(words, nodeFlags);
+  const lines = err
+    .split('\n')
+    .filter((line) => line.includes('"gateway.start_failed"'))
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  for (const { level, time } of lines) {
+    expect(level).toBe('fatal');
+    expect(time).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+  }
+  return { code, lines: lines.map(({ code, problem }) => ({ code, problem })) };
+}
+
 test('--help explains itself on standard output', async () => {
   const { code, out, err } = await finished(['--help']);
   expect({ code, err }).toEqual({ code: 0, err: '' });
@@ -49,25 +64,6 @@ test('a misspelt flag is one line and exit code 64', async () => {
     code: 64,
     out: '',
     err: 'mrtr-gateway: unknown flag "--upstrem"; did you mean --upstream? (see mrtr-gateway --help)\n',
-  });
-});
-
-test('a wrong configuration is exit code 78, with line and column', async () => {
-  const file = join(folder, 'wrong.yaml');
-  writeFileSync(file, 'routes:\n  - upstream:\n      url: ftp://x\n');
-  expect(await finished(['--config', file])).toEqual({
-    code: 78,
-    out: '',
-    err: `${file}:3:12 routes[0].upstream.url: expected an http or https URL, got "ftp://x"\n`,
-  });
-});
-
-test('a missing configuration is exit code 78 and one line', async () => {
-  const file = join(folder, 'missing.yaml');
-  expect(await finished(['--config', file])).toEqual({
-    code: 78,
-    out: '',
-    err: `cannot read ${file}: no such file or directory (ENOENT)\n`,
   });
 });
 
@@ -98,28 +94,107 @@ test('keygen prints a key that check accepts', async () => {
 test('a key in a file seals without a configuration file, and a missing file is named', async () => {
   const file = join(folder, 'seal.key');
   const words = ['--upstream', 'http://127.0.0.1:9/mcp', '--admin', 'off', '--seal-key-file', file];
-  expect(await finished(words)).toEqual({
+  expect(await failed(words)).toEqual({
     code: 64,
-    out: '',
-    err: `mrtr-gateway: --seal-key-file: cannot read ${file} (ENOENT)\n`,
+    lines: [
+      { code: 'config_unreadable', problem: `--seal-key-file: cannot read ${file} (ENOENT)` },
+    ],
   });
   writeFileSync(file, 'not a key');
   const { code, err } = await finished(words);
   expect(code).toBe(64);
-  expect(err).toMatch(/^mrtr-gateway: --seal-key-file\[0\]\.kid: expected a name/);
+  expect(err).toContain('"problem":"--seal-key-file[0].kid: expected a name');
   expect(err).not.toContain('not a key');
 });
 
-test('a port that is taken is exit code 73 and one line that says so', async () => {
-  const taken = createServer().listen(0, '127.0.0.1');
-  await once(taken, 'listening');
-  const listen = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
-  // Nothing listens on the discard port, so the upstream is merely unavailable.
-  const words = ['--upstream', 'http://127.0.0.1:9/mcp', '--listen', listen, '--admin', 'off'];
-  const { code, out, err } = await finished(words);
-  taken.close();
-  expect({ code, out }).toEqual({ code: 73, out: '' });
-  expect(err).toMatch(new RegExp(`^mrtr-gateway: .*${listen}.*$`, 'm'));
+describe('a gateway that does not start', () => {
+  const upstream = ['--upstream', 'http://127.0.0.1:9/mcp', '--admin', 'off'];
+  const withFile = (name: string, text: string) => {
+    const file = join(folder, name);
+    writeFileSync(file, text);
+    return ['--config', file];
+  };
+  const route = 'routes: [{upstream: {url: "http://127.0.0.1:9/mcp"}}]\nadmin: off\n';
+  /** Has each attempt to listen fail, as where a process is not allowed to. */
+  const forbidden = `data:text/javascript,${encodeURIComponent(`
+    import net from 'node:net';
+    net.Server.prototype.listen = function () {
+      throw Object.assign(new Error('listen EACCES'), { code: 'EACCES' });
+    };`)}`;
+
+  async function portInUse() {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    stopAfterTest(async () => void taken.close());
+    return `127.0.0.1:${(taken.address() as AddressInfo).port}`;
+  }
+
+  const cases: [string, number, string, RegExp, () => string[] | Promise<string[]>, string[]?][] = [
+    [
+      'a wrong configuration',
+      78,
+      'config_invalid',
+      /wrong\.yaml:3:12 routes\[0\]\.upstream\.url: expected an http or https URL, got "ftp:\/\/x"$/,
+      () => withFile('wrong.yaml', 'routes:\n  - upstream:\n      url: ftp://x\n'),
+    ],
+    [
+      'a missing configuration',
+      78,
+      'config_unreadable',
+      /^cannot read \S+missing\.yaml: no such file or directory \(ENOENT\)$/,
+      () => ['--config', join(folder, 'missing.yaml')],
+    ],
+    [
+      'a bad key',
+      78,
+      'config_invalid',
+      /key\.yaml:5:\d+ seal\.keys\[0\]\.key: expected .*keygen/,
+      () => withFile('key.yaml', `${route}seal:\n  keys:\n    - {kid: a, key: c2hvcnQ}\n`),
+    ],
+    [
+      'a port in use',
+      73,
+      'port_in_use',
+      /^127\.0\.0\.1:\d+ is in use by another process; stop it or choose another address with --listen/,
+      async () => [...upstream, '--listen', await portInUse()],
+    ],
+    [
+      'a port that is not permitted',
+      77,
+      'not_permitted',
+      /^not permitted to listen on 127\.0\.0\.1:80; choose a port above 1023 with --listen/,
+      () => [...upstream, '--listen', '127.0.0.1:80'],
+      ['--import', forbidden],
+    ],
+    [
+      'an absent Redis',
+      69,
+      'redis_unavailable',
+      /^redis\.url: Redis at redis:\/\/127\.0\.0\.1:9 refused the connection; check that Redis runs at redis\.url$/,
+      () =>
+        withFile(
+          'redis.yaml',
+          `listen: 127.0.0.1:0\n${route}relay: {listen: "127.0.0.1:0"}\nredis: {url: "redis://127.0.0.1:9", startWait: 1s}\nseal: {keys: [{kid: a, key: "${'A'.repeat(43)}"}]}\n`,
+        ),
+    ],
+  ];
+
+  // Rule start-1: What keeps the gateway from starting is one line for each problem, with a code and what to do: text on a terminal
+  // (and with `log.format: pretty`), JSON of level `fatal` otherwise (`gateway.start_failed`). The exit code says the same.
+  test.each(cases)('says so: %s', async (_what, exitCode, code, problem, wordsOf, flags = []) => {
+    const words = await wordsOf();
+    const logged = await failed(words, flags);
+    expect(logged).toEqual({
+      code: exitCode,
+      lines: [{ code, problem: expect.stringMatching(problem) }],
+    });
+    const told = await finished([...words, '--log-format', 'pretty'], flags);
+    expect(told).toMatchObject({ code: exitCode, out: '' });
+    const lines = told.err.split('\n').filter((line) => line.endsWith(` (${code})`));
+    expect(lines).toHaveLength(1);
+    const text = lines[0]!.replace(/^mrtr-gateway: /, '').slice(0, -` (${code})`.length);
+    expect(text).toMatch(problem);
+  });
 });
 
 test('a second gateway without a file takes the next free ports, and says which', async () => {

@@ -339,7 +339,7 @@ test('a port that another gateway of several workers uses is in use', async () =
   const { gateway } = await twoWorkers();
   const listen = new URL(gateway.url).host;
   await expect(twoWorkers({ config: { listen } })).rejects.toThrow(
-    /^the gateway ended with 73: \[[^\]]*"mrtr-gateway: [^"]* is in use by another process[^\]]*\]/,
+    /^the gateway ended with 73: \[.*"gateway\.start_failed","code":"port_in_use","problem":"[^"]* is in use by another process/,
   );
 });
 
@@ -350,6 +350,6 @@ test('a server that is no MCP server is one message, and ends the gateway', asyn
   stopAfterTest(async () => void web.close());
   const url = `http://127.0.0.1:${(web.address() as AddressInfo).port}/mcp`;
   await expect(replica({ url }, TWO)).rejects.toThrow(
-    /^the gateway ended with 69: (?:(?!mrtr-gateway: ).)*mrtr-gateway: (?:(?!mrtr-gateway: ).)*$/,
+    /^the gateway ended with 69: (?:(?!start_failed).)*"gateway\.start_failed"(?:(?!start_failed).)*$/,
   );
 });

@@ -17,7 +17,7 @@ writeFileSync(bad, 'listn: :1\nroutes: [{upstream: {url: "${URL}"}}]\n');
 
 /** Runs, and notes the configuration that it would have started. */
 async function running(words: string[], env: Record<string, string> = {}) {
-  const host = testHost({ env });
+  const host = testHost({ env, errors: 'terminal' });
   const configs: Config[] = [];
   const start: Start = (config) => {
     configs.push(config);
@@ -63,7 +63,7 @@ describe('serving', () => {
     const { code, out, err, config } = await running(['--upstream', 'localhost:3001']);
     expect({ code, out, config }).toEqual({ code: 64, out: '', config: null });
     expect(err).toBe(
-      'mrtr-gateway: --upstream: expected an http or https URL, got "localhost:3001"; did you mean "http://localhost:3001"?\n',
+      'mrtr-gateway: --upstream: expected an http or https URL, got "localhost:3001"; did you mean "http://localhost:3001"? (config_invalid)\n',
     );
   });
 
@@ -82,7 +82,7 @@ describe('serving', () => {
   test('a wrong file is exit code 78, and its lines begin with its name', async () => {
     const { code, err, config } = await running(['--config', bad], { URL: 'http://a/' });
     expect({ code, config }).toEqual({ code: 78, config: null });
-    expect(err).toBe(`${bad}:1:1 listn: unknown key; did you mean "listen"?\n`);
+    expect(err).toBe(`${bad}:1:1 listn: unknown key; did you mean "listen"? (config_invalid)\n`);
   });
 });
 

@@ -116,11 +116,24 @@ describe('a start that fails', () => {
     ['upstream_refused', 69],
     ['redis_unavailable', 69],
   ])('%s is one line and exit code %d', async (failure, exitCode) => {
-    const host = testHost();
     const start: Start = () => Promise.reject(new StartFailure(failure, 'so it is; do this'));
+    const terminal = testHost({ errors: 'terminal' });
+    expect(await serve(config, terminal, start)).toBe(exitCode);
+    expect(terminal.stderr.text.split('\n')[0]).toBe(
+      `mrtr-gateway: so it is; do this (${failure})`,
+    );
+    expect(terminal.stdout.text).toBe('');
+    const host = testHost();
     expect(await serve(config, host, start)).toBe(exitCode);
-    expect(host.stderr.text).toMatch(/^mrtr-gateway: so it is; do this$/m);
-    expect(host.stdout.text).toBe('');
+    expect(host.log()).toMatchObject([
+      {
+        level: 'fatal',
+        event: 'gateway.start_failed',
+        code: failure,
+        problem: 'so it is; do this',
+      },
+      { event: 'gateway.stopped', code: exitCode },
+    ]);
   });
 
   test('for a reason of our own is a log line and exit code 70', async () => {

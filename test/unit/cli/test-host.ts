@@ -27,11 +27,11 @@ export interface TestHost extends Host {
 }
 
 export function testHost(
-  options: { env?: Record<string, string>; terminal?: boolean } = {},
+  options: { env?: Record<string, string>; terminal?: boolean; errors?: 'terminal' } = {},
 ): TestHost {
   const events = new EventEmitter();
   const stdout = new Output(options.terminal ?? false);
-  const stderr = new Output(false);
+  const stderr = new Output(options.errors === 'terminal');
   return {
     env: options.env ?? {},
     stdout,
