@@ -5,8 +5,9 @@
 import { z } from 'zod';
 import { DIALECT_NAMES, DIALECTS, type DialectName } from '../dialects/dialects.ts';
 import { address, addressOrOff, orNull, section, text, NAME } from './schema/fields.ts';
+import { edge } from './schema/edge.ts';
 import { identity } from './schema/identity.ts';
-import { drain, edge, limits, log, workers, seal } from './schema/process.ts';
+import { drain, limits, log, workers, seal } from './schema/process.ts';
 import { redis, relay } from './schema/replicas.ts';
 import { caching, calls, continuation, parking, questions, tools } from './schema/calls.ts';
 import { routeLimits } from './schema/route-limits.ts';

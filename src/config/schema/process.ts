@@ -1,5 +1,4 @@
-/** The keys of the process: the public side, limits, drain, log, and the secrets of `seal`. */
-import { isIP } from 'node:net';
+/** The keys of the process: workers, limits, drain, log, and the secrets of `seal`. */
 import { z } from 'zod';
 import {
   choice,
@@ -18,58 +17,6 @@ export const workers = countOrAuto(
   { min: 1, max: 128 },
   'How many processes serve the clients, to use several cores. `auto` is one for each core that the gateway may use. Limits count over all of them. Changes need a restart.',
 );
-
-export const edge = section({
-  allowedOrigins: z
-    .array(
-      z
-        .string({ error: 'an origin such as https://app.example' })
-        .refine(isOrigin, { error: 'an origin such as https://app.example (no path, no *)' })
-        .meta({ title: 'origin' }),
-      { error: 'a list of origins' },
-    )
-    .meta({ title: 'list of origins' })
-    .prefault([])
-    .describe(
-      'Origins of browser clients that are allowed. If the gateway listens on loopback, loopback origins are allowed as well.',
-    ),
-  allowedHosts: z
-    .array(text(/^[a-z0-9.-]{1,253}$/, 'a host name in lower case, without a port', 'host name'), {
-      error: 'a list of host names',
-    })
-    .meta({ title: 'list of host names' })
-    .prefault([])
-    .describe(
-      'Additional `Host` names that a gateway on loopback accepts, such as that of the proxy in front of it. On other addresses every name is accepted.',
-    ),
-  trustedProxies: z
-    .array(
-      z
-        .string({ error: 'an IP address or a network such as 10.0.0.0/8' })
-        .refine(isNetwork, { error: 'an IP address or a network such as 10.0.0.0/8' })
-        .meta({ title: 'IP address or network' }),
-      { error: 'a list of IP addresses and networks' },
-    )
-    .meta({ title: 'list of IP addresses and networks' })
-    .prefault([])
-    .describe(
-      'Proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are forwarded to the server, and that may set `identity.header`. From all other peers these headers are dropped.',
-    ),
-  legacyClients: choice(
-    ['pass-through', 'reject'],
-    'pass-through',
-    'Whether clients of older revisions, and requests to other paths of a single server, are passed through. `/.well-known/` is always passed through.',
-  ),
-  commitAfter: duration(
-    '5s',
-    '0s',
-    '5m',
-    'How long a call can run before its response becomes an event stream.',
-  ),
-  keepAlive: duration('15s', '1s', '5m', 'How often a comment is sent on a silent event stream.'),
-})
-  .prefault({})
-  .describe('The public side.');
 
 export const limits = section({
   maxBody: size(
@@ -161,17 +108,6 @@ export const log = section({
 })
   .prefault({})
   .describe('The log, on standard error.');
-
-/** Checks an IP address, or a network with the length of its prefix. */
-function isNetwork(written: string): boolean {
-  const [, address = '', bits = '0'] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(written) ?? [];
-  const family = isIP(address);
-  return family !== 0 && Number(bits) <= (family === 4 ? 32 : 128);
-}
-
-function isOrigin(written: string): boolean {
-  return URL.canParse(written) && new URL(written).origin === written;
-}
 
 const SEAL_KEY = /^[A-Za-z0-9_-]{43}=?$/;
 const SECRET_BYTES = 32;
