@@ -18,7 +18,7 @@ import { Reloads, type Prepared } from './reload/reloads.ts';
 import type { Replica } from './replica.ts';
 import { CANCEL_GRACE_MS } from './route.ts';
 import { Routes } from './routes.ts';
-import { nameOfServer } from './server.ts';
+import { nameOfServer } from './legacy-server.ts';
 import { openServices } from './services.ts';
 import type { SharedServices, WorkerShares } from './shared-services.ts';
 

@@ -1,4 +1,4 @@
-/** The public listener: the connections of clients. What serves their requests can be replaced. */
+/** The public listener: the connections of clients. What serves their requests is replaced by a reload (`public-app.ts`). */
 import type { RequestListener, Server, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
 import { ClientConnections, type ClientTimeouts } from '../edge/http/connection.ts';

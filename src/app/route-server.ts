@@ -6,7 +6,7 @@ import { SessionPool } from '../sessions/session-pool.ts';
 import { Availability } from '../upstream/availability.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
 import type { SharedServices } from './shared-services.ts';
-import { createServer, nameOfServer, type HttpServer } from './server.ts';
+import { createLegacyServer, nameOfServer, type HttpServer } from './legacy-server.ts';
 
 export interface RouteServer {
   readonly upstream: LegacyServer;
@@ -27,7 +27,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
   const route = config.id;
   const listeners: RouteServer['listeners'] = new Set();
   const max = maxSessions(config);
-  const { server: upstream, http } = createServer(config, shared, {
+  const { server: upstream, http } = createLegacyServer(config, shared, {
     hasOneSession: max === 1,
     takeTurn: () => pool.takeTurn(),
     onChange: (method) => {

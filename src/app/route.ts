@@ -26,7 +26,7 @@ import { TokenExchange } from '../identity/token-exchange.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
 import type { SharedServices } from './shared-services.ts';
 import { createRouteServer, maxSessions, type RouteServer } from './route-server.ts';
-import type { HttpServer } from './server.ts';
+import type { HttpServer } from './legacy-server.ts';
 import type { Attributes } from '../ops/tracing.ts';
 import { observeRelay } from './observed-relay.ts';
 
@@ -153,7 +153,7 @@ export function createRoute(
     limits: limitsOf(config),
     longestCallMs: longestCallMs(config),
     capacity: shared.capacity,
-    hasSuccessors: shared.config.seal.keys.length > 0,
+    othersCanOpenPointers: shared.config.seal.keys.length > 0,
     peer,
     clock,
     log,

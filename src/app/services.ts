@@ -1,4 +1,4 @@
-/** What the routes of a process share, whatever the configuration in force is. */
+/** Creates what the routes of a process share, whatever the configuration in force is (`shared-services.ts` has the types). */
 import { Capacity, type ParkingLimit } from '../calls/registry.ts';
 import type { Config } from '../config/schema.ts';
 import type { Clock } from '../lib/clock.ts';

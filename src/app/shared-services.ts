@@ -1,4 +1,4 @@
-/** What the routes of a process share, and what the workers of a gateway share. */
+/** The types of what the routes of a process share, and of what the workers of a gateway share. */
 import type { Capacity } from '../calls/registry.ts';
 import type { Config } from '../config/schema.ts';
 import type { Identity } from '../identity/identity.ts';

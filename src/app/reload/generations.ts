@@ -11,7 +11,7 @@ import { LIMIT_NAMES } from '../../model/limited.ts';
 import { CANCEL_GRACE_MS, createRoute, longestCallMs, type Route } from '../route.ts';
 import type { RouteServer } from '../route-server.ts';
 import type { PublicListener } from '../public-listener.ts';
-import { createPublicApp, type PublicApp } from '../public-server.ts';
+import { createPublicApp, type PublicApp } from '../public-app.ts';
 import type { Routes } from '../routes.ts';
 import { configuredKeys, type Services } from '../services.ts';
 

@@ -158,7 +158,7 @@ export function drainCall(call: CallData): void {
 /** @returns true if another process could continue the call: client, store or server has what it needs */
 export function outlivesProcess(call: CallData): boolean {
   const { route, state } = call;
-  if (!route.hasSuccessors) return false;
+  if (!route.othersCanOpenPointers) return false;
   if (state.name === 'settled') return call.origin.outcomeKey !== null;
   if (state.name === 'suspended') return true;
   // The client of a parked call has a pointer already, which may lack what a reader of the stream needs.

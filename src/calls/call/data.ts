@@ -38,7 +38,7 @@ export interface CallRoute {
   /** The name of the deployment, which its replicas share. */
   readonly audience: string;
   /** Whether another process can open our pointers, now or after a restart. */
-  readonly hasSuccessors: boolean;
+  readonly othersCanOpenPointers: boolean;
   /** `null` if replicas share no store. */
   readonly directory: Directory | null;
   readonly limits: CallLimits;

@@ -1,4 +1,7 @@
-/** The application behind the public listener, for one configuration: the guard, the modern edge and the pass-through of each route. */
+/**
+ * The application behind the public listener, for one configuration: the guard, the modern edge and the pass-through of
+ * each route. A reload creates another one. The listener and its connections stay (`public-listener.ts`).
+ */
 import type { RequestListener, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
 import { failureReasonOf } from '../model/failures.ts';

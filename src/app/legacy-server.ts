@@ -30,7 +30,7 @@ interface ServerServices {
   readonly hasSiblings: boolean;
 }
 
-export function createServer(
+export function createLegacyServer(
   { id: route, upstream: config }: RouteConfig,
   { clock, log, hasSiblings }: ServerServices,
   fromRoute: FromRoute,
