@@ -1,6 +1,6 @@
 /** The relay, with a span and a line in the log for each hop. */
 import type { Clock } from '../lib/clock.ts';
-import type { Relay, ServeRelayedRetry } from '../model/relay.ts';
+import type { Relay, ServeRelayed } from '../model/relay.ts';
 import { traceOf } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
 import type { Tracer } from '../ops/tracing.ts';
@@ -32,7 +32,7 @@ export function observeRelay(
 }
 
 /** Observes what other replicas relay to this one. */
-export function observeRelayed(serve: ServeRelayedRetry, tracer: Tracer | null): ServeRelayedRetry {
+export function observeRelayed(serve: ServeRelayed, tracer: Tracer | null): ServeRelayed {
   if (tracer === null) return serve;
   return async (route, { hop, ...request }, leg) => {
     if (hop === undefined) return serve(route, request, leg);

@@ -1,5 +1,5 @@
 /** This process as one of several replicas: its name, the relay to and from the others, and the Redis that they share. */
-import type { Relay, RelayOutcome, ServeRelayedRetry } from '../model/relay.ts';
+import type { Relay, RelayOutcome, ServeRelayed } from '../model/relay.ts';
 import type { EdgeRequest, Leg } from '../model/request.ts';
 import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../config/units.ts';
@@ -71,7 +71,7 @@ const RELAY_OVERHEAD_BYTES = 256 * 1024;
  */
 export async function joinReplicas(
   config: Config,
-  serveRelayed: ServeRelayedRetry,
+  serveRelayed: ServeRelayed,
   services: ReplicaServices,
 ): Promise<Replica> {
   const name = { id: randomId(), boot: randomId() };
@@ -120,7 +120,7 @@ function claimsOf({ claims }: HomePeers, owner: PointerOwner, clock: Clock): Cla
   return store;
 }
 
-const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
+const MAX_REPLY_BYTES = 32 * 1024 * 1024;
 const LOOPBACK: ListenAddress = { host: '127.0.0.1', port: 0 };
 
 interface RelayAddresses {
@@ -148,7 +148,7 @@ const NO_RELAY: RelayTransport = {
 async function createRelay(
   config: Config,
   boot: string,
-  serveRelayed: ServeRelayedRetry,
+  serveRelayed: ServeRelayed,
   services: ReplicaServices,
   peers: HomePeers | null,
 ): Promise<RelayTransport> {
@@ -158,7 +158,7 @@ async function createRelay(
     ...{ boot, serveRelayed, openResponses, clock, owners: new OwnerActivity(clock) },
     ...{ ring: sealKeys.ring('relay'), frames: sealKeys.ring('frames') },
     ...{ maxBodyBytes: limits.maxBodyBytes + RELAY_OVERHEAD_BYTES },
-    ...{ maxAnswerBytes: MAX_ANSWER_BYTES },
+    ...{ maxReplyBytes: MAX_REPLY_BYTES },
     ...(peers !== null && { peers: peers.peers }),
   };
   if (siblings === null) return createOuterRelay(config, relay?.listen ?? null, options, services);
@@ -222,7 +222,7 @@ interface RelayOptions extends IncomingRetriesOptions {
   readonly ring: KeyRing<'relay'>;
   readonly frames: KeyRing<'frames'>;
   readonly maxBodyBytes: number;
-  readonly maxAnswerBytes: number;
+  readonly maxReplyBytes: number;
   readonly peers?: Peers;
 }
 

@@ -1,5 +1,5 @@
 /** The routes of a process: those that are configured, and former ones, whose calls go on until they end. */
-import type { ServeRelayedRetry, RelayedRetryHandle } from '../model/relay.ts';
+import type { ServeRelayed, RelayedHandle } from '../model/relay.ts';
 import type { EdgeRequest, Leg } from '../model/request.ts';
 import { isMethod, serviceOf } from '../edge/request/methods.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
@@ -38,18 +38,21 @@ export class Routes {
   }
 
   /** Serves what another replica relays. */
-  readonly serveRelayed: ServeRelayedRetry = async (id, request, leg) => {
+  readonly serveRelayed: ServeRelayed = async (id, request, leg) => {
     const route = this.find(id);
     return route === undefined ? null : serveRelayedBy(route, request, leg);
   };
 }
 
-/** Serves what another replica relays: a retry or a call, what concerns a task, or a request that asks nothing and whose home is here. */
+/**
+ * Serves what another replica relays: a retry or a call, what concerns a task, or a request that asks nothing and whose
+ * home is here.
+ */
 async function serveRelayedBy(
   { calls, tasks, server, forward }: Route,
   request: EdgeRequest,
   leg: Leg,
-): Promise<RelayedRetryHandle | null> {
+): Promise<RelayedHandle | null> {
   const { method } = request;
   if (isMethod(method) && serviceOf(method) !== 'forward') {
     return (tasks ?? calls).serveRelayed(request, leg);

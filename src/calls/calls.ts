@@ -1,7 +1,7 @@
 /** The entry of calls: admits new ones, opens the pointers of retries, and ends what is left on drain. */
 import { randomBytes } from 'node:crypto';
 import { CALL_CANCELLED, FOREIGN_STATE, INVALID_STATE } from '../model/failures.ts';
-import type { Relay, RelayedRetryHandle } from '../model/relay.ts';
+import type { Relay, RelayedHandle } from '../model/relay.ts';
 import { traceOf, type CallReply, type EdgeRequest, type Leg } from '../model/request.ts';
 import type { LiveCall } from '../ops/live/snapshot.ts';
 import type { Span } from '../ops/tracing.ts';
@@ -125,7 +125,7 @@ export class Calls {
     );
   }
 
-  async #newCallHandle(request: EdgeRequest, leg: Leg): Promise<RelayedRetryHandle | null> {
+  async #newCallHandle(request: EdgeRequest, leg: Leg): Promise<RelayedHandle | null> {
     const { pool } = this.#route;
     const isHome = await pool.isHome(sessionOwnerOf(request));
     if (this.#registry.phase !== 'open' || !isHome) return null;
@@ -163,7 +163,7 @@ export class Calls {
    * Serves a retry, or a new call, that reached another replica. Resolves to `null` if its call or the home of its caller
    * is not here.
    */
-  async serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedRetryHandle | null> {
+  async serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedHandle | null> {
     if (request.requestState === null) return this.#newCallHandle(request, leg);
     const opened = this.#open(request, request.requestState);
     const pointer = opened instanceof OutOfTime ? opened.pointer : opened;
@@ -255,7 +255,7 @@ export class Calls {
     return Promise.resolve(this.#refuse(ended, retry.request));
   }
 
-  #relayedRefusal(cause: InvalidRequestState, request: EdgeRequest): RelayedRetryHandle {
+  #relayedRefusal(cause: InvalidRequestState, request: EdgeRequest): RelayedHandle {
     const begin = () => Promise.resolve(this.#refuse(cause, request));
     return { begin, sendClientBack: () => {} };
   }

@@ -1,6 +1,7 @@
 /**
- * What other replicas serve: new calls whose caller has its home there, and retries of the calls that they own. They are
- * relayed in one hop. A call that may have begun elsewhere is not made again.
+ * What other replicas serve: new calls whose caller has its home there (`CallsElsewhere`), and retries of the calls that
+ * they own, for the ladder (`relayRequest`, `mayOwnerLive`). They are relayed in one hop. A call that may have begun
+ * elsewhere is not made again.
  */
 import { sleep, type Clock } from '../lib/clock.ts';
 import { DirectoryUnavailable, type Directory } from '../model/directory.ts';

@@ -117,15 +117,15 @@ export class ResponseWriter implements Leg {
   }
 
   /** Sends the reply and ends the response. */
-  finish(answer: CallReply): SentResponse {
+  finish(reply: CallReply): SentResponse {
     this.#finished = true;
     this.#stopTimer();
     // Nothing follows that could be held back.
     this.#releaseBacklog();
     const { id, encode } = this.#options;
-    const { members, httpStatus: status, headers } = encode(answer);
+    const { members, httpStatus: status, headers } = encode(reply);
     const body = { jsonrpc: '2.0', id, ...members };
-    const code = answer.kind === 'result' ? null : answer.failure.error.code;
+    const code = reply.kind === 'result' ? null : reply.failure.error.code;
     if (this.#streaming) {
       this.#send(body);
       this.#response.end();

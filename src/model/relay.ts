@@ -1,4 +1,7 @@
-/** The interface of the relay: how a retry reaches the replica that holds its call. */
+/**
+ * The interface of the relay: how a request reaches the replica that can serve it. Most are retries, and the code speaks
+ * of those. New calls, lists and requests about tasks go the same way.
+ */
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { CallReply, EdgeRequest, Leg } from './request.ts';
 
@@ -24,7 +27,7 @@ export type RelayOutcome =
 export const CLIENT_LEFT: RelayOutcome = { type: 'left', problem: 'the client disconnected' };
 
 /** A relayed retry that this process can serve. It has no effect before `begin`. */
-export interface RelayedRetryHandle {
+export interface RelayedHandle {
   /**
    * Carries out the retry. The reply can take as long as the call.
    * @returns `null` if the call is no longer here
@@ -38,16 +41,16 @@ export interface RelayedRetryHandle {
  * Serves a retry, or a new call, that reached another replica. Resolves to `null` if the route is not here, or the call
  * or the home of the caller.
  */
-export type ServeRelayedRetry = (
+export type ServeRelayed = (
   route: string,
   request: EdgeRequest,
   leg: Leg,
-) => Promise<RelayedRetryHandle | null>;
+) => Promise<RelayedHandle | null>;
 
 export interface Relay {
   /**
-   * Relays a retry to the owner of its call, or a new call to the replica that has its caller's home. Never throws. If the leg closes, tells the owner that the client left. The
-   * owner carries nothing out for a retry that was given up here.
+   * Relays a retry to the owner of its call, or a new call to the replica that has its caller's home. Never throws. If the
+   * leg closes, tells the owner that the client left. The owner carries nothing out for a retry that was given up here.
    */
   relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome>;
   /** Tells the clients of relayed retries to retry, since this replica stops. Holds for later ones as well. */

@@ -6,7 +6,7 @@ import { sleep, type Clock } from '../lib/clock.ts';
 import type { Quota } from '../lib/quota.ts';
 import { DirectoryUnavailable } from '../model/directory.ts';
 import { COORDINATION_UNAVAILABLE, UNKNOWN_TASK } from '../model/failures.ts';
-import type { Relay, RelayedRetryHandle } from '../model/relay.ts';
+import type { Relay, RelayedHandle } from '../model/relay.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import { isTaskOver, TASK_STATUSES, type TaskEngine, type TaskReply } from '../model/task.ts';
 import type { Promotion } from '../model/waiting-task.ts';
@@ -26,7 +26,7 @@ export interface TasksOptions {
   /** The boot id of this process. */
   readonly boot: string;
   readonly calls: TaskCalls & {
-    serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedRetryHandle | null>;
+    serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedHandle | null>;
     runsAsServerTask(request: EdgeRequest, requestState: string): boolean;
   };
   /** `null` if tasks live in this process only. */
@@ -100,7 +100,7 @@ export class Tasks implements TaskEngine {
   }
 
   /** Serves a request that reached another replica: a call, or a retry, or about a task that is here. */
-  async serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedRetryHandle | null> {
+  async serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedHandle | null> {
     const taskId = request.params['taskId'];
     if (request.method.startsWith('tasks/') && typeof taskId === 'string') {
       const task = this.#here(request, taskId);

@@ -1,5 +1,8 @@
-/** Retries of clients of other replicas whose call is here: the owner's side, over HTTP or Redis. */
-import type { ServeRelayedRetry, RelayedRetryHandle } from '../../model/relay.ts';
+/**
+ * Retries of clients of other replicas whose call is here: the owner's side, whatever carries the messages (the kept
+ * connection, HTTP or Redis). New calls whose home is here, and requests about tasks, come in the same way.
+ */
+import type { ServeRelayed, RelayedHandle } from '../../model/relay.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { OpenResponses } from '../../lib/responses.ts';
 import { randomId } from '../../lib/crypto.ts';
@@ -27,7 +30,7 @@ export interface ReplyChannel {
 }
 
 export interface IncomingRetryOptions {
-  readonly serveRelayed: ServeRelayedRetry;
+  readonly serveRelayed: ServeRelayed;
   readonly clock: Clock;
 }
 
@@ -86,7 +89,7 @@ export class IncomingRetry {
   readonly #leg: RemoteLeg;
   readonly #watchdog: Watchdog;
   #confirmation: Confirmation | null = null;
-  #handle: RelayedRetryHandle | null = null;
+  #handle: RelayedHandle | null = null;
   /** The client was told to retry. */
   #clientReturns = false;
   #isDisconnected = false;

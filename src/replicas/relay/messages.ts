@@ -1,6 +1,6 @@
 /**
- * What replicas send each other, over HTTP or through Redis. Each message is sealed with a key of its own purpose,
- * since it holds a client's credentials and answers. It is valid for one process and one retry. No message expires
+ * What replicas send each other, over HTTP or through Redis; the kept connection carries the same messages in frames.
+ * Each message is sealed with a key of its own purpose, since it holds a client's credentials and answers. It is valid for one process and one retry. No message expires
  * by a clock, since the clocks of two replicas can differ: a retry counts only if its sender confirms it.
  *
  * Messages are lines. Long texts travel in pieces, so that the longest reply fits into messages of bounded size and each
@@ -93,7 +93,7 @@ export interface RelayedRequest {
   readonly request: EdgeRequest;
 }
 
-/** A line for the client. */
+/** A line for the client. The reply is called `answer` on the wire, which replicas of earlier versions read. */
 export type RelayLine =
   | { readonly type: 'notification'; readonly method: string; readonly params: JsonObject }
   | { readonly type: 'answer'; readonly answer: CallReply };

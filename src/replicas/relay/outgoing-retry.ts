@@ -1,6 +1,7 @@
 /**
- * A retry that this replica sent to the owner of its call: the asker's side, over HTTP or Redis. The owner carries
- * out nothing before the asker confirms that its client still waits, so a retry that was given up has no effect.
+ * A retry that this replica sent to the owner of its call: the asker's side, whatever carries the messages (the kept
+ * connection, HTTP or Redis). The owner carries out nothing before the asker confirms that its client still waits, so a
+ * retry that was given up has no effect. A new call, or a request about a task, is relayed in the same way.
  */
 import type { Leg } from '../../model/request.ts';
 import { CLIENT_LEFT, type RelayOutcome } from '../../model/relay.ts';

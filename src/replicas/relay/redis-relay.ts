@@ -33,7 +33,7 @@ export interface RedisRelayOptions extends IncomingRetriesOptions {
   readonly boot: string;
   /** The longest request. */
   readonly maxBodyBytes: number;
-  readonly maxAnswerBytes: number;
+  readonly maxReplyBytes: number;
   readonly owners: OwnerActivity;
 }
 
@@ -97,13 +97,13 @@ export class RedisRelay {
     leg: Leg,
   ): Promise<RelayOutcome> {
     if (leg.closed.aborted) return CLIENT_LEFT;
-    const { clock, queue, owners, maxAnswerBytes } = this.#options;
+    const { clock, queue, owners, maxReplyBytes } = this.#options;
     const { boot } = owner;
     const id = randomId();
     const push = (kind: MessageKind, text = '') => this.#push(boot, { kind, id, number: 0, text });
     const retry = new OutgoingRetry(leg, {
       clock,
-      maxLineLength: maxAnswerBytes,
+      maxLineLength: maxReplyBytes,
       sendsHeartbeats: true,
       maxPauseMs: 0,
       send: async (kind, text) => (await push(kind, text)) === 'taken',

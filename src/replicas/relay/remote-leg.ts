@@ -59,10 +59,10 @@ export class RemoteLeg implements Leg {
   }
 
   /** Resolves when the reply is sent, or cannot be. */
-  async finish(answer: CallReply): Promise<void> {
+  async finish(reply: CallReply): Promise<void> {
     this.#stopHeartbeat();
     this.#closing?.cancel();
-    this.#write(writeLine({ type: 'answer', answer }));
+    this.#write(writeLine({ type: 'answer', answer: reply }));
     this.#isEnded = true;
     this.#endBacklog();
     await this.#sending;

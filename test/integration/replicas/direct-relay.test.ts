@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../../src/lib/clock.ts';
-import type { ServeRelayedRetry } from '../../../src/model/relay.ts';
+import type { ServeRelayed } from '../../../src/model/relay.ts';
 import type { CallReply, EdgeRequest, Leg } from '../../../src/model/request.ts';
 import { directReplica } from '../../fixtures/direct-replica.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';
@@ -11,7 +11,7 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const MIB = 1024 * 1024;
 const ANSWER: CallReply = { kind: 'result', result: { content: [] } };
-const answering: ServeRelayedRetry = async () => ({
+const answering: ServeRelayed = async () => ({
   begin: () => Promise.resolve(ANSWER),
   sendClientBack: () => {},
 });
@@ -99,7 +99,7 @@ describe('retries between two replicas', () => {
   test('of which one has a client that does not read do not wait for it', async () => {
     const reply: CallReply = { kind: 'result', result: { text: 'x'.repeat(8 * MIB) } };
     const reading = Promise.withResolvers<void>();
-    const flooding: ServeRelayedRetry = async (_route, { params }, leg) => ({
+    const flooding: ServeRelayed = async (_route, { params }, leg) => ({
       begin: async () => {
         for (let sent = 0; params['floods'] === true && sent < 40; sent += 1) {
           leg.notify('notifications/message', { level: 'info', data: 'x'.repeat(100_000) });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import type { CallReply, Leg } from '../../../src/model/request.ts';
-import type { ServeRelayedRetry } from '../../../src/model/relay.ts';
+import type { ServeRelayed } from '../../../src/model/relay.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { OpenResponses } from '../../../src/lib/responses.ts';
 import { openMessage, sealMessage } from '../../../src/replicas/relay/messages.ts';
@@ -63,7 +63,7 @@ async function frozenAsker(writeStallMs: number) {
  * @param retry serves the retry
  * @returns the first line of the HTTP response, and the letters, in the order of the bytes
  */
-async function conversation(serveRelayed: ServeRelayedRetry) {
+async function conversation(serveRelayed: ServeRelayed) {
   const ring = createKeyRing([{ kid: 'a', secret: Buffer.alloc(32, 1) }], 'relay');
   const app = createRelayServer({
     ...{

@@ -35,7 +35,7 @@ import {
 export interface DirectRelayOptions extends IncomingRetriesOptions, Local {
   readonly owners: OwnerActivity;
   readonly maxBodyBytes: number;
-  readonly maxAnswerBytes: number;
+  readonly maxReplyBytes: number;
   /** Creates the relay to replicas that do not speak frames. */
   readonly fallback: (route: string) => Relay;
   /** How long the reply to a retry can stay unread, in ms. */
@@ -169,10 +169,10 @@ export class DirectRelay {
   }
 
   #begin(id: string, owner: Owner, leg: Leg): Sent {
-    const { clock, owners, maxAnswerBytes } = this.#options;
+    const { clock, owners, maxReplyBytes } = this.#options;
     const retry = new OutgoingRetry(leg, {
       clock,
-      maxLineLength: maxAnswerBytes,
+      maxLineLength: maxReplyBytes,
       sendsHeartbeats: false,
       // Half the time after which the owner takes this process for dead.
       maxPauseMs: UNREAD_TIMEOUT_MS / 2,

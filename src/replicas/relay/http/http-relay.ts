@@ -34,7 +34,7 @@ export interface HttpRelayOptions {
   readonly ring: KeyRing<'relay'>;
   /** The name of this process in pointers. */
   readonly boot: string;
-  readonly maxAnswerBytes: number;
+  readonly maxReplyBytes: number;
   readonly owners: OwnerActivity;
   readonly clock: Clock;
 }
@@ -108,12 +108,12 @@ export class HttpRelay {
 
   async #try(owner: Owner, text: string, leg: Leg): Promise<Tried> {
     if (leg.closed.aborted) return { outcome: CLIENT_LEFT, isBroken: false, isRefused: false };
-    const { owners, clock, maxAnswerBytes } = this.#options;
+    const { owners, clock, maxReplyBytes } = this.#options;
     const id = randomId();
     const connection = new AbortController();
     const retry = new OutgoingRetry(leg, {
       clock,
-      maxLineLength: maxAnswerBytes,
+      maxLineLength: maxReplyBytes,
       sendsHeartbeats: false,
       // Half the time after which the owner takes this process for dead.
       maxPauseMs: UNREAD_TIMEOUT_MS / 2,
@@ -228,7 +228,10 @@ const RELAY_PATH = '/relay';
 /** How long an asker that disconnected can take to say why, or to claim the call, in ms. */
 const TAKEOVER_MS = 1_000;
 
-/** Creates the application for the listener that only replicas can reach. */
+/**
+ * Creates the application for the listener that only replicas can reach. It serves the HTTP messages. Its server also
+ * takes the upgrades to kept connections: see `takeArrivals`.
+ */
 export function createRelayServer(options: RelayServerOptions): FastifyInstance {
   const { ring, boot } = options;
   const retries = new IncomingRetries(options);

@@ -21,7 +21,7 @@ export interface LetterOptions {
   readonly boot: string;
   /** The name of the owner. */
   readonly to: string;
-  readonly maxAnswerBytes: number;
+  readonly maxReplyBytes: number;
   readonly clock: Clock;
   /** Posts a sealed letter to the owner. */
   post(sealed: string, signal: AbortSignal): Promise<Dispatcher.ResponseData>;
@@ -93,7 +93,7 @@ async function readReply(
   onLine: () => void,
 ): Promise<CallReply | null> {
   // A letter can hold the whole reply. An empty line is a heartbeat.
-  for await (const sealed of readLines(body, maxSealedLength(options.maxAnswerBytes))) {
+  for await (const sealed of readLines(body, maxSealedLength(options.maxReplyBytes))) {
     onLine();
     const lines = sealed === '' ? '' : open(options, sealed, id);
     if (lines === null) return null;
@@ -120,12 +120,12 @@ function seal(
 
 /** @returns the text of a letter of the owner for this retry, or `null` */
 function open(
-  { ring, boot, to, maxAnswerBytes }: LetterOptions,
+  { ring, boot, to, maxReplyBytes }: LetterOptions,
   sealed: string,
   id: string,
 ): string | null {
   try {
-    const bytes = openBytes(ring, sealed, maxSealedLength(maxAnswerBytes));
+    const bytes = openBytes(ring, sealed, maxSealedLength(maxReplyBytes));
     const read = letter.parse(parseJson(bytes.toString('utf8')));
     const isExpected =
       read.kind === 'line' && read.id === id && read.from === to && read.to === boot;

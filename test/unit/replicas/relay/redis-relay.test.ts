@@ -80,7 +80,7 @@ async function twoReplicas() {
   const answer = Promise.withResolvers<CallReply>();
   const taken = Promise.withResolvers<Leg>();
   const common = {
-    ...{ ring, maxBodyBytes: 100_000, maxAnswerBytes: 100_000, openResponses, clock },
+    ...{ ring, maxBodyBytes: 100_000, maxReplyBytes: 100_000, openResponses, clock },
     owners: new OwnerActivity(clock),
   };
   const serveRelayed: RedisRelayOptions['serveRelayed'] = async (_route, _request, leg) => ({
