@@ -318,7 +318,7 @@ describe('what is written into headers', () => {
     await expectUnharmed(field);
   });
 
-  // Rule http-13: No answer of the gateway itself names its software (`Server`, `X-Powered-By`, `Via`) or
+  // Rule http-13: No response of the gateway itself names its software (`Server`, `X-Powered-By`, `Via`) or
   // sets a cookie.
   test.each(['server', 'x-powered-by', 'via', 'set-cookie', 'mcp-session-id'])(
     'no answer has the header %s',
