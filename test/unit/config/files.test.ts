@@ -11,6 +11,7 @@ import {
   type SchemaNode,
 } from '../../../src/config/schema/json-schema.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
+import { configOf } from './problems-of.ts';
 import { configurationReference } from './reference.ts';
 
 const root = new URL('../../../', import.meta.url);
@@ -48,6 +49,14 @@ describe('the examples', () => {
     const env = { ...PRODUCTION_ENV, [name]: undefined };
     expect(() => loadConfig(path('config/production.yaml'), env)).toThrow(ConfigError);
     expect(() => loadConfig(path('config/production.yaml'), env)).toThrow(`variable ${name},`);
+  });
+
+  test('the file for all replicas of docs/operations.md loads once its variables are set', () => {
+    const [, file = ''] =
+      /```yaml\n# gateway\.yaml\n(.*?)```/s.exec(read('docs/operations.md')) ?? [];
+    const env = { PORT: '1', ADMIN_PORT: '2', RELAY_PORT: '3', SEAL_KEY: PRODUCTION_ENV.SEAL_KEY };
+    const { relay, redis, seal } = configOf(file, { env });
+    expect([relay?.listen?.port, redis === null, seal.keys.length]).toEqual([3, false, 1]);
   });
 });
 
