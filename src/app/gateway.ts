@@ -6,11 +6,12 @@ import type { ListenAddress } from '../config/units.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
 import type { AdminSource, Readiness } from '../ops/admin.ts';
 import type { LivePart } from '../ops/live/snapshot.ts';
+import type { StopOrder } from '../ops/live/stop.ts';
 import type { Log } from '../ops/log.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { promotesAny } from '../tasks/promotion.ts';
 import { AdminListener } from './listen.ts';
-import { livePartOf, snapshotOf } from './live/part.ts';
+import { livePartOf, mayStop, snapshotOf } from './live/part.ts';
 import { drainCalls } from './drain.ts';
 import { PublicListener } from './public-listener.ts';
 import { Generations } from './reload/generations.ts';
@@ -53,6 +54,13 @@ export interface GatewayProcess {
   readiness(): Readiness;
   /** Collects what the live page shows of this process. */
   live(): LivePart;
+  /** The configuration in force. */
+  readonly config: Config;
+  /**
+   * Cancels a call that waits for its client, if the configuration allows that.
+   * @returns false if it does not, or if the call does not wait here
+   */
+  stop(order: StopOrder): boolean;
   /**
    * Waits a while for the upstreams, then listens for clients.
    * @returns the origin of the listener
@@ -83,7 +91,9 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     health: async () => true,
     readiness: async () => gateway.readiness(),
     metrics: () => metrics.text(),
-    live: async () => snapshotOf([gateway.live()], [], clock),
+    live: async () => snapshotOf([gateway.live()], [], clock, gateway.config),
+    mayStop: () => mayStop(gateway.config),
+    stop: async (order) => gateway.stop(order),
   };
   const admin = new AdminListener(config.admin, source, clock);
   const close = async () => {
@@ -181,6 +191,10 @@ export async function openGateway(
       const { boot } = replica.owner;
       return livePartOf({ boot, status: readiness().status, routes, metrics, outcomes });
     },
+    get config() {
+      return shared.config;
+    },
+    stop: (order) => mayStop(shared.config) && routes.stop(order),
     listen: async (at, options) => {
       await first.start();
       return listener.listen(at, options);

@@ -3,6 +3,7 @@ import type { ServeRelayed, RelayedHandle } from '../model/relay.ts';
 import type { EdgeRequest, Leg } from '../model/request.ts';
 import { isMethod, serviceOf } from '../edge/request/methods.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
+import type { StopOrder } from '../ops/live/stop.ts';
 import type { Route } from './route.ts';
 import type { RouteServer } from './route-server.ts';
 
@@ -35,6 +36,11 @@ export class Routes {
       sums.set(config.id, (sums.get(config.id) ?? 0) + values(server));
     }
     return sums;
+  }
+
+  /** Cancels a call that waits for its client, for the operator. @returns false if it does not wait here */
+  stop({ call, by }: StopOrder): boolean {
+    return this.latest.some(({ calls }) => calls.stop(call, by));
   }
 
   /** Serves what another replica relays. */

@@ -5,12 +5,13 @@ import type { Relay, RelayedHandle } from '../model/relay.ts';
 import { traceOf, type CallReply, type EdgeRequest, type Leg } from '../model/request.ts';
 import type { LiveCall } from '../ops/live/snapshot.ts';
 import type { Span } from '../ops/tracing.ts';
-import type { CallId } from '../protocol/ids.ts';
+import { callId, type CallId } from '../protocol/ids.ts';
 import { InvalidRequestState, OutOfTime } from '../seal/invalid-request-state.ts';
 import type { Pointer, PointerOwner } from '../seal/pointer.ts';
 import { CallsElsewhere } from './elsewhere.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
+import { logStopped } from './call/audit.ts';
 import { drainCall, isLostFor, outlivesProcess, startCall } from './call/call.ts';
 import { type CallData, type CallRoute, type Retry, expectedRequest } from './call/data.ts';
 import { liveCallOf } from './call/live.ts';
@@ -190,6 +191,19 @@ export class Calls {
     const call = this.#registry.find(pointer.callId);
     if (call === undefined || isBroken(call.state)) return false;
     if (isDetached(call.state)) call.feed({ type: 'expired', timer: 'park' });
+    return true;
+  }
+
+  /**
+   * Cancels a call that waits for its client here, for the operator.
+   * @param by the address of the operator
+   * @returns false if no such call waits here, or if its stream is being resumed
+   */
+  stop(id: string, by: string | null): boolean {
+    const call = this.#registry.find(callId(id));
+    if (call === undefined || !isDetached(call.state) || isBroken(call.state)) return false;
+    logStopped(call, by);
+    call.feed({ type: 'operatorStops' });
     return true;
   }
 

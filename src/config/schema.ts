@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { DIALECT_NAMES, DIALECTS, type DialectName } from '../dialects/dialects.ts';
-import { address, addressOrOff, orNull, section, text, NAME } from './schema/fields.ts';
+import { address, addressOrOff, choice, orNull, section, text, NAME } from './schema/fields.ts';
 import { edge } from './schema/edge.ts';
 import { identity } from './schema/identity.ts';
 import { drain, limits, log, workers, seal } from './schema/process.ts';
@@ -73,8 +73,13 @@ export const fileSchema = section(
     admin: addressOrOff()
       .prefault('127.0.0.1:9464')
       .describe(
-        'The address for `/healthz`, `/readyz` and `/metrics`. Keep it private. Changes need a restart.',
+        'The address for `/healthz`, `/readyz`, `/metrics` and the live page. Keep it private. Changes need a restart.',
       ),
+    adminActions: choice(
+      ['none', 'cancel'],
+      'none',
+      'What can be done from the live page: `cancel` lets whoever reaches `admin` cancel a call that waits for its client.',
+    ),
     workers,
     routes: z
       .array(route, { error: 'a list of at least one route' })

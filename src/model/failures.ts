@@ -43,6 +43,7 @@ export const FAILURES = {
   unknown_task: kind(invalidParams, []),
   call_lost: kind(internalError, ['unknown', 'yes']),
   cancelled: kind(internalError, ['unknown']),
+  cancelled_by_operator: kind(internalError, ['unknown', 'yes']),
   elicitation_declined: kind(internalError, ['yes']),
   overloaded: kind(internalError, ['no', 'yes']),
   stopping: kind(internalError, ['no', 'yes']),
@@ -211,6 +212,15 @@ export const TOO_MANY_RETRIES: Failure = callFailure(
   'Too many retries of this call are waiting; try again when one of them has its reply',
   { retryable: true },
 );
+
+/**
+ * Builds the failure of a call that the operator cancelled while its client was away.
+ * @param begun whether the server has begun the call, as far as the gateway knows
+ */
+export function stoppedByOperator(begun: boolean): Failure {
+  const problem = 'The operator of the gateway cancelled the call';
+  return callFailure('cancelled_by_operator', begun ? 'yes' : 'unknown', problem);
+}
 
 export const CALL_CANCELLED: Failure = callFailure(
   'cancelled',

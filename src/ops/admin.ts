@@ -5,6 +5,7 @@ import type { Clock } from '../lib/clock.ts';
 import { LiveFeed } from './live/feed.ts';
 import { serveLive } from './live/routes.ts';
 import type { LiveSnapshot } from './live/snapshot.ts';
+import type { StopOrder } from './live/stop.ts';
 
 export interface Readiness {
   readonly status: 'ready' | 'not ready' | 'draining';
@@ -26,6 +27,10 @@ export interface AdminSource {
   metrics(): Promise<string>;
   /** What the live page shows. */
   live(): Promise<LiveSnapshot>;
+  /** Whether the operator allows to cancel calls from the live page. */
+  mayStop(): boolean;
+  /** Cancels a call that waits for its client, wherever it is. Resolves to false if it waits nowhere. */
+  stop(order: StopOrder): Promise<boolean>;
 }
 
 /**
@@ -53,6 +58,6 @@ export function createAdmin(
   app.get('/metrics', async (_request, reply) => {
     return reply.type(Registry.PROMETHEUS_CONTENT_TYPE).send(await source.metrics());
   });
-  serveLive(app, new LiveFeed(() => source.live(), clock));
+  serveLive(app, new LiveFeed(() => source.live(), clock), source);
   return app;
 }

@@ -152,6 +152,16 @@ export interface LogEvents {
     cancelled: number;
     failed: number;
   };
+  /** The operator cancelled a call that waited for its client. `who`: as in `audit`. `by`: the operator's address. */
+  'audit.stopped': {
+    route: string;
+    call: string;
+    round: number;
+    who: string;
+    method: string;
+    target: string;
+    by: string | null;
+  };
   'call.answer_refused': { route: string; call: string; round: number; cause: string };
   'call.thinned': { route: string; call: string | null; progress: number; messages: number };
   'call.moved': { route: string; call: string; rule: string; from: string; to: string };
@@ -242,6 +252,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'upstream.failed': 'a request to the legacy server failed',
   'call.settled': 'the server ended the call while no client was connected',
   audit: 'questions were answered',
+  'audit.stopped': 'the operator cancelled a call that waited for its client',
   'call.answered_ahead': 'a question was answered with what the first request of the call brought',
   'call.answer_refused': 'the server did not accept the answers',
   'call.parking_limit':

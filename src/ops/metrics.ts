@@ -18,7 +18,16 @@ const NAMED_CODES: ReadonlySet<string> = new Set(Object.values(ErrorCode).map(St
 /** How many tools of a route have series of their own. */
 const MAX_TOOLS = 100;
 /** The ends of calls that a server, a client or the gateway decides, for series that begin with zero. */
-const CALL_ENDS = ['complete', 'failed', 'declined', 'lost', 'cancelled', 'left', 'abandoned'];
+const CALL_ENDS = [
+  'complete',
+  'failed',
+  'declined',
+  'lost',
+  'cancelled',
+  'stopped',
+  'left',
+  'abandoned',
+];
 
 export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 

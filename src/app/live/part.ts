@@ -1,4 +1,5 @@
 /** What this process tells the live page. */
+import type { Config } from '../../config/schema.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { VERSION } from '../../lib/version.ts';
 import type { Readiness } from '../../ops/admin.ts';
@@ -83,6 +84,13 @@ export function snapshotOf(
   parts: readonly LivePart[],
   missing: readonly string[],
   clock: Pick<Clock, 'now'>,
+  config: Config,
 ): LiveSnapshot {
-  return sumParts(parts, missing, { version: VERSION, atMs: clock.now(), actions: [] });
+  const actions: LiveSnapshot['actions'] = mayStop(config) ? ['cancel'] : [];
+  return sumParts(parts, missing, { version: VERSION, atMs: clock.now(), actions });
+}
+
+/** Tells whether calls can be cancelled from the live page. */
+export function mayStop({ adminActions }: Config): boolean {
+  return adminActions === 'cancel';
 }

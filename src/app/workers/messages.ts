@@ -3,6 +3,7 @@ import type { Config } from '../../config/schema.ts';
 import type { StartFailureCode } from '../../lib/start-failure.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { LivePart } from '../../ops/live/snapshot.ts';
+import type { StopOrder } from '../../ops/live/stop.ts';
 import type { MetricsSnapshot } from '../../ops/metrics.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
 import type { ClaimReply, ClaimRequest } from '../../replicas/directory/claim-table.ts';
@@ -34,6 +35,7 @@ export type ToWorker =
   | { readonly type: 'serve'; readonly port: number }
   | { readonly type: 'counts'; readonly entries: CountEntries }
   | { readonly type: 'status'; readonly request: number; readonly of: StatusOf }
+  | { readonly type: 'stop'; readonly request: number; readonly order: StopOrder }
   /** With the socket of a replica that wants to reach this worker. */
   | ({ readonly type: 'arrival'; readonly id: number } & Pick<Arrival, 'to' | 'hello'>)
   /** The primary no longer reads from the socket of the arrival. */
@@ -50,6 +52,7 @@ export type FromWorker =
   | { readonly type: 'serving'; readonly origin: string }
   | { readonly type: 'counts'; readonly entries: CountEntries }
   | { readonly type: 'status'; readonly request: number; readonly status: WorkerStatus }
+  | { readonly type: 'stopped'; readonly request: number; readonly isStopped: boolean }
   | { readonly type: 'arrived'; readonly id: number }
   | { readonly type: 'claim'; readonly request: number; readonly claim: ClaimRequest }
   /** `problems`: why it cannot use the configuration; empty if it can. */

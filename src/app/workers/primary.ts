@@ -7,11 +7,12 @@ import type { Config } from '../../config/schema.ts';
 import { sleep, systemClock, type Clock } from '../../lib/clock.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { LiveSnapshot } from '../../ops/live/snapshot.ts';
+import type { StopOrder } from '../../ops/live/stop.ts';
 import type { Log } from '../../ops/log.ts';
 import { SummedMetrics } from '../../ops/summed-metrics.ts';
 import { generateKey, type SecretKey } from '../../seal/key-ring.ts';
 import { AdminListener, canSharePorts, findPort } from '../listen.ts';
-import { snapshotOf } from '../live/part.ts';
+import { mayStop, snapshotOf } from '../live/part.ts';
 import { logListening, type Gateway, type GatewayOptions } from '../gateway.ts';
 import {
   writeConfig,
@@ -197,7 +198,16 @@ class Primary {
     const missing = statuses.flatMap(([number, status]) =>
       status?.live ? [] : `worker ${number}`,
     );
-    return snapshotOf(parts, missing, this.#options.clock);
+    return snapshotOf(parts, missing, this.#options.clock, this.#config);
+  }
+
+  mayStop(): boolean {
+    return mayStop(this.#config);
+  }
+
+  async stop(order: StopOrder): Promise<boolean> {
+    const asked = await Promise.all(this.#serving().map((worker) => worker.stop(order)));
+    return asked.includes(true);
   }
 
   /** Drains all workers at once. One that does not end in time is killed. */

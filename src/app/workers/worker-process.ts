@@ -3,6 +3,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Clock } from '../../lib/clock.ts';
 import { StartFailure } from '../../lib/start-failure.ts';
+import type { StopOrder } from '../../ops/live/stop.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
 import type { Config } from '../../config/schema.ts';
 import type { ClaimReply, ClaimRequest } from '../../replicas/directory/claim-table.ts';
@@ -26,7 +27,7 @@ const STATUS_TIMEOUT_MS = 1_000;
 const PREPARE_TIMEOUT_MS = 15_000;
 const MAX_ARRIVALS = 1_000;
 
-type Answer = Extract<FromWorker, { type: 'status' | 'prepared' }>;
+type Answer = Extract<FromWorker, { type: 'status' | 'prepared' | 'stopped' }>;
 
 export interface WorkerProcessOptions {
   readonly clock: Clock;
@@ -117,6 +118,13 @@ export class WorkerProcess {
     return answer?.type === 'status' ? answer.status : null;
   }
 
+  /** Has it cancel a call. @returns false if the call does not wait there */
+  async stop(order: StopOrder): Promise<boolean> {
+    const request = (this.#lastRequest += 1);
+    const answer = await this.#ask({ type: 'stop', request, order }, STATUS_TIMEOUT_MS);
+    return answer?.type === 'stopped' && answer.isStopped;
+  }
+
   /**
    * Has it prepare a configuration. One that ends meanwhile keeps nothing back.
    * @returns what keeps it from using the configuration
@@ -168,6 +176,7 @@ export class WorkerProcess {
           .then((reply) => this.send({ type: 'claim-reply', request, reply }));
       }
       case 'status':
+      case 'stopped':
       case 'prepared':
         return this.#requests.get(message.request)?.(message);
       case 'arrived':

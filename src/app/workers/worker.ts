@@ -89,6 +89,11 @@ export class Worker {
         return this.#settle(this.#status(message.of), (status) =>
           this.#send({ type: 'status', request: message.request, status }),
         );
+      case 'stop': {
+        const { request, order } = message;
+        const isStopped = this.#gateway?.stop(order) ?? false;
+        return this.#send({ type: 'stopped', request, isStopped });
+      }
       case 'arrival':
         if (socket !== undefined) this.#arrive(message, socket);
         return this.#send({ type: 'arrived', id: message.id });

@@ -35,6 +35,14 @@ export function logAudit(
   });
 }
 
+/** Logs that the operator cancelled the call. @param by the address of the operator */
+export function logStopped(call: CallData, by: string | null): void {
+  const { route, id, method, loggedTarget: target, state, request } = call;
+  const who = whoIs(request.caller);
+  const of = { route: route.route, call: id, round: state.round, who, method, target };
+  route.log.event('audit.stopped', { ...of, by });
+}
+
 /** Names a caller as the operator sees it: by the start of a digest of its principal. */
 export function whoIs({ principal, principalKey }: Caller): string {
   return typeof principal === 'string' ? sha256(principal).slice(0, WHO_CHARACTERS) : principalKey;

@@ -125,7 +125,7 @@ export function stopExchange(call: CallData, reason: string): void {
 }
 
 /**
- * Cancels the request for the client, unless another replica has continued the call. Answers the open
+ * Cancels the request for the client or the operator, unless another replica has continued the call. Answers the open
  * questions once the server took the cancellation: a tool that goes on without an answer must find that it
  * was cancelled.
  */
@@ -158,7 +158,10 @@ async function cancel(
 ): Promise<boolean> {
   const { headers } = call.request.caller;
   if (await call.route.registry.isOurs(call.id)) {
-    const isTaken = await tellCancelled(call, exchange, 'the client cancelled the call');
+    const { state } = call;
+    const isStopped = isOver(state) && 'end' in state && state.end.type === 'stopped';
+    const who = isStopped ? 'operator' : 'client';
+    const isTaken = await tellCancelled(call, exchange, `the ${who} cancelled the call`);
     return isTaken && answerAll(exchange, closeOutReplies(call, open), headers);
   }
   call.isTainted = true;

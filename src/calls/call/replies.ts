@@ -7,6 +7,7 @@ import {
   failedCallReply,
   INVALID_STATE,
   refusal,
+  stoppedByOperator,
 } from '../../model/failures.ts';
 import { ELICITATION_DECLINED, missingCapability } from '../../model/question-failures.ts';
 import type { CallOutcome, Failure, CallReply } from '../../model/request.ts';
@@ -93,6 +94,8 @@ export function replyOfEnd(call: CallData, end: CallEnd): CallReply {
       return failed(COORDINATION_UNAVAILABLE);
     case 'expired':
       return failed(INVALID_STATE);
+    case 'stopped':
+      return failedCallReply(method, stoppedByOperator(hasBegun), serverInfo);
     case 'refused':
       return failed(refusal(end.reason, hasBegun));
   }

@@ -1,10 +1,11 @@
-/** A client closes its connection, is told to retry later, leaves the call to a task, or does not retry in time. */
+/** A client closes its connection, is told to retry later, leaves the call to a task, or does not retry in time. Or the operator cancels the call. */
 import { row, type Row, type TypedRow, abandon, askClient, cancelForAll } from './steps.ts';
 import { ATTACHED, DETACHED, LIVE, waitingRetries, withoutLeg } from './selectors.ts';
 import type { CallEnd, EventName } from './states.ts';
 
 const TIMEOUT: CallEnd = { type: 'refused', reason: 'timeout' };
 const EXPIRED: CallEnd = { type: 'expired' };
+const STOPPED: CallEnd = { type: 'stopped' };
 
 /** Has the clients of a running call retry later, unless the rounds are used up. */
 const TOLD_TO_RETRY = {
@@ -91,6 +92,23 @@ export const CLIENT_LEAVES: readonly Row[] = [
     to: ['done'],
     why: 'no client came for the outcome, or for the URLs',
     then: (state, _event, limits) => abandon(state, EXPIRED, limits),
+  }),
+  row({
+    rule: 'stopped-by-operator',
+    from: ['parked', 'idle'],
+    on: 'operatorStops',
+    to: ['cancelling'],
+    why: 'the operator cancels a call that waits for its client; without a stream nobody could tell the server',
+    when: ({ stream }) => stream === 'open',
+    then: (state, _event, limits) => cancelForAll(state, STOPPED, limits),
+  }),
+  row({
+    rule: 'outcome-discarded-by-operator',
+    from: ['settled', 'suspended'],
+    on: 'operatorStops',
+    to: ['done'],
+    why: 'the same, after the server ended the call',
+    then: (state, _event, limits) => abandon(state, STOPPED, limits),
   }),
   row({
     rule: 'server-took-too-long',

@@ -227,6 +227,15 @@ export const RETRIES: readonly Row[] = [
     }),
   }),
   row({
+    rule: 'operator-stop-told',
+    from: ['cancelling', 'done'],
+    on: 'retry',
+    to: ['cancelling', 'done'],
+    why: 'the operator has cancelled the call while the client was away: say so',
+    when: (state, event) => state.end.type === 'stopped' && isOfRound(state, event),
+    then: (state, event) => ({ state, effects: replyEnd([event.leg], state.end) }),
+  }),
+  row({
     rule: 'drain-loss-told',
     from: ['cancelling', 'done'],
     on: 'retry',

@@ -30,6 +30,8 @@ export type CallEnd =
   /** The exchange goes on upstream, for whichever replica takes it up. */
   | { readonly type: 'left' }
   | { readonly type: 'expired' }
+  /** The operator cancelled it. */
+  | { readonly type: 'stopped' }
   | { readonly type: 'refused'; readonly reason: RefusalReason };
 
 /** What every state has in which the exchange with the server goes on. */
@@ -147,6 +149,7 @@ export type CallEvent =
   | { readonly type: 'legClosed'; readonly leg: LegId }
   | { readonly type: 'expired'; readonly timer: 'run' | 'park' | 'call' }
   | { readonly type: 'held' }
+  | { readonly type: 'operatorStops' }
   | { readonly type: 'askerStops' }
   /** `leftMs`: how long the task lives yet. */
   | { readonly type: 'givenToTask'; readonly leftMs: number }
@@ -175,6 +178,7 @@ export const EVENT_MEANINGS: Readonly<Record<EventName, string>> = {
   legClosed: 'A client that waited is gone.',
   expired: 'A time limit is over.',
   held: 'A client has waited for as long as `calls.maxHold` allows.',
+  operatorStops: 'The operator cancels the call.',
   askerStops: 'The replica that relayed the retry stops, and its client has to retry elsewhere.',
   givenToTask: 'A task waits for the call from here on.',
   interrupted: 'The stream from the server broke and can be resumed.',
@@ -210,7 +214,7 @@ export const TIMER_MEANINGS: Readonly<Record<TimerName, string>> = {
   park: '`parking.ttl`',
   call: '`parking.callTtl`',
   grace: 'a grace of 2 s',
-  redeliver: '`parking.redeliver`',
+  redeliver: '`parking.redeliver`, or `parking.ttl` for a call that the operator cancelled',
 };
 
 export type Effect =

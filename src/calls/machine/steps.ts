@@ -94,7 +94,7 @@ export function park(
 
 // The end.
 
-/** Ends a call whose exchange is over already. */
+/** Ends a call whose exchange is over already. A client that was not told is told when it retries, however late. */
 export function done(
   { round, consumed }: { readonly round: number; readonly consumed: ConsumedRetry | null },
   end: CallEnd,
@@ -103,7 +103,14 @@ export function done(
 ): StepTo<'done'> {
   return {
     state: { name: 'done', round, consumed, end },
-    effects: [...effects, { do: 'arm', timer: 'redeliver', afterMs: limits.redeliverMs }],
+    effects: [
+      ...effects,
+      {
+        do: 'arm',
+        timer: 'redeliver',
+        afterMs: end.type === 'stopped' ? limits.parkTtlMs : limits.redeliverMs,
+      },
+    ],
   };
 }
 

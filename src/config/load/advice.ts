@@ -10,6 +10,7 @@ import type { FieldPath, Problem } from './problem.ts';
 export function adviseOn(config: Config, isWritten: (path: FieldPath) => boolean): Problem[] {
   return [
     ...adviseOnListener(config),
+    ...adviseOnActions(config),
     ...adviseOnKeys(config),
     ...adviseOnIdentity(config),
     ...config.routes.flatMap((route, index) => [
@@ -32,6 +33,12 @@ function adviseOnListener({ listen, identity, seal }: Config): Problem[] {
     problems.push({ path: ['seal', 'keys'], text });
   }
   return problems;
+}
+
+function adviseOnActions({ admin, adminActions }: Config): Problem[] {
+  if (adminActions === 'none' || admin === null || isLoopback(admin.host)) return [];
+  const text = `${formatAddress(admin)} is open to the network: whoever reaches it can cancel calls`;
+  return [{ path: ['adminActions'], text }];
 }
 
 function adviseOnKeys({ seal }: Config): Problem[] {

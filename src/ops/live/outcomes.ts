@@ -9,7 +9,7 @@ interface History {
 }
 
 /** Ends of calls that their clients or the operator wanted. */
-const STOPPED: ReadonlySet<string> = new Set(['declined', 'cancelled']);
+const STOPPED: ReadonlySet<string> = new Set(['declined', 'cancelled', 'stopped']);
 
 export class Outcomes {
   readonly #clock: Pick<Clock, 'now'>;

@@ -1,15 +1,31 @@
 /** The live page on the admin listener, and what it reads. */
 import type { FastifyInstance } from 'fastify';
 import type { ServerResponse } from 'node:http';
+import { z } from 'zod';
 import { cutWhenStalled } from '../../lib/responses.ts';
 import type { LiveFeed } from './feed.ts';
 import { readPage, type Page } from './page.ts';
+import { isFromOperator, type StopOrder } from './stop.ts';
 
 /** A viewer that reads nothing for longer is gone. */
 const STALLED_MS = 30_000;
+const MAX_ORDER_BYTES = 1_024;
 const TOO_MANY = { status: 'too many viewers' };
+const NOT_ALLOWED = { status: 'not allowed: adminActions is not "cancel"' };
+const NOT_FROM_HERE = {
+  status:
+    'refused: expected a request of this page, opened at an IP address or localhost, with the header x-mrtr-gateway-action: cancel',
+};
+const NO_CALL = { status: 'expected {"call": ID}' };
+const NOT_WAITING = { status: 'no such call waits for its client, or its stream is being resumed' };
 
-export function serveLive(app: FastifyInstance, feed: LiveFeed): void {
+/** What the operator can do. */
+export interface LiveActions {
+  mayStop(): boolean;
+  stop(order: StopOrder): Promise<boolean>;
+}
+
+export function serveLive(app: FastifyInstance, feed: LiveFeed, actions: LiveActions): void {
   let page: Page | null = null;
   for (const path of ['/', '/live']) {
     app.get(path, async (_request, reply) => {
@@ -37,6 +53,14 @@ export function serveLive(app: FastifyInstance, feed: LiveFeed): void {
     reply.hijack();
     beginEvents(raw);
     raw.once('close', stop);
+  });
+  app.post('/live/cancel', { bodyLimit: MAX_ORDER_BYTES }, async (request, reply) => {
+    if (!actions.mayStop()) return reply.code(403).send(NOT_ALLOWED);
+    if (!isFromOperator(request.headers)) return reply.code(403).send(NOT_FROM_HERE);
+    const order = z.strictObject({ call: z.string().max(64) }).safeParse(request.body);
+    if (!order.success) return reply.code(400).send(NO_CALL);
+    const isStopped = await actions.stop({ ...order.data, by: request.ip });
+    return isStopped ? { status: 'cancelled' } : reply.code(404).send(NOT_WAITING);
   });
   app.addHook('preClose', async () => feed.close());
 }

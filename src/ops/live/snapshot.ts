@@ -30,7 +30,7 @@ const name = z.string().max(MAX_NAME + 1);
 const series = z.array(count).length(BUCKETS);
 
 /** A call that waits for its client. */
-const call = z.strictObject({
+const call = z.object({
   id: name,
   route: name,
   method: name,
@@ -54,7 +54,7 @@ const call = z.strictObject({
   owner: name,
 });
 
-const route = z.strictObject({
+const route = z.object({
   id: name,
   path: name,
   /** What its server speaks, or why it cannot be used. */
@@ -71,7 +71,7 @@ const route = z.strictObject({
   /** By status. */
   tasks: z.record(name, count),
   /** The newest bucket comes last. */
-  recent: z.strictObject(Object.fromEntries(SERIES.map((one) => [one, series])) as Plots),
+  recent: z.object(Object.fromEntries(SERIES.map((one) => [one, series])) as Plots),
 });
 
 type Plots = Record<Series, typeof series>;
@@ -79,7 +79,7 @@ type Plots = Record<Series, typeof series>;
 const status = z.enum(['ready', 'not ready', 'draining']);
 
 /** What one process knows. */
-const livePart = z.strictObject({
+const livePart = z.object({
   /** The start of the name that pointers have for the process. */
   process: name,
   status,

@@ -9,6 +9,7 @@ import {
   answersOf,
   greeter,
   legacyServer,
+  reasonOf,
   replica,
   text,
 } from '../../fixtures/gateways/replica-testbed.ts';
@@ -18,7 +19,10 @@ import { liveSnapshot, type LiveSnapshot } from '../../../src/ops/live/snapshot.
 async function look({ adminUrl }: GatewayProcess): Promise<LiveSnapshot> {
   const response = await fetch(`${adminUrl}/live.json`);
   expect(response.status).toBe(200);
-  return liveSnapshot.parse(await response.json());
+  const shown: unknown = await response.json();
+  const listed = liveSnapshot.parse(shown);
+  expect(shown, 'nothing but the listed fields').toEqual(listed);
+  return listed;
 }
 
 /** Looks until it shows what is expected: snapshots can be a second old. */
@@ -146,6 +150,72 @@ test('sends a snapshot each second, to so many viewers at most, until the gatewa
   const drained = gateway.drain();
   await ended;
   expect(await drained).toBe(0);
+});
+
+const CANCEL = { 'content-type': 'application/json', 'x-mrtr-gateway-action': 'cancel' };
+
+async function cancel({ adminUrl }: GatewayProcess, call: unknown, headers = {}): Promise<number> {
+  const response = await fetch(`${adminUrl}/live/cancel`, {
+    method: 'POST',
+    headers: { ...CANCEL, ...headers },
+    body: JSON.stringify({ call }),
+  });
+  return response.status;
+}
+
+// Rule live-7: With `adminActions: cancel`, a call that waits can be cancelled from the page, at whichever worker it is. The server is told,
+// the client's retry gets `cancelled_by_operator`, and the log has a line `audit.stopped`. Without it nothing can be done.
+test('the operator cancels a call: the server and the client are told, and the log says it', async () => {
+  const legacy = await legacyServer({ tools: greeter().tools });
+  const gateway = await replica(legacy, { config: { workers: 2, adminActions: 'cancel' } });
+  const asked = await callTool(gateway.url, 'greet', {});
+  const shown = await looksLike(gateway, { allCalls: 1, actions: ['cancel'] });
+  const [call] = shown.calls;
+  expect(await cancel(gateway, 'another call')).toBe(404);
+  expect(await cancel(gateway, call?.id)).toBe(200);
+  expect(await cancel(gateway, call?.id)).toBe(404);
+  await expect
+    .poll(() => legacy.received.map(({ method }) => method), { timeout: 20_000 })
+    .toContain('notifications/cancelled');
+  const told = legacy.received.find(({ method }) => method === 'notifications/cancelled');
+  expect(told?.body.params.reason).toBe('the operator cancelled the call');
+  for (const retry of [1, 2]) {
+    const refused = await callTool(gateway.url, 'greet', answersOf(asked, `Ada ${retry}`));
+    expect(refused.response.result.isError).toBe(true);
+    expect(text(refused)).toMatch(
+      /^The operator of the gateway cancelled the call\. The server has/,
+    );
+    expect(reasonOf(refused)).toBe('cancelled_by_operator');
+  }
+  const line = { call: call?.id, who: 'local-user', target: 'greet', by: '127.0.0.1', round: 1 };
+  expect(await gateway.saw('audit.stopped')).toMatchObject([line]);
+  await looksLike(gateway, { allCalls: 0 });
+});
+
+// Rule live-8: No page of another site can cancel a call, nor one that has rebound its name to the gateway.
+test('only the page itself and programs cancel, and only if the configuration says so', async () => {
+  const legacy = await legacyServer({ tools: greeter().tools });
+  const gateway = await replica(legacy, { config: { adminActions: 'cancel' } });
+  await callTool(gateway.url, 'greet', {});
+  const { id } = (await looksLike(gateway, { allCalls: 1 })).calls[0]!;
+  const origin = new URL(gateway.adminUrl).origin;
+  for (const headers of [
+    { 'x-mrtr-gateway-action': '' },
+    { 'x-mrtr-gateway-action': 'Cancel' },
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+    { 'sec-fetch-site': 'cross-site', origin },
+    { 'sec-fetch-site': 'same-site', origin },
+  ]) {
+    expect(await cancel(gateway, id, headers), JSON.stringify(headers)).toBe(403);
+  }
+  expect(await cancel(gateway, id, { 'content-type': 'text/plain' })).toBe(400);
+  expect(await cancel(gateway, 7)).toBe(400);
+  expect(await gateway.reload({ config: {} })).toMatchObject({ event: 'config.reloaded' });
+  expect(await cancel(gateway, id)).toBe(403);
+  expect(await look(gateway)).toMatchObject({ allCalls: 1, actions: [] });
+  await gateway.reload({ config: { adminActions: 'cancel' } });
+  expect(await cancel(gateway, id, { origin, 'sec-fetch-site': 'same-origin' })).toBe(200);
 });
 
 /** `fetch` cannot choose a `Host`. @returns the status */

@@ -7,6 +7,7 @@ describe('defaults', () => {
     expect(configOf(withRoute())).toEqual({
       listen: { host: '127.0.0.1', port: 8080 },
       admin: { host: '127.0.0.1', port: 9464 },
+      adminActions: 'none',
       workers: 1,
       routes: [
         {

@@ -28,6 +28,8 @@ const KINDS = {
 let shown = null;
 let seenAtMs = 0;
 let isPaused = false;
+/** @type {LiveCall | null} the call that the dialog asks about */
+let toCancel = null;
 
 /** @param {string} id */
 function byId(id) {
@@ -308,7 +310,8 @@ function showRoutes({ routes, allRoutes }) {
 }
 
 /** @param {LiveSnapshot} snapshot */
-function showCalls({ calls, allCalls, atMs }) {
+function showCalls({ calls, allCalls, atMs, actions }) {
+  byId('action').hidden = !actions.includes('cancel');
   const words =
     allCalls === 0
       ? 'None.'
@@ -331,8 +334,44 @@ function showCalls({ calls, allCalls, atMs }) {
         call.rung === null ? `${call.round}` : `${call.round} (${call.rung})`,
       );
       write(cell(row, 6, 'Owner'), call.owner);
+      showAction(cell(row, 7, 'Action'), call, actions.includes('cancel'));
     },
   );
+}
+
+/** @param {HTMLElement} action @param {LiveCall} call @param {boolean} isAllowed */
+function showAction(action, call, isAllowed) {
+  action.hidden = !isAllowed;
+  if (!isAllowed || action.firstChild !== null) return;
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.textContent = 'Cancel';
+  button.setAttribute('aria-label', `Cancel ${call.target || call.method} of ${call.who}`);
+  button.addEventListener('click', () => {
+    write(byId('question'), `Cancel ${call.target || call.method} of ${call.who}?`);
+    toCancel = call;
+    dialog.showModal();
+  });
+  action.append(button);
+}
+
+async function cancel() {
+  dialog.close();
+  const call = toCancel;
+  if (call === null) return;
+  toCancel = null;
+  const request = fetch('live/cancel', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-mrtr-gateway-action': 'cancel' },
+    body: JSON.stringify({ call: call.id }),
+  });
+  const said = await request
+    .then((response) => response.json())
+    .then(({ status }) => String(status))
+    .catch(() => 'no response');
+  write(byId('done'), `${call.target || call.method} of ${call.who}: ${said}`);
+  // The button that had the focus goes with its row.
+  byId('waiting').focus();
 }
 
 /** @param {LiveSnapshot} snapshot */
@@ -388,6 +427,9 @@ function connect() {
   };
 }
 
+const dialog = /** @type {HTMLDialogElement} */ (byId('dialog'));
+byId('yes').addEventListener('click', () => void cancel());
+byId('no').addEventListener('click', () => dialog.close());
 const pause = byId('pause');
 pause.addEventListener('click', () => {
   isPaused = !isPaused;

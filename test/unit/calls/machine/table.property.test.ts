@@ -533,6 +533,8 @@ const callEnds = fc
     world.feed(type === 'drain' ? { type, resumable } : { type });
   });
 
+const operatorStops = fc.constant<Happening>((world) => world.feed({ type: 'operatorStops' }));
+
 const holdTimer = fc.constant<Happening>((world) => {
   if (world.armed.has('hold')) world.fire('hold', true);
 });
@@ -556,7 +558,8 @@ const happening = fc.oneof(
   { weight: 2, arbitrary: legClosed },
   { weight: 1, arbitrary: givenToTask },
   { weight: 5, arbitrary: streamBreaks },
-  { weight: 1, arbitrary: callEnds },
+  { weight: 2, arbitrary: callEnds },
+  { weight: 1, arbitrary: operatorStops },
   { weight: 1, arbitrary: outcome },
   { weight: 3, arbitrary: urlsRequired },
   { weight: 1, arbitrary: timer },
@@ -617,7 +620,7 @@ describe('whatever happens, in whatever order', { timeout: 180_000 }, () => {
       fc.property(history, (happenings) => {
         for (const rule of live(happenings).rules) reached.add(rule);
       }),
-      { numRuns: 6_000, seed: 20_260_728 },
+      { numRuns: 10_000, seed: 20_260_728 },
     );
     expect([...reached].sort()).toEqual([...new Set(TRANSITIONS.map((row) => row.rule))].sort());
   });

@@ -62,6 +62,7 @@ const finished: CallEnd = { type: 'outcome', outcome };
 const lost: CallEnd = { type: 'lost' };
 const cancelled: CallEnd = { type: 'cancelled' };
 const expired: CallEnd = { type: 'expired' };
+const stopped: CallEnd = { type: 'stopped' };
 const declined: CallEnd = { type: 'declined' };
 const refused = (reason: Extract<CallEnd, { type: 'refused' }>['reason']): CallEnd => ({
   type: 'refused',
@@ -639,6 +640,14 @@ const REPEATING: readonly Case[] = [
     effects: [tellEnd([9], lost)],
   },
   ...[cancelling, done].map((over) => ({
+    rule: 'operator-stop-told',
+    title: `a retry of a call that the operator has cancelled is told so (${over(lost).name})`,
+    from: over(stopped),
+    on: retry(),
+    state: over(stopped),
+    effects: [tellEnd([9], stopped)],
+  })),
+  ...[cancelling, done].map((over) => ({
     rule: 'drain-loss-told',
     title: `a retry of a call that a drain has ended is told that it is lost (${over(lost).name})`,
     from: over(refused('draining')),
@@ -884,6 +893,38 @@ const DEADLINES: readonly Case[] = [
     on: timeIsUp('call'),
     state: cancelling(expired),
     effects: cancel(),
+  },
+  {
+    rule: 'stopped-by-operator',
+    title: 'the operator cancels: what is open is closed out, the server is told to stop',
+    from: parked({ open: [env, size] }),
+    on: { type: 'operatorStops' },
+    state: cancelling(stopped),
+    effects: [...cancel(env, size)],
+  },
+  {
+    rule: 'stopped-by-operator',
+    title: 'the operator cancels a call that asks nothing',
+    from: idle(),
+    on: { type: 'operatorStops' },
+    state: cancelling(stopped),
+    effects: cancel(),
+  },
+  {
+    rule: 'outcome-discarded-by-operator',
+    title: 'the operator cancels after the server ended the call; its client is told, however late',
+    from: settled(),
+    on: { type: 'operatorStops' },
+    state: done(stopped),
+    effects: [arm('redeliver', 600_000)],
+  },
+  {
+    rule: 'outcome-discarded-by-operator',
+    title: 'the operator cancels while URLs are to be visited',
+    from: suspended(),
+    on: { type: 'operatorStops' },
+    state: done(stopped),
+    effects: [release(true), arm('redeliver', 600_000)],
   },
   {
     rule: 'outcome-uncollected',
@@ -1519,6 +1560,7 @@ describe('what no row mentions changes nothing', () => {
     ownerReads: { type: 'ownerReads' },
     released: { type: 'released' },
     askerStops: { type: 'askerStops' },
+    operatorStops: { type: 'operatorStops' },
     givenToTask: { type: 'givenToTask', leftMs: 1_000 },
     shutOut: { type: 'shutOut' },
     held: { type: 'held' },
@@ -1539,25 +1581,25 @@ describe('what no row mentions changes nothing', () => {
     ...LEAVING,
   ];
   const IGNORED: Readonly<Record<StateName, readonly EventName[]>> = {
-    running: ['withdrawn', 'evict', 'released', ...NEVER_NEWS],
+    running: ['withdrawn', 'evict', 'released', 'operatorStops', ...NEVER_NEWS],
     gathering: [
-      ...(['evict', 'released'] as const),
+      ...(['evict', 'released', 'operatorStops'] as const),
       ...HELD,
       ...NEVER_NEWS.filter((event) => event !== 'gathered'),
     ],
-    answering: ['gathered', 'resumed', 'ended', 'evict', 'released', ...HELD],
+    answering: ['gathered', 'resumed', 'ended', 'evict', 'released', 'operatorStops', ...HELD],
     parked: ['legClosed', 'evict', ...HELD, ...NEVER_NEWS],
     idle: ['withdrawn', 'legClosed', 'evict', 'released', ...HELD, ...NEVER_NEWS],
     settled: ['outcome', 'urlsRequired', 'lost', ...OVER, ...NEVER_NEWS],
     suspended: ['outcome', 'urlsRequired', 'lost', 'evict', ...OVER, ...NEVER_NEWS],
     cancelling: [
-      ...(['urlsRequired', 'expired', 'drain', 'evict', 'givenToTask'] as const),
+      ...(['urlsRequired', 'expired', 'drain', 'evict', 'givenToTask', 'operatorStops'] as const),
       ...OVER,
       ...NEVER_NEWS.filter((event) => event !== 'ended'),
     ],
     done: [
       ...(['outcome', 'urlsRequired', 'expired', 'lost', 'drain', 'evict'] as const),
-      'givenToTask',
+      ...(['givenToTask', 'operatorStops'] as const),
       ...OVER,
       ...NEVER_NEWS,
     ],
@@ -1585,7 +1627,8 @@ describe('what no row mentions changes nothing', () => {
     const ignored = Object.values(EVENTS).filter(
       (event) => step(state, event, LIMITS).row === null,
     );
-    const expected = new Set<EventName>([...IGNORED[live.name], 'interrupted', ...HELD]);
+    const unseen = [...HELD, 'interrupted', 'operatorStops'] as const;
+    const expected = new Set<EventName>([...IGNORED[live.name], ...unseen]);
     expected.delete('resumed');
     expect(ignored.map((event) => event.type).sort()).toEqual([...expected].sort());
   });

@@ -1,0 +1,27 @@
+/** The one thing that can be done from the live page: cancel a call that waits for its client. */
+import { isIP } from 'node:net';
+import { isLoopbackHost } from '../../lib/loopback.ts';
+
+export interface StopOrder {
+  readonly call: string;
+  /** The address of the operator; `null` if it is not known. */
+  readonly by: string | null;
+}
+
+/** The header that only the page and programs send: a page of another site would have to ask for it first (CORS). */
+const STOP_HEADER = 'x-mrtr-gateway-action';
+
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
+
+/** Tells whether the page or a program sends a request, and not a page of another site. */
+export function isFromOperator(headers: Headers): boolean {
+  const { host, origin, 'sec-fetch-site': site } = headers;
+  if (headers[STOP_HEADER] !== 'cancel' || typeof host !== 'string') return false;
+  // Under another name, a page could have rebound its own name to this address.
+  const url = URL.canParse(`http://${host}`) ? new URL(`http://${host}`) : null;
+  const name = url?.hostname.replace(/^\[|\]$/g, '') ?? '';
+  if (isIP(name) === 0 && !isLoopbackHost(name)) return false;
+  if (site !== undefined) return site === 'same-origin';
+  if (origin === undefined) return true;
+  return URL.canParse(String(origin)) && new URL(String(origin)).host === host.toLowerCase();
+}
