@@ -1,7 +1,8 @@
 /** Takes the pictures of the live page for docs/operations.md: `npm run docs:pictures`. */
 import { fileURLToPath } from 'node:url';
 import type { BrowserContextOptions } from 'playwright-core';
-import { busySnapshot, openPage, servePage, startBrowser } from '../test/fixtures/live-page.ts';
+import { openPage, servePage, startBrowser } from '../test/fixtures/live-page.ts';
+import { busySnapshot } from '../test/fixtures/live-snapshots.ts';
 
 const PICTURES: Readonly<Record<string, BrowserContextOptions>> = {
   light: { viewport: { width: 960, height: 720 }, colorScheme: 'light' },

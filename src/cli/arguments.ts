@@ -4,6 +4,7 @@ import { parseDuration } from '../config/units.ts';
 import { nearest } from '../config/load/problem.ts';
 import { parseRealCall, type RealCall } from '../probe/real-call.ts';
 import {
+  ADMIN_URL,
   COMMANDS,
   FLAGS,
   KEY_FORMATS,
@@ -35,6 +36,7 @@ export type Command =
       readonly call: RealCall | null;
       readonly json: boolean;
     }
+  | { readonly kind: 'top'; readonly url: string; readonly once: boolean }
   | { readonly kind: 'help'; readonly command: CommandName }
   | { readonly kind: 'version' };
 
@@ -68,6 +70,8 @@ function commandOf(words: readonly string[], env: Environment): Command {
       return checkCommand(given, operands);
     case 'probe':
       return probeCommand(read, lists.get('header') ?? [], env);
+    case 'top':
+      return topCommand(given, operands);
     case 'keygen':
       refuseOperands(operands);
       return {
@@ -142,6 +146,15 @@ function checkCommand(given: Words['given'], operands: readonly string[]): Comma
   if (file === undefined) throw new UsageError('"check" needs a file: mrtr-gateway check FILE');
   refuseOperands(others);
   return { kind: 'check', file };
+}
+
+function topCommand(given: Words['given'], [url, ...others]: readonly string[]): Command {
+  refuseOperands(others);
+  const address = url ?? ADMIN_URL;
+  if (!/^https?:\/\//.test(address) || !URL.canParse(address)) {
+    throw new UsageError(`"top" needs the URL of an admin listener, such as ${ADMIN_URL}`);
+  }
+  return { kind: 'top', url: address, once: given.has('once') };
 }
 
 const PROBE_TIMEOUT_MS = { least: 100, most: 600_000, usual: '10s' };
@@ -295,8 +308,16 @@ export type HostEvent =
 /** The parts of the process that the command uses, so that tests can replace them. */
 export interface Host {
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly stdin?: { readonly isTTY?: boolean };
-  readonly stdout: NodeJS.WritableStream & { readonly isTTY?: boolean };
+  readonly stdin?: {
+    readonly isTTY?: boolean;
+    setRawMode?(isRaw: boolean): unknown;
+    on?(event: 'data', listener: (keys: unknown) => void): unknown;
+  };
+  readonly stdout: NodeJS.WritableStream & {
+    readonly isTTY?: boolean;
+    readonly columns?: number;
+    readonly rows?: number;
+  };
   readonly stderr: NodeJS.WritableStream & { readonly isTTY?: boolean };
   on(event: HostEvent, listener: (reason: unknown) => void): unknown;
 }

@@ -1,6 +1,6 @@
 /** The flags of all commands. The parser and the help use the same list. */
 
-export const COMMANDS = ['serve', 'check', 'probe', 'keygen', 'completion'] as const;
+export const COMMANDS = ['serve', 'check', 'probe', 'top', 'keygen', 'completion'] as const;
 export type CommandName = (typeof COMMANDS)[number];
 
 export interface Flag {
@@ -70,7 +70,7 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       value: 'HOST:PORT',
       fallback: '127.0.0.1:9464',
       env: 'MRTR_GATEWAY_ADMIN',
-      meaning: 'address of /healthz, /readyz and /metrics; off disables it',
+      meaning: 'address of health, metrics and the live page; off disables it',
     },
     {
       name: 'workers',
@@ -149,6 +149,7 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
     },
     HELP,
   ],
+  top: [{ name: 'once', meaning: 'print once, as it does where the output is no terminal' }, HELP],
   keygen: [
     {
       name: 'format',
@@ -160,6 +161,9 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
   ],
   completion: [HELP],
 };
+
+/** The address of the admin listener, if no other is given. */
+export const ADMIN_URL = 'http://127.0.0.1:9464';
 
 /** Shells that the command can be completed in. */
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;

@@ -1,6 +1,6 @@
 /** The text of `--help`: how to use each command, with examples. */
 import { EXIT, EXIT_MEANINGS } from './exit-codes.ts';
-import { FLAGS, SEAL_KEY_VARIABLE, type CommandName, type Flag } from './flags.ts';
+import { ADMIN_URL, FLAGS, SEAL_KEY_VARIABLE, type CommandName, type Flag } from './flags.ts';
 
 const TEXTS: Readonly<Record<CommandName, string>> = {
   serve: `Usage:
@@ -10,6 +10,7 @@ const TEXTS: Readonly<Record<CommandName, string>> = {
   mrtr-gateway check FILE
   mrtr-gateway probe URL [flags]
   mrtr-gateway probe --stdio [flags] -- COMMAND [ARGUMENT ...]
+  mrtr-gateway top [URL] [--once]
   mrtr-gateway keygen [--format FORMAT]
   mrtr-gateway completion SHELL
   mrtr-gateway help [COMMAND]
@@ -17,8 +18,8 @@ const TEXTS: Readonly<Record<CommandName, string>> = {
 
 Runs a reverse proxy that lets modern MCP clients (2026-07-28) use a legacy MCP server.
 A question that the server asks in the middle of a call becomes an InputRequiredResult.
-"mrtr-gateway help COMMAND" prints the help of another command: check, probe, keygen,
-completion.
+"mrtr-gateway help COMMAND" prints the help of another command: check, probe, top,
+keygen, completion.
 
 Examples:
   # Serve the server on port 3001 as http://127.0.0.1:8080/mcp
@@ -63,6 +64,19 @@ Examples:
   mrtr-gateway probe http://127.0.0.1:3001/sse --json --timeout 30s
   mrtr-gateway probe --stdio -- npx -y @modelcontextprotocol/server-everything
 `,
+  top: `Usage:
+  mrtr-gateway top [URL] [--once]
+
+Shows what happens now in a gateway, as its live page does: routes and their servers, the
+calls that wait for their client, and the outcomes of the last ten minutes. URL is that of
+the admin listener (default ${ADMIN_URL}). It refreshes each second; q or Ctrl-C leaves.
+NO_COLOR turns colors off.
+
+Examples:
+  mrtr-gateway top
+  mrtr-gateway top http://127.0.0.1:9465
+  mrtr-gateway top --once
+`,
   keygen: `Usage:
   mrtr-gateway keygen [--format FORMAT]
 
@@ -106,6 +120,12 @@ const PROBE_CODES = columns([
   ],
 ]);
 
+const TOP_CODES = columns([
+  [String(EXIT.ok), 'shown, or left'],
+  [String(EXIT.usage), 'wrong flags or arguments'],
+  [String(EXIT.upstream), 'the admin listener cannot be read (once)'],
+]);
+
 const CHECK_CODES = columns([
   [String(EXIT.ok), 'the file is valid; there may be warnings'],
   [String(EXIT.checkFailed), 'the file cannot be read, or has problems'],
@@ -116,6 +136,7 @@ const CHECK_CODES = columns([
 export function helpFor(command: CommandName): string {
   const flags = `Flags:\n${columns(FLAGS[command].map(flagLine))}`;
   if (command === 'probe') return `${TEXTS.probe}\n${flags}\nExit codes:\n${PROBE_CODES}`;
+  if (command === 'top') return `${TEXTS.top}\n${flags}\nExit codes:\n${TOP_CODES}`;
   if (command === 'check') return `${TEXTS.check}\n${flags}\nExit codes:\n${CHECK_CODES}`;
   if (command !== 'serve') return `${TEXTS[command]}\n${flags}`;
   const codes = columns(EXIT_MEANINGS.map(([code, meaning]) => [String(code), meaning]));

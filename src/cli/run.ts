@@ -53,6 +53,10 @@ export async function run(words: readonly string[], host: Host, start: Start): P
       const { probeUpstream } = await import('./probe.ts');
       return probeUpstream(command, host);
     }
+    case 'top': {
+      const { top } = await import('./top.ts');
+      return top(command, host);
+    }
     case 'serve-upstream': {
       const config = configOfFlags(command, words, host);
       if (config === null) return EXIT.usage;

@@ -3,16 +3,15 @@ import axe, { type AxeResults } from 'axe-core';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { callTool } from '../fixtures/clients/modern-client.ts';
+import { openPage, servePage, startBrowser } from '../fixtures/live-page.ts';
+import { busySnapshot, callOf, routeOf, snapshotOf } from '../fixtures/live-snapshots.ts';
 import {
-  busySnapshot,
-  callOf,
-  openPage,
-  routeOf,
-  servePage,
-  snapshotOf,
-  startBrowser,
-} from '../fixtures/live-page.ts';
-import { answersOf, greeter, legacyServer, replica } from '../fixtures/gateways/replica-testbed.ts';
+  answersOf,
+  greeter,
+  legacyServer,
+  reasonOf,
+  replica,
+} from '../fixtures/gateways/replica-testbed.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 import { shownName } from '../../src/ops/live/snapshot.ts';
 
@@ -93,6 +92,42 @@ describe('the live page', BROWSER, () => {
     );
   });
 
+  // Rule live-7.
+  test('cancels a call of a real gateway with the keyboard, after a question', async () => {
+    const gateway = await replica(await legacyServer({ tools: greeter().tools }), {
+      config: { adminActions: 'cancel' },
+    });
+    const asked = await callTool(gateway.url, 'greet', {});
+    const { page, errors } = await openPage(browser, `${gateway.adminUrl}/live`);
+    stopAfterTest(() => page.context().close());
+    const button = page.getByRole('button', { name: 'Cancel greet of local-user' });
+    await button.focus();
+    await page.keyboard.press('Enter');
+    await page.getByText('Cancel greet of local-user?').waitFor(SOON);
+    expect(await page.locator(':focus').innerText()).toBe('Keep it');
+    await page.keyboard.press('Escape');
+    expect(await page.locator(':focus').innerText()).toBe('Cancel');
+    await button.click();
+    await page.getByRole('button', { name: 'Cancel the call' }).press('Enter');
+    await page.getByText('greet of local-user: cancelled').waitFor(SOON);
+    await page.getByText('None.').waitFor(SOON);
+    await gateway.saw('audit.stopped');
+    const retried = await callTool(gateway.url, 'greet', answersOf(asked, 'Ada'));
+    expect(reasonOf(retried)).toBe('cancelled_by_operator');
+    expect(errors).toEqual([]);
+  });
+
+  test('has no button to cancel unless the configuration allows it', async () => {
+    const { served, page } = await open(snapshotOf({ calls: [callOf()] }));
+    const buttons = page.getByRole('button', { name: 'Cancel deploy' });
+    await page.getByRole('rowheader', { name: 'deploy' }).waitFor(SOON);
+    expect(await buttons.count()).toBe(0);
+    served.snapshot = { ...served.snapshot, actions: ['cancel'] };
+    await buttons.waitFor(SOON);
+    served.snapshot = { ...served.snapshot, actions: [] };
+    await buttons.waitFor({ state: 'hidden', ...SOON });
+  });
+
   // Rule live-6: It can be used on a phone, in dark mode, with the keyboard alone and with a screen reader.
   test.each([320, 390, 768, 1280])('fits on a screen of %i pixels', async (width) => {
     const long = shownName('x'.repeat(500));
@@ -113,7 +148,9 @@ describe('the live page', BROWSER, () => {
         { width: 390, height: 844 },
         { width: 1280, height: 800 },
       ]) {
-        const { page } = await open(busySnapshot(), { colorScheme, viewport, bypassCSP: true });
+        const snapshot = busySnapshot();
+        snapshot.actions.push('cancel');
+        const { page } = await open(snapshot, { colorScheme, viewport, bypassCSP: true });
         await page.getByText('304 succeeded').waitFor(SOON);
         const ground = await page.evaluate('getComputedStyle(document.body).backgroundColor');
         expect(ground).toBe(colorScheme === 'light' ? 'rgb(255, 255, 255)' : 'rgb(17, 22, 29)');

@@ -1,0 +1,155 @@
+/** What `mrtr-gateway top` shows, as lines of text. */
+import {
+  BUCKETS,
+  shownName,
+  shownProblem,
+  type LiveCall,
+  type LiveRoute,
+  type LiveSnapshot,
+  type Series,
+} from '../ops/live/snapshot.ts';
+
+export interface Screen {
+  readonly columns: number;
+  readonly rows: number;
+  readonly isColored: boolean;
+}
+
+type Style = 'plain' | 'quiet' | 'bold' | 'bad' | 'good';
+const CODES: Readonly<Record<Style, string>> = {
+  ...{ plain: '', quiet: '2', bold: '1', bad: '31', good: '32' },
+};
+
+interface Line {
+  readonly text: string;
+  readonly style: Style;
+}
+
+/** Formats a snapshot. Lines are as wide as the screen, and as many as fit. */
+export function screenOf(snapshot: LiveSnapshot, screen: Screen): string[] {
+  const lines = [...headOf(snapshot), ...routesOf(snapshot), ...callsOf(snapshot)];
+  return lines.slice(0, screen.rows).map(({ text, style }) => {
+    const cut = [...text].slice(0, screen.columns).join('').trimEnd();
+    const code = CODES[style];
+    return screen.isColored && code !== '' ? `\u001b[${code}m${cut}\u001b[0m` : cut;
+  });
+}
+
+function headOf(snapshot: LiveSnapshot): Line[] {
+  const { routes, allCalls, missing, processes } = snapshot;
+  const sum = (values: (route: LiveRoute) => number) =>
+    routes.reduce((total, route) => total + values(route), 0);
+  const ended = (name: Series) => sum(({ recent }) => totalOf(recent[name]));
+  const down = routes.filter(isDown).length;
+  const now = [
+    `${allCalls} waiting`,
+    `${sum(({ running }) => running)} running`,
+    `${sum(({ sessions }) => sessions)} sessions`,
+    `${down} servers down`,
+    `${processes.length} processes`,
+  ];
+  const recent = (['succeeded', 'failed', 'abandoned', 'stopped'] as const).map(
+    (name) => `${ended(name)} ${name}`,
+  );
+  const times = `people ${duration(ended('peopleMs'))}, servers ${duration(ended('serverMs'))}`;
+  const title = `mrtr-gateway ${shownName(snapshot.version)}: ${snapshot.status}`;
+  return [
+    { text: title, style: snapshot.status === 'ready' ? 'good' : 'bad' },
+    { text: now.join(', '), style: down > 0 ? 'bad' : 'plain' },
+    { text: `Last 10 min: ${recent.join(', ')}; ${times}`, style: 'plain' },
+    { text: plotOf(routes), style: 'quiet' },
+    ...missing.map((name): Line => ({ text: `No answer from ${shownName(name)}`, style: 'bad' })),
+    { text: '', style: 'plain' },
+  ];
+}
+
+function routesOf({ routes, allRoutes }: LiveSnapshot): Line[] {
+  const rows = routes.map((route) => [
+    route.id,
+    serverOf(route),
+    `${route.sessions}/${route.maxSessions}`,
+    String(route.running),
+    String(route.parked + route.released),
+    String(totalOf(route.recent.failed)),
+  ]);
+  const head = ['ROUTE', 'SERVER', 'SESSIONS', 'RUNNING', 'WAITING', 'FAILED'];
+  const styles = routes.map((route) => (isDown(route) ? 'bad' : 'plain'));
+  return [...table(head, rows, styles), more(allRoutes - routes.length), ...EMPTY].flat();
+}
+
+function callsOf({ calls, allCalls, atMs }: LiveSnapshot): Line[] {
+  const rows = calls.map((call) => [
+    call.target || call.method,
+    waitsFor(call),
+    duration(atMs - call.sinceMs),
+    call.who,
+    call.route,
+    call.rung === null ? String(call.round) : `${call.round} (${call.rung})`,
+    call.owner,
+  ]);
+  const head = ['TOOL', 'WAITS FOR', 'SINCE', 'WHO', 'ROUTE', 'ROUND', 'OWNER'];
+  return [...table(head, rows, []), more(allCalls - calls.length)].flat();
+}
+
+const EMPTY: readonly Line[] = [{ text: '', style: 'plain' }];
+
+function more(count: number): Line[] {
+  return count > 0 ? [{ text: `and ${count} more`, style: 'quiet' }] : [];
+}
+
+/** Aligns rows in columns. */
+function table(head: readonly string[], rows: readonly string[][], styles: Style[]): Line[] {
+  const shown = rows.map((cells) => cells.map(shownName));
+  const widths = head.map((title, at) =>
+    Math.max(title.length, ...shown.map((cells) => cells[at]?.length ?? 0)),
+  );
+  const line = (cells: readonly string[]) =>
+    cells.map((text, at) => text.padEnd(widths[at] ?? 0)).join('  ');
+  return [
+    { text: line(head), style: 'bold' },
+    ...shown.map((cells, at): Line => ({ text: line(cells), style: styles[at] ?? 'plain' })),
+  ];
+}
+
+function isDown({ isUp, circuitsOpen }: LiveRoute): boolean {
+  return !isUp || circuitsOpen > 0;
+}
+
+function serverOf(route: LiveRoute): string {
+  return isDown(route) ? `down (${shownProblem(route.server)})` : route.server;
+}
+
+function waitsFor({ kinds, state, isTask }: LiveCall): string {
+  const what = state === 'settled' ? 'its client' : kinds.join(', ') || 'its client';
+  return isTask ? `${what} (task)` : what;
+}
+
+const BARS = ' ▁▂▃▄▅▆▇█';
+
+/** Plots how many calls ended, one character for each bar. */
+function plotOf(routes: readonly LiveRoute[]): string {
+  const sums = Array.from({ length: BUCKETS }, (_, at) =>
+    routes.reduce((sum, { recent }) => {
+      const { succeeded, failed, abandoned, stopped } = recent;
+      return [succeeded, failed, abandoned, stopped].reduce(
+        (all, one) => all + (one[at] ?? 0),
+        sum,
+      );
+    }, 0),
+  );
+  const most = Math.max(1, ...sums);
+  return sums.map((value) => BARS[Math.ceil((value / most) * (BARS.length - 1))]).join('');
+}
+
+function totalOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0);
+}
+
+function duration(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1_000));
+  if (seconds < 60) return `${seconds}s`;
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60
+    ? `${minutes}m${seconds % 60}s`
+    : `${Math.floor(minutes / 60)}h${minutes % 60}m`;
+}
