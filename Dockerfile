@@ -1,4 +1,4 @@
-# The gateway in a container: compiled files, production dependencies, a user without rights.
+# The gateway in a container: one bundle of the program and what it depends on, a user without rights.
 #
 #   docker build -t mrtr-gateway .
 #   docker run --rm -p 8080:8080 mrtr-gateway --upstream http://legacy:3001/mcp
@@ -10,9 +10,10 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # Nothing that is compiled or shipped needs an install script.
 RUN npm ci --ignore-scripts
-COPY tsconfig.json tsconfig.build.json ./
+COPY bin ./bin
+COPY scripts/bundle.ts ./scripts/bundle.ts
 COPY src ./src
-RUN npm run build && npm prune --omit=dev --ignore-scripts
+RUN node scripts/bundle.ts /program
 
 FROM node:24-bookworm-slim
 ARG VERSION=unreleased
@@ -29,11 +30,9 @@ ENV NODE_ENV=production
 ENV MRTR_GATEWAY_LISTEN_DEFAULT=:8080
 
 WORKDIR /app
-COPY package.json LICENSE ./
-COPY bin ./bin
+COPY --from=build /program ./
+COPY LICENSE ./
 COPY config ./config
-COPY --from=build /app/node_modules ./node_modules
-COPY --from=build /app/dist ./dist
 
 # Fills the compile cache by starting the gateway once and stopping it. Node.js keys the cache by user id, so this
 # runs as the user of the image; with another one the gateway starts without the cache, and slower. Nothing is left

@@ -11,7 +11,12 @@ export default defineConfig({
       { extends: true, test: { name: 'unit', include: UNIT_TESTS, isolate: false } },
       {
         extends: true,
-        test: { name: 'wire', include: ['test/**/*.test.ts'], exclude: UNIT_TESTS },
+        test: {
+          name: 'wire',
+          include: ['test/**/*.test.ts'],
+          exclude: UNIT_TESTS,
+          globalSetup: ['./test/run/program.ts'],
+        },
       },
     ],
     testTimeout: 30_000,

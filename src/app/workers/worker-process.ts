@@ -1,7 +1,7 @@
 /** A worker as the primary sees it: a forked process, what it has reported, and when it ends. */
 import { fork, type ChildProcess } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import type { Clock } from '../../lib/clock.ts';
+import { COMMAND_FILE } from '../../lib/program.ts';
 import { StartFailure } from '../../lib/start-failure.ts';
 import type { StopOrder } from '../../ops/live/stop.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
@@ -17,8 +17,6 @@ import {
 } from './messages.ts';
 import type { CountEntries } from './shared-counts.ts';
 
-/** The command of this program, from `src` and from `dist` alike. */
-const COMMAND = fileURLToPath(new URL('../../../bin/mrtr-gateway.js', import.meta.url));
 /** The first argument of a worker's command line. `main.ts` reads it. */
 const WORKER_COMMAND = 'worker';
 /** A worker that does not respond for longer counts as stuck. */
@@ -73,7 +71,7 @@ export class WorkerProcess {
     this.serving = this.#serving.promise;
     this.ended = this.#ended.promise;
     for (const promise of [this.joined, this.serving]) promise.catch(() => {});
-    this.#child = fork(COMMAND, [WORKER_COMMAND, String(number)], {
+    this.#child = fork(COMMAND_FILE, [WORKER_COMMAND, String(number)], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
     this.#child.on('message', (message) => this.#receive(message as FromWorker));

@@ -4,12 +4,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { COMMAND } from '../../fixtures/gateways/command.ts';
 import { legacyServer } from '../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
-
-const COMMAND = fileURLToPath(new URL('../../../bin/mrtr-gateway.js', import.meta.url));
 
 /** What is logged up to the moment when the gateway listens, by a process with this limit. */
 async function loggedWith(limit: number, limits: object): Promise<Record<string, unknown>[]> {
