@@ -19,8 +19,8 @@ export default defineConfig({
         },
       },
     ],
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
     // Two cores are the least we support. Tests over the wire wait for half of their time, so a third worker pays.
     maxWorkers: 3,
     reporters: ['default', './test/run/left-out.ts'],
