@@ -40,7 +40,7 @@ beforeAll(async () => {
 });
 
 describe('the dashboard and the alert rules', () => {
-  test('exist', () => expect([panels.length, rules.length]).toEqual([31, 13]));
+  test('exist', () => expect([panels.length, rules.length]).toEqual([35, 16]));
 
   // Rule dashboards-1: Every metric that the Grafana dashboard and the alert rules name is in a scrape.
   test.each(expressions)('name metrics that exist: $of, $expr', ({ expr }) => {
@@ -67,7 +67,8 @@ describe("Prometheus's own checks", { tags: ['promtool'] }, () => {
   };
 
   // Rule dashboards-2: `promtool` accepts the scrape and the rules, and the rules give away a server that stopped answering, a
-  // replica with the wrong key, a client that drops questions, a limit that is reached, and a slow tool.
+  // replica with the wrong key, a client that drops questions, a limit that is reached, a caller that comes too often, a slow
+  // tool, an open circuit breaker, and a configuration that was refused.
   test.each([
     ['check', 'rules', 'alerts.yaml'],
     ['test', 'rules', 'alerts_test.yaml'],

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { callTool, send } from '../../fixtures/clients/modern-client.ts';
 import { askName } from '../../fixtures/servers/legacy-server.ts';
-import { TraceCollector } from '../../fixtures/servers/trace-collector.ts';
+import { collectorFor } from '../../fixtures/servers/trace-collector.ts';
 import {
   answersOf,
   greeter,
@@ -11,22 +11,9 @@ import {
   replicas,
   text,
 } from '../../fixtures/gateways/replica-testbed.ts';
-import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const [TRACE_1, TRACE_2] = ['1'.repeat(32), '2'.repeat(32)];
 const [PARENT_1, PARENT_2] = ['a'.repeat(16), 'b'.repeat(16)];
-
-async function collectorFor() {
-  const collector = await TraceCollector.start();
-  stopAfterTest(() => collector.stop());
-  const env = {
-    OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-    OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=blue',
-    OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
-    OTEL_BSP_SCHEDULE_DELAY: '100',
-  };
-  return { collector, env };
-}
 
 // Rule traces-1 (conventions, "Server"): A request of a client is a server span. Its parent is the `traceparent` of `_meta`; that
 // of the HTTP headers is linked.

@@ -1,0 +1,153 @@
+/**
+ * Five incidents, made with real processes, and what gives each away: a metric, a line of the log, and a span.
+ * docs/operations.md, "Five incidents", says the same to the engineer on call.
+ */
+import { expect, test } from 'vitest';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import type {
+  GatewayProcess,
+  GatewayProcessOptions,
+} from '../../fixtures/gateways/gateway-process.ts';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  reasonOf,
+  replica,
+  text,
+} from '../../fixtures/gateways/replica-testbed.ts';
+import type { LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import { collectorFor } from '../../fixtures/servers/trace-collector.ts';
+
+async function stage(
+  tools: LegacyServerOptions['tools'] = {},
+  options: Partial<GatewayProcessOptions> = {},
+) {
+  const { collector, env } = await collectorFor();
+  const legacy = await legacyServer({ tools });
+  const start = (more: Partial<GatewayProcessOptions> = {}) =>
+    replica(legacy, { env, ...options, ...more });
+  const gateway = await start();
+  /** The spans that a gateway exports, which it does at its end at the latest. */
+  const spansOf = async (...gateways: GatewayProcess[]) => {
+    await Promise.all(gateways.map((one) => one.drain()));
+    return collector;
+  };
+  return { legacy, gateway, start, spansOf };
+}
+
+// Rule incidents-1: A server that stopped answering: `mrtr_gateway_upstream_up` is 0 and, after a few requests,
+// `mrtr_gateway_circuit_open` is 1; the log has `upstream.failed` and `upstream.circuit_opened`; the server span
+// of the trace that the line names is an error.
+test('a server that stopped answering', async () => {
+  const { legacy, gateway, spansOf } = await stage({ work: async () => 'done' });
+  expect(text(await callTool(gateway.url, 'work'))).toBe('done');
+  expect(await gateway.metric('mrtr_gateway_upstream_up{route="mcp"}')).toBe(1);
+  await legacy.stop();
+  while (gateway.named('upstream.circuit_opened').length === 0) {
+    const failed = await callTool(gateway.url, 'work');
+    expect(failed.response.error).toBeDefined();
+  }
+  expect(reasonOf(await callTool(gateway.url, 'work'))).toBe('circuit_open');
+
+  expect(await gateway.metric('mrtr_gateway_upstream_up{route="mcp"}')).toBe(0);
+  expect(await gateway.metric('mrtr_gateway_circuit_open{route="mcp"}')).toBe(1);
+  expect(gateway.named('upstream.failed')[0]).toMatchObject({ level: 'warn', route: 'mcp' });
+  expect(gateway.named('upstream.circuit_opened')).toMatchObject([{ level: 'warn', route: 'mcp' }]);
+  const { spans } = await spansOf(gateway);
+  const trace = gateway.named('upstream.failed')[0]?.['trace'];
+  expect(spans.filter(({ traceId }) => traceId === trace)).toMatchObject([
+    { kind: 'SERVER', status: 'ERROR', attributes: { 'error.type': '-32603' } },
+  ]);
+});
+
+// Rule incidents-2: A replica with the wrong key: `mrtr_gateway_seal_rejections_total{reason="unknown-key"}` counts there, the log
+// has `pointer.refused`, and the server span of the retry has the code -32602 and no client span.
+test('a replica with the wrong key', async () => {
+  const { tools } = greeter();
+  const { gateway, start, spansOf } = await stage(tools);
+  const keys = [{ kid: 'other', key: Buffer.alloc(32, 8).toString('base64url') }];
+  const apart = await start({ config: { seal: { audience: 'fault-tests', keys } } });
+  const asked = await callTool(gateway.url, 'greet');
+  const refused = await callTool(apart.url, 'greet', answersOf(asked, 'Ada'));
+  expect(refused.response.error.data.reason).toBe('invalid_request_state');
+
+  const refusals = 'mrtr_gateway_seal_rejections_total{reason="unknown-key"}';
+  expect(await apart.metric(refusals)).toBe(1);
+  expect(apart.named('pointer.refused')).toMatchObject([
+    { level: 'warn', route: 'mcp', reason: 'unknown-key' },
+  ]);
+  const collector = await spansOf(gateway, apart);
+  const span = collector.one('SERVER', 'tools/call greet', ({ attributes }) =>
+    Object.hasOwn(attributes, 'rpc.response.status_code'),
+  );
+  expect(span.attributes['rpc.response.status_code']).toBe('-32602');
+  expect(collector.spans.filter(({ parentSpanId }) => parentSpanId === span.spanId)).toEqual([]);
+});
+
+// Rule incidents-3: A client that drops questions: `mrtr_gateway_call_ends_total{end="abandoned"}` counts, `call.ended` says so, and
+// the span of the first round (`mrtr_gateway.outcome`: `input_required`) has no span that links to it.
+test('a client that drops questions', async () => {
+  const { tools } = greeter();
+  const { gateway, spansOf } = await stage(tools, { route: { parking: { ttl: '1s' } } });
+  const asked = await callTool(gateway.url, 'greet');
+  expect(asked.response.result.resultType).toBe('input_required');
+  const [ended] = await gateway.saw('call.ended');
+
+  expect(ended).toMatchObject({ route: 'mcp', target: 'greet', end: 'expired' });
+  expect(await gateway.metric('mrtr_gateway_call_ends_total{route="mcp",end="abandoned"}')).toBe(1);
+  const collector = await spansOf(gateway);
+  const round = collector.one('SERVER', 'tools/call greet');
+  expect(round.attributes).toMatchObject({ 'mrtr_gateway.outcome': 'input_required' });
+  expect(collector.spans.flatMap(({ links }) => links)).toEqual([]);
+});
+
+// Rule incidents-4: A caller that hits a limit: `mrtr_gateway_limited_requests_total` counts by limit, the log has `request.limited`
+// with the limit, and the server span has the error and no client span.
+test('a caller that hits a limit', async () => {
+  const { gateway, spansOf } = await stage(
+    { work: async () => 'done' },
+    { route: { limits: { rate: '1/1h' } } },
+  );
+  expect(text(await callTool(gateway.url, 'work'))).toBe('done');
+  expect(reasonOf(await callTool(gateway.url, 'work', {}, { id: 'limited' }))).toBe('rate_limited');
+
+  const limited = 'mrtr_gateway_limited_requests_total{route="mcp",limit="limits.rate"}';
+  expect(await gateway.metric(limited)).toBe(1);
+  expect(gateway.named('request.limited')).toMatchObject([
+    { level: 'warn', route: 'mcp', limit: 'limits.rate', refused: 1 },
+  ]);
+  const collector = await spansOf(gateway);
+  const span = collector.one('SERVER', 'tools/call work', ({ attributes }) =>
+    Object.is(attributes['jsonrpc.request.id'], 'limited'),
+  );
+  expect(span).toMatchObject({
+    status: 'ERROR',
+    attributes: { 'rpc.response.status_code': '-32603' },
+  });
+  expect(collector.spans.filter(({ parentSpanId }) => parentSpanId === span.spanId)).toEqual([]);
+});
+
+// Rule incidents-5: A slow tool: the time is in `mcp_client_operation_duration_seconds` under the name of the tool, in
+// `call.ended` (`workMs`), and in the client span of the call, and not in the time of people.
+test('a slow tool', async () => {
+  const SLOW_MS = 600;
+  const { gateway, spansOf } = await stage({
+    slow: () => new Promise((resolve) => setTimeout(() => resolve('done'), SLOW_MS)),
+  });
+  expect(text(await callTool(gateway.url, 'slow'))).toBe('done');
+
+  const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  const seconds = metrics.match(
+    /^mcp_client_operation_duration_seconds_sum\{.*gen_ai_tool_name="slow".*\} (\S+)$/m,
+  );
+  expect(Number(seconds?.[1]) * 1_000).toBeGreaterThanOrEqual(SLOW_MS - 1);
+  const peopleTime = /^mrtr_gateway_answer_duration_seconds_count\{.*\} [1-9]/m.exec(metrics);
+  expect(peopleTime).toBeNull();
+  const [ended] = await gateway.saw('call.ended');
+  expect(ended).toMatchObject({ target: 'slow', end: 'complete' });
+  expect(ended?.['workMs']).toBeGreaterThanOrEqual(SLOW_MS - 1);
+  const collector = await spansOf(gateway);
+  const { startMs, endMs } = collector.one('CLIENT', 'tools/call slow');
+  expect(endMs - startMs).toBeGreaterThanOrEqual(SLOW_MS - 1);
+});
