@@ -15,8 +15,11 @@ export interface TokenRules {
 
 export type TokenVerdict =
   | { readonly kind: 'valid'; readonly principal: string }
-  /** `problem`: for the caller and the log. It contains nothing of the token. */
-  | { readonly kind: 'invalid'; readonly problem: string }
+  /**
+   * `problem`: for the caller and the log. It contains nothing of the token. `expected`: for the log, what the
+   * configuration asks for.
+   */
+  | { readonly kind: 'invalid'; readonly problem: string; readonly expected: string }
   | { readonly kind: 'insufficient-scope' }
   | { readonly kind: 'unavailable' };
 
@@ -54,11 +57,16 @@ export async function verifyToken(
     }));
   } catch (error) {
     if (error instanceof KeysUnavailable) return { kind: 'unavailable' };
-    return { kind: 'invalid', problem: problemOf(error) };
+    const [problem, expected] = problemOf(error, rules);
+    return { kind: 'invalid', problem, expected };
   }
   const name = payload[principalClaim];
   if (typeof name !== 'string' || name === '') {
-    return { kind: 'invalid', problem: `the claim ${principalClaim} is no text` };
+    return {
+      kind: 'invalid',
+      problem: `the claim ${principalClaim} is no text`,
+      expected: `the name of the caller (identity.principalClaim: ${principalClaim})`,
+    };
   }
   const scopes = scopesOf(payload);
   if (!requiredScopes.every((scope) => scopes.has(scope))) return { kind: 'insufficient-scope' };
@@ -71,19 +79,34 @@ function scopesOf({ scope, scp }: JWTPayload): ReadonlySet<unknown> {
   return new Set([scope ?? scp].flat().flatMap((one) => String(one ?? '').split(' ')));
 }
 
-function problemOf(error: unknown): string {
-  if (error instanceof errors.JWTExpired) return 'it has expired';
+const A_KEY = 'a signature with one of the keys of identity.jwks';
+
+/** Returns what is wrong with a token, and what the configuration expects. */
+function problemOf(
+  error: unknown,
+  { issuer, audiences, clockToleranceMs }: TokenRules,
+): readonly [problem: string, expected: string] {
+  const inTime = `another time, by the clock of this machine (identity.clockTolerance: ${clockToleranceMs / 1_000}s)`;
+  if (error instanceof errors.JWTExpired) return ['it has expired', inTime];
   if (error instanceof errors.JWTClaimValidationFailed) {
     const { claim, reason } = error;
-    if (reason === 'missing') return `the claim ${claim} is missing`;
-    if (claim === 'iss') return 'it is from another issuer';
-    if (claim === 'aud') return 'it is for another audience';
-    if (claim === 'nbf') return 'it is not valid yet';
-    return `the claim ${claim} is not valid`;
+    if (reason === 'missing') return [`the claim ${claim} is missing`, `the claim ${claim}`];
+    if (claim === 'iss') return ['it is from another issuer', `identity.issuer: ${issuer}`];
+    if (claim === 'aud') {
+      return ['it is for another audience', `one of identity.audiences: ${audiences.join(', ')}`];
+    }
+    if (claim === 'nbf') return ['it is not valid yet', inTime];
+    return [`the claim ${claim} is not valid`, 'a claim as RFC 7519 defines it'];
   }
-  if (error instanceof errors.JWKSNoMatchingKey) return 'its key is not one of the issuer';
-  if (error instanceof errors.JWKSMultipleMatchingKeys) return 'it names no key';
-  if (error instanceof errors.JOSEAlgNotAllowed) return 'its algorithm is not allowed';
-  if (error instanceof errors.JWSSignatureVerificationFailed) return 'its signature is wrong';
-  return 'it is not a valid JWT';
+  if (error instanceof errors.JWKSNoMatchingKey) return ['its key is not one of the issuer', A_KEY];
+  if (error instanceof errors.JWKSMultipleMatchingKeys) {
+    return ['it names no key', 'a kid, since identity.jwks has several keys'];
+  }
+  if (error instanceof errors.JOSEAlgNotAllowed) {
+    return ['its algorithm is not allowed', 'RS*, PS*, ES* or EdDSA'];
+  }
+  if (error instanceof errors.JWSSignatureVerificationFailed) {
+    return ['its signature is wrong', A_KEY];
+  }
+  return ['it is not a valid JWT', 'a JWT, not an opaque token'];
 }

@@ -119,7 +119,8 @@ export class Identity {
       return { kind: 'known', principal: `header:${name}` };
     }
     const problem = 'the identity header comes from a peer that edge.trustedProxies does not list';
-    this.#options.log.event('identity.refused', { problem });
+    const expected = `one of edge.trustedProxies: ${this.#options.trustedProxies.join(', ')}`;
+    this.#options.log.event('identity.refused', { problem, expected });
     return { kind: 'no-header' };
   }
 
@@ -129,7 +130,11 @@ export class Identity {
     if (token === null || this.#keys === null) return { kind: 'no-token' };
     const verdict = await verifyToken(token, identity, this.#keys, this.#options.clock);
     if (verdict.kind === 'invalid') {
-      this.#options.log.event('identity.refused', { problem: verdict.problem });
+      const { problem, expected } = verdict;
+      this.#options.log.event('identity.refused', { problem, expected });
+    } else if (verdict.kind === 'insufficient-scope') {
+      const expected = `identity.requiredScopes: ${identity.requiredScopes.join(', ')}`;
+      this.#options.log.event('identity.refused', { problem: 'it lacks a scope', expected });
     }
     return verdict.kind === 'valid' ? { kind: 'known', principal: verdict.principal } : verdict;
   }

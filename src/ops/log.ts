@@ -22,8 +22,8 @@ export interface LogEvents {
   'gateway.homes_apart': object;
   'peer.up': { peer: string };
   'peer.down': { peer: string; problem: string };
-  /** The names of the routes. */
-  'config.reloaded': { added: string; changed: string; removed: string };
+  /** The names of the routes, and of the other settings that changed. */
+  'config.reloaded': { added: string; changed: string; removed: string; settings: string };
   'config.refused': { problem: string };
   'gateway.draining': { running: number; parked: number };
   'gateway.stopped': { code: number };
@@ -173,7 +173,8 @@ export interface LogEvents {
     code: number | null;
     ms: number;
   };
-  'identity.refused': { problem: string };
+  /** `expected`: the key that decides, with its value. */
+  'identity.refused': { problem: string; expected: string };
   'identity.exchange_failed': { route: string; problem: string };
   'identity.keys_unavailable': { problem: string };
   'edge.refused': { header: 'Host' | 'Origin'; value: string };
@@ -291,7 +292,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the collector did not take traces, which are dropped. The line comes once a minute at most',
   'worker.ended':
     'a worker ended by itself; its parked calls go on where another process can resume them',
-  'config.reloaded': 'another configuration is in force',
+  'config.reloaded': 'the configuration that was loaded is in force',
   'config.refused':
     'the configuration that was loaded cannot be used: the earlier one stays in force',
   'gateway.draining': 'draining: running calls finish or move to another replica',

@@ -61,7 +61,11 @@ export class Reloads {
         isDeepStrictEqual(value(this.#config), value(next)) ? [] : name,
       );
       const problems = [
-        ...(fixed.length > 0 ? [`${fixed.join(', ')}: cannot change without a restart`] : []),
+        ...(fixed.length > 0
+          ? [
+              `${fixed.join(', ')}: cannot change without a restart; restart the gateway, or undo the change`,
+            ]
+          : []),
         ...renamedPathsOf(this.#config, next),
       ];
       if (problems.length > 0) throw new ConfigRefused(problems);
@@ -134,6 +138,9 @@ function renamedPathsOf(earlier: Config, next: Config): string[] {
   });
 }
 
+/** What can change beside routes. */
+const SETTINGS = ['identity', 'edge', 'limits', 'drain', 'seal', 'log'] as const;
+
 function changesOf(earlier: Config, next: Config) {
   const idsOf = ({ routes }: Config) => new Map(routes.map((route) => [route.id, route]));
   const [before, after] = [idsOf(earlier), idsOf(next)];
@@ -144,5 +151,6 @@ function changesOf(earlier: Config, next: Config) {
       .flatMap(([id, route]) => (isDeepStrictEqual(before.get(id), route) ? [] : id))
       .join(', '),
     removed: [...before.keys()].filter((id) => !after.has(id)).join(', '),
+    settings: SETTINGS.filter((name) => !isDeepStrictEqual(earlier[name], next[name])).join(', '),
   };
 }

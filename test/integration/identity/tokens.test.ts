@@ -140,20 +140,27 @@ describe('a caller without a sound token', () => {
       `Bearer error="invalid_token", error_description="The access token is refused: ${problem}", ` +
         `scope="mcp:tools", resource_metadata="${METADATA_URL}"`,
     );
-    expect(gateway.log.named('identity.refused')).toEqual([{ problem }]);
+    expect(gateway.log.named('identity.refused')).toEqual([
+      { problem, expected: expect.any(String) as string },
+    ]);
     expect(upstream.methods()).not.toContain('tools/call');
   });
 
   // Rule tokens-3 (authorization, "Scope Challenge Handling"): A token that lacks a scope gets 403 with
   // `error="insufficient_scope"` and all scopes that are needed.
   test('is told which scopes are needed, if its token lacks one', async () => {
-    const { url, issuer, upstream } = await guarded({ requiredScopes: ['mcp:tools', 'mcp:admin'] });
+    const { url, issuer, upstream, gateway } = await guarded({
+      requiredScopes: ['mcp:tools', 'mcp:admin'],
+    });
     const token = await issuer.token('ada', { scope: 'mcp:tools' });
     const answer = await callTool(url, 'echo', {}, bearer(token));
     expect(answer.status).toBe(403);
     expect(answer.headers.get('www-authenticate')).toBe(
       `Bearer error="insufficient_scope", scope="mcp:tools mcp:admin", resource_metadata="${METADATA_URL}"`,
     );
+    expect(gateway.log.named('identity.refused')).toEqual([
+      { problem: 'it lacks a scope', expected: 'identity.requiredScopes: mcp:tools, mcp:admin' },
+    ]);
     expect(upstream.methods()).not.toContain('tools/call');
     const enough = await issuer.token('ada');
     expect((await callTool(url, 'echo', {}, bearer(enough))).status).toBe(200);

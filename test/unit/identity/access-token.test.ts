@@ -84,13 +84,32 @@ describe('a token', () => {
     ['names a number', { claims: { sub: 7 } }, 'the claim sub is no text'],
     ['has an unknown key', { header: { kid: 'two' } }, 'its key is not one of the issuer'],
   ])('that %s is refused', async (_, changes, problem) => {
-    expect(await verify(await sign(changes))).toEqual({ kind: 'invalid', problem });
+    const expected = expect.any(String) as string;
+    expect(await verify(await sign(changes))).toEqual({ kind: 'invalid', problem, expected });
+  });
+
+  // Rule tokens-6.
+  test.each<[string, Changes, string]>([
+    [
+      'has expired',
+      { expiresInSeconds: -11 },
+      'another time, by the clock of this machine (identity.clockTolerance: 10s)',
+    ],
+    ['is from another issuer', { claims: { iss: 'x' } }, `identity.issuer: ${ISSUER}`],
+    [
+      'has an unknown key',
+      { header: { kid: 'two' } },
+      'a signature with one of the keys of identity.jwks',
+    ],
+  ])('that %s is refused with what the configuration expects', async (_, changes, expected) => {
+    expect(await verify(await sign(changes))).toMatchObject({ expected });
   });
 
   // Rule tokens-2 (RFC 8725, section 3.1): Only signatures that the issuer alone can make count: `alg: none`
   // and `HS*` are refused, whatever key they name.
   test('without a signature, or with one of a shared secret, is refused', async () => {
-    const refused = { kind: 'invalid', problem: 'its algorithm is not allowed' };
+    const problem = 'its algorithm is not allowed';
+    const refused = { kind: 'invalid', problem, expected: 'RS*, PS*, ES* or EdDSA' };
     const secret = new TextEncoder().encode(await exportSPKI(pair.publicKey));
     const confused = await new SignJWT({ ...CLAIMS, exp: nowSeconds + 60 })
       .setProtectedHeader({ alg: 'HS256', kid: 'one' })
