@@ -43,6 +43,7 @@ const SYNTAX: Partial<Record<ErrorCode, string>> = {
   BAD_SCALAR_START: 'text begins with a reserved character; put it in quotes',
   BLOCK_AS_IMPLICIT_KEY:
     'key inside a value on the same line; put it on its own line, or use quotes',
+  BLOCK_IN_FLOW: 'bracket that is not closed, or a list with dashes inside brackets',
   KEY_OVER_1024_CHARS: 'key longer than 1024 characters',
   MISSING_CHAR: 'missing character, such as a closing quote, a bracket, a comma or a colon',
   MULTILINE_IMPLICIT_KEY: 'key of more than one line, or a line without a colon',
@@ -78,7 +79,11 @@ export function readSource(text: string): Source {
   }
   for (const { code, pos } of errors) {
     const what = SYNTAX[code];
-    reader.problem([], pos[0], what === undefined ? NOT_YAML : `${NOT_YAML}: ${what}`);
+    reader.problem(
+      [],
+      pos[0],
+      what === undefined ? `${NOT_YAML} (${code})` : `${NOT_YAML}: ${what}`,
+    );
   }
   const data = errors.length > 0 ? undefined : reader.read(document.contents, []);
   return {
@@ -147,7 +152,7 @@ class Reader {
         continue;
       }
       if (Object.hasOwn(data, name)) {
-        this.problem(path, offset, 'duplicate key');
+        this.problem([...path, name], offset, 'duplicate key; remove one of them');
         continue;
       }
       const member = [...path, name];

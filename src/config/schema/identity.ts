@@ -63,7 +63,7 @@ const jwks = section(
         .string({ error: 'an absolute path' })
         .refine(isAbsolute, { error: 'an absolute path' })
         .meta({ title: 'path' })
-        .describe('A file with the keys, instead of `url`.'),
+        .describe('The absolute path of a file with the keys, instead of `url`.'),
     ),
     inline: orNull(keySet.describe('The keys themselves, instead of `url`.')),
     cacheTtl: duration(

@@ -301,7 +301,9 @@ describe('what must not occur twice', () => {
   });
 
   test('keys of a map', () => {
-    expect(problemsOf('log: {}\nlog: {}\n')).toEqual(['2:1 duplicate key']);
+    expect(problemsOf('log: {}\nlog: {}\n')).toEqual([
+      '2:1 log: duplicate key; remove one of them',
+    ]);
   });
 });
 
@@ -310,7 +312,9 @@ describe('a file that is not a configuration at all', () => {
     ['', '1:1 routes: expected a list of at least one route, got nothing'],
     ['routes: []', '1:9 routes: expected a list of at least one route, got an empty list'],
     ['5', '1:1 expected a map with at least routes, got 5'],
-    ['a: [1', '1:6 not valid YAML'],
+    ['a: [1', '1:6 not valid YAML: wrong indentation, or a bracket that is not closed'],
+    ['a: [\n  - b\n', '2:3 not valid YAML: bracket that is not closed, or a list with dashes'],
+    ['a: &x *y', '1:7 not valid YAML (ALIAS_PROPS)'],
     ['a: 1\n---\nb: 1', '2:1 not valid YAML: more than one document'],
     ['listen: [::1]:80', '1:14 not valid YAML: unexpected text after the value'],
     ['\tlisten: a', '1:1 not valid YAML: tab as indentation'],

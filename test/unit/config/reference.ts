@@ -51,14 +51,24 @@ export function configurationReference(): string {
 
 function rows(node: SchemaNode, prefix: string): Row[] {
   if (node.items !== undefined) return rows(node.items, `${prefix}[]`);
-  return variants(node).flatMap(({ properties, required }) =>
-    Object.entries(properties ?? {}).flatMap(([name, member]) => {
-      if (member.const !== undefined) return [];
+  const known = new Set<string>();
+  return variants(node).flatMap(({ properties, required }) => {
+    const source = properties?.['source']?.const;
+    return Object.entries(properties ?? {}).flatMap(([name, member]) => {
+      if (member.const !== undefined || known.has(name)) return [];
+      known.add(name);
       const key = `${prefix}.${name}`;
-      const own = row(key, member, required?.includes(name) ?? false);
-      return hasMembers(member) ? [own, ...rows(member, key)] : [own];
-    }),
-  );
+      const plain = row(key, member, required?.includes(name) ?? false);
+      const isOfOne = source !== undefined && !isOfAll(node, name);
+      const meaning = isOfOne ? `With \`${String(source)}\`. ${plain.meaning}` : plain.meaning;
+      return [{ ...plain, meaning }, ...(hasMembers(member) ? rows(member, key) : [])];
+    });
+  });
+}
+
+/** Tells whether all variants have a member. */
+function isOfAll({ oneOf = [] }: SchemaNode, name: string): boolean {
+  return oneOf.every(({ properties }) => properties?.[name] !== undefined);
 }
 
 /** The choice of a variant is a key of its own: its words are those of all variants. */
