@@ -18,7 +18,7 @@ export const EXIT = {
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
-  [EXIT.ok, 'done; when serving: drained after SIGTERM, SIGINT or SIGHUP'],
+  [EXIT.ok, 'done; when serving: drained after a signal'],
   [EXIT.checkFailed, '"check" found problems'],
   [EXIT.usage, 'wrong flags or arguments, or a Node.js that is too old'],
   [

@@ -139,7 +139,8 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
     {
       name: 'call',
       value: 'TOOL[:JSON]',
-      meaning: 'call this tool, to verify that a call that asks can be released',
+      meaning:
+        'call this tool, which can have effects: a call that asks shows whether parked calls need a connection',
     },
     {
       name: 'timeout',

@@ -56,7 +56,7 @@ Examples:
 
 Finds out what an MCP server speaks: transport, revision, sessions, streams, resumption
 and capabilities, and prints a configuration for it. Sends initialize, ping and list
-requests, calls no tool, and ends its session.
+requests, calls no tool unless --call names one, and ends its session.
 
 Examples:
   mrtr-gateway probe http://127.0.0.1:3001/mcp
@@ -106,9 +106,10 @@ const AFTERWORD = `With --config, the flags --listen, --admin, --workers, --log-
 variables, override the file. All else is in the file, which can name variables as \${NAME}.
 $${SEAL_KEY_VARIABLE} holds sealing keys as KID:KEY, the newest first; it has no flag, since
 every user of the machine can read command lines.
-The log goes to standard error. SIGTERM, SIGINT or SIGHUP: finish running calls, then stop.
-A second signal stops at once. If the configured Redis cannot be reached, the gateway exits
-with ${EXIT.upstream}.
+The log goes to standard error. SIGTERM or SIGINT: finish running calls, then stop. A second
+one stops at once. SIGHUP: with --config, load the file again, as the gateway also does when
+it changes; else, or if a terminal is attached, as SIGTERM. If the configured Redis cannot be
+reached, the gateway exits with ${EXIT.upstream}.
 `;
 
 const PROBE_CODES = columns([

@@ -138,12 +138,23 @@ function releaseNotes(release: Advice['releaseWhenResumable'], findings: Finding
     case 'unproven':
       return [
         'parking.release: when-resumable might work: the server reopens streams, but did not replay the missed event.',
+        ...unusedCallNotes(findings.realCall),
       ];
     case 'impossible':
       return [
-        `parking.release: when-resumable has no effect: ${whyNotResumable(findings)}. A parked call keeps its connection, and is lost if the connection breaks.`,
+        `A parked call keeps its connection, and is lost if the connection breaks: ${whyNotResumable(findings)}. parking.release: when-resumable would have no effect.`,
+        ...unusedCallNotes(findings.realCall),
       ];
   }
+}
+
+/** Says that a call was made, since it can have effects, where no call verifies anything. */
+function unusedCallNotes(realCall: Findings['realCall']): string[] {
+  if (realCall === null) return [];
+  const tool = clean(realCall.tool, 100);
+  return [
+    `The call of ${tool} was sent, and verified nothing: that needs a stream whose missed events are replayed.`,
+  ];
 }
 
 function realCallNote(realCall: Findings['realCall']): string {

@@ -16,6 +16,11 @@ test('the help says that an unreachable Redis ends the start, and with which cod
   expect(helpFor('serve')).toMatch(/^ {2}69 .*Redis is unreachable$/m);
 });
 
+// Rule drain-3.
+test('the help says that SIGHUP loads the file again, or stops without one', () => {
+  expect(helpFor('serve')).toMatch(/SIGHUP: with --config, load the file again.*else.*as SIGTERM/s);
+});
+
 test('the help of probe says what its exit codes mean', () => {
   for (const code of [EXIT.ok, EXIT.usage, EXIT.upstream]) {
     expect(helpFor('probe')).toMatch(new RegExp(`^  ${code} +\\w`, 'm'));

@@ -58,6 +58,17 @@ describe('parking.release', () => {
     expect(notes.join(' ')).toContain(words);
   });
 
+  test('says of a call that was made in vain that it was made', () => {
+    const resumption = {
+      eventIds: 'not-seen',
+      lastEventId: 'not-tried',
+      httpStatus: null,
+    } as const;
+    const realCall = { tool: 'ask', outcome: 'not-asked', answerMs: null } as const;
+    const { notes } = adviceFor({ resumption, realCall });
+    expect(notes.join(' ')).toMatch(/events have no ids.*The call of ask was sent/);
+  });
+
   test('says why no call was made', () => {
     expect(adviceFor().notes.join(' ')).toContain('--call TOOL');
   });
