@@ -18,7 +18,7 @@ import { gfmHeadingId } from 'marked-gfm-heading-id';
 
 /** What the site has, in the order of its menu. */
 const SECTIONS: readonly (readonly [string, readonly string[]])[] = [
-  ['Start', ['README.md', 'docs/upgrading.md', 'CHANGELOG.md']],
+  ['Start', ['README.md', 'docs/clients.md', 'docs/upgrading.md', 'CHANGELOG.md']],
   [
     'Run it',
     ['docs/configuration.md', 'docs/operations.md', 'docs/servers.md', 'docs/performance.md'],
