@@ -44,7 +44,8 @@ Examples:
 
 Checks a configuration file and prints one line for each problem, with file, line and
 column. Resolves environment variables and file references as the gateway does. Then
-prints a warning for each setting that is valid and risky.
+prints a warning for each setting that is valid and risky. It contacts no server and no
+Redis, and does not read the keys of identity.jwks: for those, see /readyz and the log.
 
 Examples:
   mrtr-gateway check config/example.yaml
