@@ -28,7 +28,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['demo/**', 'bench/**', 'scripts/**', 'sweep/**', 'test/**', 'bin/**'],
+    files: ['demo/**', 'bench/**', 'scripts/**', 'soak/**', 'sweep/**', 'test/**', 'bin/**'],
     rules: { 'no-console': 'off' },
   },
 );

@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest';
+import type { Held } from '../../../soak/probe.ts';
+import { checksOf, checksOutside, trend } from '../../../soak/verdict.ts';
+
+const MIB = 1024 ** 2;
+const HELD: Held = {
+  ...{ heapBytes: 50 * MIB, rssBytes: 150 * MIB },
+  ...{ openFiles: 30, handles: 12, timers: 4 },
+};
+
+const failing = (more: { after?: Held; heapAt?: (index: number) => number }) =>
+  checksOf({
+    replica: 'one',
+    before: HELD,
+    samples: Array.from({ length: 40 }, (_, index) => ({
+      atMs: index * 15_000,
+      held: { ...HELD, heapBytes: more.heapAt?.(index) ?? HELD.heapBytes },
+    })),
+    after: more.after ?? HELD,
+  }).flatMap(({ what, passes }) => (passes ? [] : what));
+
+test('a line through points has the values of its ends', () => {
+  const { first, last } = trend([[0, 1], [10, 3], [20, 5]] as const); // prettier-ignore
+  expect(first).toBeCloseTo(1);
+  expect(last).toBeCloseTo(5);
+  expect(trend([[5, 2]])).toEqual({ first: 2, last: 2 });
+});
+
+test('what comes back to where it was does not leak, also if it is more under load', () => {
+  expect(failing({ heapAt: (index) => (80 + (index % 5)) * MIB })).toEqual([]);
+  // Caches fill in the first quarter.
+  expect(failing({ heapAt: (index) => Math.min(60, 50 + index) * MIB })).toEqual([]);
+  expect(failing({ after: { ...HELD, openFiles: 32 } })).toEqual([]);
+});
+
+test('memory that grows under load leaks, and so does what is left without load', () => {
+  expect(failing({ heapAt: (index) => (50 + index) * MIB })).toEqual([
+    'one: heap, trend under load',
+  ]);
+  expect(failing({ after: { ...HELD, rssBytes: 180 * MIB, timers: 7 } })).toEqual([
+    'one: RSS, without load',
+    'one: timers',
+  ]);
+});
+
+test('no session, process or key may be left', () => {
+  const none = { sessions: 0, processes: 0, redisKeys: 3, lastingKeys: 0 };
+  const checks = checksOutside(none, { ...none, redisKeys: 4 });
+  expect(checks.map(({ passes }) => passes)).toEqual([true, true, false, true]);
+});
