@@ -7,7 +7,7 @@ import type { Settings, World } from './world.ts';
 const CUT_MS = 5_000;
 
 export class Disturbances {
-  readonly counts = { reloads: 0, rotations: 0, restarts: 0, crashes: 0 };
+  readonly counts = { reloads: 0, rotations: 0, restarts: 0, crashes: 0, lostSessions: 0 };
   readonly #world: World;
   readonly #outcomes: Outcomes;
   #settings: Settings;
@@ -57,7 +57,10 @@ export class Disturbances {
     const { replicas, front } = this.#world;
     const last = replicas.at(-1);
     const origins = replicas.map(({ origin }) => origin);
-    if (signal === 'SIGKILL') this.#outcomes.mayBeCut(CUT_MS);
+    if (signal === 'SIGKILL') {
+      this.counts.lostSessions += (await last?.sessions()) ?? 0;
+      this.#outcomes.mayBeCut(CUT_MS);
+    }
     // Who balances the load knows of a deployment before, and of a crash at once.
     front.use(origins.slice(0, -1));
     await last?.end(signal);

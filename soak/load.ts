@@ -54,8 +54,10 @@ function reasonOf(error: unknown): string | null {
 
 type Act = (user: User, id: string) => Promise<boolean>;
 
+type WeightedAct = readonly [name: string, times: number, act: Act];
+
 /** What users do, and how often of 100 times. An act resolves to whether the reply is the right one. */
-const ACTS: readonly (readonly [name: string, times: number, act: Act])[] = [
+export const ACTS: readonly WeightedAct[] = [
   ['plain', 45, async (user, id) => (await user.call('echo', { message: id })).includes(id)],
   ['sum', 10, async (user) => (await user.call('get-sum', { a: 2, b: 3 })).includes('5')],
   ['list', 4, async ({ client }) => (await client.listTools()).tools.length > 0],
@@ -79,6 +81,8 @@ const ACTS: readonly (readonly [name: string, times: number, act: Act])[] = [
   ],
   ['listened', 3, (user) => user.listen(1_500)],
 ];
+/** The calls of a session over stdio take turns, so one that is abandoned keeps the others waiting for `parking.ttl`. */
+export const STDIO_ACTS = ACTS.filter(([name]) => name !== 'abandoned');
 const LONG = 'trigger-long-running-operation';
 
 class User {
@@ -147,11 +151,12 @@ class User {
 export async function use(
   url: string,
   name: string,
-  { stayMs, pauseMs, outcomes, signal }: UseOptions,
+  { acts, stayMs, pauseMs, outcomes, signal }: UseOptions,
 ): Promise<void> {
   for (let visit = 0; !signal.aborted; visit += 1) {
     const user = new User();
-    const headers = { authorization: `Bearer ${name}-${visit}` };
+    // Caches are by caller, and have to be full after the warm-up.
+    const headers = { authorization: `Bearer ${name}-${visit % CALLERS}` };
     const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
     const leavesAtMs = performance.now() + stayMs;
     let startedAtMs = performance.now();
@@ -159,7 +164,7 @@ export async function use(
       await user.client.connect(transport);
       while (!signal.aborted && performance.now() < leavesAtMs) {
         startedAtMs = performance.now();
-        await act(user, `${name}-${visit}-${Math.round(startedAtMs)}`, outcomes);
+        await act(user, `${name}-${visit}-${Math.round(startedAtMs)}`, acts, outcomes);
         await sleep(Math.random() * 2 * pauseMs);
       }
     } catch (error) {
@@ -169,17 +174,26 @@ export async function use(
   }
 }
 
+/** The callers whose place one user takes, one after the other. The sessions of the others end meanwhile. */
+const CALLERS = 3;
+
 interface UseOptions {
+  readonly acts: readonly WeightedAct[];
   readonly stayMs: number;
   readonly pauseMs: number;
   readonly outcomes: Outcomes;
   readonly signal: AbortSignal;
 }
 
-async function act(user: User, id: string, outcomes: Outcomes): Promise<void> {
+async function act(
+  user: User,
+  id: string,
+  acts: readonly WeightedAct[],
+  outcomes: Outcomes,
+): Promise<void> {
   const startedAtMs = performance.now();
-  let dice = Math.random() * 100;
-  const [name, , perform] = ACTS.find(([, times]) => (dice -= times) < 0) ?? ACTS[0]!;
+  let dice = Math.random() * acts.reduce((sum, [, times]) => sum + times, 0);
+  const [name, , perform] = acts.find(([, times]) => (dice -= times) < 0) ?? acts[0]!;
   try {
     if (await perform(user, id)) outcomes.add(name);
     else outcomes.failed(name, new Error('the wrong reply'), Infinity);

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { Disturbances } from './disturbances.ts';
-import { Outcomes, use } from './load.ts';
+import { ACTS, Outcomes, STDIO_ACTS, use } from './load.ts';
 import type { Held } from './probe.ts';
 import {
   checksOf,
@@ -71,7 +71,10 @@ async function soak(): Promise<boolean> {
   await load('warm-up', WARM_UP_MS, outcomes, disturbances);
   const before = { outside: await settled(), held: await heldByStayers('least') };
   const samples = await load('load', LOAD_MS, outcomes, disturbances);
-  const after = { outside: await settled(before.outside), held: await heldByStayers('least') };
+  const after = {
+    outside: await settled(before.outside, disturbances),
+    held: await heldByStayers('least'),
+  };
   const checks: Check[] = [
     ...stayers.flatMap(({ name }, index) =>
       checksOf({
@@ -81,7 +84,7 @@ async function soak(): Promise<boolean> {
         after: after.held[index]!,
       }),
     ),
-    ...checksOutside(before.outside, after.outside),
+    ...checksOutside(before.outside, after.outside, disturbances.counts.lostSessions),
   ];
   const leaks = checks.filter(({ passes }) => !passes);
   const { reloads, rotations, restarts, crashes } = disturbances.counts;
@@ -92,9 +95,6 @@ async function soak(): Promise<boolean> {
   console.log(
     `\n${outcomes.total} calls; ${reloads} reloads, ${rotations} rotations, ${restarts} restarts, ${crashes} crashes of a replica`,
   );
-  if (after.outside.redisKeys > before.outside.redisKeys) {
-    console.log(`Keys in Redis: ${(await world.redisKeys()).join(' ')}`);
-  }
   await tellWarnings();
   for (const fault of outcomes.faults) console.log(`fault: ${fault}`);
   const passes = leaks.length === 0 && outcomes.faults.length === 0;
@@ -131,9 +131,9 @@ async function load(
   const url = (path: string) => new URL(path, front.url).href;
   const options = { stayMs: STAY_MS, pauseMs: PAUSE_MS, outcomes, signal: over };
   const users = Array.from({ length: USERS }, (_, index) =>
-    use(url('/mcp'), `${what}-${index}`, options),
+    use(url('/mcp'), `user-${index}`, { ...options, acts: ACTS }),
   );
-  users.push(use(url('/stdio'), `${what}-stdio`, options));
+  users.push(use(url('/stdio'), 'user-stdio', { ...options, acts: STDIO_ACTS }));
   await Promise.all([...users, sampling, disturbances.run(DISTURB_EVERY_MS, over)]);
   return samples;
 }
@@ -143,7 +143,7 @@ function heldByStayers(asked: 'held' | 'least'): Promise<Held[]> {
 }
 
 /** Waits until nothing is left, or no more than before; at most for a while. */
-async function settled(before?: Outside): Promise<Outside> {
+async function settled(before?: Outside, disturbances?: Disturbances): Promise<Outside> {
   const deadline = performance.now() + SETTLE_MS;
   // What was replaced by the last reload is kept for a minute.
   await sleep(75_000);
@@ -151,8 +151,10 @@ async function settled(before?: Outside): Promise<Outside> {
     const now = await world.outside();
     const isOver =
       before === undefined
-        ? now.sessions + now.processes === 0
-        : checksOutside(before, now).every(({ passes }) => passes);
+        ? now.held + now.processes === 0
+        : checksOutside(before, now, disturbances?.counts.lostSessions).every(
+            ({ passes }) => passes,
+          );
     say(
       `without load: ${Object.entries(now)
         .map(([name, count]) => `${count} ${name}`)

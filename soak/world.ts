@@ -65,17 +65,14 @@ export class World {
     const keys = await this.#client.keys('*');
     const lives = await Promise.all(keys.map((key) => this.#client.pttl(key)));
     return {
+      held: (await Promise.all(this.replicas.map((replica) => replica.sessions()))).reduce(
+        (sum, held) => sum + held,
+      ),
       sessions: count('Session initialized with ID') - count('Transport closed for session'),
       processes: processes(MARK),
       redisKeys: keys.filter((key) => !key.endsWith(':epoch')).length,
       lastingKeys: lives.filter((ms) => ms === -1).length,
     };
-  }
-
-  /** Names the keys of Redis without what tells them apart. */
-  async redisKeys(): Promise<string[]> {
-    const keys = await this.#client.keys('*');
-    return keys.map((key) => key.replace(/\{[^}]*\}/, '{...}').replace(/[\w-]{20,}/g, '...'));
   }
 
   async stop(): Promise<void> {
