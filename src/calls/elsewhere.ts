@@ -90,7 +90,7 @@ export interface Relayed {
   readonly call: CallId | null;
 }
 
-/** Relays a request. A reply is not logged. Never throws. */
+/** Relays a request. A reply is not logged, nor a client that left. Never throws. */
 export async function relayRequest(
   { log, route }: CallRoute,
   relay: Relay,
@@ -102,7 +102,7 @@ export async function relayRequest(
   const outcome = await relay.relay(to, request, lossy);
   const loss = lossy.end();
   if (loss !== null) log.event('call.thinned', { route, call, ...traceOf(request), ...loss });
-  if (outcome.type !== 'replied') {
+  if (outcome.type !== 'replied' && outcome.type !== 'left') {
     const { type: state, problem } = outcome;
     const of = { route, call, ...traceOf(request) };
     log.event('relay.failed', { ...of, owner: to.id, state, problem });

@@ -34,7 +34,7 @@ export async function forwardHome(
   if (outcome.type === 'replied') return outcome.reply;
   const { type: state, problem } = outcome;
   const of = { route, call: null, ...traceOf(request) };
-  log.event('relay.failed', { ...of, owner: holder.id, state, problem });
+  if (state !== 'left') log.event('relay.failed', { ...of, owner: holder.id, state, problem });
   return closed.aborted ? { kind: 'failed', failure: CALL_CANCELLED } : forward(request, closed);
 }
 
