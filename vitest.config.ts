@@ -6,6 +6,7 @@ const UNIT_TESTS = ['test/unit/**/*.test.ts'];
 
 export default defineConfig({
   test: {
+    setupFiles: ['./test/run/search-outputs.ts'],
     projects: [
       // Unit tests keep no state in modules, so their files share two processes.
       { extends: true, test: { name: 'unit', include: UNIT_TESTS, isolate: false } },

@@ -23,7 +23,7 @@ const rows: Row[] = textOf('docs/threats.md')
       id: /\w+/.exec(row)?.[0] ?? '',
       sources: links.map(({ file }) => file).filter((file) => !file.startsWith('test/')),
       tests: links
-        .filter(({ file }) => file.startsWith('test/'))
+        .filter(({ title, file }) => file.startsWith('test/') && title.startsWith('"'))
         .map(({ title, file }) => ({ title: title.slice(1, -1), file })),
     };
   });
