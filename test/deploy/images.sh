@@ -76,7 +76,7 @@ ENTRYPOINT ["node", "--require", "/loopback.cjs", "/usr/local/lib/node_modules/@
 END
 
 # What the Dockerfile reads. The format of Docker keeps the health check.
-revision=$(cd "$project" && find Dockerfile package.json package-lock.json tsconfig*.json bin config src -type f | sort | xargs sha256sum | sha256sum | cut -c1-40)
+revision=$(cd "$project" && find Dockerfile package.json package-lock.json scripts/bundle.ts bin config src -type f | sort | xargs sha256sum | sha256sum | cut -c1-40)
 if [ "$(buildah inspect --type image --format '{{index .OCIv1.Config.Labels "org.opencontainers.image.revision"}}' localhost/mrtr-gateway:test 2>/dev/null)" != "$revision" ]; then
   build --format docker --build-arg VERSION=test --build-arg "REVISION=$revision" -t localhost/mrtr-gateway:test "$project"
   buildah tag localhost/mrtr-gateway:test localhost/mrtr-gateway:latest
