@@ -12,8 +12,8 @@ import type { Host } from './arguments.ts';
 
 export type ProbeCommand = Extract<Command, { kind: 'probe' }>;
 
-/** Longer than any probe. This timer keeps the process alive, since the timers of the clock do not. */
-const AWAKE_MS = 3_600_000;
+const DRAW_EVERY_MS = 1_000;
+const CLEAR_LINE = '\r\u001b[K';
 
 /** Prints the report, or one line that says why there is none. @returns the exit code */
 export async function probeUpstream(command: ProbeCommand, host: Host): Promise<ExitCode> {
@@ -23,11 +23,11 @@ export async function probeUpstream(command: ProbeCommand, host: Host): Promise<
     return EXIT.usage;
   }
   const interrupted = interruptionOf(host);
-  const awake = setTimeout(() => {}, AWAKE_MS);
+  const progress = showTime(command, host);
   try {
     const { timeoutMs, call } = command;
     const options = { upstream, timeoutMs, call, signal: interrupted.signal };
-    const report = await probe(options, systemClock);
+    const report = await probe(options, systemClock).finally(progress.end);
     const early = interrupted.exitCode();
     if (early !== null) return early;
     const coloured = host.stdout.isTTY === true && !host.env['NO_COLOR'];
@@ -39,9 +39,25 @@ export async function probeUpstream(command: ProbeCommand, host: Host): Promise<
     if (exitCode !== null) return exitCode;
     host.stderr.write(`mrtr-gateway: ${error.message}\n`);
     return EXIT.upstream;
-  } finally {
-    clearTimeout(awake);
   }
+}
+
+/** Shows on a terminal how long the probe takes. Its timer keeps the process alive, since those of the clock do not. */
+function showTime({ timeoutMs }: ProbeCommand, { stderr }: Host): { readonly end: () => void } {
+  const startedAtMs = systemClock.elapsed();
+  const draw = () => {
+    if (stderr.isTTY !== true) return;
+    const seconds = Math.round((systemClock.elapsed() - startedAtMs) / 1_000);
+    stderr.write(`${CLEAR_LINE}probing: ${seconds} s, at most ${timeoutMs / 1_000} s`);
+  };
+  const timer = setInterval(draw, DRAW_EVERY_MS);
+  draw();
+  return {
+    end: () => {
+      clearInterval(timer);
+      if (stderr.isTTY === true) stderr.write(CLEAR_LINE);
+    },
+  };
 }
 
 const FLAGS = [
