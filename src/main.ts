@@ -9,8 +9,9 @@ const start: Start = async (config, options) => {
   const { warnOfFewFiles } = await import('./cli/serve.ts');
   warnOfFewFiles(config, options.log);
   if (config.workers !== 1) {
-    const { numberOfWorkers, startWorkers } = await import('./app/workers/primary.ts');
+    const { numberOfWorkers } = await import('./app/workers/number-of-workers.ts');
     const count = await numberOfWorkers(config.workers, options.log);
+    const { startWorkers } = await import('./app/workers/primary.ts');
     if (count > 1) return startWorkers(config, count, options);
   }
   const { startGateway } = await import('./app/gateway.ts');

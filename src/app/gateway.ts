@@ -5,12 +5,11 @@ import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../config/units.ts';
 import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts';
 import type { AdminSource, Readiness } from '../ops/admin.ts';
-import type { LivePart } from '../ops/live/snapshot.ts';
-import type { StopOrder } from '../ops/live/stop.ts';
 import type { Log } from '../ops/log.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { promotesAny } from '../tasks/promotion.ts';
 import { AdminListener } from './listen.ts';
+import { lookEverywhere, OtherGateways, type LiveProcess } from './live/others.ts';
 import { livePartOf, mayStop, snapshotOf } from './live/part.ts';
 import { drainCalls } from './drain.ts';
 import { PublicListener } from './public-listener.ts';
@@ -48,19 +47,14 @@ export interface GatewayOptions {
 }
 
 /** All of a gateway but its admin listener. */
-export interface GatewayProcess {
+export interface GatewayProcess extends LiveProcess {
   readonly replica: Replica;
   readonly metrics: Metrics;
   readiness(): Readiness;
-  /** Collects what the live page shows of this process. */
-  live(): LivePart;
+  /** The other gateways of the deployment. */
+  readonly others: OtherGateways;
   /** The configuration in force. */
   readonly config: Config;
-  /**
-   * Cancels a call that waits for its client, if the configuration allows that.
-   * @returns false if it does not, or if the call does not wait here
-   */
-  stop(order: StopOrder): boolean;
   /**
    * Waits a while for the upstreams, then listens for clients.
    * @returns the origin of the listener
@@ -91,9 +85,9 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     health: async () => true,
     readiness: async () => gateway.readiness(),
     metrics: () => metrics.text(),
-    live: async () => snapshotOf([gateway.live()], [], clock, gateway.config),
+    live: async () => snapshotOf(await lookEverywhere(gateway), clock, gateway.config),
     mayStop: () => mayStop(gateway.config),
-    stop: async (order) => gateway.stop(order),
+    stop: async (order) => gateway.stop(order) || gateway.others.stop(order),
   };
   const admin = new AdminListener(config.admin, source, clock);
   const close = async () => {
@@ -183,18 +177,23 @@ export async function openGateway(
       ),
     };
   };
-  return {
+  const { boot } = replica.owner;
+  const live: LiveProcess = {
+    live: () => livePartOf({ boot, status: readiness().status, routes, metrics, outcomes }),
+    stop: (order) => mayStop(shared.config) && routes.stop(order),
+  };
+  routes.live = live;
+  const others = new OtherGateways({
     replica,
-    metrics,
-    readiness,
-    live: () => {
-      const { boot } = replica.owner;
-      return livePartOf({ boot, status: readiness().status, routes, metrics, outcomes });
-    },
+    isOwn: (other) => (shares?.siblings.addressOf(other) ?? null) !== null,
+    route: () => routes.configured[0]?.config.id,
+    clock,
+  });
+  return {
+    ...{ ...live, replica, metrics, readiness, others },
     get config() {
       return shared.config;
     },
-    stop: (order) => mayStop(shared.config) && routes.stop(order),
     listen: async (at, options) => {
       await first.start();
       return listener.listen(at, options);

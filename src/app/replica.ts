@@ -4,6 +4,7 @@ import type { EdgeRequest, Leg } from '../model/request.ts';
 import type { Config } from '../config/schema.ts';
 import type { ListenAddress } from '../config/units.ts';
 import { listen } from './listen.ts';
+import type { RedisDirectory } from '../replicas/directory/redis-directory.ts';
 import { DirectoryUnavailable, type ClaimStore, type Directory } from '../model/directory.ts';
 import type { FleetClock } from '../replicas/directory/fleet-clock.ts';
 import type { OpenResponses } from '../lib/responses.ts';
@@ -27,7 +28,7 @@ export interface Replica {
   readonly owner: PointerOwner;
   /** Where the other workers of this gateway relay to this process; `null` if it is the only one. */
   readonly siblingAddress: string | null;
-  readonly directory: Directory | null;
+  readonly directory: (Directory & Pick<RedisDirectory, 'replicas'>) | null;
   /** Where processes find out which of them has a home; `null` if there is nothing that they share. */
   readonly homes: ClaimStore | null;
   /** Tells whether another gateway can go on with the homes when this one stops. Its workers stop together. */
@@ -80,7 +81,7 @@ export async function joinReplicas(
   // The primary of several workers has them.
   const peers = siblings === null ? createPeers(config, gateway, services) : null;
   const relay = await createRelay(config, name.boot, serveRelayed, services, peers);
-  let directory: Directory | null = null;
+  let directory: Replica['directory'] = null;
   const close = async () => {
     await Promise.all([relay.close(), peers?.peers.close()]);
     await directory?.close();
@@ -291,7 +292,7 @@ async function openDirectory(
   { redis, seal }: Config,
   owner: PointerOwner,
   { clock, log }: { readonly clock: FleetClock; readonly log: Log },
-): Promise<Directory | null> {
+): Promise<Replica['directory']> {
   if (redis === null) return null;
   const { audience } = seal;
   const { RedisDirectory } = await redisModules();

@@ -3,6 +3,7 @@ import type { ServeRelayed, RelayedHandle } from '../model/relay.ts';
 import type { EdgeRequest, Leg } from '../model/request.ts';
 import { isMethod, serviceOf } from '../edge/request/methods.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
+import { serveOthers, type LiveProcess } from './live/others.ts';
 import type { StopOrder } from '../ops/live/stop.ts';
 import type { Route } from './route.ts';
 import type { RouteServer } from './route-server.ts';
@@ -11,6 +12,8 @@ export class Routes {
   configured: readonly Route[] = [];
   /** The last one that was replaced or removed comes last. */
   readonly former = new Set<Route>();
+  /** Serves what other gateways ask for their live page. */
+  live: LiveProcess | null = null;
 
   get all(): Route[] {
     return [...this.former, ...this.configured];
@@ -45,6 +48,8 @@ export class Routes {
 
   /** Serves what another replica relays. */
   readonly serveRelayed: ServeRelayed = async (id, request, leg) => {
+    const live = this.live && serveOthers(request, this.live);
+    if (live !== null) return live;
     const route = this.find(id);
     return route === undefined ? null : serveRelayedBy(route, request, leg);
   };

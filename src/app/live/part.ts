@@ -16,6 +16,7 @@ import {
   type LiveSnapshot,
 } from '../../ops/live/snapshot.ts';
 import type { Route } from '../route.ts';
+import type { LiveView } from './others.ts';
 import { maxSessions } from '../route-server.ts';
 import type { Routes } from '../routes.ts';
 
@@ -79,10 +80,9 @@ function liveRouteOf(
   };
 }
 
-/** Sums what processes told. @param missing the names of those that told nothing */
+/** Sums what processes told. */
 export function snapshotOf(
-  parts: readonly LivePart[],
-  missing: readonly string[],
+  { parts, missing }: LiveView,
   clock: Pick<Clock, 'now'>,
   config: Config,
 ): LiveSnapshot {

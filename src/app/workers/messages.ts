@@ -2,7 +2,7 @@
 import type { Config } from '../../config/schema.ts';
 import type { StartFailureCode } from '../../lib/start-failure.ts';
 import type { Readiness } from '../../ops/admin.ts';
-import type { LivePart } from '../../ops/live/snapshot.ts';
+import type { LiveView } from '../live/others.ts';
 import type { StopOrder } from '../../ops/live/stop.ts';
 import type { MetricsSnapshot } from '../../ops/metrics.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
@@ -35,7 +35,12 @@ export type ToWorker =
   | { readonly type: 'serve'; readonly port: number }
   | { readonly type: 'counts'; readonly entries: CountEntries }
   | { readonly type: 'status'; readonly request: number; readonly of: StatusOf }
-  | { readonly type: 'stop'; readonly request: number; readonly order: StopOrder }
+  | {
+      readonly type: 'stop';
+      readonly request: number;
+      readonly order: StopOrder;
+      readonly isElsewhere: boolean;
+    }
   /** With the socket of a replica that wants to reach this worker. */
   | ({ readonly type: 'arrival'; readonly id: number } & Pick<Arrival, 'to' | 'hello'>)
   /** The primary no longer reads from the socket of the arrival. */
@@ -61,13 +66,13 @@ export type FromWorker =
   | { readonly type: 'failed'; readonly code: StartFailureCode; readonly message: string };
 
 /** What of its status a worker is asked for, besides its readiness. */
-export type StatusOf = 'readiness' | 'metrics' | 'live';
+export type StatusOf = 'readiness' | 'metrics' | 'live' | 'live-everywhere';
 
 export interface WorkerStatus {
   readonly readiness: Readiness;
   /** `null` if not asked for. */
   readonly metrics: MetricsSnapshot | null;
-  readonly live: LivePart | null;
+  readonly live: LiveView | null;
 }
 
 /** Writes a configuration as JSON, with URLs as maps of one member. */

@@ -2,7 +2,6 @@
  * The primary of a gateway with several workers. It serves no client: it starts the workers, replaces those that end,
  * tells each of the others, sums their counts and metrics, and drains them together.
  */
-import { availableParallelism } from 'node:os';
 import type { Config } from '../../config/schema.ts';
 import { sleep, systemClock, type Clock } from '../../lib/clock.ts';
 import type { Readiness } from '../../ops/admin.ts';
@@ -11,8 +10,9 @@ import type { StopOrder } from '../../ops/live/stop.ts';
 import type { Log } from '../../ops/log.ts';
 import { SummedMetrics } from '../../ops/summed-metrics.ts';
 import { generateKey, type SecretKey } from '../../seal/key-ring.ts';
-import { AdminListener, canSharePorts, findPort } from '../listen.ts';
+import { AdminListener, findPort } from '../listen.ts';
 import { mayStop, snapshotOf } from '../live/part.ts';
+import { lookAtWorkers, stopAtWorkers } from '../live/workers.ts';
 import { logListening, type Gateway, type GatewayOptions } from '../gateway.ts';
 import {
   writeConfig,
@@ -41,21 +41,6 @@ import { RelayListener } from './relay-listener.ts';
 const DRAIN_EXTRA_MS = 15_000;
 /** A timer that keeps the process alive while no worker runs: those of the clock do not. */
 const AWAKE_MS = 3_600_000;
-
-/**
- * Decides how many workers to start.
- * @param canShare tells whether processes can share a port on this platform
- */
-export async function numberOfWorkers(
-  wanted: Config['workers'],
-  log: Log,
-  canShare: () => Promise<boolean> = canSharePorts,
-): Promise<number> {
-  const count = wanted === 'auto' ? availableParallelism() : wanted;
-  if (count === 1 || (await canShare())) return count;
-  log.event('gateway.one_worker', {});
-  return 1;
-}
 
 /**
  * Starts a gateway of several processes. Resolves when all of them serve clients.
@@ -193,12 +178,8 @@ class Primary {
   }
 
   async live(): Promise<LiveSnapshot> {
-    const statuses = [...(await this.#statuses('live'))];
-    const parts = statuses.flatMap(([, status]) => status?.live ?? []);
-    const missing = statuses.flatMap(([number, status]) =>
-      status?.live ? [] : `worker ${number}`,
-    );
-    return snapshotOf(parts, missing, this.#options.clock, this.#config);
+    const view = await lookAtWorkers(this.#serving());
+    return snapshotOf(view, this.#options.clock, this.#config);
   }
 
   mayStop(): boolean {
@@ -206,8 +187,7 @@ class Primary {
   }
 
   async stop(order: StopOrder): Promise<boolean> {
-    const asked = await Promise.all(this.#serving().map((worker) => worker.stop(order)));
-    return asked.includes(true);
+    return stopAtWorkers(this.#serving(), order);
   }
 
   /** Drains all workers at once. One that does not end in time is killed. */

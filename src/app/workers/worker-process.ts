@@ -21,6 +21,8 @@ import type { CountEntries } from './shared-counts.ts';
 const WORKER_COMMAND = 'worker';
 /** A worker that does not respond for longer counts as stuck. */
 const STATUS_TIMEOUT_MS = 1_000;
+/** Longer than a worker waits for another gateway. */
+const STOP_TIMEOUT_MS = 10_000;
 /** Longer than a worker waits for upstreams. */
 const PREPARE_TIMEOUT_MS = 15_000;
 const MAX_ARRIVALS = 1_000;
@@ -116,10 +118,10 @@ export class WorkerProcess {
     return answer?.type === 'status' ? answer.status : null;
   }
 
-  /** Has it cancel a call. @returns false if the call does not wait there */
-  async stop(order: StopOrder): Promise<boolean> {
+  /** Has it, or another gateway, cancel a call. @returns false if the call does not wait there */
+  async stop(order: StopOrder, isElsewhere: boolean): Promise<boolean> {
     const request = (this.#lastRequest += 1);
-    const answer = await this.#ask({ type: 'stop', request, order }, STATUS_TIMEOUT_MS);
+    const answer = await this.#ask({ type: 'stop', request, order, isElsewhere }, STOP_TIMEOUT_MS);
     return answer?.type === 'stopped' && answer.isStopped;
   }
 

@@ -7,6 +7,8 @@ import type { Log } from '../../ops/log.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
 import type { SecretKey } from '../../seal/key-ring.ts';
 import { openGateway, type GatewayProcess } from '../gateway.ts';
+import { lookEverywhere, type LiveView } from '../live/others.ts';
+import type { StopOrder } from '../../ops/live/stop.ts';
 import type { Siblings } from '../replica.ts';
 import { RemoteClaims } from '../../replicas/directory/claim-table.ts';
 import { problemsOf, type Prepared } from '../reload/reloads.ts';
@@ -90,9 +92,10 @@ export class Worker {
           this.#send({ type: 'status', request: message.request, status }),
         );
       case 'stop': {
-        const { request, order } = message;
-        const isStopped = this.#gateway?.stop(order) ?? false;
-        return this.#send({ type: 'stopped', request, isStopped });
+        const { request, order, isElsewhere } = message;
+        return this.#settle(this.#stop(order, isElsewhere), (isStopped) =>
+          this.#send({ type: 'stopped', request, isStopped }),
+        );
       }
       case 'arrival':
         if (socket !== undefined) this.#arrive(message, socket);
@@ -149,8 +152,19 @@ export class Worker {
     return {
       readiness: gateway?.readiness() ?? { status: 'not ready', routes: {} },
       metrics: of === 'metrics' ? ((await gateway?.metrics.snapshot()) ?? null) : null,
-      live: of === 'live' ? (gateway?.live() ?? null) : null,
+      live: await this.#live(of),
     };
+  }
+
+  async #live(of: StatusOf): Promise<LiveView | null> {
+    const gateway = this.#gateway;
+    if (gateway === null || (of !== 'live' && of !== 'live-everywhere')) return null;
+    return of === 'live' ? { parts: [gateway.live()], missing: [] } : lookEverywhere(gateway);
+  }
+
+  async #stop(order: StopOrder, isElsewhere: boolean): Promise<boolean> {
+    if (isElsewhere) return (await this.#gateway?.others.stop(order)) ?? false;
+    return this.#gateway?.stop(order) ?? false;
   }
 
   #settle<Value>(promise: Promise<Value>, then: (value: Value) => void): void {

@@ -1,11 +1,10 @@
 /** The live page on the admin listener, and what it reads. */
 import type { FastifyInstance } from 'fastify';
 import type { ServerResponse } from 'node:http';
-import { z } from 'zod';
 import { cutWhenStalled } from '../../lib/responses.ts';
 import type { LiveFeed } from './feed.ts';
 import { readPage, type Page } from './page.ts';
-import { isFromOperator, type StopOrder } from './stop.ts';
+import { isFromOperator, stopOrder, type StopOrder } from './stop.ts';
 
 /** A viewer that reads nothing for longer is gone. */
 const STALLED_MS = 30_000;
@@ -57,7 +56,7 @@ export function serveLive(app: FastifyInstance, feed: LiveFeed, actions: LiveAct
   app.post('/live/cancel', { bodyLimit: MAX_ORDER_BYTES }, async (request, reply) => {
     if (!actions.mayStop()) return reply.code(403).send(NOT_ALLOWED);
     if (!isFromOperator(request.headers)) return reply.code(403).send(NOT_FROM_HERE);
-    const order = z.strictObject({ call: z.string().max(64) }).safeParse(request.body);
+    const order = stopOrder.pick({ call: true }).safeParse(request.body);
     if (!order.success) return reply.code(400).send(NO_CALL);
     const isStopped = await actions.stop({ ...order.data, by: request.ip });
     return isStopped ? { status: 'cancelled' } : reply.code(404).send(NOT_WAITING);

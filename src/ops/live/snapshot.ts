@@ -79,7 +79,7 @@ type Plots = Record<Series, typeof series>;
 const status = z.enum(['ready', 'not ready', 'draining']);
 
 /** What one process knows. */
-const livePart = z.object({
+export const livePart = z.object({
   /** The start of the name that pointers have for the process. */
   process: name,
   status,

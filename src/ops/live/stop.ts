@@ -1,12 +1,14 @@
 /** The one thing that can be done from the live page: cancel a call that waits for its client. */
 import { isIP } from 'node:net';
+import { z } from 'zod';
 import { isLoopbackHost } from '../../lib/loopback.ts';
 
-export interface StopOrder {
-  readonly call: string;
+export const stopOrder = z.object({
+  call: z.string().max(64),
   /** The address of the operator; `null` if it is not known. */
-  readonly by: string | null;
-}
+  by: z.string().max(64).nullable(),
+});
+export type StopOrder = Readonly<z.infer<typeof stopOrder>>;
 
 /** The header that only the page and programs send: a page of another site would have to ask for it first (CORS). */
 const STOP_HEADER = 'x-mrtr-gateway-action';

@@ -17,6 +17,7 @@ import {
   type Claimable,
   type Directory,
 } from '../../model/directory.ts';
+import { findLeases } from './leases.ts';
 import type { ClockSample } from './fleet-clock.ts';
 import {
   createRedis,
@@ -44,10 +45,9 @@ export interface RedisDirectoryOptions {
   readonly onClockSample?: (sample: ClockSample) => void;
 }
 
-/** What the keys of a home are called, beside those of a call. */
+/** What the keys of a home are called. */
 const KEYS_OF_HOMES = { claim: 'holder', epoch: 'epoch', outcome: 'session' } as const;
-const LEASE_MS = 5000;
-const RENEW_EVERY_MS = 1500;
+const [LEASE_MS, RENEW_EVERY_MS] = [5000, 1500];
 /** How many claims are released once more, when the store is back. */
 const MAX_UNRELEASED = 10_000;
 /** How many dead holders of one call a claim replaces. More means that other replicas claim it, too. */
@@ -159,6 +159,9 @@ export class RedisDirectory implements Directory {
     this.#requireRenewedLeases();
     return null;
   }
+
+  /** Finds the replicas that have a lease. @throws Error of the Redis client */
+  readonly replicas = () => findLeases(this.#redis, this.#prefix);
 
   async endLease(boot: string): Promise<void> {
     await this.#run((redis) => redis.del(this.#leaseKey(boot)));

@@ -1,0 +1,72 @@
+/** The live page of one replica shows all of them, and cancels calls of all. */
+import { expect, test } from 'vitest';
+import { callTool } from '../../fixtures/clients/modern-client.ts';
+import type {
+  GatewayProcess,
+  GatewayProcessOptions,
+} from '../../fixtures/gateways/gateway-process.ts';
+import {
+  answersOf,
+  greeter,
+  legacyServer,
+  reasonOf,
+  redisServer,
+  replica,
+  replicas,
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { liveSnapshot, type LiveSnapshot } from '../../../src/ops/live/snapshot.ts';
+
+const SOON = { timeout: 20_000 };
+
+async function look({ adminUrl }: GatewayProcess): Promise<LiveSnapshot> {
+  return liveSnapshot.parse(await (await fetch(`${adminUrl}/live.json`)).json());
+}
+
+/** One replica has a call; the other shows it, cancels it, and tells its client. */
+async function showsAndCancels(options: Partial<GatewayProcessOptions>): Promise<void> {
+  const legacy = await legacyServer({ tools: greeter().tools });
+  const redis = await redisServer();
+  const config = { ...options.config, adminActions: 'cancel' };
+  const [one, other] = await replicas(legacy, 2, { ...options, redis: redis.url, config });
+  const asked = await callTool(one.url, 'greet', {});
+  const whole = { allCalls: 1, missing: [], routes: [{ id: 'mcp', parked: 1 }] };
+  await expect.poll(() => look(other), SOON).toMatchObject(whole);
+  await expect.poll(() => look(one), SOON).toMatchObject(whole);
+  const { calls, processes } = await look(other);
+  expect(processes).toContain(calls[0]?.owner);
+  const cancelled = await fetch(`${other.adminUrl}/live/cancel`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-mrtr-gateway-action': 'cancel' },
+    body: JSON.stringify({ call: calls[0]?.id }),
+  });
+  expect(cancelled.status).toBe(200);
+  expect(await one.saw('audit.stopped')).toMatchObject([{ call: calls[0]?.id, by: '127.0.0.1' }]);
+  const refused = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
+  expect(reasonOf(refused)).toBe('cancelled_by_operator');
+}
+
+// Rule live-10: With Redis the page of any replica shows the calls of all replicas, names those that do not answer, and cancels a call
+// wherever it waits.
+test('shows and cancels calls of all replicas', { tags: ['redis'] }, () =>
+  showsAndCancels({ relay: true }),
+);
+
+test('does so over Redis', { tags: ['redis', 'long'] }, () =>
+  showsAndCancels({ relay: false, config: { relay: { via: 'redis' } } }),
+);
+
+test('does so between workers of two gateways', { tags: ['redis', 'long'] }, () =>
+  showsAndCancels({ relay: true, config: { workers: 2 } }),
+);
+
+// Rule live-10.
+test('names a replica that it cannot ask', { tags: ['redis'] }, async () => {
+  const legacy = await legacyServer({ tools: greeter().tools });
+  const { url } = await redisServer();
+  const one = await replica(legacy, { redis: url });
+  const apart = await replica(legacy, { redis: url, relay: false });
+  for (const gateway of [one, apart]) {
+    const missing = [expect.stringMatching(/^replica \S{6}$/)];
+    await expect.poll(() => look(gateway), SOON).toMatchObject({ status: 'ready', missing });
+  }
+});
