@@ -5,6 +5,6 @@ import { TARGETS } from './targets.ts';
 
 const SEED = 20_261_122;
 
-test.each(TARGETS)('$name', async (target) => {
+test.each(TARGETS)('$name', { timeout: 60_000 }, async (target) => {
   expect(await fuzz(target, { seed: SEED, runs: target.shortRuns })).toBe(target.shortRuns);
 });

