@@ -19,6 +19,7 @@ import { isMethod, serviceOf } from '../edge/request/methods.ts';
 import { refuse } from '../edge/response-writer.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import type { Metrics } from '../ops/metrics.ts';
+import { once } from '../lib/once.ts';
 import { STOPPED } from './pending-requests.ts';
 import {
   registerNoPassThrough,
@@ -111,6 +112,8 @@ export async function createPublicApp(
   const passThroughOf = (scope: FastifyInstance, route: Route, callers: RouteCallers) => {
     if (!isHttpRoute(route)) return registerNoPassThrough(scope, route.config.path);
     const { config: server, upstream, circuit } = route.server.http;
+    const { id } = route.config;
+    const tellOfLegacyClient = once(() => shared.log.event('route.legacy_client', { route: id }));
     return registerPassThrough(scope, {
       upstream: server.url,
       path: route.config.path,
@@ -130,7 +133,10 @@ export async function createPublicApp(
       headersTimeoutMs: server.headersTimeoutMs,
       maxBodyBytes: config.limits.maxBodyBytes,
       openResponses: shared.openResponses,
-      onPassed: () => metrics.passed(route.config.id),
+      onPassed: (isEndpoint) => {
+        metrics.passed(id);
+        if (isEndpoint && upstream.knownKind !== 'modern') tellOfLegacyClient();
+      },
       onFailure: ({ httpStatus: status, problem }) => {
         if (upstream.knownKind === 'modern') upstream.doubt();
         shared.log.event('passthrough.failed', { route: route.config.id, status, problem });

@@ -1,5 +1,6 @@
 /** Writes the log: one line for each event, of JSON or of text for people. */
-import { LEVELS, TEXTS, type Log, type LogEvent, type LogLevel } from './log.ts';
+import type { Log, LogEvent, LogLevel } from './log.ts';
+import { LEVELS, TEXTS } from './log-texts.ts';
 
 export interface LogOptions {
   readonly level: LogLevel;

@@ -124,7 +124,7 @@ export class Forwarder {
         open.begin({ isListening: isListening(request, reply) });
         resolve();
       });
-      this.#options.onPassed?.();
+      this.#options.onPassed?.(target.isEndpoint);
       try {
         this.#agent.during(clientLeft.signal, () => void reply.from(target.path, hooks));
       } catch {

@@ -48,8 +48,8 @@ export interface PassThroughOptions {
   readonly maxBodyBytes: number;
   /** Counts the responses that a drain waits for. */
   readonly openResponses: OpenResponses;
-  /** Called for each request that is sent to the upstream. */
-  readonly onPassed?: () => void;
+  /** Called for each request that is sent to the upstream, and whether it is one for the endpoint. */
+  readonly onPassed?: (isEndpoint: boolean) => void;
   /** Called for each request that the upstream does not respond to. */
   readonly onFailure?: (failure: PassThroughFailure) => void;
   /** Called for each request with a session that was not sealed for its caller. */

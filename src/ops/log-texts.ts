@@ -1,0 +1,160 @@
+/** What each event of the log means, for people, and how serious it is. */
+import type { LogEvent, LogLevel } from './log.ts';
+
+export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
+  'gateway.key_ephemeral': 'warn',
+  'gateway.few_open_files': 'warn',
+  'gateway.one_worker': 'warn',
+  'gateway.homes_apart': 'warn',
+  'gateway.crashed': 'fatal',
+  'gateway.start_failed': 'fatal',
+  'traces.off': 'warn',
+  'traces.not_exported': 'warn',
+  'config.refused': 'error',
+  'peer.down': 'warn',
+  'worker.ended': 'error',
+  'upstream.circuit_opened': 'warn',
+  'upstream.unavailable': 'warn',
+  'upstream.failed': 'warn',
+  'upstream.refused': 'warn',
+  'upstream.token_refused': 'warn',
+  'upstream.broadcasts': 'warn',
+  'upstream.one_session': 'warn',
+  'upstream.only_modern': 'warn',
+  'upstream.slow': 'warn',
+  'session.opened': 'debug',
+  'session.ended': 'debug',
+  'upstream.replied': 'debug',
+  'relay.hop': 'debug',
+  'process.started': 'debug',
+  'process.ended': 'debug',
+  'process.crashed': 'warn',
+  'session.no_standalone_stream': 'warn',
+  'session.home_unknown': 'warn',
+  'call.relayed': 'debug',
+  'session.for_each_call': 'warn',
+  'session.replaced': 'warn',
+  'call.started': 'debug',
+  'call.parking_limit': 'warn',
+  'request.limited': 'warn',
+  'call.question_refused': 'warn',
+  'call.answer_refused': 'warn',
+  'call.not_taken_up': 'warn',
+  'call.moved': 'trace',
+  'task.created': 'debug',
+  'task.not_stopped': 'warn',
+  'tasks.address_too_long': 'warn',
+  'pointer.continuation_dropped': 'warn',
+  'relay.failed': 'warn',
+  'clock.skewed': 'warn',
+  'clock.refused': 'warn',
+  'directory.down': 'warn',
+  'passthrough.failed': 'warn',
+  'passthrough.session_refused': 'warn',
+  'pointer.refused': 'warn',
+  'edge.request': 'debug',
+  'identity.exchange_failed': 'warn',
+  'identity.keys_unavailable': 'error',
+  'edge.refused': 'warn',
+  'edge.failed': 'error',
+};
+
+export const TEXTS: Partial<Record<LogEvent, string>> = {
+  'route.legacy_client':
+    'a client of a legacy revision is passed through, and the server asks it in its own way: its calls are not parked',
+  'gateway.start_failed': 'the gateway does not start: the problem says what to do',
+  'gateway.crashed': 'a defect of the gateway: the process ends',
+  'upstream.failed': 'a request to the legacy server failed',
+  'call.settled': 'the server ended the call while no client was connected',
+  audit: 'questions were answered',
+  'audit.stopped': 'the operator cancelled a call that waited for its client',
+  'call.answered_ahead': 'a question was answered with what the first request of the call brought',
+  'call.answer_refused': 'the server did not accept the answers',
+  'call.parking_limit':
+    'a call could not be parked, and failed: the limit is reached. The line comes once a minute at most',
+  'request.limited':
+    'requests were refused: the limit is reached. The line comes once a minute at most',
+  'upstream.circuit_opened':
+    'the server failed several times in a row: new requests are refused until it responds',
+  'upstream.circuit_closed': 'the server responds again',
+  'call.question_refused': 'the server asked for something that this client or call cannot answer',
+  'call.not_taken_up': 'the call could not be claimed now; the client can retry',
+  'pointer.continuation_dropped':
+    'the state that another replica needs did not fit into the requestState',
+  'task.not_stopped':
+    'the server could not be told that a task is over, and may go on with its call',
+  'task.taken_over': 'the replica that had the task is gone; this one goes on with it',
+  'tasks.in_memory':
+    'clients that know tasks get them for long calls: they are kept in this gateway, and end with it. Configure redis to keep them, or set tasks.promote: never',
+  'tasks.of_servers_only':
+    'replicas share no store: tools that the server itself runs as tasks are tasks for clients, and no other call becomes one. A task ends with its replica. Configure redis to offer more',
+  'tasks.address_too_long':
+    'no call becomes a task: the id of one names the address of its replica, and would have more than 200 characters. Set a shorter relay.advertise or kid in seal.keys, or configure redis',
+  'pointer.refused': 'a requestState was refused',
+  'passthrough.session_refused': 'a legacy client used a session id that was not sealed for it',
+  'passthrough.failed': 'the server did not respond to a request that was passed through',
+  'edge.failed': 'a defect of the gateway: the client got an internal error',
+  'call.thinned':
+    'notifications were dropped: they arrived faster than the client read them, on a shared stream that cannot be paused',
+  'gateway.listening': 'accepts connections; /readyz says when every server responds',
+  'gateway.few_open_files':
+    'the limit of open files is lower than the configured limits can need: raise it (ulimit -n) or lower limits.*',
+  'gateway.one_worker':
+    'processes cannot share a port on this platform (SO_REUSEPORT): running one process in place of several workers',
+  'traces.off': 'traces are configured in a way that the gateway does not know: none are exported',
+  'traces.not_exported':
+    'the collector did not take traces, which are dropped. The line comes once a minute at most',
+  'worker.ended':
+    'a worker ended by itself; its parked calls go on where another process can resume them',
+  'config.reloaded': 'the configuration that was loaded is in force',
+  'config.refused':
+    'the configuration that was loaded cannot be used: the earlier one stays in force',
+  'gateway.draining': 'draining: running calls finish or move to another replica',
+  'upstream.only_modern':
+    'the server speaks both eras and offers this to modern clients only; clients of the gateway do not see it, since legacy sessions are what its tools can ask in (upstream.era: modern passes all requests through instead)',
+  'upstream.slow':
+    'the server took long to reply to initialize; clients that connect meanwhile wait, and some give up after 5 s',
+  'upstream.unavailable': 'the legacy server does not respond, or not as a server of MCP',
+  'identity.refused': 'a caller was refused: its token, or the peer that named it, is not accepted',
+  'identity.exchange_failed':
+    'the token of a caller was not exchanged for one of the server (upstream.tokenExchange): the caller was refused',
+  'identity.keys_unavailable':
+    'the keys of identity.jwks cannot be read; the gateway keeps trying. Without keys it refuses all tokens with 503',
+  'edge.refused':
+    'the gateway listens on loopback and refused a request with another Host or Origin: if it comes from your proxy or your page, add it to edge.allowedHosts or edge.allowedOrigins',
+  'relay.failed':
+    'the replica that owns the call, or has the session of a new call, did not accept the request; it is served in another way if there is one',
+  'directory.down':
+    'Redis does not respond; calls of lost replicas cannot be resumed until it does',
+  'directory.up': 'Redis responds',
+  'clock.skewed':
+    'the offset of the clock from Redis changed; above 1 s the gateway uses the time of Redis',
+  'clock.refused':
+    'the clocks of this replica and another differ by more than a minute, so this replica refuses the requestState of the other: synchronize the clocks',
+  'gateway.key_ephemeral':
+    'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
+  'gateway.homes':
+    'what leads a call to the session of its caller; redis, peers: from any replica; workers: from any worker of this gateway; nothing: sessions do not follow a caller to another replica',
+  'gateway.homes_apart':
+    'replicas relay to each other, and have neither Redis nor peers: each keeps a session of its own for the same caller, so what the server keeps in it is missing in calls that reach another replica. Configure redis or relay.peers, or send all calls of a caller to the same replica',
+  'peer.down':
+    'a replica of relay.peers does not reply: until it does, it has no sessions of callers. Those that it had go on at others, if the server still knows them',
+  'upstream.refused':
+    'the server refused the gateway, and named no way to log in. It may check Host: use the name that it accepts in upstream.url or upstream.hostHeader, or allow the gateway there. Or it needs credentials, which clients can bring',
+  'upstream.token_refused':
+    'the server refused a token. Clients get tokens for publicUrl (the resource): let the server accept this audience. If it cannot, remove publicUrl, authorize callers in a proxy in front (identity), and set upstream.authorization: strip and upstream.headers',
+  'upstream.broadcasts':
+    'the server sends messages for one session to every session: the gateway now uses one session and one call at a time',
+  'upstream.one_session':
+    'one session at a time: callers take turns, and subscriptions hear nothing. Configured by sessions.max (or upstream.maxProcesses), refused: the server refuses a second session, crashed: it broke the connection each time that a second one was opened',
+  'session.for_each_call':
+    'callers without credentials get a session for each call: what the server keeps in a session is lost, and each call costs an initialize. Configure identity, or let clients send credentials; sessions.scope: call accepts the cost and silences this line',
+  'session.replaced':
+    'a session that calls had used was replaced: what the server kept in it is gone. The next call that asked for log messages is told',
+  'session.home_unknown':
+    'which replica has the session of a caller is not known: the call uses a session of this replica, which may lack the state of the caller',
+  'process.crashed':
+    'a process of the server ended by itself, or the gateway ended it for what it wrote; its next use starts another one',
+  'session.no_standalone_stream':
+    'the server opened no standalone stream: questions that it does not relate to a call will not arrive',
+};

@@ -1,0 +1,32 @@
+/** An operator sees that a client is not bridged: a modern one can negotiate a legacy revision without a word. */
+import { expect, test } from 'vitest';
+import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { legacyServer } from '../../fixtures/servers/scripted-server.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+test('the first request of a legacy client is a line in the log, once for each route', async () => {
+  const server = await legacyServer(() => {});
+  stopAfterTest(() => server.stop());
+  const gateway = await startTestGateway(server.url);
+  stopAfterTest(() => gateway.close());
+  await fetch(new URL('/.well-known/any', gateway.url));
+  expect(gateway.log.named('route.legacy_client')).toEqual([]);
+  for (let id = 1; id <= 2; id += 1) {
+    const params = {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      clientInfo: { name: 'old', version: '1' },
+    };
+    const response = await fetch(gateway.url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id, method: 'initialize', params }),
+    });
+    expect(response.status).toBe(200);
+    await response.text();
+  }
+  expect(gateway.log.named('route.legacy_client')).toEqual([{ route: 'mcp' }]);
+});
