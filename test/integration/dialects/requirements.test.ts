@@ -5,6 +5,7 @@ import { DialectClient } from '../../fixtures/clients/dialect-client.ts';
 import { accept } from '../../fixtures/clients/modern-client.ts';
 import { proposalGateway } from '../../fixtures/dialects/testbed.ts';
 import { WIRES } from '../../fixtures/dialects/wires.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { askName, type Tool } from '../../fixtures/servers/legacy-server.ts';
 
 const DRAFTS = ['first-draft', 'sep-2322', 'rewritten'] as const;
@@ -67,18 +68,17 @@ describe.each(DRAFTS)('%s', (dialect) => {
 
 // Rule dialects-16: Nothing is left of a task of a draft when its time is over: its id is unknown (-32602).
 test('a task that nobody answers ends with its time', async () => {
-  const { client, legacy } = await proposalGateway('rewritten', '/draft');
-  const call = { name: 'echo', task: { ttl: 1_000 } };
-  const created = await client.send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: call });
-  const { taskId } = created.result.task;
+  const clock = new ManualClock();
+  const { client, legacy } = await proposalGateway('rewritten', '/draft', { clock });
+  const call = { name: 'echo', task: { ttl: 60_000 } };
+  const creating = client.send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: call });
+  await legacy.saw('tools/call');
+  await clock.advance(1);
+  const { taskId } = (await creating).result.task;
+  await clock.advance(60_000);
   await legacy.saw('notifications/cancelled');
   const poll = { jsonrpc: '2.0', id: 2, method: 'tasks/get', params: { taskId } };
-  for (;;) {
-    const { error } = await client.send(poll);
-    if (error === undefined) continue;
-    expect(error.code).toBe(-32602);
-    return;
-  }
+  expect((await client.send(poll)).error.code).toBe(-32602);
 });
 
 describe.each(DIALECT_NAMES)('%s', (dialect: DialectName) => {

@@ -9,6 +9,7 @@ import {
   untilTask,
 } from '../../fixtures/clients/task-client.ts';
 import { answersOf, text } from '../../fixtures/gateways/replica-testbed.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
 import {
   askName,
   LegacyServer,
@@ -140,7 +141,17 @@ describe('a slow call', () => {
 
   // Rule promoted-6: A task ends at its `ttlMs`, and everything of it with it: the server is told, and its id is unknown.
   test('that nobody fetches ends with its time', async () => {
-    const { url, taskId, legacy } = await taskOf(never, { tasks: { afterMs: 50, ttlMs: 300 } });
+    const clock = new ManualClock();
+    const { url, legacy } = await serving(
+      { tools: { work: never } },
+      { clock, tasks: { afterMs: 50, ttlMs: 60_000 } },
+    );
+    const creating = callForTask(url, 'work');
+    // Nothing is cancelled that the server has not got.
+    await legacy.saw('tools/call');
+    await clock.advance(50);
+    const { taskId } = (await creating).response.result;
+    await clock.advance(60_000);
     await legacy.saw('notifications/cancelled');
     const { response } = await aboutTask(url, 'get', taskId);
     expect(response.error).toMatchObject({ code: -32602, data: { reason: 'unknown_task' } });
