@@ -115,11 +115,17 @@ export class Home {
 
   /**
    * Lends the session of a call that another process had, or that was left here. The call goes on already.
+   * @param isHome false if another process has the home of the caller, and may go on with the session
    * @throws UpstreamFailure if the transport cannot do that
    */
-  adopt(owner: SessionOwner, point: SessionPoint, request: LeaseRequest): Promise<Lease> {
+  adopt(
+    owner: SessionOwner,
+    point: SessionPoint,
+    request: LeaseRequest,
+    isHome: boolean,
+  ): Promise<Lease> {
     return this.#whilePending(async () => {
-      const seat = await this.#seats.adopt(owner, point);
+      const seat = await this.#seats.adopt(owner, point, isHome);
       seat.left = Math.max(0, seat.left - 1);
       return this.#lend(this.#use(seat), this.#turns.begin(), request);
     });

@@ -143,7 +143,7 @@ export class Seats {
   }
 
   /** Returns a session that another process had, or that was left here. @throws UpstreamFailure */
-  async adopt(owner: SessionOwner, point: SessionPoint): Promise<Seat> {
+  async adopt(owner: SessionOwner, point: SessionPoint, isHome: boolean): Promise<Seat> {
     const { slots, principal, upstream } = this.#options;
     for (const seat of this.#all) {
       if (seat.session.id === point.sessionId && !seat.session.dead) return seat;
@@ -154,7 +154,7 @@ export class Seats {
       return this.#current;
     }
     const seat = await this.#adopted(owner, point, await slots.take(principal));
-    if (this.isHomeless) this.#current = seat;
+    if (this.isHomeless && isHome) this.#current = seat;
     else seat.isForeign = upstream.detector.hasSiblings;
     return seat;
   }

@@ -181,9 +181,9 @@ export class SessionPool {
    */
   async adopt(owner: SessionOwner, point: SessionPoint, request: LeaseRequest): Promise<Lease> {
     const home = this.#upstream.detector.broadcasts ? null : this.#sharing.homeFor(owner);
-    return home === null
-      ? this.#side.adopt(this.#sharing.sideOwner(owner), point)
-      : this.#homeOf(owner, home).adopt(owner, point, request);
+    if (home === null) return this.#side.adopt(this.#sharing.sideOwner(owner), point);
+    const isHome = await this.isHome(owner);
+    return this.#homeOf(owner, home).adopt(owner, point, request, isHome);
   }
 
   /**

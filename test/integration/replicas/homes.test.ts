@@ -16,7 +16,9 @@ import {
   replica,
   replicas,
   text,
+  whileRetryable,
 } from '../../fixtures/gateways/replica-testbed.ts';
+import { until } from '../../fixtures/process-ids.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { SubscribingServer } from '../../fixtures/servers/subscribing-server.ts';
 import { countingServer } from '../../fixtures/servers/counting-server.ts';
@@ -127,6 +129,27 @@ describe('two replicas with Redis', { tags: ['redis'] }, () => {
     const tools = await listed(b);
     expect([tools.includes('count'), tools.includes('forget')]).toEqual([true, false]);
     expect(b.named('relay.failed')).toHaveLength(1);
+  });
+
+  // Rule sessions-16.
+  const leavesIt =
+    'resume a call elsewhere than its caller is at home, and leave the session to the home';
+  test(leavesIt, { tags: ['long'] }, async () => {
+    const redis = await redisServer();
+    const { server, open } = await countingServer({ keepsEvents: true });
+    const route = { sessions: { idleTimeout: '1s' } };
+    const [a, b, c] = await replicas(server, 3, { redis: redis.url, route });
+    const asked = await call(a, 'ask');
+    await a.kill();
+    const slow = whileRetryable(() => call(c, 'slow'));
+    await server.saw('tools/call', 2);
+    const retry = () => call(b, 'ask', ADA, answersOf(asked, 'Ada'));
+    expect(text(await whileRetryable(retry))).toBe('Ada 2');
+    expect(await b.rungs()).toContain('reattach');
+    await until(async () => (await b.metric('mrtr_gateway_sessions{route="mcp"}')) === 0);
+    open();
+    expect(text(await slow)).toBe('1');
+    expect(text(await call(c, 'count'))).toBe('3');
   });
 
   test('keep the homes of two callers apart', async () => {
