@@ -30,7 +30,7 @@ const { values } = parseArgs({
 if (values.help) {
   console.log(`npm run soak [-- --minutes N] [--users N]
 
-  --minutes N  how long the load lasts that counts (20), after a warm-up of two minutes at most
+  --minutes N  how long the load lasts that counts (20), after a warm-up of five minutes at most
   --users N    how many callers there are at a time (8); one more uses a server over stdio
 
 Needs Redis and Linux. On a terminal a line shows the progress; elsewhere there is a line for each minute.`);
@@ -38,7 +38,7 @@ Needs Redis and Linux. On a terminal a line shows the progress; elsewhere there 
 }
 
 const MINUTE_MS = 60_000;
-const WARM_UP_MS = Math.min(2 * MINUTE_MS, (Number(values.minutes) * MINUTE_MS) / 5);
+const WARM_UP_MS = Math.min(5 * MINUTE_MS, (Number(values.minutes) * MINUTE_MS) / 4);
 const LOAD_MS = Number(values.minutes) * MINUTE_MS;
 const USERS = Number(values.users);
 const STAY_MS = 40_000;

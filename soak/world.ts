@@ -106,7 +106,8 @@ function configOf({ keys, maxRounds, hasThirdRoute }: Settings, url: string, red
       })),
     },
     redis: { url: redis },
-    drain: { delay: '0s', timeout: '5s' },
+    // Requests that were sent to a replica before it was taken out of the balance reach it while it accepts them.
+    drain: { delay: '1s', timeout: '5s' },
     log: { level: 'info', format: 'json' },
   };
 }

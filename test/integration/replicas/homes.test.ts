@@ -131,9 +131,9 @@ describe('two replicas with Redis', { tags: ['redis'] }, () => {
     expect(b.named('relay.failed')).toHaveLength(1);
   });
 
-  // Rule sessions-16.
   const leavesIt =
     'resume a call elsewhere than its caller is at home, and leave the session to the home';
+  // Rule sessions-16.
   test(leavesIt, { tags: ['long'] }, async () => {
     const redis = await redisServer();
     const { server, open } = await countingServer({ keepsEvents: true });
