@@ -13,6 +13,7 @@ import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 import { installNode, installPackage, type InstalledPackage } from './installed.ts';
 
 const run = promisify(execFile);
+const NAMES_SOURCES = /^docs\/(?:rules\/|threats\.md$)/;
 /** A relative link of a Markdown page, without its anchor. */
 const LINK = /\]\((?![a-z]+:|#)([^)#\s]+)[^)]*\)/g;
 
@@ -35,8 +36,10 @@ describe('the files of the package', () => {
     const dead = pages.flatMap((page) =>
       [...readFileSync(join(installed.folder, page), 'utf8').matchAll(LINK)]
         .map(([, target = '']) => posix.join(posix.dirname(page), target))
-        // The rules name tests, which are not for users.
-        .filter((target) => !(page.startsWith('docs/rules/') && target.startsWith('test/')))
+        // The rules and the threats name tests and sources, which are not for users.
+        .filter(
+          (target) => !(NAMES_SOURCES.test(page) && /^(?:src\/|test\/|Dockerfile$)/.test(target)),
+        )
         .filter((target) => !isShipped(target))
         .map((target) => `${page} -> ${target}`),
     );
