@@ -396,6 +396,9 @@ const ELSEWHERE: readonly (readonly [reason: string, mayHaveActed: string])[] = 
   ['rate_limited', 'no'],
   ['tool_busy', 'no'],
   ['circuit_open', 'no'],
+  // See test/integration/observability/live.test.ts.
+  ['cancelled_by_operator', 'unknown'],
+  ['cancelled_by_operator', 'yes'],
 ];
 
 const TABLE = tableWith(textOf('docs/operations.md'), '`data.reason`', 'Code', 'HTTP').rows.map(

@@ -192,6 +192,20 @@ test('the operator cancels a call: the server and the client are told, and the l
   await looksLike(gateway, { allCalls: 0 });
 });
 
+// Rule live-7.
+test('a call that the operator cancels before the server asked anything says that its effects are unknown', async () => {
+  const legacy = await legacyServer({ tools: { work: () => new Promise(() => {}) } });
+  const options = { config: { adminActions: 'cancel' }, route: { calls: { maxHold: '1s' } } };
+  const gateway = await replica(legacy, options);
+  const held = await callTool(gateway.url, 'work');
+  const { requestState } = held.response.result;
+  const { calls } = await looksLike(gateway, { allCalls: 1 });
+  expect(await cancel(gateway, calls[0]?.id)).toBe(200);
+  const refused = await callTool(gateway.url, 'work', { requestState });
+  expect(reasonOf(refused)).toBe('cancelled_by_operator');
+  expect(refused.response.result._meta['mrtr-gateway/mayHaveActed']).toBe('unknown');
+});
+
 // Rule live-8: No page of another site can cancel a call, nor one that has rebound its name to the gateway.
 test('only the page itself and programs cancel, and only if the configuration says so', async () => {
   const legacy = await legacyServer({ tools: greeter().tools });
