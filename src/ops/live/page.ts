@@ -9,7 +9,8 @@ export interface Page {
 
 /** Reads the page from the files of this program. */
 export function readPage(): Page {
-  const [style, script] = [read('page.css'), read('page.js')];
+  const style = read('page.css');
+  const script = oneScript(read('elements.js'), read('page.js'));
   const html = read('page.html')
     .replace('<style></style>', () => `<style>${style}</style>`)
     .replace('<script></script>', () => `<script type="module">${script}</script>`);
@@ -37,6 +38,12 @@ export function readPage(): Page {
 
 function read(name: string): string {
   return readFileSync(new URL(`./page/${name}`, import.meta.url), 'utf8');
+}
+
+/** Makes one script of two modules, since a document without other files cannot import. */
+function oneScript(imported: string, importing: string): string {
+  const own = importing.replace(/^import [^;]*;$/m, '');
+  return `${imported.replace(/^export /gm, '')}\n${own}`;
 }
 
 function source(text: string): string {
