@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
+import { COMMAND } from '../../fixtures/gateways/command.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -16,7 +17,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 /** Starts the program as an operator does, with nothing of this process's environment. */
 function start(words: readonly string[], nodeFlags: readonly string[] = []) {
-  return spawn(process.execPath, [...nodeFlags, 'bin/mrtr-gateway.js', ...words], {
+  return spawn(process.execPath, [...nodeFlags, COMMAND, ...words], {
     cwd: root,
     env: { PATH: process.env['PATH'] },
     stdio: ['ignore', 'pipe', 'pipe'],
