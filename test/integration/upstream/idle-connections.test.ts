@@ -1,7 +1,7 @@
 /** Connections that a legacy server closes in the moment in which they are used again. */
 import type { Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
 import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
@@ -14,6 +14,7 @@ async function breaking(
     method: Method,
     socket: { readonly isReused: boolean; readonly socket: Socket },
   ) => boolean,
+  upstream: NonNullable<GatewayOverrides['upstream']> = {},
 ) {
   const used = new WeakSet<Socket>();
   let sessions = 0;
@@ -32,10 +33,10 @@ async function breaking(
     json(response, 200, { jsonrpc: '2.0', id, result }, headers);
   });
   stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, { transport: 'streamable-http' });
+  const gateway = await startTestGateway(server.url, { transport: 'streamable-http', upstream });
   stopAfterTest(() => gateway.close());
   const count = (method: string) => server.methods().filter((one) => one === method).length;
-  return { url: gateway.url, count };
+  return { url: gateway.url, count, requests: () => server.received.length };
 }
 
 describe('a connection that breaks under a request before an answer has begun', () => {
@@ -90,5 +91,29 @@ describe('a connection that breaks under a request before an answer has begun', 
       _meta: { 'mrtr-gateway/reason': 'call_lost' },
     });
     expect(count('tools/call')).toBe(1);
+  });
+
+  // Rule admission-6.
+  test('is not tried again so often that a server in trouble gets more requests than there are calls', async () => {
+    const CALLS = 100;
+    const circuitBreaker = {
+      ...{ consecutiveFailures: 5, openForMs: 600_000, maxOpenForMs: 600_000 },
+      statuses: [502, 503, 504],
+    };
+    let breaks = false;
+    const { url, requests } = await breaking(
+      (_method, { socket }) => {
+        if (breaks) socket.resetAndDestroy();
+        return breaks;
+      },
+      { circuitBreaker },
+    );
+    const before = requests();
+    breaks = true;
+    for (let call = 0; call < CALLS; call += 1) {
+      const { response } = await callTool(url, 'any');
+      expect(['upstream_unavailable', 'circuit_open']).toContain(response.error.data.reason);
+    }
+    expect(requests() - before).toBeLessThanOrEqual(CALLS * 1.2);
   });
 });
