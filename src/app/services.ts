@@ -118,7 +118,10 @@ export async function openServices(
     get rateStore() {
       return rateStore;
     },
-    limited: (route, limit) => metrics.limited(route, limit),
+    limited: (route, limit) => {
+      metrics.limited(route, limit);
+      outcomes.refused(route);
+    },
     overloadWaitMs: () => eventLoop?.waitMs() ?? 0,
   };
   const use = (next: Config) => {

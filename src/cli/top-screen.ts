@@ -48,7 +48,7 @@ function headOf(snapshot: LiveSnapshot): Line[] {
     `${down} servers down`,
     `${processes.length} processes`,
   ];
-  const recent = (['succeeded', 'failed', 'abandoned', 'stopped'] as const).map(
+  const recent = (['succeeded', 'failed', 'abandoned', 'stopped', 'refused'] as const).map(
     (name) => `${ended(name)} ${name}`,
   );
   const times = `people ${duration(ended('peopleMs'))}, servers ${duration(ended('serverMs'))}`;

@@ -12,8 +12,9 @@ type Counts = {
 };
 
 const COUNTS: Counts = {
-  'pointer.refused': (metrics, { route, reason }) => {
+  'pointer.refused': (metrics, { route, reason }, outcomes) => {
     metrics.refused(reason);
+    outcomes.refused(route);
     if (reason === 'unknown-call') metrics.resumed(route, 'lost');
   },
   'clock.refused': (metrics, { of }) => metrics.clockRefused(of),

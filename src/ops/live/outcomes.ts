@@ -36,6 +36,11 @@ export class Outcomes {
     this.#add(route, 'serverMs', workMs);
   }
 
+  /** Notes a request that a limit refused, or whose `requestState` is not valid. */
+  refused(route: string): void {
+    this.#add(route, 'refused', 1);
+  }
+
   /** Notes how long people took for an answer, in ms. */
   answered(route: string, ms: number): void {
     this.#add(route, 'peopleMs', ms);

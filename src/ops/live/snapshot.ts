@@ -4,12 +4,13 @@
  */
 import { z } from 'zod';
 
-/** The outcomes that are plotted, and the time that they took. */
+/** How calls ended, requests that were refused, and the time that calls took. */
 export const SERIES = [
   'succeeded',
   'failed',
   'abandoned',
   'stopped',
+  'refused',
   'peopleMs',
   'serverMs',
 ] as const;

@@ -1,5 +1,6 @@
 /**
- * Five incidents, made with real processes, and what gives each away: a metric, a line of the log, and a span.
+ * Five incidents, made with real processes, and what gives each away: a metric, a line of the log, what the live page shows, and
+ * a span.
  * docs/operations.md, "Five incidents", says the same to the engineer on call.
  */
 import { expect, test } from 'vitest';
@@ -18,6 +19,8 @@ import {
 } from '../../fixtures/gateways/replica-testbed.ts';
 import type { LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
 import { collectorFor } from '../../fixtures/servers/trace-collector.ts';
+import { screenOf } from '../../../src/cli/top-screen.ts';
+import { liveSnapshot } from '../../../src/ops/live/snapshot.ts';
 
 async function stage(
   tools: LegacyServerOptions['tools'] = {},
@@ -36,8 +39,17 @@ async function stage(
   return { legacy, gateway, start, spansOf };
 }
 
+/** Waits until the first screen of `mrtr-gateway top`, which shows what the live page shows, matches each of these. */
+async function shows({ adminUrl }: GatewayProcess, ...texts: readonly RegExp[]): Promise<void> {
+  const screen = async () => {
+    const shown = liveSnapshot.parse(await (await fetch(`${adminUrl}/live.json`)).json());
+    return screenOf(shown, { columns: 200, rows: 50, isColored: false }).join('\n');
+  };
+  for (const one of texts) await expect.poll(screen, { timeout: 20_000 }).toMatch(one);
+}
+
 // Rule incidents-1: A server that stopped answering: `mrtr_gateway_upstream_up` is 0 and, after a few requests,
-// `mrtr_gateway_circuit_open` is 1; the log has `upstream.failed` and `upstream.circuit_opened`; the server span
+// `mrtr_gateway_circuit_open` is 1; the log has `upstream.failed` and `upstream.circuit_opened`; the live page says that the server is down; the server span
 // of the trace that the line names is an error.
 test('a server that stopped answering', async () => {
   const { legacy, gateway, spansOf } = await stage({ work: async () => 'done' });
@@ -54,6 +66,7 @@ test('a server that stopped answering', async () => {
   expect(await gateway.metric('mrtr_gateway_circuit_open{route="mcp"}')).toBe(1);
   expect(gateway.named('upstream.failed')[0]).toMatchObject({ level: 'warn', route: 'mcp' });
   expect(gateway.named('upstream.circuit_opened')).toMatchObject([{ level: 'warn', route: 'mcp' }]);
+  await shows(gateway, /\b1 servers down/, /down \(/);
   const { spans } = await spansOf(gateway);
   const trace = gateway.named('upstream.failed')[0]?.['trace'];
   expect(spans.filter(({ traceId }) => traceId === trace)).toMatchObject([
@@ -62,7 +75,7 @@ test('a server that stopped answering', async () => {
 });
 
 // Rule incidents-2: A replica with the wrong key: `mrtr_gateway_seal_rejections_total{reason="unknown-key"}` counts there, the log
-// has `pointer.refused`, and the server span of the retry has the code -32602 and no client span.
+// has `pointer.refused`, the live page counts a refusal, and the server span of the retry has the code -32602 and no client span.
 test('a replica with the wrong key', async () => {
   const { tools } = greeter();
   const { gateway, start, spansOf } = await stage(tools);
@@ -77,6 +90,7 @@ test('a replica with the wrong key', async () => {
   expect(apart.named('pointer.refused')).toMatchObject([
     { level: 'warn', route: 'mcp', reason: 'unknown-key' },
   ]);
+  await shows(apart, /\b1 refused/);
   const collector = await spansOf(gateway, apart);
   const span = collector.one('SERVER', 'tools/call greet', ({ attributes }) =>
     Object.hasOwn(attributes, 'rpc.response.status_code'),
@@ -85,7 +99,7 @@ test('a replica with the wrong key', async () => {
   expect(collector.spans.filter(({ parentSpanId }) => parentSpanId === span.spanId)).toEqual([]);
 });
 
-// Rule incidents-3: A client that drops questions: `mrtr_gateway_call_ends_total{end="abandoned"}` counts, `call.ended` says so, and
+// Rule incidents-3: A client that drops questions: `mrtr_gateway_call_ends_total{end="abandoned"}` counts, `call.ended` and the live page say so, and
 // the span of the first round (`mrtr_gateway.outcome`: `input_required`) has no span that links to it.
 test('a client that drops questions', async () => {
   const { tools } = greeter();
@@ -96,6 +110,7 @@ test('a client that drops questions', async () => {
 
   expect(ended).toMatchObject({ route: 'mcp', target: 'greet', end: 'expired' });
   expect(await gateway.metric('mrtr_gateway_call_ends_total{route="mcp",end="abandoned"}')).toBe(1);
+  await shows(gateway, /\b1 abandoned/);
   const collector = await spansOf(gateway);
   const round = collector.one('SERVER', 'tools/call greet');
   expect(round.attributes).toMatchObject({ 'mrtr_gateway.outcome': 'input_required' });
@@ -103,7 +118,7 @@ test('a client that drops questions', async () => {
 });
 
 // Rule incidents-4: A caller that hits a limit: `mrtr_gateway_limited_requests_total` counts by limit, the log has `request.limited`
-// with the limit, and the server span has the error and no client span.
+// with the limit, the live page counts a refusal, and the server span has the error and no client span.
 test('a caller that hits a limit', async () => {
   const { gateway, spansOf } = await stage(
     { work: async () => 'done' },
@@ -117,6 +132,7 @@ test('a caller that hits a limit', async () => {
   expect(gateway.named('request.limited')).toMatchObject([
     { level: 'warn', route: 'mcp', limit: 'limits.rate', refused: 1 },
   ]);
+  await shows(gateway, /\b1 succeeded/, /\b1 refused/);
   const collector = await spansOf(gateway);
   const span = collector.one('SERVER', 'tools/call work', ({ attributes }) =>
     Object.is(attributes['jsonrpc.request.id'], 'limited'),
@@ -129,9 +145,9 @@ test('a caller that hits a limit', async () => {
 });
 
 // Rule incidents-5: A slow tool: the time is in `mcp_client_operation_duration_seconds` under the name of the tool, in
-// `call.ended` (`workMs`), and in the client span of the call, and not in the time of people.
+// `call.ended` (`workMs`), on the live page, and in the client span of the call, and not in the time of people.
 test('a slow tool', async () => {
-  const SLOW_MS = 600;
+  const SLOW_MS = 1_200;
   const { gateway, spansOf } = await stage({
     slow: () => new Promise((resolve) => setTimeout(() => resolve('done'), SLOW_MS)),
   });
@@ -144,6 +160,7 @@ test('a slow tool', async () => {
   expect(Number(seconds?.[1]) * 1_000).toBeGreaterThanOrEqual(SLOW_MS - 1);
   const peopleTime = /^mrtr_gateway_answer_duration_seconds_count\{.*\} [1-9]/m.exec(metrics);
   expect(peopleTime).toBeNull();
+  await shows(gateway, /\b1 succeeded/, /people 0s, servers [1-9]/);
   const [ended] = await gateway.saw('call.ended');
   expect(ended).toMatchObject({ target: 'slow', end: 'complete' });
   expect(ended?.['workMs']).toBeGreaterThanOrEqual(SLOW_MS - 1);

@@ -9,7 +9,7 @@ test('shows totals, outcomes, routes and calls', () => {
   expect(lines.slice(0, 3)).toEqual([
     'mrtr-gateway 0.1.0: ready',
     '5 waiting, 3 running, 53 sessions, 1 servers down, 2 processes',
-    'Last 10 min: 304 succeeded, 14 failed, 4 abandoned, 5 stopped; people 1h16m, servers 1m45s',
+    'Last 10 min: 304 succeeded, 14 failed, 4 abandoned, 5 stopped, 3 refused; people 1h16m, servers 1m45s',
   ]);
   expect(lines[3]).toMatch(/^[▁▂▃▄▅▆▇█ ]{50,60}$/);
   expect(lines.slice(5)).toEqual([

@@ -142,6 +142,7 @@ function showTotals(snapshot) {
     ['Servers down', down, down > 0 ? 'bad' : ''],
     ['Failed, 10 min', total(sumOf(snapshot, 'failed')), ''],
     ['Abandoned, 10 min', total(sumOf(snapshot, 'abandoned')), ''],
+    ['Refused, 10 min', total(sumOf(snapshot, 'refused')), ''],
   ];
   const list = byId('totals');
   totals.forEach(([title, value, className], at) => {

@@ -20,12 +20,14 @@ test('each end of a call is in one plot, with the time of the server', () => {
   recent.ended('mcp', 'cancelled', 'cancelled', 0);
   recent.ended('mcp', 'left', null, 99);
   recent.answered('mcp', 4_000);
+  recent.refused('mcp');
   const plots = recent.of('mcp');
   expect(Object.entries(plots).map(([name, plot]) => [name, plot.at(-1)])).toEqual([
     ['succeeded', 1],
     ['failed', 2],
     ['abandoned', 1],
     ['stopped', 2],
+    ['refused', 1],
     ['peopleMs', 4_000],
     ['serverMs', 65],
   ]);
