@@ -201,6 +201,7 @@ export async function createPublicApp(
     },
     forget: (route) => {
       for (const path of formerPaths.get(route) ?? []) endpoints.delete(path);
+      formerPaths.delete(route);
     },
     retire: () => {
       isRetired = true;
