@@ -9,6 +9,7 @@ import type {
   GatewayProcess,
   GatewayProcessOptions,
 } from '../../fixtures/gateways/gateway-process.ts';
+import { look } from '../../fixtures/gateways/live.ts';
 import {
   answersOf,
   greeter,
@@ -20,7 +21,6 @@ import {
 import type { LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
 import { collectorFor } from '../../fixtures/servers/trace-collector.ts';
 import { screenOf } from '../../../src/cli/top-screen.ts';
-import { liveSnapshot } from '../../../src/ops/live/snapshot.ts';
 
 async function stage(
   tools: LegacyServerOptions['tools'] = {},
@@ -40,11 +40,9 @@ async function stage(
 }
 
 /** Waits until the first screen of `mrtr-gateway top`, which shows what the live page shows, matches each of these. */
-async function shows({ adminUrl }: GatewayProcess, ...texts: readonly RegExp[]): Promise<void> {
-  const screen = async () => {
-    const shown = liveSnapshot.parse(await (await fetch(`${adminUrl}/live.json`)).json());
-    return screenOf(shown, { columns: 200, rows: 50, isColored: false }).join('\n');
-  };
+async function shows(gateway: GatewayProcess, ...texts: readonly RegExp[]): Promise<void> {
+  const size = { columns: 200, rows: 50, isColored: false };
+  const screen = async () => screenOf(await look(gateway), size).join('\n');
   for (const one of texts) await expect.poll(screen, { timeout: 20_000 }).toMatch(one);
 }
 

@@ -4,7 +4,7 @@ import { get } from 'node:http';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { expect, test } from 'vitest';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
-import type { GatewayProcess } from '../../fixtures/gateways/gateway-process.ts';
+import { cancel, looksLike } from '../../fixtures/gateways/live.ts';
 import {
   answersOf,
   greeter,
@@ -14,22 +14,7 @@ import {
   text,
 } from '../../fixtures/gateways/replica-testbed.ts';
 import { askName } from '../../fixtures/servers/legacy-server.ts';
-import { liveSnapshot, type LiveSnapshot } from '../../../src/ops/live/snapshot.ts';
-
-async function look({ adminUrl }: GatewayProcess): Promise<LiveSnapshot> {
-  const response = await fetch(`${adminUrl}/live.json`);
-  expect(response.status).toBe(200);
-  const shown: unknown = await response.json();
-  const listed = liveSnapshot.parse(shown);
-  expect(shown, 'nothing but the listed fields').toEqual(listed);
-  return listed;
-}
-
-/** Looks until it shows what is expected: snapshots can be a second old. */
-async function looksLike(gateway: GatewayProcess, expected: object): Promise<LiveSnapshot> {
-  await expect.poll(() => look(gateway), { timeout: 20_000 }).toMatchObject(expected);
-  return look(gateway);
-}
+import { liveSnapshot } from '../../../src/ops/live/snapshot.ts';
 
 // Rule live-1: `/live.json` on the admin listener shows each route with its server, its sessions, calls and tasks, the calls that wait
 // for their client, and how calls ended in the last ten minutes. No question, answer, argument or token is in it.
@@ -151,17 +136,6 @@ test('sends a snapshot each second, to so many viewers at most, until the gatewa
   await ended;
   expect(await drained).toBe(0);
 });
-
-const CANCEL = { 'content-type': 'application/json', 'x-mrtr-gateway-action': 'cancel' };
-
-async function cancel({ adminUrl }: GatewayProcess, call: unknown, headers = {}): Promise<number> {
-  const response = await fetch(`${adminUrl}/live/cancel`, {
-    method: 'POST',
-    headers: { ...CANCEL, ...headers },
-    body: JSON.stringify({ call }),
-  });
-  return response.status;
-}
 
 // Rule live-7: With `adminActions: cancel`, a call that waits can be cancelled from the page, at whichever worker it is. The server is told,
 // the client's retry gets `cancelled_by_operator`, and the log has a line `audit.stopped`. Without it nothing can be done.

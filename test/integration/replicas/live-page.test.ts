@@ -1,10 +1,8 @@
 /** The live page of one replica shows all of them, and cancels calls of all. */
 import { expect, test } from 'vitest';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
-import type {
-  GatewayProcess,
-  GatewayProcessOptions,
-} from '../../fixtures/gateways/gateway-process.ts';
+import type { GatewayProcessOptions } from '../../fixtures/gateways/gateway-process.ts';
+import { cancel, looksLike } from '../../fixtures/gateways/live.ts';
 import {
   answersOf,
   greeter,
@@ -14,13 +12,6 @@ import {
   replica,
   replicas,
 } from '../../fixtures/gateways/replica-testbed.ts';
-import { liveSnapshot, type LiveSnapshot } from '../../../src/ops/live/snapshot.ts';
-
-const SOON = { timeout: 20_000 };
-
-async function look({ adminUrl }: GatewayProcess): Promise<LiveSnapshot> {
-  return liveSnapshot.parse(await (await fetch(`${adminUrl}/live.json`)).json());
-}
 
 /** One replica has a call; the other shows it, cancels it, and tells its client. */
 async function showsAndCancels(options: Partial<GatewayProcessOptions>): Promise<void> {
@@ -30,16 +21,10 @@ async function showsAndCancels(options: Partial<GatewayProcessOptions>): Promise
   const [one, other] = await replicas(legacy, 2, { ...options, redis: redis.url, config });
   const asked = await callTool(one.url, 'greet', {});
   const whole = { allCalls: 1, missing: [], routes: [{ id: 'mcp', parked: 1 }] };
-  await expect.poll(() => look(other), SOON).toMatchObject(whole);
-  await expect.poll(() => look(one), SOON).toMatchObject(whole);
-  const { calls, processes } = await look(other);
+  const { calls, processes } = await looksLike(other, whole);
+  await looksLike(one, whole);
   expect(processes).toContain(calls[0]?.owner);
-  const cancelled = await fetch(`${other.adminUrl}/live/cancel`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-mrtr-gateway-action': 'cancel' },
-    body: JSON.stringify({ call: calls[0]?.id }),
-  });
-  expect(cancelled.status).toBe(200);
+  expect(await cancel(other, calls[0]?.id)).toBe(200);
   expect(await one.saw('audit.stopped')).toMatchObject([{ call: calls[0]?.id, by: '127.0.0.1' }]);
   const refused = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
   expect(reasonOf(refused)).toBe('cancelled_by_operator');
@@ -67,6 +52,6 @@ test('names a replica that it cannot ask', { tags: ['redis'] }, async () => {
   const apart = await replica(legacy, { redis: url, relay: false });
   for (const gateway of [one, apart]) {
     const missing = [expect.stringMatching(/^replica \S{6}$/)];
-    await expect.poll(() => look(gateway), SOON).toMatchObject({ status: 'ready', missing });
+    await looksLike(gateway, { status: 'ready', missing });
   }
 });
