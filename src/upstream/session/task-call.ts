@@ -116,7 +116,7 @@ export class TaskCall implements Exchange, ExchangeListener {
         stage,
         request: session.resumeCall(upstreamId, point, listener, headers, open, task),
       }));
-      if (stage.name === 'following') call.#requests.watchStatus(stage.task.taskId);
+      if (stage.name === 'following') void call.#requests.watchStatus(stage.task.taskId);
       return call;
     }
     const { task } = point;
@@ -128,7 +128,7 @@ export class TaskCall implements Exchange, ExchangeListener {
       request: session.followTask(task, former, listener),
     }));
     call.#expectHead();
-    call.#requests.watchStatus(task.taskId);
+    void call.#requests.watchStatus(task.taskId);
     return call;
   }
 
@@ -234,7 +234,7 @@ export class TaskCall implements Exchange, ExchangeListener {
     this.#stage = { name: 'following', task };
     this.#created.resolve(taskId);
     if (!this.#isCancelled) this.#follow(task);
-    this.#requests.watchStatus(taskId);
+    void this.#requests.watchStatus(taskId);
     this.#listener.taskCreated?.(readServerTask(objectMember(reply.result, 'task') ?? {}));
   }
 

@@ -6,12 +6,13 @@ import { isTerminal, pollIntervalOf } from '../../protocol/task.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
 import type { Session } from './session.ts';
-import { watchStatus } from './task-status.ts';
 
 /** How often in a row `tasks/result` or `tasks/get` can fail. */
 const MAX_FAILURES = 5;
 const FIRST_BACKOFF_MS = 500;
 const DEFAULT_POLL_INTERVAL_MS = 1_000;
+/** How often the status is asked for while it is only read, however often the server suggests, in ms. */
+const LEAST_WATCH_INTERVAL_MS = 1_000;
 
 export interface TaskRequestsOptions {
   readonly session: Pick<Session, 'request' | 'headers' | 'dead'>;
@@ -47,15 +48,23 @@ export class TaskRequests {
     this.#failures = 0;
   }
 
-  /** Asks what the server says of the task as long as it is read, until `endWatch`. */
-  watchStatus(taskId: string): void {
+  /**
+   * Asks what the server says of the task as long as it is read, until the server refuses to say it, or `endWatch`: a
+   * server need not tell of it by itself (2025-11-25, tasks, "Task Status Notification"). Never rejects.
+   */
+  async watchStatus(taskId: string): Promise<void> {
     const { session, clock, signal, isRead, onStatus } = this.#options;
-    const watch = {
-      ...{ session, clock, taskId, isRead },
-      pollIntervalMs: () => this.#pollIntervalMs,
-      tell: onStatus,
-    };
-    void watchStatus(watch, AbortSignal.any([signal, this.#told.signal]));
+    const ended = AbortSignal.any([signal, this.#told.signal]);
+    for (;;) {
+      await sleep(clock, Math.max(LEAST_WATCH_INTERVAL_MS, this.#pollIntervalMs), ended);
+      if (ended.aborted) return;
+      if (!isRead()) continue;
+      const asked = session.request('tasks/get', { taskId }, session.headers, ended);
+      // The stream of the call says whether the server is there.
+      const got = await asked.catch(() => null);
+      if (ended.aborted || (got !== null && 'error' in got)) return;
+      if (got !== null) onStatus(got.result);
+    }
   }
 
   /** The status is told by other means. */
