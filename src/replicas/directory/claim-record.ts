@@ -11,10 +11,8 @@ export interface ClaimRecord {
 }
 
 const text = z.string().min(1);
-const claimRecord = z.strictObject({
-  epoch: z.int().min(1),
-  owner: z.strictObject({ id: text, boot: text, address: z.exactOptional(text) }),
-});
+const ownerRecord = z.strictObject({ id: text, boot: text, address: z.exactOptional(text) });
+const claimRecord = z.strictObject({ epoch: z.int().min(1), owner: ownerRecord });
 
 /** Writes an owner with its members in a fixed order, since the texts are compared. */
 export function writeOwner({ id, boot, address }: PointerOwner): string {
@@ -28,17 +26,20 @@ export function writeClaim(owner: string, epoch: number): string {
 
 /** Reads a stored claim. @returns `null` if this version does not know its form */
 export function readClaim(value: string): ClaimRecord | null {
-  let json: unknown;
+  return read(claimRecord, value);
+}
+
+/** Reads the text of `writeOwner`. @returns `null` if this version does not know its form */
+export function readOwner(value: string): PointerOwner | null {
+  return read(ownerRecord, value);
+}
+
+function read<Stored>(form: z.ZodType<Stored>, value: string): Stored | null {
   try {
-    json = JSON.parse(value);
+    return form.safeParse(JSON.parse(value)).data ?? null;
   } catch {
     return null;
   }
-  const parsed = claimRecord.safeParse(json);
-  if (!parsed.success) return null;
-  const { epoch, owner } = parsed.data;
-  const { id, boot, address } = owner;
-  return { epoch, owner: address === undefined ? { id, boot } : { id, boot, address } };
 }
 
 /**

@@ -2,7 +2,7 @@
 import { Cluster } from 'ioredis';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import type { RedisClient } from '../redis/client.ts';
-import { readClaim, writeClaim } from './claim-record.ts';
+import { readOwner } from './claim-record.ts';
 
 /** How many keys one step looks at, and how many steps there are at each node. */
 const KEYS_A_STEP = 1_000;
@@ -29,8 +29,5 @@ export async function findLeases(redis: RedisClient, prefix: string): Promise<Po
   }
   const shown = [...keys].slice(0, MAX_REPLICAS);
   const owners = await Promise.all(shown.map((key) => redis.get(key)));
-  return owners.flatMap((text) => {
-    const claim = text === null ? null : readClaim(writeClaim(text, 1));
-    return claim === null ? [] : claim.owner;
-  });
+  return owners.flatMap((text) => (text === null ? [] : (readOwner(text) ?? [])));
 }

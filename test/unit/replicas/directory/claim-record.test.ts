@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import {
   readClaim,
+  readOwner,
   writeClaim,
   writeOwner,
 } from '../../../../src/replicas/directory/claim-record.ts';
@@ -9,6 +10,7 @@ const OWNER = { id: 'id', boot: 'boot', address: 'http://127.0.0.1:1' };
 
 test('a claim is read as it was written', () => {
   expect(readClaim(writeClaim(writeOwner(OWNER), 7))).toEqual({ owner: OWNER, epoch: 7 });
+  expect(readOwner(writeOwner(OWNER))).toEqual(OWNER);
 });
 
 // Rule relay-15.
@@ -18,4 +20,5 @@ test.each([
   ['no JSON', 'x'],
 ])('a claim of %s is not read', (_, text) => {
   expect(readClaim(text)).toBeNull();
+  expect(readOwner(text)).toBeNull();
 });
