@@ -32,6 +32,11 @@ export class Routes {
     return this.latest.find(({ config }) => config.id === id);
   }
 
+  /** Returns a value of the route of each id. */
+  each<Value>(value: (route: Route) => Value): Map<string, Value> {
+    return new Map(this.latest.map((route) => [route.config.id, value(route)]));
+  }
+
   /** Sums a value over all routes of each id. */
   sum(values: (server: RouteServer) => number): Map<string, number> {
     const sums = new Map<string, number>();

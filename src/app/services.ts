@@ -50,8 +50,8 @@ export async function openServices(
   let inForce = config;
   const clock = new FleetClock(options.clock);
   const metrics: Metrics = new Metrics({
-    parked: () => new Map(routes.latest.map(({ config: { id }, calls }) => [id, calls.parked])),
-    released: () => new Map(routes.latest.map(({ config: { id }, calls }) => [id, calls.released])),
+    parked: () => routes.each(({ calls }) => calls.parked),
+    released: () => routes.each(({ calls }) => calls.released),
     sessions: () => routes.sum(({ pool }) => pool.size),
     upstreamsUp: () =>
       new Map(
@@ -61,8 +61,7 @@ export async function openServices(
         ]),
       ),
     running: () => capacity.running,
-    tasks: () =>
-      new Map(routes.latest.map(({ config: { id }, tasks }) => [id, tasks?.byStatus ?? new Map()])),
+    tasks: () => routes.each(({ tasks }) => tasks?.byStatus ?? new Map()),
     limits: () => limitsOf(inForce),
     circuitsOpen: () => routes.sum(({ http }) => Number(http?.circuit.isOpen ?? false)),
     redisUp: () => replica?.directory?.up ?? null,

@@ -159,7 +159,7 @@ async function cancel(
   const { headers } = call.request.caller;
   if (await call.route.registry.isOurs(call.id)) {
     const { state } = call;
-    const isStopped = isOver(state) && 'end' in state && state.end.type === 'stopped';
+    const isStopped = isOver(state) && state.end.type === 'stopped';
     const who = isStopped ? 'operator' : 'client';
     const isTaken = await tellCancelled(call, exchange, `the ${who} cancelled the call`);
     return isTaken && answerAll(exchange, closeOutReplies(call, open), headers);

@@ -38,14 +38,13 @@ export function isRunning(state: CallState): boolean {
 }
 
 /** The call has ended, or is being cancelled. */
-export function isOver(state: CallState): boolean {
+export function isOver(state: CallState): state is StateNamed<'cancelling' | 'done'> {
   return state.name === 'cancelling' || state.name === 'done';
 }
 
 /** The process stops, and ended the call since nothing can go on with it elsewhere. */
 export function isEndedByDrain(state: CallState): boolean {
-  if (state.name !== 'cancelling' && state.name !== 'done') return false;
-  return state.end.type === 'refused' && state.end.reason === 'draining';
+  return isOver(state) && state.end.type === 'refused' && state.end.reason === 'draining';
 }
 
 /** The exchange is gone or given up, or the server gave up waiting: only a replay could help. */
