@@ -252,6 +252,8 @@ describe('headers that repeat a parameter', () => {
     await asked.promise;
     leaving.abort();
     await expect(called).rejects.toThrow();
+    // Whoever is answered now came after the other had gone.
+    await send(started.url, 'made/up');
     answer.resolve();
     await started.drain();
     expect(scripted.methods()).not.toContain('tools/call');
