@@ -34,7 +34,7 @@ describe('in containers', { tags: ['deploy', 'podman'], timeout: 5 * 60_000 }, (
   beforeAll(buildImages, BUILD_MS);
 
   test('the image listens on :8080, with a read-only file system and no rights', async () => {
-    const network = startNetwork(1);
+    const network = startNetwork();
     const legacy = network.start('localhost/legacy:1', LEGACY);
     const confined = ['--read-only', '--cap-drop', 'ALL', '--security-opt', 'no-new-privileges'];
     const flags = [...confined, '--memory', '256m'];
@@ -74,7 +74,7 @@ describe('in containers', { tags: ['deploy', 'podman'], timeout: 5 * 60_000 }, (
   });
 
   test('two pods of the chart beside their servers: a call that is parked in one is answered through the other', async () => {
-    const network = startNetwork(2);
+    const network = startNetwork();
     const rendered = render(...IMAGES, ...SEALED, ...BESIDE);
     const [one, other] = [network.startPod(rendered, SECRETS), network.startPod(rendered, SECRETS)];
     await Promise.all([ready(one.ip), ready(other.ip)]);
@@ -86,7 +86,7 @@ describe('in containers', { tags: ['deploy', 'podman'], timeout: 5 * 60_000 }, (
   });
 
   test('a pod that is replaced keeps its parked call, and its server ends after its gateway', async () => {
-    const network = startNetwork(3);
+    const network = startNetwork();
     const rendered = render(...IMAGES, ...SEALED, ...BESIDE);
     const [old, fresh] = [network.startPod(rendered, SECRETS), network.startPod(rendered, SECRETS)];
     await Promise.all([ready(old.ip), ready(fresh.ip)]);
@@ -101,7 +101,7 @@ describe('in containers', { tags: ['deploy', 'podman'], timeout: 5 * 60_000 }, (
   });
 
   test('two pods of the chart in front of a server: a call that is parked in one is answered through the other', async () => {
-    const network = startNetwork(4);
+    const network = startNetwork();
     const legacy = network.start('localhost/legacy:1', LEGACY);
     const open = ['redis-server', '--save', ''];
     const redis = network.start('docker.io/library/redis:7-alpine', [], ...open);
@@ -122,8 +122,8 @@ describe('in containers', { tags: ['deploy', 'podman'], timeout: 5 * 60_000 }, (
   });
 });
 
-function startNetwork(third: number): Network {
-  const network = new Network(third);
+function startNetwork(): Network {
+  const network = new Network();
   stopAfterTest(async () => network.remove(), STOP_MS);
   return network;
 }

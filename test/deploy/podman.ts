@@ -79,10 +79,17 @@ export class Network {
   readonly #subnet: string;
   #started = 0;
 
-  /** @param third the third number of its addresses, 10.97.third.0/24 */
-  constructor(third: number) {
-    this.#subnet = `10.97.${third}`;
-    podman('network', 'create', '--subnet', `${this.#subnet}.0/24`, this.#name);
+  /** podman chooses a subnet that is free on this machine. */
+  constructor() {
+    podman('network', 'create', this.#name);
+    const subnet = podman(
+      'network',
+      'inspect',
+      '--format',
+      '{{(index .Subnets 0).Subnet}}',
+      this.#name,
+    );
+    this.#subnet = subnet.replace(/\.0\/24$/, '');
   }
 
   /** Starts the pod of the deployment that a chart rendered. @param secrets the content of each Secret, by its name */
