@@ -12,7 +12,7 @@ import { readOptions, usage, type BenchOptions } from './options.ts';
 import type { Finding } from './part.ts';
 import { PARTS } from './parts.ts';
 import { Child } from './processes/child.ts';
-import { CHECKOUT, whatRuns } from './processes/gateway-process.ts';
+import { CHECKOUT } from './processes/gateway-process.ts';
 import { UPSTREAM } from './processes/upstreams.ts';
 import { Progress } from './report/progress.ts';
 import { reportJson, reportMarkdown, reportText, type Report } from './report/report.ts';
@@ -62,5 +62,5 @@ async function run(options: BenchOptions, folder: string): Promise<Report> {
   }
   const goals = PARTS.flatMap(({ name, unmeasured }) => findings.get(name)?.goals ?? unmeasured);
   const elapsedMs = performance.now() - startedAt;
-  return { machine, nginx, runs: whatRuns(), findings, goals, elapsedMs };
+  return { machine, nginx, findings, goals, elapsedMs };
 }

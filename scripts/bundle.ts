@@ -1,10 +1,8 @@
 /**
- * Makes the program as the image has it: one folder with everything that the sources import, so that Node.js reads a dozen
- * files at the start and not a thousand.
+ * Makes the program as the package and the image have it: a few files in place of hundreds, which Node.js takes long to read.
  *
- *   node scripts/bundle.ts FOLDER
- *
- * FOLDER gets `dist/` with the licenses of what is in it, `bin/` and `package.json`.
+ *   node scripts/bundle.ts           for the package: `dist/` of this checkout. npm installs the libraries.
+ *   node scripts/bundle.ts FOLDER    for the image: `dist/` with the libraries and their licenses, `bin/` and `package.json`
  */
 import { existsSync } from 'node:fs';
 import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -15,24 +13,47 @@ import { build } from 'rolldown';
 const ROOT = join(import.meta.dirname, '..');
 const LICENSE = /^(?:licen[cs]e|notice)/i;
 
-/** Makes the program in a folder, in place of an earlier one. */
+/** Makes the program with its libraries in a folder, in place of an earlier one. */
 export async function bundle(folder: string): Promise<void> {
+  const packages = packagesOf(await writeDist(folder));
+  await writeFile(join(folder, 'dist/LICENSES.txt'), await licensesOf(packages));
+  await copyCommand(folder);
+}
+
+/** Makes the program without its libraries: `dist/` in a folder, in place of an earlier one. */
+export async function bundleOwn(folder: string): Promise<void> {
+  const manifest = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
+    readonly dependencies: Readonly<Record<string, string>>;
+  };
+  await writeDist(folder, Object.keys(manifest.dependencies));
+}
+
+/** Copies what starts the program. */
+export async function copyCommand(folder: string): Promise<void> {
+  await cp(join(ROOT, 'bin'), join(folder, 'bin'), { recursive: true });
+  await cp(join(ROOT, 'package.json'), join(folder, 'package.json'));
+}
+
+/**
+ * Writes `dist/`.
+ * @param outside the libraries that are not in it
+ * @returns the files that are in it
+ */
+async function writeDist(folder: string, outside: string[] = []): Promise<string[]> {
   const dist = join(folder, 'dist');
   await rm(dist, { recursive: true, force: true });
   const { output } = await build({
     input: join(ROOT, 'src/main.ts'),
     platform: 'node',
     logLevel: 'warn',
+    external: outside,
     output: { dir: dist, format: 'esm', chunkFileNames: '[name]-[hash].js' },
   });
-  const modules = output.flatMap((chunk) => (chunk.type === 'chunk' ? chunk.moduleIds : []));
-  await writeFile(join(dist, 'LICENSES.txt'), await licensesOf(packagesOf(modules)));
   await cp(join(ROOT, 'src/ops/live/page'), join(dist, 'page'), {
     recursive: true,
     filter: (path) => !path.endsWith('.json'),
   });
-  await cp(join(ROOT, 'bin'), join(folder, 'bin'), { recursive: true });
-  await cp(join(ROOT, 'package.json'), join(folder, 'package.json'));
+  return output.flatMap((chunk) => (chunk.type === 'chunk' ? chunk.moduleIds : []));
 }
 
 /** The folders of the packages that modules come from. */
@@ -62,10 +83,5 @@ async function licensesOf(packages: readonly string[]): Promise<string> {
 
 const [script = '', folder] = process.argv.slice(1);
 if (existsSync(script) && import.meta.url === pathToFileURL(script).href) {
-  if (folder === undefined) {
-    console.error('bundle: expected the folder to write to: node scripts/bundle.ts FOLDER');
-    process.exitCode = 64;
-  } else {
-    await bundle(folder);
-  }
+  await (folder === undefined ? bundleOwn(ROOT) : bundle(folder));
 }

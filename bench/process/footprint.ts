@@ -1,6 +1,15 @@
 /** How long each program takes to start, and the memory of its process, idle and after a load. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { asUsers, startGateway } from '../processes/gateway-process.ts';
+import { fileURLToPath } from 'node:url';
+import { bundleOwn, copyCommand } from '../../scripts/bundle.ts';
+import {
+  asUsers,
+  CHECKOUT,
+  PROGRAM,
+  startGateway,
+  type GatewayOptions,
+  type Launch,
+} from '../processes/gateway-process.ts';
 import { residentBytes } from '../processes/resident.ts';
 import { Connection, load } from '../clients/load.ts';
 import { modernCall } from '../clients/messages.ts';
@@ -41,7 +50,8 @@ export async function measureFootprint(
   done: (share: number) => void,
 ): Promise<FootprintResult> {
   const upstreamUrl = `${upstream}/mcp`;
-  const versions = [{}, ...(earlier === null ? [] : [{ checkout: earlier }])];
+  const versions: Pick<GatewayOptions, 'checkout' | 'launch'>[] = [{ launch: await packaged() }];
+  if (earlier !== null) versions.push({ checkout: earlier, launch: asUsers });
   const samples: Sample[][] = versions.map(() => []);
   for (let start = 0; start < starts; start += 1) {
     for (const [index, version] of versions.entries()) {
@@ -69,11 +79,17 @@ export async function measureFootprint(
   };
 }
 
-type Version = Parameters<typeof startGateway>[0];
+/** Makes the program of the package, where it finds the libraries of this checkout. */
+async function packaged(): Promise<Launch> {
+  const folder = new URL('results/package/', CHECKOUT);
+  await bundleOwn(fileURLToPath(folder));
+  await copyCommand(fileURLToPath(folder));
+  return (_program, args) => asUsers(new URL(PROGRAM, folder), args);
+}
 
-async function startOnce(version: Version): Promise<Sample> {
+async function startOnce(version: GatewayOptions): Promise<Sample> {
   const startedAt = performance.now();
-  const { child } = await startGateway({ ...version, launch: asUsers });
+  const { child } = await startGateway(version);
   const startMs = performance.now() - startedAt;
   await pause(SETTLE_MS);
   const idleRssBytes = residentBytes(child.pid);
@@ -82,8 +98,8 @@ async function startOnce(version: Version): Promise<Sample> {
   return { startMs, idleRssBytes };
 }
 
-async function rssAfterLoad(version: Version, loadMs: number): Promise<number> {
-  const { child, origin } = await startGateway({ ...version, launch: asUsers });
+async function rssAfterLoad(version: GatewayOptions, loadMs: number): Promise<number> {
+  const { child, origin } = await startGateway(version);
   const connections = Array.from(
     { length: CONNECTIONS },
     () => new Connection(origin, '/mcp', (id) => modernCall('echo', id)),

@@ -1,5 +1,4 @@
 /** The gateway as its users start it, with limits that the benchmark does not meet. */
-import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,7 +10,7 @@ import { configurationFor, schemaOf, type Setting } from './gateway-config.ts';
 import { answers } from './listening.ts';
 
 export const CHECKOUT = new URL('../..', import.meta.url);
-const PROGRAM = 'bin/mrtr-gateway.js';
+export const PROGRAM = 'bin/mrtr-gateway.js';
 const MANY = 1_000_000;
 
 /** One key for all replicas of the benchmark. */
@@ -55,11 +54,6 @@ export interface GatewayProcess {
   readonly leftOut: readonly string[];
   /** How many retries were served by this rung so far, as the gateway's own metrics tell. */
   resumes(rung: string): Promise<number>;
-}
-
-/** What the program is run from: the compiled files where they are built, or else the sources. */
-export function whatRuns(): 'dist' | 'src' {
-  return existsSync(new URL('dist/main.js', CHECKOUT)) ? 'dist' : 'src';
 }
 
 /** The public path of a route, the first of which has the number 0. */

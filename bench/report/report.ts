@@ -9,8 +9,6 @@ export interface Report {
   readonly machine: Machine;
   /** Such as `nginx/1.22.1`; `null` when nginx was left out. */
   readonly nginx: string | null;
-  /** Whether the gateway ran from compiled files or from its sources. */
-  readonly runs: 'dist' | 'src';
   /** By the name of the part, in their order. */
   readonly findings: ReadonlyMap<string, Finding>;
   /** Of all parts, those that were not run as well. */
@@ -36,14 +34,14 @@ export function reportText(report: Report): string {
 
 /** Formats a report as it is put into docs/performance.md. */
 export function reportMarkdown(report: Report): string {
-  const { machine, nginx, runs, elapsedMs } = report;
+  const { machine, nginx, elapsedMs } = report;
   const facts = [
     ['date', machine.date],
     ['commit', machine.commit ?? 'unknown'],
     ['machine', `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGiB} GiB`],
     ['system', `${machine.system}, Node.js ${machine.node}, ${nginx ?? 'no nginx'}`],
     ['load average', `${machine.loadAverage.toFixed(2)} at the start`],
-    ['run', `from ${runs}/, ${(elapsedMs / 1_000).toFixed(0)} s`],
+    ['run', `from src/, ${(elapsedMs / 1_000).toFixed(0)} s`],
   ];
   return [
     markdownTable([['what', 'value'], ...facts]),
@@ -60,10 +58,10 @@ export function reportJson({ findings, ...report }: Report): string {
   return JSON.stringify({ ...report, parts }, null, 2);
 }
 
-function machineText({ machine, nginx, runs }: Report): string {
+function machineText({ machine, nginx }: Report): string {
   return [
     `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGiB} GiB; ${machine.system}; Node.js ${machine.node}; ${nginx ?? 'no nginx'}`,
-    `gateway run from ${runs}/, commit ${machine.commit ?? 'unknown'}, ${machine.date}`,
+    `gateway run from src/, commit ${machine.commit ?? 'unknown'}, ${machine.date}`,
     `load average at the start: ${machine.loadAverage.toFixed(2)} (a busy machine makes every number worse, not all by the same factor)`,
     ...(nginx === null
       ? ['nginx is not on the PATH: it was left out, and so was what needs it']

@@ -1,5 +1,5 @@
 /** Verifies the access tokens of callers: JWTs that an authorization server issued for this gateway (RFC 9068). */
-import { errors, jwtVerify, type JWTPayload } from 'jose';
+import type { errors, JWTPayload } from 'jose';
 import type { Clock } from '../lib/clock.ts';
 import { KeysUnavailable, type KeySet } from './key-set.ts';
 
@@ -12,6 +12,8 @@ export interface TokenRules {
   readonly principalClaim: string;
   readonly clockToleranceMs: number;
 }
+
+type JoseErrors = typeof errors;
 
 export type TokenVerdict =
   | { readonly kind: 'valid'; readonly principal: string }
@@ -45,6 +47,8 @@ export async function verifyToken(
   clock: Clock,
 ): Promise<TokenVerdict> {
   const { issuer, audiences, requiredScopes, principalClaim, clockToleranceMs } = rules;
+  // Loaded only for a gateway that checks tokens.
+  const { errors, jwtVerify } = await import('jose');
   let payload: JWTPayload;
   try {
     ({ payload } = await jwtVerify(token, keys.find, {
@@ -57,7 +61,7 @@ export async function verifyToken(
     }));
   } catch (error) {
     if (error instanceof KeysUnavailable) return { kind: 'unavailable' };
-    const [problem, expected] = problemOf(error, rules);
+    const [problem, expected] = problemOf(error, errors, rules);
     return { kind: 'invalid', problem, expected };
   }
   const name = payload[principalClaim];
@@ -84,6 +88,7 @@ const A_KEY = 'a signature with one of the keys of identity.jwks';
 /** Returns what is wrong with a token, and what the configuration expects. */
 function problemOf(
   error: unknown,
+  errors: JoseErrors,
   { issuer, audiences, clockToleranceMs }: TokenRules,
 ): readonly [problem: string, expected: string] {
   const inTime = `another time, by the clock of this machine (identity.clockTolerance: ${clockToleranceMs / 1_000}s)`;

@@ -3,7 +3,7 @@
  * once more for a token of a key that is not known yet: the server may have changed its keys.
  */
 import { readFile } from 'node:fs/promises';
-import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose';
+import type { createLocalJWKSet, JSONWebKeySet, JWTVerifyGetKey } from 'jose';
 import type { Clock, Timer } from '../lib/clock.ts';
 import { fetchJson } from './fetch-json.ts';
 
@@ -77,6 +77,7 @@ export class KeySet {
     try {
       return await keys(header, token);
     } catch (error) {
+      const { errors } = await import('jose');
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
       await this.#readForUnknownKey();
       const current = this.#usable();
@@ -109,6 +110,7 @@ export class KeySet {
     this.#triedAtMs = clock.elapsed();
     let nextMs = source.cacheTtlMs;
     try {
+      const { createLocalJWKSet } = await import('jose');
       this.#keys = createLocalJWKSet((await this.#load()) as JSONWebKeySet);
       this.#readAtMs = clock.elapsed();
       this.#retryMs = FIRST_RETRY_MS;

@@ -2,7 +2,12 @@
  * Counts requests by key, and refuses those beyond a rate. A window begins with the first request of a key. The counts are
  * in memory, or in Redis, where all replicas share them; while Redis is away each process counts for itself.
  */
-import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
+import type {
+  IRateLimiterOptions,
+  RateLimiterMemory,
+  RateLimiterRedis,
+  RateLimiterRes,
+} from 'rate-limiter-flexible';
 import { sha256 } from '../lib/crypto.ts';
 
 export interface Rate {
@@ -20,9 +25,13 @@ export interface RateStore {
 
 const MAX_KEYS = 100_000;
 
+interface Limiters {
+  readonly memory: RateLimiterMemory;
+  readonly limiter: RateLimiterMemory | RateLimiterRedis;
+}
+
 export class RateLimit {
-  readonly #memory: RateLimiterMemory;
-  readonly #limiter: RateLimiterMemory | RateLimiterRedis;
+  readonly #limiters: Promise<Limiters>;
   readonly #maxKeys: number;
   readonly #keys = new Set<string>();
 
@@ -39,17 +48,7 @@ export class RateLimit {
   ) {
     this.#maxKeys = maxKeys;
     const options = { points, duration: windowMs / 1000, keyPrefix: '' };
-    this.#memory = new RateLimiterMemory(options);
-    this.#limiter =
-      store === null
-        ? this.#memory
-        : new RateLimiterRedis({
-            ...options,
-            keyPrefix: `${store.prefix}${name}`,
-            storeClient: store.client,
-            rejectIfRedisNotReady: true,
-            insuranceLimiter: this.#memory,
-          });
+    this.#limiters = createLimiters(options, name, store);
   }
 
   /**
@@ -59,22 +58,42 @@ export class RateLimit {
   async take(key: string): Promise<number> {
     // The keys are principals, and Redis shows them to others.
     const digest = sha256(key);
-    this.#remember(digest);
+    const { memory, limiter } = await this.#limiters;
+    this.#remember(digest, memory);
     try {
-      await this.#limiter.consume(digest);
+      await limiter.consume(digest);
       return 0;
     } catch (error) {
-      if (!(error instanceof RateLimiterRes)) throw error;
-      return Math.max(1, error.msBeforeNext);
+      if (error instanceof Error) throw error;
+      return Math.max(1, (error as RateLimiterRes).msBeforeNext);
     }
   }
 
-  #remember(digest: string): void {
+  #remember(digest: string, memory: RateLimiterMemory): void {
     if (this.#keys.has(digest)) return;
     if (this.#keys.size >= this.#maxKeys) {
-      for (const key of this.#keys) void this.#memory.delete(key);
+      for (const key of this.#keys) void memory.delete(key);
       this.#keys.clear();
     }
     this.#keys.add(digest);
   }
+}
+
+/** Loads the library only for a gateway that has limits. */
+async function createLimiters(
+  options: IRateLimiterOptions,
+  name: string,
+  store: RateStore | null,
+): Promise<Limiters> {
+  const { RateLimiterMemory, RateLimiterRedis } = await import('rate-limiter-flexible');
+  const memory = new RateLimiterMemory(options);
+  if (store === null) return { memory, limiter: memory };
+  const limiter = new RateLimiterRedis({
+    ...options,
+    keyPrefix: `${store.prefix}${name}`,
+    storeClient: store.client,
+    rejectIfRedisNotReady: true,
+    insuranceLimiter: memory,
+  });
+  return { memory, limiter };
 }

@@ -92,7 +92,6 @@ test('every form of a report has the goals, the commit and the findings', async 
       loadAverage: 0.5,
     },
     nginx: null,
-    runs: 'src' as const,
     findings: new Map([['seal', finding]]),
     goals: finding.goals,
     elapsedMs: 1_000,
