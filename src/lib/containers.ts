@@ -7,9 +7,10 @@ export class LruMap<Key, Value> {
   readonly #entries = new Map<Key, Value>();
   /**
    * Stands before the least recently used key. A new iterator for each eviction would step over the places of all
-   * entries that were deleted before, which can be as many as the map is large.
+   * entries that were deleted before, which can be as many as the map is large. It begins with the first eviction: an
+   * iterator that never moves keeps each table that the map has outgrown.
    */
-  readonly #oldest = this.#entries.keys();
+  #oldest: MapIterator<Key> | undefined;
   /** The key of the last entry: it is often used several times in a row. */
   #newest: Key | undefined;
 
@@ -36,6 +37,7 @@ export class LruMap<Key, Value> {
     this.#entries.set(key, value);
     this.#newest = key;
     if (this.#entries.size <= this.#max) return;
+    this.#oldest ??= this.#entries.keys();
     const oldest = this.#oldest.next();
     if (!oldest.done) this.#entries.delete(oldest.value);
   }
