@@ -7,9 +7,11 @@ const UNIT_TESTS = ['test/unit/**/*.test.ts'];
 export default defineConfig({
   test: {
     setupFiles: ['./test/run/search-outputs.ts'],
+    // Neither tests nor sources keep state in modules, so the files of a project share its processes: to load the sources
+    // anew for each file takes as long as the tests.
+    isolate: false,
     projects: [
-      // Unit tests keep no state in modules, so their files share two processes.
-      { extends: true, test: { name: 'unit', include: UNIT_TESTS, isolate: false } },
+      { extends: true, test: { name: 'unit', include: UNIT_TESTS } },
       {
         extends: true,
         test: {

@@ -1,6 +1,8 @@
 /** Fails a test after which a secret was found in the output of a gateway. Vitest loads it for each test file. */
 import { afterAll, afterEach } from 'vitest';
-import { takeFound } from '../fixtures/canaries.ts';
+import { forgetCanaries, takeFound } from '../fixtures/canaries.ts';
+
+forgetCanaries();
 
 const expectNone = () => {
   const [first, ...others] = takeFound();
