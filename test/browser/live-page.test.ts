@@ -66,7 +66,7 @@ describe('the live page', BROWSER, () => {
     expect(await page.locator('#connection').innerText()).toBe('live');
   });
 
-  test('names what did not answer', async () => {
+  test('names what did not respond', async () => {
     const { page } = await open(snapshotOf({ missing: ['worker 2'] }));
     expect(await page.getByRole('alert').innerText()).toContain('No answer from worker 2');
   });

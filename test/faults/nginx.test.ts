@@ -55,7 +55,7 @@ describe('behind nginx', { tags: ['nginx'], timeout: 60_000 }, () => {
   );
 
   // Rule responses-3.
-  test('an answer that is larger than its buffers arrives whole', async () => {
+  test('a response that is larger than its buffers arrives whole', async () => {
     const legacy = await legacyServer({ tools: silentTools(0) });
     const gateway = await replica(legacy);
     const url = await startNginx(gateway.url);

@@ -42,7 +42,7 @@ function paying(then: Tool) {
 const route = { questions: { urlVisitWait: '0s' } };
 
 // Rule replay-5.
-test('a stream that breaks after the call was made again is not answered with a third call', async () => {
+test('a stream that breaks after the call was made again does not lead to a third call', async () => {
   const { seen, tools } = paying(() => new Promise(() => {}));
   const legacy = await legacyServer({ tools });
   const [gateway] = await replicas(legacy, 1, { route });

@@ -62,9 +62,9 @@ describe.each(SERVERS)(TITLE, (shape) => {
     });
   });
 
-  // Rule methods-2 (streamable-http, "Protocol Version Header"): Every other method is answered with 404 and
-  // -32601 and never reaches the server: `ping`, `initialize`, `logging/setLevel`, `resources/subscribe`,
-  // `tasks/*`, which this revision removed, and those of vendors.
+  // Rule methods-2 (streamable-http, "Protocol Version Header"): Every other method gets 404 and -32601 and
+  // never reaches the server: `ping`, `initialize`, `logging/setLevel`, `resources/subscribe`, `tasks/*`,
+  // which this revision removed, and those of vendors.
   // Rule validation-14.
   test.each(['ping', 'logging/setLevel', 'resources/subscribe', 'initialize', 'com.example/any'])(
     '%s is no method of the modern revision, whatever the server has',

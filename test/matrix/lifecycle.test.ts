@@ -66,9 +66,9 @@ describe.each(SERVERS)(TITLE, (shape) => {
 
   // Rule wire-1 (2025-11-25 transports, "Sending Messages to the Server"): Over Streamable HTTP every POST
   // accepts `application/json` and `text/event-stream`, that of an answer or a notification too; over
-  // HTTP+SSE it accepts `application/json`. An answer may come as JSON or as an event stream, whatever was
+  // HTTP+SSE it accepts `application/json`. A reply may come as JSON or as an event stream, whatever was
   // asked.
-  test('every message says what answers it takes', async () => {
+  test('every message says what responses it takes', async () => {
     await callTool(stage.url, 'echo');
     const accepts = new Set(stage.server.received.map(({ headers }) => headers.accept));
     const both = 'application/json, text/event-stream';
@@ -77,8 +77,8 @@ describe.each(SERVERS)(TITLE, (shape) => {
 
   // Rule sessions-9 (2025-11-25 transports, "Session Management"): At the end of its use a session is ended
   // with DELETE (Streamable HTTP) or by closing its stream (HTTP+SSE). A server that refuses DELETE, or does
-  // not answer it within 2 seconds, keeps nobody waiting. A process that stops waits as long for the sessions
-  // that it is ending.
+  // not respond to it within 2 seconds, keeps nobody waiting. A process that stops waits as long for the
+  // sessions that it is ending.
   // Rule sessions-4.
   test('the session ends with the call', async () => {
     await callTool(stage.url, 'echo');

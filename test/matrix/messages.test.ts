@@ -91,7 +91,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(stage.server.all('logging/setLevel')).toEqual([]);
   });
 
-  // Rule notifications-6: Every other notification, known or not, stays out of the answer to a request and
+  // Rule notifications-6: Every other notification, known or not, stays out of the response to a request and
   // does no harm.
   test.each(streams)(
     'what nobody knows on the %s stream goes nowhere, and hurts nothing',
@@ -107,7 +107,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
     },
   );
 
-  // Rule questions-8 (2025-11-25 ping, "Behavior Requirements"): Every `ping` of a server is answered with
+  // Rule questions-8 (2025-11-25 ping, "Behavior Requirements"): Every `ping` of a server gets the reply
   // `{}`, wherever it comes; one without an id is ignored. Any other request that is no question (such as
   // `tasks/*`) is refused with error -32601, and the client hears of none of them.
   test.each(streams)(
@@ -132,7 +132,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
   // and 2 seconds to react before its stream is cut. That holds for lists and completions, too; their stream
   // is closed at once. Whatever the server still says is for nobody.
   // Rule responses-7 (streamable-http, "Cancellation"; cancellation, "Transport-Specific Cancellation"): A
-  // client that closes its connection before its answer is complete has cancelled the request: the call is
+  // client that closes its connection before its response is complete has cancelled the request: the call is
   // cancelled upstream, and everything that it held is freed. It also holds while a session is being opened
   // for the call.
   // Rule leaving-1 (streamable-http, "Cancellation"): Closing a request that waits cancels the call: the

@@ -49,7 +49,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
   const { revision } = shape;
 
   // Rule handshake-1.
-  test('a server that answers with its own revision is spoken to in that', async () => {
+  test('a server that replies with its own revision is spoken to in that', async () => {
     const { url, offers, agreedOn } = await start(shape, {});
     expect(textOf(await callTool(url, 'any'))).toBe('called');
     expect(offers()).toEqual([OFFER]);

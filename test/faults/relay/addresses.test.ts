@@ -27,7 +27,7 @@ function pour(response: ServerResponse, chunk: string): void {
   write();
 }
 
-// Rule relay-5: An answer of a stranger, or one that never ends, is given up within 5 s, and takes no memory
+// Rule relay-5: A response of a stranger, or one that never ends, is given up within 5 s, and takes no memory
 // to speak of.
 test.each<[string, Answer]>([
   ['never ends a line', (response) => pour(response, CHUNK)],

@@ -31,7 +31,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
       // before the first byte of the question leaves. The retry has an id and a progress token of its own,
       // and its client hears of the work that follows.
       // Rules progress-2, relay-1, relay-13.
-      test('reaches the owner, and its progress comes before its answer', async () => {
+      test('reaches the owner, and its progress comes before its response', async () => {
         const tools: LegacyServerOptions['tools'] = {
           work: async (call) => {
             const name = await askName(call);
@@ -113,9 +113,9 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect((await one.saw('call.ended'))[0]?.['end']).toBe('cancelled');
       });
 
-      // Rule relay-9 (streamable-http, "Cancellation"): If a replica that asked is gone, so is its
-      // client, and the owner cancels the call. Over HTTP it is gone 1 s after its connection broke, or when it
-      // reads nothing of the answer for 30 s. Through Redis it is gone when it sends nothing for 6 s.
+      // Rule relay-9 (streamable-http, "Cancellation"): If a replica that asked is gone, so is its client, and
+      // the owner cancels the call. Over HTTP it is gone 1 s after its connection broke, or when it reads
+      // nothing of the response for 30 s. Through Redis it is gone when it sends nothing for 6 s.
       test(
         'and whose replica is killed has its call cancelled by the owner',
         { tags: ['long'] },
@@ -169,8 +169,8 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
       );
 
       // Rule relay-3: An owner that says nothing for 3 s is not waited for, and may live all the same: by its
-      // lease in Redis, or for 10 s from the first retry that it did not answer. Until it is dead, what no
-      // other rung can serve is answered with error -32603 with `data.reason` `coordination_unavailable` and
+      // lease in Redis, or for 10 s from the first retry that it did not reply to. Until it is dead, what no
+      // other rung can serve gets error -32603 with `data.reason` `coordination_unavailable` and
       // `data.retryable`, within 5 s; nothing is called lost or replayed. An owner whose port is closed is
       // dead at once, unless it goes on to renew its lease.
       test('is not lost when the owner stalls for a moment', { tags: ['long'] }, async () => {
@@ -210,7 +210,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
       // Rule relay-2: The owner carries a retry out only if it was sent within the last 2 s, as the times on a
       // kept connection show, or if the replica that asked confirms, within 2 s of being asked, that its client
       // still waits. A retry that was given up is void, whenever the owner reads it: no tool acts on it after
-      // its client was answered. No clock of the day is involved.
+      // its client got a response. No clock of the day is involved.
       test('in front of a frozen owner must be repeated, and nothing of it is carried out when the owner runs again', async () => {
         const { effects, tools } = greeter();
         const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
@@ -274,7 +274,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
 
       // Rule relay-6: A replica that relays a retry and stops has its client told to retry: with state
       // alone by the owner, or with `data.reason` `draining` and `data.retryable`. The call goes on.
-      test('by a replica that stops is answered with state alone, and goes on elsewhere', async () => {
+      test('by a replica that stops gets state alone, and goes on elsewhere', async () => {
         const { effects, tools, finish } = slowGreeter();
         const legacy = await legacyServer({ tools });
         const [one, other] = await replicas(legacy, 2, await options());

@@ -73,7 +73,7 @@ describe(
     });
 
     // Rule store-7.
-    test('while it relays says that the retry may be repeated, and is answered when it is back', async () => {
+    test('while it relays says that the retry may be repeated, and gets its response when it is back', async () => {
       const { effects, tools, finish } = slowGreeter();
       const legacy = await legacyServer({ tools, keepsEvents: true });
       const [one, two] = await separateReplicas(legacy, THROUGH_REDIS);

@@ -53,8 +53,8 @@ const greetDeaf = {
 
 describe('a question in the middle of a call', () => {
   // Rule shown-1 (MRTR, "Basic Workflow"): The questions of a call become the `inputRequests` of an
-  // `InputRequiredResult` that answers the client’s request with HTTP status 200. Beside them stand
-  // `requestState`, the name that the server gave itself, and no cache fields.
+  // `InputRequiredResult` with which the gateway responds to the client’s request, under HTTP status 200.
+  // Beside them stand `requestState`, the name that the server gave itself, and no cache fields.
   // Rule retries-1.
   test('becomes an InputRequiredResult, and its answer finishes the call', async () => {
     const { url } = await start({ tools: greet });
@@ -348,7 +348,7 @@ describe('a retry that declares less than the request before', () => {
   });
 
   // Rule undeclared-4.
-  test('is not given the next question in place of a lost answer', async () => {
+  test('is not given the next question in place of a lost response', async () => {
     const tools = {
       two: async (call: ToolCall) =>
         `${await askName(call, 'First?')} ${await askName(call, 'Second?')}`,
@@ -422,7 +422,7 @@ describe('the same retry', () => {
   // members: the same outcome while both wait, the same next question, and the same outcome for
   // `parking.redeliver` (2 min by default) after the end. Nothing runs twice, and the server is not answered
   // twice.
-  test('sent twice at once is answered twice alike', async () => {
+  test('sent twice at once gets the same result twice', async () => {
     const { url } = await start({
       tools: {
         slow: async (call) => {
@@ -572,8 +572,8 @@ describe('while nobody is connected', () => {
 
   // Rule time-and-room-4 (2025-11-25 ping, "Implementation Considerations"): While a call waits for its
   // client its session is pinged every `upstream.pingInterval` (1 min by default). A server that does not
-  // answer two pings in a row, or does not know the session, is taken for gone; credentials that are refused
-  // are not used for pings again.
+  // reply to two pings in a row, or does not know the session, is taken for gone; credentials that are
+  // refused are not used for pings again.
   // Rule keep-alive-1 (2025-11-25 ping, "Usage Patterns"): A session whose call waits for its client is sent
   // a `ping` every `upstream.pingInterval` (60 seconds by default), so that the server does not expire it.
   test('a human may take six minutes: the session is pinged and the answer still arrives', async () => {
@@ -809,7 +809,7 @@ describe('the attached client', () => {
     expect(legacy.methods()).toContain('logging/setLevel');
   });
 
-  // Rule responses-1 (streamable-http, "Sending Messages" 6): The answer is JSON when its outcome comes
+  // Rule responses-1 (streamable-http, "Sending Messages" 6): The response is JSON when its outcome comes
   // within `edge.commitAfter` (5 s) and nothing else is to be told before; it becomes an event stream with
   // the first notification for this client, or after that time.
   test('that asked for neither gets one JSON object', async () => {

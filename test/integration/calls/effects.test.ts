@@ -423,10 +423,10 @@ function saidBy({ response }: Exchanged) {
 }
 
 describe('a call that fails says whether the server may have acted', () => {
-  // Rule failures-3 (RFC 9110, sections 9.2.2 and 15): Every error of the gateway in answer to a call says in
+  // Rule failures-3 (RFC 9110, sections 9.2.2 and 15): Every error of the gateway in reply to a call says in
   // `data.mayHaveActed` (in a result: `_meta["mrtr-gateway/mayHaveActed"]`) and in its text whether the
-  // server may have acted: `no` only where nothing was sent, or where the status of the answer means that the
-  // request was not carried out; `yes` where the server has begun; else `unknown`. 503 is `unknown`.
+  // server may have acted: `no` only where nothing was sent, or where the status of the response means that
+  // the request was not carried out; `yes` where the server has begun; else `unknown`. 503 is `unknown`.
   // Rule failures-4.
   test.each(SITUATIONS)('%s, %s: %s', async (reason, mayHaveActed, _title, bringAbout) => {
     const exchanged = await bringAbout();

@@ -98,7 +98,7 @@ test('no more calls run at once than may, though their tools have to be looked u
 });
 
 // Rule shown-4.
-test('a server that asks without end is answered that it asks too much, and the client is shown a few', async () => {
+test('a server that asks without end is told that it asks too much, and the client is shown a few', async () => {
   const { server, url } = await start(({ body }, response) => {
     if (body.method !== 'tools/call') return;
     const stream = eventStream(response);

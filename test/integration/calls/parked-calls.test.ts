@@ -163,7 +163,7 @@ describe('a client that goes away', () => {
 
   // Rule leaving-3 (streamable-http, "Cancellation"): A connection that closes after the question was
   // answered with cancels nothing: that request is over.
-  test('with its question has cancelled nothing: that request was answered', async () => {
+  test('with its question has cancelled nothing: that request was over', async () => {
     const [onCall, options] = inTurn('one');
     const { url, server } = await scriptedGateway(onCall, {}, options);
     const params = { name: 'ask', arguments: {} };

@@ -194,7 +194,7 @@ test('a task is cancelled by its id alone when the client leaves, once the serve
 });
 
 // Rule tasks-7.
-test('a server that answers tasks/result with an end of its stream, again and again, loses the call in the end', async () => {
+test('a server that responds to tasks/result with an end of its stream, again and again, loses the call in the end', async () => {
   const { server, url } = await running({
     ...LISTED,
     ...CREATES,

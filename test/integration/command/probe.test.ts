@@ -198,7 +198,7 @@ describe('odd servers', () => {
   const answering: Answer = ({ body }, response) =>
     json(response, 200, { jsonrpc: '2.0', id: body.id, result: { tools: [] } });
 
-  test('that answers with JSON has no events to resume', async () => {
+  test('that responds with JSON has no events to resume', async () => {
     const server = kept(await legacyServer(answering));
     expect(await report(server.url)).toMatchObject({
       sessions: { kind: 'session-id', withoutId: 'accepted' },
@@ -276,7 +276,7 @@ describe('odd servers', () => {
     expect(server.received.map(({ method }) => method)).not.toContain('DELETE');
   });
 
-  test('that never answers a list is described all the same, and its session is ended', async () => {
+  test('that never replies to a list is described all the same, and its session is ended', async () => {
     const server = kept(await legacyServer(() => {}));
     expect(await report(server.url, '--timeout', '400ms')).toMatchObject({
       revision: '2025-11-25',
@@ -412,7 +412,7 @@ describe('what is no MCP server is one line with cause and way out', () => {
     expect(err).not.toContain('hunter2');
   });
 
-  test('a server that never answers', async () => {
+  test('a server that never responds', async () => {
     const url = await listening(() => {});
     const { code, err } = await probing(url, '--timeout', '100ms');
     expect(code).toBe(69);

@@ -45,7 +45,7 @@ const talkative: Answer = ({ body }, response) => {
   stream.end();
 };
 
-describe('an answer as an event stream', () => {
+describe('a response as an event stream', () => {
   // Rule responses-2 (streamable-http, "Receiving Messages"): An event stream has the notifications of its
   // request and then one response, each as one `message` event: never a request of the server, never an `id`
   // or a `retry` (it cannot be resumed), nothing behind the response, no session id.
@@ -108,9 +108,9 @@ describe('a failure', () => {
     expect(JSON.parse(message)).toMatchObject({ jsonrpc: '2.0', id: 7, error: unauthorized });
   });
 
-  // Rule responses-5 (streamable-http, "Receiving Messages"): Every answer ends with a response, also when
-  // the server's stream breaks off or an error of our own comes up (-32603 without its detail, which is in
-  // the log).
+  // Rule responses-5 (streamable-http, "Receiving Messages"): Every response ends with a JSON-RPC reply, also
+  // when the server's stream breaks off or an error of our own comes up (-32603 without its detail, which is
+  // in the log).
   test('of the server in the middle of its stream is told all the same', async () => {
     const field = await ground({}, ({ body }, response) => {
       const stream = eventStream(response);
@@ -127,7 +127,7 @@ describe('a failure', () => {
   });
 });
 
-// Rule responses-8 (MRTR, "Basic Workflow"): A client that closes after its answer has cancelled nothing: a
+// Rule responses-8 (MRTR, "Basic Workflow"): A client that closes after its response has cancelled nothing: a
 // call that waits for an answer to a question goes on waiting.
 test('a client that closes behind a question has not cancelled the call', async () => {
   let call: { id: unknown; response: ServerResponse } | null = null;

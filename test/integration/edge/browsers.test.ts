@@ -24,10 +24,11 @@ const passedOptions = (field: Awaited<ReturnType<typeof ground>>) =>
   field.upstream.received.filter(({ method }) => method === 'OPTIONS');
 
 describe('a preflight', () => {
-  // Rule callers-3: The CORS preflight of an allowed origin on a route's path is answered by the gateway
-  // (204). It allows every header of the transport by its name, those of `upstream.forwardHeaders` and
-  // `identity.credentialHeaders`, and those `Mcp-Param-*` headers that the preflight asks for. A preflight of another origin gets 403; one for another path is the server's.
-  test('of a page that may call is answered here, and says what the call may carry', async () => {
+  // Rule callers-3: The CORS preflight of an allowed origin on a route's path gets its response from the gateway (204).
+  // It allows every header of the transport by its name, those of `upstream.forwardHeaders` and
+  // `identity.credentialHeaders`, and those `Mcp-Param-*` headers that the preflight asks for. A preflight of another
+  // origin gets 403; one for another path is the server's.
+  test('of a page that may call gets its response here, and says what the call may carry', async () => {
     const field = await ground(WITH_PAGE);
     const answer = await preflight(field.url, PAGE);
     expect(answer.status).toBe(204);
@@ -50,7 +51,7 @@ describe('a preflight', () => {
   });
 
   // Rule callers-3.
-  test('to a path beside the routes is the server’s to answer', async () => {
+  test('to a path beside the routes is the server’s to respond to', async () => {
     const server = await ScriptedServer.start(({ method }, response) => {
       response.writeHead(method === 'OPTIONS' ? 204 : 401, { 'x-of': 'server' }).end();
     });
@@ -88,9 +89,9 @@ test('the origin of a page is checked before anything else of its request', asyn
   await expectUnharmed(field);
 });
 
-// Rule callers-4: An allowed page may read its answers, `WWW-Authenticate` and `Mcp-Session-Id` included;
+// Rule callers-4: An allowed page may read its responses, `WWW-Authenticate` and `Mcp-Session-Id` included;
 // `Vary: origin` keeps caches from mixing pages up.
-test('a page that may call can read its answer, and how to authorize', async () => {
+test('a page that may call can read its response, and how to authorize', async () => {
   const field = await ground(WITH_PAGE);
   const { status, headers } = await callTool(field.url, 'echo', {}, { headers: { origin: PAGE } });
   expect(status).toBe(200);

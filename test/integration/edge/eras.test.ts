@@ -146,7 +146,7 @@ describe('where legacy clients are passed through', () => {
 
   // Rule validation-10 (versioning, "Protocol Version Negotiation"): `supported` names the same versions as
   // `server/discover`.
-  // Rule discover-3 (caching, "Cacheable Results"): The answer may be kept for 60 s, by this client only
+  // Rule discover-3 (caching, "Cacheable Results"): The result may be kept for 60 s, by this client only
   // (`ttlMs`, `cacheScope: "private"`).
   // Rule discover-1.
   test('the versions that are served are ours and the one of the server', async () => {
@@ -278,7 +278,7 @@ describe.each(['/mcp', '/mcp?x=1', '/%6dcp', '/mc%70', '/%6D%63%70?x=1'])(
       expect(passedTo(field)).toEqual([]);
     });
 
-    test('has its preflight answered here', async () => {
+    test('gets the response to its preflight here', async () => {
       const field = await ground({ edge: { allowedOrigins: [page] } });
       const answer = await ask(field, 'OPTIONS', {
         origin: page,
@@ -307,7 +307,7 @@ test.each(['/MCP', '/mcp/', '/mcp%2F', '/%256dcp'])(
 
 describe('a modern notification', () => {
   // Rule eras-11 (streamable-http, "Sending Messages" 5): A modern notification, known or not, gets 202 with
-  // no body and goes nowhere; a cancelled call is one whose answer the client closed. A malformed one gets
+  // no body and goes nowhere; a cancelled call is one whose response the client closed. A malformed one gets
   // 400 without an `id`.
   test.each(['notifications/cancelled', 'notifications/roots/list_changed', 'x/unknown'])(
     '%s is taken without a word, and goes nowhere',
@@ -397,7 +397,7 @@ describe('a server that is modern itself', () => {
   // the checks below. While it is not known what a server speaks, a request waits for that, for 3 s at most,
   // and is then treated as one for a legacy server.
   // Rule detection-1.
-  test('gets every request as it came, also those that we would refuse, and its answers stand', async () => {
+  test('gets every request as it came, also those that we would refuse, and its responses stand', async () => {
     const { seen, url } = await serverWith(({ body }) =>
       body.includes('server/discover')
         ? { body: { jsonrpc: '2.0', id: 1, result: { supportedVersions: ['2026-07-28'] } } }

@@ -233,7 +233,7 @@ describe('headers', () => {
 describe('Expect', () => {
   // Rule http-6: A client that asks with `Expect: 100-continue` is told to go on only after its headers
   // passed every check; what is refused by its headers (403, 413) is never uploaded.
-  test('a client that asks whether to go on is told to, and answered', async () => {
+  test('a client that asks whether to go on is told to, and gets its response', async () => {
     const field = await ground();
     const socket = open(field.url);
     const head = rawRequest('POST', '/mcp', [
@@ -265,9 +265,9 @@ describe('Expect', () => {
 });
 
 describe('connections', () => {
-  // Rule http-7: Pipelined requests are answered in their order, and broken bytes behind a request never
-  // bring an answer in its place.
-  test('pipelined requests are answered in their order', async () => {
+  // Rule http-7: Pipelined requests get their responses in order, and broken bytes behind a request never
+  // bring a response in its place.
+  test('pipelined requests get their responses in their order', async () => {
     const field = await ground();
     const socket = open(field.url);
     const read = reader(socket);
@@ -280,7 +280,7 @@ describe('connections', () => {
   });
 
   // Rule http-7.
-  test('garbage behind a call is never answered in its place', async () => {
+  test('garbage behind a call never gets its response', async () => {
     const abandoned = Promise.withResolvers<void>();
     const field = await ground({}, (_received, response) => {
       response.once('close', () => abandoned.resolve());

@@ -264,7 +264,7 @@ describe('what is written into headers', () => {
   const encoded = (text: string) => `=?base64?${Buffer.from(text).toString('base64')}?=`;
 
   // Rule envelope-8 (streamable-http, "Value Encoding"): Whatever stands in a name or a value, it adds no
-  // header to a message upstream or to an answer.
+  // header to a message upstream or to a response.
   test('a tool whose name has line breaks adds no header anywhere', async () => {
     const field = await ground();
     const body = callBody(LINES);

@@ -47,7 +47,7 @@ describe('a request that comes too slowly', () => {
       `${head({ 'transfer-encoding': 'chunked' })}1\r\n \r\n0\r\n`,
       'x-trailer: 1\r\n',
     ],
-  ])('%s is answered with 408 and cut', async (_title, request, drip) => {
+  ])('%s gets 408 and is cut', async (_title, request, drip) => {
     const field = await ground({ timeouts: SHORT });
     const dripping = drip === undefined ? {} : { drip };
     const answer = await sendRaw(field.url, request, { untilClosed: true, ...dripping });
@@ -161,7 +161,7 @@ describe('a client that does not read', () => {
   });
 
   // Rule http-10.
-  test('its answer is dropped after a while, however long it is', async () => {
+  test('its response is dropped after a while, however long it is', async () => {
     const text = 'x'.repeat(15 * 1024 * 1024);
     const field = await ground({ timeouts: SHORT }, ({ body }, response) => {
       const result = { content: [{ type: 'text', text }] };
@@ -256,7 +256,7 @@ describe.each(WAYS)('a client that %s the connection', (_way, leave) => {
     await expectIdle(field);
   });
 
-  test('in the middle of the server’s answer leaves nothing open', async () => {
+  test('in the middle of the server’s response leaves nothing open', async () => {
     const answering = Promise.withResolvers<ServerResponse>();
     const field = await ground(HURRIED, ({ body }, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });

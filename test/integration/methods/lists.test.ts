@@ -111,7 +111,7 @@ describe('how long a client may keep what it got', () => {
 describe('a gateway that serves lists itself', () => {
   const caching = { listTtlMs: 60_000, serveLists: true };
 
-  // Rule caching-4 (caching, "Cache Scope Field"): With `caching.serveLists` the gateway answers a list from
+  // Rule caching-4 (caching, "Cache Scope Field"): With `caching.serveLists` the gateway serves a list from
   // what it got last, for `caching.listTtl`, and says how much of that time is left. It keeps lists by
   // principal, credentials and declared capabilities, and asks again when the server says that the list
   // changed, or may have said so unheard.
@@ -157,7 +157,7 @@ describe('a gateway that serves lists itself', () => {
     expect(listed()).toBe(1);
   });
 
-  test('asks again if a server may answer differently: other members, other vendor keys, another client', async () => {
+  test('asks again if a server may respond differently: other members, other vendor keys, another client', async () => {
     const { scripted, listed } = await server();
     const { url } = await gateway(scripted, { caching });
     const clientInfo = { name: 'another', version: '1.0.0' };

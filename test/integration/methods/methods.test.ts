@@ -62,9 +62,9 @@ describe('a request that asks nothing', () => {
     expect(told.body.params.requestId).toBe(sent.body.id);
   });
 
-  // Rule cancellation-4 (2025-11-25 lifecycle, "Timeouts"): A list or a completion that is not answered
-  // within `upstream.headersTimeout` (60 seconds by default) is cancelled at the server, and the client gets
-  // -32603 with `data.reason` `upstream_timeout`.
+  // Rule cancellation-4 (2025-11-25 lifecycle, "Timeouts"): A list or a completion that has no reply within
+  // `upstream.headersTimeout` (60 seconds by default) is cancelled at the server, and the client gets -32603
+  // with `data.reason` `upstream_timeout`.
   // Rule limits-7.
   test('is cancelled at the server when its time is up', async () => {
     const { server, url } = await answering(

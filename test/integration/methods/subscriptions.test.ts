@@ -184,7 +184,7 @@ describe('a listener', () => {
   });
 
   // Rule subscriptions-5: While the server cannot be reached, the request gets error -32603 and no stream.
-  test('is answered with an error while the server cannot be reached', async () => {
+  test('gets an error while the server cannot be reached', async () => {
     const { server, url } = await start();
     server.down = true;
     const { status, response } = await send(url, 'subscriptions/listen', { notifications: {} });
@@ -521,7 +521,7 @@ describe('the gateway', () => {
     expect(capabilities).toEqual({ tools: {}, prompts: {}, resources: {} });
   });
 
-  test('answers with an event stream that no proxy buffers', async () => {
+  test('responds with an event stream that no proxy buffers', async () => {
     const { url } = await start();
     const body = JSON.stringify(modernBody('subscriptions/listen', { notifications: {} }));
     const headers = Object.entries(modernHeaders('subscriptions/listen', {}));

@@ -46,10 +46,10 @@ async function shows(gateway: GatewayProcess, ...texts: readonly RegExp[]): Prom
   for (const one of texts) await expect.poll(screen, { timeout: 20_000 }).toMatch(one);
 }
 
-// Rule incidents-1: A server that stopped answering: `mrtr_gateway_upstream_up` is 0 and, after a few requests,
-// `mrtr_gateway_circuit_open` is 1; the log has `upstream.failed` and `upstream.circuit_opened`; the live page says that the server is down; the server span
-// of the trace that the line names is an error.
-test('a server that stopped answering', async () => {
+// Rule incidents-1: A server that stopped responding: `mrtr_gateway_upstream_up` is 0 and, after a few requests,
+// `mrtr_gateway_circuit_open` is 1; the log has `upstream.failed` and `upstream.circuit_opened`; the live page says
+// that the server is down; the server span of the trace that the line names is an error.
+test('a server that stopped responding', async () => {
   const { legacy, gateway, spansOf } = await stage({ work: async () => 'done' });
   expect(text(await callTool(gateway.url, 'work'))).toBe('done');
   expect(await gateway.metric('mrtr_gateway_upstream_up{route="mcp"}')).toBe(1);

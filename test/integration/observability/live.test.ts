@@ -66,8 +66,8 @@ test('shows what waits and how calls ended, and nothing that was asked, given or
   expect(JSON.stringify([shown, after])).not.toMatch(/secret/);
 });
 
-// Rule live-2: What several workers know is summed. One that does not answer is named.
-test('sums what workers know, and names one that does not answer', async () => {
+// Rule live-2: What several workers know is summed. One that does not reply is named.
+test('sums what workers know, and names one that does not reply', async () => {
   const gateway = await replica(await legacyServer({ tools: greeter().tools }), {
     config: { workers: 2 },
   });

@@ -275,7 +275,7 @@ describe('what passes untouched', () => {
   });
 
   // Rule passthrough-5.
-  test('status, headers and body of the answer', async () => {
+  test('status, headers and body of the response', async () => {
     const upstream = await upstreamOf((response) => {
       response.writeHead(418, {
         'content-type': 'text/plain; charset=latin1',
@@ -297,7 +297,7 @@ describe('what passes untouched', () => {
     });
   });
 
-  test('a compressed answer stays compressed, and the wish for it passes', async () => {
+  test('a compressed response stays compressed, and the wish for it passes', async () => {
     const packed = gzipSync('a text that is long enough '.repeat(50));
     const upstream = await upstreamOf((response) => {
       response.writeHead(200, { 'content-encoding': 'gzip', 'content-length': packed.length });
@@ -323,7 +323,7 @@ describe('what passes untouched', () => {
     expect(upstream.seen).toHaveLength(1);
   });
 
-  test.each([204, 304])('an answer with status %i, which has no body', async (status) => {
+  test.each([204, 304])('a response with status %i, which has no body', async (status) => {
     const upstream = await upstreamOf((response) =>
       response.writeHead(status, { etag: '"1"' }).end(),
     );
@@ -492,7 +492,7 @@ describe('what a proxy must change', () => {
   );
 
   // Rule passthrough-8.
-  test('hop-by-hop headers of an answer end here', async () => {
+  test('hop-by-hop headers of a response end here', async () => {
     const upstream = await upstreamOf((response) => {
       response.writeHead(200, {
         connection: 'keep-alive, X-Hop',
@@ -532,7 +532,7 @@ describe('what a proxy must change', () => {
   });
 
   // Rule passthrough-9.
-  test('what the gateway decided on who may read an answer stands', async () => {
+  test('what the gateway decided on who may read a response stands', async () => {
     const upstream = await upstreamOf((response) => {
       response.writeHead(200, { 'access-control-allow-origin': '*', vary: 'accept-encoding' });
       response.end();
@@ -550,7 +550,7 @@ describe('what a proxy must change', () => {
   });
 
   // Rule passthrough-8.
-  test('an upgrade is not passed on, and the request is answered as a plain one', async () => {
+  test('an upgrade is not passed on, and the request is served as a plain one', async () => {
     const upstream = await upstreamOf();
     upstream.server.on('upgrade', (_request, socket) => socket.destroy());
     const { port } = await gatewayTo(upstream.url);
@@ -821,7 +821,7 @@ describe('the endpoint that the stream of a GET names first', () => {
   });
 });
 
-describe('the answers that the process must not leave before', () => {
+describe('the responses that the process must not leave before', () => {
   /** How many there are when the head of the answer has come, and when it is over. */
   async function counted(sent: Sent, contentType: string) {
     const openResponses = new OpenResponses();
@@ -839,7 +839,7 @@ describe('the answers that the process must not leave before', () => {
     return underWay;
   }
 
-  // Rule passthrough-14: A drain waits for every answer that is passed on but the event streams of GETs,
+  // Rule passthrough-14: A drain waits for every response that is passed on but the event streams of GETs,
   // which would not end by themselves.
   test.each([undefined, '*/*', 'text/event-stream', 'application/json, text/event-stream'])(
     'are not the event streams of a GET, whatever it accepts: %s',
@@ -885,7 +885,7 @@ describe('the answers that the process must not leave before', () => {
   });
 });
 
-describe('a client that leaves before the answer', () => {
+describe('a client that leaves before the response', () => {
   test.each([
     ['a GET', 'GET', '/mcp'],
     ['a POST that was read', 'POST', '/mcp'],
@@ -991,10 +991,10 @@ describe('a body that nobody wants', () => {
 });
 
 // Rule passthrough-17: A server that cannot be reached is 502, one that takes longer than
-// `upstream.headersTimeout` over the head of its answer 504, both with a JSON-RPC error (-32603) that does
+// `upstream.headersTimeout` over the head of its response 504, both with a JSON-RPC error (-32603) that does
 // not name it. It is 502 as well when the connection breaks; `data.mayHaveActed` is `unknown` once anything
 // was sent, else `no`.
-describe('an upstream that does not answer', () => {
+describe('an upstream that does not respond', () => {
   // Rule passthrough-17.
   test.each([
     ['GET', '/mcp'],

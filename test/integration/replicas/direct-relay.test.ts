@@ -195,7 +195,7 @@ describe('retries between two replicas', () => {
     expect(outcome.type).toBe('gone');
   });
 
-  test('wait for the connection of a replica that answers within three seconds, and then no more', async () => {
+  test('wait for the connection of a replica that accepts it within three seconds, and then no more', async () => {
     const { createServer } = await import('node:net');
     const mute = createServer(() => {});
     await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));

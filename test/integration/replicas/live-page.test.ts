@@ -30,8 +30,8 @@ async function showsAndCancels(options: Partial<GatewayProcessOptions>): Promise
   expect(reasonOf(refused)).toBe('cancelled_by_operator');
 }
 
-// Rule live-10: With Redis the page of any replica shows the calls of all replicas, names those that do not answer, and cancels a call
-// wherever it waits.
+// Rule live-10: With Redis the page of any replica shows the calls of all replicas, names those that do not reply, and
+// cancels a call wherever it waits.
 test('shows and cancels calls of all replicas', { tags: ['redis'] }, () =>
   showsAndCancels({ relay: true }),
 );

@@ -363,7 +363,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await expect.poll(() => directory.up, HEAL).toBe(true);
     });
 
-    test('leaves a claim whose answer was lost to its claimer, and carries nothing out twice', async () => {
+    test('leaves a claim whose reply was lost to its claimer, and carries nothing out twice', async () => {
       const server = await startServer();
       const { directory } = await startReplica(single(server), 'a', { clock: new ManualClock() });
       const redis = spy(server);
@@ -391,7 +391,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(await directory.kept(call)).toBeNull();
     });
 
-    test('a store that takes no writes is not up, although it answers', async () => {
+    test('a store that takes no writes is not up, although it replies', async () => {
       const server = await startServer();
       const { directory } = await startReplica(single(server));
       const redis = spy(server);

@@ -117,7 +117,7 @@ async function firstLetter(client: Socket, ring: KeyRing<'relay'>) {
   }
 }
 
-describe('what a replica answers', () => {
+describe('what a replica responds', () => {
   test('keeps its order when the call notifies its client the moment that it goes on', async () => {
     const { head, letters } = await conversation(async (_route, _request, leg) => ({
       begin: () => {
@@ -151,7 +151,7 @@ describe('a replica that asks and does not read', () => {
     await Promise.all([closed, gone]);
   });
 
-  test('does not keep its owner from leaving: the answer is dropped after a while', async () => {
+  test('does not keep its owner from leaving: the response is dropped after a while', async () => {
     const { answer, gone, openResponses } = await frozenAsker(300);
     answer({ kind: 'result', result: { text: 'x'.repeat(16 * MIB) } });
     await gone;

@@ -91,7 +91,7 @@ test('the port of the relay takes nothing from strangers, and serves nothing els
 });
 
 // Rule relay-8.
-test('a retry is relayed unreadably, and an answer that a stranger gives in place of the owner is none', async () => {
+test('a retry is relayed unreadably, and a response that a stranger gives in place of the owner is none', async () => {
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools });
   const bodies: string[] = [];

@@ -82,8 +82,9 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
     expect(counts).toEqual(['1', '1', '1', '2', '2', '2']);
   });
 
-  // Rule sessions-14: A home that is idle is kept for `sessions.idleTimeout` (30 minutes by default). It is pinged every
-  // `upstream.pingInterval` and answers the pings of the server. Pings stop when its last credentials are refused.
+  // Rule sessions-14: A home that is idle is kept for `sessions.idleTimeout` (30 minutes by default). It is pinged
+  // every `upstream.pingInterval` and replies to the pings of the server. Pings stop when its last credentials are
+  // refused.
   test('a session that was idle for 20 minutes is the same', async () => {
     const clock = new ManualClock();
     // The timer of a ping's reply must not look like that of the next ping.

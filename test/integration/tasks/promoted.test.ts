@@ -53,9 +53,9 @@ const answerTo = ({ inputRequests }: { inputRequests: object }, name: string) =>
 });
 
 describe('a slow call', () => {
-  // Rule promoted-1 (tasks extension, "Task Creation"): For a client that declares the extension, a `tools/call` without
-  // outcome or question for `tasks.after` is answered with a task, whose id has at most 200 characters. It can be
-  // fetched at once, and no message of it has a `requestState`.
+  // Rule promoted-1 (tasks extension, "Task Creation"): For a client that declares the extension, a `tools/call`
+  // without outcome or question for `tasks.after` gets a task as its result, whose id has at most 200 characters. It
+  // can be fetched at once, and no message of it has a `requestState`.
   test('becomes a task that can be fetched at once', async () => {
     const { url, taskId, created } = await taskOf(never);
     expect(created).toMatchObject({ status: 'working', ttlMs: 3_600_000, pollIntervalMs: 1_000 });

@@ -49,7 +49,7 @@ async function readiness({ adminUrl }: TestGateway) {
 }
 
 describe.each(TRANSPORTS)('a server said to speak $transport', ({ transport, path }) => {
-  test('makes the gateway ready when it has answered', async () => {
+  test('makes the gateway ready when it has responded', async () => {
     const server = await legacy({ transport });
     const gateway = await gatewayTo(server.url, { transport });
     expect(await readiness(gateway)).toEqual({
@@ -98,7 +98,7 @@ const REFUSALS = [401, 403].flatMap((status) =>
 describe.each(REFUSALS)('a server refusing with $status, transport $transport', (refusal) => {
   const { status, transport } = refusal;
 
-  // Rule detection-5: A server that answers the gateway itself with 401 or 403 at the start is there, and
+  // Rule detection-5: A server that responds to the gateway itself with 401 or 403 at the start is there, and
   // waits for clients with credentials. Where the `Authorization` of clients does not get there
   // (`upstream.authorization: strip`, or one in `upstream.headers`), the gateway does not start.
   test('is ready for clients who bring what it wants', async () => {

@@ -70,7 +70,7 @@ test('it is found out once for all who come meanwhile', async () => {
   expect(server.methods()).toEqual(['initialize', 'server/discover']);
 });
 
-describe('the answer to the probe for the modern era', () => {
+describe('the reply to the probe for the modern era', () => {
   /** Answers the probe as the test says, and takes an `initialize` as legacy servers do. */
   const probed = (answer: (received: Received, response: ServerResponse) => void) =>
     ScriptedServer.start((received, response) => {
@@ -94,10 +94,10 @@ describe('the answer to the probe for the modern era', () => {
     ]);
   });
 
-  // Rule detection-2 (versioning, "Backward Compatibility with Initialization-Based Versions"): Any other
-  // answer to that probe means a legacy server, a result without the revision too, and so does no answer: within
-  // 3 seconds for a server that takes `initialize`, within `upstream.headersTimeout` for one that refuses it. Some
-  // servers leave a method unanswered that they do not know.
+  // Rule detection-2 (versioning, "Backward Compatibility with Initialization-Based Versions"): Any other reply to
+  // that probe means a legacy server, a result without the revision too, and so does no reply: within 3 seconds
+  // for a server that takes `initialize`, within `upstream.headersTimeout` for one that refuses it. Some servers
+  // do not reply to a method that they do not know.
   test.each<[string, number, object]>([
     ['an error of a legacy server', 400, { error: { code: -32600, message: 'm' } }],
     ['a result for everything', 200, { result: {} }],

@@ -90,10 +90,10 @@ test('what is older than its time to live is used once more, and looked at again
   await turnsUntil(() => seen().includes('"greetings":2'));
 });
 
-// Rule discover-6: What is known is answered at once, also while the server is down, and looked at again
-// behind the client's back once it is older than 60 s. After ten times that, it is no ground any more to
-// refuse a method.
-test('the last good answer is given at once while the server is down', async () => {
+// Rule discover-6: What is known is told at once, also while the server is down, and looked at again behind
+// the client's back once it is older than 60 s. After ten times that, it is no ground any more to refuse a
+// method.
+test('the last good reply is given at once while the server is down', async () => {
   const { clock, discovery, stop } = await stage();
   const good = await discovery.discover(REQUEST);
   expect(good).toMatchObject({ kind: 'result', result: { capabilities: { logging: {} } } });
@@ -105,8 +105,8 @@ test('the last good answer is given at once while the server is down', async () 
 // Rule discover-7: A caller for whom nothing is known yet is told what the server said in its last greeting, such as
 // that of the start, if that carried the same credentials. Otherwise it waits for the server: for 3 s, if the server
 // has said something to the gateway itself, and else as long as `upstream.headersTimeout` lets the server take. Then
-// the answer is 200, -32603 with `data.reason: "upstream_timeout"`.
-test('who has had no answer yet waits as long as the server may take, and is told so in-band', async () => {
+// the response is 200, -32603 with `data.reason: "upstream_timeout"`.
+test('who has had no reply yet waits as long as the server may take, and is told so in-band', async () => {
   const server = await ScriptedServer.start(() => {});
   const clock = new ManualClock();
   const discovery = discoveryOf(server, clock);

@@ -39,8 +39,8 @@ async function breaking(
   return { url: gateway.url, count, requests: () => server.received.length };
 }
 
-describe('a connection that breaks under a request before an answer has begun', () => {
-  // Rule handshake-13: When the connection breaks before an answer to `initialize` has begun (a server may
+describe('a connection that breaks under a request before a response has begun', () => {
+  // Rule handshake-13: When the connection breaks before a response to `initialize` has begun (a server may
   // close an idle one in the moment in which it is used), `initialize` goes out once more on a new
   // connection: without a session id nothing can have come of the first one. The same holds for the GET that
   // opens HTTP+SSE, and for no other request.

@@ -17,10 +17,10 @@ afterAll(() => {
   vi.useRealTimers();
 });
 
-// Rule limits-6: HTTP itself sets no time for the head of the answer to a call, nor for a stream on which
-// nothing is said: a server that answers with JSON sends the head with its result, and a human may think for
+// Rule limits-6: HTTP itself sets no time for the head of the response to a call, nor for a stream on which
+// nothing is said: a server that responds with JSON sends the head with its result, and a human may think for
 // an hour. The call is bounded by `calls.maxDuration` and `parking.callTtl`.
-test('the head of the answer to a call may come as late as its result', async () => {
+test('the head of the response to a call may come as late as its result', async () => {
   let answer = () => {};
   const server = await legacyServer(({ body }, response) => {
     answer = () => json(response, 200, reply(body.id));

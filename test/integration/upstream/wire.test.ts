@@ -17,8 +17,8 @@ import { call, open, reply, upstreamOf } from '../../fixtures/servers/upstream-t
 const HTTP = { transport: 'streamable-http' } as const;
 const done: Answer = ({ body }, response) => json(response, 200, reply(body.id));
 
-describe('an answer to a request', () => {
-  // Rule wire-5: A server that only promises its answer (202 to a request) may give it on the standalone
+describe('a reply to a request', () => {
+  // Rule wire-5: A server that only promises its reply (202 to a request) may give it on the standalone
   // stream. Where it never comes, the call ends with the time that it may take.
   test('that is only promised with 202 comes on the standalone stream', async () => {
     let standalone: ReturnType<typeof eventStream> | undefined;
@@ -144,9 +144,9 @@ test('no initialize names a session or a revision in a header, the second one ne
   ]);
 });
 
-// Rule handshake-12 (2025-11-25 cancellation, "Behavior Requirements"): An `initialize` that is not answered
+// Rule handshake-12 (2025-11-25 cancellation, "Behavior Requirements"): An `initialize` that has no reply
 // within `upstream.headersTimeout` is given up, and never cancelled.
-test('an initialize that is not answered in time is given up, and never cancelled', async () => {
+test('an initialize that has no reply in time is given up, and never cancelled', async () => {
   let answers = false;
   const server = await ScriptedServer.start(({ method, body }, response) => {
     if (method !== 'POST') return void response.writeHead(405).end();
@@ -293,8 +293,8 @@ describe('a server of the oldest transport', () => {
   });
 
   // Rule limits-7 (2025-11-25 lifecycle, "Timeouts"): Any other request, the handshake included, has
-  // `upstream.headersTimeout` (60 seconds by default) for its whole answer. A POST over HTTP+SSE has 10
-  // seconds to be taken: a server whose stream is gone may never answer one.
+  // `upstream.headersTimeout` (60 seconds by default) for its whole response. A POST over HTTP+SSE has 10
+  // seconds to be taken: a server whose stream is gone may never respond to one.
   test('that does not take a message within ten seconds has not taken it', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     const server = await ScriptedServer.start(({ method, body }, response) => {

@@ -1,4 +1,4 @@
-/** How the benchmark reads the answer to a call that asks. */
+/** How the benchmark reads the response to a call that asks. */
 import { describe, expect, test } from 'vitest';
 import { readRound } from '../../../bench/clients/gateway-question.ts';
 
@@ -10,7 +10,7 @@ const QUESTION = reply({
 });
 const ROUND = { callNumber: 7, keys: ['name'], requestState: 'sealed' };
 
-describe('the answer to a call that asks', () => {
+describe('the response to a call that asks', () => {
   test('is read from JSON', () => {
     expect(readRound(7, QUESTION)).toEqual(ROUND);
   });

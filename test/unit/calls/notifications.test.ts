@@ -137,7 +137,7 @@ test.each([
   'notifications/tasks/status',
   'notifications/initialized',
   'x/unknown',
-])('%s has no place in the answer to a request', (method) => {
+])('%s has no place in the response to a request', (method) => {
   const { heard, who } = listener({ progressToken: 1, logLevel: 'debug' });
   new Notifications().deliver(method, { progress: 1, level: 'error', data: 1 }, [who]);
   expect(heard).toEqual([]);

@@ -47,7 +47,7 @@ test('colors what is down, if it may', () => {
   expect(screenOf(down, WIDE).join('\n')).not.toContain('\u001b');
 });
 
-test('says how many are not shown, and what did not answer', () => {
+test('says how many are not shown, and what did not reply', () => {
   const snapshot = snapshotOf({ calls: [callOf()], allCalls: 31, missing: ['worker 2'] });
   const text = screenOf({ ...snapshot, allRoutes: 4 }, WIDE).join('\n');
   expect(text).toContain('and 30 more');

@@ -84,7 +84,7 @@ describe('deploy/compose/nginx.conf', () => {
     ]);
   });
 
-  test('waits for longer than an answer may be silent, takes bodies as large, and repeats no call', () => {
+  test('waits for longer than a response may be silent, takes bodies as large, and repeats no call', () => {
     const [, seconds] = /proxy_read_timeout (\d+)s;/.exec(conf) ?? [];
     expect(Number(seconds) * 1000).toBeGreaterThan(config.edge.keepAliveMs);
     const [, mebibytes] = /client_max_body_size (\d+)m;/.exec(conf) ?? [];

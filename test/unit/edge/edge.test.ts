@@ -116,7 +116,7 @@ describe('a defect of ours', () => {
   );
 
   // Rule responses-5.
-  test('in reading a request is answered with 500, and the process goes on', async () => {
+  test('in reading a request gets 500, and the process goes on', async () => {
     const { post, log } = await served({}, () => {
       throw new TypeError('the detail');
     });

@@ -8,7 +8,7 @@ import { callTool, send } from '../../../fixtures/clients/modern-client.ts';
 import { scriptedGateway } from '../../../fixtures/gateways/scripted-gateway.ts';
 import { json, ScriptedServer } from '../../../fixtures/servers/scripted-server.ts';
 
-test('a server that does not answer its handshake keeps no gateway from leaving', async () => {
+test('a server that does not respond to its handshake keeps no gateway from leaving', async () => {
   const hanging = await ScriptedServer.start(() => {});
   const clock = new ManualClock();
   const starting = startTestGateway(hanging.url, {

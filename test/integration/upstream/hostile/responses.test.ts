@@ -77,7 +77,7 @@ const raw =
 // Rule failures-5: `upstream_protocol_error`: HTML, a redirect, a compressed body, no content, any other 4xx
 // without a JSON-RPC error.
 // Rule limits-1.
-describe('an answer that is not of MCP', () => {
+describe('a response that is not of MCP', () => {
   test.each<[string, Answer]>([
     ['HTML', sends(200, { 'content-type': 'text/html' })],
     ['of no type', sends(200, {})],
@@ -106,7 +106,7 @@ describe('an answer that is not of MCP', () => {
   });
 
   // Rule limits-1: Redirects are not followed, compressed bodies are neither asked for nor read, and a media
-  // type other than JSON or an event stream is no answer: `upstream_protocol_error`.
+  // type other than JSON or an event stream is no response: `upstream_protocol_error`.
   // Rule failures-5.
   test.each([301, 302, 303, 307, 308])('a redirect %i is not followed', async (status) => {
     const visits: Socket[] = [];
@@ -125,10 +125,10 @@ describe('an answer that is not of MCP', () => {
 });
 
 describe('a server that is not well', () => {
-  // Rule failures-6 (tools, "Error Handling"): A connection that breaks before an answer, bytes that are no
-  // HTTP, a 5xx other than 503, an answer that breaks off, or JSON that answers nothing, has lost the call:
-  // the tool may have acted, and the call is not sent again. A tool then gives a result with `isError` that
-  // says so and `mrtr-gateway/reason: call_lost` in its `_meta`; prompts and resources give the error.
+  // Rule failures-6 (tools, "Error Handling"): A connection that breaks before a response, bytes that are no
+  // HTTP, a 5xx other than 503, a response that breaks off, or JSON that is no reply, has lost the call: the
+  // tool may have acted, and the call is not sent again. A tool then gives a result with `isError` that says
+  // so and `mrtr-gateway/reason: call_lost` in its `_meta`; prompts and resources give the error.
   test.each([500, 501, 502, 504, 520, 599])('says so with %i', async (status) => {
     await expectFailure(sends(status, { 'retry-after': '1' }), 'call_lost');
   });
@@ -283,7 +283,7 @@ describe('JSON', () => {
       (id) => `{"jsonrpc":"2.0","id":${String(id)},"result":{"__proto__":{"polluted":1}}}`,
     ],
     ['larger than the limit', message({ result: { a: 'x'.repeat(20_000) } })],
-  ])('%s is no answer', async (_title, text) => {
+  ])('%s is no reply', async (_title, text) => {
     const asJson: Answer = ({ body }, response) =>
       void response.writeHead(200, JSON_TYPE).end(text(body.id));
     await expectFailure(asJson, 'call_lost');
@@ -298,7 +298,7 @@ describe('JSON', () => {
 
   // Rule limits-3: A JSON body is read up to `upstream.maxBody` (16 MiB by default) and an event up to
   // `upstream.maxEvent` (4 MiB), over as many lines as it has; then the connection is cut. JSON nested deeper
-  // than 500 levels, or with a member that would reach a prototype, is no answer.
+  // than 500 levels, or with a member that would reach a prototype, is no reply.
   test.each<[string, (push: (text: string) => void) => void]>([
     ['without end', (push) => push('x'.repeat(10_000))],
     ['without end, in single bytes', (push) => push(' ')],

@@ -83,7 +83,7 @@ describe('an event that never ends is cut at the limit', () => {
 // `calls.maxDuration` (1 h by default); then the call is cancelled and the client gets error -32603 with
 // `data.reason` `upstream_timeout`.
 // Rule wire-5.
-describe('a stream that goes on without an answer ends with the time that a call may take', () => {
+describe('a stream that goes on without a reply ends with the time that a call may take', () => {
   const notify = (method: string, params: object) => ({ jsonrpc: '2.0', method, params });
   test.each<[string, (stream: Stream, turn: number, received: Received) => void]>([
     ['of one comment', (stream) => stream.raw(`: ${'x'.repeat(1_000)}`)],
@@ -151,7 +151,7 @@ describe('a stream that goes on without an answer ends with the time that a call
 
 describe('responses', () => {
   // Rule wire-4 (2025-11-25 basic, "Responses"): The first response to a request counts. One with another id,
-  // or with the id as another type, answers nothing; one that comes after the call was cancelled is for
+  // or with the id as another type, is a reply to nothing; one that comes after the call was cancelled is for
   // nobody.
   test('the first one counts, and others after it are not heard', async () => {
     const field = await ground(PATIENT, ({ body }, response) => {
@@ -181,7 +181,7 @@ describe('responses', () => {
   });
 
   // Rule wire-4.
-  test('one for another request does not answer this one', async () => {
+  test('one for another request is no reply to this one', async () => {
     const field = await ground(PATIENT, ({ body }, response) => {
       const stream = eventStream(response);
       for (const id of [body.id + 1, body.id - 1, String(body.id), -body.id, `${body.id}`]) {
@@ -267,7 +267,7 @@ describe('a stream that has to be resumed', () => {
       'compressed events',
       (_r, response) => void eventStream(response, { 'content-encoding': 'gzip' }),
     ],
-  ])('and answers that with %s has lost the call', async (_title, onResume) => {
+  ])('and responds to that with %s has lost the call', async (_title, onResume) => {
     const field = await ground(PATIENT, breaksOff, onResume);
     expect(reasonOf(await callTool(field.url, 'hostile'))).toBe('call_lost');
     await expectUnharmed(field);
@@ -287,15 +287,15 @@ describe('a stream that has to be resumed', () => {
   });
 
   // Rule resumption-4: A call is lost when its stream had no ids, when the last id cannot stand in a header,
-  // when the server answers the GET with anything but an event stream, or no longer knows the session. What a
-  // client is told of a call that is lost is said in [parked-calls.md](parked-calls.md).
+  // when the server responds to the GET with anything but an event stream, or no longer knows the session.
+  // What a client is told of a call that is lost is said in [parked-calls.md](parked-calls.md).
   test.each([
     ['a line break', 'a\rb'],
     ['letters beyond ASCII', 'über'],
     ['letters beyond Latin', '日本'],
     ['a tab and a bell', 'a\tb\u0007'],
     ['a DEL', 'a\u007fb'],
-  ])('behind an id with %s ends in a clear answer', async (_title, id) => {
+  ])('behind an id with %s ends in a clear error', async (_title, id) => {
     const field = await ground(
       LIMITS,
       (_received, response) => {
@@ -329,7 +329,7 @@ describe('questions', () => {
     await cut;
   });
 
-  test('of pings without end are answered, and end with the call', async () => {
+  test('of pings without end get their replies, and end with the call', async () => {
     const { script, cut } = endless((stream, turn) => {
       if (turn < 200) stream.send({ jsonrpc: '2.0', id: `p${turn}`, method: 'ping' });
       else stream.raw(':\n\n');

@@ -394,7 +394,7 @@ describe('a session that the server has forgotten', () => {
 describe('roots/list on a stream that names no call', () => {
   // Rule concurrent-4: `roots/list` on a stream that names no call is the caller's and not a call's. One running call
   // asks its client, and the answer goes to every such request that is open then. If that call ends, another one asks.
-  test('is asked of one client, and every request is answered', async () => {
+  test('is asked of one client, and every request gets the answer', async () => {
     const ground = await stage();
     const { start, send, replied, session } = ground;
     const one = await start();

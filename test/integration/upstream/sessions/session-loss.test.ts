@@ -40,10 +40,10 @@ const unknown = (id: unknown) => ({
 const callsOf = (server: ScriptedServer) =>
   server.methods().filter((method) => method === 'tools/call').length;
 
-describe('the answer to a call', () => {
+describe('the reply to a call', () => {
   // Rule expired-2: Such an error with status 200 may be a tool’s own, of a session with a browser or a
   // database. It is taken for ours only in a session that served before, and only when the server has said
-  // nothing else of the call; in answer to a ping always.
+  // nothing else of the call; in reply to a ping always.
   test('is the tool’s own in a session that was opened for the call', async () => {
     const server = await legacyServer(({ body }, response) =>
       json(response, 200, unknown(body.id)),
@@ -101,8 +101,8 @@ test('a call that was taken may have had effects, whatever becomes of its sessio
   expect(await lost).toMatchObject({ code: 'session_gone', details: { mayHaveActed: true } });
 });
 
-describe('the answer to another request', () => {
-  test('is passed on where the session has never answered one', async () => {
+describe('the reply to another request', () => {
+  test('is passed on where the session has never replied to one', async () => {
     const server = await legacyServer(({ body }, response) =>
       json(response, 200, unknown(body.id)),
     );
@@ -124,7 +124,7 @@ describe('the answer to another request', () => {
   });
 
   // Rule expired-2.
-  test('means so at once where it is the answer to a ping, which no tool gives', async () => {
+  test('means so at once where it is the reply to a ping, which no tool gives', async () => {
     const server = await legacyServer(({ body }, response) =>
       json(response, 200, unknown(body.id)),
     );
@@ -135,7 +135,7 @@ describe('the answer to another request', () => {
 
 // Rule lost-1.
 describe('a gateway calls a tool once', () => {
-  test('that answers with an error about a session of its own', async () => {
+  test('that replies with an error about a session of its own', async () => {
     const server = await legacyServer(({ body }, response) => {
       const stream = eventStream(response);
       stream.send(progressOf(body.id));

@@ -26,9 +26,9 @@ import {
 describe('finding out what a server speaks', () => {
   // Rule detection-1 (versioning, "Backward Compatibility with Initialization-Based Versions"): A server that takes
   // `initialize` and gives a session id is bridged, whatever else it speaks. One that refuses `initialize`, or gives
-  // no session id, is asked for `server/discover`: an answer that names `2026-07-28`, or one of the errors -32020,
+  // no session id, is asked for `server/discover`: a result that names `2026-07-28`, or one of the errors -32020,
   // -32021 and -32022, means that every request is passed through as it came, and nothing is translated.
-  test('a server that answers server/discover is modern', async () => {
+  test('a server that replies to server/discover is modern', async () => {
     const server = await ScriptedServer.start((received, response) => {
       json(response, 200, reply(received.body.id, { supportedVersions: ['2026-07-28'] }));
     });
@@ -394,7 +394,7 @@ describe('a stream that ends too early', () => {
   });
 });
 
-describe('odd answers end in a clear failure', () => {
+describe('odd responses end in a clear failure', () => {
   const cases: [string, string, (id: unknown) => Parameters<typeof legacyServer>[0]][] = [
     [
       'HTML with status 200',
@@ -506,7 +506,7 @@ test('a batch of 2025-03-26 is taken apart', async () => {
 });
 
 // Rule limits-1.
-test('a client never asks for compressed answers', async () => {
+test('a client never asks for compressed responses', async () => {
   const server = await legacyServer((received, response) =>
     json(response, 200, reply(received.body.id)),
   );

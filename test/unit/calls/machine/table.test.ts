@@ -1481,7 +1481,7 @@ test('a reattached call begins with its stream broken, and its questions with th
   expect(adopt(3, [], LIMITS).state).toEqual(broken(idle({ consumed: null })));
 });
 
-describe('with a limit on how long one answer may take', () => {
+describe('with a limit on how long one response may take', () => {
   const limits = { ...LIMITS, maxHoldMs: 60_000 };
   const armHold = arm('hold', 60_000);
 

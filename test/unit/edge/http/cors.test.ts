@@ -36,7 +36,7 @@ async function allowedHeaders(asked?: string): Promise<string[]> {
 }
 
 describe('a preflight', () => {
-  test('is answered without a body, for the page that asked', async () => {
+  test('gets a response without a body, for the page that asked', async () => {
     const answer = await preflight(undefined);
     expect(answer.statusCode).toBe(204);
     expect(answer.body).toBe('');
@@ -73,7 +73,7 @@ test.each([
   expect(answer.json()).toEqual({ served: true });
 });
 
-test('a page may read how to authorize, and caches keep its answer apart', async () => {
+test('a page may read how to authorize, and caches keep its response apart', async () => {
   const headers = { origin: ORIGIN };
   const answer = await server.inject({ method: 'POST', url: '/mcp', headers });
   expect(answer.headers['access-control-allow-origin']).toBe(ORIGIN);

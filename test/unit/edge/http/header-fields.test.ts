@@ -114,7 +114,7 @@ describe('a header value (streamable-http, "Value Encoding")', () => {
 
 describe('Accept', () => {
   // Rule validation-4 (streamable-http, "Sending Messages" 2): `Accept` may list both types, `*/*`, the
-  // stream only, or be missing. With JSON only, the answer is one object however long it takes, without
+  // stream only, or be missing. With JSON only, the response is one object however long it takes, without
   // notifications, and `subscriptions/listen` is refused (406). With neither, every request is (406).
   test.each([
     [undefined, 'both'],

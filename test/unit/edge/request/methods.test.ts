@@ -10,10 +10,10 @@ import {
 } from '../../../../src/edge/request/methods.ts';
 
 // Rule methods-1 (MRTR, "Supported Requests"): `tools/call`, `prompts/get` and `resources/read` are calls:
-// they may be answered with an `InputRequiredResult`. `tools/list`, `prompts/list`, `resources/list`,
-// `resources/templates/list` and `completion/complete` are passed on and may not ask anything.
-// `server/discover` is answered by the gateway, `subscriptions/listen` served by it.
-test('three methods may be answered with a question (MRTR, "Supported Requests")', () => {
+// their result may be an `InputRequiredResult`. `tools/list`, `prompts/list`, `resources/list`,
+// `resources/templates/list` and `completion/complete` are passed on and may not ask anything. The gateway
+// itself serves `server/discover` and `subscriptions/listen`.
+test('the results of three methods may be questions (MRTR, "Supported Requests")', () => {
   const asking = ['tools/call', 'prompts/get', 'resources/read'] as const;
   for (const method of asking) expect(isInteractive(method)).toBe(true);
   for (const method of ['tools/list', 'completion/complete', 'server/discover'] as const) {
@@ -23,7 +23,7 @@ test('three methods may be answered with a question (MRTR, "Supported Requests")
 });
 
 // Rule methods-1.
-test('server/discover is answered here, lists and completions are passed on', () => {
+test('server/discover is served here, lists and completions are passed on', () => {
   expect(serviceOf('server/discover')).toBe('discover');
   for (const method of [
     ...['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'],
@@ -35,7 +35,7 @@ test('server/discover is answered here, lists and completions are passed on', ()
 
 // Rule validation-16 (streamable-http, "Standard Request Headers"): `Mcp-Name` must be there and equal to
 // `params.name` (`tools/call`, `prompts/get`) or `params.uri` (`resources/read`), case included (400,
-// -32020). Where the body lacks the member, the check of the params answers. On other methods it is not
+// -32020). Where the body lacks the member, the check of the params responds. On other methods it is not
 // looked at.
 test.each<[MethodName, string | null]>([
   ['tools/call', 'name'],
@@ -49,8 +49,8 @@ test.each<[MethodName, string | null]>([
 // Rule validation-15.
 describe('a method without its capability does not exist: 404 (streamable-http, "Protocol Version Header")', () => {
   // Rule methods-3 (streamable-http, "Protocol Version Header"): A method whose capability the server does
-  // not have is answered in the same way, as soon as that is known of the server. As long as it is not, the
-  // server is asked.
+  // not have gets the same error, as soon as that is known of the server. As long as it is not, the server is
+  // asked.
   test.each<[MethodName, string]>([
     ['tools/call', 'tools'],
     ['tools/list', 'tools'],

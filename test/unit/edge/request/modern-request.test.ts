@@ -119,8 +119,8 @@ describe('a request that passes', () => {
   });
 
   // Rule eras-10 (streamable-http, "Earlier Streamable HTTP Revisions"): `Mcp-Session-Id` and `Last-Event-ID`
-  // on a modern request mean nothing: they are ignored, do not go upstream, and no answer to it has a session
-  // id.
+  // on a modern request mean nothing: they are ignored, do not go upstream, and no response to it has a
+  // session id.
   test('may come with a session id and Last-Event-ID, which mean nothing now', () => {
     const headers = { 'Mcp-Session-Id': 's', 'Last-Event-ID': 'e', 'Mcp-Param-X': 'y' };
     expect(accepted({ headers }).id).toBe(7);
@@ -246,7 +246,7 @@ describe('each step refuses with its own status and code', () => {
   );
 
   // Rule validation-9.
-  test('an unserved version is answered with those that are (basic/versioning)', () => {
+  test('an unserved version gets an error with those that are (basic/versioning)', () => {
     const read = climb({
       headers: { 'MCP-Protocol-Version': '2099-01-01' },
       meta: { [VERSION]: '2099-01-01' },
@@ -258,7 +258,7 @@ describe('each step refuses with its own status and code', () => {
 });
 
 // Rule validation-9.
-describe('the first step that fails answers', () => {
+describe('the first step that fails gives the error', () => {
   const wrongVersion = { 'MCP-Protocol-Version': '2099-01-01' };
   test.each<[string, Change, readonly [number, number]]>([
     [

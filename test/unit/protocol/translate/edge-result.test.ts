@@ -58,8 +58,8 @@ describe('every result', () => {
   });
 
   // Rule results-3 (basic, "`_meta`"): The legacy task that a result belongs to is taken out of its `_meta`;
-  // what vendors put there, and every member that nobody knows, stays. Whatever a server of any revision
-  // answers is valid by the modern schema after that.
+  // what vendors put there, and every member that nobody knows, stays. Whatever result a server of any
+  // revision gives is valid by the modern schema after that.
   test('loses the legacy task it belonged to, and keeps all other _meta', () => {
     const meta = { [RELATED_TASK]: { taskId: 't' }, 'com.example/a': 1 };
     expect(complete('tools/call', { content: [], _meta: meta })['_meta']).toEqual({
@@ -278,7 +278,7 @@ describe('an InputRequiredResult', () => {
   );
 });
 
-describe.each(METHODS)('whatever a legacy server answers to %s', (method) => {
+describe.each(METHODS)('whatever a legacy server replies to %s', (method) => {
   const answered = revision.chain((since) => {
     const result = results(since)[method];
     if (result === undefined) throw new Error(method);

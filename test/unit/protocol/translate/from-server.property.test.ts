@@ -112,7 +112,7 @@ describe('nothing that only a modern server or the gateway may say passes', () =
   });
 
   // Rule results-2.
-  test('in the answer to server/discover', () => {
+  test('in the result of server/discover', () => {
     fc.assert(
       fc.property(said, (initialized) => {
         const heard = discoverResult(

@@ -222,7 +222,7 @@ describe('a retry whose owner was given up, and whose client may retry,', () => 
     expect(isCarriedOut).toBe(false);
   });
 
-  test('is over when the owner answers', async () => {
+  test('is over when the owner replies', async () => {
     const { clock, mail, answer, openResponses, told } = await givenUp();
     await mail.saw(1, () => answer(ANSWER));
     await mail.until(() => openResponses.count === 0);

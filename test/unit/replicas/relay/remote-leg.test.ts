@@ -23,7 +23,7 @@ function reader() {
 }
 
 describe('a leg whose client waits elsewhere', () => {
-  test('is told one thing after the other, and the answer at last', async () => {
+  test('is told one thing after the other, and the outcome at last', async () => {
     const { leg, posted, take, clock } = reader();
     leg.begin();
     clock.advance(QUICK_REPLY_MS);
@@ -71,7 +71,7 @@ describe('a leg whose client waits elsewhere', () => {
   });
 
   // Rule relay-12.
-  test('keeps nobody waiting for it once it is answered, or has gone', async () => {
+  test('keeps nobody waiting for it once it has its outcome, or has gone', async () => {
     const params = { data: 'x'.repeat(2 * MIB) };
     const [answered, gone] = [reader(), reader()];
     for (const { leg } of [answered, gone]) leg.notify('log', params);
@@ -107,7 +107,7 @@ describe('a leg whose client waits elsewhere', () => {
     expect(posted).toHaveLength(6);
   });
 
-  test('gets an answer of any length', async () => {
+  test('gets an outcome of any length', async () => {
     const { leg, posted, take } = reader();
     const finished = leg.finish({ kind: 'result', result: { text: 'x'.repeat(9 * MIB) } });
     take();
@@ -124,7 +124,7 @@ describe('a leg whose client waits elsewhere', () => {
     await leg.finish(ANSWER);
   });
 
-  test('gets no sign of life if the answer comes within 50 ms', async () => {
+  test('gets no sign of life if the outcome comes within 50 ms', async () => {
     const { leg, posted, clock, take } = reader();
     leg.begin();
     clock.advance(QUICK_REPLY_MS - 1);
