@@ -44,6 +44,8 @@ export interface Replica {
 export interface Siblings {
   /** The address of this gateway's one relay listener, for other gateways; `null` if there is none. */
   readonly gatewayAddress: string | null;
+  /** How many workers there are, with this one. */
+  readonly count: number;
   /** Returns where a process takes retries from its siblings; `null` if it is none of them. */
   addressOf(boot: string): string | null;
   hasEnded(boot: string): boolean;

@@ -211,7 +211,7 @@ export function createRoute(
       route,
       limits: config.limits,
       circuit: http?.circuit ?? null,
-      overloadWaitMs: shared.overloadWaitMs,
+      overloadedBy: shared.overloadedBy,
       store: shared.rateStore,
       counts: shared.counts,
       onRefused: (limit) => {

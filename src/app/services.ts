@@ -18,6 +18,7 @@ import { observeRelayed } from './observed-relay.ts';
 import { openRateStore, type OpenRateStore } from './admissions.ts';
 import { EventLoopMonitor, eventLoopMeter } from '../limits/event-loop.ts';
 import { limitLog } from '../limits/limit-log.ts';
+import { MemoryMonitor, processMemory } from '../limits/memory.ts';
 import { PendingRequests } from './pending-requests.ts';
 import { joinReplicas } from './replica.ts';
 import type { SharedServices, WorkerShares } from './shared-services.ts';
@@ -84,6 +85,11 @@ export async function openServices(
   replica = await joinReplicas(config, serveRelayed, services);
   let rateStore = await rateStoreOf(config, clock);
   let eventLoop = eventLoopOf(config, clock);
+  const memory = new MemoryMonitor(
+    processMemory(() => siblings?.count ?? 1),
+    () => capacity.used,
+    clock,
+  );
   const shared: SharedServices = {
     get config() {
       return inForce;
@@ -121,7 +127,13 @@ export async function openServices(
       metrics.limited(route, limit);
       outcomes.refused(route);
     },
-    overloadWaitMs: () => eventLoop?.waitMs() ?? 0,
+    overloadedBy: () => {
+      const { maxMemoryPercent } = inForce.limits;
+      if (maxMemoryPercent !== null && memory.isShort(maxMemoryPercent)) {
+        return 'limits.maxMemoryPercent';
+      }
+      return eventLoop?.isLate() ? 'limits.maxEventLoopDelay' : null;
+    },
   };
   const use = (next: Config) => {
     if (next.limits.maxEventLoopDelayMs !== inForce.limits.maxEventLoopDelayMs) {

@@ -43,8 +43,8 @@ export interface SharedServices {
   readonly rateStore: RateStore | null;
   /** Called for each request that a limit refuses. */
   readonly limited: (route: string, limit: LimitName) => void;
-  /** Returns how long new requests should wait for this process, in ms. */
-  readonly overloadWaitMs: () => number;
+  /** Returns the limit by which this process needs no more work now; `null` if it can do more. */
+  readonly overloadedBy: () => LimitName | null;
 }
 
 /** What the public side needs besides: the callers, and the configuration that it is for. */

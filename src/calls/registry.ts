@@ -61,6 +61,11 @@ export class Capacity {
     return this.#running;
   }
 
+  /** The calls that run or are parked in this process. */
+  get used(): number {
+    return this.#running + this.#counts.total('parked') - this.#counts.elsewhere('parked');
+  }
+
   /** True if no further call may run. */
   get isFull(): boolean {
     return this.#counts.total('running') >= this.#limits().maxRunningCalls;

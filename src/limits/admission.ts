@@ -28,8 +28,8 @@ export interface AdmissionOptions {
   readonly limits: RouteLimits;
   /** `null` for a server whose connection says nothing. */
   readonly circuit: Pick<CircuitBreaker, 'isOpen' | 'waitMs' | 'admit'> | null;
-  /** Returns how long this process needs no more work, in ms. */
-  readonly overloadWaitMs: () => number;
+  /** Returns the limit by which this process needs no more work now; `null` if it can do more. */
+  readonly overloadedBy: () => LimitName | null;
   /** `null` to count in memory. */
   readonly store: RateStore | null;
   /** What the workers of this gateway count together. */
@@ -72,7 +72,7 @@ interface NamedRate {
 }
 
 const ADMITTED: Verdict = { type: 'admitted', done: null };
-/** When a place of a tool can be free, in ms. Nobody knows. */
+/** When a place of a tool can be free, or this process can do more, in ms. Nobody knows. */
 const BUSY_WAIT_MS = 1_000;
 
 export class Admission {
@@ -100,20 +100,20 @@ export class Admission {
 
   /** Whether every request is admitted now. */
   get isClear(): boolean {
-    const { overloadWaitMs, circuit } = this.#options;
+    const { overloadedBy, circuit } = this.#options;
     const hasLimits = this.#rates.length + this.#tools.size > 0;
-    return !hasLimits && circuit?.isOpen !== true && overloadWaitMs() === 0;
+    return !hasLimits && circuit?.isOpen !== true && overloadedBy() === null;
   }
 
   /** Decides on a request. At once, unless something has to be counted. */
   admit(asked: Asked): Verdict | Promise<Verdict> {
-    const { overloadWaitMs, circuit } = this.#options;
+    const { overloadedBy, circuit } = this.#options;
     const tool = asked.tool === null ? undefined : this.#tools.get(asked.tool);
     if (asked.isRetry) {
       return { type: 'admitted', done: tool?.running?.takeAnyway(asked.principalKey) ?? null };
     }
-    const loadMs = overloadWaitMs();
-    if (loadMs > 0) return this.#refuse(asked, 'limits.maxEventLoopDelay', loadMs);
+    const overloaded = overloadedBy();
+    if (overloaded !== null) return this.#refuse(asked, overloaded, BUSY_WAIT_MS);
     const circuitMs = circuit?.waitMs ?? 0;
     if (circuitMs > 0) return this.#refuse(asked, 'upstream.circuitBreaker', circuitMs);
     const rates = [...(tool?.rates ?? []), ...this.#rates];

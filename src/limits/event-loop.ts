@@ -46,8 +46,8 @@ export class EventLoopMonitor {
     this.#readAtMs = clock.elapsed();
   }
 
-  /** Is to be called for each request. @returns how long new requests should wait, in ms; 0 if they can come */
-  waitMs(): number {
+  /** Is to be called for each request. @returns whether it was late in the last windows */
+  isLate(): boolean {
     const sinceMs = this.#clock.elapsed() - this.#readAtMs;
     if (sinceMs >= WINDOW_MS) {
       this.#readAtMs += sinceMs;
@@ -56,7 +56,7 @@ export class EventLoopMonitor {
       const isInRow = sinceMs < MAX_GAP_MS;
       this.#slow = isSlow ? (isInRow ? this.#slow : 0) + 1 : 0;
     }
-    return this.#slow < WINDOWS ? 0 : WINDOW_MS;
+    return this.#slow >= WINDOWS;
   }
 
   close(): void {

@@ -4,6 +4,7 @@ import type { Failure } from './request.ts';
 
 /** What refuses requests, by its key in the configuration. */
 export const LIMIT_NAMES = [
+  'limits.maxMemoryPercent',
   'limits.maxEventLoopDelay',
   'upstream.circuitBreaker',
   'limits.rate',
@@ -15,6 +16,7 @@ export const LIMIT_NAMES = [
 export type LimitName = (typeof LIMIT_NAMES)[number];
 
 const REASONS = {
+  'limits.maxMemoryPercent': ['overloaded', 'The gateway has nearly used up its memory'],
   'limits.maxEventLoopDelay': ['overloaded', 'The gateway has more to do than it can'],
   'upstream.circuitBreaker': ['circuit_open', 'The server does not respond'],
   'limits.rate': ['rate_limited', 'Too many requests to this server'],

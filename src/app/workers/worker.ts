@@ -185,6 +185,10 @@ class KnownSiblings implements Siblings {
     this.gatewayAddress = gatewayAddress;
   }
 
+  get count(): number {
+    return this.#addresses.size;
+  }
+
   addressOf(boot: string): string | null {
     return this.#addresses.get(boot) ?? null;
   }

@@ -4,6 +4,7 @@ import {
   choice,
   count,
   countOrAuto,
+  countOrOff,
   duration,
   durationOrOff,
   section,
@@ -60,6 +61,11 @@ export const limits = section({
     20_000,
     { min: 1, max: 1_000_000 },
     'The maximum number of client connections.',
+  ),
+  maxMemoryPercent: countOrOff(
+    80,
+    { min: 10, max: 99 },
+    'The memory in use, in percent of the limit of the control group (a container) or of the heap, beyond which a process takes no more calls than it has then, and refuses others with `overloaded`. Retries of calls are served.',
   ),
   maxEventLoopDelay: durationOrOff(
     '1s',

@@ -98,6 +98,7 @@ describe('defaults', () => {
         maxAnonymousParkedCalls: 5_000,
         maxConnections: 20_000,
         maxEventLoopDelayMs: 1_000,
+        maxMemoryPercent: 80,
       },
       drain: { delayMs: 0, parkedMs: 0, timeoutMs: 25_000 },
       log: { level: 'info', format: 'auto' },

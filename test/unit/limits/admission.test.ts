@@ -19,7 +19,7 @@ function admission(limits: Partial<RouteLimits>) {
   );
   const route = new Admission({
     ...{ route: 'mcp', limits: { ...NO_LIMITS, tools: {}, ...limits }, circuit },
-    ...{ overloadWaitMs: () => 0, store: null, counts: new LocalCounts(), onRefused: () => {} },
+    ...{ overloadedBy: () => null, store: null, counts: new LocalCounts(), onRefused: () => {} },
   });
   const ask = (principalKey: string) =>
     route.admit({ principalKey, tool: 'slow', isCall: true, isRetry: false });
