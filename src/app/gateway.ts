@@ -12,13 +12,13 @@ import { AdminListener } from './listen.ts';
 import { lookEverywhere, OtherGateways, type LiveProcess } from './live/others.ts';
 import { livePartOf, mayStop, snapshotOf } from './live/part.ts';
 import { drainCalls } from './drain.ts';
-import { PublicListener } from './public-listener.ts';
+import { PublicListener } from './public/public-listener.ts';
 import { Generations } from './reload/generations.ts';
 import { Reloads, type Prepared } from './reload/reloads.ts';
-import type { Replica } from './replica.ts';
-import { CANCEL_GRACE_MS } from './route.ts';
-import { Routes } from './routes.ts';
-import { nameOfServer } from './legacy-server.ts';
+import type { Replica } from './replica/replica.ts';
+import { CANCEL_GRACE_MS } from './routes/route.ts';
+import { Routes } from './routes/routes.ts';
+import { nameOfServer } from './routes/legacy-server.ts';
 import { openServices } from './services.ts';
 import type { SharedServices, WorkerShares } from './shared-services.ts';
 

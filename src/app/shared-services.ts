@@ -13,8 +13,8 @@ import type { Tracer } from '../ops/tracing.ts';
 import type { SecretKey } from '../seal/key-ring.ts';
 import type { SealKeys } from '../seal/seal-keys.ts';
 import type { Sealer } from '../seal/seal.ts';
-import type { PendingRequests } from './pending-requests.ts';
-import type { Replica, Siblings } from './replica.ts';
+import type { PendingRequests } from './public/pending-requests.ts';
+import type { Replica, Siblings } from './replica/replica.ts';
 import type { SharedCounts } from './workers/shared-counts.ts';
 
 export interface SharedServices {

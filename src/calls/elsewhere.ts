@@ -1,10 +1,9 @@
 /**
- * What other replicas serve: new calls whose caller has its home there (`CallsElsewhere`), and retries of the calls that
- * they own, for the ladder (`relayRequest`, `mayOwnerLive`). They are relayed in one hop. A call that may have begun
- * elsewhere is not made again.
+ * Serves new calls at the replica where their caller has its home, in one hop. A call that may have begun elsewhere is not
+ * made again.
  */
-import { sleep, type Clock } from '../lib/clock.ts';
-import { DirectoryUnavailable, type Directory } from '../model/directory.ts';
+import { sleep } from '../lib/clock.ts';
+import { DirectoryUnavailable } from '../model/directory.ts';
 import { CALL_CANCELLED, callLost, HOME_UNREACHABLE, STOPPING } from '../model/failures.ts';
 import type { Relay, RelayOutcome } from '../model/relay.ts';
 import { traceOf, type CallReply, type EdgeRequest, type Leg } from '../model/request.ts';
@@ -12,8 +11,7 @@ import type { PointerOwner } from '../seal/pointer.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import type { CallRoute } from './call/data.ts';
 import { failed } from './call/replies.ts';
-import type { CallId } from '../protocol/ids.ts';
-import { LossyLeg } from './notifications.ts';
+import { relayRequest } from './owner.ts';
 
 /** How long a call waits for a home to be free whose holder has ended or stops, in ms: longer than a replica lease. */
 const TAKEOVER_MS = 8_000;
@@ -79,71 +77,5 @@ export class CallsElsewhere {
       log.event('session.home_unknown', { route, problem: error.message });
       return null;
     }
-  }
-}
-
-/** A request as a replica relays it. */
-export interface Relayed {
-  readonly request: EdgeRequest;
-  readonly leg: Leg;
-  /** The call, for the log; `null` for a new one. */
-  readonly call: CallId | null;
-}
-
-/** Relays a request. A reply is not logged, nor a client that left. Never throws. */
-export async function relayRequest(
-  { log, route }: CallRoute,
-  relay: Relay,
-  to: PointerOwner,
-  { request, leg, call }: Relayed,
-): Promise<RelayOutcome> {
-  // Messages through Redis share one list, so no client may hold them up.
-  const lossy = new LossyLeg(leg, request.logLevel);
-  const outcome = await relay.relay(to, request, lossy);
-  const loss = lossy.end();
-  if (loss !== null) log.event('call.thinned', { route, call, ...traceOf(request), ...loss });
-  if (outcome.type !== 'replied' && outcome.type !== 'left') {
-    const { type: state, problem } = outcome;
-    const of = { route, call, ...traceOf(request) };
-    log.event('relay.failed', { ...of, owner: to.id, state, problem });
-  }
-  return outcome;
-}
-
-/** A live replica has renewed its lease within this time. */
-const RENEWED_WITHIN_MS = 2_000;
-const LOOK_EVERY_MS = 250;
-
-/**
- * Decides whether the owner may have the call, although it did not reply.
- * @param relayed the outcome of the request to the owner; `null` if there was none
- * @param boot the boot id of this process
- * @throws DirectoryUnavailable
- */
-export async function mayOwnerLive(
-  owner: PointerOwner,
-  relayed: RelayOutcome | null,
-  boot: string,
-  directory: Directory | null,
-  clock: Clock,
-): Promise<boolean> {
-  if (owner.boot === boot || relayed?.type === 'unknown') return false;
-  if (directory === null) return relayed?.type === 'silent';
-  if (relayed?.type === 'gone') return renewsItsLease(owner.boot, directory, clock);
-  return directory.isAlive(owner.boot);
-}
-
-/**
- * A process whose port is closed is dead although its lease has not expired, unless it renews the lease:
- * then only its address is wrong.
- */
-async function renewsItsLease(boot: string, directory: Directory, clock: Clock): Promise<boolean> {
-  let previousMs = 0;
-  for (;;) {
-    const agoMs = await directory.renewedAgoMs(boot);
-    if (agoMs === null || agoMs > RENEWED_WITHIN_MS) return false;
-    if (agoMs < previousMs) return true;
-    previousMs = agoMs;
-    await sleep(clock, LOOK_EVERY_MS);
   }
 }

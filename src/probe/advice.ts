@@ -1,6 +1,6 @@
 /** Derives a configuration file from the findings of a probe, with notes that explain it. */
 import type { JsonObject } from '../protocol/json.ts';
-import type { ToolEntry } from '../upstream/listings.ts';
+import type { ToolEntry } from '../upstream/discovery/listings.ts';
 import { clean } from './print.ts';
 import type { Advice, Findings } from './report.ts';
 

@@ -1,14 +1,17 @@
 /** Probes a legacy server in one session, and ends the session; or a server that speaks 2026-07-28 itself, without one. */
 import { EMPTY_PROFILE, type ClientProfile } from '../protocol/translate/client-profile.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
-import { AskingStyleDetector, BroadcastDetector } from '../upstream/broadcast-detector.ts';
+import {
+  AskingStyleDetector,
+  BroadcastDetector,
+} from '../upstream/discovery/broadcast-detector.ts';
 import { Session, type SessionOptions } from '../upstream/session/session.ts';
 import { HttpSseTransport } from '../upstream/transport/http-sse/http-sse.ts';
 import { StreamableHttpTransport } from '../upstream/transport/streamable-http.ts';
 import type { TransportListener } from '../upstream/transport/transport.ts';
-import type { LegacyTransport } from '../upstream/detection.ts';
+import type { LegacyTransport } from '../upstream/discovery/detection.ts';
 import { ask, type ProbeTarget, type RecordingHttpClient } from './ask.ts';
-import { readListings } from '../upstream/listings.ts';
+import { readListings } from '../upstream/discovery/listings.ts';
 import type {
   Findings,
   RealCallReport,

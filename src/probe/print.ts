@@ -1,7 +1,7 @@
 /** Prints a report as text or as JSON, without control characters of the server. */
 import { stringify } from 'yaml';
 import { isJsonObject, type JsonObject } from '../protocol/json.ts';
-import type { Entry, Listing, ResourceEntry, ToolEntry } from '../upstream/listings.ts';
+import type { Entry, Listing, ResourceEntry, ToolEntry } from '../upstream/discovery/listings.ts';
 import type { ProbeReport } from './report.ts';
 
 type Style = 'bold' | 'dim' | 'good' | 'warn';

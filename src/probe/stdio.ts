@@ -2,7 +2,7 @@
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { StdioUpstream } from '../upstream/stdio-upstream.ts';
 import { ALL_CAPABILITIES, serverName, type ServerFindings } from './legacy.ts';
-import { readListings } from '../upstream/listings.ts';
+import { readListings } from '../upstream/discovery/listings.ts';
 
 /** Probes the server. @throws UpstreamFailure if no session can be opened */
 export async function probeStdio(upstream: StdioUpstream): Promise<ServerFindings> {

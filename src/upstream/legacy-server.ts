@@ -1,10 +1,10 @@
 /** A legacy server behind a route, however it is reached. `Upstream` is one over HTTP, `StdioUpstream` one over stdio. */
 import type { LegacyRevision } from '../protocol/meta.ts';
 
-import type { AskingStyle, BroadcastDetector } from './broadcast-detector.ts';
+import type { AskingStyle, BroadcastDetector } from './discovery/broadcast-detector.ts';
 import type { Session } from './session/session.ts';
 import type { CallerHeaders, StreamPoint } from './transport/transport.ts';
-import type { UpstreamKind } from './detection.ts';
+import type { UpstreamKind } from './discovery/detection.ts';
 import type { SessionRequest } from './options.ts';
 
 export type ServerKind = UpstreamKind | 'stdio';

@@ -1,8 +1,8 @@
 /** What an upstream is created with, what it is asked for, and what it was told. */
 import type { JsonObject } from '../protocol/json.ts';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
-import type { DetectionCause, LegacyTransport, UpstreamKind } from './detection.ts';
-import type { Offering } from './offerings.ts';
+import type { DetectionCause, LegacyTransport, UpstreamKind } from './discovery/detection.ts';
+import type { Offering } from './discovery/offerings.ts';
 import type { InitializeResult } from './session/handshake.ts';
 import type { Session } from './session/session.ts';
 import type { CallerHeaders } from './transport/transport.ts';

@@ -5,7 +5,7 @@ import type { JsonObject } from '../protocol/json.ts';
 import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 
-import { AskingStyleDetector, BroadcastDetector } from './broadcast-detector.ts';
+import { AskingStyleDetector, BroadcastDetector } from './discovery/broadcast-detector.ts';
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
 import type { LegacyServer } from './legacy-server.ts';
 import { Session } from './session/session.ts';

@@ -2,17 +2,21 @@
 import { sleep, type Clock } from '../lib/clock.ts';
 import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
-import { AskingStyleDetector, type AskingStyle, BroadcastDetector } from './broadcast-detector.ts';
-import { BroadcastProbe } from './broadcast-probe.ts';
-import { isRefusal, type LegacyTransport, type UpstreamKind } from './detection.ts';
+import {
+  AskingStyleDetector,
+  type AskingStyle,
+  BroadcastDetector,
+} from './discovery/broadcast-detector.ts';
+import { BroadcastProbe } from './discovery/broadcast-probe.ts';
+import { isRefusal, type LegacyTransport, type UpstreamKind } from './discovery/detection.ts';
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
-import { Greetings } from './greetings.ts';
-import { Handshakes } from './handshakes.ts';
+import { Greetings } from './discovery/greetings.ts';
+import { Handshakes } from './discovery/handshakes.ts';
 import { HttpClient } from './http/client.ts';
 import type { LegacyServer } from './legacy-server.ts';
-import { ModernSide } from './modern-side.ts';
-import type { Side } from './offerings.ts';
-import { OneSession } from './one-session.ts';
+import { ModernSide } from './discovery/modern-side.ts';
+import type { Side } from './discovery/offerings.ts';
+import { OneSession } from './discovery/one-session.ts';
 import type { Greeting, SessionRequest, UpstreamOptions } from './options.ts';
 import type { InitializeResult } from './session/handshake.ts';
 import { PingTurns } from './session/keep-alive.ts';

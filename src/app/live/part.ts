@@ -15,10 +15,10 @@ import {
   type LiveRoute,
   type LiveSnapshot,
 } from '../../ops/live/snapshot.ts';
-import type { Route } from '../route.ts';
+import type { Route } from '../routes/route.ts';
 import type { LiveView } from './others.ts';
-import { maxSessions } from '../route-server.ts';
-import type { Routes } from '../routes.ts';
+import { maxSessions } from '../routes/route-server.ts';
+import type { Routes } from '../routes/routes.ts';
 
 const PROCESS_CHARACTERS = 6;
 /** How many calls of each route are looked at. Of those, the longest waiting are shown. */

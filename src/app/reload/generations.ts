@@ -8,11 +8,11 @@ import { publicPaths, type Config, type RouteConfig } from '../../config/schema.
 import { Identity } from '../../identity/identity.ts';
 import { sleep } from '../../lib/clock.ts';
 import { LIMIT_NAMES } from '../../model/limited.ts';
-import { CANCEL_GRACE_MS, createRoute, longestCallMs, type Route } from '../route.ts';
-import type { RouteServer } from '../route-server.ts';
-import type { PublicListener } from '../public-listener.ts';
-import { createPublicApp, type PublicApp } from '../public-app.ts';
-import type { Routes } from '../routes.ts';
+import { CANCEL_GRACE_MS, createRoute, longestCallMs, type Route } from '../routes/route.ts';
+import type { RouteServer } from '../routes/route-server.ts';
+import type { PublicListener } from '../public/public-listener.ts';
+import { createPublicApp, type PublicApp } from '../public/public-app.ts';
+import type { Routes } from '../routes/routes.ts';
 import { configuredKeys, type Services } from '../services.ts';
 
 export interface Generation {

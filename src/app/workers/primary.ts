@@ -27,7 +27,7 @@ import {
   type ClaimReply,
   type ClaimRequest,
 } from '../../replicas/directory/claim-table.ts';
-import { createPeers, type HomePeers } from '../peers.ts';
+import { createPeers, type HomePeers } from '../replica/peers.ts';
 import { longestLife } from '../reload/generations.ts';
 import { ConfigRefused, Reloads, type Prepared } from '../reload/reloads.ts';
 import { configuredKeys } from '../services.ts';

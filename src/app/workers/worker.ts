@@ -9,7 +9,7 @@ import type { SecretKey } from '../../seal/key-ring.ts';
 import { openGateway, type GatewayProcess } from '../gateway.ts';
 import { lookEverywhere, type LiveView } from '../live/others.ts';
 import type { StopOrder } from '../../ops/live/stop.ts';
-import type { Siblings } from '../replica.ts';
+import type { Siblings } from '../replica/replica.ts';
 import { RemoteClaims } from '../../replicas/directory/claim-table.ts';
 import { problemsOf, type Prepared } from '../reload/reloads.ts';
 import {

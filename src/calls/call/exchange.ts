@@ -20,7 +20,7 @@ import type { CallData } from './data.ts';
 import { beginWork } from './work.ts';
 import { runsToolTasks } from '../../protocol/task.ts';
 import { upstreamParams } from '../../protocol/translate/from-server.ts';
-import { TaskCall } from '../../upstream/session/task-call.ts';
+import { TaskCall } from '../../upstream/session/tasks/task-call.ts';
 
 /** Hears of one exchange of a call, and ignores what comes after that exchange. */
 export interface CallListener extends ExchangeListener {

@@ -1,10 +1,10 @@
 /** The receiving half of a session: gives each message of the server to the call or request that it is for. */
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { questionKey, isCutTo32Bits } from '../broadcast-detector.ts';
+import { questionKey, isCutTo32Bits } from '../discovery/broadcast-detector.ts';
 import { UpstreamFailure } from '../failure.ts';
 import type { MessageSource, TransportListener } from '../transport/transport.ts';
-import { isQuestion, LIST_CHANGES, routeOf, type Route } from './routing.ts';
+import { isQuestion, LIST_CHANGES, routeOf, type Route } from './questions/routing.ts';
 import type { SessionCall } from './session-call.ts';
 import { isSessionError } from '../http/error-response.ts';
 import { sessionUnknown, type SessionState } from './session-state.ts';

@@ -8,7 +8,7 @@ import {
 } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
-import type { BroadcastDetector } from '../broadcast-detector.ts';
+import type { BroadcastDetector } from '../discovery/broadcast-detector.ts';
 import { isProgressToken } from '../../protocol/meta.ts';
 import type { UpstreamFailure } from '../failure.ts';
 import { relatedTaskOf, withRelatedTask } from '../../protocol/task.ts';
@@ -21,7 +21,7 @@ import type {
   SessionCallOptions,
 } from './exchange.ts';
 import { ProgressHeartbeat } from './keep-alive.ts';
-import { isQuestion, unasked } from './routing.ts';
+import { isQuestion, unasked } from './questions/routing.ts';
 
 /** What a call needs of its session. */
 export interface CallHost {

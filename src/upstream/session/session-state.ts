@@ -8,7 +8,7 @@ import {
   type AskingStyleDetector,
   newSessionIdentity,
   type BroadcastDetector,
-} from '../broadcast-detector.ts';
+} from '../discovery/broadcast-detector.ts';
 import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../failure.ts';
 import {
   hasOneStream,
@@ -21,8 +21,8 @@ import { isSessionError } from '../http/error-response.ts';
 import type { KeepAlive } from './keep-alive.ts';
 import { SessionRequests } from './requests.ts';
 import { SessionCall, type CallHost } from './session-call.ts';
-import { SessionQuestions } from './session-questions.ts';
-import { UrlVisits } from './url-visits.ts';
+import { SessionQuestions } from './questions/session-questions.ts';
+import { UrlVisits } from './questions/url-visits.ts';
 
 /** What a subscriber is told of a session. */
 export interface ChangeListener {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { serverRequestId } from '../../../src/protocol/ids.ts';
-import { TaskCall } from '../../../src/upstream/session/task-call.ts';
+import { TaskCall } from '../../../src/upstream/session/tasks/task-call.ts';
 import type { Session } from '../../../src/upstream/session/session.ts';
 import { eventStream, json, legacyServer } from '../../fixtures/servers/scripted-server.ts';
 import { Heard, open, upstreamOf } from '../../fixtures/servers/upstream-testbed.ts';

@@ -1,6 +1,6 @@
 /** Findings about an ordinary legacy server, for tests of what is made of them. */
 import type { Findings } from '../../../src/probe/report.ts';
-import type { Entry, Listing } from '../../../src/upstream/listings.ts';
+import type { Entry, Listing } from '../../../src/upstream/discovery/listings.ts';
 
 export function listing<Item extends Entry>(
   items: readonly Item[],

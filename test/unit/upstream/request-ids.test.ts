@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { randomRequestId } from '../../../src/upstream/broadcast-detector.ts';
+import { randomRequestId } from '../../../src/upstream/discovery/broadcast-detector.ts';
 
 // Rule wire-3.
 test('ids of requests are exact integers of 53 bits, and none is used twice', () => {

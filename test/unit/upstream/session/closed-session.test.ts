@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { sessionId } from '../../../../src/protocol/ids.ts';
-import { BroadcastDetector } from '../../../../src/upstream/broadcast-detector.ts';
+import { BroadcastDetector } from '../../../../src/upstream/discovery/broadcast-detector.ts';
 import type { Transport } from '../../../../src/upstream/transport/transport.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
 import { playedSession } from '../../../fixtures/played-session.ts';

@@ -12,7 +12,7 @@ import {
   type UpstreamRequestId,
 } from '../../../../src/protocol/ids.ts';
 import type { ExactNumber } from '../../../../src/protocol/json.ts';
-import { BroadcastDetector } from '../../../../src/upstream/broadcast-detector.ts';
+import { BroadcastDetector } from '../../../../src/upstream/discovery/broadcast-detector.ts';
 import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
 import type { Exchange } from '../../../../src/upstream/session/exchange.ts';
 import type { Session } from '../../../../src/upstream/session/session.ts';

@@ -1,0 +1,348 @@
+/**
+ * The application behind the public listener, for one configuration: the guard, the modern edge and the pass-through of
+ * each route. A reload creates another one. The listener and its connections stay (`public-listener.ts`).
+ */
+import type { RequestListener, ServerResponse } from 'node:http';
+import fastify, { type FastifyInstance } from 'fastify';
+import { failureReasonOf } from '../../model/failures.ts';
+import { traceOf, type EdgeRequest } from '../../model/request.ts';
+import { sleep } from '../../lib/clock.ts';
+import type { ClientConnections } from '../../edge/http/connection.ts';
+import { cutWhenStalled } from '../../lib/responses.ts';
+import { ModernEndpoint, type EdgeOptions, type EdgeRoute } from '../../edge/edge.ts';
+import { readModernRequest, type RequestPolicy } from '../../edge/request/modern-request.ts';
+import { Guard } from '../../edge/http/guard.ts';
+import { parameterHeaderProblem } from '../../edge/request/parameter-headers.ts';
+import type { ToolCatalogue } from '../../catalogue/tools.ts';
+import { isLoopbackHost } from '../../lib/loopback.ts';
+import { isMethod, serviceOf } from '../../edge/request/methods.ts';
+import { refuse } from '../../edge/response-writer.ts';
+import { ErrorCode } from '../../protocol/json-rpc.ts';
+import type { Metrics } from '../../ops/metrics.ts';
+import { once } from '../../lib/once.ts';
+import { STOPPED } from './pending-requests.ts';
+import {
+  registerNoPassThrough,
+  registerPassThrough,
+  type PassThrough,
+} from '../../passthrough/passthrough.ts';
+import { loggedTarget } from '../../protocol/target.ts';
+import { annotatedParameters } from '../../protocol/translate/header-annotations.ts';
+import { publicPaths } from '../../config/schema.ts';
+import { dialectEndpoints, installDialect } from './dialect-endpoints.ts';
+import { ROOT_METADATA_PATH } from '../../protocol/protected-resource.ts';
+import { objectMember } from '../../protocol/json.ts';
+import { callersOf, type RouteCallers } from './callers.ts';
+import { serveOwnMetadata } from './own-metadata.ts';
+import type { PublicListener } from './public-listener.ts';
+import { knownCaller, otherPathHeaderRules, otherPaths, sessionsOf } from './other-paths.ts';
+import { passesLimits, whenAdmitted } from './admissions.ts';
+import { serveTaskMethod } from '../../tasks/methods.ts';
+import { isHttpRoute, legacyClientsOf, supportedVersions, type Route } from '../routes/route.ts';
+import type { PublicServices } from '../shared-services.ts';
+
+const ERA_WAIT_MS = 3_000;
+/** Of one event of a response. */
+const MAX_LISTENERS = 20;
+const MAX_BUFFERED_BYTES = 256 * 1024;
+
+/** The routes of one configuration, as clients reach them. */
+export interface PublicApp {
+  readonly serve: RequestListener;
+  /** Serves no more retries of a former route. */
+  forget(former: Route): void;
+  /** Closes it as soon as all its responses have ended. */
+  retire(): void;
+}
+
+/**
+ * Creates the application for the public listener.
+ * @param former routes that are served no more, but for retries of their calls. The last one of a path counts
+ */
+export async function createPublicApp(
+  routes: readonly Route[],
+  former: readonly Route[],
+  shared: PublicServices,
+  metrics: Metrics,
+  { connections, timeouts }: Pick<PublicListener, 'connections' | 'timeouts'>,
+): Promise<PublicApp> {
+  const { config } = shared;
+  const app = fastify({
+    logger: false,
+    bodyLimit: config.limits.maxBodyBytes,
+    // An empty list trusts no proxy either, but is evaluated for every request.
+    trustProxy: config.edge.trustedProxies.length > 0 && [...config.edge.trustedProxies],
+    return503OnClosing: false,
+    exposeHeadRoutes: false,
+  });
+  app.addHook('onRequest', (_request, { raw }, next) => {
+    cutWhenStalled(raw, timeouts.writeStallMs);
+    next();
+  });
+  const policy = {
+    allowedOrigins: config.edge.allowedOrigins,
+    allowedHosts: config.edge.allowedHosts,
+    allowLoopback: isLoopbackHost(config.listen.host),
+  };
+  const { legacyClients } = config.edge;
+  const guard = new Guard({
+    policy,
+    legacyClients,
+    paths: routes.flatMap((route) => publicPaths(route.config)),
+    maxBodyBytes: config.limits.maxBodyBytes,
+    requestHeaders: [
+      ...config.identity.credentialHeaders,
+      ...routes.flatMap((route) => route.config.upstream.forwardHeaders),
+    ],
+    refused: (header, value) => shared.log.event('edge.refused', { header, value }),
+  });
+  guard.install(app);
+  app.addHook('preParsing', (_request, { raw }, payload, next) => {
+    connections.continue(raw);
+    next(null, payload);
+  });
+  const endpoints = new Map<string, ModernEndpoint>();
+  const countResponse = function (this: ServerResponse): void {
+    metrics.responded(this.statusCode);
+  };
+  serveOwnMetadata(app, shared);
+  const httpRoutes = routes.filter(isHttpRoute);
+  installMetadata(app, routes);
+  const others = otherPaths(httpRoutes, legacyClients);
+  const passThroughOf = (scope: FastifyInstance, route: Route, callers: RouteCallers) => {
+    if (!isHttpRoute(route)) return registerNoPassThrough(scope, route.config.path);
+    const { config: server, upstream, circuit } = route.server.http;
+    const { id } = route.config;
+    const tellOfLegacyClient = once(() => shared.log.event('route.legacy_client', { route: id }));
+    return registerPassThrough(scope, {
+      upstream: server.url,
+      path: route.config.path,
+      others: route === httpRoutes[0] ? others : [],
+      headers: server.headers,
+      authorization: server.authorization,
+      headersOf: ({ raw }) => ({ ...route.exchange?.headersOf(raw) }),
+      otherPathHeaderRules: (request, path) =>
+        otherPathHeaderRules(httpRoutes, request, path, shared),
+      hostHeader: server.hostHeader,
+      challenge: (challenge) => route.resource?.challenge(challenge) ?? challenge,
+      onToken: (status, challenge) => route.resource?.answered(status, challenge),
+      onEndpoint: (endpoint) => upstream.messagePaths.toldClient(endpoint),
+      refusalOf: ({ raw }) => callers.refusalOf(raw),
+      onOutcome: (status) => circuit.ended(status),
+      connectTimeoutMs: server.connectTimeoutMs,
+      headersTimeoutMs: server.headersTimeoutMs,
+      maxBodyBytes: config.limits.maxBodyBytes,
+      openResponses: shared.openResponses,
+      onPassed: (isEndpoint) => {
+        metrics.passed(id);
+        if (isEndpoint && upstream.knownKind !== 'modern') tellOfLegacyClient();
+      },
+      onFailure: ({ httpStatus: status, problem }) => {
+        if (upstream.knownKind === 'modern') upstream.doubt();
+        shared.log.event('passthrough.failed', { route: route.config.id, status, problem });
+      },
+      ...sessionsOf(route, httpRoutes, shared),
+    });
+  };
+  for (const route of routes) {
+    const callers = callersOf(route, shared);
+    await app.register(async (scope) => {
+      const passThrough = await passThroughOf(scope, route, callers);
+      // A scope of its own, since the edge reads bodies and the pass-through streams them.
+      await scope.register(async (edge) => {
+        const served = edgeRoute(route, callers, shared, limitedBy(route, shared, passThrough));
+        const options = edgeOptions(route, shared, metrics, connections);
+        const endpoint = new ModernEndpoint(served, options);
+        endpoint.install(edge);
+        endpoints.set(route.config.path, endpoint);
+        for (const [path, dialect] of dialectEndpoints(route, served, options, shared)) {
+          installDialect(edge, path, dialect);
+          endpoints.set(path, dialect);
+        }
+      });
+    });
+  }
+  const formerPaths = new Map<Route, string[]>();
+  for (const route of former.toReversed()) {
+    const served = edgeRoute(route, callersOf(route, shared), shared, NO_PASS_THROUGH);
+    const options = edgeOptions(route, shared, metrics, connections);
+    const own = new ModernEndpoint(served, { ...options, read: retriesOf(options.read) });
+    const dialects = dialectEndpoints(route, served, options, shared, retriesOf);
+    const free = [[route.config.path, own] as const, ...dialects].filter(
+      ([path]) => !endpoints.has(path),
+    );
+    for (const [path, endpoint] of free) endpoints.set(path, endpoint);
+    formerPaths.set(
+      route,
+      free.map(([path]) => path),
+    );
+  }
+  await app.ready();
+  let open = 0;
+  let isRetired = false;
+  const closeIfOver = () => {
+    if (isRetired && open === 0) void app.close();
+  };
+  return {
+    serve: (request, response) => {
+      open += 1;
+      // The framework and its plugins add as many as the default allows.
+      response.setMaxListeners(MAX_LISTENERS);
+      response.once('finish', countResponse);
+      response.once('close', () => {
+        open -= 1;
+        closeIfOver();
+      });
+      const endpoint = request.method === 'POST' ? endpoints.get(request.url ?? '') : undefined;
+      if (endpoint === undefined) app.routing(request, response);
+      else if (guard.passes(request, response, true)) {
+        void endpoint.post(request, response, app.routing);
+      }
+    },
+    forget: (route) => {
+      for (const path of formerPaths.get(route) ?? []) endpoints.delete(path);
+      formerPaths.delete(route);
+    },
+    retire: () => {
+      isRetired = true;
+      closeIfOver();
+    },
+  };
+}
+
+/** Reads only what goes on with what a route has begun: its calls, and its tasks. */
+function retriesOf(read: EdgeOptions['read']): EdgeOptions['read'] {
+  return (request, body, caller) => {
+    const found = read(request, body, caller);
+    if (found.type === 'refused') return found;
+    if (found.type === 'request') {
+      const { requestState, method } = found.request;
+      if (requestState !== null || (isMethod(method) && serviceOf(method) === 'task')) return found;
+    }
+    const error = { code: ErrorCode.invalidRequest, message: 'Not found' };
+    const id = found.type === 'request' ? found.request.id : null;
+    return { type: 'refused', refusal: { httpStatus: 404, id, error } };
+  };
+}
+
+const NO_PASS_THROUGH: PassThrough = {
+  forward: async (_request, reply) => refuse(reply.hijack().raw, 404, 'Not found'),
+};
+
+/** Serves the metadata of protected resources. That of the origin is served if it is clear whose it is. */
+function installMetadata(app: FastifyInstance, routes: readonly Route[]): void {
+  const resources = routes.flatMap(({ resource }) => resource ?? []);
+  const served = new Set<string>();
+  for (const resource of resources) {
+    const paths = [...resource.paths, ...(resources.length === 1 ? [ROOT_METADATA_PATH] : [])];
+    const free = [...new Set(paths)].filter((path) => !served.has(path));
+    for (const path of free) served.add(path);
+    resource.install(app, free);
+  }
+}
+
+function edgeRoute(
+  route: Route,
+  callers: RouteCallers,
+  { clock, openResponses, pendingRequests: pending }: PublicServices,
+  passThrough: PassThrough,
+): EdgeRoute {
+  const { id, path } = route.config;
+  const { tasks } = route;
+  return {
+    id,
+    path,
+    isModern: ({ headers }) => {
+      const known = route.server.upstream.knownKind;
+      if (known !== null) return known === 'modern';
+      const kind = route.server.upstream.detect(headers).catch(() => null);
+      const found = Promise.race([kind, sleep(clock, ERA_WAIT_MS)]);
+      const isModern = found.then((era) => era === 'modern');
+      return pending.add(isModern, false).finally(openResponses.open());
+    },
+    isLegacyNow: async ({ headers }) => {
+      if (!route.server.upstream.doubt()) return false;
+      const kind = await route.server.upstream.greet(headers).catch(() => null);
+      return kind !== null && kind !== 'modern';
+    },
+    identify: (request) => callers.identify(request),
+    capabilities: (request) => route.discovery.capabilitiesFor(request),
+    discover: (request) => pending.add(route.discovery.discover(request), STOPPED),
+    forward: (request, closed) => {
+      const list = () => route.lists.list(request, closed);
+      return pending.add(whenAdmitted(route.admission, request, closed, list), STOPPED);
+    },
+    parameterHeaders: (request, rawHeaders) =>
+      route.config.tools.parameterHeaders === 'strip'
+        ? null
+        : parameterHeaders(route.catalogue, request, rawHeaders),
+    call: (request, leg) =>
+      whenAdmitted(route.admission, request, leg.closed, () =>
+        (tasks ?? route.calls).serve(request, leg),
+      ),
+    task: tasks && ((request, leg) => serveTaskMethod(tasks, request, leg)),
+    published: (reply, caller) => route.resource?.published(reply, caller) ?? reply,
+    listen: (request, id, leg) =>
+      whenAdmitted(route.admission, request, leg.closed, () =>
+        route.subscriptions.listen(request, id, leg),
+      ),
+    passThrough: (request, reply, onRefused) => passThrough.forward(request, reply, onRefused),
+  };
+}
+
+/** Limits what is passed through to the endpoint of a server over HTTP. */
+function limitedBy(route: Route, shared: PublicServices, passThrough: PassThrough): PassThrough {
+  if (!isHttpRoute(route)) return passThrough;
+  return {
+    forward: async (request, reply, onServerRefused) => {
+      const caller = () => knownCaller(request, route, shared);
+      if (await passesLimits(route, request, reply, caller)) {
+        await passThrough.forward(request, reply, onServerRefused);
+      }
+    },
+  };
+}
+
+function edgeOptions(
+  route: Route,
+  { config, clock, log, tracer, openResponses }: PublicServices,
+  metrics: Metrics,
+  connections: ClientConnections,
+): EdgeOptions {
+  const policy: RequestPolicy = {
+    legacyClients: legacyClientsOf(config, route.server.upstream),
+    supportedVersions: () => supportedVersions(config, route.server.upstream),
+    maxJsonDepth: config.limits.maxJsonDepth,
+  };
+  return {
+    read: (request, body) => readModernRequest(request, body, policy),
+    maxBodyBytes: config.limits.maxBodyBytes,
+    beforeBody: (response) => connections.continue(response),
+    commitAfterMs: config.edge.commitAfterMs,
+    keepAliveMs: config.edge.keepAliveMs,
+    maxBufferedBytes: MAX_BUFFERED_BYTES,
+    openResponses,
+    clock,
+    log,
+    tracer,
+    observe: (name, request, reply, { status, code }, ms) => {
+      const { method, params } = request;
+      const target = method === 'tools/call' ? loggedTarget(method, params) : '';
+      const isToolError = reply.kind === 'result' && reply.result['isError'] === true;
+      const reason = failureReasonOf(reply);
+      metrics.operation(name, { method, target, code, isToolError, reason }, ms);
+      log.event('edge.request', { route: name, method, status, code, ms, ...traceOf(request) });
+    },
+  };
+}
+
+/** Checks the headers that repeat a tool's parameters. @returns what is wrong; `null` if nothing is */
+async function parameterHeaders(
+  catalogue: ToolCatalogue,
+  request: EdgeRequest,
+  rawHeaders: readonly string[],
+): Promise<string | null> {
+  const schema = objectMember((await catalogue.toolOf(request)) ?? {}, 'inputSchema') ?? {};
+  const args = objectMember(request.params, 'arguments') ?? {};
+  return parameterHeaderProblem(annotatedParameters(schema) ?? [], args, rawHeaders);
+}

@@ -1,0 +1,317 @@
+/** This process as one of several replicas: its name, the relay to and from the others, and the Redis that they share. */
+import type { Relay, RelayOutcome, ServeRelayed } from '../../model/relay.ts';
+import type { EdgeRequest, Leg } from '../../model/request.ts';
+import type { Config } from '../../config/schema.ts';
+import type { ListenAddress } from '../../config/units.ts';
+import { listen } from '../listen.ts';
+import type { RedisDirectory } from '../../replicas/directory/redis-directory.ts';
+import { DirectoryUnavailable, type ClaimStore, type Directory } from '../../model/directory.ts';
+import type { FleetClock } from '../../replicas/directory/fleet-clock.ts';
+import type { OpenResponses } from '../../lib/responses.ts';
+import type { Log } from '../../ops/log.ts';
+import { randomId } from '../../lib/crypto.ts';
+import { DirectRelay } from '../../replicas/relay/direct/direct-relay.ts';
+import { takeArrivals, type Arrival } from '../../replicas/relay/direct/handshake.ts';
+import { HttpRelay, createRelayServer } from '../../replicas/relay/http/http-relay.ts';
+import type { IncomingRetriesOptions } from '../../replicas/relay/incoming-retry.ts';
+import { OwnerActivity, UNREAD_TIMEOUT_MS } from '../../replicas/relay/liveness.ts';
+import type { KeyRing } from '../../seal/key-ring.ts';
+import type { SealKeys } from '../../seal/seal-keys.ts';
+import type { PointerOwner } from '../../seal/pointer.ts';
+import { StartFailure } from '../../lib/start-failure.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { RemoteClaims } from '../../replicas/directory/claim-table.ts';
+import type { Peers } from '../../replicas/peers/peers.ts';
+import { createPeers, type HomePeers } from './peers.ts';
+
+export interface Replica {
+  readonly owner: PointerOwner;
+  /** Where the other workers of this gateway relay to this process; `null` if it is the only one. */
+  readonly siblingAddress: string | null;
+  readonly directory: (Directory & Pick<RedisDirectory, 'replicas'>) | null;
+  /** Where processes find out which of them has a home; `null` if there is nothing that they share. */
+  readonly homes: ClaimStore | null;
+  /** Tells whether another gateway can go on with the homes when this one stops. Its workers stop together. */
+  readonly hasSuccessor: () => boolean;
+  /** Returns the relay from a route to the same route of the other replicas; `null` if there is none. */
+  relayOf(route: string): Relay | null;
+  /** Takes a connection of another replica that the primary passed on. */
+  accept(arrival: Arrival): void;
+  close(): Promise<void>;
+}
+
+/** The other workers of this gateway: replicas on the same machine, whose end is known at once. */
+export interface Siblings {
+  /** The address of this gateway's one relay listener, for other gateways; `null` if there is none. */
+  readonly gatewayAddress: string | null;
+  /** How many workers there are, with this one. */
+  readonly count: number;
+  /** Returns where a process takes retries from its siblings; `null` if it is none of them. */
+  addressOf(boot: string): string | null;
+  hasEnded(boot: string): boolean;
+  /** Calls the listener with the boot id of each sibling that ends. */
+  onEnd(listener: (boot: string) => void): void;
+  /** What the workers claim, where there is no Redis. */
+  readonly claims: ClaimStore;
+}
+
+export interface ReplicaServices {
+  /** What replicas seal with; the configured keys, or one that was generated at start. */
+  readonly sealKeys: SealKeys;
+  /** `null` if this process is the only worker. */
+  readonly siblings: Siblings | null;
+  readonly openResponses: OpenResponses;
+  readonly clock: FleetClock;
+  readonly log: Log;
+}
+
+/** Besides the client's request, a message holds its headers and what the edge read from it. */
+const RELAY_OVERHEAD_BYTES = 256 * 1024;
+
+/**
+ * Joins the other replicas: listens for relayed retries and waits for Redis, as configured.
+ * @throws StartFailure if it cannot listen, or if Redis does not respond in time
+ */
+export async function joinReplicas(
+  config: Config,
+  serveRelayed: ServeRelayed,
+  services: ReplicaServices,
+): Promise<Replica> {
+  const name = { id: randomId(), boot: randomId() };
+  const { siblings, clock } = services;
+  const gateway = { name: name.boot, boots: () => [name.boot] };
+  // The primary of several workers has them.
+  const peers = siblings === null ? createPeers(config, gateway, services) : null;
+  const relay = await createRelay(config, name.boot, serveRelayed, services, peers);
+  let directory: Replica['directory'] = null;
+  const close = async () => {
+    await Promise.all([relay.close(), peers?.peers.close()]);
+    await directory?.close();
+  };
+  try {
+    const { address, siblingAddress } = await relay.start();
+    const owner = address === null ? name : { ...name, address };
+    directory = await openDirectory(config, owner, services);
+    siblings?.onEnd((boot) => void directory?.endLease(boot).catch(() => {}));
+    await peers?.start(address ?? '');
+    const claims = directory ?? siblings?.claims ?? null;
+    return {
+      owner,
+      siblingAddress,
+      directory,
+      homes: peers === null ? claims : claimsOf(peers, owner, clock),
+      hasSuccessor: () => {
+        // A worker does not know which peers are there.
+        if (peers === null) return directory !== null || (config.relay?.peers ?? null) !== null;
+        return peers.peers.members.length > 0;
+      },
+      relayOf: relay.relayOf,
+      accept: relay.accept,
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** The claims of the peers, as this process sees them. */
+function claimsOf({ claims }: HomePeers, owner: PointerOwner, clock: Clock): ClaimStore {
+  const store: RemoteClaims = new RemoteClaims(clock, (request, claim) => {
+    void claims.answer(claim, owner).then((reply) => store.receive(request, reply));
+  });
+  return store;
+}
+
+const MAX_REPLY_BYTES = 32 * 1024 * 1024;
+const LOOPBACK: ListenAddress = { host: '127.0.0.1', port: 0 };
+
+interface RelayAddresses {
+  /** The address of this process in pointers, for replicas on other machines. */
+  readonly address: string | null;
+  readonly siblingAddress: string | null;
+}
+
+/** The relay in both directions. */
+interface RelayTransport {
+  /** Starts to listen. */
+  start(): Promise<RelayAddresses>;
+  relayOf(route: string): Relay | null;
+  accept(arrival: Arrival): void;
+  close(): Promise<void>;
+}
+
+const NO_RELAY: RelayTransport = {
+  start: async () => ({ address: null, siblingAddress: null }),
+  relayOf: () => null,
+  accept: ({ socket }) => socket.destroy(),
+  close: async () => {},
+};
+
+async function createRelay(
+  config: Config,
+  boot: string,
+  serveRelayed: ServeRelayed,
+  services: ReplicaServices,
+  peers: HomePeers | null,
+): Promise<RelayTransport> {
+  const { relay, limits } = config;
+  const { siblings, sealKeys, openResponses, clock } = services;
+  const options = {
+    ...{ boot, serveRelayed, openResponses, clock, owners: new OwnerActivity(clock) },
+    ...{ ring: sealKeys.ring('relay'), frames: sealKeys.ring('frames') },
+    ...{ maxBodyBytes: limits.maxBodyBytes + RELAY_OVERHEAD_BYTES },
+    ...{ maxReplyBytes: MAX_REPLY_BYTES },
+    ...(peers !== null && { peers: peers.peers }),
+  };
+  if (siblings === null) return createOuterRelay(config, relay?.listen ?? null, options, services);
+  const inner = createDirectRelay(LOOPBACK, options);
+  const outer =
+    relay?.via === 'http' ? inner : await createOuterRelay(config, null, options, services);
+  return {
+    start: async () => ({
+      address: relay?.via === 'http' ? siblings.gatewayAddress : null,
+      siblingAddress: (await inner.start()).address,
+    }),
+    relayOf: (route) => {
+      const toSiblings = inner.relayOf(route);
+      const toOthers = outer === inner ? toSiblings : outer.relayOf(route);
+      return new SiblingRelay(siblings, toSiblings, toOthers);
+    },
+    accept: inner.accept,
+    close: async () => {
+      await Promise.all([inner.close(), outer.close()]);
+    },
+  };
+}
+
+/** Creates the relay to replicas on other machines. @param at where it listens, if it does */
+async function createOuterRelay(
+  { relay, redis, seal }: Config,
+  at: ListenAddress | null,
+  options: RelayOptions,
+  services: ReplicaServices,
+): Promise<RelayTransport> {
+  // Without shared keys, a replica could not tell another one from a stranger.
+  if (relay === null || seal.keys.length === 0) return NO_RELAY;
+  if (relay.via === 'http') {
+    const direct = createDirectRelay(at, options);
+    return {
+      ...direct,
+      start: async () => {
+        const { address } = await direct.start();
+        const advertised = relay.advertise?.origin ?? address;
+        if (advertised !== null) services.log.event('relay.listening', { url: advertised });
+        return { address: advertised, siblingAddress: null };
+      },
+    };
+  }
+  if (redis === null) return NO_RELAY;
+  const { boot, clock } = options;
+  const { audience } = seal;
+  const { MessageQueue, RedisRelay } = await redisModules();
+  const queue = new MessageQueue({ redis, audience, boot, clock, random: Math.random });
+  const redisRelay = new RedisRelay({ ...options, queue });
+  return {
+    ...NO_RELAY,
+    relayOf: (route) => redisRelay.for(route),
+    close: () => redisRelay.close(),
+  };
+}
+
+interface RelayOptions extends IncomingRetriesOptions {
+  readonly boot: string;
+  readonly owners: OwnerActivity;
+  readonly ring: KeyRing<'relay'>;
+  readonly frames: KeyRing<'frames'>;
+  readonly maxBodyBytes: number;
+  readonly maxReplyBytes: number;
+  readonly peers?: Peers;
+}
+
+function createDirectRelay(
+  at: ListenAddress | null,
+  options: RelayOptions,
+): Omit<RelayTransport, 'relayOf'> & { relayOf(route: string): Relay } {
+  const old = new HttpRelay(options);
+  const fallback = (route: string) => old.for(route);
+  const direct = new DirectRelay({ ...options, ring: options.frames, fallback });
+  const server = createRelayServer({ ...options, writeStallMs: UNREAD_TIMEOUT_MS });
+  takeArrivals(server.server, (arrival) => direct.accept(arrival));
+  return {
+    start: async () => {
+      const address = at === null ? null : await listen(server, at, 'relay.listen');
+      return { address, siblingAddress: null };
+    },
+    relayOf: (route) => direct.for(route),
+    accept: (arrival) => direct.accept(arrival),
+    close: async () => {
+      await Promise.all([server.close(), direct.close(), old.close()]);
+    },
+  };
+}
+
+const NO_ADDRESS: RelayOutcome = { type: 'gone', problem: 'it has no address' };
+const WORKER_ENDED: RelayOutcome = { type: 'gone', problem: 'its worker has ended' };
+
+/** Relays to the other workers of this gateway at their own addresses, and to all others as configured. */
+class SiblingRelay implements Relay {
+  readonly #siblings: Siblings;
+  readonly #toSiblings: Relay;
+  readonly #toOthers: Relay | null;
+
+  constructor(siblings: Siblings, toSiblings: Relay, toOthers: Relay | null) {
+    this.#siblings = siblings;
+    this.#toSiblings = toSiblings;
+    this.#toOthers = toOthers;
+  }
+
+  async relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome> {
+    const { boot } = owner;
+    const address = this.#siblings.addressOf(boot);
+    if (address !== null) return this.#toSiblings.relay({ ...owner, address }, request, leg);
+    if (this.#siblings.hasEnded(boot)) return WORKER_ENDED;
+    return this.#toOthers === null ? NO_ADDRESS : this.#toOthers.relay(owner, request, leg);
+  }
+
+  release(): void {
+    this.#toSiblings.release();
+    if (this.#toOthers !== this.#toSiblings) this.#toOthers?.release();
+  }
+}
+
+/** Loads what speaks to Redis. Without Redis it would be a tenth of the time to start. */
+async function redisModules() {
+  const [directory, queue, relay] = await Promise.all([
+    import('../../replicas/directory/redis-directory.ts'),
+    import('../../replicas/relay/redis-queue.ts'),
+    import('../../replicas/relay/redis-relay.ts'),
+  ]);
+  return { ...directory, ...queue, ...relay };
+}
+
+async function openDirectory(
+  { redis, seal }: Config,
+  owner: PointerOwner,
+  { clock, log }: { readonly clock: FleetClock; readonly log: Log },
+): Promise<Replica['directory']> {
+  if (redis === null) return null;
+  const { audience } = seal;
+  const { RedisDirectory } = await redisModules();
+  const directory = new RedisDirectory({
+    ...{ redis, audience, owner, clock, random: Math.random },
+    onClockSample: (sample) => clock.sample(sample),
+  });
+  clock.onSkew((aheadMs) => {
+    log.event('clock.skewed', { aheadSeconds: Math.round(aheadMs / 1000) });
+  });
+  directory.onChange((up) => log.event(up ? 'directory.up' : 'directory.down', {}));
+  try {
+    await directory.start(redis.startWaitMs);
+    return directory;
+  } catch (error) {
+    await directory.close();
+    if (!(error instanceof DirectoryUnavailable)) throw error;
+    throw new StartFailure('redis_unavailable', `redis.url: ${error.message}`);
+  }
+}

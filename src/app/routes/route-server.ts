@@ -1,0 +1,84 @@
+/** The server of a route with its sessions. Settings that concern neither can change without it. */
+import type { RouteConfig } from '../../config/schema.ts';
+import type { Relay } from '../../model/relay.ts';
+import { HomePlacement } from '../../sessions/placement.ts';
+import { SessionPool } from '../../sessions/session-pool.ts';
+import { Availability } from '../../upstream/discovery/availability.ts';
+import type { LegacyServer } from '../../upstream/legacy-server.ts';
+import type { SharedServices } from '../shared-services.ts';
+import { createLegacyServer, nameOfServer, type HttpServer } from './legacy-server.ts';
+
+export interface RouteServer {
+  readonly upstream: LegacyServer;
+  /** The server as one over HTTP; `null` for one over stdio. */
+  readonly http: HttpServer | null;
+  readonly pool: SessionPool;
+  readonly availability: Availability;
+  /** Called with the method of each change that the server tells. */
+  readonly listeners: Set<(method: string) => void>;
+}
+
+/** How long the claim of a home outlives a process that does not renew it, in ms. */
+const MIN_HOME_TTL_MS = 600_000;
+
+/** Creates the server of a route. Nothing is sent to it yet. */
+export function createRouteServer(config: RouteConfig, shared: SharedServices): RouteServer {
+  const { clock, log } = shared;
+  const route = config.id;
+  const listeners: RouteServer['listeners'] = new Set();
+  const max = maxSessions(config);
+  const { server: upstream, http } = createLegacyServer(config, shared, {
+    hasOneSession: max === 1,
+    takeTurn: () => pool.takeTurn(),
+    onChange: (method) => {
+      for (const listener of listeners) listener(method);
+    },
+  });
+  const pool = new SessionPool(
+    upstream,
+    {
+      ...config.sessions,
+      max,
+      counts: shared.counts,
+      name: route,
+      placement: placementOf(config, shared.replica.relayOf(route), shared),
+      onReplaced: (reason) => log.event('session.replaced', { route, reason }),
+    },
+    clock,
+  );
+  const availability = new Availability({
+    route,
+    server: nameOfServer(config.upstream),
+    upstream,
+    takesCredentials: takesCredentials(config),
+    headers: config.upstream.headers,
+    clock,
+    log,
+  });
+  return { upstream, http, pool, availability, listeners };
+}
+
+/** Over stdio, each session is a process. */
+export function maxSessions({ sessions: { max }, upstream: { process } }: RouteConfig): number {
+  return process === null ? max : Math.min(max, process.maxProcesses);
+}
+
+/** Tells whether clients' credentials reach the server. The operator's `Authorization` replaces the client's. */
+function takesCredentials({ upstream: { process, authorization, headers } }: RouteConfig): boolean {
+  if (process !== null) return false;
+  return authorization === 'forward' && headers['authorization'] === undefined;
+}
+
+/** @returns where homes are; `null` if no other process can be asked, or reached */
+function placementOf(
+  { id, sessions }: RouteConfig,
+  relay: Relay | null,
+  { replica, sealKeys, clock }: SharedServices,
+): HomePlacement | null {
+  const store = replica.homes;
+  if (store === null || relay === null) return null;
+  const ttlMs = Math.max(sessions.idleTimeoutMs, MIN_HOME_TTL_MS);
+  const { hasSuccessor } = replica;
+  const ring = sealKeys.ring('home');
+  return new HomePlacement({ store, ring, route: id, ttlMs, hasSuccessor, clock });
+}

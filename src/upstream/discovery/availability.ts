@@ -1,0 +1,126 @@
+/**
+ * Checks whether an upstream can be used: before the gateway listens, and again until it responds. The
+ * gateway starts while the upstream is down. It does not start if the upstream responds and is not an MCP server.
+ */
+import { sleep, type Clock, type Timer } from '../../lib/clock.ts';
+import type { Log } from '../../ops/log.ts';
+import { StartFailure } from '../../lib/start-failure.ts';
+import type { LegacyServer } from '../legacy-server.ts';
+import { asUpstreamFailure, type UpstreamFailure } from '../failure.ts';
+
+const FIRST_RETRY_MS = 1_000;
+/** Shorter values of headers are words, and no secrets. */
+const MIN_SECRET_CHARACTERS = 6;
+const MAX_RETRY_MS = 30_000;
+
+export interface AvailabilityOptions {
+  readonly route: string;
+  /** The name of the server in messages. */
+  readonly server: string;
+  readonly upstream: LegacyServer;
+  /** Whether the credentials of clients are forwarded to the server. */
+  readonly takesCredentials: boolean;
+  /** The operator's headers, whose values are not logged. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export class Availability {
+  readonly #options: AvailabilityOptions;
+  #problem: string | null = 'not checked yet';
+  #timer: Timer | null = null;
+  #retryMs = FIRST_RETRY_MS;
+  #closed = false;
+
+  constructor(options: AvailabilityOptions) {
+    this.#options = options;
+  }
+
+  get ready(): boolean {
+    return this.#problem === null || this.#options.upstream.greetedKind !== null;
+  }
+
+  /** The status for the readiness endpoint: one word or line. */
+  get status(): string {
+    return this.#options.upstream.greetedKind ?? this.#problem ?? 'needs credentials';
+  }
+
+  /**
+   * Starts the first check and waits for it for at most `waitMs`. Later checks run in the background.
+   * @throws StartFailure if the upstream responds and cannot be used
+   */
+  async start(waitMs: number): Promise<void> {
+    const { clock } = this.#options;
+    const checked = this.#check().then((failure) => {
+      if (failure !== null) this.#refuse(failure);
+    });
+    checked.catch(() => {});
+    await Promise.race([checked, sleep(clock, waitMs)]);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+  }
+
+  async #check(): Promise<UpstreamFailure | null> {
+    const { upstream, log, route, server } = this.#options;
+    try {
+      await upstream.greet({});
+      this.#problem = null;
+      return null;
+    } catch (error) {
+      const failure = asUpstreamFailure(error, false);
+      // It responds, and may serve clients with credentials.
+      if (failure.code === 'unauthorized' && this.#options.takesCredentials) {
+        this.#problem = null;
+        this.#logRefusal(failure);
+        return null;
+      }
+      this.#problem = `${failure.code}: ${failure.message}`;
+      log.event('upstream.unavailable', {
+        route,
+        url: server,
+        code: failure.code,
+        problem: failure.message,
+      });
+      this.#checkLater();
+      return failure;
+    }
+  }
+
+  /** A server that names no way to log in may refuse the gateway for another reason, such as its `Host`. */
+  #logRefusal({ details: { httpStatus = 0, wwwAuthenticate, said = '' } }: UpstreamFailure): void {
+    const { log, route, headers } = this.#options;
+    if (wwwAuthenticate !== undefined) return;
+    const secrets = Object.values(headers).flatMap((value) => [value, ...value.split(' ')]);
+    const shown = secrets
+      .filter(({ length }) => length >= MIN_SECRET_CHARACTERS)
+      .reduce((text, secret) => text.replaceAll(secret, '***'), said);
+    log.event('upstream.refused', { route, status: httpStatus, said: shown });
+  }
+
+  #checkLater(): void {
+    if (this.#closed) return;
+    this.#timer = this.#options.clock.setTimer(this.#retryMs, () => void this.#check());
+    this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS);
+  }
+
+  #refuse(failure: UpstreamFailure): void {
+    const { server, route, upstream } = this.#options;
+    const where = `the upstream of route "${route}", ${server},`;
+    if (failure.code === 'unauthorized') {
+      throw new StartFailure(
+        'upstream_refused',
+        `${where} refuses the gateway (HTTP ${failure.details.httpStatus}), and clients' credentials are not forwarded: correct upstream.headers, or let clients bring theirs with upstream.authorization: forward`,
+      );
+    }
+    if (failure.code === 'upstream_protocol_error') {
+      throw new StartFailure(
+        'upstream_not_mcp',
+        `${where} does not speak MCP: ${failure.message}; ${upstream.knownKind === 'stdio' ? 'check the command, and its arguments and variables' : 'give the URL of its MCP endpoint, such as http://host:port/mcp or /sse'}`,
+      );
+    }
+  }
+}

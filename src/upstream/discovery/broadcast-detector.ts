@@ -1,0 +1,266 @@
+/**
+ * What is learned of how a server delivers messages. Detects servers that send messages to the wrong session: bridges that
+ * broadcast to all clients, and event stores that mix streams. Ids of the gateway are random, and unique over all sessions,
+ * processes and restarts, so an id in the wrong session is a proof. Some servers find streams by the request id alone.
+ */
+import { randomFillSync } from 'node:crypto';
+import { LruMap } from '../../lib/containers.ts';
+import { sha256, randomId } from '../../lib/crypto.ts';
+import { type UpstreamRequestId, upstreamRequestId } from '../../protocol/ids.ts';
+import type { JsonRpcMessage } from '../../protocol/json-rpc.ts';
+import type { Transport } from '../transport/transport.ts';
+
+/** The most ids that are remembered; the oldest is forgotten first. */
+const MAX_IDS = 65_536;
+const MAX_QUESTIONS = 256;
+const MAX_UNFINISHED_CALLS = 1_000;
+/** How long a call that ended without a reply can still run at the server and ask questions, in ms. */
+const UNFINISHED_CALL_MS = 600_000;
+
+export interface BroadcastDetectorOptions {
+  /** Returns the time, in ms. */
+  readonly now: () => number;
+  /** Whether other replicas of the gateway may use the same server. */
+  readonly hasSiblings: boolean;
+  /** Called once, when the server is first seen to broadcast. */
+  readonly onBroadcast?: () => void;
+}
+
+/**
+ * The identity of a session; only compared. It is no reference to the session: its ids are remembered for long after
+ * it is over, and would keep it in memory.
+ */
+export type SessionIdentity = symbol;
+
+export function newSessionIdentity(): SessionIdentity {
+  return Symbol('session');
+}
+
+interface UnfinishedCall {
+  readonly endedAtMs: number;
+  readonly session: SessionIdentity;
+}
+
+export class BroadcastDetector {
+  readonly hasSiblings: boolean;
+  readonly #options: BroadcastDetectorOptions;
+  readonly #issued = new LruMap<UpstreamRequestId, SessionIdentity>(MAX_IDS);
+  /** The last questions, and the sessions that received them. */
+  readonly #questions = new LruMap<string, Set<SessionIdentity>>(MAX_QUESTIONS);
+  /** Calls can run for hours, longer than `#issued` remembers their ids. */
+  readonly #running = new Map<UpstreamRequestId, SessionIdentity>();
+  /** Progress tokens of tasks, which outlive the request that created the task. */
+  readonly #tokens = new Map<UpstreamRequestId, SessionIdentity>();
+  /** Calls that ended without a reply, the oldest first. */
+  readonly #unfinished = new Map<UpstreamRequestId, UnfinishedCall>();
+  #textIds = false;
+  #broadcasts = false;
+  #mixesStreams = false;
+  /** Whether other gateways use the server; their calls are not known here. */
+  #hasOtherClients: boolean;
+
+  constructor(options: BroadcastDetectorOptions) {
+    this.#options = options;
+    this.hasSiblings = options.hasSiblings;
+    this.#hasOtherClients = options.hasSiblings;
+  }
+
+  /** True if the server sends messages of one session to others. */
+  get broadcasts(): boolean {
+    return this.#broadcasts;
+  }
+
+  /** True if a resumed stream carried messages of another call. */
+  get mixesStreams(): boolean {
+    return this.#mixesStreams;
+  }
+
+  /** Issues an id for a request of this session. */
+  issueId(session: SessionIdentity): UpstreamRequestId {
+    const id = this.#textIds ? randomTextId() : randomRequestId();
+    this.#issued.set(id, session);
+    return id;
+  }
+
+  /** Issues strings from now on: the server cannot hold the integers. */
+  useTextIds(): void {
+    this.#textIds = true;
+  }
+
+  /** Moves the id of a call to the session that resumes it. */
+  moveId(id: UpstreamRequestId, session: SessionIdentity): void {
+    this.#issued.set(id, session);
+  }
+
+  /** Remembers the progress token of a task, as long as its call runs. */
+  tokenHeld(token: UpstreamRequestId, session: SessionIdentity): void {
+    this.#tokens.set(token, session);
+  }
+
+  tokenDropped(token: UpstreamRequestId): void {
+    this.#tokens.delete(token);
+  }
+
+  isIssuedBy(id: UpstreamRequestId, session: SessionIdentity): boolean {
+    return this.#issuerOf(id) === session;
+  }
+
+  callBegan(id: UpstreamRequestId, session: SessionIdentity): void {
+    this.#running.set(id, session);
+  }
+
+  /** @param replied false if the server may still run the call */
+  callEnded(id: UpstreamRequestId, replied: boolean): void {
+    const session = this.#running.get(id);
+    this.#running.delete(id);
+    if (session === undefined || replied) return;
+    this.#unfinished.set(id, { endedAtMs: this.#options.now(), session });
+    for (const oldest of this.#unfinished.keys()) {
+      if (this.#unfinished.size <= MAX_UNFINISHED_CALLS) break;
+      this.#unfinished.delete(oldest);
+    }
+  }
+
+  /** Checks a message that a session received, whether it is for that session or not. */
+  received(message: JsonRpcMessage, session: SessionIdentity, transport: Transport['kind']): void {
+    const id = gatewayIdIn(message);
+    if (id === null) return;
+    const issuer = this.#issuerOf(id);
+    if (message.type === 'response') this.#unfinished.delete(id);
+    if (issuer === session) return;
+    // No other client makes ids of this form, so another gateway process issued it.
+    const isOtherGateway = issuer === undefined && transport === 'http-sse';
+    if (isOtherGateway) this.#hasOtherClients = true;
+    if (isOtherGateway || issuer !== undefined) this.reportBroadcast();
+  }
+
+  reportBroadcast(): void {
+    if (this.#broadcasts) return;
+    this.#broadcasts = true;
+    this.#options.onBroadcast?.();
+  }
+
+  reportMixedStreams(): void {
+    this.#mixesStreams = true;
+  }
+
+  /** Remembers that the session received the question. */
+  questionReceived(question: string, session: SessionIdentity): void {
+    const receivers = this.#questions.get(question) ?? new Set();
+    this.#questions.set(question, receivers.add(session));
+  }
+
+  /** True if the session received the question recently. */
+  hasReceived(question: string, session: SessionIdentity): boolean {
+    return this.#questions.get(question)?.has(session) ?? false;
+  }
+
+  /** True if a message without an id of the gateway, in a session with this call, can only be of this call. */
+  isOnlyCall(id: UpstreamRequestId): boolean {
+    if (!this.#broadcasts) return true;
+    return (
+      !this.#hasOtherClients &&
+      this.#running.size === 1 &&
+      this.#running.has(id) &&
+      this.#allFinished()
+    );
+  }
+
+  #issuerOf(id: UpstreamRequestId): SessionIdentity | undefined {
+    const { session } = this.#unfinished.get(id) ?? {};
+    return this.#issued.get(id) ?? this.#running.get(id) ?? this.#tokens.get(id) ?? session;
+  }
+
+  #allFinished(): boolean {
+    const now = this.#options.now();
+    for (const [id, { endedAtMs }] of this.#unfinished) {
+      if (now - endedAtMs < UNFINISHED_CALL_MS) return false;
+      this.#unfinished.delete(id);
+    }
+    return true;
+  }
+}
+
+/** Returns a key that is equal for one question in all sessions that receive it. */
+export function questionKey(id: unknown, method: string, params: object): string {
+  return sha256(JSON.stringify([id, method, params]));
+}
+
+/** The id of the gateway that a message names: that of a reply, or the token of progress. */
+function gatewayIdIn(message: JsonRpcMessage): UpstreamRequestId | null {
+  switch (message.type) {
+    case 'response':
+      return hasGatewayIdForm(message.id) ? message.id : null;
+    case 'notification': {
+      if (message.method !== 'notifications/progress') return null;
+      const { progressToken } = message.params;
+      return hasGatewayIdForm(progressToken) ? progressToken : null;
+    }
+    default:
+      return null;
+  }
+}
+
+const TEXT_ID = /^mrtr-[\w-]{22}$/;
+
+/** True if only a gateway can have issued the id: other clients count from 0, or use other strings. */
+function hasGatewayIdForm(id: unknown): id is UpstreamRequestId {
+  if (typeof id === 'string') return TEXT_ID.test(id);
+  return Number.isSafeInteger(id) && Number(id) >= 2 ** 52;
+}
+
+/**
+ * True if a server without 64-bit integers made `theirs` of `ours`: truncated, signed or unsigned, or the
+ * largest value. Servers with an old rmcp do this.
+ */
+export function isCutTo32Bits(ours: UpstreamRequestId, theirs: unknown): boolean {
+  if (typeof ours !== 'number') return false;
+  return [ours % 2 ** 32, ours | 0, 2 ** 32 - 1, 2 ** 31 - 1].some((cut) => cut === theirs);
+}
+
+/** Returns a random id of 128 bits as a string, in characters that every server accepts. */
+function randomTextId(): UpstreamRequestId {
+  return upstreamRequestId(`mrtr-${randomId()}`);
+}
+
+/** Random words for many ids: one system call costs more than the bytes. */
+const pool = new Uint32Array(512);
+let used = pool.length;
+
+/**
+ * Returns a random integer from 2^52 to 2^53 - 1, that is, 52 random bits. It is exact as a double, and
+ * always beyond 32 bits, so that a server that cuts ids to 32 bits is noticed at once.
+ */
+export function randomRequestId(): UpstreamRequestId {
+  if (used === pool.length) {
+    randomFillSync(pool);
+    used = 0;
+  }
+  const [high = 0, low = 0] = pool.subarray(used, used + 2);
+  used += 2;
+  return upstreamRequestId((2 ** 20 + (high >>> 12)) * 2 ** 32 + low);
+}
+
+/**
+ * - `unknown`: the server has asked nothing yet
+ * - `on-stream`: every question so far came on the stream of its call
+ * - `unrelated`: a question came on a stream that names no call
+ */
+export type AskingStyle = 'unknown' | 'on-stream' | 'unrelated';
+
+/**
+ * Learns where a legacy server asks: on the event stream of the call that the question belongs to, or on a
+ * stream that names no call. It decides how many calls of one caller may run in a session at once.
+ */
+export class AskingStyleDetector {
+  #style: AskingStyle = 'unknown';
+
+  get style(): AskingStyle {
+    return this.#style;
+  }
+
+  /** Notes an elicitation or a sampling request. `roots/list` is never of one call, and does not count. */
+  asked(where: 'on-stream' | 'unrelated'): void {
+    if (this.#style !== 'unrelated') this.#style = where;
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * A session over HTTP+SSE that no caller uses: a message of another session that it receives is a
+ * broadcast. A stream keeps its order, so the reply to a ping comes after all earlier broadcasts.
+ */
+import { sleep, type Clock } from '../../lib/clock.ts';
+import type { BroadcastDetector } from './broadcast-detector.ts';
+import type { Session } from '../session/session.ts';
+
+/** How long to wait for the reply to a ping, in ms. Without a reply nothing is proved. */
+const PING_TIMEOUT_MS = 2_000;
+
+export class BroadcastProbe {
+  readonly #clock: Clock;
+  readonly #detector: BroadcastDetector;
+  #session: Promise<Session | null> | null = null;
+  /** Sessions over HTTP+SSE of callers. Dead ones are removed when the next one is opened. */
+  #others: readonly Session[] = [];
+  #opening = 0;
+  /** It is known whether the server broadcasts. */
+  #closed = false;
+  /** The server was seen to send replies to their own session only. */
+  #repliesSeparate = false;
+
+  constructor(clock: Clock, detector: BroadcastDetector) {
+    this.#clock = clock;
+    this.#detector = detector;
+  }
+
+  get isOpen(): boolean {
+    return this.#session !== null && !this.#closed;
+  }
+
+  /**
+   * Opens a session for a caller. If there are others, the probe shows first whether the server broadcasts, before a
+   * message can reach the wrong caller.
+   */
+  async openSession(open: () => Promise<Session>): Promise<Session> {
+    this.#others = this.#others.filter((session) => !session.dead);
+    const mayBeSeenElsewhere =
+      this.#others.length + this.#opening > 0 || this.#detector.hasSiblings;
+    this.#opening += 1;
+    try {
+      if (mayBeSeenElsewhere && !this.#detector.broadcasts) await this.#open(open);
+      const session = await open();
+      this.#others = [...this.#others, session];
+      await this.#checkReplies();
+      return session;
+    } finally {
+      this.#opening -= 1;
+    }
+  }
+
+  /** Checks whether a question that a session received was broadcast. */
+  async checkQuestion(question: string): Promise<void> {
+    const session = await this.#session;
+    if (session === null || !(await this.#ping())) return;
+    if (this.#detector.hasReceived(question, session.identity)) this.#detector.reportBroadcast();
+    await this.close();
+  }
+
+  /** Closes the session for good. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const session = await this.#session;
+    this.#session = null;
+    await session?.close();
+  }
+
+  /** Opens the session, if it is not open. A server may refuse one more session; then there is no probe. */
+  async #open(openSession: () => Promise<Session>): Promise<void> {
+    if (this.#closed) return;
+    this.#session ??= openSession().catch(() => null);
+    const session = await this.#session;
+    if (session?.dead !== false) this.#session = null;
+  }
+
+  /** Checks whether the replies that a new session received were broadcast. */
+  async #checkReplies(): Promise<void> {
+    if (!this.isOpen || this.#repliesSeparate) return;
+    this.#repliesSeparate = await this.#ping();
+  }
+
+  /** @returns true when all earlier broadcasts have arrived, false if that is not known */
+  async #ping(): Promise<boolean> {
+    const session = await this.#session;
+    if (session?.dead !== false) return false;
+    const over = new AbortController();
+    const late = sleep(this.#clock, PING_TIMEOUT_MS, over.signal).then(() => false);
+    const replied = session.request('ping', {}, session.headers, over.signal).then(
+      () => true,
+      () => false,
+    );
+    const all = await Promise.race([replied, late]);
+    over.abort();
+    if (this.#detector.broadcasts) await this.close();
+    return all;
+  }
+}

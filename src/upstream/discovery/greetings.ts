@@ -1,0 +1,201 @@
+/** Greets a legacy server to find out which transport and era it speaks, and doubts what it found out when that no longer fits. */
+import type { Clock } from '../../lib/clock.ts';
+import { EMPTY_PROFILE } from '../../protocol/translate/client-profile.ts';
+import {
+  detect,
+  type Detected,
+  type DetectionCause,
+  type LegacyTransport,
+  type UpstreamKind,
+} from './detection.ts';
+import { asUpstreamFailure } from '../failure.ts';
+import { readListings, type List } from './listings.ts';
+import type { ModernSide } from './modern-side.ts';
+import { onlyModern, type Side } from './offerings.ts';
+import type { Greeting, SessionRequest, UpstreamOptions } from '../options.ts';
+import type { Session } from '../session/session.ts';
+import type { CallerHeaders } from '../transport/transport.ts';
+
+/** The timeout of the probe for the modern era of a server that takes a legacy handshake, in ms. */
+const PROBE_TIMEOUT_MS = 3_000;
+/** How soon after one detection another one may follow, in ms. */
+const MIN_DETECTION_GAP_MS = 1_000;
+/** Clients that connect wait for a greeting, and some fall back to the legacy era after 5 s. In ms. */
+const SLOW_GREETING_MS = 3_000;
+
+/** What greetings need of the server. */
+export interface Greeted {
+  readonly modern: ModernSide;
+  readonly hasOneSession: () => boolean;
+  /** Opens a session. Throws UpstreamFailure. */
+  readonly open: (kind: LegacyTransport, request: SessionRequest) => Promise<Session>;
+}
+
+export class Greetings {
+  readonly #options: UpstreamOptions;
+  readonly #server: Greeted;
+  readonly #clock: Clock;
+  /** What the operator configured. */
+  readonly #configured: UpstreamKind | null;
+  /** What a response of the server has shown. */
+  #greeted: UpstreamKind | null = null;
+  #greetedAtMs = 0;
+  #cause: DetectionCause | null = null;
+  /** Whether the server was seen to speak 2026-07-28, so that clients can have a `requestState` of its own. */
+  #hasModernSide: boolean;
+  /** Whether the server may speak something else by now. */
+  #isDoubted = false;
+  #comparing: Promise<void> | null = null;
+  #greeting: { readonly headers: string; readonly kind: Promise<UpstreamKind> } | null = null;
+  #lastGreeting: Greeting | null = null;
+
+  constructor(options: UpstreamOptions, server: Greeted, clock: Clock) {
+    this.#options = options;
+    this.#server = server;
+    this.#clock = clock;
+    const { era, transport } = options;
+    this.#configured = era === 'modern' ? era : transport === 'auto' ? null : transport;
+    this.#hasModernSide = era !== 'auto';
+  }
+
+  /** What the server speaks, if it is configured or known from a response. */
+  get knownKind(): UpstreamKind | null {
+    return this.#isDoubted ? null : (this.#greeted ?? this.#configured);
+  }
+
+  /** What the server speaks, if it is known from a response. */
+  get greetedKind(): UpstreamKind | null {
+    return this.#greeted;
+  }
+
+  /** Whether a `requestState` can be one that the server issued itself, to a client that was passed through. */
+  get mayIssueStates(): boolean {
+    return this.#hasModernSide;
+  }
+
+  /**
+   * Waits for a greeting that is on its way, and returns what the server said of itself in the last one, or `null`.
+   * Never rejects.
+   */
+  async lastGreeting(): Promise<Greeting | null> {
+    await this.#greeting?.kind.catch(() => {});
+    return this.#lastGreeting;
+  }
+
+  /**
+   * Finds out from a response what the server speaks, see `detect` in `detection.ts`. Refused credentials decide
+   * nothing.
+   * @throws UpstreamFailure if the server does not respond, or it cannot be found out
+   */
+  async greet(headers: CallerHeaders): Promise<UpstreamKind> {
+    if (this.#greeted !== null && !this.#isDoubted) return this.#greeted;
+    const leave = this.#server.hasOneSession() ? await this.#options.takeTurn?.() : undefined;
+    try {
+      return await this.greetInTurn(headers);
+    } finally {
+      leave?.();
+    }
+  }
+
+  /** Greets the server for who has the place of a session. */
+  async greetInTurn(headers: CallerHeaders): Promise<UpstreamKind> {
+    if (this.#greeted !== null && !this.#isDoubted) return this.#greeted;
+    const ours = JSON.stringify(headers);
+    const running = this.#greeting;
+    if (running === null) {
+      const kind = this.#greet(headers).finally(() => {
+        this.#greeting = null;
+      });
+      this.#greeting = { headers: ours, kind };
+      return kind;
+    }
+    return running.kind.catch((error: unknown) => {
+      const refused = asUpstreamFailure(error, false).code === 'unauthorized';
+      if (!refused || running.headers === ours) throw error;
+      // The credentials of another caller were refused. That is not to be told to this one.
+      return this.#greeted ?? this.#greet(headers);
+    });
+  }
+
+  /**
+   * Has the next request find out again what the server speaks: it has replied in a way that does not fit, or broke
+   * a connection, so that it may have been upgraded. A configured server does not change.
+   * @returns false if it was found out a moment ago, so that it is not done again
+   */
+  doubt(): boolean {
+    const isRecent = this.#clock.elapsed() - this.#greetedAtMs < MIN_DETECTION_GAP_MS;
+    if (this.#configured !== null || this.#greeted === null || isRecent) return false;
+    this.#isDoubted = true;
+    return true;
+  }
+
+  /**
+   * Reads what a modern client sees of the server.
+   * @returns `null` if it does not speak 2026-07-28
+   * @throws UpstreamFailure
+   */
+  modernSide(headers: CallerHeaders): Promise<Side | null> {
+    return this.#server.modern.side(headers, PROBE_TIMEOUT_MS, this.#options.headersTimeoutMs);
+  }
+
+  /** Notes a session that was opened for a caller, which shows what the server speaks. */
+  opened(kind: LegacyTransport, session: Session): void {
+    if (this.#greeted === null) this.#detected(kind, 'configured');
+    // It had sessions, in which its tools could ask.
+    if (this.#cause === 'sessions' && !session.interactive) this.doubt();
+  }
+
+  async #greet(headers: CallerHeaders): Promise<UpstreamKind> {
+    const { era, transport, headersTimeoutMs } = this.#options;
+    const startedAtMs = this.#clock.elapsed();
+    const detected = await detect({
+      era,
+      transport,
+      open: async (kind) => {
+        const request = { profile: EMPTY_PROFILE, clientInfo: null, headers };
+        const session = await this.#server.open(kind, request);
+        const { initializeResult: initialized, standaloneStreamOpen: hasStream } = session;
+        this.#lastGreeting = { headers: JSON.stringify(headers), initialized, hasStream };
+        return session;
+      },
+      modern: (isAwaited) =>
+        this.#server.modern.capabilities(headers, isAwaited ? headersTimeoutMs : PROBE_TIMEOUT_MS),
+    });
+    const tookMs = this.#clock.elapsed() - startedAtMs;
+    if (tookMs > SLOW_GREETING_MS) this.#options.onSlow?.(tookMs);
+    this.#detected(detected.kind, detected.cause);
+    await this.#endGreeting(detected, headers);
+    return detected.kind;
+  }
+
+  #detected(kind: UpstreamKind, cause: DetectionCause): void {
+    if (kind !== this.#greeted) this.#options.onDetected?.(kind, cause);
+    this.#greeted = kind;
+    this.#cause = cause;
+    this.#hasModernSide ||= kind === 'modern';
+    this.#greetedAtMs = this.#clock.elapsed();
+    this.#isDoubted = false;
+  }
+
+  /** Ends the session of the greeting. A server that speaks both eras is compared first, once. */
+  async #endGreeting({ kind, cause, session }: Detected, headers: CallerHeaders): Promise<void> {
+    if (session === null) return;
+    const isAsked = this.#options.onOnlyModern === undefined || this.#comparing !== null;
+    if (isAsked || kind !== 'streamable-http' || cause !== 'sessions') return session.close();
+    this.#comparing = this.#compare(session, headers)
+      .catch(() => {})
+      .then(() => session.close());
+    if (this.#server.hasOneSession()) await this.#comparing;
+  }
+
+  async #compare(session: Session, headers: CallerHeaders): Promise<void> {
+    const modern = await this.modernSide(headers);
+    if (modern === null) return;
+    this.#hasModernSide = true;
+    const { capabilities } = session.initializeResult;
+    const list: List = (method, params) => session.request(method, params, headers);
+    const legacy = { capabilities, ...(await readListings(capabilities, list)) };
+    const offerings = onlyModern(modern, legacy);
+    if (offerings.length > 0) this.#options.onOnlyModern?.(offerings);
+  }
+}

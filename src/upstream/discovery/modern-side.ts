@@ -1,0 +1,127 @@
+/** A server as a modern client sees it: requests without a session. */
+import { systemClock } from '../../lib/clock.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
+import { isModernError, readMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
+import { Meta, MODERN_REVISION } from '../../protocol/meta.ts';
+import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
+import type { HttpClient } from '../http/client.ts';
+import { MessageReader } from '../http/readers.ts';
+import { readListings, type List } from './listings.ts';
+import type { Side } from './offerings.ts';
+import type { CallerHeaders } from '../transport/transport.ts';
+
+export class ModernSide {
+  readonly #http: HttpClient;
+  readonly #clientInfo: JsonObject;
+
+  /** @param clientInfo what the gateway says of itself */
+  constructor(http: HttpClient, clientInfo: JsonObject) {
+    this.#http = http;
+    this.#clientInfo = clientInfo;
+  }
+
+  /**
+   * Finds out whether the server speaks `2026-07-28`. No reply in time means that it does not: some servers do not
+   * reply to a method that they do not know.
+   * @returns its capabilities, which are empty after an error; `null` if it does not speak it
+   * @throws UpstreamFailure if the server cannot be reached, or refuses the credentials
+   */
+  async capabilities(headers: CallerHeaders, timeoutMs: number): Promise<JsonObject | null> {
+    try {
+      const reply = await this.request('server/discover', {}, headers, timeoutMs);
+      if ('error' in reply) return isModernError(reply.error.code) ? {} : null;
+      const { supportedVersions, capabilities } = reply.result;
+      const isModern =
+        Array.isArray(supportedVersions) && supportedVersions.includes(MODERN_REVISION);
+      if (!isModern) return null;
+      return isJsonObject(capabilities) ? capabilities : {};
+    } catch (error) {
+      const { code } = asUpstreamFailure(error, false);
+      if (code === 'upstream_timeout' || code === 'upstream_protocol_error') return null;
+      throw error;
+    }
+  }
+
+  /**
+   * Reads what a client sees that declares nothing.
+   * @param discoverMs how long `server/discover` can take
+   * @param timeoutMs how long each page of a list can take
+   * @returns `null` if the server does not speak 2026-07-28
+   * @throws UpstreamFailure
+   */
+  async side(headers: CallerHeaders, discoverMs: number, timeoutMs: number): Promise<Side | null> {
+    const capabilities = await this.capabilities(headers, discoverMs);
+    if (capabilities === null) return null;
+    const list: List = (method, params) => this.request(method, params, headers, timeoutMs);
+    return { capabilities, ...(await readListings(capabilities, list)) };
+  }
+
+  /**
+   * Sends a request, and waits for its reply.
+   * @param timeoutMs for the whole response
+   * @throws UpstreamFailure if there is no response, or one without a reply
+   */
+  async request(
+    method: string,
+    params: JsonObject,
+    headers: CallerHeaders,
+    timeoutMs: number,
+  ): Promise<JsonRpcReply> {
+    const _meta = {
+      [Meta.protocolVersion]: MODERN_REVISION,
+      [Meta.clientInfo]: this.#clientInfo,
+      [Meta.clientCapabilities]: {},
+    };
+    const id = 'mrtr-gateway-probe';
+    const reader = new MessageReader(
+      (message) => replyIn(message) !== null,
+      () => exchange.end(),
+    );
+    const exchange = this.#http.send(
+      {
+        method: 'POST',
+        headers: {
+          ...headers,
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          'mcp-protocol-version': MODERN_REVISION,
+          'mcp-method': method,
+        },
+        body: JSON.stringify({ jsonrpc: '2.0', id, method, params: { ...params, _meta } }),
+        headersTimeoutMs: timeoutMs,
+      },
+      reader,
+    );
+    // By the system's clock, as the timeouts of the HTTP client: the wait is for a socket.
+    const timer = systemClock.setTimer(timeoutMs, () => exchange.fail(tooLate(method, timeoutMs)));
+    try {
+      const [reply] = (await reader.done).messages.flatMap((message) => replyIn(message) ?? []);
+      if (reply === undefined) throw noReply(method);
+      return reply;
+    } catch (error) {
+      const failure = asUpstreamFailure(error, false);
+      const { rpcError } = failure.details;
+      if (rpcError !== undefined) return { error: rpcError };
+      // A response that breaks off is not one to this method.
+      const isBrokenOff = reader.responseHead !== null && failure.code === 'upstream_unavailable';
+      throw isBrokenOff ? noReply(method) : failure;
+    } finally {
+      timer.cancel();
+    }
+  }
+}
+
+function replyIn(value: JsonValue): JsonRpcReply | null {
+  const message = readMessage(value);
+  return message.type === 'response' ? message.reply : null;
+}
+
+function noReply(method: string): UpstreamFailure {
+  const problem = `it did not reply to ${method}`;
+  return new UpstreamFailure('upstream_protocol_error', problem, { mayHaveActed: false });
+}
+
+function tooLate(method: string, timeoutMs: number): UpstreamFailure {
+  const problem = `no reply to ${method} within ${timeoutMs} ms`;
+  return new UpstreamFailure('upstream_timeout', problem, { mayHaveActed: false });
+}

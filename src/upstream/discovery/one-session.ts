@@ -1,0 +1,114 @@
+/**
+ * Whether a server can have one session only. The operator says so, or the server shows it: it refuses or breaks off each
+ * session that is opened beside another one, and accepts it alone.
+ */
+import type { UpstreamFailure } from '../failure.ts';
+import { isRefusal } from './detection.ts';
+import type { Session } from '../session/session.ts';
+
+/**
+ * - `configured`: the limits of the operator allow no second session
+ * - `refused`: it refused a second session, and accepted it when the first one had ended
+ * - `crashed`: the connection broke each time that a second session was opened
+ */
+type OneSessionCause = 'configured' | 'refused' | 'crashed';
+
+/** After so many refusals that had another reason, no session is ended to find out more. */
+const MAX_TRIALS = 3;
+/** A server that is redeployed breaks connections, too. */
+const MIN_CRASHES = 2;
+
+/** A session that is being opened. */
+export interface Opening {
+  /** Whether another session was open or being opened. */
+  readonly isSecond: boolean;
+  readonly isTrial: boolean;
+  /** The connections to the server that had broken before. */
+  readonly broken: number;
+}
+
+export interface OneSessionOptions {
+  readonly isConfigured: boolean;
+  /** Returns how many connections to the server have broken. */
+  readonly broken: () => number;
+  /** Called once, when the server has shown that it can have one session only. */
+  readonly onCertain: (cause: 'refused' | 'crashed') => void;
+}
+
+export class OneSession {
+  readonly #options: OneSessionOptions;
+  #cause: OneSessionCause | null = null;
+  /** Whether `#cause` is a guess, which the next session confirms or refutes. */
+  #isTrial = false;
+  #trials = 0;
+  #crashes = 0;
+  /** Whether two sessions were open at once. */
+  #hasHadTwo = false;
+  #opening = 0;
+  #open: readonly Session[] = [];
+
+  constructor(options: OneSessionOptions) {
+    this.#options = options;
+    if (options.isConfigured) this.#cause = 'configured';
+  }
+
+  get isOne(): boolean {
+    return this.#cause !== null;
+  }
+
+  /** Notes that a session is being opened. `opened` or `failed` follows. */
+  begin(): Opening {
+    const isSecond = this.#opening > 0 || this.#others().length > 0;
+    this.#opening += 1;
+    return { isSecond, isTrial: this.#isTrial, broken: this.#options.broken() };
+  }
+
+  opened(opening: Opening, session: Session): void {
+    this.#opening -= 1;
+    if (this.#hasHadTwo) return;
+    const others = this.#others();
+    this.#open = [...others, session];
+    if (opening.isTrial && this.#isTrial) this.#found('refused');
+    if (this.#cause !== null || !opening.isSecond) return;
+    if (this.#hasBroken(opening)) return this.#crashed();
+    if (others.length === 0) return;
+    this.#hasHadTwo = true;
+    this.#open = [];
+  }
+
+  failed(opening: Opening, failure: UpstreamFailure): void {
+    this.#opening -= 1;
+    if (opening.isTrial && this.#isTrial) {
+      // It refuses the only session as well.
+      this.#isTrial = false;
+      this.#cause = null;
+      return;
+    }
+    if (this.#cause !== null || this.#hasHadTwo || !opening.isSecond) return;
+    const isRefused = isRefusal(failure) || failure.code === 'upstream_busy';
+    if (this.#hasBroken(opening)) return this.#crashed();
+    if (!isRefused || this.#others().length !== 1 || this.#trials >= MAX_TRIALS) return;
+    this.#trials += 1;
+    this.#isTrial = true;
+    this.#cause = 'refused';
+  }
+
+  #hasBroken({ broken }: Opening): boolean {
+    return this.#options.broken() > broken;
+  }
+
+  #crashed(): void {
+    this.#crashes += 1;
+    if (this.#crashes >= MIN_CRASHES) this.#found('crashed');
+  }
+
+  #found(cause: 'refused' | 'crashed'): void {
+    this.#isTrial = false;
+    this.#cause = cause;
+    this.#options.onCertain(cause);
+  }
+
+  #others(): readonly Session[] {
+    return this.#open.filter((session) => !session.dead);
+  }
+}

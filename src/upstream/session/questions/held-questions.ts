@@ -1,0 +1,221 @@
+/**
+ * Questions on streams that name no call, while several calls of the session can have asked them. Each is
+ * held until one of these calls is left, and is then a question of that call: a call that waits for an answer does
+ * not end before it. One that stays ambiguous is declined.
+ */
+import type { Clock, Timer } from '../../../lib/clock.ts';
+import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
+import type { JsonObject } from '../../../protocol/json.ts';
+
+/** An elicitation or a sampling request that names no call. */
+export interface UnrelatedQuestion {
+  readonly id: ServerRequestId;
+  readonly method: string;
+  readonly params: JsonObject;
+}
+
+export interface HeldQuestionsOptions<Call> {
+  readonly clock: Clock;
+  /** Returns when a call last asked its client, in ms of `Clock.elapsed`, if it waits for an answer; or `null`. */
+  readonly askedAtMs: (call: Call) => number | null;
+  /** The calls that run. */
+  readonly running: ReadonlyMap<UpstreamRequestId, Call>;
+  readonly unfinished: UnfinishedCalls;
+  /** Passes a question on to the call that asked it. */
+  readonly ask: (call: Call, question: UnrelatedQuestion) => void;
+  /** Declines a question at the server. @param mayHaveAsked the calls that can have asked it, and still run */
+  readonly decline: (question: UnrelatedQuestion, mayHaveAsked: readonly Call[]) => void;
+}
+
+/**
+ * How long a question is held, in ms. Servers of the TypeScript SDK wait 60 s for an answer: the tool has to hear
+ * that nobody could be asked, and not run into that timeout. A person should not wait longer, either.
+ */
+const HOLD_MS = 30_000;
+/**
+ * How long a tool that waits for an answer can ask more, in ms. A tool that asks several questions at once sends them in
+ * one turn. After that it does nothing until it is answered, so a question that comes then is another call's. Without
+ * this, a client that never answers would have all later questions of its caller declined.
+ */
+export const ASKS_TOGETHER_MS = 250;
+const MAX_QUESTIONS = 64;
+const MAX_BYTES = 1024 * 1024;
+
+interface Held {
+  readonly question: UnrelatedQuestion;
+  /** The calls that could ask when it came, and have not ended since. */
+  readonly candidates: Set<UpstreamRequestId>;
+  readonly bytes: number;
+  readonly deadline: Timer;
+}
+
+export class HeldQuestions<Call> {
+  readonly #options: HeldQuestionsOptions<Call>;
+  #held: readonly Held[] = [];
+  #bytes = 0;
+  #hadSeveral = false;
+
+  constructor(options: HeldQuestionsOptions<Call>) {
+    this.#options = options;
+  }
+
+  /** True if a question has come while several calls ran that can have asked it. */
+  get hadSeveral(): boolean {
+    return this.#hadSeveral;
+  }
+
+  has(id: ServerRequestId): boolean {
+    return this.#held.some(({ question }) => question.id === id);
+  }
+
+  /** Takes a question that came just now. */
+  receive(question: UnrelatedQuestion): void {
+    const { clock, running, unfinished } = this.#options;
+    if (running.size > 1) this.#hadSeveral = true;
+    const working = [...running].filter(([, call]) => !this.#isWaiting(call)).map(([id]) => id);
+    const asking = working.length > 0 ? working : running.keys();
+    const candidates = new Set([...asking, ...unfinished.ids()]);
+    if (this.#settle(question, candidates)) return;
+    const bytes = Buffer.byteLength(JSON.stringify(question));
+    if (this.#held.length >= MAX_QUESTIONS || this.#bytes + bytes > MAX_BYTES) {
+      return this.#options.decline(question, this.#running(candidates));
+    }
+    const deadline = clock.setTimer(HOLD_MS, () => {
+      this.#remove(held);
+      this.#options.decline(question, this.#running(candidates));
+    });
+    const held: Held = { question, candidates, bytes, deadline };
+    this.#held = [...this.#held, held];
+    this.#bytes += bytes;
+  }
+
+  /**
+   * A call has ended: passes on what has become certain.
+   * @param isOver false if the server may still run the call, so that a held question may be its own
+   */
+  ended(id: UpstreamRequestId, isOver: boolean): void {
+    if (isOver) for (const { candidates } of this.#held) candidates.delete(id);
+    for (const held of this.#held) {
+      // What is passed on can end calls, and with them other questions.
+      if (!this.#held.includes(held) || !this.#isSettled(held.candidates)) continue;
+      this.#remove(held);
+      this.#settle(held.question, held.candidates);
+    }
+  }
+
+  /** The server takes a question back. It gets no reply (cancellation, "Behavior Requirements"). */
+  withdraw(id: ServerRequestId): void {
+    const held = this.#held.find(({ question }) => question.id === id);
+    if (held !== undefined) this.#remove(held);
+  }
+
+  /** Forgets all questions: the session is over. */
+  clear(): void {
+    for (const held of this.#held) this.#remove(held);
+  }
+
+  #isWaiting(call: Call): boolean {
+    const askedAtMs = this.#options.askedAtMs(call);
+    return askedAtMs !== null && this.#options.clock.elapsed() - askedAtMs >= ASKS_TOGETHER_MS;
+  }
+
+  #running(candidates: ReadonlySet<UpstreamRequestId>): Call[] {
+    const { running } = this.#options;
+    return [...running].filter(([id]) => candidates.has(id)).map(([, call]) => call);
+  }
+
+  #isSettled(candidates: ReadonlySet<UpstreamRequestId>): boolean {
+    const running = this.#running(candidates).length;
+    return running === 0 || (running === 1 && candidates.size === 1);
+  }
+
+  /** @returns false if several calls can still have asked the question */
+  #settle(question: UnrelatedQuestion, candidates: ReadonlySet<UpstreamRequestId>): boolean {
+    if (!this.#isSettled(candidates)) return false;
+    const [call] = this.#running(candidates);
+    if (call === undefined) this.#options.decline(question, []);
+    else this.#options.ask(call, question);
+    return true;
+  }
+
+  #remove(gone: Held): void {
+    gone.deadline.cancel();
+    this.#held = this.#held.filter((held) => held !== gone);
+    this.#bytes -= gone.bytes;
+  }
+}
+
+/** A call, as far as it matters here. */
+export interface UnfinishedCall {
+  readonly id: UpstreamRequestId;
+  /** The server took the cancellation, and every question of the call was answered or withdrawn. */
+  readonly wasStopped: boolean;
+}
+
+/**
+ * How long a call can still ask after the server was told to stop it, in ms. A receiver of
+ * `notifications/cancelled` SHOULD stop (cancellation, "Behavior Requirements"), but tools of the TypeScript
+ * SDK run on unless they look at their signal, and nothing reports their end. A tool that was waiting for an
+ * answer gets it with the cancellation, and asks again at once or not at all.
+ */
+const STOPPED_CALL_MS = 5_000;
+/** The same for a call that the server was not told to stop, or that waits for an answer. */
+const UNFINISHED_CALL_MS = 600_000;
+/** The oldest is forgotten first. */
+const MAX_CALLS = 1_000;
+
+/** Calls of a session that ended without a reply. The server may still run them, and they may still ask. */
+export class UnfinishedCalls {
+  readonly #clock: Clock;
+  readonly #calls = new Map<UpstreamRequestId, { call: UnfinishedCall; endedAtMs: number }>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  add(call: UnfinishedCall): void {
+    this.#calls.set(call.id, { call, endedAtMs: this.#clock.elapsed() });
+    for (const oldest of this.#calls.keys()) {
+      if (this.#calls.size <= MAX_CALLS) break;
+      this.#calls.delete(oldest);
+    }
+  }
+
+  /** The call has ended after all, or is resumed. @returns whether it was one of these */
+  delete(id: UpstreamRequestId): boolean {
+    return this.#calls.delete(id);
+  }
+
+  get isEmpty(): boolean {
+    if (this.#calls.size > 0) this.#forgetOld();
+    return this.#calls.size === 0;
+  }
+
+  /** True if the server was told to stop all of them, so that they are over soon. */
+  get allStopped(): boolean {
+    this.#forgetOld();
+    for (const { call } of this.#calls.values()) if (!call.wasStopped) return false;
+    return true;
+  }
+
+  /** Returns the ids of those that can still ask. */
+  ids(): UpstreamRequestId[] {
+    this.#forgetOld();
+    return [...this.#calls.keys()];
+  }
+
+  /** In how many ms all of them can ask no more. */
+  get overInMs(): number {
+    const leftMs = [...this.#calls.values()].map((entry) => this.#leftMs(entry));
+    return Math.max(0, ...leftMs);
+  }
+
+  #forgetOld(): void {
+    for (const [id, entry] of this.#calls) if (this.#leftMs(entry) <= 0) this.#calls.delete(id);
+  }
+
+  #leftMs({ call, endedAtMs }: { call: UnfinishedCall; endedAtMs: number }): number {
+    const limitMs = call.wasStopped ? STOPPED_CALL_MS : UNFINISHED_CALL_MS;
+    return endedAtMs + limitMs - this.#clock.elapsed();
+  }
+}
