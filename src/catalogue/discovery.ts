@@ -130,7 +130,7 @@ export class Discovery {
   }
 
   async #look(request: EdgeRequest): Promise<Finding> {
-    const { session, release } = await this.#options.pool.borrow(sessionOwnerOf(request));
+    const { session, giveBack } = await this.#options.pool.borrow(sessionOwnerOf(request));
     try {
       return {
         initialized: session.initializeResult,
@@ -138,7 +138,7 @@ export class Discovery {
         atMs: this.#options.clock.now(),
       };
     } finally {
-      release();
+      giveBack();
     }
   }
 

@@ -88,8 +88,8 @@ export class Forwarder {
   ): Promise<CallReply> {
     const owner = sessionOwnerOf(request);
     const sendOnce = async () => {
-      const { session, release } = await this.#options.pool.borrow(owner);
-      return send(session).finally(release);
+      const { session, giveBack } = await this.#options.pool.borrow(owner);
+      return send(session).finally(giveBack);
     };
     return sendOnce().catch((error: unknown) => {
       if (asUpstreamFailure(error, true).code !== 'session_gone') throw error;

@@ -164,13 +164,13 @@ export class Home {
     return this.#whilePending(async () => {
       const seat = await this.#takeSeat(owner, false);
       if (onReplaced !== undefined) seat.onReplaced.add(onReplaced);
-      let isReleased = false;
-      const release = () => {
-        if (isReleased) return;
-        isReleased = true;
+      let isBack = false;
+      const giveBackOnce = () => {
+        if (isBack) return;
+        isBack = true;
         giveBack(seat);
       };
-      return { session: seat.session, release };
+      return { session: seat.session, giveBack: giveBackOnce };
     });
   }
 

@@ -17,7 +17,7 @@ export interface Lease {
   /** Tells where the call stands. A session with a call that waits is pinged, and another call may start. */
   moved(phase: CallPhase): void;
   /** Gives the session back. `clean` says that the server had finished with the call. */
-  release(clean: boolean): void;
+  giveBack(clean: boolean): void;
   /** Lets go of the session without ending it, for another replica to take up. */
   leave(): void;
 }
@@ -84,7 +84,7 @@ export class CallLease implements Lease {
     this.#to.onParked?.(isParked);
   }
 
-  release(isClean: boolean): void {
+  giveBack(isClean: boolean): void {
     this.#end(isClean ? 'clean' : 'unclean');
   }
 
@@ -104,7 +104,7 @@ export class CallLease implements Lease {
 /** A session that others may use at the same time. */
 export interface SharedLease {
   readonly session: Session;
-  release(): void;
+  giveBack(): void;
 }
 
 /** What a call needs of its session. */

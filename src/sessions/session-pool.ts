@@ -150,7 +150,7 @@ export class SessionPool {
     return lent.then((lease) => {
       if (!this.#upstream.detector.broadcasts) return lease;
       // Opening it showed that the server broadcasts: it must not carry a call beside others.
-      lease.release(false);
+      lease.giveBack(false);
       return this.#takeTurn(owner, request);
     });
   }
@@ -169,10 +169,10 @@ export class SessionPool {
     if (!this.canListen) throw busy('the server can have one session only, which is for calls');
     const session = await this.#upstream.openSession(owner);
     this.#listening.add(session);
-    const release = () => {
+    const giveBack = () => {
       if (this.#listening.delete(session)) this.#noteEnding(session.close());
     };
-    return { session, release };
+    return { session, giveBack };
   }
 
   /**
@@ -199,7 +199,7 @@ export class SessionPool {
     if (idle !== null) return idle;
     if (!this.#upstream.hasOneSession) return this.#borrowShared(owner);
     const lease = await this.#side.lease(this.#sharing.sideOwner(owner), false);
-    return { session: lease.session, release: () => lease.release(true) };
+    return { session: lease.session, giveBack: () => lease.giveBack(true) };
   }
 
   /** Whether sessions of subscriptions can be opened beside those of calls. */

@@ -47,18 +47,18 @@ export class SharedSessions {
   ): Promise<SharedLease> {
     for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
       const shared = this.#sessions.get(key) ?? this.#open(key, open);
-      const release = shared.uses.use();
+      const giveBack = shared.uses.use();
       this.#keep(key, shared);
       try {
         const session = await shared.opening;
-        if (await session.ready(headers)) return { session, release };
+        if (await session.ready(headers)) return { session, giveBack };
         this.#drop(key, shared);
       } catch (error) {
         this.#drop(key, shared);
-        release();
+        giveBack();
         throw error;
       }
-      release();
+      giveBack();
     }
     throw new UpstreamFailure('session_gone', 'sessions end as soon as they are opened', {
       mayHaveActed: false,
@@ -136,10 +136,10 @@ export class UseCount {
   use(): () => void {
     this.#users += 1;
     this.stop();
-    let released = false;
+    let isBack = false;
     return () => {
-      if (released) return;
-      released = true;
+      if (isBack) return;
+      isBack = true;
       this.#users -= 1;
       if (this.#users === 0) this.#idle();
     };

@@ -70,12 +70,12 @@ export class SideSessions {
     const { session, uses, slot } = idle;
     const end = uses.use();
     slot.used();
-    const release = () => {
+    const giveBack = () => {
       end();
       if (!uses.inUse && this.#idle.get(key)?.includes(idle) === true) this.#keep(key, idle);
     };
-    if (await session.ready(owner.headers)) return { session, release };
-    release();
+    if (await session.ready(owner.headers)) return { session, giveBack };
+    giveBack();
     return null;
   }
 

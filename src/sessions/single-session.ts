@@ -75,11 +75,11 @@ export class SingleSession {
       await before();
       const { session } = await this.#change(() => this.#sessionFor(wanted));
       const current = this.#current;
-      const release = current?.session === session ? current.uses.use() : () => {};
+      const giveBack = current?.session === session ? current.uses.use() : () => {};
       return {
         session,
         end: (keep) => {
-          release();
+          giveBack();
           if (!keep || session.dead) this.#drop(session);
           this.#next();
         },
@@ -97,7 +97,7 @@ export class SingleSession {
       if (current !== null && !current.session.dead) return current;
       return this.#replace(wanted);
     });
-    return { session: current.session, release: current.uses.use() };
+    return { session: current.session, giveBack: current.uses.use() };
   }
 
   async close(): Promise<void> {

@@ -25,7 +25,7 @@ export type NotifyingSession = Pick<
 
 export interface NotifyingLease {
   readonly session: NotifyingSession;
-  release(clean: boolean): void;
+  giveBack(clean: boolean): void;
 }
 
 export interface SharedStreamOptions {
@@ -139,7 +139,7 @@ export class SharedStream {
     const { session } = lease;
     if (!this.#over.signal.aborted) await session.openStandaloneStream(headers);
     if (this.#over.signal.aborted) {
-      lease.release(false);
+      lease.giveBack(false);
       throw noListeners();
     }
     const epoch = (this.#epoch += 1);
@@ -273,7 +273,7 @@ export class SharedStream {
     connection.gone.abort();
     // The session can be the home of the caller, which goes on.
     connection.lease.session.keepAlive(false, connection.lease);
-    connection.lease.release(false);
+    connection.lease.giveBack(false);
   }
 }
 

@@ -58,16 +58,16 @@ export async function sendRequest(
       const lent = call.route.pool.lease(owner, leaseRequestOf(call, listener, freshSession));
       call.lease = lent instanceof Promise ? await lent : lent;
     }
-    if (!listener.isCurrent || isOver(call.state)) return releaseExchange(call, true);
+    if (!listener.isCurrent || isOver(call.state)) return freeExchange(call, true);
     const { session, isReplacement } = call.lease;
     if (isReplacement) listener.sessionReplaced();
     call.serverInfo = serverInfoOf(session);
     if (logLevel !== null) {
       await session.ensureLogLevel(logLevel, caller.headers);
-      if (!listener.isCurrent || isOver(call.state)) return releaseExchange(call, true);
+      if (!listener.isCurrent || isOver(call.state)) return freeExchange(call, true);
     }
     const asTask = mayRunAsTask(call, session) && (await call.route.demandsTask(request));
-    if (!listener.isCurrent || isOver(call.state)) return releaseExchange(call, true);
+    if (!listener.isCurrent || isOver(call.state)) return freeExchange(call, true);
     call.exchange = startExchange(call, request, session, asTask, listener);
   } catch (error) {
     // What fails in a handshake is no call.
@@ -144,11 +144,11 @@ export function leaveExchange(call: CallData): void {
  * Frees the exchange and gives the session back.
  * @param isClean whether the server had finished with the exchange
  */
-export function releaseExchange(call: CallData, isClean: boolean): void {
+export function freeExchange(call: CallData, isClean: boolean): void {
   const isReusable = isClean && !call.isTainted;
   const lease = detachExchange(call);
-  if (call.closing === null) lease?.release(isReusable);
-  else void call.closing.then((isTaken) => lease?.release(isReusable && isTaken));
+  if (call.closing === null) lease?.giveBack(isReusable);
+  else void call.closing.then((isTaken) => lease?.giveBack(isReusable && isTaken));
 }
 
 async function cancel(

@@ -10,7 +10,7 @@ import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
 import { acceptRetry, repeatRetries, replyToLegs } from './client.ts';
 import { CallData, type CallOrigin, type CallRoute } from './data.ts';
-import { cancelExchange, closeOut, leaveExchange, releaseExchange } from './exchange.ts';
+import { cancelExchange, closeOut, leaveExchange, freeExchange } from './exchange.ts';
 import { logMove } from './log.ts';
 import { boundRequest, replyOfEnd } from './replies.ts';
 import { callAgain, postAnswers } from './server.ts';
@@ -110,8 +110,8 @@ function carryOut(call: CallData, effect: Effect): void {
       return closeOut(call, effect.requests);
     case 'cancelUpstream':
       return cancelExchange(call, effect.open);
-    case 'release':
-      return releaseExchange(call, effect.clean);
+    case 'free':
+      return freeExchange(call, effect.clean);
     case 'leave':
       return leaveExchange(call);
     case 'retryWaiting':

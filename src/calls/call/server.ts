@@ -25,7 +25,7 @@ import { backlogOf, notifyLegs } from './client.ts';
 import type { CallData } from './data.ts';
 import {
   leaveExchange,
-  releaseExchange,
+  freeExchange,
   resumeExchange,
   sendRequest,
   sessionOf,
@@ -71,7 +71,7 @@ export async function callAgain(call: CallData, leg: LegId): Promise<void> {
   if (session !== null && !session.dead) {
     await session.urlsVisited(call.visiting, call.route.questions.urlVisitWaitMs);
   } else {
-    releaseExchange(call, false);
+    freeExchange(call, false);
   }
   if (!isOver(call.state)) launch(call, false);
 }
@@ -273,7 +273,7 @@ function receiveRefusal(call: CallData, failure: UpstreamFailure): void {
   const mayResend = isForgottenSession(failure) && !call.hasNewSession && !call.hasAnswered;
   if (mayResend && isRunning(call.state)) {
     call.hasNewSession = true;
-    releaseExchange(call, false);
+    freeExchange(call, false);
     call.notifications?.forgetProgress();
     return launch(call, true);
   }

@@ -9,8 +9,8 @@ import {
   holdTimer,
   park,
   parkTimer,
-  RELEASE_CLEAN,
-  RELEASE_TAINTED,
+  FREE_CLEAN,
+  FREE_TAINTED,
   reply,
   replyEnd,
   runningFor,
@@ -299,7 +299,7 @@ export const RETRIES: readonly Row[] = [
     when: (_state, event) => event.cause === 'sessionGone',
     then: (state, _event, limits) =>
       done(state, { type: 'lost' }, limits, [
-        RELEASE_TAINTED,
+        FREE_TAINTED,
         ...replyEnd(state.legs, { type: 'lost' }),
       ]),
   }),
@@ -335,5 +335,5 @@ function endVisit(
   limits: CallLimits,
 ): StepTo<'done'> {
   const after = { round, consumed: consumedBy(event) };
-  return done(after, end, limits, [RELEASE_CLEAN, ...replyEnd([event.leg], end)]);
+  return done(after, end, limits, [FREE_CLEAN, ...replyEnd([event.leg], end)]);
 }

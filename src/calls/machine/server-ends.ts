@@ -5,8 +5,8 @@ import {
   askClient,
   closeOut,
   done,
-  RELEASE_CLEAN,
-  RELEASE_TAINTED,
+  FREE_CLEAN,
+  FREE_TAINTED,
   replyEnd,
   holdTimer,
   leave,
@@ -25,7 +25,7 @@ export const SERVER_ENDS: readonly Row[] = [
       const end: CallEnd = { type: 'outcome', outcome: event.outcome };
       return done(state, end, limits, [
         ...closeOut(openRequests(state)),
-        RELEASE_CLEAN,
+        FREE_CLEAN,
         ...replyEnd(state.legs, end),
       ]);
     },
@@ -38,7 +38,7 @@ export const SERVER_ENDS: readonly Row[] = [
     why: 'the server ends the call while the client is away; the outcome waits for the retry',
     then: ({ round, consumed }, { outcome }) => ({
       state: { name: 'settled', round, consumed, outcome },
-      effects: [RELEASE_CLEAN],
+      effects: [FREE_CLEAN],
     }),
   }),
   row({
@@ -55,7 +55,7 @@ export const SERVER_ENDS: readonly Row[] = [
         const end: CallEnd = { type: 'refused', reason: refused };
         return done(state, end, limits, [
           ...closeOut(openRequests(state)),
-          RELEASE_CLEAN,
+          FREE_CLEAN,
           ...replyEnd(legs, end),
         ]);
       }
@@ -85,7 +85,7 @@ export const SERVER_ENDS: readonly Row[] = [
     on: 'ended',
     to: ['done'],
     why: 'the grace is over: the gateway closes the stream, since some servers never do',
-    then: (state, _event, limits) => done(state, state.end, limits, [RELEASE_TAINTED]),
+    then: (state, _event, limits) => done(state, state.end, limits, [FREE_TAINTED]),
   }),
   row({
     rule: 'finished-after-cancel',
@@ -93,7 +93,7 @@ export const SERVER_ENDS: readonly Row[] = [
     on: 'outcome',
     to: ['done'],
     why: 'the server ends the cancelled call by itself; a late outcome is ignored',
-    then: (state, _event, limits) => done(state, state.end, limits, [RELEASE_CLEAN]),
+    then: (state, _event, limits) => done(state, state.end, limits, [FREE_CLEAN]),
   }),
 ];
 
@@ -127,7 +127,7 @@ export const STREAM: readonly Row[] = [
     why: 'the stream cannot be resumed, so the call is lost',
     then: (state, _event, limits) =>
       done(state, { type: 'lost' }, limits, [
-        RELEASE_TAINTED,
+        FREE_TAINTED,
         ...replyEnd(attachedLegs(state), { type: 'lost' }),
       ]),
   }),
@@ -137,7 +137,7 @@ export const STREAM: readonly Row[] = [
     on: 'lost',
     to: ['done'],
     why: 'the stream of the cancelled call cannot be resumed',
-    then: (state, _event, limits) => done(state, state.end, limits, [RELEASE_TAINTED]),
+    then: (state, _event, limits) => done(state, state.end, limits, [FREE_TAINTED]),
   }),
   row({
     rule: 'credentials-refused',

@@ -226,7 +226,7 @@ export type Effect =
   /** The server is told to stop. These requests are answered only when it has taken that. */
   | { readonly do: 'cancelUpstream'; readonly open: readonly OpenRequest[] }
   /** The exchange is over: free what it holds. `clean` says that the server had finished with it. */
-  | { readonly do: 'release'; readonly clean: boolean }
+  | { readonly do: 'free'; readonly clean: boolean }
   /** The exchange goes on without us: free what is here and tell the server nothing. */
   | { readonly do: 'leave' }
   | { readonly do: 'retryWaiting'; readonly retries: readonly RetryEvent[] }

@@ -138,13 +138,13 @@ export function cancelForAll(state: Live, end: CallEnd, limits: CallLimits): Ste
   return { state: cancelled.state, effects: [...replyEnd(legs, end), ...cancelled.effects] };
 }
 
-/** Ends a call whose client did not retry. The exchange of a settled call is released already. */
+/** Ends a call whose client did not retry. The exchange of a settled call is freed already. */
 export function abandon(
   state: StateNamed<'settled' | 'suspended'>,
   end: CallEnd,
   limits: CallLimits,
 ): StepTo<'done'> {
-  return done(state, end, limits, state.name === 'suspended' ? [RELEASE_CLEAN] : []);
+  return done(state, end, limits, state.name === 'suspended' ? [FREE_CLEAN] : []);
 }
 
 /** The end of a call that goes on elsewhere. */
@@ -180,9 +180,9 @@ export function closeOut(requests: readonly OpenRequest[]): readonly Effect[] {
 }
 
 /** Frees the exchange, which the server has finished. */
-export const RELEASE_CLEAN: Effect = { do: 'release', clean: true };
+export const FREE_CLEAN: Effect = { do: 'free', clean: true };
 /** Frees the exchange. The server may still work on it, so the session is not reused. */
-export const RELEASE_TAINTED: Effect = { do: 'release', clean: false };
+export const FREE_TAINTED: Effect = { do: 'free', clean: false };
 
 /** How long a client may stay away. */
 export function parkTimer(limits: CallLimits): Effect {

@@ -5,7 +5,7 @@
  *
  * Laws (each has a property test): an input request is answered upstream at most once; every leg gets
  * exactly one reply; a pointer's round is consumed at most once, and its exact repetition gives the
- * identical reply; no state is without a deadline; whatever ends a call releases what it holds once.
+ * identical reply; no state is without a deadline; whatever ends a call frees what it holds once.
  *
  * Rows are grouped by event, and the first row that matches counts, so order matters only within one
  * file. An event that no row mentions for a state changes nothing. docs/parked-call.md is made from

@@ -186,12 +186,15 @@ describe('a client that does not read', () => {
     });
     const { client } = await openBoth(field.url);
     let read = 0;
+    let end = '';
     const whole = Promise.withResolvers<void>();
     client.on('data', (chunk: Buffer) => {
       read += chunk.byteLength;
+      // The end of the response can come in two chunks.
+      end = (end + chunk.toString('latin1', Math.max(0, chunk.byteLength - 100))).slice(-100);
       client.pause();
       setImmediate(() => client.resume());
-      if (read > text.length && chunk.includes('}}')) whole.resolve();
+      if (read > text.length && end.includes('}}')) whole.resolve();
     });
     client.write(rawCall({ tool: 'large' }));
     await whole.promise;

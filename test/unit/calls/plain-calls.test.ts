@@ -33,7 +33,7 @@ test('a call that nothing happens to is a lease, a request and a reply, and leav
   const { server, reply, logged, clock, expectNothingLeft } = await plainCall();
   server.replies();
   expect(await reply).toMatchObject({ kind: 'result', result: RESULT });
-  expect(server.did).toEqual(['lease', 'call', 'release']);
+  expect(server.did).toEqual(['lease', 'call', 'give back']);
   expect(logged).toEqual(['call.started', 'call.moved', 'call.ended']);
   expect(clock.timersSet, 'its time limits, and nothing for a client that comes back').toBe(2);
   expectNothingLeft();
@@ -96,7 +96,7 @@ describe('a call that never asked', () => {
     await settled();
     server.replies();
     expect(await retried).toMatchObject({ result: RESULT });
-    expect(server.did).toEqual(['lease', 'call', 'respond 7', 'release']);
+    expect(server.did).toEqual(['lease', 'call', 'respond 7', 'give back']);
     clock.advance(LIMITS.redeliverMs);
     expectNothingLeft();
   });
@@ -117,7 +117,7 @@ describe('a call that never asked', () => {
     await settled();
     server.replies();
     expect(await retried).toMatchObject({ result: RESULT });
-    expect(server.did).toEqual(['lease', 'call', 'call', 'release']);
+    expect(server.did).toEqual(['lease', 'call', 'call', 'give back']);
     clock.advance(LIMITS.redeliverMs);
     expect(capacity.running + calls.parked + clock.pending).toBe(0);
   });

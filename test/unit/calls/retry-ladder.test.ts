@@ -99,5 +99,5 @@ test('a retry that comes while another one takes the call up joins it, with no c
   await finish();
   const replies = await Promise.all([first.reply, second.reply]);
   expect(replies).toMatchObject([{ result: RESULT }, { result: RESULT }]);
-  expect(server.did).toEqual(['claim', 'adopt', 'resume', 'release']);
+  expect(server.did).toEqual(['claim', 'adopt', 'resume', 'give back']);
 });

@@ -21,7 +21,7 @@ class FakeSession implements NotifyingSession {
   readonly initializeResult;
   readonly standaloneStreamOpen = true;
   readonly asked: string[] = [];
-  released = 0;
+  givenBack = 0;
   pinged = false;
   changes: ChangeListener | null = null;
   answer: () => Promise<{ result: JsonObject }> = async () => ({ result: {} });
@@ -129,7 +129,7 @@ class Stage {
     if (this.failsWith !== null) throw failureOf(this.failsWith);
     const session = new FakeSession(this.capabilities);
     this.sessions.push(session);
-    return { session, release: () => void (session.released += 1) };
+    return { session, giveBack: () => void (session.givenBack += 1) };
   }
 }
 
@@ -147,11 +147,11 @@ describe('a stream', () => {
     expect(two.heard).toEqual(one.heard);
     stage.stream.leave(one.listener);
     await settle();
-    expect([stage.ended, stage.session.released]).toEqual([0, 0]);
+    expect([stage.ended, stage.session.givenBack]).toEqual([0, 0]);
     stage.stream.leave(two.listener);
     stage.stream.leave(two.listener);
     await settle();
-    expect([stage.ended, stage.session.released]).toEqual([1, 1]);
+    expect([stage.ended, stage.session.givenBack]).toEqual([1, 1]);
     expect(stage.clock.pending).toBe(0);
   });
 
@@ -164,7 +164,7 @@ describe('a stream', () => {
     stage.stream.leave(listener);
     resolve();
     expect(await joining).toBe('refused');
-    expect(stage.session.released).toBe(1);
+    expect(stage.session.givenBack).toBe(1);
   });
 
   test('that cannot be opened refuses those who wait for it', async () => {
@@ -198,7 +198,7 @@ describe('a resource', () => {
     expect(stage.session.asked).toEqual(['resources/subscribe a:1', 'resources/unsubscribe a:1']);
   });
 
-  test('is released when its listener leaves in the middle of subscribing', async () => {
+  test('is given back when its listener leaves in the middle of subscribing', async () => {
     const stage = new Stage();
     await stage.joined(TOOLS);
     const late = Promise.withResolvers<{ result: JsonObject }>();
@@ -221,7 +221,7 @@ describe('a stream that is lost', () => {
     const [first] = stage.sessions;
     stage.session.lose();
     await stage.pass(100);
-    expect(first?.released).toBe(1);
+    expect(first?.givenBack).toBe(1);
     expect(stage.sessions).toHaveLength(2);
     expect(stage.session.asked).toEqual(['resources/subscribe a:1']);
     expect(heard.slice(1)).toEqual(['tools/list_changed', 'resources/updated a:1']);
@@ -236,7 +236,7 @@ describe('a stream that is lost', () => {
     const [first] = stage.sessions;
     stage.replace();
     await stage.pass(100);
-    expect([stage.sessions.length, first?.released]).toEqual([2, 1]);
+    expect([stage.sessions.length, first?.givenBack]).toEqual([2, 1]);
     expect(stage.session.asked).toEqual(['resources/subscribe test://a']);
     expect(heard.slice(1)).toEqual(['resources/updated test://a']);
   });
@@ -314,7 +314,7 @@ describe('a stream that is lost', () => {
     session.lose();
     await stage.pass(5_000);
     expect(stage.attempts).toBe(1);
-    expect(session.released).toBe(1);
+    expect(session.givenBack).toBe(1);
     expect(stage.clock.pending).toBe(0);
   });
 });

@@ -27,7 +27,7 @@ const results: Readonly<Record<string, object>> = {
 };
 
 /** A server that is sound while the gateway starts and goes wrong when the test says so. */
-async function field(): Promise<Field> {
+async function field(headersTimeoutMs = 30_000): Promise<Field> {
   const odd = new Map<string, Answer>();
   const upstream = await ScriptedServer.start((received, response, request) => {
     const { id, method = received.method } = received.body ?? {};
@@ -42,8 +42,8 @@ async function field(): Promise<Field> {
   });
   stopAfterTest(() => upstream.stop());
   const gateway = await startTestGateway(upstream.url, {
-    upstream: { headersTimeoutMs: 500, maxBodyBytes: 20_000 },
-    calls: { maxDurationMs: 5_000 },
+    upstream: { headersTimeoutMs, maxBodyBytes: 20_000 },
+    calls: { maxDurationMs: 30_000 },
   });
   stopAfterTest(() => gateway.close());
   return { upstream, gateway, url: gateway.url, odd };
@@ -66,6 +66,8 @@ const reply =
     json(response, 200, { jsonrpc: '2.0', id: body.id, ...more });
 const cut: Answer = (_received, _response, request) => void request.socket.destroy();
 const silent: Answer = () => {};
+/** Only what waits for the end of a timeout has a short one. */
+const fieldFor = (answer: Answer) => field(answer === silent ? 500 : undefined);
 
 // Rule handshake-11: A handshake that fails in any way fails the request, in-band with its own `data.reason`;
 // the call itself is never sent, and the next request tries again.
@@ -103,7 +105,7 @@ describe('a handshake that goes wrong fails the call, and the next one works', (
     ['a failure at its end', 'notifications/initialized', text(500), 'upstream_unavailable'],
     ['no answer at its end', 'notifications/initialized', silent, 'upstream_timeout'],
   ])('%s', async (_title, method, answer, reason) => {
-    const ground = await field();
+    const ground = await fieldFor(answer);
     ground.odd.set(method, answer);
     const exchanged = await callTool(ground.url, 'echo');
     expect(reasonOf(exchanged)).toBe(reason);
@@ -134,7 +136,7 @@ describe('what goes wrong beside a call does not fail it', () => {
         ),
     ],
   ])('%s', async (_title, method, answer) => {
-    const ground = await field();
+    const ground = await fieldFor(answer);
     ground.odd.set(method, answer);
     const { response } = await callTool(ground.url, 'echo');
     expect(response.result.content[0].text).toBe('echo');
@@ -156,7 +158,7 @@ describe('a list that goes wrong is an error, and the next call works', () => {
     ['more than the limit', text(200, json200, 'x'.repeat(30_000)), 'upstream_protocol_error'],
     ['pages without end', reply({ result: { tools: [], nextCursor: 'again' } }), 'list_too_long'],
   ])('%s', async (_title, answer, reason) => {
-    const ground = await field();
+    const ground = await fieldFor(answer);
     ground.odd.set('tools/list', answer);
     const exchanged = await send(ground.url, 'tools/list');
     expect(reasonOf(exchanged)).toBe(reason);

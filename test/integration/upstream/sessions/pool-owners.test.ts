@@ -28,7 +28,7 @@ async function served({ pool }: Stage, owner: SessionOwner): Promise<string> {
   const { heard } = call(lease.session);
   await heard.until('replied');
   const id = ['session-1', 'session-2', 'session-3'].find((name) => lease.session.reveals(name));
-  lease.release(true);
+  lease.giveBack(true);
   return String(id);
 }
 
@@ -88,7 +88,7 @@ describe('the session of one call', () => {
   test('ends with it when the server may still be at work', async () => {
     const { pool, server, opened } = await poolStage();
     const lease = await pool.lease(ADA, ANY);
-    lease.release(false);
+    lease.giveBack(false);
     await server.saw(({ method }) => method === 'DELETE');
     expect((await pool.lease(ADA, ANY)).session).not.toBe(lease.session);
     expect(opened()).toHaveLength(2);
@@ -123,8 +123,8 @@ describe('calls of one caller', () => {
   test('find the session that was used last, so that it stays warm', async () => {
     const { pool } = await poolStage();
     const [one, other] = [await pool.lease(ADA, ANY), await pool.lease(ADA, ANY)];
-    other.release(true);
-    one.release(true);
+    other.giveBack(true);
+    one.giveBack(true);
     expect((await pool.lease(ADA, ANY)).session).toBe(one.session);
     expect((await pool.lease(ADA, ANY)).session).toBe(other.session);
   });

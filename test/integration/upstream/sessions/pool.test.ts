@@ -29,7 +29,7 @@ describe('a session that requests use', () => {
       clock.advance(IDLE_MS * 2);
       expect(await loan.session.request('tools/list', {}, {})).toHaveProperty('result');
       expect(ended()).toEqual([]);
-      loan.release();
+      loan.giveBack();
       clock.advance(IDLE_MS);
       await server.saw(isDelete);
       await turnsUntil(() => pool.size === 0);
@@ -47,10 +47,10 @@ describe('a session that requests use', () => {
     const loan = await pool.borrow(ADA);
     const lease = await pool.lease(ADA, ANY);
     expect(lease.session).not.toBe(loan.session);
-    lease.release(false);
+    lease.giveBack(false);
     expect(await loan.session.request('tools/list', {}, {})).toHaveProperty('result');
     expect(ended()).not.toContain('session-1');
-    loan.release();
+    loan.giveBack();
     expect((await pool.lease(ADA, ANY)).session, 'and is, when they are done').toBe(loan.session);
   });
 
@@ -70,12 +70,12 @@ describe('sessions that requests share', () => {
   test('are opened once for all who find the one before dead', async () => {
     const { clock, pool, opened } = await poolStage();
     const first = await pool.borrow(ADA);
-    first.release();
+    first.giveBack();
     await first.session.close();
     const loans = await Promise.all([pool.borrow(ADA), pool.borrow(ADA), pool.borrow(ADA)]);
     expect(new Set(loans.map(({ session }) => session)).size).toBe(1);
     expect(opened()).toHaveLength(2);
-    for (const { release } of loans) release();
+    for (const { giveBack } of loans) giveBack();
     clock.advance(IDLE_MS);
     expect({ size: pool.size, timers: clock.pending }).toEqual({ size: 0, timers: 0 });
   });
@@ -86,7 +86,7 @@ describe('sessions that requests share', () => {
     const borrowAs = (credentialsKey: number) =>
       pool.borrow({ ...ADA, credentialsKey: String(credentialsKey) });
     const held = await borrowAs(1);
-    for (let caller = 2; caller <= 257; caller += 1) (await borrowAs(caller)).release();
+    for (let caller = 2; caller <= 257; caller += 1) (await borrowAs(caller)).giveBack();
     await server.saw(isDelete);
     expect(pool.size).toBe(256);
     expect(ended()).toEqual(['session-2']);
@@ -123,7 +123,7 @@ describe('a session whose standalone stream was lost', () => {
     await turnsUntil(() => clock.pending > 0);
     clock.advance(500);
     await turnsUntil(() => !lease.session.standaloneStreamOpen);
-    lease.release(true);
+    lease.giveBack(true);
     return { ...ground, lease, server, relent: () => (refuse = false) };
   }
 

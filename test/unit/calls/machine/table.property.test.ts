@@ -336,7 +336,7 @@ class World {
           // Nothing is answered before the server has taken the cancellation.
           this.#answer(effect.open);
           break;
-        case 'release':
+        case 'free':
           expect(this.#holds, 'what the call holds is freed once').toBe(true);
           this.#holds = false;
           this.#posting = null;

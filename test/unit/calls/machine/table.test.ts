@@ -206,7 +206,7 @@ const armGrace = arm('grace', 2_000);
 const armRedeliver = arm('redeliver', 120_000);
 const closeOut = (...requests: OpenRequest[]): Effect => ({ do: 'closeOut', requests });
 const cancelUpstream = (...open: OpenRequest[]): Effect => ({ do: 'cancelUpstream', open });
-const release = (clean: boolean): Effect => ({ do: 'release', clean });
+const free = (clean: boolean): Effect => ({ do: 'free', clean });
 const retryWaiting = (...retries: RetryEvent[]): Effect => ({ do: 'retryWaiting', retries });
 const leave: Effect = { do: 'leave' };
 const cancel = (...open: OpenRequest[]): Effect[] => [cancelUpstream(...open), armGrace];
@@ -386,7 +386,7 @@ const FINISHING: readonly Case[] = [
     from: running({ legs: [7, 8] }),
     on: ended,
     state: done(finished),
-    effects: [release(true), tellEnd([7, 8], finished), armRedeliver],
+    effects: [free(true), tellEnd([7, 8], finished), armRedeliver],
   },
   {
     rule: 'finished',
@@ -394,7 +394,7 @@ const FINISHING: readonly Case[] = [
     from: gathering({ open: [env, size] }),
     on: ended,
     state: done(finished),
-    effects: [closeOut(env, size), release(true), tellEnd([7], finished), armRedeliver],
+    effects: [closeOut(env, size), free(true), tellEnd([7], finished), armRedeliver],
   },
   {
     rule: 'finished',
@@ -402,7 +402,7 @@ const FINISHING: readonly Case[] = [
     from: answering({ missing: [size], arrived: [color] }),
     on: ended,
     state: done(finished, { round: 4, consumed: CONSUMED_NOW }),
-    effects: [closeOut(size, color), release(true), tellEnd([9], finished), armRedeliver],
+    effects: [closeOut(size, color), free(true), tellEnd([9], finished), armRedeliver],
   },
   ...[parked(), idle()].map((from) => ({
     rule: 'finished-while-parked',
@@ -410,7 +410,7 @@ const FINISHING: readonly Case[] = [
     from,
     on: ended,
     state: settled(),
-    effects: [release(true)],
+    effects: [free(true)],
   })),
   {
     rule: 'outcome-delivered',
@@ -546,7 +546,7 @@ const RETRYING: readonly Case[] = [
     from: answering({ legs: [9, 8], missing: [size] }),
     on: postRefused('sessionGone'),
     state: done(lost, { round: 4, consumed: CONSUMED_NOW }),
-    effects: [release(false), tellEnd([9, 8], lost), armRedeliver],
+    effects: [free(false), tellEnd([9, 8], lost), armRedeliver],
   },
   {
     rule: 'answers-refused',
@@ -741,7 +741,7 @@ const URLS: readonly Case[] = [
     from: running({ round: 11 }),
     on: urlsRequired(),
     state: done(refused('too_many_rounds'), { round: 11 }),
-    effects: [release(true), tellEnd([7], refused('too_many_rounds')), armRedeliver],
+    effects: [free(true), tellEnd([7], refused('too_many_rounds')), armRedeliver],
   },
   {
     rule: 'urls-required',
@@ -749,7 +749,7 @@ const URLS: readonly Case[] = [
     from: gathering(),
     on: urlsRequired(false),
     state: done(refused('lot_full')),
-    effects: [closeOut(env), release(true), tellEnd([7], refused('lot_full')), armRedeliver],
+    effects: [closeOut(env), free(true), tellEnd([7], refused('lot_full')), armRedeliver],
   },
   ...[parked(), idle()].map((from) => ({
     rule: 'urls-required-while-parked',
@@ -765,7 +765,7 @@ const URLS: readonly Case[] = [
     from: suspended({ open: [login, terms] }),
     on: retry([login], { declined: true }),
     state: done(declined, { consumed: CONSUMED_NOW }),
-    effects: [release(true), tellEnd([9], declined), armRedeliver],
+    effects: [free(true), tellEnd([9], declined), armRedeliver],
   },
   {
     rule: 'some-urls-visited',
@@ -782,7 +782,7 @@ const URLS: readonly Case[] = [
     on: retry([login]),
     limits: { maxRounds: 3 },
     state: done(refused('too_many_rounds'), { consumed: CONSUMED_NOW }),
-    effects: [release(true), tellEnd([9], refused('too_many_rounds')), armRedeliver],
+    effects: [free(true), tellEnd([9], refused('too_many_rounds')), armRedeliver],
   },
   {
     rule: 'urls-visited',
@@ -924,7 +924,7 @@ const DEADLINES: readonly Case[] = [
     from: suspended(),
     on: { type: 'operatorStops' },
     state: done(stopped),
-    effects: [release(true), arm('redeliver', 600_000)],
+    effects: [free(true), arm('redeliver', 600_000)],
   },
   {
     rule: 'outcome-uncollected',
@@ -940,7 +940,7 @@ const DEADLINES: readonly Case[] = [
     from: suspended(),
     on: timeIsUp('call'),
     state: done(expired),
-    effects: [release(true), armRedeliver],
+    effects: [free(true), armRedeliver],
   },
   {
     rule: 'server-took-too-long',
@@ -1008,7 +1008,7 @@ const DEADLINES: readonly Case[] = [
     from: cancelling(cancelled),
     on: { type: 'ended' },
     state: done(cancelled),
-    effects: [release(false), armRedeliver],
+    effects: [free(false), armRedeliver],
   },
   {
     rule: 'finished-after-cancel',
@@ -1016,7 +1016,7 @@ const DEADLINES: readonly Case[] = [
     from: cancelling(cancelled),
     on: ended,
     state: done(cancelled),
-    effects: [release(true), armRedeliver],
+    effects: [free(true), armRedeliver],
   },
   {
     rule: 'stream-lost-after-cancel',
@@ -1024,7 +1024,7 @@ const DEADLINES: readonly Case[] = [
     from: cancelling(expired),
     on: { type: 'lost' },
     state: done(expired),
-    effects: [release(false), armRedeliver],
+    effects: [free(false), armRedeliver],
   },
 ];
 
@@ -1085,7 +1085,7 @@ const BREAKING: readonly Case[] = [
     from: running({ legs: [7, 8] }),
     on: { type: 'lost' },
     state: done(lost),
-    effects: [release(false), tellEnd([7, 8], lost), armRedeliver],
+    effects: [free(false), tellEnd([7, 8], lost), armRedeliver],
   },
   {
     rule: 'stream-lost',
@@ -1093,7 +1093,7 @@ const BREAKING: readonly Case[] = [
     from: gathering(),
     on: { type: 'lost' },
     state: done(lost),
-    effects: [release(false), tellEnd([7], lost), armRedeliver],
+    effects: [free(false), tellEnd([7], lost), armRedeliver],
   },
   {
     rule: 'stream-lost',
@@ -1101,7 +1101,7 @@ const BREAKING: readonly Case[] = [
     from: answering(),
     on: { type: 'lost' },
     state: done(lost, { round: 4, consumed: CONSUMED_NOW }),
-    effects: [release(false), tellEnd([9], lost), armRedeliver],
+    effects: [free(false), tellEnd([9], lost), armRedeliver],
   },
   ...[parked(), idle()].map((from) => ({
     rule: 'stream-lost',
@@ -1109,7 +1109,7 @@ const BREAKING: readonly Case[] = [
     from,
     on: { type: 'lost' } as const,
     state: done(lost),
-    effects: [release(false), armRedeliver],
+    effects: [free(false), armRedeliver],
   })),
   {
     rule: 'stream-lost',
@@ -1117,7 +1117,7 @@ const BREAKING: readonly Case[] = [
     from: broken(parked(), [retry()]),
     on: { type: 'lost' },
     state: done(lost),
-    effects: [release(false), tellEnd([9], lost), armRedeliver],
+    effects: [free(false), tellEnd([9], lost), armRedeliver],
   },
   {
     rule: 'finished',
@@ -1125,7 +1125,7 @@ const BREAKING: readonly Case[] = [
     from: broken(running()),
     on: ended,
     state: done(finished),
-    effects: [release(true), tellEnd([7], finished), armRedeliver],
+    effects: [free(true), tellEnd([7], finished), armRedeliver],
   },
   {
     rule: 'finished-while-parked',
@@ -1133,7 +1133,7 @@ const BREAKING: readonly Case[] = [
     from: broken(parked(), [retry()]),
     on: ended,
     state: settled(),
-    effects: [release(true), retryWaiting(retry())],
+    effects: [free(true), retryWaiting(retry())],
   },
   {
     rule: 'first-question',
@@ -1181,7 +1181,7 @@ const BREAKING: readonly Case[] = [
     from: broken(answering()),
     on: postRefused('sessionGone'),
     state: done(lost, { round: 4, consumed: CONSUMED_NOW }),
-    effects: [release(false), tellEnd([9], lost), armRedeliver],
+    effects: [free(false), tellEnd([9], lost), armRedeliver],
   },
   {
     rule: 'questions-shown',
@@ -1213,7 +1213,7 @@ const BREAKING: readonly Case[] = [
     from: broken(running()),
     on: urlsRequired(false),
     state: done(refused('lot_full')),
-    effects: [release(true), tellEnd([7], refused('lot_full')), armRedeliver],
+    effects: [free(true), tellEnd([7], refused('lot_full')), armRedeliver],
   },
 ];
 
@@ -1280,7 +1280,7 @@ const STOPPING: readonly Case[] = [
     from: suspended(),
     on: drain(),
     state: done(lost),
-    effects: [release(true), armRedeliver],
+    effects: [free(true), armRedeliver],
   },
 ];
 
@@ -1349,7 +1349,7 @@ const LETTING_GO: readonly Case[] = [
     from: suspended(),
     on: drain(true),
     state: done(left),
-    effects: [release(true), armRedeliver],
+    effects: [free(true), armRedeliver],
   },
 ];
 
