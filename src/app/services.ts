@@ -21,6 +21,7 @@ import { limitLog } from '../limits/limit-log.ts';
 import { MemoryMonitor, processMemory } from '../limits/memory.ts';
 import { PendingRequests } from './public/pending-requests.ts';
 import { joinReplicas } from './replica/replica.ts';
+import { maxSessions } from './routes/route-server.ts';
 import type { SharedServices, WorkerShares } from './shared-services.ts';
 import type { Routes } from './routes/routes.ts';
 
@@ -190,6 +191,6 @@ function limitsOf({ limits, routes }: Config): Map<string, number> {
   const { maxRunningCalls, maxParkedCalls, maxConnections, maxTasks } = limits;
   return new Map([
     ...Object.entries({ maxRunningCalls, maxParkedCalls, maxConnections, maxTasks }),
-    ...routes.map(({ id, sessions }) => [`sessions:${id}`, sessions.max] as const),
+    ...routes.map((route) => [`sessions:${route.id}`, maxSessions(route)] as const),
   ]);
 }

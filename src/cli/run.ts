@@ -12,6 +12,7 @@ import { systemClock } from '../lib/clock.ts';
 import { VERSION } from '../lib/version.ts';
 import {
   nameOfValue,
+  givenFormat,
   parseArguments,
   type Command,
   type Host,
@@ -29,7 +30,8 @@ import { generateKey, type SecretKey } from '../seal/key-ring.ts';
 export async function run(words: readonly string[], host: Host, start: Start): Promise<ExitCode> {
   const command = parseArguments(words, host.env);
   if (command instanceof UsageError) {
-    host.stderr.write(`mrtr-gateway: ${command.message} (see mrtr-gateway --help)\n`);
+    const why = { code: 'usage', problems: [command.message], prefix: 'mrtr-gateway: ' } as const;
+    tellStartFailed(host, givenFormat(words, host.env), why);
     return EXIT.usage;
   }
   switch (command.kind) {

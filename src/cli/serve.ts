@@ -123,7 +123,7 @@ function isReadByPeople({ stderr }: Host, format: Format): boolean {
 
 /** Why the gateway does not start. */
 export interface StartProblems {
-  readonly code: StartFailureCode | ConfigErrorCode;
+  readonly code: StartFailureCode | ConfigErrorCode | 'usage';
   /** Lines, each of which says what to do. */
   readonly problems: readonly string[];
   /** What begins the lines that people read. */
@@ -137,7 +137,8 @@ export function tellStartFailed(
   { code, problems, prefix }: StartProblems,
 ): void {
   if (isReadByPeople(host, format)) {
-    const lines = problems.map((problem) => `${prefix}${problem} (${code})\n`);
+    const end = code === 'usage' ? 'see mrtr-gateway --help' : code;
+    const lines = problems.map((problem) => `${prefix}${problem} (${end})\n`);
     return void host.stderr.write(lines.join(''));
   }
   const log = createLog({ level: 'info', format: 'json', destination: host.stderr });

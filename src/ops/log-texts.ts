@@ -48,6 +48,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'relay.failed': 'warn',
   'clock.skewed': 'warn',
   'clock.refused': 'warn',
+  'directory.waiting': 'warn',
   'directory.down': 'warn',
   'passthrough.failed': 'warn',
   'passthrough.session_refused': 'warn',
@@ -124,6 +125,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the gateway listens on loopback and refused a request with another Host or Origin: if it comes from your proxy or your page, add it to edge.allowedHosts or edge.allowedOrigins',
   'relay.failed':
     'the replica that owns the call, or has the session of a new call, did not accept the request; it is served in another way if there is one',
+  'directory.waiting':
+    'Redis does not respond: the start waits for it as long as redis.startWait says',
   'directory.down':
     'Redis does not respond; calls of lost replicas cannot be resumed until it does',
   'directory.up': 'Redis responds',

@@ -111,6 +111,7 @@ export interface LogEvents {
     replica: string;
     aheadSeconds: number;
   };
+  'directory.waiting': { startWaitMs: number };
   'directory.up': object;
   'directory.down': object;
   'passthrough.session_refused': { route: string };

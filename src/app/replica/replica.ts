@@ -290,6 +290,9 @@ async function redisModules() {
   return { ...directory, ...queue, ...relay };
 }
 
+/** A start that takes longer than this says what it waits for. */
+const SILENT_WAIT_MS = 500;
+
 async function openDirectory(
   { redis, seal }: Config,
   owner: PointerOwner,
@@ -306,12 +309,18 @@ async function openDirectory(
     log.event('clock.skewed', { aheadSeconds: Math.round(aheadMs / 1000) });
   });
   directory.onChange((up) => log.event(up ? 'directory.up' : 'directory.down', {}));
+  const { startWaitMs } = redis;
+  const waiting = clock.setTimer(SILENT_WAIT_MS, () =>
+    log.event('directory.waiting', { startWaitMs }),
+  );
   try {
-    await directory.start(redis.startWaitMs);
+    await directory.start(startWaitMs);
     return directory;
   } catch (error) {
     await directory.close();
     if (!(error instanceof DirectoryUnavailable)) throw error;
     throw new StartFailure('redis_unavailable', `redis.url: ${error.message}`);
+  } finally {
+    waiting.cancel();
   }
 }

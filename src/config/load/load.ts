@@ -3,6 +3,7 @@ import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { getSystemErrorMessage } from 'node:util';
 import type { Config } from '../schema.ts';
+import { keySet } from '../schema/identity.ts';
 import { adviseOn } from './advice.ts';
 import { ConfigError, type FieldPath, formatPath, lookUp, type Problem } from './problem.ts';
 import { resolveReferences, type ReferenceSources } from './references.ts';
@@ -85,11 +86,31 @@ function read(text: string, file: string, sources: ReferenceSources): Advised {
   const found = [...resolved.problems, ...(problems ?? [])];
   if (config === null || found.length > 0) throw invalid(place(found, source), file);
   const isWritten = (path: FieldPath) => lookUp(source.data, path) !== undefined;
-  const warnings = place(adviseOn(config, isWritten), source).map(({ position, line }) => ({
+  const advice = [...adviseOn(config, isWritten), ...adviseOnKeyFile(config)];
+  const warnings = place(advice, source).map(({ position, line }) => ({
     position,
     line: `warning: ${line}`,
   }));
   return { config, warnings: linesOf(warnings, file) };
+}
+
+/** A file of keys can come later, so what is wrong with it is no problem of the configuration. */
+function adviseOnKeyFile({ identity }: Config): Problem[] {
+  if (identity.source !== 'jwt' || identity.jwks.file === null) return [];
+  const text = textOf(identity.jwks.file, MAX_FILE_BYTES);
+  const problem = text instanceof Error ? reason(text) : keysProblem(text);
+  if (problem === null) return [];
+  const why = `the keys cannot be read, and without them all tokens are refused: ${problem}`;
+  return [{ path: ['identity', 'jwks', 'file'], text: why }];
+}
+
+function keysProblem(text: string): string | null {
+  try {
+    const { error } = keySet.safeParse(JSON.parse(text));
+    return error === undefined ? null : 'it is no JWK set of public keys';
+  } catch {
+    return 'it is not JSON';
+  }
 }
 
 /** Sets the default of `listen`, if it is not that of the schema. */

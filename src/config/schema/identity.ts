@@ -37,7 +37,7 @@ const member = z.union([z.string(), z.array(z.string()), z.boolean()], {
 });
 
 /** A set of public keys (RFC 7517). A secret or a private key in it is a mistake. */
-const keySet = z
+export const keySet = z
   .strictObject(
     {
       keys: z
@@ -82,8 +82,13 @@ const jwks = section(
   'a map with url, file or inline',
 )
   .superRefine(({ url, file, inline }, context) => {
-    if ([url, file, inline].filter((one) => one !== null).length === 1) return;
-    context.addIssue({ code: 'custom', message: 'exactly one of url, file and inline' });
+    const sources = Object.entries({ url, file, inline });
+    const [first, ...others] = sources.filter(([, one]) => one !== null).map(([key]) => key);
+    const expect = (key: string, message: string) =>
+      context.addIssue({ code: 'custom', path: [key], message });
+    if (first === undefined)
+      expect('url', 'the URL of the keys, or the key file or inline instead');
+    for (const other of others) expect(other, `no ${other}, since there is ${first}`);
   })
   .describe('The public keys of the issuer.');
 

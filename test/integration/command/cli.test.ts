@@ -61,11 +61,16 @@ test('--version prints the version of the package', async () => {
 });
 
 test('a misspelt flag is one line and exit code 64', async () => {
-  expect(await finished(['--upstrem', 'http://a/'])).toEqual({
+  const problem = 'unknown flag "--upstrem"; did you mean --upstream?';
+  const wrong = ['--upstrem', 'http://a/'];
+  expect(await finished([...wrong, '--log-format', 'pretty'])).toEqual({
     code: 64,
     out: '',
-    err: 'mrtr-gateway: unknown flag "--upstrem"; did you mean --upstream? (see mrtr-gateway --help)\n',
+    err: `mrtr-gateway: ${problem} (see mrtr-gateway --help)\n`,
   });
+  const { code, err } = await finished(wrong);
+  expect(code).toBe(64);
+  expect(JSON.parse(err)).toMatchObject({ event: 'gateway.start_failed', code: 'usage', problem });
 });
 
 test('check accepts the example', async () => {
@@ -195,6 +200,15 @@ describe('a gateway that does not start', () => {
     expect(lines).toHaveLength(1);
     const text = lines[0]!.replace(/^mrtr-gateway: /, '').slice(0, -` (${code})`.length);
     expect(text).toMatch(problem);
+  });
+
+  test('a start that waits for Redis says so once', async () => {
+    const words = withFile(
+      'waiting.yaml',
+      `listen: 127.0.0.1:0\nroutes: [{upstream: {url: "http://127.0.0.1:9/mcp"}}]\nrelay: {listen: "127.0.0.1:0"}\nredis: {url: "redis://127.0.0.1:9", startWait: 2s}\nseal: {keys: [{kid: a, key: "${'A'.repeat(43)}"}]}\n`,
+    );
+    const { err } = await finished(words);
+    expect(err.match(/"directory\.waiting","startWaitMs":2000/g)).toHaveLength(1);
   });
 });
 

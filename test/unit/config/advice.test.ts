@@ -66,6 +66,24 @@ describe('a warning', () => {
   });
 
   test.each([
+    ['none.json', null, /no such file or directory \(ENOENT\)$/],
+    ['text.json', 'keys', /it is not JSON$/],
+    [
+      'secret.json',
+      '{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}',
+      /it is no JWK set of public keys$/,
+    ],
+  ])('says that keys cannot be read: %s', (name, content, line) => {
+    const keys = join(folder, name);
+    if (content !== null) writeFileSync(keys, content);
+    const identity = JWT.replace('url: "https://a/k"', `file: "${keys}"`);
+    const [warning, ...others] = warningsOf(withRoute(`identity: {${identity}, ${METADATA}}\n`));
+    expect(others).toEqual([]);
+    expect(warning).toMatch(/^3:\d+ warning: identity\.jwks\.file: the keys cannot be read, /);
+    expect(warning).toMatch(line);
+  });
+
+  test.each([
     ['headers: {Authorization: a}, authorization: forward', '', /forward has no effect/],
     ['authorization: forward', `identity: {${JWT}, ${METADATA}}`, /MCP forbids to pass on/],
   ])('says what forwarding means: %s', (upstream, rest, line) => {

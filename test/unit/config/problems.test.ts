@@ -25,7 +25,11 @@ describe('each wrong field has one line with its place, its name, what was expec
     ],
     [
       'identity: {source: jwt, issuer: "https://a", audiences: [a], jwks: {url: "http://a", file: /a}}\n',
-      /^3:68 identity\.jwks: expected exactly one of url, file and inline, got a map$/,
+      /^3:92 identity\.jwks\.file: expected no file, since there is url, got "\/a"$/,
+    ],
+    [
+      'identity: {source: jwt, issuer: "https://a", audiences: [a], jwks: {cacheTtl: 1m}}\n',
+      /^3:62 identity\.jwks\.url: expected the URL of the keys, or the key file or inline instead, got nothing$/,
     ],
     [
       'identity: {source: jwt, issuer: "https://a", audiences: [a], jwks: {file: keys}}\n',
