@@ -80,7 +80,9 @@ export class Slots {
     if (this.#waiting.size === 0 && this.#hasRoom(principal)) return this.#grant(principal);
     const { max, maxPerPrincipal, queue } = this.#limits;
     const limits = `sessions.max (${max}) or sessions.maxPerPrincipal (${maxPerPrincipal}) is reached`;
-    if (this.#waiting.size >= queue.length) {
+    // Who waits for a session that is ending, or that can, does not wait long.
+    const isFull = this.#waiting.size - this.#ending.size >= queue.length;
+    if (isFull && ![...this.#idle.keys()].some(this.#helps(principal))) {
       throw busy(`${limits}, and ${queue.length} requests wait already`);
     }
     const expiry = this.#clock.setTimer(queue.waitMs, () => {
@@ -173,11 +175,17 @@ export class Slots {
         slot.resolve(this.#grant(principal));
         continue;
       }
-      const helps = (taken: Taken) => this.#hasOwnRoom(principal) || taken.principal === principal;
+      const helps = this.#helps(principal);
       const coming = ending.findIndex(helps);
       if (coming !== -1) ending.splice(coming, 1);
       else if (!this.#endIdle(helps)) this.#countWait(waiting, true);
     }
+  }
+
+  /** Returns what tells whether the end of a session makes room for one of this principal. */
+  #helps(principal: string | null): (taken: Taken) => boolean {
+    const hasOwnRoom = this.#hasOwnRoom(principal);
+    return (taken) => hasOwnRoom || taken.principal === principal;
   }
 
   /** Ends an idle session for another process in which somebody waits. */

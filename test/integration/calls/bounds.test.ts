@@ -92,6 +92,13 @@ const BOUNDS: readonly Bound[] = [
     caller: each,
     reason: 'tool_busy',
   },
+  {
+    limit: 'sessions.max',
+    overrides: { sessions: { max: 3, queue: { length: 0, waitMs: 60_000 } } },
+    tool: 'ask',
+    caller: each,
+    reason: 'upstream_busy',
+  },
 ];
 
 // Rule time-and-room-11: As much passes as a limit says. One more is refused with its own `data.reason`, which

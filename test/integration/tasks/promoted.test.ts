@@ -159,18 +159,18 @@ describe('a slow call', () => {
 
   // Rule promoted-7: Beyond `limits.maxTasks` or `limits.maxTasksPerPrincipal` no call becomes a task. Its client is told
   // to retry, as without tasks.
-  test('does not become one too many', async () => {
-    const { url } = await serving(
-      { tools: { work: never } },
-      { ...SOON, limits: { maxTasksPerPrincipal: 1 } },
-    );
-    const [first, second] = [await callForTask(url, 'work'), await callForTask(url, 'work')];
-    expect(first.response.result.resultType).toBe('task');
-    expect(second.response.result).toMatchObject({
-      resultType: 'input_required',
-      inputRequests: {},
-    });
-  });
+  test.each([{ maxTasks: 1 }, { maxTasksPerPrincipal: 1 }])(
+    '%j: none is one too many',
+    async (limits) => {
+      const { url } = await serving({ tools: { work: never } }, { ...SOON, limits });
+      const [first, second] = [await callForTask(url, 'work'), await callForTask(url, 'work')];
+      expect(first.response.result.resultType).toBe('task');
+      expect(second.response.result).toMatchObject({
+        resultType: 'input_required',
+        inputRequests: {},
+      });
+    },
+  );
 });
 
 describe('which calls become tasks', () => {

@@ -87,12 +87,16 @@ describe('the processes of a gateway', () => {
   // One that is older than `upstream.maxProcessAge` ends as soon as it serves no request, parked calls included.
   test('are so many at most: the one that was idle for the longest time ends', async () => {
     const pids = await pidFile();
-    const gateway = await gatewayFor(server('plain', { PIDS: pids.path }, { maxProcesses: 2 }));
+    const gateway = await gatewayFor(server('plain', { PIDS: pids.path }, { maxProcesses: 2 }), {
+      admin: true,
+    });
     const first = await textOf(gateway.url, 'pid', ALICE);
     await textOf(gateway.url, 'pid', BOB);
     await textOf(gateway.url, 'pid', { headers: { authorization: 'Bearer carol' } });
     expect(isRunning(Number(first))).toBe(false);
     expect((await pids.all()).filter(isRunning)).toHaveLength(2);
+    const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+    expect(metrics).toContain('mrtr_gateway_limit{limit="sessions:mcp"} 2\n');
   });
 
   // Rule stdio-3.

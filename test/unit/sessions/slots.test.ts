@@ -55,6 +55,15 @@ test('the session that was idle for the longest time makes room', async () => {
   expect(slots.size).toBe(3);
 });
 
+test('no queue is too short for those for whom an idle session makes room', async () => {
+  for (const name of ['a', 'b', 'c']) idle(await slots.take(null), name);
+  const next = [1, 2, 3, 4, 5, 6].map(() => taking(null));
+  await settle();
+  expect(ended).toEqual(['a', 'b', 'c']);
+  const busy = expect.objectContaining({ code: 'upstream_busy' });
+  expect(next.map(({ failure }) => failure)).toEqual([null, null, null, null, null, busy]);
+});
+
 test('a principal at its limit ends one of its own', async () => {
   const [a, b] = [await slots.take('ada'), await slots.take('ada')];
   idle(await slots.take('bob'), 'bob');
