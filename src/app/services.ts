@@ -125,7 +125,7 @@ export async function openServices(
       return rateStore;
     },
     limited: (route, limit) => {
-      metrics.limited(route, limit);
+      metrics.limited.inc({ route, limit });
       outcomes.refused(route);
     },
     overloadedBy: () => {

@@ -13,25 +13,25 @@ type Counts = {
 
 const COUNTS: Counts = {
   'pointer.refused': (metrics, { route, reason }, outcomes) => {
-    metrics.refused(reason);
+    metrics.refusals.inc({ reason });
     outcomes.refused(route);
-    if (reason === 'unknown-call') metrics.resumed(route, 'lost');
+    if (reason === 'unknown-call') metrics.resumes.inc({ route, rung: 'lost' });
   },
-  'clock.refused': (metrics, { of }) => metrics.clockRefused(of),
+  'clock.refused': (metrics, { of }) => metrics.clockRefusals.inc({ of }),
   'call.resumed': (metrics, { route, rung, waitedMs }, outcomes) => {
-    metrics.resumed(route, rung);
+    metrics.resumes.inc({ route, rung });
     if (waitedMs === undefined) return;
-    metrics.answered(route, waitedMs);
+    metrics.answers.observe(waitedMs, route);
     outcomes.answered(route, waitedMs);
   },
-  'call.answered_ahead': (metrics, { route }) => metrics.answeredAhead(route),
-  'call.parked': (metrics, { route }) => metrics.asked(route),
+  'call.answered_ahead': (metrics, { route }) => metrics.answersAhead.inc({ route }),
+  'call.parked': (metrics, { route }) => metrics.rounds.inc({ route }),
   'call.ended': (metrics, { route, method, target, end, errorType, workMs }, outcomes) => {
     outcomes.ended(route, end, errorType, workMs);
     const isDone = end === 'complete' && errorType === null;
     if (isDone && method === 'tools/call') metrics.learnTools(route, [target]);
     if (end === 'complete') metrics.upstreamUp(route, true);
-    metrics.ended(route, end === 'expired' ? 'abandoned' : end);
+    metrics.ends.inc({ route, end: end === 'expired' ? 'abandoned' : end });
     metrics.clientOperation(route, method, target, errorType, workMs);
   },
   'upstream.replied': (metrics, { route, method, errorType, ms }) =>
@@ -40,9 +40,9 @@ const COUNTS: Counts = {
     if (code === 'upstream_unavailable') metrics.upstreamUp(route, false);
   },
   'session.opened': (metrics, { route }) => metrics.upstreamUp(route, true),
-  'session.ended': (metrics, { route, ms }) => metrics.sessionEnded(route, ms),
-  'relay.hop': (metrics, { route, outcome }) => metrics.relayed(route, outcome),
-  'passthrough.failed': (metrics, { route }) => metrics.passFailed(route),
+  'session.ended': (metrics, { route, ms }) => metrics.sessions.observe(ms, route),
+  'relay.hop': (metrics, { route, outcome }) => metrics.hops.inc({ route, outcome }),
+  'passthrough.failed': (metrics, { route }) => metrics.passFailures.inc({ route }),
 };
 
 /** Wraps a log so that the metrics and the live page count its events. */

@@ -4,7 +4,7 @@ import { ErrorCode } from '../protocol/json-rpc.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
 import { DurationHistogram } from './duration-histogram.ts';
 import { registerGauges, registerReloads, type ReloadState, type Gauges } from './gauges.ts';
-import { CLOCK_REFUSALS, RUNGS, type ClockRefusal, type Rung } from './log.ts';
+import { CLOCK_REFUSALS, RUNGS } from './log.ts';
 import { isClientFault } from './tracing.ts';
 
 /** Bucket boundaries of the OpenTelemetry conventions for MCP. */
@@ -54,21 +54,82 @@ const OPERATION_LABELS = [
 
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #operations: DurationHistogram<(typeof OPERATION_LABELS)[number]>;
-  readonly #clientOperations: DurationHistogram<(typeof OPERATION_LABELS)[number]>;
-  readonly #sessions: DurationHistogram<'route'>;
-  readonly #answers: DurationHistogram<'route'>;
-  readonly #refusals: Counter<'reason'>;
-  readonly #resumes: Counter<'route' | 'rung'>;
-  readonly #rounds: Counter<'route'>;
-  readonly #answersAhead: Counter<'route'>;
-  readonly #clockRefusals: Counter<'of'>;
-  readonly #ends: Counter<'route' | 'end'>;
-  readonly #failures: Counter<'route' | 'reason'>;
-  readonly #limited: Counter<'route' | 'limit'>;
-  readonly #hops: Counter<'route' | 'outcome'>;
-  readonly #passed: Counter<'route'>;
-  readonly #passFailures: Counter<'route'>;
+  readonly #operations = this.#durations(
+    'mcp_server_operation_duration_seconds',
+    'Duration of MCP requests from clients',
+    OPERATION_LABELS,
+  );
+  readonly #clientOperations = this.#durations(
+    'mcp_client_operation_duration_seconds',
+    "The server's own time for MCP requests, without the time that people take",
+    OPERATION_LABELS,
+  );
+  readonly sessions = this.#durations(
+    'mcp_client_session_duration_seconds',
+    'How long sessions with servers lasted that have ended',
+    ['route'],
+    SESSION_BUCKETS_SECONDS,
+  );
+  readonly answers = this.#durations(
+    'mrtr_gateway_answer_duration_seconds',
+    'Time from a question to its answer: that of people',
+    ['route'],
+    HUMAN_BUCKETS_SECONDS,
+  );
+  readonly refusals = this.#counter(
+    'mrtr_gateway_seal_rejections_total',
+    'Refused requestState values, by reason',
+    ['reason'],
+  );
+  readonly resumes = this.#counter(
+    'mrtr_gateway_resumes_total',
+    'Retries of parked calls, by the rung that served them',
+    ['route', 'rung'],
+  );
+  readonly rounds = this.#counter(
+    'mrtr_gateway_rounds_total',
+    'InputRequiredResult responses sent to clients',
+    ['route'],
+  );
+  readonly answersAhead = this.#counter(
+    'mrtr_gateway_answers_ahead_total',
+    'Questions answered with what the first request of the call brought',
+    ['route'],
+  );
+  readonly clockRefusals = this.#counter(
+    'mrtr_gateway_clock_refusals_total',
+    'Refusals caused by clock differences, by kind',
+    ['of'],
+  );
+  readonly ends = this.#counter('mrtr_gateway_call_ends_total', 'Calls that ended, by how', [
+    'route',
+    'end',
+  ]);
+  readonly #failures = this.#counter(
+    'mrtr_gateway_failures_total',
+    'Requests that the gateway failed, by data.reason',
+    ['route', 'reason'],
+  );
+  readonly limited = this.#counter(
+    'mrtr_gateway_limited_requests_total',
+    'Requests that a limit kept from the server, by the limit',
+    ['route', 'limit'],
+  );
+  readonly hops = this.#counter(
+    'mrtr_gateway_relay_hops_total',
+    'Requests relayed to another replica, by outcome',
+    ['route', 'outcome'],
+  );
+  readonly passed = this.#counter(
+    'mrtr_gateway_passed_requests_total',
+    'Requests passed through to the server',
+    ['route'],
+  );
+  readonly passFailures = this.#counter(
+    'mrtr_gateway_passed_failures_total',
+    'Requests passed through that the server did not respond to',
+    ['route'],
+  );
   /** Responses since the last scrape, by status: each request has one. */
   readonly #newResponses = new Map<number, number>();
   /** The tools that have series of their own, by route. Clients can make up any name. */
@@ -77,82 +138,6 @@ export class Metrics {
   readonly #down = new Set<string>();
 
   constructor(gauges: Gauges) {
-    this.#operations = this.#durations(
-      'mcp_server_operation_duration_seconds',
-      'Duration of MCP requests from clients',
-      OPERATION_LABELS,
-    );
-    this.#clientOperations = this.#durations(
-      'mcp_client_operation_duration_seconds',
-      "The server's own time for MCP requests, without the time that people take",
-      OPERATION_LABELS,
-    );
-    this.#sessions = this.#durations(
-      'mcp_client_session_duration_seconds',
-      'How long sessions with servers lasted that have ended',
-      ['route'],
-      SESSION_BUCKETS_SECONDS,
-    );
-    this.#answers = this.#durations(
-      'mrtr_gateway_answer_duration_seconds',
-      'Time from a question to its answer: that of people',
-      ['route'],
-      HUMAN_BUCKETS_SECONDS,
-    );
-    this.#refusals = this.#counter(
-      'mrtr_gateway_seal_rejections_total',
-      'Refused requestState values, by reason',
-      ['reason'],
-    );
-    this.#resumes = this.#counter(
-      'mrtr_gateway_resumes_total',
-      'Retries of parked calls, by the rung that served them',
-      ['route', 'rung'],
-    );
-    this.#rounds = this.#counter(
-      'mrtr_gateway_rounds_total',
-      'InputRequiredResult responses sent to clients',
-      ['route'],
-    );
-    this.#answersAhead = this.#counter(
-      'mrtr_gateway_answers_ahead_total',
-      'Questions answered with what the first request of the call brought',
-      ['route'],
-    );
-    this.#clockRefusals = this.#counter(
-      'mrtr_gateway_clock_refusals_total',
-      'Refusals caused by clock differences, by kind',
-      ['of'],
-    );
-    this.#ends = this.#counter('mrtr_gateway_call_ends_total', 'Calls that ended, by how', [
-      'route',
-      'end',
-    ]);
-    this.#failures = this.#counter(
-      'mrtr_gateway_failures_total',
-      'Requests that the gateway failed, by data.reason',
-      ['route', 'reason'],
-    );
-    this.#limited = this.#counter(
-      'mrtr_gateway_limited_requests_total',
-      'Requests that a limit kept from the server, by the limit',
-      ['route', 'limit'],
-    );
-    this.#hops = this.#counter(
-      'mrtr_gateway_relay_hops_total',
-      'Requests relayed to another replica, by outcome',
-      ['route', 'outcome'],
-    );
-    this.#passed = this.#counter(
-      'mrtr_gateway_passed_requests_total',
-      'Requests passed through to the server',
-      ['route'],
-    );
-    this.#passFailures = this.#counter(
-      'mrtr_gateway_passed_failures_total',
-      'Requests passed through that the server did not respond to',
-      ['route'],
-    );
     const newResponses = this.#newResponses;
     new Counter({
       name: 'mrtr_gateway_http_responses_total',
@@ -174,16 +159,16 @@ export class Metrics {
 
   /** Creates all series with zero: an alert on an increase would miss the first event of a new series. */
   begin(routes: readonly string[], limits: readonly string[]): void {
-    for (const reason of INVALID_REQUEST_STATE_REASONS) this.#refusals.inc({ reason }, 0);
-    for (const of of CLOCK_REFUSALS) this.#clockRefusals.inc({ of }, 0);
+    for (const reason of INVALID_REQUEST_STATE_REASONS) this.refusals.inc({ reason }, 0);
+    for (const of of CLOCK_REFUSALS) this.clockRefusals.inc({ of }, 0);
     for (const route of routes) {
-      this.#rounds.inc({ route }, 0);
-      this.#answersAhead.inc({ route }, 0);
-      this.#passed.inc({ route }, 0);
-      for (const limit of limits) this.#limited.inc({ route, limit }, 0);
-      this.#passFailures.inc({ route }, 0);
-      for (const rung of [...RUNGS, 'lost'] as const) this.#resumes.inc({ route, rung }, 0);
-      for (const end of CALL_ENDS) this.#ends.inc({ route, end }, 0);
+      this.rounds.inc({ route }, 0);
+      this.answersAhead.inc({ route }, 0);
+      this.passed.inc({ route }, 0);
+      for (const limit of limits) this.limited.inc({ route, limit }, 0);
+      this.passFailures.inc({ route }, 0);
+      for (const rung of [...RUNGS, 'lost'] as const) this.resumes.inc({ route, rung }, 0);
+      for (const end of CALL_ENDS) this.ends.inc({ route, end }, 0);
     }
   }
 
@@ -247,54 +232,6 @@ export class Metrics {
 
   responded(status: number): void {
     this.#newResponses.set(status, (this.#newResponses.get(status) ?? 0) + 1);
-  }
-
-  sessionEnded(route: string, ms: number): void {
-    this.#sessions.observe(ms, route);
-  }
-
-  answered(route: string, ms: number): void {
-    this.#answers.observe(ms, route);
-  }
-
-  ended(route: string, end: string): void {
-    this.#ends.inc({ route, end });
-  }
-
-  limited(route: string, limit: string): void {
-    this.#limited.inc({ route, limit });
-  }
-
-  relayed(route: string, outcome: string): void {
-    this.#hops.inc({ route, outcome });
-  }
-
-  passed(route: string): void {
-    this.#passed.inc({ route });
-  }
-
-  passFailed(route: string): void {
-    this.#passFailures.inc({ route });
-  }
-
-  refused(reason: string): void {
-    this.#refusals.inc({ reason });
-  }
-
-  clockRefused(of: ClockRefusal): void {
-    this.#clockRefusals.inc({ of });
-  }
-
-  resumed(route: string, rung: Rung | 'lost'): void {
-    this.#resumes.inc({ route, rung });
-  }
-
-  answeredAhead(route: string): void {
-    this.#answersAhead.inc({ route });
-  }
-
-  asked(route: string): void {
-    this.#rounds.inc({ route });
   }
 
   text(): Promise<string> {

@@ -134,7 +134,7 @@ export async function createPublicApp(
       maxBodyBytes: config.limits.maxBodyBytes,
       openResponses: shared.openResponses,
       onPassed: (isEndpoint) => {
-        metrics.passed(id);
+        metrics.passed.inc({ route: id });
         if (isEndpoint && upstream.knownKind !== 'modern') tellOfLegacyClient();
       },
       onFailure: ({ httpStatus: status, problem }) => {
