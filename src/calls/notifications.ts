@@ -2,6 +2,7 @@
  * Notifications of the server on their way to the client that waits. A client that reads slowly misses some of them,
  * since the stream of the server cannot wait for one client.
  */
+import type { Closed } from '../lib/closing.ts';
 import type { EdgeRequest, Leg } from '../model/request.ts';
 import { numberOf, type JsonObject } from '../protocol/json.ts';
 import { LOG_LEVELS } from '../protocol/meta.ts';
@@ -69,7 +70,7 @@ export interface NotificationLoss {
 
 /** A leg whose client misses notifications while it is slow. The newest progress is kept. Log messages are counted. */
 export class LossyLeg implements Leg {
-  readonly closed: AbortSignal;
+  readonly closed: Closed;
   readonly #leg: Leg;
   readonly #logLevel: string | null;
   #missedProgress = 0;

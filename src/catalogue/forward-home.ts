@@ -2,6 +2,7 @@
  * Requests that ask nothing are served where their caller has its home, in one hop: what a server lists can depend on what it
  * keeps in that session. Since they have no effects, another session serves them if that replica does not respond.
  */
+import type { Closed } from '../lib/closing.ts';
 import { DirectoryUnavailable } from '../model/directory.ts';
 import { CALL_CANCELLED } from '../model/failures.ts';
 import type { Relay } from '../model/relay.ts';
@@ -17,14 +18,14 @@ export interface ForwardHomeOptions {
   readonly relay: Relay | null;
   readonly log: Log;
   /** Serves a request in this process. Never rejects. */
-  readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
+  readonly forward: (request: EdgeRequest, closed: Closed) => Promise<CallReply>;
 }
 
 /** Serves a request at the home of its caller. Never rejects because of the upstream or another replica. */
 export async function forwardHome(
   { route, pool, relay, log, forward }: ForwardHomeOptions,
   request: EdgeRequest,
-  closed: AbortSignal,
+  closed: Closed,
 ): Promise<CallReply> {
   const holder =
     relay === null ? null : await pool.holderOf(sessionOwnerOf(request))?.catch(ifAway);

@@ -3,6 +3,7 @@
  * since a legacy cursor does not outlive its session and modern clients have none.
  */
 import type { Clock } from '../lib/clock.ts';
+import type { Closed } from '../lib/closing.ts';
 import type { Log } from '../ops/log.ts';
 import { mcpOperation, withContext, type Attributes } from '../ops/tracing.ts';
 import { completeResult, type CacheFields } from '../protocol/translate/edge-result.ts';
@@ -54,7 +55,7 @@ export class Forwarder {
   }
 
   /** Sends the request upstream and returns the reply. Never throws because of the upstream. */
-  async forward(request: EdgeRequest, closed: AbortSignal): Promise<CallReply> {
+  async forward(request: EdgeRequest, closed: Closed): Promise<CallReply> {
     const items = ITEMS[request.method];
     if (items !== undefined && request.params['cursor'] !== undefined) {
       // Every list is returned whole, so the gateway never gave out a cursor.
@@ -97,7 +98,7 @@ export class Forwarder {
     });
   }
 
-  async #single(session: Session, request: EdgeRequest, closed: AbortSignal): Promise<CallReply> {
+  async #single(session: Session, request: EdgeRequest, closed: Closed): Promise<CallReply> {
     return this.#reply(request.method, await this.#send(session, request, {}, closed), session);
   }
 
@@ -106,7 +107,7 @@ export class Forwarder {
     session: Session,
     request: EdgeRequest,
     member: string,
-    closed: AbortSignal,
+    closed: Closed,
   ): Promise<CallReply> {
     const { maxPages, maxItems } = this.#options;
     const items: JsonValue[] = [];
@@ -141,7 +142,7 @@ export class Forwarder {
     session: Session,
     request: EdgeRequest,
     more: JsonObject,
-    closed: AbortSignal,
+    closed: Closed,
   ): Promise<JsonRpcReply> {
     const { route, clock, log } = this.#options;
     const { method, params, caller } = request;

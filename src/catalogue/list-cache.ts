@@ -3,6 +3,7 @@
  * to no other one (caching, "Cache Scope").
  */
 import type { Clock } from '../lib/clock.ts';
+import type { Closed } from '../lib/closing.ts';
 import { type JsonObject, without, type JsonValue, canonicalJson } from '../protocol/json.ts';
 import type { CallReply, EdgeRequest } from '../model/request.ts';
 import { LruMap } from '../lib/containers.ts';
@@ -12,7 +13,7 @@ import { sha256 } from '../lib/crypto.ts';
 
 export interface ListCacheOptions {
   /** Asks the server; never rejects. */
-  readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
+  readonly forward: (request: EdgeRequest, closed: Closed) => Promise<CallReply>;
   /** How long a list is served from the cache, in ms; `0` disables the cache. */
   readonly keepMs: number;
   readonly maxKept: number;
@@ -45,7 +46,7 @@ export class ListCache {
   }
 
   /** Serves a list method, and forwards any other. Never rejects. */
-  async list(request: EdgeRequest, closed: AbortSignal): Promise<CallReply> {
+  async list(request: EdgeRequest, closed: Closed): Promise<CallReply> {
     const { forward, keepMs, clock } = this.#options;
     const kept = this.#cached.get(request.method);
     if (kept === undefined || keepMs === 0 || request.params['cursor'] !== undefined) {

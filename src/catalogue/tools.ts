@@ -1,5 +1,6 @@
 /** Caches the tools of a server as one caller sees them, and which of them demand a task. */
 import type { Clock } from '../lib/clock.ts';
+import type { Closed } from '../lib/closing.ts';
 import { isJsonObject, objectMember, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { clientKey } from './list-cache.ts';
 import type { CallReply, EdgeRequest } from '../model/request.ts';
@@ -8,7 +9,7 @@ import { isTaskTool } from '../protocol/task.ts';
 
 export interface ToolCatalogueOptions {
   /** Serves `tools/list` as for a client. Never rejects. */
-  readonly list: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
+  readonly list: (request: EdgeRequest, closed: Closed) => Promise<CallReply>;
   /** After this long the server is asked again, in ms. */
   readonly ttlMs: number;
   readonly maxCallers: number;
@@ -84,7 +85,7 @@ export function isRepeatable(tool: JsonObject | null): boolean {
 
 export interface TaskToolsOptions {
   /** Asks the server for its tools, which `learn` is told of. Never rejects. */
-  readonly list: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
+  readonly list: (request: EdgeRequest, closed: Closed) => Promise<CallReply>;
   /** After this long the server is asked again, in ms. */
   readonly ttlMs: number;
   readonly maxCallers: number;

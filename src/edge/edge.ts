@@ -6,6 +6,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../lib/clock.ts';
+import type { Closed } from '../lib/closing.ts';
 import { callFailure, reasonOf } from '../model/failures.ts';
 import {
   traceOf,
@@ -53,7 +54,7 @@ export interface EdgeRoute {
     rawHeaders: readonly string[],
   ) => string | null | Promise<string | null>;
   readonly discover: (request: EdgeRequest) => Promise<CallReply>;
-  readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
+  readonly forward: (request: EdgeRequest, closed: Closed) => Promise<CallReply>;
   readonly call: (request: EdgeRequest, leg: Leg) => Promise<CallReply>;
   /** Serves a request about a task; `null` if the gateway offers no tasks. */
   readonly task: ((request: EdgeRequest, leg: Leg) => Promise<CallReply>) | null;
@@ -167,8 +168,7 @@ export class ModernEndpoint {
         if (!this.#serve(request, response, body, caller, passThrough)) passThrough();
       } catch (error) {
         // Nobody catches what a listener throws: the process would end.
-        this.#logDefect(error);
-        refuse(response, 500, 'Internal error', {}, 'unknown');
+        this.#fail(response, error);
       }
     });
   }
@@ -212,13 +212,11 @@ export class ModernEndpoint {
         const origin = originOf(read.request, caller);
         const span = tracer === null ? null : startSpan(tracer, route.id, read.request, origin);
         const served = toEdgeRequest(read.request, caller, span?.context ?? origin.parent, span);
-        this.#answer(request.rawHeaders, response, read.request, served, passThrough)
-          .catch((error: unknown) => {
-            this.#logDefect(error, served);
-            refuse(response, 500, 'Internal error', {}, 'unknown');
-          })
-          // Without a reply, the client has left.
-          .finally(() => span?.end(null));
+        const { rawHeaders } = request;
+        const answered = this.#answer(rawHeaders, response, read.request, served, passThrough);
+        const over = answered.catch((error: unknown) => this.#fail(response, error, served));
+        // Without a reply, the client has left.
+        if (span !== null) void over.finally(() => span.end(null));
         return true;
       }
     }
@@ -304,6 +302,11 @@ export class ModernEndpoint {
       case 'forward':
         return route.forward(request, leg.closed);
     }
+  }
+
+  #fail(response: ServerResponse, error: unknown, request?: EdgeRequest): void {
+    this.#logDefect(error, request);
+    refuse(response, 500, 'Internal error', {}, 'unknown');
   }
 
   #logDefect(error: unknown, request?: EdgeRequest): void {

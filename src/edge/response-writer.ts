@@ -4,6 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import type { Clock, Timer } from '../lib/clock.ts';
+import { Closing } from '../lib/closing.ts';
 import type { OpenResponses } from '../lib/responses.ts';
 import type { CallReply, Leg } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
@@ -62,7 +63,7 @@ const STREAM_HEADERS = {
 export class ResponseWriter implements Leg {
   readonly #response: ServerResponse;
   readonly #options: ResponseOptions;
-  readonly #closed = new AbortController();
+  readonly closed = new Closing();
   #timer: Timer | null = null;
   #streaming = false;
   #finished = false;
@@ -74,18 +75,14 @@ export class ResponseWriter implements Leg {
     this.#options = options;
     // A client that closes the connection before the response is complete cancels (streamable-http, "Cancellation").
     const countedUntil = options.openResponses.open();
-    response.once('close', () => {
+    response.on('close', () => {
       countedUntil();
       this.#stopTimer();
-      if (!response.writableFinished) this.#closed.abort();
+      if (!response.writableFinished) this.closed.abort();
       this.#releaseBacklog();
       this.#over?.resolve();
     });
     if (!options.jsonOnly) this.#wait(options.commitAfterMs, () => this.#commit());
-  }
-
-  get closed(): AbortSignal {
-    return this.#closed.signal;
   }
 
   get backlog(): Promise<void> | null {
@@ -100,7 +97,7 @@ export class ResponseWriter implements Leg {
   }
 
   notify(method: string, params: JsonObject): void {
-    if (this.#options.jsonOnly || this.#finished || this.#closed.signal.aborted) return;
+    if (this.#options.jsonOnly || this.#finished || this.closed.aborted) return;
     this.#commit();
     this.#send({ jsonrpc: '2.0', method, params });
   }
@@ -155,7 +152,7 @@ export class ResponseWriter implements Leg {
   }
 
   #write(text: string): void {
-    if (this.#closed.signal.aborted) return;
+    if (this.closed.aborted) return;
     const { maxBufferedBytes, cutWhenBehind } = this.#options;
     // `write` returns true if all bytes are out: then no `drain` follows.
     const isWritten = this.#response.write(text);

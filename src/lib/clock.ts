@@ -1,5 +1,7 @@
 /** Time as a dependency: everything that waits takes a `Clock`, so that tests control the time. */
 
+import type { Closed } from './closing.ts';
+
 export interface Timer {
   /** Stops the timer. It does nothing if the timer has fired. */
   cancel(): void;
@@ -137,7 +139,7 @@ export const systemClock: Clock = {
 };
 
 /** Resolves after `afterMs` milliseconds, or as soon as the signal aborts. */
-export function sleep(clock: Clock, afterMs: number, signal?: AbortSignal): Promise<void> {
+export function sleep(clock: Clock, afterMs: number, signal?: Closed): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
     const finish = () => {

@@ -8,19 +8,25 @@ let used = pool.length;
 
 /** Returns a few random bytes, which are in no other place. */
 export function fewRandomBytes(count: number): Buffer {
-  if (used + count > pool.length) {
-    randomFillSync(pool);
-    used = 0;
-  }
-  const bytes = Buffer.copyBytesFrom(pool, used, count);
-  pool.fill(0, used, used + count);
-  used += count;
-  return bytes;
+  return takeRandom(count, (start) => Buffer.copyBytesFrom(pool, start, count));
 }
 
 /** Generates 128 random bits. @returns base64url */
 export function randomId(): string {
-  return fewRandomBytes(ID_BYTES).toString('base64url');
+  return takeRandom(ID_BYTES, (start) => pool.toString('base64url', start, used));
+}
+
+/** Has some bytes of the pool copied, which are used once. */
+function takeRandom<Copy>(count: number, copy: (start: number) => Copy): Copy {
+  if (used + count > pool.length) {
+    randomFillSync(pool);
+    used = 0;
+  }
+  const start = used;
+  used += count;
+  const copied = copy(start);
+  pool.fill(0, start, used);
+  return copied;
 }
 
 /** Computes the SHA-256 of a text in UTF-8. @returns base64url */

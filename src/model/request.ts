@@ -1,5 +1,6 @@
 /** A client's request without its HTTP: who sent it, who waits for it, how its call ends, and the reply. */
 import { z } from 'zod';
+import type { Closed } from '../lib/closing.ts';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
 import { jsonObject, jsonValue, type JsonObject } from '../protocol/json.ts';
 import type { OfRequest } from '../ops/log.ts';
@@ -51,7 +52,7 @@ export interface Leg {
    */
   readonly backlog: Promise<void> | null;
   /** Aborts if the client closes its connection before it has the whole response. */
-  readonly closed: AbortSignal;
+  readonly closed: Closed;
 }
 
 /** What the gateway replies to a request: a result, or an error. */

@@ -47,36 +47,42 @@ export function createLog({
     event(name, fields) {
       const of = LEVELS[name] ?? 'info';
       if (SEVERITIES[of] < SEVERITIES[level]) return;
-      const time = new Date().toISOString();
-      const values: Record<string, unknown> = worker === undefined ? {} : { worker };
-      for (const [field, value] of Object.entries(fields)) {
+      const line = { level: of, time: timeNow(), event: name } as Line;
+      if (worker !== undefined) line['worker'] = worker;
+      const values = fields as Readonly<Record<string, unknown>>;
+      for (const field in values) {
         const max = field === 'problem' ? MAX_PROBLEM_CHARACTERS : MAX_FIELD_CHARACTERS;
-        values[field] = safe(value, max);
+        line[field] = safe(values[field], max);
       }
-      const msg = TEXTS[name] ?? name;
-      const line =
-        format === 'pretty'
-          ? prettyLine({ time, level: of, event: name, msg }, values, colors)
-          : JSON.stringify({ level: of, time, event: name, ...values, msg });
-      buffer.write(`${line}\n`);
+      line.msg = TEXTS[name] ?? name;
+      buffer.write(`${format === 'pretty' ? prettyLine(line, colors) : JSON.stringify(line)}\n`);
       if (!IN_EVERY_CALL.has(name)) buffer.flush();
     },
   };
 }
 
-interface Said {
-  readonly time: string;
+/** The second of the last line, in ms since the epoch, and as text up to the point: to write it takes longer than the rest. */
+let second = { atMs: NaN, text: '' };
+
+/** Returns the time in ISO 8601. */
+function timeNow(): string {
+  const now = Date.now();
+  const ms = now % 1000;
+  if (second.atMs !== now - ms) {
+    second = { atMs: now - ms, text: new Date(now).toISOString().slice(0, -4) };
+  }
+  return `${second.text}${String(ms).padStart(3, '0')}Z`;
+}
+
+interface Line extends Record<string, unknown> {
   readonly level: LogLevel;
+  readonly time: string;
   readonly event: LogEvent;
-  readonly msg: string;
+  msg: string;
 }
 
 /** Formats an event as one line for people: the time of day, level, event, fields, and what it means. */
-function prettyLine(
-  { time, level, event, msg }: Said,
-  fields: Readonly<Record<string, unknown>>,
-  colors: boolean,
-): string {
+function prettyLine({ level, time, event, msg, ...fields }: Line, colors: boolean): string {
   const paint = (code: number, text: string) => (colors ? `\u001b[${code}m${text}\u001b[0m` : text);
   const shown = Object.entries(fields)
     .filter(([, value]) => value !== null && value !== '')
@@ -124,7 +130,7 @@ const WAIT_MS = 10;
 class LineBuffer {
   readonly #destination: NodeJS.WritableStream;
   readonly #maxBytes: number;
-  #lines: string[] = [];
+  #lines = '';
   #bytes = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -138,16 +144,16 @@ class LineBuffer {
     const bytes = Buffer.byteLength(line);
     if (this.#bytes + bytes > this.#maxBytes) this.flush();
     this.#timer ??= setTimeout(() => this.flush(), WAIT_MS);
-    this.#lines.push(line);
+    this.#lines += line;
     this.#bytes += bytes;
   }
 
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#lines.length === 0) return;
-    const lines = this.#lines.join('');
-    this.#lines = [];
+    const lines = this.#lines;
+    if (lines === '') return;
+    this.#lines = '';
     this.#bytes = 0;
     this.#destination.write(lines);
   }

@@ -49,13 +49,11 @@ export function withoutReservedMeta(message: JsonObject): JsonObject {
   return kept.length === 0 ? rest : { ...rest, _meta: Object.fromEntries(kept) };
 }
 
+const OF_MCP = /^[^./]*\.(?:modelcontextprotocol|mcp)(?:\.[^/]*)?\//;
+
 /** Tells whether MCP reserves a name (the second label of its prefix is `modelcontextprotocol` or `mcp`), or we do. */
 export function isReserved(name: string): boolean {
-  if (name === 'progressToken' || isOwnMeta(name)) return true;
-  const slash = name.indexOf('/');
-  if (slash < 0) return false;
-  const [, second] = name.slice(0, slash).split('.');
-  return second === 'modelcontextprotocol' || second === 'mcp';
+  return name === 'progressToken' || isOwnMeta(name) || OF_MCP.test(name);
 }
 
 /** Tells whether only the protocol itself (not an extension of it) or this gateway uses a name. */

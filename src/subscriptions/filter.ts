@@ -187,7 +187,7 @@ export class Listener {
     this.ended = promise;
     this.#end = resolve;
     if (leg.closed.aborted) this.end();
-    else leg.closed.addEventListener('abort', () => this.end(), { once: true });
+    else leg.closed.addEventListener('abort', () => this.end());
   }
 
   /** The acknowledged filter, or `null` before the acknowledgement. */

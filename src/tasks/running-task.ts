@@ -3,6 +3,7 @@
  * and retries with the answers. So all that holds for calls of clients that retry holds for tasks.
  */
 import { sleep, type Clock, type Timer } from '../lib/clock.ts';
+import type { Closed } from '../lib/closing.ts';
 import type { Caller, Failure, CallReply, Leg } from '../model/request.ts';
 import { callLost } from '../model/failures.ts';
 import { isTaskOver, type TaskState } from '../model/task.ts';
@@ -212,7 +213,7 @@ export class RunningTask implements WaitingTask {
     return { ...retry, caller: this.#caller, task: this };
   }
 
-  #legOf(closed: AbortSignal): Leg {
+  #legOf(closed: Closed): Leg {
     return {
       closed,
       backlog: null,
@@ -309,7 +310,7 @@ const LOOK_HERE_EVERY_MS = 60_000;
 export function untilChanged(
   task: RunningTask | undefined,
   clock: Clock,
-  ended: AbortSignal,
+  ended: Closed,
 ): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

@@ -3,6 +3,7 @@
  * that in its place. It lives with its call, and any replica serves its client.
  */
 import { sleep, type Clock } from '../lib/clock.ts';
+import type { Closed } from '../lib/closing.ts';
 import type { Quota } from '../lib/quota.ts';
 import { DirectoryUnavailable } from '../model/directory.ts';
 import { COORDINATION_UNAVAILABLE, UNKNOWN_TASK } from '../model/failures.ts';
@@ -148,7 +149,7 @@ export class Tasks implements TaskEngine {
   }
 
   /** Resolves when the task may have changed, or when `ended` aborts. */
-  changed(request: EdgeRequest, taskId: string, ended: AbortSignal): Promise<void> {
+  changed(request: EdgeRequest, taskId: string, ended: Closed): Promise<void> {
     return untilChanged(this.#here(request, taskId), this.#options.clock, ended);
   }
 

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { refusalBody, sendJson } from '../../edge/response-writer.ts';
 import { isInteractive, isMethod } from '../../edge/request/methods.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { Closed } from '../../lib/closing.ts';
 import type { Admission, Verdict } from '../../limits/admission.ts';
 import type { RateStore } from '../../limits/rates.ts';
 import { CALL_CANCELLED, STOPPING, STOPPING_WAIT_MS } from '../../model/failures.ts';
@@ -17,7 +18,7 @@ import type { Route } from '../routes/route.ts';
 export function whenAdmitted(
   admission: Admission,
   request: EdgeRequest,
-  closed: AbortSignal,
+  closed: Closed,
   serve: () => Promise<CallReply>,
 ): Promise<CallReply> {
   const { method, params, caller } = request;

@@ -40,7 +40,7 @@ export function callersOf(
     if (refused !== null) return refused;
     const address = identity.addressOf(request);
     const caller = {
-      ...callerOf(request.headers, identity.principalOf(request), options),
+      ...callerOf(request.headers, verdict.kind === 'known' ? verdict.principal : null, options),
       ...(address !== undefined && { address }),
     };
     if (caller.kind !== 'anonymous') return caller;

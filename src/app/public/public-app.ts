@@ -2,7 +2,7 @@
  * The application behind the public listener, for one configuration: the guard, the modern edge and the pass-through of
  * each route. A reload creates another one. The listener and its connections stay (`public-listener.ts`).
  */
-import type { RequestListener, ServerResponse } from 'node:http';
+import type { RequestListener } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
 import { failureReasonOf } from '../../model/failures.ts';
 import { traceOf, type EdgeRequest } from '../../model/request.ts';
@@ -102,9 +102,6 @@ export async function createPublicApp(
     next(null, payload);
   });
   const endpoints = new Map<string, ModernEndpoint>();
-  const countResponse = function (this: ServerResponse): void {
-    metrics.responded(this.statusCode);
-  };
   serveOwnMetadata(app, shared);
   const httpRoutes = routes.filter(isHttpRoute);
   installMetadata(app, routes);
@@ -188,8 +185,8 @@ export async function createPublicApp(
       open += 1;
       // The framework and its plugins add as many as the default allows.
       response.setMaxListeners(MAX_LISTENERS);
-      response.once('finish', countResponse);
-      response.once('close', () => {
+      response.on('close', () => {
+        if (response.writableFinished) metrics.responded(response.statusCode);
         open -= 1;
         closeIfOver();
       });

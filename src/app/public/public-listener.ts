@@ -33,7 +33,7 @@ export class PublicListener {
     });
     const serve: RequestListener = (request, response) => {
       this.#open.add(response);
-      response.once('close', () => this.#open.delete(response));
+      response.on('close', () => this.#open.delete(response));
       if (this.#isStopping) response.shouldKeepAlive = false;
       this.#serve(request, response);
     };

@@ -43,7 +43,7 @@ export function observeRelayed(serve: ServeRelayed, tracer: Tracer | null): Serv
     const attributes = { 'mrtr_gateway.route': route };
     const span = tracer.start({ kind: 'server', name: HOP, attributes, parent: hop });
     // Before the retry begins, and instead of it, the client can leave.
-    leg.closed.addEventListener('abort', () => span.end('left'), { once: true });
+    leg.closed.addEventListener('abort', () => span.end('left'));
     let handle: RelayedHandle | null;
     try {
       handle = await serve(route, { ...request, span }, leg);

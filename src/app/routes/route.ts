@@ -1,5 +1,6 @@
 /** One route: its upstream, its calls, and what is known of its server. */
 import { isDeepStrictEqual } from 'node:util';
+import type { Closed } from '../../lib/closing.ts';
 import { Calls, type CallsOptions } from '../../calls/calls.ts';
 import type { CallLimits } from '../../calls/machine/states.ts';
 import { Discovery } from '../../catalogue/discovery.ts';
@@ -38,7 +39,7 @@ export interface Route {
   /** `null` if no tasks are offered. */
   readonly tasks: Tasks | null;
   /** Serves a request that asks nothing in this process. Never rejects. */
-  readonly forward: (request: EdgeRequest, closed: AbortSignal) => Promise<CallReply>;
+  readonly forward: (request: EdgeRequest, closed: Closed) => Promise<CallReply>;
   readonly lists: ListCache;
   readonly catalogue: ToolCatalogue;
   readonly discovery: Discovery;

@@ -66,9 +66,13 @@ export async function sendRequest(
       await session.ensureLogLevel(logLevel, caller.headers);
       if (!listener.isCurrent || isOver(call.state)) return freeExchange(call, true);
     }
-    const asTask = mayRunAsTask(call, session) && (await call.route.demandsTask(request));
+    if (!mayRunAsTask(call, session)) {
+      call.exchange = startExchange(call, request, session, listener);
+      return;
+    }
+    const demandsTask = await call.route.demandsTask(request);
     if (!listener.isCurrent || isOver(call.state)) return freeExchange(call, true);
-    call.exchange = startExchange(call, request, session, asTask, listener);
+    call.exchange = startToolCall(call, request, session, demandsTask, listener);
   } catch (error) {
     // What fails in a handshake is no call.
     if (listener.isCurrent) listener.notTaken(beforeRequest(asUpstreamFailure(error, true)));
@@ -231,30 +235,48 @@ function mayRunAsTask({ method }: CallData, { initializeResult }: Session): bool
 /**
  * Sends the request of a call.
  * @param request with its params, which the call drops if its client is told to retry before the request is sent
- * @param asTask whether the tool is known to demand a task
  */
 function startExchange(
   call: CallData,
-  { method, params, forwardedMeta }: EdgeRequest,
+  request: EdgeRequest,
   session: Session,
-  asTask: boolean,
   listener: ExchangeListener,
 ): Exchange {
-  const span = beginWork(call);
-  const headers = withContext(call.request.caller.headers, span);
-  const meta = withContext(forwardedMeta, span);
-  const paramsWith = (progressToken: string | number) =>
-    upstreamParams(params, { progressToken, forwardedMeta: meta });
-  if (!mayRunAsTask(call, session)) {
-    return session.call(method, paramsWith, listener, headers);
-  }
+  const { headers, params } = upstreamRequestOf(call, request);
+  return session.call(request.method, params, listener, headers);
+}
+
+/**
+ * Sends a tool call to a server that may run it as a task.
+ * @param demandsTask whether the tool is known to demand one
+ */
+function startToolCall(
+  call: CallData,
+  request: EdgeRequest,
+  session: Session,
+  demandsTask: boolean,
+  listener: ExchangeListener,
+): Exchange {
+  const { headers, params } = upstreamRequestOf(call, request);
   const { clock } = call.route;
   const endsAtMs = call.origin.startedAtMs + call.limits.callTtlMs;
   const ttlMs = Math.max(0, Math.ceil(endsAtMs - clock.now()));
-  const toolCall = { params: paramsWith, ttlMs, demandsTask: asTask };
+  const toolCall = { params, ttlMs, demandsTask };
   const taskCall = TaskCall.start({ session, clock, listener }, toolCall, headers);
   taskCall.accepted.catch((error: unknown) => listener.notTaken(asUpstreamFailure(error, true)));
   return taskCall;
+}
+
+/** @returns the headers of the request, and what makes its params for a progress token */
+function upstreamRequestOf(call: CallData, { params, forwardedMeta }: EdgeRequest) {
+  const span = beginWork(call);
+  const headers = withContext(call.request.caller.headers, span);
+  const meta = withContext(forwardedMeta, span);
+  return {
+    headers,
+    params: (progressToken: string | number) =>
+      upstreamParams(params, { progressToken, forwardedMeta: meta }),
+  };
 }
 
 /** Continues the exchange of another replica. @param open the questions that the server still waits for */

@@ -214,9 +214,15 @@ export function readRequestMeta(meta: JsonObject): MetaReading {
       clientInfo,
       logLevel: logLevel ?? null,
       progressToken: progressToken ?? null,
-      forwarded: Object.fromEntries(Object.entries(meta).filter(([name]) => !isReserved(name))),
+      forwarded: forwardedOf(meta),
     },
   };
+}
+
+function forwardedOf(meta: JsonObject): JsonObject {
+  const forwarded: JsonObject = {};
+  for (const name in meta) if (!isReserved(name)) forwarded[name] = meta[name]!;
+  return forwarded;
 }
 
 /** Keeps only the members that every legacy revision has. */

@@ -236,7 +236,8 @@ export function randomRequestId(): UpstreamRequestId {
     randomFillSync(pool);
     used = 0;
   }
-  const [high = 0, low = 0] = pool.subarray(used, used + 2);
+  const high = pool[used] ?? 0;
+  const low = pool[used + 1] ?? 0;
   used += 2;
   return upstreamRequestId((2 ** 20 + (high >>> 12)) * 2 ** 32 + low);
 }

@@ -26,8 +26,6 @@ const MAX_RETRY_MS = 30_000;
 export class EventStreamBody {
   readonly #maxEventBytes: number;
   readonly #bytes: EventBytes;
-  /** The parser skips the byte order mark: one, as the standard says. */
-  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   readonly #parser: ReturnType<typeof createParser>;
   #failure: UpstreamFailure | null = null;
 
@@ -53,14 +51,15 @@ export class EventStreamBody {
    * @throws UpstreamFailure after an event that is too large
    */
   write(chunk: Buffer): void {
-    this.#parser.feed(this.#decoder.decode(this.#bytes.take(chunk), { stream: true }));
+    const whole = this.#bytes.take(chunk);
+    if (whole.length > 0) this.#parser.feed(whole.toString('utf8'));
     if (this.#bytes.isTooLarge) this.#failure ??= this.#eventTooLarge();
     if (this.#failure !== null) throw this.#failure;
   }
 
   /** An event that did not end is dropped. A reconnection time in it counts. */
   end(): void {
-    this.#parser.feed(this.#decoder.decode(this.#bytes.rest()));
+    this.#parser.feed(this.#bytes.rest().toString('utf8'));
   }
 
   /** The parser limits what it buffers, not what arrives whole. */
@@ -145,11 +144,9 @@ export class EventBytes {
       this.#inLine = end === chunk.length;
       if (this.#lines === 0) due = Math.min(at, chunk.length);
     }
-    if (due === 0) {
-      this.#held.append(chunk);
-      return NOTHING;
-    }
-    const whole = this.#held.with(chunk.subarray(0, due));
+    // Most events come in one piece, which needs no view of a part of it.
+    if (due > 0 && due === chunk.length) return this.#held.with(chunk);
+    const whole = due === 0 ? NOTHING : this.#held.with(chunk.subarray(0, due));
     this.#held.append(chunk.subarray(due));
     return whole;
   }

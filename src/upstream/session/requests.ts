@@ -1,5 +1,6 @@
 /** Requests of a session that cannot lead to questions, while they wait for their replies. */
 import type { Clock } from '../../lib/clock.ts';
+import type { Closed } from '../../lib/closing.ts';
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CallerHeaders, OutgoingRequest, Transport } from '../transport/transport.ts';
@@ -29,7 +30,7 @@ export class SessionRequests {
   async send(
     request: OutgoingRequest,
     headers: CallerHeaders,
-    signal?: AbortSignal,
+    signal?: Closed,
   ): Promise<RequestOutcome> {
     const { id, method } = request;
     if (signal?.aborted === true) throw new ClientLeft(method);
@@ -43,7 +44,7 @@ export class SessionRequests {
       reject(new ClientLeft(method));
       this.#cancel(request, headers);
     };
-    signal?.addEventListener('abort', leave, { once: true });
+    signal?.addEventListener('abort', leave);
     try {
       this.#transport.request(request, headers);
       return await promise;

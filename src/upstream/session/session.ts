@@ -3,6 +3,7 @@
  * the server sends.
  */
 import type { Clock } from '../../lib/clock.ts';
+import type { Closed } from '../../lib/closing.ts';
 import { legacyCapabilities, type ClientProfile } from '../../protocol/translate/client-profile.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
@@ -136,7 +137,7 @@ export class Session extends SessionState {
     method: string,
     params: JsonObject,
     headers: CallerHeaders,
-    signal?: AbortSignal,
+    signal?: Closed,
   ): Promise<JsonRpcReply> {
     this.assertAlive();
     // No tool replies to a ping, so its error is about the session.

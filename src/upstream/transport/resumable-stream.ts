@@ -207,16 +207,18 @@ export class ResumableStream implements ResponseReader {
    * @returns false if messages wait
    */
   #receive(messages: readonly JsonValue[]): boolean {
-    for (const [at, message] of messages.entries()) {
+    let taken = 0;
+    for (const message of messages) {
       const backlog = this.#backlog();
       if (backlog !== null) {
-        void backlog.then(() => this.#continue(messages.slice(at)));
+        void backlog.then(() => this.#continue(messages.slice(taken)));
         // The server is not idle: the gateway does not read.
         this.#idleTimeout?.stop();
         this.#exchange?.pause();
         return false;
       }
       this.#context.received(this, message);
+      taken += 1;
     }
     // A server that has replied ends the stream.
     if (this.finished) this.#exchange?.endWithin(LINGER_MS);

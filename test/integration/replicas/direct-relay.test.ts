@@ -131,7 +131,9 @@ describe('retries between two replicas', () => {
       serveRelayed: async (_route, _request, leg) => ({
         begin: () => {
           taken.resolve(leg);
-          return once(leg.closed, 'abort').then(() => ANSWER);
+          return new Promise((resolve) => {
+            leg.closed.addEventListener('abort', () => resolve(ANSWER));
+          });
         },
         sendClientBack: () => {},
       }),

@@ -143,7 +143,7 @@ describe('a replica that asks and does not read', () => {
   // Rule relay-9.
   test('is gone when nothing of what waits moves for a while, and with it its client', async () => {
     const { leg, gone } = await frozenAsker(300);
-    const closed = once(leg.closed, 'abort');
+    const closed = new Promise<void>((resolve) => leg.closed.addEventListener('abort', resolve));
     const flood = setInterval(() => {
       leg.notify('notifications/message', { level: 'info', data: 'x'.repeat(MIB) });
     }, 1);
