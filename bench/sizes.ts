@@ -165,7 +165,7 @@ export const FULL: Sizes = {
     loadMs: 60_000,
   },
   footprint: { starts: 5, loadMs: 60_000 },
-  seal: { warmUp: 1_000, samples: 2_000 },
+  seal: { warmUp: 10_000, samples: 5_000 },
 };
 
 export const NOISY: Sizes = {
