@@ -1,6 +1,6 @@
 /**
  * deploy/front, started: nginx with its configuration, the gateway with its configuration, the reference server behind it, and
- * the official client in front, over TLS. In the place of oauth2-proxy stands a service with the same contract.
+ * the official client in front, over TLS. Where oauth2-proxy is not installed, a service with the same contract stands in its place.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -15,11 +15,13 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { Agent, fetch as fetchOver } from 'undici';
 import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { loadConfig } from '../../src/config/load/load.ts';
 import { modernBody, modernHeaders } from '../fixtures/clients/modern-client.ts';
 import { freePort, startEverything, startServer } from '../fixtures/processes.ts';
 import { AuthorizationServer, RESOURCE } from '../fixtures/servers/authorization-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
+import { OAUTH2_PROXY } from '../run/needs.ts';
 
 const FRONT = fileURLToPath(new URL('../../deploy/front/', import.meta.url));
 const COMMAND = fileURLToPath(new URL('../../bin/mrtr-gateway.js', import.meta.url));
@@ -45,6 +47,35 @@ async function loginService({ issuer, jwksUrl }: AuthorizationServer): Promise<n
   stopAfterTest(async () => service.close());
   return (service.address() as AddressInfo).port;
 }
+
+/** oauth2-proxy with the environment of compose.yaml. */
+async function oauth2Proxy({ issuer }: AuthorizationServer): Promise<number> {
+  const given: Readonly<Record<string, string>> = {
+    OIDC_ISSUER_URL: issuer,
+    OIDC_CLIENT_ID: 'front',
+    OIDC_CLIENT_SECRET: 'a secret',
+    COOKIE_SECRET: randomBytes(32).toString('base64url'),
+    PUBLIC_URL: RESOURCE,
+  };
+  const { services } = parse(await readFile(join(FRONT, 'compose.yaml'), 'utf8'));
+  const written = Object.entries<string>(services.login.environment);
+  const env = Object.fromEntries(
+    written.map(([name, value]) => [
+      name,
+      value.replace(/\$\{(\w+)[^}]*\}/g, (_all, variable: string) => given[variable] ?? ''),
+    ]),
+  );
+  const port = await freePort();
+  const proxy = await startServer(String(OAUTH2_PROXY), [], {
+    ready: /HTTP: listening on|OAuthProxy configured/i,
+    port,
+    env: { ...env, OAUTH2_PROXY_HTTP_ADDRESS: `127.0.0.1:${port}` },
+  });
+  stopAfterTest(() => proxy.stop());
+  return port;
+}
+
+type Login = (issuer: AuthorizationServer) => Promise<number>;
 
 /** nginx with deploy/front/nginx.conf, but for addresses and folders. @returns its origin */
 async function startFront(folder: string, ports: { gateway: number; login: number }) {
@@ -80,7 +111,7 @@ async function startFront(folder: string, ports: { gateway: number; login: numbe
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 const wire = (response: Response): Promise<any> => response.json();
 
-async function stack(env: Record<string, string> = {}) {
+async function stack(startLogin: Login, env: Record<string, string> = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'mrtr-front-'));
   stopAfterTest(() => rm(folder, { recursive: true, force: true }));
   execFileSync(join(FRONT, 'certificate.sh'), ['localhost', folder]);
@@ -104,7 +135,7 @@ async function stack(env: Record<string, string> = {}) {
     },
   );
   stopAfterTest(() => gateway.stop());
-  const origin = await startFront(folder, { gateway: port, login: await loginService(issuer) });
+  const origin = await startFront(folder, { gateway: port, login: await startLogin(issuer) });
   const dispatcher = new Agent({ connect: { ca: await readFile(join(folder, 'front.pem')) } });
   stopAfterTest(() => dispatcher.close());
   const overTls = (url: string | URL | Request, init: RequestInit = {}) =>
@@ -129,9 +160,16 @@ async function stack(env: Record<string, string> = {}) {
   return { origin, gateway, overTls, send, as };
 }
 
-describe('deploy/front', { tags: ['deploy', 'nginx'], timeout: 120_000 }, () => {
-  test('lets nobody in without a login, whatever name they bring', async () => {
-    const { origin, overTls, send, gateway } = await stack();
+const LOGINS: readonly (readonly [string, Login, readonly string[]])[] = [
+  ['a service like oauth2-proxy', loginService, []],
+  ['oauth2-proxy', oauth2Proxy, ['oauth2-proxy']],
+];
+
+describe.each(LOGINS)('deploy/front with %s', (_name, login, tags) => {
+  const tagged = { tags: ['deploy', 'nginx', ...tags], timeout: 120_000 };
+
+  test('lets nobody in without a login, whatever name they bring', tagged, async () => {
+    const { origin, overTls, send, gateway } = await stack(login);
     const params = { name: 'echo', arguments: { message: 'hello' } };
     const spoofed = [
       {},
@@ -155,8 +193,8 @@ describe('deploy/front', { tags: ['deploy', 'nginx'], timeout: 120_000 }, () => 
     expect(gateway.output()).not.toMatch(/identity\.refused|call\.started/);
   });
 
-  test('a user who has logged in is asked, and nobody else can answer', async () => {
-    const { origin, overTls, send, as, gateway } = await stack();
+  test('a user who has logged in is asked, and nobody else can answer', tagged, async () => {
+    const { origin, overTls, send, as, gateway } = await stack(login);
     const asked: string[] = [];
     const client = new Client(
       { name: 'official', version: '1.0.0' },
@@ -196,8 +234,8 @@ describe('deploy/front', { tags: ['deploy', 'nginx'], timeout: 120_000 }, () => 
     expect(JSON.stringify(own.body.result)).toContain('Mallory');
   });
 
-  test('a caller has a limit of its own, told as the gateway does', async () => {
-    const { send, as } = await stack({ RATE_PER_PRINCIPAL: '3/10m' });
+  test('a caller has a limit of its own, told as the gateway does', tagged, async () => {
+    const { send, as } = await stack(login, { RATE_PER_PRINCIPAL: '3/10m' });
     const params = { name: 'echo', arguments: { message: 'hello' } };
     const [ada, bob] = [await as('ada'), await as('bob')];
     for (let call = 0; call < 3; call += 1)

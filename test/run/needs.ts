@@ -35,6 +35,9 @@ export const CHROMIUM =
   process.env['CHROMIUM'] ||
   ['/usr/bin/chromium', '/usr/bin/google-chrome'].find((path) => existsSync(path));
 
+/** The command of oauth2-proxy; empty counts as not set. */
+export const OAUTH2_PROXY = process.env['OAUTH2_PROXY'] || 'oauth2-proxy';
+
 /** The library that gives a process a clock of its own. */
 export const LIBFAKETIME = spawnSync(
   'sh',
@@ -123,6 +126,13 @@ export const NEEDS: readonly Need[] = [
     what: 'network namespaces',
     howToGet: 'install ip (Debian: iproute2) and run as root',
     isThere: hasNamespaces(),
+  },
+  {
+    tag: 'oauth2-proxy',
+    what: 'oauth2-proxy',
+    howToGet:
+      'install oauth2-proxy, or set OAUTH2_PROXY to the path of one (go build in its repository)',
+    isThere: runs(OAUTH2_PROXY, '--version'),
   },
   {
     tag: 'helm',
