@@ -5,7 +5,7 @@
 import { createCipheriv, createDecipheriv, type KeyObject } from 'node:crypto';
 import { fewRandomBytes } from '../lib/crypto.ts';
 import { InvalidRequestState } from './invalid-request-state.ts';
-import type { KeyPurpose, KeyRing } from './key-ring.ts';
+import type { KeyPurpose, KeyRing, RingKey } from './key-ring.ts';
 
 /** The `typ` of each purpose: a token for one is refused for another, even if their keys are mixed up. */
 const TYPES: Readonly<Record<KeyPurpose, string>> = {
@@ -25,8 +25,8 @@ const HEADER = /^\{"alg":"dir","enc":"A256GCM","kid":"([A-Za-z0-9_-]{1,64})","ty
  * @returns the token, different each time
  */
 export function sealBytes(ring: KeyRing<KeyPurpose>, content: Uint8Array): string {
-  const { kid, key } = ring.sealing;
-  const header = headerOf(kid, TYPES[ring.purpose]);
+  const { key } = ring.sealing;
+  const header = headerOf(ring);
   const nonce = fewRandomBytes(NONCE_BYTES);
   const { sealed, tag } = encrypt(content, { key, nonce, associatedData: Buffer.from(header) });
   const segments = [nonce, sealed, tag].map((bytes) => bytes.toString('base64url'));
@@ -50,8 +50,10 @@ export function openBytes(
   if (!(token.length <= maxTokenBytes)) throw new InvalidRequestState('oversized');
   const { header, nonce, sealed, tag } = readSegments(token);
   // Only the key that the header names is tried.
-  const key = ring.find(readKid(header, TYPES[ring.purpose]))?.key;
-  if (key === undefined) throw new InvalidRequestState('unknown-key');
+  const isOfSealingKey = header === headerOf(ring);
+  const named = isOfSealingKey ? ring.sealing : ring.find(readKid(header, TYPES[ring.purpose]));
+  if (named === undefined) throw new InvalidRequestState('unknown-key');
+  const { key } = named;
   try {
     return decrypt(sealed, tag, { key, nonce, associatedData: Buffer.from(header) });
   } catch {
@@ -81,9 +83,16 @@ function readCanonical(segment: string): Buffer {
   return bytes;
 }
 
-function headerOf(kid: string, typ: string): string {
-  const header = { alg: 'dir', enc: 'A256GCM', kid, typ };
-  return Buffer.from(JSON.stringify(header)).toString('base64url');
+const headers = new WeakMap<RingKey, string>();
+
+/** Returns the header of what a ring seals. To write it takes a tenth of a seal. */
+function headerOf({ sealing, purpose }: KeyRing<KeyPurpose>): string {
+  const written = headers.get(sealing);
+  if (written !== undefined) return written;
+  const fields = { alg: 'dir', enc: 'A256GCM', kid: sealing.kid, typ: TYPES[purpose] };
+  const header = Buffer.from(JSON.stringify(fields)).toString('base64url');
+  headers.set(sealing, header);
+  return header;
 }
 
 /** Compares the whole header, byte by byte: it can neither ask for compression nor name another algorithm. */
