@@ -137,7 +137,7 @@ export const FULL: Sizes = {
     warmUpMs: 6_000,
   },
   questions: { repetitions: 4, rounds: 25, warmUpRounds: 20 },
-  official: { warmUp: 20, samples: 100 },
+  official: { warmUp: 200, samples: 200 },
   relay: { warmUp: 150, samples: 300 },
   workers: { share: 0.12, warmUpMs: 6_000, rounds: 8, runMs: 2_500 },
   parked: {
