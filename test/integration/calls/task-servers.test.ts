@@ -1,8 +1,10 @@
 /** Servers that run tasks in ways of their own: what the specification allows, and what deployed ones do. */
 import { describe, expect, test } from 'vitest';
 import { accept, callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
+import type { GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
 import { reasonOf, text } from '../../fixtures/gateways/replica-testbed.ts';
 import { scriptedGateway } from '../../fixtures/gateways/scripted-gateway.ts';
+import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import {
   eventStream,
   json,
@@ -56,10 +58,10 @@ const question = (id: string, taskId: string) => ({
 });
 
 /** A server that runs tasks and answers each method as it is told here. */
-function running(handlers: Record<string, Handler>) {
+function running(handlers: Record<string, Handler>, overrides: GatewayOverrides = {}) {
   const onCall: Answer = (received, response) =>
     (handlers[received.body.method] ?? refuse(-32601, 'Method not found'))(received, response);
-  return scriptedGateway(onCall, {}, { capabilities: CAPABILITIES });
+  return scriptedGateway(onCall, overrides, { capabilities: CAPABILITIES });
 }
 
 const about = (server: ScriptedServer, method: string) =>
@@ -195,11 +197,13 @@ test('a task is cancelled by its id alone when the client leaves, once the serve
 
 // Rule tasks-7.
 test('a server that responds to tasks/result with an end of its stream, again and again, loses the call in the end', async () => {
-  const { server, url } = await running({
+  const handlers: Record<string, Handler> = {
     ...LISTED,
     ...CREATES,
     'tasks/result': (_received, response) => eventStream(response).end(),
-  });
+  };
+  // The gateway waits for 15 s in all between its requests.
+  const { server, url } = await running(handlers, { clock: hurriedClock(5) });
   expect(reasonOf(await callTool(url, 'work'))).toBe('call_lost');
   expect(about(server, 'tasks/result').length).toBeLessThan(10);
   expect(about(server, 'tools/call')).toHaveLength(1);
