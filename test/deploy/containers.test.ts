@@ -10,19 +10,18 @@ import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 import { textOf, pathOf } from '../unit/docs/markdown-tables.ts';
 import { render } from './chart.ts';
 import {
+  BUILD_MS,
   buildImages,
   logOf,
   Network,
   podman,
   podmanCompose,
   podmanLater,
+  STOP_MS,
   type Pod,
 } from './podman.ts';
 
-const BUILD_MS = 30 * 60_000;
 const START_MS = 90_000;
-/** Without an overlay file system, each container has a copy of its image. */
-const STOP_MS = 5 * 60_000;
 const SEAL_KEY = Buffer.alloc(32, 7).toString('base64url');
 const IMAGES = ['--set', 'image.repository=localhost/mrtr-gateway,image.tag=test'];
 const SEALED = ['--set', 'seal.existingSecret=keys', '--set', 'config.drain.delay=0s'];

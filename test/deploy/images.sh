@@ -7,6 +7,9 @@
 set -euo pipefail
 folder=$(mkdir -p "$1" && cd "$1" && pwd)
 project=$2
+# Test files that need the images run at the same time.
+exec 9>"$folder/lock"
+flock 9
 
 # For hosts without an overlay file system, without CAP_SYS_RESOURCE, and with cgroups of either version.
 cat > "$folder/containers.conf" <<'END'

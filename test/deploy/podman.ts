@@ -3,7 +3,7 @@
  * knows no native sidecars: the server is started as a plain container, and tests stop it as the kubelet does.
  */
 import { execFile, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -18,9 +18,56 @@ const ENVIRONMENT = {
 };
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 
-/** Builds all images. The first time takes minutes. @throws Error with what the script wrote */
+export const BUILD_MS = 30 * 60_000;
+/** Without an overlay file system, each container has a copy of its image. */
+export const STOP_MS = 5 * 60_000;
+
+/** Builds all images, and removes what a run left that was killed. The first time takes minutes. @throws Error with what the script wrote */
 export function buildImages(): void {
   run(pathOf('test/deploy/images.sh'), STORE, pathOf('.'));
+  removeLeftovers();
+}
+
+/** Removes the pods, containers and networks of test processes that are gone, with their rules in the firewall of this machine. */
+function removeLeftovers(): void {
+  const force = ['rm', '--force'] as const;
+  for (const [list, remove] of [
+    [
+      ['pod', 'ps', '--format', '{{.Name}}'],
+      ['pod', ...force, '--time', '0'],
+    ],
+    [
+      ['ps', '--all', '--format', '{{.Names}}'],
+      [...force, '--time', '0'],
+    ],
+    [
+      ['network', 'ls', '--format', '{{.Name}}'],
+      ['network', ...force],
+    ],
+  ] as const) {
+    const left = podman(...list)
+      .split('\n')
+      .filter(isLeftover);
+    if (left.length > 0) podman(...remove, ...left);
+  }
+}
+
+function isLeftover(name: string): boolean {
+  const process = /^(?:pod_)?mrtr-(?:\w+-)?(\d+)(?:[-_]|$)/.exec(name)?.[1];
+  return process !== undefined && !existsSync(`/proc/${process}`);
+}
+
+/** Builds the image of a program of this machine. */
+export function buildLogin(image: string, command: string): void {
+  const folder = mkdtempSync(join(tmpdir(), 'mrtr-login-'));
+  const path = run('sh', '-c', 'command -v "$0"', command);
+  copyFileSync(path, join(folder, 'program'));
+  writeFileSync(
+    join(folder, 'Dockerfile'),
+    'FROM localhost/stand-in\nCOPY program /bin/program\nENTRYPOINT ["/bin/program"]\n',
+  );
+  run('buildah', 'bud', '-q', '--pull=never', '--isolation', 'chroot', '-t', image, folder);
+  rmSync(folder, { recursive: true });
 }
 
 /** @throws Error with what it wrote if it fails */
@@ -71,6 +118,24 @@ export interface Pod {
 export interface Started {
   readonly ip: string;
   readonly name: string;
+}
+
+/** Removes the pods and containers whose names begin so, and the networks with these names after that. */
+export function removeNamed(prefix: string, networks: readonly string[] = []): void {
+  const isOurs = ['--filter', `name=^${prefix}-`];
+  for (const [list, remove] of [
+    [
+      ['pod', 'ps'],
+      ['pod', 'rm'],
+    ],
+    [['ps', '--all'], ['rm']],
+  ] as const) {
+    const ids = podman(...list, '--quiet', ...isOurs)
+      .split('\n')
+      .filter(Boolean);
+    if (ids.length > 0) podman(...remove, '--force', '--time', '0', ...ids);
+  }
+  for (const name of networks) podman('network', 'rm', '--force', `${prefix}-${name}`);
 }
 
 export class Network {
@@ -126,15 +191,7 @@ export class Network {
   }
 
   remove(): void {
-    const isOurs = ['--filter', `name=^${this.#name}-`];
-    const pods = podman('pod', 'ps', '--quiet', ...isOurs)
-      .split('\n')
-      .filter(Boolean);
-    if (pods.length > 0) podman('pod', 'rm', '--force', '--time', '0', ...pods);
-    const others = podman('ps', '--all', '--quiet', ...isOurs)
-      .split('\n')
-      .filter(Boolean);
-    if (others.length > 0) podman('rm', '--force', '--time', '0', ...others);
+    removeNamed(this.#name);
     podman('network', 'rm', '--force', this.#name);
     rmSync(this.#folder, { recursive: true });
   }
