@@ -1,6 +1,6 @@
 /**
  * The questions of one call: how the client sees each of them, how its answer is translated back, which capabilities the
- * refused ones would have needed, and what was answered; and which tools ask several questions at a time.
+ * refused ones would have needed, and what was answered; and which tools ask several questions a little apart.
  */
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import {
@@ -300,20 +300,14 @@ const MAX_TARGETS = 1_000;
 /** How long to wait for the next question of a tool that was seen to ask several apart, in ms. */
 const APART_WINDOW_MS = 30;
 
-/**
- * How long to wait for more questions, by what was seen of a tool: not at all if it asked one at a time, longer if it asked
- * several a little apart.
- */
+/** Which tools ask several questions a little apart: their questions are gathered for longer. */
 export class QuestionGaps {
   readonly #limits: CallLimits;
-  readonly #limitsAlone: CallLimits;
   readonly #limitsApart: CallLimits;
-  /** By target. Without an entry the tool has not asked yet. */
-  readonly #seen = new LruMap<string, CallLimits>(MAX_TARGETS);
+  readonly #asksApart = new LruMap<string, true>(MAX_TARGETS);
 
   constructor(limits: CallLimits) {
     this.#limits = limits;
-    this.#limitsAlone = { ...limits, gatherWindowMs: 0 };
     const gatherWindowMs = Math.max(limits.gatherWindowMs, APART_WINDOW_MS);
     this.#limitsApart = { ...limits, gatherWindowMs };
   }
@@ -323,14 +317,7 @@ export class QuestionGaps {
    * @param target the tool, prompt or resource, as the log shows it
    */
   limitsFor(target: string): CallLimits {
-    return this.#seen.get(target) ?? this.#limits;
-  }
-
-  /** Notes that so many questions are shown to the client in one round. */
-  shown(target: string, questions: number): void {
-    const seen = this.#seen.get(target);
-    if (questions > 1 && seen !== this.#limitsApart) this.#seen.set(target, this.#limits);
-    if (questions === 1 && seen === undefined) this.#seen.set(target, this.#limitsAlone);
+    return this.#asksApart.get(target) === undefined ? this.#limits : this.#limitsApart;
   }
 
   /**
@@ -338,10 +325,6 @@ export class QuestionGaps {
    * @param gapMs the time since those were sent to the client
    */
   askedAgain(target: string, gapMs: number): void {
-    if (gapMs >= this.#limits.gatherLimitMs) return;
-    // Waiting for a moment is enough, if that was not done.
-    const isSoon =
-      gapMs <= this.#limits.gatherWindowMs && this.#seen.get(target) === this.#limitsAlone;
-    this.#seen.set(target, isSoon ? this.#limits : this.#limitsApart);
+    if (gapMs < this.#limits.gatherLimitMs) this.#asksApart.set(target, true);
   }
 }
