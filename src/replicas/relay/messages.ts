@@ -98,16 +98,24 @@ export type RelayLine =
   | { readonly type: 'notification'; readonly method: string; readonly params: JsonObject }
   | { readonly type: 'answer'; readonly answer: CallReply };
 
+/** The extension under which a relayed request carries what nothing depends on but logs and traces. */
+const NOTES = 'mrtr-gateway/notes';
+
 /**
- * Writes a request. How its caller is known follows from the principal, and most callers name no conversation: so
- * replicas of earlier builds, which know neither, can read it.
+ * Writes a request. Replicas of earlier builds refuse members that they do not know, except for extensions of the client's
+ * profile. So what they do not know goes there if they can do without it. How a caller is known follows from its principal,
+ * and most callers name no conversation.
  */
 export function writeRequest({ route, request }: RelayedRequest): string {
-  const { kind: _kind, conversation, ...caller } = request.caller;
+  const { task: _task, span, hop: _hop, trace, profile, ...rest } = request;
+  const { kind: _kind, conversation, address, ...caller } = request.caller;
   const written = conversation === null ? caller : { ...caller, conversation };
-  const { task: _task, span, ...rest } = request;
-  const hop = span === undefined ? {} : { hop: span.context };
-  return JSON.stringify({ route, request: { ...rest, ...hop, caller: written } });
+  const notes = { address, trace, hop: span?.context };
+  const extensions = { ...profile.extensions, [NOTES]: notes };
+  return JSON.stringify({
+    route,
+    request: { ...rest, profile: { ...profile, extensions }, caller: written },
+  });
 }
 
 /** Reads a request. @returns `null` if it is invalid */
@@ -115,13 +123,16 @@ export function readRequest(text: string): RelayedRequest | null {
   const read = readObject(text);
   if (typeof read?.['route'] !== 'string' || !isJsonObject(read['request'])) return null;
   const { route, request } = read as unknown as RelayedRequest;
-  const { caller } = request;
-  const known = {
-    ...caller,
-    kind: callerKindOf(caller),
-    conversation: caller.conversation ?? null,
+  const { [NOTES]: notes = {}, ...extensions } = request.profile.extensions;
+  const { address, ...traces } = notes as Pick<EdgeRequest, 'trace' | 'hop'> & { address?: string };
+  const caller = {
+    ...request.caller,
+    ...(address !== undefined && { address }),
+    kind: callerKindOf(request.caller),
+    conversation: request.caller.conversation ?? null,
   };
-  return { route, request: { ...request, caller: known } };
+  const profile = { ...request.profile, extensions };
+  return { route, request: { ...request, ...traces, profile, caller } };
 }
 
 export function writeLine(line: RelayLine): string {
