@@ -199,7 +199,7 @@ export class ModernEndpoint {
       case 'legacy':
         return false;
       case 'refused':
-        sendRefusal(response, read.refusal);
+        sendJson(response, read.refusal.httpStatus, refusalBody(read.refusal));
         return true;
       case 'known':
         sendJson(response, 200, { jsonrpc: '2.0', id: read.id, result: read.result });
@@ -237,7 +237,7 @@ export class ModernEndpoint {
     const refuse = (refusal: Refusal) => {
       const { error, httpStatus } = refusal;
       if (span !== undefined) endSpan(span, { kind: 'failed', failure: { error, httpStatus } });
-      sendRefusal(response, refusal);
+      sendJson(response, refusal.httpStatus, refusalBody(refusal));
     };
     const gate = methodGate(method, route.capabilities(request));
     if (gate !== null) {
@@ -346,8 +346,4 @@ function toEdgeRequest(
     ...(context !== null && { trace: traceIdOf(context) }),
     ...(span !== null && { span }),
   };
-}
-
-function sendRefusal(response: ServerResponse, refusal: Refusal): void {
-  sendJson(response, refusal.httpStatus, refusalBody(refusal));
 }
