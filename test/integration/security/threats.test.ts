@@ -20,7 +20,7 @@ import {
   text,
 } from '../../fixtures/gateways/replica-testbed.ts';
 import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
-import { callTool, send } from '../../fixtures/clients/modern-client.ts';
+import { callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const IDENTITY = {
@@ -194,25 +194,31 @@ test('patterns of a server are not matched here, however long that would take', 
 
 describe('a store that somebody else writes to', { tags: ['redis'] }, () => {
   // Rule store-5.
-  test.for<[string, string]>([
-    ['no JSON', 'garbage'],
-    ['a name of all objects', '{"__proto__":{"epoch":1},"constructor":{"prototype":{}}}'],
-    ['a megabyte', 'x'.repeat(1_048_576)],
-  ])('with %s in every key makes for a clear error, and others are served', async ([, value]) => {
+  test('with garbage in every key makes for a clear error, and others are served', async () => {
+    const garbage = [
+      'garbage',
+      '{"__proto__":{"epoch":1},"constructor":{"prototype":{}}}',
+      'x'.repeat(1_048_576),
+    ];
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const { url } = await redisServer();
     const [one, other] = await replicas(legacy, 2, { redis: url });
-    const asked = await callTool(one.url, 'greet');
-    const call = String(one.named('call.started')[0]?.['call']);
+    const asked: Exchanged[] = [];
+    for (const _value of garbage) asked.push(await callTool(one.url, 'greet'));
+    const calls = one.named('call.started').map(({ call }) => String(call));
     await one.kill();
     const redis = new Redis(url.href);
     stopAfterTest(async () => redis.disconnect());
-    for (const kind of ['claim', 'epoch', 'outcome']) {
-      await redis.set(`mrtr:fault-tests:{${call}}:${kind}`, value);
+    for (const [index, value] of garbage.entries()) {
+      for (const kind of ['claim', 'epoch', 'outcome']) {
+        await redis.set(`mrtr:fault-tests:{${calls[index]}}:${kind}`, value);
+      }
     }
-    const refused = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
-    expect(reasonOf(refused)).toBe('coordination_unavailable');
+    const refused = await Promise.all(
+      asked.map((question) => callTool(other.url, 'greet', answersOf(question, 'Ada'))),
+    );
+    expect(refused.map(reasonOf)).toEqual(garbage.map(() => 'coordination_unavailable'));
     expect(effects).toEqual([]);
     const next = await callTool(other.url, 'greet');
     expect(text(await callTool(other.url, 'greet', answersOf(next, 'Eve')))).toBe('Hello Eve');

@@ -47,8 +47,9 @@ describe('docs/threats.md', () => {
   });
 
   test.each(DEFENCES)(
-    'names the test of $threat: $title',
-    ({ threat, file, test: path, title }) => {
+    'names the test of $threat, and the code without which it fails: $title',
+    ({ threat, file, code, test: path, title }) => {
+      expect(textOf(file).split(code)).toHaveLength(2);
       const row = rows.find(({ id }) => id === threat);
       expect(row?.tests).toContainEqual({ title, file: path });
       expect(row?.sources).toContain(file);
