@@ -23,7 +23,7 @@ import { EXIT, type ExitCode } from './exit-codes.ts';
 import { SEAL_KEY_VARIABLE, type KeyFormat } from './flags.ts';
 import { helpFor } from './help.ts';
 import { UsageError } from './words.ts';
-import { serve, tellStartFailed, type Start } from './serve.ts';
+import { logFor, serve, tellStartFailed, type Start } from './serve.ts';
 import { generateKey, type SecretKey } from '../seal/key-ring.ts';
 
 /** Runs a command. @returns its exit code */
@@ -115,14 +115,13 @@ async function beside(config: Config, values: FlagValues, host: Host): Promise<C
   const wanted = config.admin;
   const isGiven = wanted === null || values.admin !== undefined;
   const admin = isGiven ? wanted : await nextFree(wanted, [listen.port]);
-  for (const [name, before, now] of [
+  const log = logFor(config, host);
+  for (const [flag, before, now] of [
     ['--listen', config.listen, listen],
     ['--admin', wanted, admin],
   ] as const) {
     if (before === null || now === null || before.port === now.port) continue;
-    host.stderr.write(
-      `mrtr-gateway: port ${before.port} is in use; using ${now.port} (${name} chooses another)\n`,
-    );
+    log.event('gateway.port_in_use', { flag, port: before.port, instead: now.port });
   }
   return { ...config, listen, admin };
 }

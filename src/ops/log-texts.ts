@@ -8,6 +8,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.homes_apart': 'warn',
   'gateway.crashed': 'fatal',
   'gateway.start_failed': 'fatal',
+  'gateway.port_in_use': 'warn',
   'traces.off': 'warn',
   'traces.not_exported': 'warn',
   'config.refused': 'error',
@@ -64,6 +65,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'route.legacy_client':
     'a client of a legacy revision is passed through, and the server asks it in its own way: its calls are not parked',
   'gateway.start_failed': 'the gateway does not start: the problem says what to do',
+  'gateway.port_in_use':
+    'another process listens on the default port, so the next free one is used; the flag chooses another',
   'gateway.crashed': 'a defect of the gateway: the process ends',
   'upstream.failed': 'a request to the legacy server failed',
   'call.settled': 'the server ended the call while no client was connected',

@@ -29,6 +29,7 @@ export interface LogEvents {
   'gateway.stopped': { code: number };
   'gateway.crashed': { problem: string };
   'gateway.start_failed': { code: string; problem: string };
+  'gateway.port_in_use': { flag: string; port: number; instead: number };
   'traces.off': { problem: string };
   'traces.not_exported': { spans: number; problem: string };
   'worker.started': { worker: number; pid: number };
