@@ -1,6 +1,7 @@
 /** Verifies the access tokens of callers: JWTs that an authorization server issued for this gateway (RFC 9068). */
 import type { errors, JWTPayload } from 'jose';
 import type { Clock } from '../lib/clock.ts';
+import { loadJose } from './jose.ts';
 import { KeysUnavailable, type KeySet } from './key-set.ts';
 
 export interface TokenRules {
@@ -47,8 +48,7 @@ export async function verifyToken(
   clock: Clock,
 ): Promise<TokenVerdict> {
   const { issuer, audiences, requiredScopes, principalClaim, clockToleranceMs } = rules;
-  // Loaded only for a gateway that checks tokens.
-  const { errors, jwtVerify } = await import('jose');
+  const { errors, jwtVerify } = await loadJose();
   let payload: JWTPayload;
   try {
     ({ payload } = await jwtVerify(token, keys.find, {

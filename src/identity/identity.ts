@@ -53,7 +53,6 @@ export class Identity {
   readonly #options: IdentityOptions;
   readonly #isTrusted: (address: string) => boolean;
   readonly #keys: KeySet | null;
-  /** Of tokens. */
   readonly #verdicts = new WeakMap<IncomingMessage, Verdict>();
 
   constructor(options: IdentityOptions) {
@@ -83,23 +82,20 @@ export class Identity {
   identify(request: IncomingMessage): Verdict | Promise<Verdict> {
     const { identity } = this.#options;
     if (identity.source === 'none') return NOBODY;
-    if (identity.source === 'header') return this.#named(request, identity.header);
-    return (
-      this.#verdicts.get(request) ??
-      this.#verified(request.headers.authorization, identity).then((verdict) => {
-        this.#verdicts.set(request, verdict);
-        return verdict;
-      })
-    );
+    const known = this.#verdicts.get(request);
+    if (known !== undefined) return known;
+    const keep = (verdict: Verdict): Verdict => {
+      this.#verdicts.set(request, verdict);
+      return verdict;
+    };
+    return identity.source === 'header'
+      ? keep(this.#named(request, identity.header))
+      : this.#verified(request.headers.authorization, identity).then(keep);
   }
 
   /** The principal of a request that was identified; `null` if nobody is named. */
   principalOf(request: IncomingMessage): string | null {
-    const { identity } = this.#options;
-    const verdict =
-      identity.source === 'header'
-        ? this.#named(request, identity.header)
-        : this.#verdicts.get(request);
+    const verdict = this.#verdicts.get(request);
     return verdict?.kind === 'known' ? verdict.principal : null;
   }
 

@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises';
 import type { createLocalJWKSet, JSONWebKeySet, JWTVerifyGetKey } from 'jose';
 import type { Clock, Timer } from '../lib/clock.ts';
 import { fetchJson } from './fetch-json.ts';
+import { loadJose } from './jose.ts';
 
 export interface KeySource {
   /** Exactly one of the three is set. */
@@ -77,7 +78,7 @@ export class KeySet {
     try {
       return await keys(header, token);
     } catch (error) {
-      const { errors } = await import('jose');
+      const { errors } = await loadJose();
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
       await this.#readForUnknownKey();
       const current = this.#usable();
@@ -110,7 +111,7 @@ export class KeySet {
     this.#triedAtMs = clock.elapsed();
     let nextMs = source.cacheTtlMs;
     try {
-      const { createLocalJWKSet } = await import('jose');
+      const { createLocalJWKSet } = await loadJose();
       this.#keys = createLocalJWKSet((await this.#load()) as JSONWebKeySet);
       this.#readAtMs = clock.elapsed();
       this.#retryMs = FIRST_RETRY_MS;

@@ -1,5 +1,8 @@
+import type { IncomingMessage } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { callerOf } from '../../../src/identity/identity.ts';
+import { callerOf, Identity } from '../../../src/identity/identity.ts';
+import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 const CREDENTIALS = ['x-api-key', 'x-tenant'];
 const NAMED = 'header:ada';
@@ -53,4 +56,24 @@ describe('credential headers', () => {
     const headers = { authorization: 'Bearer t' };
     expect(caller(headers)).toEqual(caller(headers, null, []));
   });
+});
+
+/** A request as far as its caller is looked for. */
+function requestFrom(peer: { remoteAddress?: string }): IncomingMessage {
+  return { headers: { 'x-user': 'ada' }, socket: peer } as unknown as IncomingMessage;
+}
+
+// Rule callers-9.
+test('a caller that a proxy named has that name until the end, also when its connection is gone', async () => {
+  const log = new RecordedLog();
+  const identity = new Identity({
+    ...{ identity: { source: 'header', header: 'x-user' }, trustedProxies: ['127.0.0.1'] },
+    ...{ log, clock: new ManualClock() },
+  });
+  const peer: { remoteAddress?: string } = { remoteAddress: '127.0.0.1' };
+  const request = requestFrom(peer);
+  expect(await identity.identify(request)).toEqual({ kind: 'known', principal: 'header:ada' });
+  delete peer.remoteAddress;
+  expect(identity.principalOf(request)).toBe('header:ada');
+  expect(log.named('identity.refused')).toEqual([]);
 });
