@@ -56,14 +56,11 @@ export function parseArguments(words: readonly string[], env: Environment): Comm
 }
 
 /** Finds how a command whose words are wrong is to say so: as text, or as the log of a gateway that does not start. */
-export function givenFormat([first = '', ...others]: readonly string[], env: Environment) {
-  const isToServe = first === 'serve' || !COMMANDS.some((command) => command === first);
-  if (!isToServe) return 'pretty';
-  const flag = /^.* --log-format[= ](json|pretty)(?: |$)/.exec(
-    ` ${[first, ...others].join(' ')}`,
-  )?.[1];
-  const format = flag ?? env['MRTR_GATEWAY_LOG_FORMAT'];
-  return format === 'json' || format === 'pretty' ? format : 'auto';
+export function givenFormat(words: readonly string[], env: Environment): string | undefined {
+  const [first] = words;
+  if (first !== 'serve' && COMMANDS.some((command) => command === first)) return 'pretty';
+  const [, flag] = /^.* --log-format[= ](json|pretty)(?: |$)/.exec(` ${words.join(' ')}`) ?? [];
+  return flag ?? env[variableOf('log-format') ?? ''];
 }
 
 function commandOf(words: readonly string[], env: Environment): Command {

@@ -150,9 +150,8 @@ function attempt(
     return load();
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    const known = format === 'json' || format === 'pretty' ? format : 'auto';
     const { code, message } = error;
-    tellStartFailed(host, known, { code, problems: message.split('\n'), prefix });
+    tellStartFailed(host, format, { code, problems: message.split('\n'), prefix });
     return null;
   }
 }

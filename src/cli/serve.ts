@@ -104,8 +104,6 @@ function hasTerminal({ stdin, stdout, stderr }: Host): boolean {
   return [stdin, stdout, stderr].some((stream) => stream?.isTTY === true);
 }
 
-type Format = Config['log']['format'];
-
 /** @param worker the number of the worker that logs, if there are several */
 export function logFor({ log }: Config, host: Host, worker?: number): Log {
   return createLog({
@@ -117,8 +115,9 @@ export function logFor({ log }: Config, host: Host, worker?: number): Log {
   });
 }
 
-function isReadByPeople({ stderr }: Host, format: Format): boolean {
-  return format === 'auto' ? stderr.isTTY === true : format === 'pretty';
+/** @param format `json` or `pretty`; anything else, also a wrong word of an operator, leaves it to the terminal */
+function isReadByPeople({ stderr }: Host, format: string | undefined): boolean {
+  return format === 'json' ? false : format === 'pretty' || stderr.isTTY === true;
 }
 
 /** Why the gateway does not start. */
@@ -130,10 +129,13 @@ export interface StartProblems {
   readonly prefix: string;
 }
 
-/** Says why the gateway does not start: a line for each problem, as text for people or as the log has it. */
+/**
+ * Says why the gateway does not start: a line for each problem, as text for people or as the log has it.
+ * @param format as the configuration, a flag or a variable has it
+ */
 export function tellStartFailed(
   host: Host,
-  format: Format,
+  format: string | undefined,
   { code, problems, prefix }: StartProblems,
 ): void {
   if (isReadByPeople(host, format)) {
