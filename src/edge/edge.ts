@@ -28,7 +28,7 @@ import {
   sendJson,
   type SentResponse,
   BODY_TOO_LARGE,
-  refusalBody,
+  sendRefusal,
   refuse,
   type Refusal,
 } from './response-writer.ts';
@@ -199,7 +199,7 @@ export class ModernEndpoint {
       case 'legacy':
         return false;
       case 'refused':
-        sendJson(response, read.refusal.httpStatus, refusalBody(read.refusal));
+        sendRefusal(response, read.refusal);
         return true;
       case 'known':
         sendJson(response, 200, { jsonrpc: '2.0', id: read.id, result: read.result });
@@ -237,7 +237,7 @@ export class ModernEndpoint {
     const refuse = (refusal: Refusal) => {
       const { error, httpStatus } = refusal;
       if (span !== undefined) endSpan(span, { kind: 'failed', failure: { error, httpStatus } });
-      sendJson(response, refusal.httpStatus, refusalBody(refusal));
+      sendRefusal(response, refusal);
     };
     const gate = methodGate(method, route.capabilities(request));
     if (gate !== null) {

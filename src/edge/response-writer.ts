@@ -220,6 +220,15 @@ export function refusalBody({
   return { jsonrpc: '2.0', ...(id === null ? {} : { id }), error: { ...error, data } };
 }
 
+/** Refuses a request, with its id where that is known. */
+export function sendRefusal(
+  response: ServerResponse,
+  refusal: Refusal,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  sendJson(response, refusal.httpStatus, refusalBody(refusal), headers);
+}
+
 export const BODY_TOO_LARGE = 'Request body too large (limits.maxBody)';
 
 /**
@@ -234,6 +243,5 @@ export function refuse(
   mayHaveActed: MayHaveActed = 'no',
 ): void {
   const code = httpStatus >= 500 ? ErrorCode.internalError : ErrorCode.invalidRequest;
-  const body = refusalBody({ id: null, error: { code, message }, mayHaveActed });
-  sendJson(response, httpStatus, body, headers);
+  sendRefusal(response, { httpStatus, id: null, error: { code, message }, mayHaveActed }, headers);
 }

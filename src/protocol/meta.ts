@@ -45,8 +45,15 @@ export function withoutReservedMeta(message: JsonObject): JsonObject {
   if (!Object.hasOwn(message, '_meta')) return message;
   const { _meta: meta, ...rest } = message;
   if (!isJsonObject(meta)) return rest;
-  const kept = Object.entries(meta).filter(([name]) => !isReserved(name));
-  return kept.length === 0 ? rest : { ...rest, _meta: Object.fromEntries(kept) };
+  const kept = withoutReserved(meta);
+  return Object.keys(kept).length === 0 ? rest : { ...rest, _meta: kept };
+}
+
+/** Returns the members of a `_meta` that have a meaning on both sides. No parser lets a member `__proto__` in. */
+export function withoutReserved(meta: JsonObject): JsonObject {
+  const kept: JsonObject = {};
+  for (const name in meta) if (!isReserved(name)) kept[name] = meta[name]!;
+  return kept;
 }
 
 const OF_MCP = /^[^./]*\.(?:modelcontextprotocol|mcp)(?:\.[^/]*)?\//;

@@ -1,6 +1,6 @@
 /** What limits let through: requests of modern clients, and those that are passed through to the endpoint of a server. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { refusalBody, sendJson } from '../../edge/response-writer.ts';
+import { sendRefusal } from '../../edge/response-writer.ts';
 import { isInteractive, isMethod } from '../../edge/request/methods.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Closed } from '../../lib/closing.ts';
@@ -73,11 +73,11 @@ export async function passesLimits(
     return true;
   }
   const { retryAfterMs, failure } = verdict;
-  const status = verdict.type === 'stopping' ? 503 : statusOfLimit(verdict.limit);
+  const httpStatus = verdict.type === 'stopping' ? 503 : statusOfLimit(verdict.limit);
   const isId = typeof id === 'string' || typeof id === 'number';
-  const answered = { id: isId ? clientRequestId(id) : null, error: failure.error };
+  const refusal = { httpStatus, id: isId ? clientRequestId(id) : null, error: failure.error };
   const headers = { 'retry-after': String(secondsOf(retryAfterMs)) };
-  sendJson(reply.hijack().raw, status, refusalBody(answered), headers);
+  sendRefusal(reply.hijack().raw, refusal, headers);
   return false;
 }
 

@@ -8,7 +8,7 @@ import {
 } from '../../protocol/json.ts';
 import type { Refusal } from '../response-writer.ts';
 import { readProfile, type ClientProfile } from '../../protocol/translate/client-profile.ts';
-import { Meta, isProgressToken, type ProgressToken, isReserved } from '../../protocol/meta.ts';
+import { Meta, isProgressToken, type ProgressToken, withoutReserved } from '../../protocol/meta.ts';
 
 /**
  * How a method is served.
@@ -214,15 +214,9 @@ export function readRequestMeta(meta: JsonObject): MetaReading {
       clientInfo,
       logLevel: logLevel ?? null,
       progressToken: progressToken ?? null,
-      forwarded: forwardedOf(meta),
+      forwarded: withoutReserved(meta),
     },
   };
-}
-
-function forwardedOf(meta: JsonObject): JsonObject {
-  const forwarded: JsonObject = {};
-  for (const name in meta) if (!isReserved(name)) forwarded[name] = meta[name]!;
-  return forwarded;
 }
 
 /** Keeps only the members that every legacy revision has. */
