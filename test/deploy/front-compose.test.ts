@@ -6,13 +6,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Agent, fetch as fetchOver } from 'undici';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { parse } from 'yaml';
 import { modernBody, modernHeaders } from '../fixtures/clients/modern-client.ts';
 import { freePort } from '../fixtures/processes.ts';
 import { AuthorizationServer } from '../fixtures/servers/authorization-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 import { OAUTH2_PROXY } from '../run/needs.ts';
 import { pathOf } from '../unit/docs/markdown-tables.ts';
+import { environmentOf, readCompose } from './front-services.ts';
 import {
   BUILD_MS,
   buildImages,
@@ -26,41 +26,14 @@ import {
 const RESOURCE = 'https://localhost:8443/mcp';
 const SOON = { timeout: 120_000, interval: 500 };
 
-interface Service {
-  readonly image: string;
-  readonly command?: readonly string[];
-  readonly user?: string;
-  readonly environment?: Readonly<Record<string, string>>;
-  readonly ports?: readonly string[];
-  readonly volumes?: readonly string[];
-  readonly read_only?: boolean;
-  readonly cap_drop?: readonly string[];
-  readonly security_opt?: readonly string[];
-  readonly networks: readonly string[] | Readonly<Record<string, { ipv4_address: string } | null>>;
-}
-
-/** Sets the variables of a value: `${NAME}`, `${NAME:-default}` or `${NAME:?why}`. */
-const filled = (value: string, env: Readonly<Record<string, string>>): string =>
-  value.replace(
-    /\$\{(\w+)(?::-([^}]*)|[^}]*)\}/g,
-    (_all, name: string, fallback?: string) => env[name] ?? fallback ?? '',
-  );
-
 /**
  * Starts the services of compose.yaml as it says. Debian's podman-compose knows no addresses in networks.
  * @returns the port of the front, and the authorization server
  */
 async function startServices(folder: string) {
-  const { services, networks } = parse(
-    readFileSync(pathOf('deploy/front/compose.yaml'), 'utf8'),
-  ) as {
-    services: Record<string, Service>;
-    networks: {
-      inside: { internal: boolean; ipam: { config: [{ subnet: string; ip_range: string }] } };
-    };
-  };
+  const { services, networks } = readCompose();
   const prefix = `mrtr-front-${process.pid}`;
-  stopAfterTest(async () => removeNamed(prefix, ['inside', 'outside']), STOP_MS);
+  stopAfterTest(async () => removeNamed(prefix), STOP_MS);
   const { internal, ipam } = networks.inside;
   expect(internal).toBe(true);
   const [{ subnet, ip_range: range }] = ipam.config;
@@ -86,8 +59,8 @@ async function startServices(folder: string) {
         const address = at === null ? '' : `,ip=${at.ipv4_address}`;
         return `--network=${prefix}-${network}:alias=${name}${address}`;
       }),
-      ...Object.entries(service.environment ?? {}).map(
-        ([variable, value]) => `--env=${variable}=${filled(value, env)}`,
+      ...Object.entries(environmentOf(service, env)).map(
+        ([variable, value]) => `--env=${variable}=${value}`,
       ),
       ...(service.ports ?? []).map((one) => `--publish=${one.replace(':8443:', `:${port}:`)}`),
       ...(service.volumes ?? []).map((one) => `--volume=${one.replace(/^\./, () => folder)}`),

@@ -15,13 +15,13 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { Agent, fetch as fetchOver } from 'undici';
 import { describe, expect, test } from 'vitest';
-import { parse } from 'yaml';
 import { loadConfig } from '../../src/config/load/load.ts';
 import { modernBody, modernHeaders } from '../fixtures/clients/modern-client.ts';
 import { freePort, startEverything, startServer } from '../fixtures/processes.ts';
 import { AuthorizationServer, RESOURCE } from '../fixtures/servers/authorization-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 import { OAUTH2_PROXY } from '../run/needs.ts';
+import { environmentOf, readCompose } from './front-services.ts';
 
 const FRONT = fileURLToPath(new URL('../../deploy/front/', import.meta.url));
 const COMMAND = fileURLToPath(new URL('../../bin/mrtr-gateway.js', import.meta.url));
@@ -57,14 +57,7 @@ async function oauth2Proxy({ issuer }: AuthorizationServer): Promise<number> {
     COOKIE_SECRET: randomBytes(32).toString('base64url'),
     PUBLIC_URL: RESOURCE,
   };
-  const { services } = parse(await readFile(join(FRONT, 'compose.yaml'), 'utf8'));
-  const written = Object.entries<string>(services.login.environment);
-  const env = Object.fromEntries(
-    written.map(([name, value]) => [
-      name,
-      value.replace(/\$\{(\w+)[^}]*\}/g, (_all, variable: string) => given[variable] ?? ''),
-    ]),
-  );
+  const env = environmentOf(readCompose().services['login']!, given);
   const port = await freePort();
   const proxy = await startServer(String(OAUTH2_PROXY), [], {
     ready: /HTTP: listening on|OAuthProxy configured/i,

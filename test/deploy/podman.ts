@@ -25,33 +25,35 @@ export const STOP_MS = 5 * 60_000;
 /** Builds all images, and removes what a run left that was killed. The first time takes minutes. @throws Error with what the script wrote */
 export function buildImages(): void {
   run(pathOf('test/deploy/images.sh'), STORE, pathOf('.'));
-  removeLeftovers();
+  removeAll(isLeftover);
 }
 
-/** Removes the pods, containers and networks of test processes that are gone, with their rules in the firewall of this machine. */
-function removeLeftovers(): void {
-  const force = ['rm', '--force'] as const;
-  for (const [list, remove] of [
-    [
-      ['pod', 'ps', '--format', '{{.Name}}'],
-      ['pod', ...force, '--time', '0'],
-    ],
-    [
-      ['ps', '--all', '--format', '{{.Names}}'],
-      [...force, '--time', '0'],
-    ],
-    [
-      ['network', 'ls', '--format', '{{.Name}}'],
-      ['network', ...force],
-    ],
-  ] as const) {
-    const left = podman(...list)
+/** What there is of containers, in the order in which it can be removed. */
+const KINDS = [
+  {
+    list: ['pod', 'ps', '--format', '{{.Name}}'],
+    remove: ['pod', 'rm', '--force', '--time', '0'],
+  },
+  { list: ['ps', '--all', '--format', '{{.Names}}'], remove: ['rm', '--force', '--time', '0'] },
+  { list: ['network', 'ls', '--format', '{{.Name}}'], remove: ['network', 'rm', '--force'] },
+] as const;
+
+/** Removes pods, containers and networks by their names, with their rules in the firewall of this machine. */
+function removeAll(isOne: (name: string) => boolean): void {
+  for (const { list, remove } of KINDS) {
+    const names = podman(...list)
       .split('\n')
-      .filter(isLeftover);
-    if (left.length > 0) podman(...remove, ...left);
+      .filter(isOne);
+    if (names.length > 0) podman(...remove, ...names);
   }
 }
 
+/** Removes the pods, containers and networks with this name, and those whose names begin so. */
+export function removeNamed(name: string): void {
+  removeAll((one) => one === name || one.startsWith(`${name}-`));
+}
+
+/** Of test processes that are gone. */
 function isLeftover(name: string): boolean {
   const process = /^(?:pod_)?mrtr-(?:\w+-)?(\d+)(?:[-_]|$)/.exec(name)?.[1];
   return process !== undefined && !existsSync(`/proc/${process}`);
@@ -120,24 +122,6 @@ export interface Started {
   readonly name: string;
 }
 
-/** Removes the pods and containers whose names begin so, and the networks with these names after that. */
-export function removeNamed(prefix: string, networks: readonly string[] = []): void {
-  const isOurs = ['--filter', `name=^${prefix}-`];
-  for (const [list, remove] of [
-    [
-      ['pod', 'ps'],
-      ['pod', 'rm'],
-    ],
-    [['ps', '--all'], ['rm']],
-  ] as const) {
-    const ids = podman(...list, '--quiet', ...isOurs)
-      .split('\n')
-      .filter(Boolean);
-    if (ids.length > 0) podman(...remove, '--force', '--time', '0', ...ids);
-  }
-  for (const name of networks) podman('network', 'rm', '--force', `${prefix}-${name}`);
-}
-
 export class Network {
   readonly #name = `mrtr-${process.pid}`;
   readonly #folder = mkdtempSync(join(tmpdir(), 'mrtr-gateway-pods-'));
@@ -192,7 +176,6 @@ export class Network {
 
   remove(): void {
     removeNamed(this.#name);
-    podman('network', 'rm', '--force', this.#name);
     rmSync(this.#folder, { recursive: true });
   }
 
