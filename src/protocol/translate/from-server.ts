@@ -2,7 +2,7 @@
  * Cleans messages of a legacy server: members that have a meaning only in the modern revision or for this
  * gateway must not reach a modern client (basic/index, "ResultType", "`_meta`"). And the params that it gets.
  */
-import { isJsonObject, without, type JsonObject, type JsonValue } from '../json.ts';
+import { isJsonObject, objectMember, without, type JsonObject, type JsonValue } from '../json.ts';
 import { LegacyErrorCode, type JsonRpcErrorObject } from '../json-rpc.ts';
 import { isOwnMeta, withoutReservedMeta } from '../meta.ts';
 import { hasUserinfo } from '../web-url.ts';
@@ -64,8 +64,9 @@ function plainPart(value: JsonValue): JsonValue {
 
 /** Keeps names of extensions: a tool or a resource can use what both sides declared. */
 function withoutOwnMeta(part: JsonObject): JsonObject {
-  const { _meta: meta, ...rest } = part;
-  if (!isJsonObject(meta)) return part;
+  const meta = objectMember(part, '_meta');
+  if (meta === undefined) return part;
+  const { _meta: _replaced, ...rest } = part;
   const kept = Object.entries(meta).filter(([name]) => !isOwnMeta(name));
   if (kept.length === Object.keys(meta).length) return part;
   return kept.length === 0 ? rest : { ...rest, _meta: Object.fromEntries(kept) };
