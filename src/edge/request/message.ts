@@ -120,14 +120,12 @@ export function readMethod(
 }
 
 /** Builds a request out of params of the final revision, which have been checked. */
-export function modernRequest({
-  params,
-  ...request
-}: Omit<ModernRequest, 'inputResponses' | 'requestState'>): ModernRequest {
-  const { inputResponses, requestState } = params;
+export function modernRequest(
+  request: Omit<ModernRequest, 'inputResponses' | 'requestState'>,
+): ModernRequest {
+  const { inputResponses, requestState } = request.params;
   return {
     ...request,
-    params,
     inputResponses: isJsonObject(inputResponses) ? inputResponses : null,
     requestState: typeof requestState === 'string' ? requestState : null,
   };
