@@ -130,11 +130,11 @@ export const FULL: Sizes = {
   giveUpMs: 2_400_000,
   calls: {
     loads: [
-      { connections: 1, rounds: 16, runMs: 250 },
-      { connections: 32, rounds: 8, runMs: 500 },
+      { connections: 1, rounds: 32, runMs: 250 },
+      { connections: 32, rounds: 24, runMs: 500 },
     ],
-    // On a slow machine the first thousands of calls run in code that is not optimized yet.
-    warmUpMs: 6_000,
+    // On a slow machine the code of the proxies and of the gateway becomes faster for some ten thousand calls.
+    warmUpMs: 20_000,
   },
   questions: { repetitions: 4, rounds: 25, warmUpRounds: 20 },
   official: { warmUp: 200, samples: 200 },
