@@ -153,6 +153,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the server sends messages for one session to every session: the gateway now uses one session and one call at a time',
   'upstream.one_session':
     'one session at a time: callers take turns, and subscriptions hear nothing. Configured by sessions.max (or upstream.maxProcesses), refused: the server refuses a second session, crashed: it broke the connection each time that a second one was opened',
+  'upstream.resumption':
+    'whether the server sends the result of a call at once on a stream that the gateway resumed, as far as it was seen; with parking.release: auto, parked calls are released while it does',
   'session.for_each_call':
     'callers without credentials get a session for each call: what the server keeps in a session is lost, and each call costs an initialize. Configure identity, or let clients send credentials; sessions.scope: call accepts the cost and silences this line',
   'session.replaced':

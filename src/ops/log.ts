@@ -59,6 +59,8 @@ export interface LogEvents {
   'upstream.broadcasts': { route: string };
   /** `cause`: `configured`, or how the server showed it. */
   'upstream.one_session': { route: string; cause: string };
+  /** `cause`: what became of the last stream that was resumed. */
+  'upstream.resumption': { route: string; delivers: boolean; cause: string };
   'session.opened': { route: string; revision: string; transport: string; standalone: boolean };
   'session.ended': { route: string; ms: number };
   'session.no_standalone_stream': { route: string };

@@ -17,6 +17,8 @@ export interface LegacyServer {
   readonly hasOneSession: boolean;
   /** Where the server was seen to ask. */
   readonly askingStyle: AskingStyle;
+  /** Whether a resumed stream was seen to deliver a reply at once, and nothing has failed since. */
+  readonly deliversResumed: boolean;
   /** What the server speaks, if it is configured or known from a response. */
   readonly knownKind: ServerKind | null;
   /** What the server speaks, if it is known from a response. */

@@ -3,6 +3,7 @@ import type { JsonObject } from '../protocol/json.ts';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
 import type { DetectionCause, LegacyTransport, UpstreamKind } from './discovery/detection.ts';
 import type { Offering } from './discovery/offerings.ts';
+import type { ResumptionOutcome } from './discovery/resumptions.ts';
 import type { InitializeResult } from './session/handshake.ts';
 import type { Session } from './session/session.ts';
 import type { CallerHeaders } from './transport/transport.ts';
@@ -46,6 +47,8 @@ export interface UpstreamOptions extends OneSessionOptions {
   readonly onSlow?: (ms: number) => void;
   /** Called once, when the server is first seen to broadcast. */
   readonly onBroadcast?: () => void;
+  /** Called when resumed streams are found to deliver replies at once, and when they do not any more. */
+  readonly onResumption?: (delivers: boolean, cause: ResumptionOutcome) => void;
   /** Called with each session that was opened for a caller. */
   readonly onSession?: (session: Session, transport: LegacyTransport) => void;
 }

@@ -62,6 +62,7 @@ export class StdioUpstream implements LegacyServer {
   readonly knownKind = 'stdio';
   readonly askingStyle = 'unrelated';
   readonly mayIssueStates = false;
+  readonly deliversResumed = false;
   readonly detector: BroadcastDetector;
   readonly #options: StdioUpstreamOptions;
   readonly #clock: Clock;

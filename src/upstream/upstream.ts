@@ -17,6 +17,7 @@ import type { LegacyServer } from './legacy-server.ts';
 import { ModernSide } from './discovery/modern-side.ts';
 import type { Side } from './discovery/offerings.ts';
 import { OneSession } from './discovery/one-session.ts';
+import { Resumptions } from './discovery/resumptions.ts';
 import type { Greeting, SessionRequest, UpstreamOptions } from './options.ts';
 import type { InitializeResult } from './session/handshake.ts';
 import { PingTurns } from './session/keep-alive.ts';
@@ -41,6 +42,7 @@ export class Upstream implements LegacyServer {
   readonly #askingStyle = new AskingStyleDetector();
   readonly #broadcastProbe: BroadcastProbe;
   readonly #oneSession: OneSession;
+  readonly #resumptions: Resumptions;
   readonly #options: UpstreamOptions;
   readonly #http: HttpClient;
   readonly #pings = new PingTurns();
@@ -57,6 +59,7 @@ export class Upstream implements LegacyServer {
       hasSiblings,
       ...(onBroadcast === undefined ? {} : { onBroadcast }),
     });
+    this.#resumptions = new Resumptions(clock, options.onResumption);
     this.#broadcastProbe = new BroadcastProbe(clock, this.detector);
     this.#options = options;
     this.#http = new HttpClient(options, clock);
@@ -87,6 +90,10 @@ export class Upstream implements LegacyServer {
   /** Where the server was seen to ask. The one stream of HTTP+SSE names no call. */
   get askingStyle(): AskingStyle {
     return this.knownKind === 'http-sse' ? 'unrelated' : this.#askingStyle.style;
+  }
+
+  get deliversResumed(): boolean {
+    return this.#resumptions.deliver && !this.detector.mixesStreams;
   }
 
   get knownKind(): UpstreamKind | null {
@@ -216,7 +223,9 @@ export class Upstream implements LegacyServer {
         ? new HttpSseTransport(this.#http, listener, this.#clock, (endpoint) =>
             this.messagePaths.toldUs(endpoint),
           )
-        : new StreamableHttpTransport(this.#http, listener, this.#clock);
+        : new StreamableHttpTransport(this.#http, listener, this.#clock, (outcome) =>
+            this.#resumptions.note(outcome),
+          );
   }
 
   #sessionOptions(request: SessionRequest): SessionOptions {

@@ -4,13 +4,17 @@ import {
   answersOf,
   greeter,
   legacyServer,
+  replica,
   replicas,
   stateOf,
   text,
 } from '../fixtures/gateways/replica-testbed.ts';
 import type { LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
-import { callTool } from '../fixtures/clients/modern-client.ts';
+import { callTool, type Exchanged } from '../fixtures/clients/modern-client.ts';
 import { connectModernClient } from '../fixtures/clients/official-client.ts';
+import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
+import { startEverything } from '../fixtures/processes.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 describe('a call that takes longer than a connection may be held', () => {
   const route = { calls: { maxHold: '1s' } };
@@ -94,6 +98,39 @@ describe('a parked call that is released', () => {
     expect(await one.rungs()).toEqual(['here']);
   });
 });
+
+// Rule time-and-room-12.
+test(
+  'with `parking.release: auto` a call stays whose server is mute on resumed streams, as server-everything',
+  { tags: ['long'] },
+  async () => {
+    const route = { parking: { release: 'auto' } };
+    const server = await startEverything('streamableHttp');
+    stopAfterTest(() => server.stop());
+    const upstream = { url: `${server.origin}/mcp` };
+    const [one, other] = [await replica(upstream, { route }), await replica(upstream, { route })];
+    // Otherwise the server asks for roots as well, on another stream.
+    const capabilities = { elicitation: { form: {} } };
+    const trigger = ({ url }: GatewayProcess, more = {}) =>
+      callTool(url, 'trigger-elicitation-request', more, { capabilities });
+    const asked = await trigger(one);
+    const decline = ({ response }: Exchanged) => ({
+      requestState: response.result.requestState,
+      inputResponses: Object.fromEntries(
+        Object.keys(response.result.inputRequests).map((key) => [key, { action: 'decline' }]),
+      ),
+    });
+    await one.kill();
+    const late = await trigger(other, decline(asked));
+    expect(late.response.result.content[0].text).toContain('declined');
+    const held = await trigger(other);
+    expect(await other.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(1);
+    const here = await trigger(other, decline(held));
+    expect(here.response.result.content[0].text).toContain('declined');
+    expect(await other.rungs()).toEqual(['reattach', 'here']);
+    expect(other.named('upstream.resumption')).toEqual([]);
+  },
+);
 
 // Rule laws-2.
 test(

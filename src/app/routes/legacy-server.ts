@@ -83,6 +83,8 @@ export function createLegacyServer(
       },
       onSlow: (ms) => log.event('upstream.slow', { route, ms }),
       onOneSession: logOneSession,
+      onResumption: (delivers, cause) =>
+        log.event('upstream.resumption', { route, delivers, cause }),
       onBroadcast: () => log.event('upstream.broadcasts', { route }),
     },
     clock,

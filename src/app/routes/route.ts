@@ -166,7 +166,7 @@ export function createRoute(
     promotion,
     demandsTask: (request) => taskTools.demandsTask(request),
     // A session that was let go of would still be the one that the server can have.
-    leaveWhenParked: config.parking.release === 'when-resumable' && maxSessions(config) > 1,
+    leaveWhenParked: () => maxSessions(config) > 1 && releases(config.parking.release, upstream),
     reattach: config.continuation.reattach,
   };
   const calls = new Calls(options, earlier?.calls);
@@ -258,6 +258,14 @@ function mayReplay(
   if (request.method !== 'tools/call') return false;
   if (tools.includes(String(request.params['name']))) return true;
   return annotated && catalogue.toolOf(request).then(isRepeatable);
+}
+
+/** Tells whether a parked call is left to its server now. */
+function releases(
+  release: RouteConfig['parking']['release'],
+  { deliversResumed }: LegacyServer,
+): boolean {
+  return release === 'when-resumable' || (release === 'auto' && deliversResumed);
 }
 
 /** A call can be parked for as long as it may before it becomes a task, and lives a little longer than that. */

@@ -48,8 +48,8 @@ export interface CallRoute {
   readonly questions: QuestionSettings;
   /** Who may cache a result, and for how long. */
   readonly caching: CacheFields;
-  /** Whether a parked call is left at once if the server keeps it. */
-  readonly leaveWhenParked: boolean;
+  /** Whether a parked call is left at once now if the server keeps it. */
+  readonly leaveWhenParked: () => boolean;
   /** Whether a tool can be called only as a legacy task, as far as its server says. Never rejects. */
   readonly demandsTask: (request: EdgeRequest) => Promise<boolean>;
   /** Decides whether and when a call becomes a task; `null` if it does not. */

@@ -145,8 +145,8 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   const { requestState, continues } = sealPointer(call, round, continuation);
   const isKept = continues && continuation !== null && continuation.resume !== null;
   call.isResumable = isKept && reattach;
-  const mayLeave = leaveWhenParked && call.task?.isStopping !== true;
-  if (call.isResumable && mayLeave && call.state.name === 'parked') {
+  const mayLeave = call.isResumable && call.task?.isStopping !== true;
+  if (mayLeave && call.state.name === 'parked' && leaveWhenParked()) {
     call.feed({ type: 'released' });
     call.route.registry.wasReleased(call.id);
   }

@@ -151,11 +151,12 @@ function checkRoute(route: RouteConfig, index: number, earlier: readonly RouteCo
       text: 'expected streamable-http or auto, since upstream.era is modern, got "http-sse"',
     });
   }
-  if (route.parking.release === 'when-resumable' && !route.continuation.reattach) {
+  const { release } = route.parking;
+  if (release !== 'never' && !route.continuation.reattach) {
     problems.push({
       path: ['routes', index, 'parking', 'release'],
       reads: [['routes', index, 'continuation', 'reattach']],
-      text: 'expected never, since continuation.reattach is false, got when-resumable',
+      text: `expected never, since continuation.reattach is false, got ${release}`,
     });
   }
   return problems;

@@ -25,9 +25,9 @@ export const parking = section({
     'How long an outcome is kept, in case the client repeats its retry.',
   ),
   release: choice(
-    ['never', 'when-resumable'],
+    ['never', 'when-resumable', 'auto'],
     'never',
-    'Whether a parked call releases its memory and connection at once, if the server stores its events and any replica can resume its stream. `mrtr-gateway probe` shows whether it does. Needs `continuation.reattach`.',
+    'Whether a parked call releases its memory and connection at once. `when-resumable`: if the server gives its events ids; `mrtr-gateway probe` shows whether any replica can resume the stream. `auto`: if, in addition, this process has seen the server deliver a result at once on a resumed stream. Needs `continuation.reattach`.',
   ),
 })
   .prefault({})

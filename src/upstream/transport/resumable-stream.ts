@@ -9,6 +9,7 @@ import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import type { BodyForm, HttpExchange, ResponseHead, ResponseReader } from '../http/exchange.ts';
 import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
+import type { ResumptionOutcome } from '../discovery/resumptions.ts';
 import { IdleTimeout } from './idle-timeout.ts';
 import type { CallerHeaders, MessageSource } from './transport.ts';
 
@@ -19,6 +20,8 @@ const MAX_BACKOFF_MS = 30_000;
 const LINGER_MS = 1_000;
 /** How long a server that accepts a GET can hold the head of the response back, in ms. */
 const HELD_HEAD_MS = 1_000;
+/** A replay follows the head of the response at once. What comes later than this is new, in ms. */
+const REPLAY_MS = 1_000;
 const HEADER_TEXT = /^[\x20-\x7e\x80-\xff]*$/;
 
 /** What a stream needs of its transport. */
@@ -33,6 +36,8 @@ export interface StreamContext {
   received(stream: ResumableStream, message: JsonValue): void;
   /** Resolves when more of the stream of this request may be read; `null` if it may. */
   backlog(id: UpstreamRequestId): Promise<void> | null;
+  /** Tells what became of a resumed stream of a request. */
+  noteResumption(outcome: ResumptionOutcome): void;
 }
 
 /** Who is told what becomes of a stream. */
@@ -86,6 +91,10 @@ export class ResumableStream implements ResponseReader {
   /** A GET without a response yet. */
   #opening: PendingGet | null = null;
   #closing: AbortController | null = null;
+  /** When this connection resumed the stream, in ms of `Clock.elapsed`; `null` for that of the POST. */
+  #resumedAtMs: number | null = null;
+  /** Whether an answer was sent since the stream was resumed: when this connection was open, or earlier. */
+  #answered: 'no' | 'here' | 'early' = 'no';
   #retryMs: number | undefined;
   #idleTimeout: IdleTimeout | null = null;
   #aborted = false;
@@ -124,6 +133,11 @@ export class ResumableStream implements ResponseReader {
       this.#exchange?.abort();
       this.#disconnected({ failure: null, wasIdle: true });
     });
+  }
+
+  /** The server is being sent an answer. */
+  answering(): void {
+    if (this.#resumedAtMs !== null) this.#answered = this.#opening === null ? 'here' : 'early';
   }
 
   /** The server was sent an answer, so that a message is expected soon. */
@@ -221,7 +235,10 @@ export class ResumableStream implements ResponseReader {
       taken += 1;
     }
     // A server that has replied ends the stream.
-    if (this.finished) this.#exchange?.endWithin(LINGER_MS);
+    if (this.finished) {
+      this.#judgeResumption();
+      this.#exchange?.endWithin(LINGER_MS);
+    }
     return true;
   }
 
@@ -237,6 +254,17 @@ export class ResumableStream implements ResponseReader {
     }
   }
 
+  /** Judges the resumption by when the reply came. */
+  #judgeResumption(): void {
+    const { clock } = this.#context;
+    const resumedAtMs = this.#resumedAtMs;
+    this.#resumedAtMs = null;
+    if (resumedAtMs === null || this.#aborted) return;
+    const isReplay = clock.elapsed() - resumedAtMs <= REPLAY_MS;
+    if (this.#answered === 'here' || !isReplay) this.#context.noteResumption('delivered');
+    else if (this.#answered === 'early') this.#context.noteResumption('late');
+  }
+
   /** Others wait for what comes on the standalone stream, so it is never paused. */
   #backlog(): Promise<void> | null {
     const { source } = this;
@@ -247,10 +275,15 @@ export class ResumableStream implements ResponseReader {
   #get({ onOpen, onHeld }: ResumeOptions): Promise<void> {
     const { http, clock, hasSession } = this.#context;
     return new Promise((resolve, reject) => {
-      const held = onHeld === undefined ? null : clock.setTimer(HELD_HEAD_MS, onHeld);
+      const heldBack = () => {
+        this.#resumedAtMs = clock.elapsed();
+        onHeld?.();
+      };
+      const held = onHeld === undefined ? null : clock.setTimer(HELD_HEAD_MS, heldBack);
       this.#opening = {
         opened: () => {
           held?.cancel();
+          this.#resumedAtMs = clock.elapsed();
           onOpen();
           resolve();
         },
@@ -272,6 +305,8 @@ export class ResumableStream implements ResponseReader {
     this.#idleTimeout?.stop();
     this.#exchange = null;
     this.#connected = false;
+    this.#resumedAtMs = null;
+    if (this.#answered === 'here') this.#answered = end.wasIdle ? 'early' : 'no';
     if (!this.#aborted) this.#owner.disconnected(this, end);
   }
 }

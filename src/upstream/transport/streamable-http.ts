@@ -22,6 +22,7 @@ import {
   type JsonRpcReply,
 } from '../../protocol/json-rpc.ts';
 import type { LegacyRevision } from '../../protocol/meta.ts';
+import type { ResumptionOutcome } from '../discovery/resumptions.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import type { BodyForm, HttpRequest, ResponseHead } from '../http/exchange.ts';
@@ -48,6 +49,7 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
   readonly kind = 'streamable-http';
   readonly http: HttpClient;
   readonly clock: Clock;
+  readonly noteResumption: (outcome: ResumptionOutcome) => void;
   readonly #listener: TransportListener;
   readonly #streams = new Map<UpstreamRequestId, ResumableStream>();
   readonly #standalone: StandaloneStream;
@@ -59,9 +61,15 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
   #isAdopted = false;
   #revision: LegacyRevision | null = null;
 
-  constructor(http: HttpClient, listener: TransportListener, clock: Clock) {
+  constructor(
+    http: HttpClient,
+    listener: TransportListener,
+    clock: Clock,
+    noteResumption: (outcome: ResumptionOutcome) => void = () => {},
+  ) {
     this.http = http;
     this.clock = clock;
+    this.noteResumption = noteResumption;
     this.#listener = listener;
     this.#standalone = new StandaloneStream(this, listener);
   }
@@ -110,6 +118,8 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     headers: CallerHeaders,
   ): Promise<void> {
     const message = { jsonrpc: '2.0', id, ...reply } as JsonObject;
+    // The reply to the call can come before the response to this POST.
+    for (const stream of this.#streams.values()) stream.answering();
     await this.http.sendForStatus(this.#post(message, headers));
     for (const stream of this.#streams.values()) {
       // A stream that breaks after hours is resumed with the credentials of the last leg.
@@ -134,7 +144,7 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     const resumed = once(() => this.#listener.resumed(id));
     stream
       .resume({ firstWaitMs: 0, onOpen: resumed, onHeld: resumed })
-      .catch((error: unknown) => this.#lose(stream, asUpstreamFailure(error, true)));
+      .catch((error: unknown) => this.#notResumed(stream, error));
   }
 
   resumable(id: UpstreamRequestId): StreamPoint | null {
@@ -228,7 +238,7 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
       : { onOpen: resumed, onHeld: resumed };
     stream.resume(options).catch((error: unknown) => {
       if (!stream.finished && wasIdle) this.#listener.interrupted(id);
-      this.#lose(stream, asUpstreamFailure(error, true));
+      this.#notResumed(stream, error);
     });
   }
 
@@ -236,6 +246,14 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     const stream = new ResumableStream({ stream: 'request', id }, headers, this, this);
     this.#streams.set(id, stream);
     return stream;
+  }
+
+  #notResumed(stream: ResumableStream, error: unknown): void {
+    const failure = asUpstreamFailure(error, true);
+    // Credentials that have expired say nothing of the server.
+    const isServers = !stream.finished && failure.code !== 'unauthorized';
+    if (isServers) this.noteResumption('refused');
+    this.#lose(stream, failure);
   }
 
   /** Removes a stream. Without a reply the request is lost. */

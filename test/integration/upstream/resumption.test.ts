@@ -1,10 +1,18 @@
 /** Streams that break: when, how often and from where on they are taken up again. */
+import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
+import type { ServerRequestId } from '../../../src/protocol/ids.ts';
 import { ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import { eventStream, json, legacyServer } from '../../fixtures/servers/scripted-server.ts';
 import { call, open, reply, upstreamOf } from '../../fixtures/servers/upstream-testbed.ts';
 
 const HTTP = { transport: 'streamable-http' } as const;
+const LINE = { level: 'info', data: 'still at work' };
+const QUESTION = {
+  jsonrpc: '2.0',
+  method: 'elicitation/create',
+  params: { message: 'Sure?', requestedSchema: { type: 'object', properties: {} } },
+};
 
 describe('a stream that breaks behind an event with an id', () => {
   /** A server that breaks off each call, and refuses to go on with it for as long as the test says. */
@@ -68,6 +76,141 @@ describe('a stream that breaks behind an event with an id', () => {
     expect(pauses).toEqual([0.5, 1, 2, 4, 8]);
     expect(await heard.until('lost')).toEqual(['lost', 'upstream_busy']);
     expect(tries()).toBe(5);
+  });
+});
+
+describe('what a resumed stream shows of its server', () => {
+  type Stream = ReturnType<typeof eventStream>;
+  /** What the server does with a GET that resumes a call, when it has resumed one, and with an answer. */
+  interface Behaviour {
+    readonly onGet?: (response: ServerResponse) => void;
+    readonly onResumed?: () => unknown;
+    readonly onAnswer?: () => unknown;
+  }
+
+  /** A server whose streams break behind a question, one call after the other, and what is learned of it. */
+  async function asking() {
+    let behaviour: Behaviour = {};
+    let callId: unknown;
+    let stream: Stream | undefined;
+    const finish = () => stream?.send(reply(callId), 'e2');
+    const resumeWith = (response: ServerResponse) => void (stream = eventStream(response));
+    const notify = () =>
+      stream?.send({ jsonrpc: '2.0', method: 'notifications/message', params: LINE });
+    const server = await legacyServer(
+      ({ body }, response) => {
+        callId = body.id;
+        stream = eventStream(response);
+        stream.send({ ...QUESTION, id: `question of ${body.id}` }, 'e1');
+        stream.end();
+      },
+      {
+        onGet: ({ headers }, response) => {
+          if (headers['last-event-id'] === undefined) return void response.writeHead(405).end();
+          if (behaviour.onGet !== undefined) return behaviour.onGet(response);
+          resumeWith(response);
+          behaviour.onResumed?.();
+        },
+        onResponse: (_received, response) => {
+          behaviour.onAnswer?.();
+          response.writeHead(202).end();
+        },
+      },
+    );
+    const clock = new ManualClock();
+    const changes: [boolean, string][] = [];
+    const onResumption = (...change: [boolean, string]) => changes.push(change);
+    const upstream = upstreamOf(server, { ...HTTP, onResumption }, clock);
+    const session = await open(upstream);
+    /** Makes a call, and answers its question once its stream is back. */
+    const begin = async (next: Behaviour) => {
+      behaviour = next;
+      const { heard, exchange } = call(session);
+      await heard.until('interrupted');
+      clock.advance(500);
+      const answer = async () => {
+        await heard.until('resumed');
+        const [, id] = await heard.until('asked');
+        await exchange.respond(id as ServerRequestId, { result: { action: 'cancel' } }, {});
+      };
+      return { heard, answer };
+    };
+    const learn = async () => {
+      const { heard, answer } = await begin({ onAnswer: finish });
+      await answer();
+      await heard.until('replied');
+      expect(changes.splice(0)).toEqual([[true, 'delivered']]);
+    };
+    return { clock, upstream, changes, begin, learn, finish, notify, resumeWith };
+  }
+
+  // Rule resumption-8: A server delivers on resumed streams if the reply to an answer comes on the connection
+  // that was open when the answer was sent. It does not if the reply comes with a later resumption only, or with
+  // the head of the response, or if the server refuses to resume a stream. After that, what is delivered within
+  // ten minutes changes nothing.
+  test('delivers if the reply to an answer comes on it', async () => {
+    const { upstream, learn } = await asking();
+    expect(upstream.deliversResumed).toBe(false);
+    await learn();
+    expect(upstream.deliversResumed).toBe(true);
+  });
+
+  // Rule resumption-8.
+  test('is late if the reply comes with the next resumption', async () => {
+    const { clock, upstream, changes, begin, learn, finish } = await asking();
+    await learn();
+    let gets = 0;
+    const { heard, answer } = await begin({ onResumed: () => (gets += 1) === 2 && finish() });
+    await answer();
+    clock.advance(5_000);
+    await heard.until('replied');
+    expect(changes).toEqual([[false, 'late']]);
+    expect(upstream.deliversResumed).toBe(false);
+  });
+
+  // Rule resumption-8.
+  test('is late if the head of the response comes with the reply', async () => {
+    const { clock, changes, begin, learn, finish, resumeWith } = await asking();
+    await learn();
+    const held = Promise.withResolvers<ServerResponse>();
+    const onAnswer = async () => (resumeWith(await held.promise), finish());
+    const { heard, answer } = await begin({ onGet: held.resolve, onAnswer });
+    await held.promise;
+    clock.advance(1_000);
+    await answer();
+    await heard.until('replied');
+    expect(changes).toEqual([[false, 'late']]);
+  });
+
+  // Rule resumption-8.
+  test('delivers if a slow tool replies a while after the last resumption', async () => {
+    const { clock, changes, begin, finish, notify } = await asking();
+    let gets = 0;
+    const { heard, answer } = await begin({ onResumed: () => (gets += 1) === 2 && notify() });
+    await answer();
+    clock.advance(5_000);
+    await heard.until('notified');
+    clock.advance(1_001);
+    finish();
+    await heard.until('replied');
+    expect(changes).toEqual([[true, 'delivered']]);
+  });
+
+  // Rule resumption-8.
+  test('shows nothing if it repeats what was missed', async () => {
+    const { changes, begin, finish } = await asking();
+    const { heard } = await begin({ onResumed: finish });
+    await heard.until('replied');
+    expect(changes).toEqual([]);
+  });
+
+  // Rule resumption-8.
+  test('is refused if the server does not resume it', async () => {
+    const { changes, begin, learn } = await asking();
+    await learn();
+    const { heard } = await begin({ onGet: (response) => json(response, 400, {}) });
+    await heard.until('lost');
+    expect(changes).toEqual([[false, 'refused']]);
   });
 });
 

@@ -70,7 +70,7 @@ test('a call that was parked for long lives as long as its task', async () => {
 // Rule promoted-17.
 test('a call that another replica resumes late in the life of its task is not over', async () => {
   const sealer = openSealer();
-  const dead = await askedCall({ sealer, leaveWhenParked: true });
+  const dead = await askedCall({ sealer, leaveWhenParked: () => true });
   const endsAtMs = dead.clock.now() + DAY_MS;
   const heir = await askedCall({ sealer, replica: { id: 'heir', boot: 'heir' } });
   heir.clock.advance(DAY_MS - 60_000);
@@ -85,7 +85,7 @@ test('a call that another replica resumes late in the life of its task is not ov
 
 // Rule promoted-17.
 test('a call that was left to its server can be resumed here as long as its task lives', async () => {
-  const testbed = await askedCall({ leaveWhenParked: true });
+  const testbed = await askedCall({ leaveWhenParked: () => true });
   const { clock, server, asked } = testbed;
   expect(server.did).toContain('leave');
   const endsAtMs = clock.now() + DAY_MS;

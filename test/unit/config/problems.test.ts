@@ -211,10 +211,17 @@ describe('each wrong field has one line with its place, its name, what was expec
       '    calls: {maxHold: 1}\n',
       /calls\.maxHold: expected a duration from 1s to 1d, or off, got 1$/,
     ],
-    ['    parking: {release: always}\n', /parking\.release: expected one of never, when-resumable/],
+    [
+      '    parking: {release: always}\n',
+      /parking\.release: expected one of never, when-resumable, auto/,
+    ],
     [
       '    parking: {release: when-resumable}\n    continuation: {reattach: false}\n',
-      /parking\.release: expected never, since continuation\.reattach is false/,
+      /parking\.release: expected never, since continuation\.reattach is false, got when-resumable/,
+    ],
+    [
+      '    parking: {release: auto}\n    continuation: {reattach: false}\n',
+      /parking\.release: expected never, since continuation\.reattach is false, got auto/,
     ],
     ['    continuation: {replay: {tools: a}}\n', /replay\.tools: expected a list of tool names/],
     ['    parking: {ttl: 8d}\n', /parking\.ttl: expected a duration from 1s to 7d, .*, got "8d"$/],

@@ -79,7 +79,7 @@ const STAGES: readonly (readonly [string, Partial<CallsOptions>, (testbed: Testb
   ['the server asks', {}, ({ server }) => server.asks(7)],
   [
     'the server keeps the call, which was left to it',
-    { leaveWhenParked: true },
+    { leaveWhenParked: () => true },
     ({ server }) => {
       server.keepsEvents();
       server.asks(7);

@@ -1,0 +1,43 @@
+/** Learns whether a server sends new events on a resumed stream at once (transports, "Resumability and Redelivery"). */
+import type { Clock } from '../../lib/clock.ts';
+
+/**
+ * What became of a stream that was resumed.
+ * - `delivered`: the reply came on it when the server had it
+ * - `late`: the reply came with a later resumption only, or the head of the response came with the reply only
+ * - `refused`: the server did not resume the stream
+ */
+export type ResumptionOutcome = 'delivered' | 'late' | 'refused';
+
+/** How long what fails outweighs what works, in ms. */
+const DISTRUST_MS = 600_000;
+
+export class Resumptions {
+  readonly #clock: Clock;
+  readonly #onChange: (delivers: boolean, cause: ResumptionOutcome) => void;
+  #delivers = false;
+  #distrustedUntilMs = 0;
+
+  /** @param onChange called at each change of mind. At first, the server does not deliver */
+  constructor(
+    clock: Clock,
+    onChange: (delivers: boolean, cause: ResumptionOutcome) => void = () => {},
+  ) {
+    this.#clock = clock;
+    this.#onChange = onChange;
+  }
+
+  /** Whether a reply was seen to be delivered, and nothing has failed since. */
+  get deliver(): boolean {
+    return this.#delivers;
+  }
+
+  note(outcome: ResumptionOutcome): void {
+    const nowMs = this.#clock.elapsed();
+    const delivers = outcome === 'delivered';
+    if (!delivers) this.#distrustedUntilMs = nowMs + DISTRUST_MS;
+    if (delivers === this.#delivers || (delivers && nowMs < this.#distrustedUntilMs)) return;
+    this.#delivers = delivers;
+    this.#onChange(delivers, outcome);
+  }
+}

@@ -1,0 +1,90 @@
+/** Calls that are left to their server while their client is asked (`parking.release`), in front of an event store. */
+import { describe, expect, test } from 'vitest';
+import { callTool, type Exchanged } from '../../fixtures/clients/modern-client.ts';
+import {
+  answersOf,
+  legacyServer,
+  reasonOf,
+  text,
+} from '../../fixtures/gateways/replica-testbed.ts';
+import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
+import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
+
+const ADA = { headers: { 'x-user': 'ada' } };
+/** How long a broken stream waits before it is resumed, in ms. */
+const BACKOFF_MS = 500;
+
+async function stage() {
+  const effects: string[] = [];
+  let closesStream = false;
+  const tools: LegacyServerOptions['tools'] = {
+    greet: async (call) => {
+      const name = askName(call);
+      if (closesStream) call.extra.closeSSEStream?.();
+      effects.push(await name);
+      return `Hello ${effects.at(-1)}`;
+    },
+  };
+  const legacy = await legacyServer({ tools, keepsEvents: true });
+  const clock = new ManualClock();
+  const gateway = await startTestGateway(legacy.url, {
+    clock,
+    identity: { source: 'header', header: 'x-user' },
+    parking: { release: 'auto' },
+  });
+  stopAfterTest(() => gateway.close());
+  const call = (tool: string, more: object = {}) =>
+    advanceUntil(clock, callTool(gateway.url, tool, more, ADA), BACKOFF_MS);
+  const answer = (asked: Exchanged, name: string) => call('greet', answersOf(asked, name));
+  const ended = () => gateway.log.named('call.ended').map(({ end }) => end);
+  const rungs = () => gateway.log.named('call.resumed').map(({ rung }) => rung);
+  /** Makes a call whose stream the server closes first, so that its question comes on a resumed one. */
+  const learn = async () => {
+    closesStream = true;
+    const held = await call('greet');
+    closesStream = false;
+    expect(ended(), 'nothing is known of the server yet').toEqual([]);
+    expect(text(await answer(held, 'Ada'))).toBe('Hello Ada');
+    expect(gateway.log.named('upstream.resumption')).toEqual([
+      { route: 'mcp', delivers: true, cause: 'delivered' },
+    ]);
+  };
+  return { effects, legacy, gateway, call, answer, ended, rungs, learn };
+}
+
+describe('with `parking.release: auto`', () => {
+  // Rule time-and-room-12: With `parking.release` `auto` parked calls stay until this process has seen the server
+  // deliver a reply at once on a stream that it resumed. From then on they are let go of as with
+  // `when-resumable`, until a resumption fails or is late: then they stay again. No call is let go of to find
+  // out.
+  test('a call stays until its server was seen to deliver, and is released then', async () => {
+    const { effects, legacy, call, answer, ended, rungs, learn } = await stage();
+    await learn();
+    const [asked, other] = [await call('greet'), await call('greet')];
+    expect(ended()).toEqual(['complete', 'left', 'left']);
+    expect(text(await answer(other, 'Eve'))).toBe('Hello Eve');
+    expect(text(await answer(asked, 'Joe'))).toBe('Hello Joe');
+    expect(rungs()).toEqual(['here', 'reattach', 'reattach']);
+    expect(effects).toEqual(['Ada', 'Eve', 'Joe']);
+    expect(legacy.sessions).toBe(1);
+  });
+
+  // Rule time-and-room-12.
+  test('a call that its server has lost ends with a clear error, and later ones stay', async () => {
+    const { effects, legacy, gateway, call, answer, ended, learn } = await stage();
+    await learn();
+    const asked = await call('greet');
+    await legacy.forget();
+    expect(reasonOf(await answer(asked, 'Eve'))).toBe('call_lost');
+    expect(gateway.log.named('upstream.resumption').at(-1)).toEqual({
+      ...{ route: 'mcp', delivers: false, cause: 'refused' },
+    });
+    const before = ended();
+    const held = await call('greet');
+    expect(ended()).toEqual(before);
+    expect(text(await answer(held, 'Joe'))).toBe('Hello Joe');
+    expect(effects).toEqual(['Ada', 'Joe']);
+  });
+});
