@@ -10,6 +10,7 @@ import {
   type Received,
 } from '../../../fixtures/servers/scripted-server.ts';
 import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
+import { advanceUntil, ManualClock, turnsUntil } from '../../../fixtures/manual-clock.ts';
 import {
   callsOf,
   expectUnharmed,
@@ -23,6 +24,8 @@ const LIMITS = {
   calls: { maxDurationMs: 7_000 },
   clock: hurriedClock(10),
 };
+/** How long a server may react to a cancellation before its stream is cut. */
+const CANCEL_GRACE_MS = 2_000;
 /** For what is to end by another limit than those on time, also where the first handshake is slow. */
 const PATIENT = {
   ...LIMITS,
@@ -41,21 +44,66 @@ const textOf = ({ response }: Exchanged): unknown => response.result?.content?.[
 
 type Stream = ReturnType<typeof eventStream>;
 
+interface Endless {
+  readonly script: Answer;
+  readonly cut: Promise<void>;
+  /** Resolves when so much more was sent. */
+  flows(): Promise<void>;
+}
+
 /** Sends more and more until the gateway has had enough, and tells when it had. */
-function endless(more: (stream: Stream, turn: number, received: Received) => void) {
+function endless(more: (stream: Stream, turn: number, received: Received) => void): Endless {
   const cut = Promise.withResolvers<void>();
+  let turns = 0;
   const script: Answer = (received, response) => {
     response.once('close', () => cut.resolve());
     const stream = eventStream(response);
     const push = (turn: number) => {
       if (response.destroyed) return;
       more(stream, turn, received);
+      turns += 1;
       if (response.writableNeedDrain) response.once('drain', () => push(turn + 1));
       else setImmediate(push, turn + 1);
     };
     push(0);
   };
-  return { script, cut: cut.promise };
+  const flows = () => {
+    const enough = turns + 100;
+    return turnsUntil(() => turns >= enough);
+  };
+  return { script, cut: cut.promise, flows };
+}
+
+/** Resolves when sockets had time to bring what was sent. */
+function settles(): Promise<void> {
+  let turns = 0;
+  return turnsUntil(() => (turns += 1) > 100);
+}
+
+/**
+ * Asserts that a call without a reply ends with the time that it may take, and is cut when the server had time to react.
+ * @param stream what the server sends; `flows` resolves when more of it has come, which gives the call no more time
+ */
+async function expectEndInTime({
+  script,
+  cut = Promise.resolve(),
+  flows = settles,
+}: Pick<Endless, 'script'> & Partial<Endless>): Promise<void> {
+  const clock = new ManualClock();
+  const field = await ground({ ...LIMITS, clock }, script);
+  const called = callTool(field.url, 'hostile');
+  await field.upstream.saw(({ body }) => body?.params?.name === 'hostile');
+  await flows();
+  clock.advance(LIMITS.calls.maxDurationMs - 1);
+  await flows();
+  expect(field.upstream.methods()).not.toContain('notifications/cancelled');
+  clock.advance(1);
+  expect(reasonOf(await called)).toBe('upstream_timeout');
+  await field.upstream.saw(({ body }) => body?.method === 'notifications/cancelled');
+  clock.advance(CANCEL_GRACE_MS);
+  await field.gateway.log.saw('call.ended');
+  await cut;
+  await advanceUntil(clock, expectUnharmed(field));
 }
 
 // Rule limits-3.
@@ -111,12 +159,7 @@ describe('a stream that goes on without a reply ends with the time that a call m
       (stream) => stream.send(notify('notifications/message', { level: 'info', data: 'x' })),
     ],
   ])('%s', async (_title, more) => {
-    const { script, cut } = endless(more);
-    const field = await ground(LIMITS, script);
-    expect(reasonOf(await callTool(field.url, 'hostile'))).toBe('upstream_timeout');
-    await cut;
-    await field.upstream.saw(({ body }) => body?.method === 'notifications/cancelled');
-    await expectUnharmed(field);
+    await expectEndInTime(endless(more));
   });
 
   test.each<[string, Answer]>([
@@ -134,18 +177,16 @@ describe('a stream that goes on without a reply ends with the time that a call m
     [
       'interim answers come for ever',
       (_received, response) => {
-        const timer = setInterval(() => {
-          if (response.destroyed) clearInterval(timer);
-          else response.writeProcessing();
-        }, 20);
+        const push = () => {
+          if (response.destroyed) return;
+          response.writeProcessing();
+          setImmediate(push);
+        };
+        push();
       },
     ],
   ])('also when %s', async (_title, script) => {
-    const field = await ground(LIMITS, script);
-    expect(reasonOf(await callTool(field.url, 'hostile'))).toBe('upstream_timeout');
-    // The server has a moment to react to the cancellation before its stream is closed.
-    await field.gateway.log.saw('call.ended');
-    await expectUnharmed(field);
+    await expectEndInTime({ script });
   });
 });
 
@@ -330,14 +371,11 @@ describe('questions', () => {
   });
 
   test('of pings without end get their replies, and end with the call', async () => {
-    const { script, cut } = endless((stream, turn) => {
+    const pings = endless((stream, turn) => {
       if (turn < 200) stream.send({ jsonrpc: '2.0', id: `p${turn}`, method: 'ping' });
       else stream.raw(':\n\n');
     });
-    const field = await ground(LIMITS, script);
-    expect(reasonOf(await callTool(field.url, 'hostile'))).toBe('upstream_timeout');
-    await cut;
-    await expectUnharmed(field);
+    await expectEndInTime(pings);
   });
 
   test('that nobody knows are refused towards the server only', async () => {
