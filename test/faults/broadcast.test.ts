@@ -85,10 +85,10 @@ test('of several callers of the reference server, each gets its own result, and 
 // -32603, and a call that fails for it gets `call_not_answerable`, `data.cause` `broadcast`.
 test('with several replicas a question ends in an error that says why, and what asks nothing is served', async () => {
   const upstream = await bridge('keeper');
-  const replicas = [
-    await gateway(upstream, { relay: true }),
-    await gateway(upstream, { relay: true }),
-  ];
+  const replicas = await Promise.all([
+    gateway(upstream, { relay: true }),
+    gateway(upstream, { relay: true }),
+  ]);
   const urlOf = (index: number) => () => replicas[index % 2]?.url ?? '';
   const kept = await Promise.all(calls(2).map((who, index) => keepSecret(urlOf(index), who)));
   for (const { who, asked, text, reason } of kept) {

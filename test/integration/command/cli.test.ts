@@ -189,12 +189,14 @@ describe('a gateway that does not start', () => {
   // (and with `log.format: pretty`), JSON of level `fatal` otherwise (`gateway.start_failed`). The exit code says the same.
   test.each(cases)('says so: %s', async (_what, exitCode, code, problem, wordsOf, flags = []) => {
     const words = await wordsOf();
-    const logged = await failed(words, flags);
+    const [logged, told] = await Promise.all([
+      failed(words, flags),
+      finished([...words, '--log-format', 'pretty'], flags),
+    ]);
     expect(logged).toEqual({
       code: exitCode,
       lines: [{ code, problem: expect.stringMatching(problem) }],
     });
-    const told = await finished([...words, '--log-format', 'pretty'], flags);
     expect(told).toMatchObject({ code: exitCode, out: '' });
     const lines = told.err.split('\n').filter((line) => line.endsWith(` (${code})`));
     expect(lines).toHaveLength(1);

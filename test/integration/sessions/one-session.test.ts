@@ -4,6 +4,7 @@ import { accept, callTool, send, type Exchanged } from '../../fixtures/clients/m
 import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
 import { countingServer } from '../../fixtures/servers/counting-server.ts';
 import type { LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const NAMES = ['ada', 'bob', 'carl'];
@@ -15,7 +16,10 @@ async function stage(
   overrides: GatewayOverrides = { sessions: { max: 1 } },
 ) {
   const counting = await countingServer({ ...(transport && { transport }), secondSession });
-  const gateway = await startTestGateway(counting.server.url, overrides);
+  const gateway = await startTestGateway(counting.server.url, {
+    ...overrides,
+    clock: hurriedClock(5),
+  });
   stopAfterTest(() => gateway.close());
   const call = (caller: string, name: string, more: object = {}, options: object = {}) =>
     callTool(gateway.url, name, more, { ...as(caller), ...options });

@@ -1,5 +1,6 @@
 /** Servers that go wrong before a call begins, in the handshake, or over lists. */
 import { describe, expect, test } from 'vitest';
+import { systemClock, type Clock } from '../../../../src/lib/clock.ts';
 import { startTestGateway, type TestGateway } from '../../../fixtures/gateways/gateway.ts';
 import { callTool, send, type Exchanged } from '../../../fixtures/clients/modern-client.ts';
 import {
@@ -8,6 +9,7 @@ import {
   ScriptedServer,
   type Answer,
 } from '../../../fixtures/servers/scripted-server.ts';
+import { hurriedClock } from '../../../fixtures/hurried-clock.ts';
 import { expectUnharmed } from '../../../fixtures/gateways/survival-testbed.ts';
 import { stopAfterTest } from '../../../fixtures/stop-after-test.ts';
 
@@ -26,8 +28,13 @@ const results: Readonly<Record<string, object>> = {
   'tools/list': { tools: [] },
 };
 
+type Times = { readonly headersTimeoutMs: number; readonly clock: Clock };
+const SHORT: Times = { headersTimeoutMs: 500, clock: systemClock };
+/** What is waited for beside a call is soon over. */
+const QUICK: Times = { headersTimeoutMs: 300_000, clock: hurriedClock(10) };
+
 /** A server that is sound while the gateway starts and goes wrong when the test says so. */
-async function field(headersTimeoutMs = 30_000): Promise<Field> {
+async function field(times: Times = QUICK): Promise<Field> {
   const odd = new Map<string, Answer>();
   const upstream = await ScriptedServer.start((received, response, request) => {
     const { id, method = received.method } = received.body ?? {};
@@ -42,8 +49,9 @@ async function field(headersTimeoutMs = 30_000): Promise<Field> {
   });
   stopAfterTest(() => upstream.stop());
   const gateway = await startTestGateway(upstream.url, {
-    upstream: { headersTimeoutMs, maxBodyBytes: 20_000 },
-    calls: { maxDurationMs: 30_000 },
+    upstream: { headersTimeoutMs: times.headersTimeoutMs, maxBodyBytes: 20_000 },
+    calls: { maxDurationMs: 300_000 },
+    clock: times.clock,
   });
   stopAfterTest(() => gateway.close());
   return { upstream, gateway, url: gateway.url, odd };
@@ -67,7 +75,7 @@ const reply =
 const cut: Answer = (_received, _response, request) => void request.socket.destroy();
 const silent: Answer = () => {};
 /** Only what waits for the end of a timeout has a short one. */
-const fieldFor = (answer: Answer) => field(answer === silent ? 500 : undefined);
+const fieldFor = (answer: Answer) => field(answer === silent ? SHORT : QUICK);
 
 // Rule handshake-11: A handshake that fails in any way fails the request, in-band with its own `data.reason`;
 // the call itself is never sent, and the next request tries again.
@@ -136,7 +144,7 @@ describe('what goes wrong beside a call does not fail it', () => {
         ),
     ],
   ])('%s', async (_title, method, answer) => {
-    const ground = await fieldFor(answer);
+    const ground = await field();
     ground.odd.set(method, answer);
     const { response } = await callTool(ground.url, 'echo');
     expect(response.result.content[0].text).toBe('echo');
