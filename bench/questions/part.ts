@@ -22,9 +22,7 @@ export const questions = part({
   },
   section: ({ samples, gateway, direct }) => ({
     title: `Round trip of a question, one at a time, ${samples} of each`,
-    notes: [
-      'The gateway waits a moment after a question for others that come together with it; a legacy client does not.',
-    ],
+    notes: [],
     tables: [
       {
         rows: [

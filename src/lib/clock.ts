@@ -135,7 +135,12 @@ const timers = new TimerQueues({
 export const systemClock: Clock = {
   now: () => Date.now(),
   elapsed,
-  setTimer: (afterMs, callback) => timers.start(afterMs, callback),
+  setTimer(afterMs, callback) {
+    if (afterMs > 0) return timers.start(afterMs, callback);
+    // After everything that has arrived was read. A timer of Node.js waits for 1 ms at least.
+    const immediate = setImmediate(callback);
+    return { cancel: () => clearImmediate(immediate) };
+  },
 };
 
 /** Resolves after `afterMs` milliseconds, or as soon as the signal aborts. */

@@ -19,7 +19,9 @@ const RENEWAL_MS = 60_000;
  * @param startedAtMs when the call began, here or elsewhere, in ms since the epoch
  */
 export function limitsFor(route: CallRoute, request: EdgeRequest, startedAtMs: number): CallLimits {
-  const limits = route.gaps.limitsFor(loggedTarget(request.method, request.params));
+  const { method, params, progressToken, logLevel } = request;
+  const isNotified = progressToken !== null || logLevel !== null;
+  const limits = route.gaps.limitsFor(loggedTarget(method, params), isNotified);
   const ageMs = route.clock.now() - startedAtMs;
   if (request.task !== undefined) {
     return limitsOfTask(route, limits, request.task, ageMs, FIRST_RENEWAL_MS);

@@ -1,6 +1,6 @@
 /**
  * The questions of one call: how the client sees each of them, how its answer is translated back, which capabilities the
- * refused ones would have needed, and what was answered; and which tools ask several questions a little apart.
+ * refused ones would have needed, and what was answered; and which tools ask several questions at a time.
  */
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import {
@@ -300,14 +300,21 @@ const MAX_TARGETS = 1_000;
 /** How long to wait for the next question of a tool that was seen to ask several apart, in ms. */
 const APART_WINDOW_MS = 30;
 
-/** Which tools ask several questions a little apart: their questions are gathered for longer. */
+/**
+ * How long to wait for more questions, by what was seen of a tool: not at all if it asked one at a time, longer if it asked
+ * several a little apart. A client that wants notifications waits for a moment in any case: what the server sent on another
+ * stream just before its question can arrive after it.
+ */
 export class QuestionGaps {
   readonly #limits: CallLimits;
+  readonly #limitsAlone: CallLimits;
   readonly #limitsApart: CallLimits;
-  readonly #asksApart = new LruMap<string, true>(MAX_TARGETS);
+  /** By target. Without an entry the tool has not asked yet. */
+  readonly #seen = new LruMap<string, CallLimits>(MAX_TARGETS);
 
   constructor(limits: CallLimits) {
     this.#limits = limits;
+    this.#limitsAlone = { ...limits, gatherWindowMs: 0 };
     const gatherWindowMs = Math.max(limits.gatherWindowMs, APART_WINDOW_MS);
     this.#limitsApart = { ...limits, gatherWindowMs };
   }
@@ -315,9 +322,18 @@ export class QuestionGaps {
   /**
    * Returns the limits for a call of this target.
    * @param target the tool, prompt or resource, as the log shows it
+   * @param isNotified whether the client wants notifications of the call
    */
-  limitsFor(target: string): CallLimits {
-    return this.#asksApart.get(target) === undefined ? this.#limits : this.#limitsApart;
+  limitsFor(target: string, isNotified: boolean): CallLimits {
+    const seen = this.#seen.get(target) ?? this.#limits;
+    return isNotified && seen === this.#limitsAlone ? this.#limits : seen;
+  }
+
+  /** Notes that so many questions are shown to the client in one round. */
+  shown(target: string, questions: number): void {
+    const seen = this.#seen.get(target);
+    if (questions > 1 && seen !== this.#limitsApart) this.#seen.set(target, this.#limits);
+    if (questions === 1 && seen === undefined) this.#seen.set(target, this.#limitsAlone);
   }
 
   /**
@@ -325,6 +341,10 @@ export class QuestionGaps {
    * @param gapMs the time since those were sent to the client
    */
   askedAgain(target: string, gapMs: number): void {
-    if (gapMs < this.#limits.gatherLimitMs) this.#asksApart.set(target, true);
+    if (gapMs >= this.#limits.gatherLimitMs) return;
+    // Waiting for a moment is enough, if that was not done.
+    const isSoon =
+      gapMs <= this.#limits.gatherWindowMs && this.#seen.get(target) === this.#limitsAlone;
+    this.#seen.set(target, isSoon ? this.#limits : this.#limitsApart);
   }
 }

@@ -153,6 +153,7 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   const result = inputRequiredResult(inputRequests, requestState, call.serverInfo);
   const reply: CallReply = { kind: 'result', result };
   call.lastRound = { keys, reply, atMs: call.route.clock.now() };
+  call.route.gaps.shown(call.loggedTarget, keys.length);
   return reply;
 }
 

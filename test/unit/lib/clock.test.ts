@@ -80,3 +80,17 @@ test('a timer of a month is one that Node.js can wait for', () => {
   timer.cancel();
   started.mockRestore();
 });
+
+test('a timer of 0 ms fires after what is under way, and not if it is cancelled', async () => {
+  const fired: string[] = [];
+  systemClock.setTimer(0, () => fired.push('cancelled')).cancel();
+  await new Promise<void>((done) => {
+    systemClock.setTimer(0, () => {
+      fired.push('timer');
+      done();
+    });
+    process.nextTick(() => fired.push('tick'));
+    queueMicrotask(() => fired.push('microtask'));
+  });
+  expect(fired).toEqual(['microtask', 'tick', 'timer']);
+});
