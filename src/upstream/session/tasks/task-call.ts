@@ -1,5 +1,6 @@
 /** A tool call that the server runs as a task (2025-11-25, "Tasks"). Its stream is that of `tasks/result`, asked for again if it breaks. */
 import type { Clock } from '../../../lib/clock.ts';
+import { Closing } from '../../../lib/closing.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../../protocol/json.ts';
 import { LegacyErrorCode, type JsonRpcReply } from '../../../protocol/json-rpc.ts';
@@ -44,7 +45,7 @@ export class TaskCall implements Exchange, ExchangeListener {
   readonly #clock: Clock;
   readonly #listener: ExchangeListener;
   /** Aborts when the call is over. */
-  readonly #over = new AbortController();
+  readonly #over = new Closing();
   readonly #requests: TaskRequests;
   /** Resolves to the id of the task, or to `null` if there will be none. */
   readonly #created = Promise.withResolvers<string | null>();
@@ -68,7 +69,7 @@ export class TaskCall implements Exchange, ExchangeListener {
     this.#clock = clock;
     this.#listener = listener;
     this.#requests = new TaskRequests({
-      ...{ session, clock, signal: this.#over.signal },
+      ...{ session, clock, signal: this.#over },
       onStatus: (task) => this.#listener.taskChanged?.(readServerTask(task)),
       isRead: () => this.#listener.readsStatus?.() === true,
       onLost: (failure) => this.#lose(failure),
@@ -263,7 +264,7 @@ export class TaskCall implements Exchange, ExchangeListener {
     const request = this.#request;
     this.#takenAtMs = Infinity;
     const mend = () => {
-      if (this.#request === request && !this.#over.signal.aborted) this.#mend();
+      if (this.#request === request && !this.#over.aborted) this.#mend();
     };
     const held = this.#clock.setTimer(HELD_HEAD_MS, mend);
     request.accepted.then(
@@ -286,7 +287,7 @@ export class TaskCall implements Exchange, ExchangeListener {
     if (!(await this.#requests.backOff(failure))) return;
     // Of two requests for one result, the server may send a question to the one that nobody reads.
     await this.#session.forget(this.#request.id);
-    if (!this.#over.signal.aborted) this.#follow(task);
+    if (!this.#over.aborted) this.#follow(task);
   }
 
   /** Waits for the end of the task, or for its next question, and asks for the result again. */
@@ -328,13 +329,13 @@ export class TaskCall implements Exchange, ExchangeListener {
   }
 
   #settle(reply: JsonRpcReply): void {
-    if (this.#over.signal.aborted) return;
+    if (this.#over.aborted) return;
     this.#end();
     this.#listener.replied(reply);
   }
 
   #lose(failure: UpstreamFailure): void {
-    if (this.#over.signal.aborted) return;
+    if (this.#over.aborted) return;
     const isTask = this.#stage.name === 'following';
     this.#end();
     const { code, message, details } = failure;

@@ -1,5 +1,6 @@
 /** The requests about a task of the server: for its status and its end. What fails is repeated, less and less often. */
 import { sleep, type Clock } from '../../../lib/clock.ts';
+import { Closing, type Closed } from '../../../lib/closing.ts';
 import type { JsonObject } from '../../../protocol/json.ts';
 import { ErrorCode } from '../../../protocol/json-rpc.ts';
 import { isTerminal, pollIntervalOf } from '../../../protocol/task.ts';
@@ -18,7 +19,7 @@ export interface TaskRequestsOptions {
   readonly session: Pick<Session, 'request' | 'headers' | 'dead'>;
   readonly clock: Clock;
   /** Aborts when the call is over. */
-  readonly signal: AbortSignal;
+  readonly signal: Closed;
   /** Whether anybody reads the status of the task now. */
   readonly isRead: () => boolean;
   /** Called with what the server says of the task. */
@@ -32,7 +33,7 @@ export class TaskRequests {
   #pollIntervalMs = DEFAULT_POLL_INTERVAL_MS;
   #failures = 0;
   /** Aborts when the status of the task is told without being asked for. */
-  readonly #told = new AbortController();
+  readonly #told = new Closing();
 
   constructor(options: TaskRequestsOptions) {
     this.#options = options;
@@ -54,7 +55,9 @@ export class TaskRequests {
    */
   async watchStatus(taskId: string): Promise<void> {
     const { session, clock, signal, isRead, onStatus } = this.#options;
-    const ended = AbortSignal.any([signal, this.#told.signal]);
+    const ended = this.#told;
+    if (signal.aborted) return;
+    signal.addEventListener('abort', () => ended.abort());
     for (;;) {
       await sleep(clock, Math.max(LEAST_WATCH_INTERVAL_MS, this.#pollIntervalMs), ended);
       if (ended.aborted) return;
