@@ -229,7 +229,7 @@ describe('a parked call whose task waits', () => {
 
   // Rule tasks-8: A task that the server has dropped is a lost call.
   test('is lost when the task expires at the server', async () => {
-    const tasks = { greet: { taskSupport: 'required', ttl: 50 } } as const;
+    const tasks = { greet: { taskSupport: 'required', ttl: 500 } } as const;
     const { url, legacy } = await serving({ tools: { greet }, tasks });
     const asked = await callTool(url, 'greet');
     await legacy.saw('tasks/get');
