@@ -2,7 +2,7 @@
  * The home of a caller: the one session that all of its calls use, so that what the server keeps in it is there
  * in the next call. A session that the server has forgotten is replaced.
  */
-import { sleep, type Clock, type Timer } from '../lib/clock.ts';
+import { sleep, type Timer } from '../lib/clock.ts';
 import type { LruMap } from '../lib/containers.ts';
 import { UpstreamFailure } from '../upstream/failure.ts';
 import {
@@ -28,7 +28,6 @@ export interface HomeOptions extends SeatsOptions {
   readonly leases: OpenLeases;
   /** Targets whose calls ended without a question, of all homes of the route. */
   readonly silentTargets: LruMap<string, true>;
-  readonly clock: Clock;
   /** Whether no new call comes here, so that no session is kept for one. */
   readonly isRetired: () => boolean;
   /**
@@ -105,7 +104,7 @@ export class Home {
       owner,
       (seat) => {
         seat.onReplaced.delete(onReplaced);
-        const isUnused = seat.users === 1 && !seat.hasServed && seat.left === 0;
+        const isUnused = seat.users === 1 && !seat.hasServed && !seat.left.any;
         if (isUnused && this.#pending === 0) this.#seats.dismiss(seat);
         this.#giveBack(seat);
       },
@@ -126,7 +125,7 @@ export class Home {
   ): Promise<Lease> {
     return this.#whilePending(async () => {
       const seat = await this.#seats.adopt(owner, point, isHome);
-      seat.left = Math.max(0, seat.left - 1);
+      seat.left.remove();
       return this.#lend(this.#use(seat), this.#turns.begin(), request);
     });
   }
@@ -248,7 +247,7 @@ export class Home {
       onEnd: (how, hasParked) => {
         turn?.end();
         if (how === 'left') {
-          seat.left += 1;
+          seat.left.add();
         } else {
           const isClean = how === 'clean';
           seat.hasServed ||= isClean;
@@ -274,7 +273,7 @@ export class Home {
     if (seat.users > 0) return;
     if (seat.session.dead) this.#seats.replace(seat, 'forgotten');
     if (seat !== this.#seats.current) this.#seats.end(seat);
-    else if (seat.left > 0) this.#seats.sleep(seat);
+    else if (seat.left.any) this.#seats.sleep(seat);
     this.#checkIdle();
   }
 
@@ -306,7 +305,8 @@ export class Home {
     this.#idleTimer = null;
     const { clock, idleTimeoutMs } = this.#options;
     if (this.#pending > 0 || (this.#seats.current?.users ?? 0) > 0) return;
-    const leftMs = this.#idleSinceMs + idleTimeoutMs - clock.elapsed();
+    const idleForMs = this.#idleSinceMs + idleTimeoutMs - clock.elapsed();
+    const leftMs = Math.max(idleForMs, this.#seats.leftForMs);
     if (leftMs <= 0) return this.#empty();
     this.#idleTimer = clock.setTimer(Math.ceil(leftMs), () => this.#expire());
   }

@@ -4,6 +4,7 @@ import type { LegacyRevision } from '../protocol/meta.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionOwner } from './owner.ts';
+import type { Clock } from '../lib/clock.ts';
 import { openInPlace, type PlaceOptions, type Placed } from './place.ts';
 import type { Slot } from './slots.ts';
 
@@ -26,6 +27,40 @@ export interface SeatsOptions extends PlaceOptions {
   readonly onReplaced: (reason: ReplacementReason) => void;
   /** Called with each session that becomes the current one. */
   readonly onSession: (session: Session) => void;
+  /** For how long a call that was left can be resumed, in ms. */
+  readonly leftForMs: number;
+  readonly clock: Clock;
+}
+
+/** Counts the calls that were left in a session, for another replica or for later. */
+class LeftCalls {
+  readonly #options: Pick<SeatsOptions, 'leftForMs' | 'clock'>;
+  #count = 0;
+  #untilMs = 0;
+
+  constructor(options: Pick<SeatsOptions, 'leftForMs' | 'clock'>) {
+    this.#options = options;
+  }
+
+  /** For how long one can still be resumed, in ms; 0 if there is none. */
+  get forMs(): number {
+    return this.#count === 0 ? 0 : Math.max(0, this.#untilMs - this.#options.clock.elapsed());
+  }
+
+  get any(): boolean {
+    return this.forMs > 0;
+  }
+
+  add(): void {
+    const { clock, leftForMs } = this.#options;
+    this.#count = this.any ? this.#count + 1 : 1;
+    this.#untilMs = clock.elapsed() + leftForMs;
+  }
+
+  /** One was resumed. */
+  remove(): void {
+    this.#count = Math.max(0, this.#count - 1);
+  }
 }
 
 /** What another process needs to use the session. */
@@ -38,8 +73,7 @@ export interface SessionPoint {
 export interface Seat extends Placed {
   /** Calls and other requests that use the session now. */
   users: number;
-  /** Calls that were left in the session, for another replica to resume. */
-  left: number;
+  readonly left: LeftCalls;
   hasServed: boolean;
   /** Whether it may be the home of the caller at another replica. */
   isForeign: boolean;
@@ -52,6 +86,7 @@ interface Asleep {
   readonly point: SessionPoint;
   /** `null` if the home had the session in another process. */
   readonly slot: Slot | null;
+  readonly left: LeftCalls;
   readonly hasServed: boolean;
   readonly isInherited: boolean;
 }
@@ -87,6 +122,11 @@ export class Seats {
   /** True if there is neither a current session nor one that is asleep. */
   get isVacant(): boolean {
     return this.#current === null && this.#asleep === null;
+  }
+
+  /** For how long a call can be resumed in the session that is asleep, in ms. */
+  get leftForMs(): number {
+    return this.#asleep?.left.forMs ?? 0;
   }
 
   /** True if there is no session here, and none on its way. */
@@ -161,7 +201,8 @@ export class Seats {
 
   /** Takes the session that the home had in another process for its own. */
   inherit(point: SessionPoint): void {
-    this.#asleep = { point, slot: null, hasServed: true, isInherited: true };
+    const left = new LeftCalls(this.#options);
+    this.#asleep = { point, slot: null, left, hasServed: true, isInherited: true };
   }
 
   /** Leaves the session to another process as soon as nothing here uses it. */
@@ -194,7 +235,7 @@ export class Seats {
 
   /** Lets go of a session with calls that another replica may resume: it needs the streams. */
   sleep(seat: Seat): void {
-    const { session, slot, hasServed } = seat;
+    const { session, slot, left, hasServed } = seat;
     const { id } = session;
     this.#current = null;
     this.#all.delete(seat);
@@ -202,7 +243,7 @@ export class Seats {
     if (id === null || this.#isClosed) return slot.free();
     const revision = session.initializeResult.protocolVersion;
     const isInherited = this.#asleep?.isInherited === true;
-    this.#asleep = { point: { sessionId: id, revision }, slot, hasServed, isInherited };
+    this.#asleep = { point: { sessionId: id, revision }, slot, left, hasServed, isInherited };
   }
 
   /** Makes the current session, which no call used, an earlier one. */
@@ -233,7 +274,7 @@ export class Seats {
     this.dismiss(seat);
     const { session, slot, left, isForeign } = seat;
     // Another replica can resume a call of the session, or go on with it.
-    const isKept = left > 0 || isForeign || this.#isHandedOver;
+    const isKept = left.any || isForeign || this.#isHandedOver;
     if (isKept) session.leave();
     const ending = isKept ? Promise.resolve() : session.close();
     this.#options.onEnding(ending.finally(() => slot.free()));
@@ -249,11 +290,11 @@ export class Seats {
   }
 
   /** Connects with a session that nothing here is connected to. If the server has forgotten it, it is replaced. */
-  async #wake(owner: SessionOwner, { point, slot }: Asleep): Promise<Seat> {
+  async #wake(owner: SessionOwner, { point, slot, left }: Asleep): Promise<Seat> {
     const { slots, principal } = this.#options;
     this.#asleep = null;
     slot?.used();
-    return this.#adopted(owner, point, slot ?? (await slots.take(principal)));
+    return this.#adopted(owner, point, slot ?? (await slots.take(principal)), left);
   }
 
   async #openNew(owner: SessionOwner): Promise<Seat> {
@@ -263,18 +304,24 @@ export class Seats {
     );
   }
 
-  async #adopted(owner: SessionOwner, point: SessionPoint, slot: Slot): Promise<Seat> {
+  async #adopted(
+    owner: SessionOwner,
+    point: SessionPoint,
+    slot: Slot,
+    left?: LeftCalls,
+  ): Promise<Seat> {
     try {
-      return this.#seat({ session: await this.#options.upstream.adoptSession(owner, point), slot });
+      const session = await this.#options.upstream.adoptSession(owner, point);
+      return this.#seat({ session, slot }, left);
     } catch (error) {
       slot.free();
       throw error;
     }
   }
 
-  #seat(placed: Placed): Seat {
+  #seat(placed: Placed, left = new LeftCalls(this.#options)): Seat {
     const seat: Seat = {
-      ...{ ...placed, users: 0, left: 0, hasServed: false, isForeign: false },
+      ...{ ...placed, users: 0, left, hasServed: false, isForeign: false },
       onReplaced: new Set(),
     };
     this.#all.add(seat);

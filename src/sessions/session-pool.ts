@@ -33,6 +33,8 @@ export interface SessionPoolOptions extends SharingOptions {
   readonly max: number;
   readonly maxPerPrincipal: number;
   readonly queue: QueueLimits;
+  /** For how long a call that was left to its server can be resumed, in ms. */
+  readonly leftForMs: number;
   /** What several processes count together, if `max` and `maxPerPrincipal` are for all of them. */
   readonly counts?: Counts;
   /** What the route is called in the counts. */
@@ -254,7 +256,7 @@ export class SessionPool {
   #homeOf(owner: SessionOwner, { key, concurrency }: HomeName): Home {
     const known = this.#homes.get(key);
     if (known !== undefined) return known;
-    const { queue, idleTimeoutMs, onReplaced } = this.#options;
+    const { queue, idleTimeoutMs, leftForMs, onReplaced } = this.#options;
     const placement = this.#placement;
     const hasLostState = this.#untold.has(key);
     this.#untold.delete(key);
@@ -263,8 +265,7 @@ export class SessionPool {
       hasLostState,
       principal: this.#sharing.principal(owner),
       concurrency,
-      queue,
-      idleTimeoutMs,
+      ...{ queue, idleTimeoutMs, leftForMs },
       leases: this.#leases,
       silentTargets: this.#silentTargets,
       clock: this.#clock,

@@ -39,6 +39,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     {
       ...config.sessions,
       max,
+      leftForMs: config.parking.ttlMs,
       counts: shared.counts,
       name: route,
       placement: placementOf(config, shared.replica.relayOf(route), shared),

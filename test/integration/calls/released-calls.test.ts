@@ -15,9 +15,11 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 const ADA = { headers: { 'x-user': 'ada' } };
 /** How long a broken stream waits before it is resumed, in ms. */
 const BACKOFF_MS = 500;
+const IDLE_MS = 60_000;
 
-async function stage() {
+async function stage(release: 'auto' | 'when-resumable') {
   const effects: string[] = [];
+  const working = Promise.withResolvers<void>();
   let closesStream = false;
   const tools: LegacyServerOptions['tools'] = {
     greet: async (call) => {
@@ -26,13 +28,19 @@ async function stage() {
       effects.push(await name);
       return `Hello ${effects.at(-1)}`;
     },
+    work: async () => {
+      await working.promise;
+      return 'done';
+    },
+    look: async () => 'nothing',
   };
   const legacy = await legacyServer({ tools, keepsEvents: true });
   const clock = new ManualClock();
   const gateway = await startTestGateway(legacy.url, {
     clock,
     identity: { source: 'header', header: 'x-user' },
-    parking: { release: 'auto' },
+    parking: { release },
+    sessions: { idleTimeoutMs: IDLE_MS },
   });
   stopAfterTest(() => gateway.close());
   const call = (tool: string, more: object = {}) =>
@@ -51,7 +59,7 @@ async function stage() {
       { route: 'mcp', delivers: true, cause: 'delivered' },
     ]);
   };
-  return { effects, legacy, gateway, call, answer, ended, rungs, learn };
+  return { effects, working, legacy, clock, gateway, call, answer, ended, rungs, learn };
 }
 
 describe('with `parking.release: auto`', () => {
@@ -60,7 +68,7 @@ describe('with `parking.release: auto`', () => {
   // `when-resumable`, until a resumption fails or is late: then they stay again. No call is let go of to find
   // out.
   test('a call stays until its server was seen to deliver, and is released then', async () => {
-    const { effects, legacy, call, answer, ended, rungs, learn } = await stage();
+    const { effects, legacy, call, answer, ended, rungs, learn } = await stage('auto');
     await learn();
     const [asked, other] = [await call('greet'), await call('greet')];
     expect(ended()).toEqual(['complete', 'left', 'left']);
@@ -73,7 +81,7 @@ describe('with `parking.release: auto`', () => {
 
   // Rule time-and-room-12.
   test('a call that its server has lost ends with a clear error, and later ones stay', async () => {
-    const { effects, legacy, gateway, call, answer, ended, learn } = await stage();
+    const { effects, legacy, gateway, call, answer, ended, learn } = await stage('auto');
     await learn();
     const asked = await call('greet');
     await legacy.forget();
@@ -88,3 +96,42 @@ describe('with `parking.release: auto`', () => {
     expect(effects).toEqual(['Ada', 'Joe']);
   });
 });
+
+describe('the session of a released call', () => {
+  // Rule time-and-room-13: Releasing a call closes the stream of that call only. Its session goes on for the other calls
+  // of its caller, and is not ended while the call may come back: neither when these end, nor when it is idle.
+  test('goes on for the other calls of its caller', async () => {
+    const { legacy, working, call, answer, rungs } = await stage('when-resumable');
+    expect(text(await answer(await call('greet'), 'Ada'))).toBe('Hello Ada');
+    const work = call('work');
+    await legacy.saw('tools/call', 2);
+    const asked = await call('greet');
+    working.resolve();
+    expect(text(await work)).toBe('done');
+    expect(text(await answer(asked, 'Eve'))).toBe('Hello Eve');
+    expect(rungs()).toEqual(['reattach', 'reattach']);
+    expect(legacy.methods().filter((method) => method === 'initialize')).toHaveLength(2);
+    expect(legacy.sessions).toBe(1);
+  });
+
+  // Rule time-and-room-13.
+  test.each([
+    ['another call', async ({ call }: Stage) => text(await call('look')), 'nothing'],
+    [
+      'another released call',
+      async ({ call, answer }: Stage) => text(await answer(await call('greet'), 'Ada')),
+      'Hello Ada',
+    ],
+  ])('is not ended when it is idle after %s', async (_what, use, said) => {
+    const staged = await stage('when-resumable');
+    const { legacy, clock, call, answer } = staged;
+    const asked = await call('greet');
+    expect(await use(staged)).toBe(said);
+    clock.advance(IDLE_MS);
+    await call('look');
+    expect(legacy.sessions).toBe(1);
+    expect(text(await answer(asked, 'Eve'))).toBe('Hello Eve');
+  });
+});
+
+type Stage = Awaited<ReturnType<typeof stage>>;
