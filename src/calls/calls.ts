@@ -42,12 +42,16 @@ export class Calls {
   /** @param earlier the calls of the route with other settings, which end with those */
   constructor(options: CallsOptions, earlier: Calls | null = null) {
     const { capacity, directory, clock, limits, longestCallMs, replica, relay } = options;
+    const { route, log } = options;
+    const onReleaseExpired = (call: CallId) => log.event('call.release_expired', { route, call });
     const { boot } = replica;
     const { parkTtlMs } = limits;
     this.#options = options;
     this.#registry =
       earlier === null
-        ? new CallRegistry({ boot, longestCallMs, parkTtlMs, capacity, directory, clock })
+        ? new CallRegistry({
+            ...{ boot, longestCallMs, parkTtlMs, capacity, directory, clock, onReleaseExpired },
+          })
         : earlier.#registry;
     this.#route = { ...options, registry: this.#registry, gaps: new QuestionGaps(limits) };
     this.#ladder = new RetryLadder(this.#route, relay);
@@ -229,6 +233,7 @@ export class Calls {
   endAll(): void {
     this.#registry.phase = 'closed';
     for (const call of this.#registry.all()) drainCall(call);
+    this.#registry.forgetReleased();
     this.#options.relay?.release();
   }
 

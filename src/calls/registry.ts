@@ -18,6 +18,7 @@ import type { CallId } from '../protocol/ids.ts';
 import type { Pointer } from '../seal/pointer.ts';
 import { isDetached, isEndedByDrain } from './machine/selectors.ts';
 import type { CallState } from './machine/states.ts';
+import { ReleasedCalls } from './released.ts';
 
 export interface CapacityLimits {
   readonly maxRunningCalls: number;
@@ -30,8 +31,8 @@ export interface CapacityLimits {
 /** The limit that keeps a call from being parked, by its key in the configuration. */
 export type ParkingLimit = Exclude<keyof CapacityLimits, 'maxRunningCalls'>;
 
-/** What a call counts as: work for a client that waits, or a call that waits for its client. */
-export type CallUse = 'running' | 'parked' | 'none';
+/** What a call counts as: work for a client that waits, or a call that waits for its client, here or at its server. */
+export type CallUse = 'running' | 'parked' | 'released' | 'none';
 
 /** How many calls run and are parked, over all routes, and how many may. */
 export class Capacity {
@@ -81,7 +82,8 @@ export class Capacity {
   #limitOfParking(principalKey: string): ParkingLimit | null {
     const limits = this.#limits();
     const parked = this.#counts.total(parkedBy(principalKey));
-    if (this.#counts.total('parked') >= limits.maxParkedCalls) return 'maxParkedCalls';
+    const all = this.#counts.total('parked') + this.#counts.total('released');
+    if (all >= limits.maxParkedCalls) return 'maxParkedCalls';
     if (principalKey !== ANONYMOUS_KEY) {
       return parked < limits.maxParkedCallsPerPrincipal ? null : 'maxParkedCallsPerPrincipal';
     }
@@ -127,6 +129,8 @@ export interface CallRegistryOptions {
   /** For how long a call waits for its client, in ms. */
   readonly parkTtlMs: number;
   readonly capacity: Capacity;
+  /** Called with each released call whose client did not come back in time, as far as this process knows. */
+  readonly onReleaseExpired: (id: CallId) => void;
   /** `null` if replicas share no store. */
   readonly directory: Directory | null;
   readonly clock: Clock;
@@ -142,8 +146,7 @@ export class CallRegistry<Call extends RegisteredCall> {
   readonly #calls = new Map<CallId, Call>();
   /** Calls that were left or lost: any replica may continue them, this one as well. */
   readonly #left: TtlSet<CallId>;
-  /** Calls that were left to their server and still wait for their client, as far as this process knows. */
-  readonly #released: TtlSet<CallId>;
+  readonly #released: ReleasedCalls;
   /** Calls that were continued here and have ended here. */
   readonly #ended: TtlSet<CallId>;
   /** The epochs of the claims that this process holds. */
@@ -154,7 +157,9 @@ export class CallRegistry<Call extends RegisteredCall> {
   constructor(options: CallRegistryOptions) {
     this.#options = options;
     this.#left = new TtlSet(options.clock, options.longestCallMs);
-    this.#released = new TtlSet(options.clock, options.parkTtlMs);
+    const { clock, parkTtlMs: ttlMs, capacity, onReleaseExpired: onExpired } = options;
+    const move: typeof capacity.move = (...use) => capacity.move(...use);
+    this.#released = new ReleasedCalls({ clock, ttlMs, move, onExpired });
     this.#ended = new TtlSet(options.clock, options.longestCallMs);
   }
 
@@ -174,8 +179,13 @@ export class CallRegistry<Call extends RegisteredCall> {
   }
 
   /** Notes that a parked call was left to its server at once (`parking.release`). */
-  wasReleased(id: CallId): void {
-    this.#released.add(id);
+  wasReleased({ id, principalKey, task }: Call): void {
+    this.#released.add(id, task === null ? principalKey : null);
+  }
+
+  /** Counts released calls no longer, since the process stops. */
+  forgetReleased(): void {
+    this.#released.clear();
   }
 
   /** Notes that the client of a call has come back, here or at another replica. */

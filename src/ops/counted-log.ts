@@ -34,6 +34,7 @@ const COUNTS: Counts = {
     metrics.ends.inc({ route, end: end === 'expired' ? 'abandoned' : end });
     metrics.clientOperation(route, method, target, errorType, workMs);
   },
+  'call.release_expired': (metrics, { route }) => metrics.ends.inc({ route, end: 'abandoned' }),
   'upstream.replied': (metrics, { route, method, errorType, ms }) =>
     metrics.clientOperation(route, method, '', errorType, ms),
   'upstream.failed': (metrics, { route, code }) => {

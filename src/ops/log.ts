@@ -133,6 +133,8 @@ export interface LogEvents {
     /** Of that, the time that the server took in this process: without the time of people. */
     workMs: number;
   };
+  /** No retry of a released call came here in time. */
+  'call.release_expired': { route: string; call: string };
   'call.parking_limit': { limit: string; refused: number };
   /** `refused`: how many requests were refused since the last line. */
   'request.limited': { route: string; limit: string; refused: number };

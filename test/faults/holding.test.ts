@@ -67,7 +67,7 @@ describe('a parked call that is released', () => {
   const route = { parking: { release: 'when-resumable' } };
 
   // Rule time-and-room-8: With `parking.release` `when-resumable` a parked call whose server keeps its events
-  // is let go at once: it holds no memory, no connection and no place here, and its session stays with the
+  // is let go at once: it holds no connection here, and only a small record, and its session stays with the
   // server. Any replica takes it up when its answer comes. Others stay.
   test('holds nothing here, and is resumed when its answer comes, on any replica', async () => {
     const { effects, tools } = greeter();

@@ -148,7 +148,7 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   const mayLeave = call.isResumable && call.task?.isStopping !== true;
   if (mayLeave && call.state.name === 'parked' && leaveWhenParked()) {
     call.feed({ type: 'released' });
-    call.route.registry.wasReleased(call.id);
+    call.route.registry.wasReleased(call);
   }
   const result = inputRequiredResult(inputRequests, requestState, call.serverInfo);
   const reply: CallReply = { kind: 'result', result };

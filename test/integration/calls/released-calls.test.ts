@@ -7,7 +7,7 @@ import {
   reasonOf,
   text,
 } from '../../fixtures/gateways/replica-testbed.ts';
-import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
+import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
 import { advanceUntil, ManualClock } from '../../fixtures/manual-clock.ts';
 import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
@@ -16,8 +16,9 @@ const ADA = { headers: { 'x-user': 'ada' } };
 /** How long a broken stream waits before it is resumed, in ms. */
 const BACKOFF_MS = 500;
 const IDLE_MS = 60_000;
+const TTL_MS = 600_000;
 
-async function stage(release: 'auto' | 'when-resumable') {
+async function stage(release: 'auto' | 'when-resumable', limits: GatewayOverrides['limits'] = {}) {
   const effects: string[] = [];
   const working = Promise.withResolvers<void>();
   let closesStream = false;
@@ -39,7 +40,9 @@ async function stage(release: 'auto' | 'when-resumable') {
   const gateway = await startTestGateway(legacy.url, {
     clock,
     identity: { source: 'header', header: 'x-user' },
-    parking: { release },
+    parking: { release, ttlMs: TTL_MS },
+    limits,
+    admin: true,
     sessions: { idleTimeoutMs: IDLE_MS },
   });
   stopAfterTest(() => gateway.close());
@@ -47,6 +50,15 @@ async function stage(release: 'auto' | 'when-resumable') {
     advanceUntil(clock, callTool(gateway.url, tool, more, ADA), BACKOFF_MS);
   const answer = (asked: Exchanged, name: string) => call('greet', answersOf(asked, name));
   const ended = () => gateway.log.named('call.ended').map(({ end }) => end);
+  const metric = async (name: string) => {
+    const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+    return Number(
+      metrics
+        .split('\n')
+        .find((line) => line.startsWith(`${name} `))
+        ?.split(' ')[1],
+    );
+  };
   const rungs = () => gateway.log.named('call.resumed').map(({ rung }) => rung);
   /** Makes a call whose stream the server closes first, so that its question comes on a resumed one. */
   const learn = async () => {
@@ -59,7 +71,7 @@ async function stage(release: 'auto' | 'when-resumable') {
       { route: 'mcp', delivers: true, cause: 'delivered' },
     ]);
   };
-  return { effects, working, legacy, clock, gateway, call, answer, ended, rungs, learn };
+  return { effects, working, legacy, clock, gateway, call, answer, ended, metric, rungs, learn };
 }
 
 describe('with `parking.release: auto`', () => {
@@ -95,6 +107,33 @@ describe('with `parking.release: auto`', () => {
     expect(text(await answer(held, 'Joe'))).toBe('Hello Joe');
     expect(effects).toEqual(['Ada', 'Joe']);
   });
+});
+
+describe('the record of a released call', () => {
+  // Rule time-and-room-14: A released call counts towards the limits of parked calls, until a retry comes here or is
+  // relayed here, or until its time is over. Then it counts as abandoned, and the log says so
+  // (`call.release_expired`).
+  test.each([
+    { maxParkedCalls: 2, maxParkedCallsPerPrincipal: 2 },
+    { maxParkedCallsPerPrincipal: 2 },
+  ])(
+    'counts towards the limits until its client comes back or its time is over: %j',
+    async (limits) => {
+      const { clock, gateway, call, answer, metric } = await stage('when-resumable', limits);
+      const [asked] = [await call('greet'), await call('greet')];
+      expect(reasonOf(await call('greet'))).toBe('too_many_parked_calls');
+      expect(text(await answer(asked, 'Ada'))).toBe('Hello Ada');
+      const left = await call('greet');
+      expect(left.response.result.resultType).toBe('input_required');
+      expect(reasonOf(await call('greet'))).toBe('too_many_parked_calls');
+      expect(await metric('mrtr_gateway_released_calls{route="mcp"}')).toBe(2);
+      clock.advance(TTL_MS);
+      expect(gateway.log.named('call.release_expired')).toHaveLength(2);
+      expect(await metric('mrtr_gateway_released_calls{route="mcp"}')).toBe(0);
+      expect(await metric('mrtr_gateway_call_ends_total{route="mcp",end="abandoned"}')).toBe(2);
+      expect((await call('greet')).response.result.resultType).toBe('input_required');
+    },
+  );
 });
 
 describe('the session of a released call', () => {
