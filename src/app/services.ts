@@ -15,7 +15,7 @@ import { generateKey, type SecretKey } from '../seal/key-ring.ts';
 import { SealKeys } from '../seal/seal-keys.ts';
 import { createSealer } from '../seal/seal.ts';
 import { observeRelayed } from './replica/observed-relay.ts';
-import { openRateStore, type OpenRateStore } from './public/admissions.ts';
+import { openRateStore } from './rate-store.ts';
 import { EventLoopMonitor, eventLoopMeter } from '../limits/event-loop.ts';
 import { limitLog } from '../limits/limit-log.ts';
 import { MemoryMonitor, processMemory } from '../limits/memory.ts';
@@ -84,7 +84,7 @@ export async function openServices(
   const tracer = await openTracer(process.env, log);
   const serveRelayed = observeRelayed(routes.serveRelayed, tracer);
   replica = await joinReplicas(config, serveRelayed, services);
-  let rateStore = await rateStoreOf(config, clock);
+  let rateStore = await openRateStore(config, clock);
   let eventLoop = eventLoopOf(config, clock);
   const memory = new MemoryMonitor(
     processMemory(() => siblings?.count ?? 1),
@@ -145,7 +145,7 @@ export async function openServices(
     options.log.setLevel?.(next.log.level);
   };
   const prepare = async (next: Config) => {
-    rateStore ??= await rateStoreOf(next, clock);
+    rateStore ??= await openRateStore(next, clock);
   };
   const close = () => {
     eventLoop?.close();
@@ -165,19 +165,6 @@ function keysOf(config: Config, generated: SecretKey | null, log: Log): readonly
   if (generated !== null) return [generated];
   log.event('gateway.key_ephemeral', {});
   return [generateKey()];
-}
-
-/** Connects to where replicas count requests, if any route limits their rate. */
-async function rateStoreOf(
-  { redis, routes, seal }: Config,
-  clock: Clock,
-): Promise<OpenRateStore | null> {
-  const isLimited = routes.some(({ limits: { tools, ...all } }) =>
-    [all, ...Object.values(tools)].some(
-      (one) => one.rate !== null || one.ratePerPrincipal !== null,
-    ),
-  );
-  return redis === null || !isLimited ? null : openRateStore(redis, seal.audience, clock);
 }
 
 function eventLoopOf({ limits }: Config, clock: Clock): EventLoopMonitor | null {

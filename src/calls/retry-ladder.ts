@@ -139,13 +139,12 @@ export class RetryLadder {
   }
 
   /** Relays a retry to the replica that should hold its call. @returns `null` if it cannot be reached */
-  async #relayTo(owner: PointerOwner, retry: Retry) {
+  async #relayTo(owner: PointerOwner, retry: Retry): Promise<RelayOutcome | null> {
     const { pointer, request, leg } = retry;
     const { replica } = this.#route;
     if (this.#relay === null || owner.boot === replica.boot) return null;
-    const relayed = await relayRequest(this.#route, this.#relay, owner, {
-      ...{ request, leg, call: pointer.callId },
-    });
+    const toRelay = { request, leg, call: pointer.callId };
+    const relayed = await relayRequest(this.#route, this.#relay, owner, toRelay);
     if (relayed.type === 'replied') this.#logResumed(retry, 'relay');
     return relayed;
   }

@@ -234,7 +234,7 @@ export class ModernEndpoint {
     const { id, method, accepts } = modern;
     const startedAtMs = clock.now();
     const { caller, span } = request;
-    const refuse = (refusal: Refusal) => {
+    const refuseRead = (refusal: Refusal) => {
       const { error, httpStatus } = refusal;
       if (span !== undefined) endSpan(span, { kind: 'failed', failure: { error, httpStatus } });
       sendRefusal(response, refusal);
@@ -242,15 +242,15 @@ export class ModernEndpoint {
     const gate = methodGate(method, route.capabilities(request));
     if (gate !== null) {
       const { httpStatus } = modern.encode({ kind: 'failed', failure: gate });
-      return refuse({ ...gate, httpStatus, id });
+      return refuseRead({ ...gate, httpStatus, id });
     }
     const mismatch = await route.parameterHeaders(request, rawHeaders);
     if (mismatch !== null) {
       const error = { code: ErrorCode.headerMismatch, message: `Header mismatch: ${mismatch}` };
-      return refuse({ httpStatus: 400, id, error });
+      return refuseRead({ httpStatus: 400, id, error });
     }
     const isListener = serviceOf(method) === 'listen';
-    if (isListener && accepts === 'json') return refuse({ ...NO_STREAM, id });
+    if (isListener && accepts === 'json') return refuseRead({ ...NO_STREAM, id });
     // The client may have left during the checks, and `close` is emitted only once.
     if (response.destroyed) return;
     const { commitAfterMs, keepAliveMs, maxBufferedBytes } = this.#options;

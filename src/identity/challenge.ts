@@ -1,6 +1,6 @@
 /** The refusal of a caller, with the challenge that tells its client what to do (authorization, "Error Handling"). */
 import type { CallerRefusal } from '../model/request.ts';
-import type { Verdict } from './identity.ts';
+import type { IdentityVerdict } from './identity.ts';
 
 export interface ChallengeOptions {
   /** The URL of the gateway's own metadata; `null` if it has none. */
@@ -11,7 +11,10 @@ export interface ChallengeOptions {
 const RETRY_AFTER_SECONDS = '5';
 
 /** Returns the refusal of a caller; `null` if it is known. */
-export function refusalOf(verdict: Verdict, options: ChallengeOptions): CallerRefusal | null {
+export function refusalOf(
+  verdict: IdentityVerdict,
+  options: ChallengeOptions,
+): CallerRefusal | null {
   switch (verdict.kind) {
     case 'known':
       return null;

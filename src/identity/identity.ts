@@ -33,7 +33,7 @@ export type IdentitySource =
   | TokenIdentity;
 
 /** What the identity source says of the caller of a request. */
-export type Verdict =
+export type IdentityVerdict =
   /** `principal`: `null` if the source names nobody and need not. */
   | { readonly kind: 'known'; readonly principal: string | null }
   | { readonly kind: 'no-header' | 'no-token' }
@@ -47,13 +47,13 @@ export interface IdentityOptions {
   readonly log: Log;
 }
 
-const NOBODY: Verdict = { kind: 'known', principal: null };
+const NOBODY: IdentityVerdict = { kind: 'known', principal: null };
 
 export class Identity {
   readonly #options: IdentityOptions;
   readonly #isTrusted: (address: string) => boolean;
   readonly #keys: KeySet | null;
-  readonly #verdicts = new WeakMap<IncomingMessage, Verdict>();
+  readonly #verdicts = new WeakMap<IncomingMessage, IdentityVerdict>();
 
   constructor(options: IdentityOptions) {
     const { identity, clock, log, trustedProxies } = options;
@@ -79,12 +79,12 @@ export class Identity {
   }
 
   /** Identifies the caller of a request, once for each request. Only a token takes time. Never rejects. */
-  identify(request: IncomingMessage): Verdict | Promise<Verdict> {
+  identify(request: IncomingMessage): IdentityVerdict | Promise<IdentityVerdict> {
     const { identity } = this.#options;
     if (identity.source === 'none') return NOBODY;
     const known = this.#verdicts.get(request);
     if (known !== undefined) return known;
-    const keep = (verdict: Verdict): Verdict => {
+    const keep = (verdict: IdentityVerdict): IdentityVerdict => {
       this.#verdicts.set(request, verdict);
       return verdict;
     };
@@ -112,7 +112,7 @@ export class Identity {
     return address;
   }
 
-  #named({ headers, socket }: IncomingMessage, header: string): Verdict {
+  #named({ headers, socket }: IncomingMessage, header: string): IdentityVerdict {
     const name = headers[header.toLowerCase()];
     if (typeof name !== 'string' || name === '') return { kind: 'no-header' };
     if (this.#isTrusted(socket.remoteAddress ?? '')) {
@@ -124,7 +124,10 @@ export class Identity {
     return { kind: 'no-header' };
   }
 
-  async #verified(authorization: string | undefined, identity: TokenIdentity): Promise<Verdict> {
+  async #verified(
+    authorization: string | undefined,
+    identity: TokenIdentity,
+  ): Promise<IdentityVerdict> {
     if (authorization === undefined && identity.mode === 'optional') return NOBODY;
     const token = bearerTokenOf(authorization);
     if (token === null || this.#keys === null) return { kind: 'no-token' };

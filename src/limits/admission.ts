@@ -49,7 +49,7 @@ export interface Asked {
   readonly isRetry: boolean;
 }
 
-export type Verdict =
+export type AdmissionVerdict =
   /** `done` is called when the request has its reply; `null` if nobody waits for that. */
   | { readonly type: 'admitted'; readonly done: (() => void) | null }
   | {
@@ -71,7 +71,7 @@ interface NamedRate {
   readonly isPerPrincipal: boolean;
 }
 
-const ADMITTED: Verdict = { type: 'admitted', done: null };
+const ADMITTED: AdmissionVerdict = { type: 'admitted', done: null };
 /** When a place of a tool can be free, or this process can do more, in ms. Nobody knows. */
 const BUSY_WAIT_MS = 1_000;
 
@@ -106,7 +106,7 @@ export class Admission {
   }
 
   /** Decides on a request. At once, unless something has to be counted. */
-  admit(asked: Asked): Verdict | Promise<Verdict> {
+  admit(asked: Asked): AdmissionVerdict | Promise<AdmissionVerdict> {
     const { overloadedBy, circuit } = this.#options;
     const tool = asked.tool === null ? undefined : this.#tools.get(asked.tool);
     if (asked.isRetry) {
@@ -122,7 +122,7 @@ export class Admission {
   }
 
   /** Counts a request, by principal first: whoever exceeds its own rate takes nothing from others. */
-  async #count(asked: Asked, rates: readonly NamedRate[]): Promise<Verdict | null> {
+  async #count(asked: Asked, rates: readonly NamedRate[]): Promise<AdmissionVerdict | null> {
     for (const isPerPrincipal of [true, false]) {
       for (const { name, limit } of rates.filter((one) => one.isPerPrincipal === isPerPrincipal)) {
         const waitMs = await limit.take(isPerPrincipal ? asked.principalKey : '');
@@ -132,7 +132,7 @@ export class Admission {
     return null;
   }
 
-  #begin(asked: Asked, tool: Tool | undefined): Verdict {
+  #begin(asked: Asked, tool: Tool | undefined): AdmissionVerdict {
     const running = tool?.running ?? null;
     const done = running?.take(asked.principalKey) ?? null;
     if (running !== null && done === null) {
@@ -145,7 +145,7 @@ export class Admission {
     return this.#refuse(asked, 'upstream.circuitBreaker', circuitMs);
   }
 
-  #refuse({ isCall }: Asked, limit: LimitName, retryAfterMs: number): Verdict {
+  #refuse({ isCall }: Asked, limit: LimitName, retryAfterMs: number): AdmissionVerdict {
     this.#options.onRefused(limit);
     const failure = limited(limit, retryAfterMs, isCall);
     return { type: 'refused', limit, retryAfterMs, failure };

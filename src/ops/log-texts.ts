@@ -118,7 +118,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the server speaks both eras and offers this to modern clients only; clients of the gateway do not see it, since legacy sessions are what its tools can ask in (upstream.era: modern passes all requests through instead)',
   'upstream.slow':
     'the server took long to reply to initialize; clients that connect meanwhile wait, and some give up after 5 s',
-  'upstream.unavailable': 'the legacy server does not respond, or not as a server of MCP',
+  'upstream.unavailable': 'the legacy server does not respond, or its response is not valid MCP',
   'identity.refused': 'a caller was refused: its token, or the peer that named it, is not accepted',
   'identity.exchange_failed':
     'the token of a caller was not exchanged for one of the server (upstream.tokenExchange): the caller was refused',

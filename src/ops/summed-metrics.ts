@@ -33,7 +33,7 @@ export class SummedMetrics {
     });
     this.#ends = new Counter({
       name: 'mrtr_gateway_worker_ends_total',
-      help: 'Workers that ended by themselves',
+      help: 'Workers that exited unexpectedly',
       registers,
     });
   }

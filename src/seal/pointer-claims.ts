@@ -3,16 +3,16 @@ import {
   either,
   isBoolean,
   isCount,
-  isFinite,
-  isName,
+  isFiniteNumber,
+  isNonEmptyText,
   isText,
   listOf,
   objectOf,
   oneOf,
   recordOf,
-  type Guard,
+  type ShapeGuard,
   type Guarded,
-} from '../protocol/guards.ts';
+} from './claim-guards.ts';
 import type {
   CallId,
   InputKey,
@@ -28,8 +28,8 @@ import type { Continuation, Pointer, ResumePoint } from './pointer.ts';
 
 const isNull = oneOf(null);
 const isJson = (value: unknown): value is JsonValue => value !== undefined;
-const isId = either(isText, isFinite);
-const isUpstreamId = isId as Guard<UpstreamRequestId>;
+const isId = either(isText, isFiniteNumber);
+const isUpstreamId = isId as ShapeGuard<UpstreamRequestId>;
 
 const isPropertyInverse = objectOf({
   nullWhenMissing: isBoolean,
@@ -50,15 +50,18 @@ const isAnswerTranslation = either(
 
 const isReply = either(
   objectOf({ result: isJsonObject }),
-  objectOf({ error: objectOf({ code: isFinite, message: isText }, { data: isJson }) }),
-) as Guard<JsonRpcReply>;
+  objectOf({ error: objectOf({ code: isFiniteNumber, message: isText }, { data: isJson }) }),
+) as ShapeGuard<JsonRpcReply>;
 
 /** What the client was asked. */
-const isInputRequest: Guard<InputRequest> = objectOf({ method: isName, params: isJsonObject });
+const isInputRequest: ShapeGuard<InputRequest> = objectOf({
+  method: isNonEmptyText,
+  params: isJsonObject,
+});
 const areInputRequests = listOf(isInputRequest);
 
 const session = {
-  id: isName as Guard<SessionId>,
+  id: isNonEmptyText as ShapeGuard<SessionId>,
   v: oneOf(...LEGACY_REVISIONS),
   i: isUpstreamId,
 };
@@ -67,19 +70,19 @@ const isStream = objectOf({ ...session, e: isText }, beside);
 /** Since version 3: the session of a call that runs as a task. */
 const isTask = either(
   objectOf(
-    { ...session, e: isText, t: objectOf({ id: either(isName, isNull), p: isUpstreamId }) },
+    { ...session, e: isText, t: objectOf({ id: either(isNonEmptyText, isNull), p: isUpstreamId }) },
     beside,
   ),
-  objectOf({ ...session, e: isNull, t: objectOf({ id: isName, p: isUpstreamId }) }, beside),
+  objectOf({ ...session, e: isNull, t: objectOf({ id: isNonEmptyText, p: isUpstreamId }) }, beside),
 );
 
 const isContinuation = objectOf({
-  b: isFinite,
+  b: isFiniteNumber,
   q: listOf(
     objectOf(
       {
-        k: isName as Guard<InputKey>,
-        i: either(isId as Guard<ServerRequestId>, isNull),
+        k: isNonEmptyText as ShapeGuard<InputKey>,
+        i: either(isId as ShapeGuard<ServerRequestId>, isNull),
         b: isAnswerTranslation,
       },
       /** In version 1. Versions 2 and 3 have the requests beside the claims, since they are compressed. */
@@ -88,7 +91,7 @@ const isContinuation = objectOf({
   ),
   n: objectOf({ a: isCount, c: recordOf(isCount) }),
   s: either(isStream, isTask, isNull),
-  a: either(listOf(objectOf({ q: isName, r: isReply })), isNull),
+  a: either(listOf(objectOf({ q: isNonEmptyText, r: isReply })), isNull),
 });
 
 const isPointerClaims = objectOf(
@@ -97,19 +100,19 @@ const isPointerClaims = objectOf(
     v: oneOf(1, 2, 3),
     /** The only mode so far. It is written, so that another one can be added and refused by older replicas. */
     mode: oneOf('park'),
-    aud: isName,
-    rt: isName,
-    c: isName as Guard<CallId>,
+    aud: isNonEmptyText,
+    rt: isNonEmptyText,
+    c: isNonEmptyText as ShapeGuard<CallId>,
     n: (value): value is number => isCount(value) && value > 0,
-    o: objectOf({ id: isName, boot: isName }, { addr: isName }),
-    iat: isFinite,
-    exp: isFinite,
-    p: either(isName, isNull),
-    m: isName,
+    o: objectOf({ id: isNonEmptyText, boot: isNonEmptyText }, { addr: isNonEmptyText }),
+    iat: isFiniteNumber,
+    exp: isFiniteNumber,
+    p: either(isNonEmptyText, isNull),
+    m: isNonEmptyText,
     t: isText,
-    d: isName,
+    d: isNonEmptyText,
   },
-  { k: isName, tp: isName, cont: isContinuation },
+  { k: isNonEmptyText, tp: isNonEmptyText, cont: isContinuation },
 );
 
 type PointerClaims = Guarded<typeof isPointerClaims>;

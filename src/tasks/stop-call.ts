@@ -21,7 +21,7 @@ const STOPPING: WaitingTask = {
 /**
  * Takes the call up again, and cancels it. Never throws.
  * @param request the retry of the task
- * @returns whether the server was told, or has nothing to be told of
+ * @returns whether the server was told, or no cancellation is needed
  */
 export async function stopElsewhere(
   calls: TaskCalls,

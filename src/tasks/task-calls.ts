@@ -9,12 +9,12 @@ export interface TaskCalls {
   cancelHere(request: EdgeRequest, requestState: string): boolean;
 }
 
-/** Creates a leg that hears of nothing but its reply. */
+/** Creates a leg that ignores notifications. */
 export function quietLeg(closed = new AbortController().signal): Leg {
   return { closed, backlog: null, notify: () => {} };
 }
 
-/** What a task is made of: a reply that tells the client to retry. */
+/** A reply that tells the client to retry, which a task can be made of. */
 export interface PromotedReply {
   readonly requestState: string;
   readonly inputRequests: JsonObject;

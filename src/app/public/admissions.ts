@@ -2,16 +2,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { sendRefusal } from '../../edge/response-writer.ts';
 import { isInteractive, isMethod } from '../../edge/request/methods.ts';
-import type { Clock } from '../../lib/clock.ts';
 import type { Closed } from '../../lib/closing.ts';
-import type { Admission, Verdict } from '../../limits/admission.ts';
-import type { RateStore } from '../../limits/rates.ts';
+import type { Admission, AdmissionVerdict } from '../../limits/admission.ts';
 import { CALL_CANCELLED, STOPPING, STOPPING_WAIT_MS } from '../../model/failures.ts';
 import { secondsOf, statusOfLimit } from '../../model/limited.ts';
 import type { CallReply, Caller, EdgeRequest } from '../../model/request.ts';
 import { clientRequestId } from '../../protocol/ids.ts';
 import { isJsonObject, parseJson, type JsonObject, type JsonValue } from '../../protocol/json.ts';
-import type { RedisOptions } from '../../replicas/redis/options.ts';
 import type { Route } from '../routes/route.ts';
 
 /** Serves a request of a modern client, if it is admitted. */
@@ -28,7 +25,7 @@ export function whenAdmitted(
     isCall: isMethod(method) && isInteractive(method),
     isRetry: request.requestState !== null,
   });
-  const proceed = async (decided: Verdict): Promise<CallReply> => {
+  const proceed = async (decided: AdmissionVerdict): Promise<CallReply> => {
     if (decided.type === 'refused') return { kind: 'failed', failure: decided.failure };
     try {
       if (closed.aborted) return { kind: 'failed', failure: CALL_CANCELLED };
@@ -101,31 +98,4 @@ function requestIn(body: Buffer): JsonObject | null {
     message['id'] !== undefined &&
     !/^(?:tasks\/|server\/discover$)/.test(message['method']);
   return (Array.isArray(read) ? read : [read]).find(isRequest) ?? null;
-}
-
-export interface OpenRateStore extends RateStore {
-  close(): void;
-}
-
-/** Connects to the Redis in which replicas count requests. Until it responds, and while it is away, each counts for itself. */
-export async function openRateStore(
-  redis: RedisOptions,
-  audience: string,
-  clock: Clock,
-): Promise<OpenRateStore> {
-  const { createRedis, keepConnecting } = await import('../../replicas/redis/client.ts');
-  let isClosed = false;
-  const client = createRedis(redis, Math.random);
-  // The directory has a connection of its own, and logs that Redis is away.
-  client.on('error', () => {});
-  keepConnecting(client, clock, () => !isClosed);
-  client.connect().catch(() => {});
-  return {
-    client,
-    prefix: `mrtr:${encodeURIComponent(audience)}:rate:`,
-    close: () => {
-      isClosed = true;
-      client.disconnect();
-    },
-  };
 }

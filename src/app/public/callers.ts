@@ -1,7 +1,7 @@
 /** The callers of a route: who they are by the identity source, or why they are refused. */
 import type { IncomingMessage } from 'node:http';
 import { exchangeRefusalOf, refusalOf } from '../../identity/challenge.ts';
-import { asLocalUser, callerOf, type Verdict } from '../../identity/identity.ts';
+import { asLocalUser, callerOf, type IdentityVerdict } from '../../identity/identity.ts';
 import { localUserCheck } from '../../identity/local-user.ts';
 import type { Caller, CallerRefusal } from '../../model/request.ts';
 import { resourceOf } from './own-metadata.ts';
@@ -35,7 +35,7 @@ export function callersOf(
   };
   const whyNotLocal = localUserCheck({ ...edge, listenHost: listen.host });
   let isCostLogged = sessions.scope !== null;
-  const judge = (request: IncomingMessage, verdict: Verdict): Caller | CallerRefusal => {
+  const judge = (request: IncomingMessage, verdict: IdentityVerdict): Caller | CallerRefusal => {
     const refused = refusalOf(verdict, challenge);
     if (refused !== null) return refused;
     const address = identity.addressOf(request);

@@ -1,15 +1,28 @@
 /** The endpoints of a route's dialects: the route itself, behind other wires. */
 import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
 import { dialectPaths } from '../../config/schema.ts';
-import { DIALECTS } from '../../dialects/dialects.ts';
+import { DIALECTS, type DialectName } from '../../dialects/dialects.ts';
 import { ModernEndpoint, type EdgeOptions, type EdgeRoute } from '../../edge/edge.ts';
 import { refuse } from '../../edge/response-writer.ts';
-import { readDialectRequest } from '../../edge/request/dialect-request.ts';
+import { readDialectRequest, type DialectPolicy } from '../../edge/request/dialect-request.ts';
+import type { Caller } from '../../model/request.ts';
+import { jsonObject, parseJson } from '../../protocol/json.ts';
+import { SessionSeal } from '../../seal/session-seal.ts';
 import { serveDraftTaskMethod } from '../../tasks/methods.ts';
 import { callersOf } from './callers.ts';
-import { dialectSessions } from './dialect-sessions.ts';
 import type { Route } from '../routes/route.ts';
-import type { PublicServices } from '../shared-services.ts';
+import type { PublicServices, SharedServices } from '../shared-services.ts';
+
+/** How long a client can use what it declared, in ms. After that it is told to initialize again. */
+const TTL_MS = 7 * 24 * 3_600_000;
+
+const sealedSession = z.strictObject({
+  protocolVersion: z.string(),
+  capabilities: jsonObject,
+  clientInfo: jsonObject.nullable(),
+  expiresAtMs: z.number(),
+});
 
 /**
  * Creates the endpoints of a route's dialects.
@@ -70,4 +83,38 @@ export function installDialect(app: FastifyInstance, path: string, endpoint: Mod
       refuse(reply.hijack().raw, 405, message, { allow: 'POST' });
     },
   });
+}
+
+/**
+ * Creates what seals and opens the emulated sessions of one dialect on one route: what clients declared at `initialize`, sealed into
+ * `Mcp-Session-Id`.
+ */
+function dialectSessions(
+  route: string,
+  dialect: DialectName,
+  { config, sealKeys, clock }: SharedServices,
+): Pick<DialectPolicy, 'seal' | 'open'> {
+  const { audience } = config.seal;
+  const seal = new SessionSeal({ keys: sealKeys, audience, route: `${route}/${dialect}` });
+  return {
+    seal: (session, caller) => {
+      const content = JSON.stringify({ ...session, expiresAtMs: clock.now() + TTL_MS });
+      // The seal takes bytes as Latin-1.
+      const bytes = Buffer.from(content).toString('latin1');
+      return seal.seal('declared', bytes, ownerOf(caller));
+    },
+    open: (id, caller) => {
+      const bytes = seal.open('declared', id, ownerOf(caller));
+      if (bytes === null) return null;
+      const { expiresAtMs, ...session } = sealedSession.parse(
+        parseJson(Buffer.from(bytes, 'latin1').toString()),
+      );
+      return expiresAtMs > clock.now() ? session : null;
+    },
+  };
+}
+
+/** Credentials are refreshed while a human thinks: the session of a client that only they identify stays valid. */
+function ownerOf({ kind, principalKey }: Caller): string {
+  return kind === 'verified' ? `verified ${principalKey}` : kind;
 }

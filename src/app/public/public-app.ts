@@ -41,9 +41,11 @@ import { serveTaskMethod } from '../../tasks/methods.ts';
 import { isHttpRoute, legacyClientsOf, supportedVersions, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../shared-services.ts';
 
+/** How long a request waits until it is known what the server speaks. */
 const ERA_WAIT_MS = 3_000;
-/** Of one event of a response. */
+/** For one event of a response. The framework and its plugins add as many as the default allows. */
 const MAX_LISTENERS = 20;
+/** How many bytes wait for a slow client before the gateway stops reading from the server. */
 const MAX_BUFFERED_BYTES = 256 * 1024;
 
 /** The routes of one configuration, as clients reach them. */
@@ -183,7 +185,6 @@ export async function createPublicApp(
   return {
     serve: (request, response) => {
       open += 1;
-      // The framework and its plugins add as many as the default allows.
       response.setMaxListeners(MAX_LISTENERS);
       response.on('close', () => {
         if (response.writableFinished) metrics.responded(response.statusCode);

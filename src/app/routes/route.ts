@@ -52,7 +52,7 @@ export interface Route {
   readonly resource: PublicResource | null;
   /** Takes new calls from here on. */
   open(): void;
-  /** Hears no more of its server. */
+  /** Unsubscribes from its server. */
   retire(): void;
 }
 

@@ -61,7 +61,7 @@ export class Routes {
 }
 
 /**
- * Serves what another replica relays: a retry or a call, what concerns a task, or a request that asks nothing and whose
+ * Serves what another replica relays: a retry or a call, a task request, or a request that asks nothing and whose
  * home is here.
  */
 async function serveRelayedBy(

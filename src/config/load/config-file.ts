@@ -11,7 +11,7 @@ import type { ReferenceSources } from './references.ts';
 const DEBOUNCE_MS = 250;
 /** How long to wait at most while a folder keeps changing, in ms. */
 const MAX_DEBOUNCE_MS = 2_000;
-/** How often the files are read anyway, in ms: not every file system tells of changes. */
+/** How often the files are read anyway, in ms: not every file system reports changes. */
 const POLL_MS = 60_000;
 /** No file system follows more links in a row. */
 const MAX_LINKS = 40;

@@ -14,7 +14,7 @@ const tool = section({
 
 export const routeLimits = section({
   rate: rateOrOff(
-    'How many requests of all clients together are let through in a time. Retries of calls, what concerns a task, and `server/discover` do not count, and are never refused. With `redis`, all replicas count together.',
+    'How many requests of all clients together are let through in a time. Retries of calls, task requests, and `server/discover` do not count, and are never refused. With `redis`, all replicas count together.',
   ),
   ratePerPrincipal: rateOrOff(
     'How many requests of one principal are let through in a time. Anonymous callers count as one principal.',

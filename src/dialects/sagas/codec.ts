@@ -3,7 +3,14 @@
  * that it has completed so far. docs/dialects/sagas.md says what differs.
  */
 import type { JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
-import { isJsonObject, without, type JsonObject, type JsonValue } from '../../protocol/json.ts';
+import {
+  excessOf,
+  isJsonObject,
+  parseJson,
+  without,
+  type JsonObject,
+  type JsonValue,
+} from '../../protocol/json.ts';
 import { EMPTY_PROFILE } from '../../protocol/translate/client-profile.ts';
 import {
   interimOf,
@@ -13,7 +20,6 @@ import {
   type Codec,
   type FinalRequest,
 } from '../codec.ts';
-import { readToken, writeToken } from './token.ts';
 
 const CALL = 'tools/callSaga';
 const RESUME = 'tools/resumeSaga';
@@ -111,4 +117,37 @@ function readError(error: JsonValue, where: string): JsonRpcErrorObject {
     throw new InvalidMessage(`${where}.error must have an integer "code" and a string "message"`);
   }
   return { code: Number(code), message, ...(data === undefined ? {} : { data }) };
+}
+
+const MAX_DEPTH = 256;
+
+/**
+ * The token of a saga: the method and the params of its call, which `tools/resumeSaga` does not repeat, and the sealed
+ * `requestState`. That is bound to a digest of the same params, so the seal guards both.
+ */
+interface SagaToken {
+  readonly method: string;
+  readonly params: JsonObject;
+  readonly requestState: string;
+}
+
+/** Writes the token of a call, whose params can have those of a round. */
+function writeToken({ method, params }: FinalRequest, requestState: string): string {
+  const call = { method, params: without(params, [...ROUND_MEMBERS, '_meta']), requestState };
+  return Buffer.from(JSON.stringify(call)).toString('base64url');
+}
+
+/** Reads a token, which any client can have written. @returns `null` if it has another form */
+function readToken(token: string): SagaToken | null {
+  const text = Buffer.from(token, 'base64url').toString();
+  if (excessOf(text, MAX_DEPTH) !== null) return null;
+  try {
+    const content = parseJson(text);
+    if (!isJsonObject(content)) return null;
+    const { method, params, requestState } = content;
+    if (typeof method !== 'string' || typeof requestState !== 'string') return null;
+    return isJsonObject(params) ? { method, params, requestState } : null;
+  } catch {
+    return null;
+  }
 }

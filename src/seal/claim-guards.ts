@@ -2,21 +2,21 @@
  * Checks the shape of JSON that this gateway wrote itself and that comes back authenticated. A schema library would copy
  * every level and explain each fault; here the copy costs more than all the rest, and nobody reads the explanation.
  */
-import { isJsonObject } from './json.ts';
+import { isJsonObject } from '../protocol/json.ts';
 
-export type Guard<Value> = (value: unknown) => value is Value;
+export type ShapeGuard<Value> = (value: unknown) => value is Value;
 /** What a guard lets through. */
-export type Guarded<Of> = Of extends Guard<infer Value> ? Value : never;
+export type Guarded<Of> = Of extends ShapeGuard<infer Value> ? Value : never;
 
-type Members = Readonly<Record<string, Guard<unknown>>>;
+type Members = Readonly<Record<string, ShapeGuard<unknown>>>;
 type ObjectOf<Required extends Members, Optional extends Members> = {
   readonly [Name in keyof Required]: Guarded<Required[Name]>;
 } & { readonly [Name in keyof Optional]?: Guarded<Optional[Name]> };
 
 export const isText = (value: unknown): value is string => typeof value === 'string';
-export const isName = (value: unknown): value is string =>
+export const isNonEmptyText = (value: unknown): value is string =>
   typeof value === 'string' && value !== '';
-export const isFinite = (value: unknown): value is number => Number.isFinite(value);
+export const isFiniteNumber = (value: unknown): value is number => Number.isFinite(value);
 export const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0;
 export const isBoolean = (value: unknown): value is boolean => typeof value === 'boolean';
@@ -25,9 +25,9 @@ export const isBoolean = (value: unknown): value is boolean => typeof value === 
 export function objectOf<Required extends Members, Optional extends Members = Record<never, never>>(
   required: Required,
   optional?: Optional,
-): Guard<ObjectOf<Required, Optional>> {
+): ShapeGuard<ObjectOf<Required, Optional>> {
   const must = Object.entries(required);
-  const may = new Map(Object.entries<Guard<unknown>>(optional ?? {}));
+  const may = new Map(Object.entries<ShapeGuard<unknown>>(optional ?? {}));
   return (value): value is ObjectOf<Required, Optional> => {
     if (!isJsonObject(value)) return false;
     for (const [name, guard] of must) {
@@ -41,23 +41,25 @@ export function objectOf<Required extends Members, Optional extends Members = Re
 }
 
 /** An object whose members all have such values. */
-export function recordOf<Value>(guard: Guard<Value>): Guard<Readonly<Record<string, Value>>> {
+export function recordOf<Value>(
+  guard: ShapeGuard<Value>,
+): ShapeGuard<Readonly<Record<string, Value>>> {
   return (value): value is Readonly<Record<string, Value>> =>
     isJsonObject(value) && Object.values(value).every(guard);
 }
 
-export function listOf<Element>(guard: Guard<Element>): Guard<readonly Element[]> {
+export function listOf<Element>(guard: ShapeGuard<Element>): ShapeGuard<readonly Element[]> {
   return (value): value is readonly Element[] => Array.isArray(value) && value.every(guard);
 }
 
 export function oneOf<const Values extends readonly unknown[]>(
   ...values: Values
-): Guard<Values[number]> {
+): ShapeGuard<Values[number]> {
   return (value): value is Values[number] => values.includes(value);
 }
 
-export function either<const Guards extends readonly Guard<unknown>[]>(
+export function either<const Guards extends readonly ShapeGuard<unknown>[]>(
   ...guards: Guards
-): Guard<Guarded<Guards[number]>> {
+): ShapeGuard<Guarded<Guards[number]>> {
   return (value): value is Guarded<Guards[number]> => guards.some((guard) => guard(value));
 }
