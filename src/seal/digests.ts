@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto';
 import { type JsonObject, without, canonicalJson } from '../protocol/json.ts';
 import type { InputErrors } from '../protocol/json-rpc.ts';
 import type { InputRequest } from '../protocol/translate/input-request.ts';
+import { LruMap } from '../lib/containers.ts';
 import { sha256 } from '../lib/crypto.ts';
 
 /** Members that a retry must or may change. They are no part of what is asked for. */
@@ -49,8 +50,18 @@ export function questionDigest({ method, params }: InputRequest): string {
  * @param principal the verified identity of the caller; `null` for an anonymous one
  * @returns HMAC-SHA-256 as base64url, or `null` for an anonymous caller, which equals no principal
  */
-export function principalTag(key: Uint8Array | string, principal: string | null): string | null {
+export function principalTag(key: string, principal: string | null): string | null {
   if (principal === null) return null;
   // As JSON text: UTF-8 turns all unpaired surrogates into the same character.
-  return createHmac('sha256', key).update(JSON.stringify(principal)).digest('base64url');
+  const text = JSON.stringify(principal);
+  const name = `${text} ${key}`;
+  let tag = tags.get(name);
+  if (tag === undefined) {
+    tag = createHmac('sha256', key).update(text).digest('base64url');
+    tags.set(name, tag);
+  }
+  return tag;
 }
+
+/** The tags of the last callers: each request of a call needs one, and an HMAC takes longer than the other digests. */
+const tags = new LruMap<string, string>(1_000);

@@ -4,6 +4,7 @@
  */
 import type { ServeRelayed, RelayedHandle } from '../../model/relay.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { Closed } from '../../lib/closing.ts';
 import type { OpenResponses } from '../../lib/responses.ts';
 import { randomId } from '../../lib/crypto.ts';
 import { splitIntoPieces, readRequest, type MessageKind, type RelayMessage } from './messages.ts';
@@ -112,7 +113,7 @@ export class IncomingRetry {
   }
 
   /** Aborts when nothing more can be sent. */
-  get closed(): AbortSignal {
+  get closed(): Closed {
     return this.#leg.closed;
   }
 

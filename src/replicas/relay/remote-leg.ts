@@ -1,6 +1,7 @@
 /** The leg of a client that waits at another replica: lines for it are sent there, in messages. */
 import type { CallReply, Leg } from '../../model/request.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
+import { Closing } from '../../lib/closing.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import { startHeartbeat } from './liveness.ts';
 import { writeLine } from './messages.ts';
@@ -15,7 +16,7 @@ const MAX_WAITING_BYTES = 1024 * 1024;
 export class RemoteLeg implements Leg {
   readonly #send: (lines: string) => Promise<unknown>;
   readonly #clock: Clock;
-  readonly #closed = new AbortController();
+  readonly closed = new Closing();
   #stopHeartbeat = () => {};
   #closing: Timer | null = null;
   /** Lines that wait for those in flight: the reply must not overtake the progress. */
@@ -33,10 +34,6 @@ export class RemoteLeg implements Leg {
   constructor(send: (lines: string) => Promise<unknown>, clock: Clock) {
     this.#send = send;
     this.#clock = clock;
-  }
-
-  get closed(): AbortSignal {
-    return this.#closed.signal;
   }
 
   get backlog(): Promise<void> | null {
@@ -80,7 +77,7 @@ export class RemoteLeg implements Leg {
     this.#isEnded = true;
     this.#lines = [];
     this.#endBacklog();
-    this.#closed.abort();
+    this.closed.abort();
   }
 
   #endBacklog(): void {

@@ -1,5 +1,6 @@
 /** A connection between two replicas, kept for all retries that either of them relays to the other. */
 import { type Clock, sleep } from '../../../lib/clock.ts';
+import { Closing } from '../../../lib/closing.ts';
 import { splitIntoPieces } from '../messages.ts';
 import { FrameReader, FrameSealer, type Frame, type StampedFrame } from './frames.ts';
 import type { Agreed } from './handshake.ts';
@@ -139,7 +140,7 @@ export class SendWindow {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   #left = WINDOW_LENGTH;
-  #opened = new AbortController();
+  #opened = new Closing();
 
   /** @param timeoutMs how long the window can stay closed, in ms */
   constructor(clock: Clock, timeoutMs: number) {
@@ -150,9 +151,9 @@ export class SendWindow {
   /** Resolves when a text can be sent. @throws Error if nothing was read for too long */
   async take(length: number): Promise<void> {
     while (this.#left <= 0) {
-      this.#opened = new AbortController();
-      await sleep(this.#clock, this.#timeoutMs, this.#opened.signal);
-      if (!this.#opened.signal.aborted) throw new Error('the other replica reads nothing');
+      this.#opened = new Closing();
+      await sleep(this.#clock, this.#timeoutMs, this.#opened);
+      if (!this.#opened.aborted) throw new Error('the other replica reads nothing');
     }
     this.#left -= length;
   }
