@@ -56,8 +56,7 @@ export function createLog({
       }
       line.msg = TEXTS[name] ?? name;
       buffer.write(`${format === 'pretty' ? prettyLine(line, colors) : JSON.stringify(line)}\n`);
-      if (IN_EVERY_QUESTION.has(name)) buffer.flushSoon();
-      else if (!IN_EVERY_CALL.has(name)) buffer.flush();
+      if (!IN_EVERY_CALL.has(name)) buffer.flush();
     },
   };
 }
@@ -121,9 +120,6 @@ const IN_EVERY_CALL: ReadonlySet<LogEvent> = new Set([
   'edge.request',
 ]);
 
-/** Events whose lines are written once what is being served has been sent. */
-const IN_EVERY_QUESTION: ReadonlySet<LogEvent> = new Set(['call.parked', 'call.resumed', 'audit']);
-
 /** What a pipe takes as one piece at least, in bytes, on Linux; on other systems less (pipe(7)). */
 const PIPE_BUF = 4096;
 
@@ -137,7 +133,6 @@ class LineBuffer {
   #lines = '';
   #bytes = 0;
   #timer: NodeJS.Timeout | undefined;
-  #immediate: NodeJS.Immediate | undefined;
 
   /** @param maxBytes of lines that are written together */
   constructor(destination: NodeJS.WritableStream, maxBytes: number) {
@@ -153,15 +148,9 @@ class LineBuffer {
     this.#bytes += bytes;
   }
 
-  flushSoon(): void {
-    this.#immediate ??= setImmediate(() => this.flush());
-  }
-
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    clearImmediate(this.#immediate);
-    this.#immediate = undefined;
     const lines = this.#lines;
     if (lines === '') return;
     this.#lines = '';
