@@ -4,7 +4,7 @@
  */
 import { expect, test } from 'vitest';
 import { callTool } from '../fixtures/clients/modern-client.ts';
-import { answersOf, reasonOf, replica } from '../fixtures/gateways/replica-testbed.ts';
+import { answersOf, reasonOf, replicas } from '../fixtures/gateways/replica-testbed.ts';
 import { eventStream, legacyServer } from '../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
@@ -36,8 +36,7 @@ async function takenUp(sent: (stream: Stream, callId: number) => void) {
     },
   );
   stopAfterTest(() => server.stop());
-  const one = await replica(server);
-  const other = await replica(server);
+  const [one, other] = await replicas(server, 2);
   const asked = await callTool(one.url, 'ask');
   await one.kill();
   const { response } = await callTool(other.url, 'ask', answersOf(asked, 'Ada'));
@@ -115,8 +114,7 @@ test('a server that mixed streams once is believed no question before it has nam
     },
   );
   stopAfterTest(() => server.stop());
-  const one = await replica(server);
-  const other = await replica(server);
+  const [one, other] = await replicas(server, 2);
   const [first, second] = [await callTool(one.url, 'ask'), await callTool(one.url, 'ask')];
   await one.kill();
   const mixed = await callTool(other.url, 'ask', answersOf(first, 'Ada'));

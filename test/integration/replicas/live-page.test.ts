@@ -48,9 +48,11 @@ test('does so between workers of two gateways', { tags: ['redis', 'long'] }, () 
 test('names a replica that it cannot ask', { tags: ['redis'] }, async () => {
   const legacy = await legacyServer({ tools: greeter().tools });
   const { url } = await redisServer();
-  const one = await replica(legacy, { redis: url });
-  const apart = await replica(legacy, { redis: url, relay: false });
-  for (const gateway of [one, apart]) {
+  const gateways = await Promise.all([
+    replica(legacy, { redis: url }),
+    replica(legacy, { redis: url, relay: false }),
+  ]);
+  for (const gateway of gateways) {
     const missing = [expect.stringMatching(/^replica \S{6}$/)];
     await looksLike(gateway, { status: 'ready', missing });
   }
