@@ -226,7 +226,15 @@ export function sendRefusal(
   refusal: Refusal,
   headers: Readonly<Record<string, string>> = {},
 ): void {
+  refusals.set(response, refusal.error.message);
   sendJson(response, refusal.httpStatus, refusalBody(refusal), headers);
+}
+
+const refusals = new WeakMap<ServerResponse, string>();
+
+/** Tells why a request was refused, for the log. @returns `undefined` if it was not */
+export function refusalOf(response: ServerResponse): string | undefined {
+  return refusals.get(response);
 }
 
 export const BODY_TOO_LARGE = 'Request body too large (limits.maxBody)';

@@ -58,6 +58,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'identity.exchange_failed': 'warn',
   'identity.keys_unavailable': 'error',
   'edge.refused': 'warn',
+  'edge.rejected': 'debug',
   'edge.failed': 'error',
 };
 

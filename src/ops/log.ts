@@ -186,6 +186,14 @@ export interface LogEvents {
   'identity.exchange_failed': { route: string; problem: string };
   'identity.keys_unavailable': { problem: string };
   'edge.refused': { header: 'Host' | 'Origin'; value: string };
+  /** `client`: its address, if it is known. */
+  'edge.rejected': {
+    method: string;
+    path: string;
+    status: number;
+    problem: string;
+    client?: string;
+  };
   'edge.failed': { route: string; problem: string };
 }
 export type LogEvent = keyof LogEvents;

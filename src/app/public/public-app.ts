@@ -2,51 +2,36 @@
  * The application behind the public listener, for one configuration: the guard, the modern edge and the pass-through of
  * each route. A reload creates another one. The listener and its connections stay (`public-listener.ts`).
  */
-import type { RequestListener } from 'node:http';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
-import { failureReasonOf } from '../../model/failures.ts';
-import { traceOf, type EdgeRequest } from '../../model/request.ts';
-import { sleep } from '../../lib/clock.ts';
-import type { ClientConnections } from '../../edge/http/connection.ts';
 import { cutWhenStalled } from '../../lib/responses.ts';
-import { ModernEndpoint, type EdgeOptions, type EdgeRoute } from '../../edge/edge.ts';
-import { readModernRequest, type RequestPolicy } from '../../edge/request/modern-request.ts';
+import { ModernEndpoint, type EdgeOptions } from '../../edge/edge.ts';
 import { Guard } from '../../edge/http/guard.ts';
-import { parameterHeaderProblem } from '../../edge/request/parameter-headers.ts';
-import type { ToolCatalogue } from '../../catalogue/tools.ts';
 import { isLoopbackHost } from '../../lib/loopback.ts';
 import { isMethod, serviceOf } from '../../edge/request/methods.ts';
-import { refuse } from '../../edge/response-writer.ts';
+import { refusalOf, refuse } from '../../edge/response-writer.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
 import type { Metrics } from '../../ops/metrics.ts';
 import { once } from '../../lib/once.ts';
-import { STOPPED } from './pending-requests.ts';
 import {
   registerNoPassThrough,
   registerPassThrough,
   type PassThrough,
 } from '../../passthrough/passthrough.ts';
-import { loggedTarget } from '../../protocol/target.ts';
-import { annotatedParameters } from '../../protocol/translate/header-annotations.ts';
 import { publicPaths } from '../../config/schema.ts';
 import { dialectEndpoints, installDialect } from './dialect-endpoints.ts';
 import { ROOT_METADATA_PATH } from '../../protocol/protected-resource.ts';
-import { objectMember } from '../../protocol/json.ts';
 import { callersOf, type RouteCallers } from './callers.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
 import type { PublicListener } from './public-listener.ts';
 import { knownCaller, otherPathHeaderRules, otherPaths, sessionsOf } from './other-paths.ts';
-import { passesLimits, whenAdmitted } from './admissions.ts';
-import { serveTaskMethod } from '../../tasks/methods.ts';
-import { isHttpRoute, legacyClientsOf, supportedVersions, type Route } from '../routes/route.ts';
+import { passesLimits } from './admissions.ts';
+import { isHttpRoute, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../shared-services.ts';
+import { edgeOptions, edgeRoute } from './edge-route.ts';
 
-/** How long a request waits until it is known what the server speaks. */
-const ERA_WAIT_MS = 3_000;
 /** For one event of a response. The framework and its plugins add as many as the default allows. */
 const MAX_LISTENERS = 20;
-/** How many bytes wait for a slow client before the gateway stops reading from the server. */
-const MAX_BUFFERED_BYTES = 256 * 1024;
 
 /** The routes of one configuration, as clients reach them. */
 export interface PublicApp {
@@ -188,6 +173,7 @@ export async function createPublicApp(
       response.setMaxListeners(MAX_LISTENERS);
       response.on('close', () => {
         if (response.writableFinished) metrics.responded(response.statusCode);
+        logRefusal(shared, request, response);
         open -= 1;
         closeIfOver();
       });
@@ -206,6 +192,25 @@ export async function createPublicApp(
       closeIfOver();
     },
   };
+}
+
+/** Logs what the gateway itself responded with an error, whatever part of it did. The query can have a token in it. */
+function logRefusal(
+  { log, identity }: PublicServices,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const problem = refusalOf(response);
+  if (problem === undefined) return;
+  const { method = '', url = '' } = request;
+  const client = identity.addressOf(request);
+  log.event('edge.rejected', {
+    method,
+    path: url.split('?', 1)[0] ?? '',
+    status: response.statusCode,
+    problem,
+    ...(client !== undefined && { client }),
+  });
 }
 
 /** Reads only what goes on with what a route has begun: its calls, and its tasks. */
@@ -238,56 +243,6 @@ function installMetadata(app: FastifyInstance, routes: readonly Route[]): void {
     resource.install(app, free);
   }
 }
-
-function edgeRoute(
-  route: Route,
-  callers: RouteCallers,
-  { clock, openResponses, pendingRequests: pending }: PublicServices,
-  passThrough: PassThrough,
-): EdgeRoute {
-  const { id, path } = route.config;
-  const { tasks } = route;
-  return {
-    id,
-    path,
-    isModern: ({ headers }) => {
-      const known = route.server.upstream.knownKind;
-      if (known !== null) return known === 'modern';
-      const kind = route.server.upstream.detect(headers).catch(() => null);
-      const found = Promise.race([kind, sleep(clock, ERA_WAIT_MS)]);
-      const isModern = found.then((era) => era === 'modern');
-      return pending.add(isModern, false).finally(openResponses.open());
-    },
-    isLegacyNow: async ({ headers }) => {
-      if (!route.server.upstream.doubt()) return false;
-      const kind = await route.server.upstream.greet(headers).catch(() => null);
-      return kind !== null && kind !== 'modern';
-    },
-    identify: (request) => callers.identify(request),
-    capabilities: (request) => route.discovery.capabilitiesFor(request),
-    discover: (request) => pending.add(route.discovery.discover(request), STOPPED),
-    forward: (request, closed) => {
-      const list = () => route.lists.list(request, closed);
-      return pending.add(whenAdmitted(route.admission, request, closed, list), STOPPED);
-    },
-    parameterHeaders: (request, rawHeaders) =>
-      route.config.tools.parameterHeaders === 'strip'
-        ? null
-        : parameterHeaders(route.catalogue, request, rawHeaders),
-    call: (request, leg) =>
-      whenAdmitted(route.admission, request, leg.closed, () =>
-        (tasks ?? route.calls).serve(request, leg),
-      ),
-    task: tasks && ((request, leg) => serveTaskMethod(tasks, request, leg)),
-    published: (reply, caller) => route.resource?.published(reply, caller) ?? reply,
-    listen: (request, id, leg) =>
-      whenAdmitted(route.admission, request, leg.closed, () =>
-        route.subscriptions.listen(request, id, leg),
-      ),
-    passThrough: (request, reply, onRefused) => passThrough.forward(request, reply, onRefused),
-  };
-}
-
 /** Limits what is passed through to the endpoint of a server over HTTP. */
 function limitedBy(route: Route, shared: PublicServices, passThrough: PassThrough): PassThrough {
   if (!isHttpRoute(route)) return passThrough;
@@ -299,48 +254,4 @@ function limitedBy(route: Route, shared: PublicServices, passThrough: PassThroug
       }
     },
   };
-}
-
-function edgeOptions(
-  route: Route,
-  { config, clock, log, tracer, openResponses }: PublicServices,
-  metrics: Metrics,
-  connections: ClientConnections,
-): EdgeOptions {
-  const policy: RequestPolicy = {
-    legacyClients: legacyClientsOf(config, route.server.upstream),
-    supportedVersions: () => supportedVersions(config, route.server.upstream),
-    maxJsonDepth: config.limits.maxJsonDepth,
-  };
-  return {
-    read: (request, body) => readModernRequest(request, body, policy),
-    maxBodyBytes: config.limits.maxBodyBytes,
-    beforeBody: (response) => connections.continue(response),
-    commitAfterMs: config.edge.commitAfterMs,
-    keepAliveMs: config.edge.keepAliveMs,
-    maxBufferedBytes: MAX_BUFFERED_BYTES,
-    openResponses,
-    clock,
-    log,
-    tracer,
-    observe: (name, request, reply, { status, code }, ms) => {
-      const { method, params } = request;
-      const target = method === 'tools/call' ? loggedTarget(method, params) : '';
-      const isToolError = reply.kind === 'result' && reply.result['isError'] === true;
-      const reason = failureReasonOf(reply);
-      metrics.operation(name, { method, target, code, isToolError, reason }, ms);
-      log.event('edge.request', { route: name, method, status, code, ms, ...traceOf(request) });
-    },
-  };
-}
-
-/** Checks the headers that repeat a tool's parameters. @returns what is wrong; `null` if nothing is */
-async function parameterHeaders(
-  catalogue: ToolCatalogue,
-  request: EdgeRequest,
-  rawHeaders: readonly string[],
-): Promise<string | null> {
-  const schema = objectMember((await catalogue.toolOf(request)) ?? {}, 'inputSchema') ?? {};
-  const args = objectMember(request.params, 'arguments') ?? {};
-  return parameterHeaderProblem(annotatedParameters(schema) ?? [], args, rawHeaders);
 }

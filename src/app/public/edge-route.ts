@@ -1,0 +1,120 @@
+/** What the modern edge gets from the rest of the gateway for one route: its services, and its settings. */
+import { failureReasonOf } from '../../model/failures.ts';
+import { traceOf, type EdgeRequest } from '../../model/request.ts';
+import { sleep } from '../../lib/clock.ts';
+import type { ClientConnections } from '../../edge/http/connection.ts';
+import { type EdgeOptions, type EdgeRoute } from '../../edge/edge.ts';
+import { readModernRequest, type RequestPolicy } from '../../edge/request/modern-request.ts';
+import { parameterHeaderProblem } from '../../edge/request/parameter-headers.ts';
+import type { ToolCatalogue } from '../../catalogue/tools.ts';
+import type { Metrics } from '../../ops/metrics.ts';
+import { STOPPED } from './pending-requests.ts';
+import { type PassThrough } from '../../passthrough/passthrough.ts';
+import { loggedTarget } from '../../protocol/target.ts';
+import { annotatedParameters } from '../../protocol/translate/header-annotations.ts';
+import { objectMember } from '../../protocol/json.ts';
+import { type RouteCallers } from './callers.ts';
+import { whenAdmitted } from './admissions.ts';
+import { serveTaskMethod } from '../../tasks/methods.ts';
+import { legacyClientsOf, supportedVersions, type Route } from '../routes/route.ts';
+import type { PublicServices } from '../shared-services.ts';
+
+/** How long a request waits until it is known what the server speaks. */
+const ERA_WAIT_MS = 3_000;
+/** How many bytes wait for a slow client before the gateway stops reading from the server. */
+const MAX_BUFFERED_BYTES = 256 * 1024;
+
+/** Connects the modern edge with what serves the requests of a route. */
+export function edgeRoute(
+  route: Route,
+  callers: RouteCallers,
+  { clock, openResponses, pendingRequests: pending }: PublicServices,
+  passThrough: PassThrough,
+): EdgeRoute {
+  const { id, path } = route.config;
+  const { tasks } = route;
+  return {
+    id,
+    path,
+    isModern: ({ headers }) => {
+      const known = route.server.upstream.knownKind;
+      if (known !== null) return known === 'modern';
+      const kind = route.server.upstream.detect(headers).catch(() => null);
+      const found = Promise.race([kind, sleep(clock, ERA_WAIT_MS)]);
+      const isModern = found.then((era) => era === 'modern');
+      return pending.add(isModern, false).finally(openResponses.open());
+    },
+    isLegacyNow: async ({ headers }) => {
+      if (!route.server.upstream.doubt()) return false;
+      const kind = await route.server.upstream.greet(headers).catch(() => null);
+      return kind !== null && kind !== 'modern';
+    },
+    identify: (request) => callers.identify(request),
+    capabilities: (request) => route.discovery.capabilitiesFor(request),
+    discover: (request) => pending.add(route.discovery.discover(request), STOPPED),
+    forward: (request, closed) => {
+      const list = () => route.lists.list(request, closed);
+      return pending.add(whenAdmitted(route.admission, request, closed, list), STOPPED);
+    },
+    parameterHeaders: (request, rawHeaders) =>
+      route.config.tools.parameterHeaders === 'strip'
+        ? null
+        : parameterHeaders(route.catalogue, request, rawHeaders),
+    call: (request, leg) =>
+      whenAdmitted(route.admission, request, leg.closed, () =>
+        (tasks ?? route.calls).serve(request, leg),
+      ),
+    task: tasks && ((request, leg) => serveTaskMethod(tasks, request, leg)),
+    published: (reply, caller) => route.resource?.published(reply, caller) ?? reply,
+    listen: (request, id, leg) =>
+      whenAdmitted(route.admission, request, leg.closed, () =>
+        route.subscriptions.listen(request, id, leg),
+      ),
+    passThrough: (request, reply, onRefused) => passThrough.forward(request, reply, onRefused),
+  };
+}
+
+/** The settings of the modern edge of a route. */
+export function edgeOptions(
+  route: Route,
+  { config, clock, log, tracer, openResponses }: PublicServices,
+  metrics: Metrics,
+  connections: ClientConnections,
+): EdgeOptions {
+  const policy: RequestPolicy = {
+    legacyClients: legacyClientsOf(config, route.server.upstream),
+    supportedVersions: () => supportedVersions(config, route.server.upstream),
+    maxJsonDepth: config.limits.maxJsonDepth,
+  };
+  return {
+    read: (request, body) => readModernRequest(request, body, policy),
+    maxBodyBytes: config.limits.maxBodyBytes,
+    beforeBody: (response) => connections.continue(response),
+    commitAfterMs: config.edge.commitAfterMs,
+    keepAliveMs: config.edge.keepAliveMs,
+    maxBufferedBytes: MAX_BUFFERED_BYTES,
+    openResponses,
+    clock,
+    log,
+    tracer,
+    observe: (name, request, reply, { status, code }, ms) => {
+      const { method, params } = request;
+      const target = method === 'tools/call' ? loggedTarget(method, params) : '';
+      const isToolError = reply.kind === 'result' && reply.result['isError'] === true;
+      const reason = failureReasonOf(reply);
+      metrics.operation(name, { method, target, code, isToolError, reason }, ms);
+      log.event('edge.request', { route: name, method, status, code, ms, ...traceOf(request) });
+    },
+  };
+}
+
+/** Checks the headers that repeat a tool's parameters. @returns what is wrong; `null` if nothing is */
+async function parameterHeaders(
+  catalogue: ToolCatalogue,
+  request: EdgeRequest,
+  rawHeaders: readonly string[],
+): Promise<string | null> {
+  const schema = objectMember((await catalogue.toolOf(request)) ?? {}, 'inputSchema') ?? {};
+  const args = objectMember(request.params, 'arguments') ?? {};
+  return parameterHeaderProblem(annotatedParameters(schema) ?? [], args, rawHeaders);
+}
