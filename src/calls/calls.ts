@@ -159,7 +159,6 @@ export class Calls {
     const pointer = this.#open(request, requestState);
     if (pointer instanceof OutOfTime) return this.#serveOutOfTime(pointer, request, leg);
     if (pointer instanceof InvalidRequestState) return this.#refuse(pointer, request);
-    this.#registry.wasRetried(pointer.callId);
     const retry: Retry = { pointer, request, leg };
     return this.#serveOrRefuse(retry) ?? this.#ladder.climb(retry);
   }
@@ -173,7 +172,6 @@ export class Calls {
     const opened = this.#open(request, request.requestState);
     const pointer = opened instanceof OutOfTime ? opened.pointer : opened;
     if (pointer instanceof InvalidRequestState) return this.#relayedRefusal(pointer, request);
-    this.#registry.wasRetried(pointer.callId);
     const isHere = this.#registry.find(pointer.callId) !== undefined;
     const retry: Retry = { pointer, request, leg };
     const sendClientBack = () => this.#registry.find(pointer.callId)?.feed({ type: 'askerStops' });
@@ -181,7 +179,11 @@ export class Calls {
       if (!isHere) return this.#relayedRefusal(opened, request);
       return { begin: () => this.#ladder.serveHere(retry), sendClientBack };
     }
-    if (!isHere && !this.#registry.hasEnded(pointer)) return null;
+    if (!isHere && !this.#registry.hasEnded(pointer)) {
+      // Retries may come to several replicas: only this one resumes the call for them.
+      const mayResume = !this.isStopping && this.#registry.isReleased(pointer.callId);
+      return mayResume ? { begin: () => this.#ladder.climb(retry), sendClientBack } : null;
+    }
     return { begin: () => this.#serveOrRefuse(retry), sendClientBack };
   }
 

@@ -188,9 +188,9 @@ export class CallRegistry<Call extends RegisteredCall> {
     this.#released.clear();
   }
 
-  /** Notes that the client of a call has come back, here or at another replica. */
-  wasRetried(id: CallId): void {
-    this.#released.delete(id);
+  /** Whether this process released the call, and no retry has resumed it here. */
+  isReleased(id: CallId): boolean {
+    return this.#released.has(id);
   }
 
   find(id: CallId): Call | undefined {
@@ -218,6 +218,7 @@ export class CallRegistry<Call extends RegisteredCall> {
     const replaced = this.#calls.get(call.id);
     if (replaced !== undefined) this.#count(replaced, 'none');
     this.#ended.delete(call.id);
+    this.#released.delete(call.id);
     this.#calls.set(call.id, call);
   }
 

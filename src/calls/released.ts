@@ -31,6 +31,10 @@ export class ReleasedCalls {
     return this.#calls.size;
   }
 
+  has(id: CallId): boolean {
+    return this.#calls.has(id);
+  }
+
   /** @param principalKey whose call counts; `null` for a call of a task, which has limits of its own */
   add(id: CallId, principalKey: string | null): void {
     const { clock, ttlMs, move, onExpired } = this.#options;

@@ -68,7 +68,7 @@ describe('a parked call that is released', () => {
 
   // Rule time-and-room-8: With `parking.release` `when-resumable` a parked call whose server keeps its events
   // is let go at once: it holds no connection here, and only a small record, and its session stays with the
-  // server. Any replica takes it up when its answer comes. Others stay.
+  // server. It is taken up when its answer comes, at any replica. Others stay.
   test('holds nothing here, and is resumed when its answer comes, on any replica', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -84,8 +84,26 @@ describe('a parked call that is released', () => {
     const elsewhere = await callTool(other.url, 'greet', answersOf(second, 'Eve'));
     expect(await released()).toBe(0);
     expect([here, elsewhere].map(text)).toEqual(['Hello Ada', 'Hello Eve']);
-    expect([await one.rungs(), await other.rungs()]).toEqual([['reattach'], ['reattach']]);
+    expect(await one.saw('call.resumed', 2)).toMatchObject(Array(2).fill({ rung: 'reattach' }));
+    expect(await other.saw('call.resumed')).toMatchObject([{ rung: 'relay' }]);
     expect(effects).toEqual(['Ada', 'Eve']);
+  });
+
+  // Rule time-and-room-15: Without Redis, the process that released a call resumes it as long as that process lives,
+  // wherever the retry comes. So retries at several replicas at once are answered upstream once.
+  test('is resumed once by the replica that released it, if its retry comes to two others at once', async () => {
+    const { effects, tools } = greeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const [one, ...others] = await replicas(legacy, 3, { route });
+    const asked = await callTool(one.url, 'greet');
+    await one.saw('call.ended');
+    const retries = others.map(({ url }) => callTool(url, 'greet', answersOf(asked, 'Ada')));
+    expect((await Promise.all(retries)).map(text)).toEqual(['Hello Ada', 'Hello Ada']);
+    expect(effects).toEqual(['Ada']);
+    expect(legacy.methods().filter((method) => method === 'response')).toHaveLength(1);
+    for (const other of others) {
+      expect(await other.saw('call.resumed')).toMatchObject([{ rung: 'relay' }]);
+    }
   });
 
   // Rule time-and-room-8.
