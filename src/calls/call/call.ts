@@ -159,7 +159,7 @@ export function drainCall(call: CallData): void {
 export function outlivesProcess(call: CallData): boolean {
   const { route, state } = call;
   if (!route.othersCanOpenPointers) return false;
-  if (state.name === 'settled') return call.origin.outcomeKey !== null;
+  if (state.name === 'settled') return call.isOutcomeStored;
   if (state.name === 'suspended') return true;
   // The client of a parked call has a pointer already, which may lack what a reader of the stream needs.
   if (state.name === 'parked' || state.name === 'idle') return call.isResumable;

@@ -183,6 +183,8 @@ export class CallData {
   hasBegun: boolean;
   /** Whether the server took an answer. */
   hasAnswered = false;
+  /** Whether the outcome is in the store, where another replica finds it. */
+  isOutcomeStored = false;
   /** Whether the request was sent again because the server had forgotten the session. */
   hasNewSession = false;
   /** How the server refused the credentials, if it did. */

@@ -178,12 +178,18 @@ function keepOutcome(call: CallData): void {
 }
 
 /** Without the stored outcome the client can still ask this replica. */
-function store({ origin, route, limits }: CallData, outcome: OutcomeRecord): void {
+function store(call: CallData, outcome: OutcomeRecord): void {
+  const { origin, route, limits } = call;
   const { id, outcomeKey } = origin;
   const { directory } = route;
   if (directory === null || outcomeKey === null) return;
   const sealed = sealOutcome(Buffer.from(outcomeKey, 'base64url'), id, outcome);
   // An outcome that no client has had can be fetched until its pointer expires.
   const ttlMs = outcome.answersDigest === null ? limits.parkTtlMs : limits.redeliverMs;
-  directory.keep(id, sealed, ttlMs).catch(() => {});
+  directory.keep(id, sealed, ttlMs).then(
+    () => {
+      call.isOutcomeStored = true;
+    },
+    () => {},
+  );
 }

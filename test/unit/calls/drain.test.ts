@@ -1,5 +1,6 @@
 /** What becomes of a parked call when its process stops, and of the retry that comes back to that process. */
 import { describe, expect, test } from 'vitest';
+import type { Directory } from '../../../src/model/directory.ts';
 import { UnsealablePointer } from '../../../src/seal/seal.ts';
 import {
   callsTestbed,
@@ -65,5 +66,41 @@ describe('a parked call whose process stops', () => {
       },
     });
     await expectKeptAndCancelled(parked);
+  });
+});
+
+/** A store that other replicas have, too. @param keep how it takes an outcome */
+function storeThat(keep: Directory['keep']): Directory {
+  const store: Partial<Directory> = {
+    up: true,
+    claim: async () => ({ type: 'claimed', epoch: 1 }),
+    release: async () => {},
+    keep,
+  };
+  return store as Directory;
+}
+
+describe('a call that the server has ended before its client came back', () => {
+  async function endedCall(keep: Directory['keep']): Promise<CallsTestbed> {
+    const parked = await parkedCall({ directory: storeThat(keep) });
+    parked.server.replies();
+    await settled();
+    return parked;
+  }
+
+  // Rule drain-4.
+  test('is left once its outcome is in the store', async () => {
+    const { promise: kept, resolve: keep } = Promise.withResolvers<void>();
+    const { calls } = await endedCall(() => kept);
+    expect(calls.holdsParkedCalls).toBe(true);
+    keep();
+    await settled();
+    expect(calls.holdsParkedCalls).toBe(false);
+  });
+
+  // Rule drain-4.
+  test('is kept as long as the drain allows if the store did not take its outcome', async () => {
+    const { calls } = await endedCall(() => Promise.reject(new Error('the store is away')));
+    expect(calls.holdsParkedCalls).toBe(true);
   });
 });
