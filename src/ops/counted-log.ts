@@ -40,6 +40,8 @@ const COUNTS: Counts = {
   'upstream.failed': (metrics, { route, code }) => {
     if (code === 'upstream_unavailable') metrics.upstreamUp(route, false);
   },
+  'upstream.circuit_opened': (metrics, { route }) => metrics.upstreamUp(route, false),
+  'upstream.circuit_closed': (metrics, { route }) => metrics.upstreamUp(route, true),
   'session.opened': (metrics, { route }) => metrics.upstreamUp(route, true),
   'session.ended': (metrics, { route, ms }) => metrics.sessions.observe(ms, route),
   'relay.hop': (metrics, { route, outcome }) => metrics.hops.inc({ route, outcome }),

@@ -23,6 +23,8 @@ const CALL_ENDS = [
   'failed',
   'declined',
   'lost',
+  'timeout',
+  'refused',
   'cancelled',
   'stopped',
   'left',

@@ -204,6 +204,8 @@ export class CallData {
   waitsSinceMs: number | null = null;
   /** How long it has waited for its client before, in ms. */
   waitedMs = 0;
+  /** When it ended or was cancelled, in ms since the epoch; 0 before. */
+  overSinceMs = 0;
   /** What the server does for the legs that wait now, as a span; `null` without traces. */
   work: Span | null = null;
   /** The elicitations whose completion is worth waiting for before the call is made again. */

@@ -4,11 +4,12 @@ import type { OfRequest } from '../../ops/log.ts';
 import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
 import type { UpstreamFailure } from '../../upstream/failure.ts';
 import type { NotificationLoss } from '../notifications.ts';
-import type { CallEvent, CallState, Effect } from '../machine/states.ts';
+import { isOver } from '../machine/selectors.ts';
+import type { CallEvent, CallState, Effect, TimerName } from '../machine/states.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { logAudit } from './audit.ts';
 import type { CallData } from './data.ts';
-import { errorTypeOf } from './work.ts';
+import { endName, errorTypeOf } from './work.ts';
 
 /** Logs a move, and the events of the call's life that it stands for. */
 export function logMove(
@@ -50,11 +51,15 @@ export function logMove(
   if (to.name === 'settled' && from.name !== 'settled') {
     log.event('call.settled', { ...of, round: to.round });
   }
+  if (isOver(to) && !isOver(from)) {
+    // What the server still has to do with a call that was cancelled is no part of it.
+    call.overSinceMs = call.route.clock.now();
+    if (event.type === 'expired' && endName(to.end) === 'timeout') logTimeout(call, event.timer);
+  }
   if (to.name === 'done' && from.name !== 'done') {
-    const end = to.end.type === 'outcome' ? to.end.outcome.kind : to.end.type;
-    const now = call.route.clock.now();
-    const ms = now - call.origin.startedAtMs;
-    const workMs = now - call.beganAtMs - call.waitedMs;
+    const end = endName(to.end);
+    const ms = call.overSinceMs - call.origin.startedAtMs;
+    const workMs = call.overSinceMs - call.beganAtMs - call.waitedMs;
     const errorType = errorTypeOf(to.end);
     log.event('call.ended', { ...of, method, target, round: to.round, end, errorType, ms, workMs });
   }
@@ -91,7 +96,21 @@ export function logAnsweredAhead(
   logAudit(call, call.request, { round, rung: 'ahead', waitedMs: 0, replies: [reply] });
 }
 
-export function logUpstreamFailure(call: CallData, { code, message }: UpstreamFailure): void {
+/** Logs that the server did not end the call in time. */
+function logTimeout(call: CallData, timer: TimerName): void {
+  const { callTtlMs, maxDurationMs } = call.limits;
+  const limit =
+    timer === 'call'
+      ? `${callTtlMs} ms (parking.callTtl)`
+      : `${maxDurationMs} ms (calls.maxDuration)`;
+  const message = `the server did not end the call within ${limit}`;
+  logUpstreamFailure(call, { code: 'upstream_timeout', message });
+}
+
+export function logUpstreamFailure(
+  call: CallData,
+  { code, message }: Pick<UpstreamFailure, 'code' | 'message'>,
+): void {
   const { method } = call;
   call.route.log.event('upstream.failed', { ...idsOf(call), method, code, problem: message });
 }

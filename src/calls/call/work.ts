@@ -33,6 +33,15 @@ export function endWork(call: CallData): void {
   else work.end(null);
 }
 
+/** Says in one word how a call ended, for the log and the metrics. */
+export function endName(end: CallEnd): string {
+  if (end.type === 'outcome') return end.outcome.kind;
+  if (end.type !== 'refused') return end.type;
+  if (end.reason === 'timeout') return end.reason;
+  // No other process can go on with a call that a drain cancelled.
+  return end.reason === 'draining' ? 'lost' : end.type;
+}
+
 /** Says in one word how a call failed. @returns `null` if it did not */
 export function errorTypeOf(end: CallEnd): string | null {
   if (end.type === 'outcome') {
@@ -40,5 +49,5 @@ export function errorTypeOf(end: CallEnd): string | null {
     if (outcome.kind === 'failed') return String(outcome.failure.error.code);
     return outcome.result['isError'] === true ? 'tool_error' : null;
   }
-  return end.type === 'declined' || end.type === 'left' ? null : end.type;
+  return end.type === 'declined' || end.type === 'left' ? null : endName(end);
 }

@@ -200,7 +200,7 @@ export type LegReply =
   | { readonly type: 'end'; readonly end: CallEnd }
   | { readonly type: 'inputRequired'; readonly round: number; readonly keys: readonly InputKey[] }
   | { readonly type: 'sameInputRequired' }
-  | { readonly type: 'invalidRequestState'; readonly reason: 'consumed' | 'ended' }
+  | { readonly type: 'invalidRequestState'; readonly reason: 'consumed' | 'ended' | 'expired' }
   | { readonly type: 'missingCapability'; readonly keys: readonly InputKey[] }
   | { readonly type: 'unauthorized' }
   | { readonly type: 'unreachable' };

@@ -198,7 +198,8 @@ describe('a server that is down', () => {
 
   // Rule admission-6: After `upstream.circuitBreaker.consecutiveFailures` failures in a row (no connection, no response
   // in time, 502, 503 or 504) new requests get error -32603 with `data.reason` `circuit_open` and the time to wait, and
-  // the server is left alone. Then one request is tried. Parked calls and their retries go on.
+  // the server is left alone: `mrtr_gateway_upstream_up` is 0. Then one request is tried. Parked calls and their retries
+  // go on.
   // Rule admission-2.
   test('is left alone, while its parked calls go on', async () => {
     const { gateway, url, calls } = await start(breaker(600_000), (_received, response) => {
@@ -216,6 +217,7 @@ describe('a server that is down', () => {
     }
     expect(calls()).toBe(4);
     expect(await open(gateway)).toBe('1');
+    expect(await up(gateway)).toBe('0');
     expect(await refusals(gateway)).toEqual(['upstream.circuitBreaker 5']);
     expect(textOf(await callTool(url, 'ask', answersOf(asked, 'Ada')))).toBe('done');
   });
@@ -231,6 +233,7 @@ describe('a server that is down', () => {
     isDown = false;
     while ((await callTool(url, 'plain')).response.error !== undefined) await sleep(20);
     expect(await open(gateway)).toBe('0');
+    expect(await up(gateway)).toBe('1');
     expect(gateway.log.named('upstream.circuit_closed')).toEqual([{ route: 'mcp' }]);
   });
 
@@ -246,9 +249,12 @@ describe('a server that is down', () => {
     expect(reasons.slice(3)).toEqual(['circuit_open', 'circuit_open']);
   });
 
-  async function open({ adminUrl }: TestGateway): Promise<string | undefined> {
+  const open = (gateway: TestGateway) => gauge(gateway, 'mrtr_gateway_circuit_open');
+  const up = (gateway: TestGateway) => gauge(gateway, 'mrtr_gateway_upstream_up');
+
+  async function gauge({ adminUrl }: TestGateway, name: string): Promise<string | undefined> {
     const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
-    return /^mrtr_gateway_circuit_open\{route="mcp"\} (\d)/m.exec(metrics)?.[1];
+    return new RegExp(`^${name}\\{route="mcp"\\} (\\d)`, 'm').exec(metrics)?.[1];
   }
 });
 

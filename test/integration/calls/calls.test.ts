@@ -556,7 +556,7 @@ describe('while nobody is connected', () => {
   test('a round that is not answered in time is closed out and cancelled upstream', async () => {
     const clock = new ManualClock();
     const overrides = { clock, parking: { ttlMs: 60_000 } };
-    const { url, legacy } = await start({ tools: greetDeaf }, overrides);
+    const { url, legacy, gateway } = await start({ tools: greetDeaf }, overrides);
     const asking = callTool(url, 'greet');
     await legacy.saw('tools/call');
     const asked = await advanceUntil(clock, asking);
@@ -568,6 +568,7 @@ describe('while nobody is connected', () => {
       inputResponses: { 'elicitation-1': accept({ name: 'late' }) },
     });
     expect(late.response.error).toEqual(INVALID_STATE);
+    expect(gateway.log.named('pointer.refused')).toMatchObject([{ reason: 'expired' }]);
   });
 
   // Rule time-and-room-4 (2025-11-25 ping, "Implementation Considerations"): While a call waits for its

@@ -47,10 +47,14 @@ describe('a parked call whose process stops', () => {
     expect(server.did).toEqual(['lease', 'call', 'leave']);
   });
 
-  // Rule drain-5.
+  // Rules drain-5, metrics-5.
   test('is kept as long as the drain allows, and then cancelled, where no process may resume it', async () => {
     const parked = await parkedCall({ reattach: false });
     await expectKeptAndCancelled(parked);
+    const ms = LIMITS.gatherWindowMs;
+    expect(parked.named('call.ended')).toMatchObject([
+      { end: 'lost', errorType: 'lost', ms, workMs: ms },
+    ]);
   });
 
   // Rule drain-5.

@@ -164,29 +164,37 @@ describe('a call that never asked', () => {
   });
 
   test('is cancelled on drain, if nobody else could continue it', async () => {
-    const { server, reply, calls, clock, expectNothingLeft } = await plainCall();
+    const { server, reply, calls, clock, named, expectNothingLeft } = await plainCall();
     calls.endAll();
     expect(await reply).toMatchObject({ failure: { error: { data: { reason: 'draining' } } } });
     await settled();
     clock.advance(LIMITS.cancelGraceMs);
     await settled();
+    expect(named('call.ended')).toMatchObject([{ end: 'lost', errorType: 'lost' }]);
     expect(server.did).toEqual(['lease', 'call', 'cancel', 'end']);
     expectNothingLeft();
   });
 
+  // Rule metrics-5.
   test('is cancelled when its client leaves', async () => {
-    const { server, reply, client, clock, expectNothingLeft } = await plainCall();
+    const { server, reply, client, clock, named, expectNothingLeft } = await plainCall();
+    clock.advance(500);
     client.leave();
     expect(await reply).toMatchObject({ failure: { error: { data: { reason: 'cancelled' } } } });
     await settled();
     clock.advance(LIMITS.cancelGraceMs);
     await settled();
     expect(server.did).toEqual(['lease', 'call', 'cancel', 'end']);
+    const [ended] = named('call.ended');
+    expect(ended, 'without the grace').toMatchObject({ end: 'cancelled', ms: 500, workMs: 500 });
+    expect(named('upstream.failed')).toEqual([]);
     expectNothingLeft();
   });
 
+  // Rule metrics-5: How long a call took is counted until its end, or until its cancellation began. One that the server
+  // did not end in time counts as `timeout`, with `upstream.failed` in the log, and one that a drain ended as `lost`.
   test('ends when the server takes longer than a call may', async () => {
-    const { server, reply, clock, expectNothingLeft } = await plainCall();
+    const { server, reply, clock, named, expectNothingLeft } = await plainCall();
     clock.advance(LIMITS.maxDurationMs);
     const reason = { data: { reason: 'upstream_timeout' } };
     expect(await reply).toMatchObject({ failure: { error: reason } });
@@ -194,6 +202,16 @@ describe('a call that never asked', () => {
     clock.advance(LIMITS.cancelGraceMs);
     await settled();
     expect(server.did).toEqual(['lease', 'call', 'cancel', 'end']);
+    const ms = LIMITS.maxDurationMs;
+    expect(named('call.ended')).toMatchObject([
+      { end: 'timeout', errorType: 'timeout', ms, workMs: ms },
+    ]);
+    expect(named('upstream.failed')).toMatchObject([
+      {
+        code: 'upstream_timeout',
+        problem: `the server did not end the call within ${ms} ms (calls.maxDuration)`,
+      },
+    ]);
     expectNothingLeft();
   });
 });

@@ -690,7 +690,12 @@ const REPEATING: readonly Case[] = [
     from,
     on: retry(),
     state: from,
-    effects: [tell([9], { type: 'invalidRequestState', reason: 'ended' })],
+    effects: [
+      tell([9], {
+        type: 'invalidRequestState',
+        reason: from.end.type === 'expired' ? 'expired' : 'ended',
+      }),
+    ],
   })),
   {
     rule: 'retry-rejected',
