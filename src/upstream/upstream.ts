@@ -209,7 +209,7 @@ export class Upstream implements LegacyServer {
       if (this.#initialized !== null) await sleep(this.#clock, FREED_AFTER_MS);
     }
     const options = this.#sessionOptions(request);
-    const session = await Session.open(this.#connect(kind), options, this.#clock);
+    const session = await this.#initialize(kind, options);
     this.#initialized = session.initializeResult;
     if (kind === 'http-sse') return session;
     if (session.interactive) this.#handshakes.forget();
@@ -226,6 +226,17 @@ export class Upstream implements LegacyServer {
         : new StreamableHttpTransport(this.#http, listener, this.#clock, (outcome) =>
             this.#resumptions.note(outcome),
           );
+  }
+
+  async #initialize(kind: LegacyTransport, options: SessionOptions): Promise<Session> {
+    try {
+      return await Session.open(this.#connect(kind), options, this.#clock);
+    } catch (error) {
+      // The gateway gave the request up, so that its exchange has no outcome to report.
+      const { code } = asUpstreamFailure(error, false);
+      if (code === 'upstream_timeout') this.#options.onOutcome?.(null);
+      throw error;
+    }
   }
 
   #sessionOptions(request: SessionRequest): SessionOptions {

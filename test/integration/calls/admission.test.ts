@@ -1,4 +1,5 @@
 /** What keeps requests from the server: rates, tools that are busy, a server that is down, and too much load. */
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import {
@@ -247,6 +248,30 @@ describe('a server that is down', () => {
     }
     expect(reasons.slice(0, 1)).toEqual(['upstream_unavailable']);
     expect(reasons.slice(3)).toEqual(['circuit_open', 'circuit_open']);
+  });
+
+  // Rule admission-6.
+  test('is one that accepts connections and replies to no initialize', async () => {
+    const server = createServer();
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+    const sockets = new Set<Socket>();
+    server.on('connection', (socket) => sockets.add(socket));
+    stopAfterTest(async () => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    });
+    const { port } = server.address() as AddressInfo;
+    const { upstream } = breaker(600_000);
+    const gateway = await startTestGateway(`http://127.0.0.1:${port}/mcp`, {
+      transport: 'streamable-http',
+      upstream: { ...upstream, headersTimeoutMs: 200 },
+      admin: true,
+    });
+    stopAfterTest(() => gateway.close());
+    for (let index = 0; index < 3; index += 1) await callTool(gateway.url, 'plain');
+    const { response } = await callTool(gateway.url, 'plain');
+    expect(response.error.data).toMatchObject({ reason: 'circuit_open', mayHaveActed: 'no' });
+    expect(await up(gateway)).toBe('0');
   });
 
   const open = (gateway: TestGateway) => gauge(gateway, 'mrtr_gateway_circuit_open');
