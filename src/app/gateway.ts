@@ -94,8 +94,9 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     await Promise.all([admin.close(), gateway.close()]);
   };
   try {
-    const origin = await gateway.listen(config.listen);
+    // Probes are answered while upstreams are asked what they speak.
     const adminUrl = await admin.listen();
+    const origin = await gateway.listen(config.listen);
     const url = logListening(config, origin, adminUrl, log);
     const reload = (load: () => Config) => reloads.reload(load);
     const drain = async () => {
@@ -157,6 +158,7 @@ export async function openGateway(
   const first = await generations.create(config);
   generations.commit(first);
 
+  let isListening = false;
   let draining = false;
   const close = async () => {
     await listener.close();
@@ -168,7 +170,9 @@ export async function openGateway(
   const readiness = (): Readiness => {
     const problem = generations.current?.identity.problem ?? null;
     const isReady =
-      problem === null && routes.configured.every(({ server }) => server.availability.ready);
+      isListening &&
+      problem === null &&
+      routes.configured.every(({ server }) => server.availability.ready);
     return {
       status: draining ? 'draining' : isReady ? 'ready' : 'not ready',
       ...(problem !== null && { identity: problem }),
@@ -196,7 +200,9 @@ export async function openGateway(
     },
     listen: async (at, options) => {
       await first.start();
-      return listener.listen(at, options);
+      const origin = await listener.listen(at, options);
+      isListening = true;
+      return origin;
     },
     prepare: async (next) => {
       const prepared = await generations.prepare(next);

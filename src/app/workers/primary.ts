@@ -151,6 +151,7 @@ class Primary {
   }
 
   async health(): Promise<boolean> {
+    if (this.#phase === 'starting') return true;
     const statuses = await this.#statuses('readiness');
     return statuses.size > 0 && [...statuses.values()].every((status) => status !== null);
   }

@@ -6,7 +6,7 @@ import { sleep, type Clock, type Timer } from '../../lib/clock.ts';
 import type { Log } from '../../ops/log.ts';
 import { StartFailure } from '../../lib/start-failure.ts';
 import type { LegacyServer } from '../legacy-server.ts';
-import { asUpstreamFailure, type UpstreamFailure } from '../failure.ts';
+import { asUpstreamFailure, type UpstreamFailure, type UpstreamFailureCode } from '../failure.ts';
 
 const FIRST_RETRY_MS = 1_000;
 /** Shorter values of headers are words, and no secrets. */
@@ -28,7 +28,7 @@ export interface AvailabilityOptions {
 
 export class Availability {
   readonly #options: AvailabilityOptions;
-  #problem: string | null = 'not checked yet';
+  #problem: string | null = 'no response yet';
   #timer: Timer | null = null;
   #retryMs = FIRST_RETRY_MS;
   #closed = false;
@@ -54,9 +54,12 @@ export class Availability {
     const { clock } = this.#options;
     const checked = this.#check().then((failure) => {
       if (failure !== null) this.#refuse(failure);
+      return 'checked' as const;
     });
     checked.catch(() => {});
-    await Promise.race([checked, sleep(clock, waitMs)]);
+    const first = await Promise.race([checked, sleep(clock, waitMs)]);
+    if (first !== 'checked')
+      this.#logUnavailable('upstream_timeout', `no response within ${waitMs} ms`);
   }
 
   close(): void {
@@ -65,7 +68,7 @@ export class Availability {
   }
 
   async #check(): Promise<UpstreamFailure | null> {
-    const { upstream, log, route, server } = this.#options;
+    const { upstream } = this.#options;
     try {
       await upstream.greet({});
       this.#problem = null;
@@ -79,15 +82,15 @@ export class Availability {
         return null;
       }
       this.#problem = `${failure.code}: ${failure.message}`;
-      log.event('upstream.unavailable', {
-        route,
-        url: server,
-        code: failure.code,
-        problem: failure.message,
-      });
+      this.#logUnavailable(failure.code, failure.message);
       this.#checkLater();
       return failure;
     }
+  }
+
+  #logUnavailable(code: UpstreamFailureCode, problem: string): void {
+    const { log, route, server } = this.#options;
+    log.event('upstream.unavailable', { route, url: server, code, problem });
   }
 
   /** A server that names no way to log in may refuse the gateway for another reason, such as its `Host`. */

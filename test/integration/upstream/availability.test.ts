@@ -2,13 +2,17 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
+import { startGateway } from '../../../src/app/gateway.ts';
 import {
+  RecordedLog,
   startTestGateway,
+  testConfig,
   type GatewayOverrides,
   type TestGateway,
 } from '../../fixtures/gateways/gateway.ts';
 import { LegacyServer } from '../../fixtures/servers/legacy-server.ts';
 import { callTool } from '../../fixtures/clients/modern-client.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { freePort } from '../../fixtures/processes.ts';
 import { INITIALIZE_RESULT, json, ScriptedServer } from '../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
@@ -89,6 +93,41 @@ describe.each(TRANSPORTS)('a server said to speak $transport', ({ transport, pat
       });
     },
   );
+});
+
+// Rule detection-7: Probes are answered while the gateway asks servers what they speak, before it listens for clients: it is alive, and
+// not ready. A server that has not responded after 5 s is logged (`upstream.unavailable`), and the gateway listens.
+test('probes are answered while a server has not responded yet', async () => {
+  const asked = Promise.withResolvers<void>();
+  const server = createServer(() => asked.resolve());
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const config = testConfig(`http://127.0.0.1:${port}/mcp`, { transport: 'streamable-http' });
+  const admin = { host: '127.0.0.1', port: await freePort() };
+  const clock = new ManualClock();
+  const log = new RecordedLog();
+  const starting = startGateway({ ...config, admin }, { log, clock });
+  stopAfterTest(async () => {
+    server.closeAllConnections();
+    await Promise.all([
+      starting.then((gateway) => gateway.close()),
+      new Promise((resolve) => server.close(resolve)),
+    ]);
+  });
+  await asked.promise;
+  const health = await fetch(`http://127.0.0.1:${admin.port}/healthz`);
+  expect(health.status).toBe(200);
+  const ready = await fetch(`http://127.0.0.1:${admin.port}/readyz`);
+  expect(ready.status).toBe(503);
+  expect(await ready.json()).toEqual({
+    status: 'not ready',
+    routes: { mcp: 'no response yet' },
+  });
+  clock.advance(5_000);
+  await starting;
+  expect(log.named('upstream.unavailable')).toEqual([
+    expect.objectContaining({ code: 'upstream_timeout', problem: 'no response within 5000 ms' }),
+  ]);
 });
 
 const REFUSALS = [401, 403].flatMap((status) =>
