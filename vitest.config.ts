@@ -24,7 +24,8 @@ export default defineConfig({
     ],
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    // Two cores are the least we support. Tests over the wire wait for half of their time, so a third worker pays.
+    // Two cores are the least we support. Tests over the wire wait for half of their time, so a third worker pays, and for
+    // `npm test` a fourth. Of the longest tests, which it leaves out, some need much memory.
     maxWorkers: 3,
     reporters: ['default', './test/run/left-out.ts'],
     tags: [
