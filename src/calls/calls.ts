@@ -50,7 +50,13 @@ export class Calls {
     this.#registry =
       earlier === null
         ? new CallRegistry({
-            ...{ boot, longestCallMs, parkTtlMs, capacity, directory, clock, onReleaseExpired },
+            boot,
+            longestCallMs,
+            parkTtlMs,
+            capacity,
+            directory,
+            clock,
+            onReleaseExpired,
           })
         : earlier.#registry;
     this.#route = { ...options, registry: this.#registry, gaps: new QuestionGaps(limits) };

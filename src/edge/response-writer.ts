@@ -233,7 +233,7 @@ export function sendRefusal(
 const refusals = new WeakMap<ServerResponse, string>();
 
 /** Tells why a request was refused, for the log. @returns `undefined` if it was not */
-export function refusalOf(response: ServerResponse): string | undefined {
+export function refusalReason(response: ServerResponse): string | undefined {
   return refusals.get(response);
 }
 

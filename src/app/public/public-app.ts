@@ -9,7 +9,7 @@ import { ModernEndpoint, type EdgeOptions } from '../../edge/edge.ts';
 import { Guard } from '../../edge/http/guard.ts';
 import { isLoopbackHost } from '../../lib/loopback.ts';
 import { isMethod, serviceOf } from '../../edge/request/methods.ts';
-import { refusalOf, refuse } from '../../edge/response-writer.ts';
+import { refusalReason, refuse } from '../../edge/response-writer.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
 import type { Metrics } from '../../ops/metrics.ts';
 import { once } from '../../lib/once.ts';
@@ -194,13 +194,13 @@ export async function createPublicApp(
   };
 }
 
-/** Logs what the gateway itself responded with an error, whatever part of it did. The query can have a token in it. */
+/** Logs a request to which the gateway itself responded with an error. The query is left out: it can have a token in it. */
 function logRefusal(
   { log, identity }: PublicServices,
   request: IncomingMessage,
   response: ServerResponse,
 ): void {
-  const problem = refusalOf(response);
+  const problem = refusalReason(response);
   if (problem === undefined) return;
   const { method = '', url = '' } = request;
   const client = identity.addressOf(request);
@@ -243,6 +243,7 @@ function installMetadata(app: FastifyInstance, routes: readonly Route[]): void {
     resource.install(app, free);
   }
 }
+
 /** Limits what is passed through to the endpoint of a server over HTTP. */
 function limitedBy(route: Route, shared: PublicServices, passThrough: PassThrough): PassThrough {
   if (!isHttpRoute(route)) return passThrough;

@@ -66,9 +66,9 @@ function plainPart(value: JsonValue): JsonValue {
 function withoutOwnMeta(part: JsonObject): JsonObject {
   const meta = objectMember(part, '_meta');
   if (meta === undefined) return part;
-  const { _meta: _replaced, ...rest } = part;
   const kept = Object.entries(meta).filter(([name]) => !isOwnMeta(name));
   if (kept.length === Object.keys(meta).length) return part;
+  const rest = without(part, ['_meta']);
   return kept.length === 0 ? rest : { ...rest, _meta: Object.fromEntries(kept) };
 }
 
