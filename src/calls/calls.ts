@@ -13,7 +13,7 @@ import type { SessionPool } from '../sessions/session-pool.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
 import { logStopped } from './call/audit.ts';
 import { drainCall, isLostFor, outlivesProcess, startCall } from './call/call.ts';
-import { type CallData, type CallRoute, type Retry, expectedRequest } from './call/data.ts';
+import { type CallData, type CallServices, type Retry, expectedRequest } from './call/data.ts';
 import { liveCallOf } from './call/live.ts';
 import { failed } from './call/replies.ts';
 import { isBroken, isDetached, isOver } from './machine/selectors.ts';
@@ -21,7 +21,7 @@ import { CallRegistry, type Capacity } from './registry.ts';
 import { QuestionGaps } from './call/questions.ts';
 import { RetryLadder } from './retry-ladder.ts';
 
-export interface CallsOptions extends Omit<CallRoute, 'registry' | 'gaps'> {
+export interface CallsOptions extends Omit<CallServices, 'registry' | 'gaps'> {
   /** Whether the server may have issued a `requestState` itself, when requests were passed through to it. */
   readonly mayServerIssueStates: () => boolean;
   readonly capacity: Capacity;
@@ -34,7 +34,7 @@ export interface CallsOptions extends Omit<CallRoute, 'registry' | 'gaps'> {
 
 export class Calls {
   readonly #options: CallsOptions;
-  readonly #route: CallRoute;
+  readonly #services: CallServices;
   readonly #registry: CallRegistry<CallData>;
   readonly #ladder: RetryLadder;
   readonly #elsewhere: CallsElsewhere;
@@ -42,7 +42,7 @@ export class Calls {
   /** @param earlier the calls of the route with other settings, which end with those */
   constructor(options: CallsOptions, earlier: Calls | null = null) {
     const { capacity, directory, clock, limits, longestCallMs, replica, relay } = options;
-    const { route, log } = options;
+    const { routeId: route, log } = options;
     const onReleaseExpired = (call: CallId) => log.event('call.release_expired', { route, call });
     const { boot } = replica;
     const { parkTtlMs } = limits;
@@ -59,9 +59,9 @@ export class Calls {
             onReleaseExpired,
           })
         : earlier.#registry;
-    this.#route = { ...options, registry: this.#registry, gaps: new QuestionGaps(limits) };
-    this.#ladder = new RetryLadder(this.#route, relay);
-    this.#elsewhere = new CallsElsewhere(this.#route, relay);
+    this.#services = { ...options, registry: this.#registry, gaps: new QuestionGaps(limits) };
+    this.#ladder = new RetryLadder(this.#services, relay);
+    this.#elsewhere = new CallsElsewhere(this.#services, relay);
   }
 
   /** Whether new calls are refused. */
@@ -112,14 +112,14 @@ export class Calls {
 
   /** Whether a call uses these sessions, or can still use them. */
   use(pool: SessionPool): boolean {
-    return this.#registry.all().some((call) => call.route.pool === pool && !isOver(call.state));
+    return this.#registry.all().some((call) => call.services.pool === pool && !isOver(call.state));
   }
 
   /** Serves `tools/call`, `prompts/get` or `resources/read`: a new call, or a retry. */
   serve(request: EdgeRequest, leg: Leg): Promise<CallReply> {
     const { requestState } = request;
     if (requestState !== null) return this.#retry(request, requestState, leg);
-    const { pool } = this.#route;
+    const { pool } = this.#services;
     const isOpen = this.#registry.phase === 'open';
     const found = isOpen ? pool.holderOf(sessionOwnerOf(request)) : null;
     return found === null ? this.#serveNew(request, leg) : this.#serveAtHome(found, request, leg);
@@ -137,7 +137,7 @@ export class Calls {
   }
 
   async #newCallHandle(request: EdgeRequest, leg: Leg): Promise<RelayedHandle | null> {
-    const { pool } = this.#route;
+    const { pool } = this.#services;
     const isHome = await pool.isHome(sessionOwnerOf(request));
     if (this.#registry.phase !== 'open' || !isHome) return null;
     const id = this.#options.randomCallId();
@@ -234,7 +234,7 @@ export class Calls {
   /** Refuses new calls from here on. Retries of calls that are here go on. */
   stopNewCalls(): void {
     this.#registry.phase = 'draining';
-    this.#route.pool.handOver();
+    this.#services.pool.handOver();
   }
 
   /** Ends every call that is left. */
@@ -246,12 +246,12 @@ export class Calls {
   }
 
   #start(request: EdgeRequest, leg: Leg, mayReplay: boolean, id: CallId): Promise<CallReply> {
-    const outcomeKey = this.#route.directory && randomBytes(32).toString('base64url');
-    return startCall(this.#route, { id, mayReplay, outcomeKey }, request, leg);
+    const outcomeKey = this.#services.directory && randomBytes(32).toString('base64url');
+    return startCall(this.#services, { id, mayReplay, outcomeKey }, request, leg);
   }
 
   #open(request: EdgeRequest, requestState: string): Pointer | InvalidRequestState {
-    const { sealer, route, audience } = this.#route;
+    const { sealer, routeId: route, audience } = this.#services;
     try {
       const pointer = sealer.open(requestState, expectedRequest(request, route, audience));
       if (request.span !== undefined) tellSpan(request.span, pointer);
@@ -288,7 +288,7 @@ export class Calls {
   }
 
   #refuse({ reason, callId }: InvalidRequestState, request: EdgeRequest): CallReply {
-    const { log, route } = this.#route;
+    const { log, routeId: route } = this.#services;
     const isForeign = reason === 'malformed' && this.#options.mayServerIssueStates();
     const problem = isForeign ? { problem: 'the server may have issued it' } : {};
     const of = { route, call: callId, ...traceOf(request) };

@@ -9,7 +9,7 @@ import type { Relay, RelayOutcome } from '../model/relay.ts';
 import { traceOf, type CallReply, type EdgeRequest, type Leg } from '../model/request.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { sessionOwnerOf } from '../sessions/owner.ts';
-import type { CallRoute } from './call/data.ts';
+import type { CallServices } from './call/data.ts';
 import { failed } from './call/replies.ts';
 import { relayRequest } from './owner.ts';
 
@@ -18,12 +18,12 @@ const TAKEOVER_MS = 8_000;
 const RETRY_AFTER_MS = 250;
 
 export class CallsElsewhere {
-  readonly #route: CallRoute;
+  readonly #services: CallServices;
   readonly #relay: Relay | null;
 
   /** @param relay `null` if replicas do not reach each other */
-  constructor(route: CallRoute, relay: Relay | null) {
-    this.#route = route;
+  constructor(services: CallServices, relay: Relay | null) {
+    this.#services = services;
     this.#relay = relay;
   }
 
@@ -37,7 +37,7 @@ export class CallsElsewhere {
     request: EdgeRequest,
     leg: Leg,
   ): Promise<CallReply | null> {
-    const { clock, pool } = this.#route;
+    const { clock, pool } = this.#services;
     const untilMs = clock.elapsed() + TAKEOVER_MS;
     let holder = await this.#unlessUnavailable(found);
     while (holder !== null) {
@@ -59,8 +59,8 @@ export class CallsElsewhere {
   async #relayTo(holder: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome> {
     if (this.#relay === null) return { type: 'unreachable', problem: 'there is no relay' };
     const relayed = { request, leg, call: null };
-    const outcome = await relayRequest(this.#route, this.#relay, holder, relayed);
-    const { log, route } = this.#route;
+    const outcome = await relayRequest(this.#services, this.#relay, holder, relayed);
+    const { log, routeId: route } = this.#services;
     if (outcome.type === 'replied') {
       log.event('call.relayed', { route, holder: holder.id, ...traceOf(request) });
     }
@@ -73,7 +73,7 @@ export class CallsElsewhere {
       return await found;
     } catch (error) {
       if (!(error instanceof DirectoryUnavailable)) throw error;
-      const { log, route } = this.#route;
+      const { log, routeId: route } = this.#services;
       log.event('session.home_unknown', { route, problem: error.message });
       return null;
     }

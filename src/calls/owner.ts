@@ -5,7 +5,7 @@ import type { Relay, RelayOutcome } from '../model/relay.ts';
 import { traceOf, type EdgeRequest, type Leg } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
-import type { CallRoute } from './call/data.ts';
+import type { CallServices } from './call/data.ts';
 import { LossyLeg } from './notifications.ts';
 
 /** A request as a replica relays it. */
@@ -18,7 +18,7 @@ export interface Relayed {
 
 /** Relays a request. A reply is not logged, nor a client that left. Never throws. */
 export async function relayRequest(
-  { log, route }: CallRoute,
+  { log, routeId: route }: CallServices,
   relay: Relay,
   to: PointerOwner,
   { request, leg, call }: Relayed,

@@ -28,7 +28,7 @@ import {
   type Resumable,
 } from './call/call.ts';
 import { retryCall } from './call/client.ts';
-import type { CallData, CallRoute, Retry } from './call/data.ts';
+import type { CallData, CallServices, Retry } from './call/data.ts';
 import { failed } from './call/replies.ts';
 import { isBroken } from './machine/selectors.ts';
 import { mayOwnerLive, relayRequest } from './owner.ts';
@@ -53,20 +53,20 @@ const STREAM_WAIT_MS = 1_000;
 const OWNER_MAY_LIVE = 'its owner does not respond, and may still be running';
 
 export class RetryLadder {
-  readonly #route: CallRoute;
+  readonly #services: CallServices;
   readonly #relay: Relay | null;
   /** Calls that a retry is claiming just now. */
   readonly #claiming = new Map<CallId, Promise<void>>();
 
   /** @param relay `null` if replicas do not reach each other */
-  constructor(route: CallRoute, relay: Relay | null) {
-    this.#route = route;
+  constructor(services: CallServices, relay: Relay | null) {
+    this.#services = services;
     this.#relay = relay;
   }
 
   /** Serves a retry whose call is here. @returns `null` if it is not */
   serveHere(retry: Retry): Promise<CallReply> | null {
-    const call = this.#route.registry.find(retry.pointer.callId);
+    const call = this.#services.registry.find(retry.pointer.callId);
     return call === undefined ? null : this.#here(call, retry);
   }
 
@@ -95,7 +95,7 @@ export class RetryLadder {
     const mayLive = await this.#mayLive(owner, relayed).catch(() => true);
     if (reason === 'expired' && !mayLive) return null;
     const aheadSeconds = (reason === 'expired' ? 1 : -1) * Math.round(offByMs / 1000);
-    const { log, route } = this.#route;
+    const { log, routeId: route } = this.#services;
     const replica = owner.id;
     const of = { route, call, ...traceOf(retry.request) };
     log.event('clock.refused', { ...of, of: 'pointer', replica, aheadSeconds });
@@ -117,7 +117,7 @@ export class RetryLadder {
   #replay(retry: Retry): Promise<CallReply> | null {
     const { continuation } = retry.pointer;
     if (continuation === undefined || continuation.replay === null) return null;
-    return replayCall(this.#route, retry, continuation);
+    return replayCall(this.#services, retry, continuation);
   }
 
   async #climb(retry: Retry): Promise<CallReply> {
@@ -132,7 +132,7 @@ export class RetryLadder {
     // No call is continued for a client that has left.
     if (leg.closed.aborted) return failed(CALL_CANCELLED);
     if (await mayLive()) return this.#unavailable(retry, OWNER_MAY_LIVE);
-    const { log, route } = this.#route;
+    const { log, routeId: route } = this.#services;
     const of = { route, call: pointer.callId, ...traceOf(request) };
     log.event('pointer.refused', { ...of, reason: 'unknown-call' });
     return failedCallReply(request.method, callLost(true), null);
@@ -141,10 +141,10 @@ export class RetryLadder {
   /** Relays a retry to the replica that should hold its call. @returns `null` if it cannot be reached */
   async #relayTo(owner: PointerOwner, retry: Retry): Promise<RelayOutcome | null> {
     const { pointer, request, leg } = retry;
-    const { replica } = this.#route;
+    const { replica } = this.#services;
     if (this.#relay === null || owner.boot === replica.boot) return null;
     const toRelay = { request, leg, call: pointer.callId };
-    const relayed = await relayRequest(this.#route, this.#relay, owner, toRelay);
+    const relayed = await relayRequest(this.#services, this.#relay, owner, toRelay);
     if (relayed.type === 'replied') this.#logResumed(retry, 'relay');
     return relayed;
   }
@@ -167,7 +167,7 @@ export class RetryLadder {
 
   async #keptOutcome(retry: Retry): Promise<CallReply | null> {
     const { pointer, request } = retry;
-    const { directory } = this.#route;
+    const { directory } = this.#services;
     if (directory === null) return null;
     const reply = await fetchOutcome(directory, pointer, request);
     if (reply !== null) this.#logResumed(retry, 'outcome');
@@ -179,7 +179,7 @@ export class RetryLadder {
     const { pointer } = retry;
     const { continuation } = pointer;
     if (continuation === undefined) return null;
-    const mayReattach = this.#route.reattach && isResumable(continuation);
+    const mayReattach = this.#services.reattach && isResumable(continuation);
     const mayReplay = continuation.replay !== null || needsUrlVisits(continuation);
     if (!mayReattach && !(mayReplay && !(await owner.mayLive()))) return null;
     const resumption = await this.#inTurn(pointer.callId, () => this.#begin(retry, continuation));
@@ -214,7 +214,7 @@ export class RetryLadder {
 
   /** Claims the call, and begins it here. @returns `null` if the client left meanwhile */
   async #begin(retry: Retry, continuation: Continuation): Promise<Resumption | null> {
-    const { registry, directory, longestCallMs, reattach } = this.#route;
+    const { registry, directory, longestCallMs, reattach } = this.#services;
     const { callId } = retry.pointer;
     const here = this.serveHere(retry);
     if (here !== null) return { call: null, reply: here };
@@ -230,8 +230,8 @@ export class RetryLadder {
     }
     const resumption =
       reattach && isResumable(continuation)
-        ? reattachCall(this.#route, retry, continuation)
-        : { call: null, reply: replayCall(this.#route, retry, continuation) };
+        ? reattachCall(this.#services, retry, continuation)
+        : { call: null, reply: replayCall(this.#services, retry, continuation) };
     // The retry itself settled the call.
     if (registry.find(callId) === undefined) registry.unclaim(callId);
     return resumption;
@@ -253,7 +253,7 @@ export class RetryLadder {
     reply: Promise<CallReply>,
     { mayLive, isSilent }: OwnerReport,
   ): Promise<CallReply> {
-    const { clock } = this.#route;
+    const { clock } = this.#services;
     const replied = new AbortController();
     const wait = sleep(clock, STREAM_WAIT_MS, replied.signal).then(async () => {
       if (replied.signal.aborted || !isBroken(call.state)) return;
@@ -269,19 +269,19 @@ export class RetryLadder {
   }
 
   #mayLive(owner: PointerOwner, relayed: RelayOutcome | null): Promise<boolean> {
-    const { replica, directory, clock } = this.#route;
+    const { replica, directory, clock } = this.#services;
     return mayOwnerLive(owner, relayed, replica.boot, directory, clock);
   }
 
   #unavailable({ pointer, request }: Retry, problem: string): CallReply {
-    const { log, route } = this.#route;
+    const { log, routeId: route } = this.#services;
     const of = { route, call: pointer.callId, ...traceOf(request) };
     log.event('call.not_taken_up', { ...of, problem });
     return failed(COORDINATION_UNAVAILABLE);
   }
 
   #logResumed({ pointer, request }: Retry, rung: 'relay' | 'outcome'): void {
-    const { log, route } = this.#route;
+    const { log, routeId: route } = this.#services;
     const { callId: call, round } = pointer;
     log.event('call.resumed', { route, call, ...traceOf(request), round, rung });
     request.span?.set({ 'mrtr_gateway.rung': rung });

@@ -144,7 +144,7 @@ export function createRoute(
     return places.type === 'owners' ? onlyServerTasks(decided) : decided;
   };
   const options: CallsOptions = {
-    route,
+    routeId: route,
     pool,
     sealer: shared.sealer,
     replica: shared.replica.owner,

@@ -22,7 +22,7 @@ const TOO_MANY_QUESTIONS = {
 export function questionsOf(call: CallData): Questions {
   call.questions ??= new Questions({
     names: call.keyNames,
-    fromStringIds: call.route.questions.keysFromStringIds,
+    fromStringIds: call.services.questions.keysFromStringIds,
     revealsSession: (text) => sessionOf(call)?.reveals(text) ?? false,
   });
   return call.questions;
@@ -42,7 +42,7 @@ export function receiveQuestion(
     stopExchange(call, 'the server asks, and gave no session in which it could be answered');
     return failCall(call, notAnswerable('no_session_id'));
   }
-  const { route, request, given } = call;
+  const { services, request, given } = call;
   const questions = questionsOf(call);
   const revision = session.initializeResult.protocolVersion;
   const decision = questions.ask(id, method, params, request.profile, revision);
@@ -50,7 +50,7 @@ export function receiveQuestion(
     logRefusedQuestion(call, method, decision.reason);
     answerQuietly(call, id, { error: decision.error });
     const required = questions.refusedCapabilities;
-    if (!route.questions.strictCapabilities || required === null) return;
+    if (!services.questions.strictCapabilities || required === null) return;
     stopExchange(call, 'the client lacks a required capability');
     return failCall(call, missingCapability(required));
   }
@@ -59,14 +59,14 @@ export function receiveQuestion(
   if (repeated !== undefined) {
     questions.withdraw(id);
     answerQuietly(call, id, repeated);
-  } else if (openRequests(call.state).length >= route.limits.maxInputRequestsPerRound) {
+  } else if (openRequests(call.state).length >= services.limits.maxInputRequestsPerRound) {
     questions.withdraw(id);
     logRefusedQuestion(call, method, 'too many questions in one round');
     answerQuietly(call, id, { error: TOO_MANY_QUESTIONS });
   } else if (!answerAhead(call, questions, decision.request)) {
-    const atMs = route.clock.now();
+    const atMs = services.clock.now();
     if (call.state.name === 'parked' && call.lastRound !== null) {
-      route.gaps.askedAgain(call.loggedTarget, atMs - call.lastRound.atMs);
+      services.gaps.askedAgain(call.loggedTarget, atMs - call.lastRound.atMs);
     }
     call.feed({ type: 'asked', request: decision.request, atMs });
   }
@@ -88,7 +88,7 @@ function answerAhead(call: CallData, questions: Questions, request: OpenRequest)
     () => noteAnswer(call, key, reply),
     () => {
       if (call.generation !== generation || questions.isWithdrawn(id)) return;
-      call.feed({ type: 'asked', request, atMs: call.route.clock.now() });
+      call.feed({ type: 'asked', request, atMs: call.services.clock.now() });
     },
   );
   return true;

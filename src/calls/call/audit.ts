@@ -18,7 +18,7 @@ interface Answered {
 
 /** Logs the answers of one round. @param request the one that brought them */
 export function logAudit(
-  { route: { route, log }, id: call, method, loggedTarget: target }: CallData,
+  { services: { routeId: route, log }, id: call, method, loggedTarget: target }: CallData,
   request: EdgeRequest,
   { round, rung, waitedMs, replies }: Answered,
 ): void {
@@ -37,10 +37,10 @@ export function logAudit(
 
 /** Logs that the operator cancelled the call. @param by the address of the operator */
 export function logStopped(call: CallData, by: string | null): void {
-  const { route, id, method, loggedTarget: target, state, request } = call;
+  const { services, id, method, loggedTarget: target, state, request } = call;
   const who = whoIs(request.caller);
-  const of = { route: route.route, call: id, round: state.round, who, method, target };
-  route.log.event('audit.stopped', { ...of, by });
+  const of = { route: services.routeId, call: id, round: state.round, who, method, target };
+  services.log.event('audit.stopped', { ...of, by });
 }
 
 /** Names a caller as the operator sees it: by the start of a digest of its principal. */

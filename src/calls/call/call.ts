@@ -9,7 +9,7 @@ import type { CallLimits, LegId } from '../machine/states.ts';
 import { adopt, begin } from '../machine/steps.ts';
 import { questionsOf } from './asked.ts';
 import { attachLeg, noticeClosed, retryCall } from './client.ts';
-import type { CallData, CallOrigin, CallRoute, Retry } from './data.ts';
+import type { CallData, CallOrigin, CallServices, Retry } from './data.ts';
 import { resumePointOf } from './exchange.ts';
 import { GivenAnswers } from './questions.ts';
 import { logAudit } from './audit.ts';
@@ -28,13 +28,13 @@ const MAX_AHEAD_CHARACTERS = 64 * 1024;
 
 /** Starts a call for its first leg. @returns the reply to that leg */
 export function startCall(
-  route: CallRoute,
+  services: CallServices,
   origin: Pick<CallOrigin, 'id' | 'mayReplay' | 'outcomeKey'>,
   request: EdgeRequest,
   leg: Leg,
 ): Promise<CallReply> {
-  const startedAtMs = route.clock.now();
-  const limits = limitsFor(route, request, startedAtMs);
+  const startedAtMs = services.clock.now();
+  const limits = limitsFor(services, request, startedAtMs);
   const { state, effects } = begin(FIRST_LEG, limits);
   const begun = {
     ...origin,
@@ -42,37 +42,37 @@ export function startCall(
     isContinued: false,
     firstTrace: request.span?.context.traceparent ?? null,
   };
-  const call = createCall(route, begun, request, limits, state);
+  const call = createCall(services, begun, request, limits, state);
   const { reply } = attachLeg(call, request, leg);
-  call.ahead = answersAhead(route, request);
+  call.ahead = answersAhead(services, request);
   beginCall(call, effects);
   launch(call, false);
   const { method, loggedTarget: target } = call;
-  route.log.event('call.started', { ...idsOf(call), method, target });
+  services.log.event('call.started', { ...idsOf(call), method, target });
   noticeClosed(call, FIRST_LEG);
   return reply;
 }
 
 /** Returns the answers that came with a first request, if they may be used. Too many are not kept. */
-function answersAhead({ questions }: CallRoute, { inputResponses }: EdgeRequest) {
+function answersAhead({ questions }: CallServices, { inputResponses }: EdgeRequest) {
   if (!questions.answersAhead || inputResponses === null) return null;
   return JSON.stringify(inputResponses).length > MAX_AHEAD_CHARACTERS ? null : inputResponses;
 }
 
 /** Reattaches to a call whose owner is gone, for a retry. @returns the call, and the reply to the retry */
 export function reattachCall(
-  route: CallRoute,
+  services: CallServices,
   retry: Retry,
   continuation: Resumable,
 ): { readonly call: CallData; readonly reply: Promise<CallReply> } {
   const { round } = retry.pointer;
   const open = continuation.questions.map(({ key, id }) => ({ key, id }));
-  const limits = limitsFor(route, retry.request, continuation.startedAtMs);
-  const { state, effects } = adopt(round, open, limitsLeft(route, limits, continuation));
-  const call = createCall(route, originOf(retry, continuation), retry.request, limits, state);
+  const limits = limitsFor(services, retry.request, continuation.startedAtMs);
+  const { state, effects } = adopt(round, open, limitsLeft(services, limits, continuation));
+  const call = createCall(services, originOf(retry, continuation), retry.request, limits, state);
   restore(call, continuation, continuation.keys.asked);
   call.hasPointer = true;
-  call.isResumable = route.reattach;
+  call.isResumable = services.reattach;
   call.rung = 'reattach';
   call.waitsSinceMs = retry.pointer.issuedAtSeconds * 1000;
   beginCall(call, effects);
@@ -87,11 +87,11 @@ export function reattachCall(
  * @returns the reply to the retry
  */
 export function replayCall(
-  route: CallRoute,
+  services: CallServices,
   retry: Retry,
   continuation: Continuation,
 ): Promise<CallReply> {
-  const { registry } = route;
+  const { registry } = services;
   const { pointer, request, leg } = retry;
   const { callId: id, round } = pointer;
   const lost = registry.find(id);
@@ -100,9 +100,9 @@ export function replayCall(
   if (refusal !== null) return Promise.resolve(failed(refusal));
   const { inputResponses, inputErrors } = request;
   const consumed = { round, answersDigest: answersDigest(inputResponses, inputErrors) };
-  const limits = limitsFor(route, request, continuation.startedAtMs);
-  const { state, effects } = begin(FIRST_LEG, limitsLeft(route, limits, continuation), consumed);
-  const call = createCall(route, originOf(retry, continuation), request, limits, state);
+  const limits = limitsFor(services, request, continuation.startedAtMs);
+  const { state, effects } = begin(FIRST_LEG, limitsLeft(services, limits, continuation), consumed);
+  const call = createCall(services, originOf(retry, continuation), request, limits, state);
   if (request.task !== undefined) giveToTask(call, request.task);
   // The server asks from the beginning.
   const { questions, given } = restore(call, continuation, 0);
@@ -119,9 +119,9 @@ export function replayCall(
   given.repeatAll();
   call.hasPointer = true;
   call.lastRung = 'replay';
-  route.log.event('call.resumed', { ...idsOf(call), round, rung: 'replay' });
+  services.log.event('call.resumed', { ...idsOf(call), round, rung: 'replay' });
   request.span?.set({ 'mrtr_gateway.rung': 'replay' });
-  const waitedMs = Math.max(0, route.clock.now() - pointer.issuedAtSeconds * 1000);
+  const waitedMs = Math.max(0, services.clock.now() - pointer.issuedAtSeconds * 1000);
   logAudit(call, request, { round, rung: 'replay', waitedMs, replies: read.replies.values() });
   const { reply } = attachLeg(call, request, leg);
   beginCall(call, effects);
@@ -157,13 +157,13 @@ export function drainCall(call: CallData): void {
 
 /** @returns true if another process could continue the call: client, store or server has what it needs */
 export function outlivesProcess(call: CallData): boolean {
-  const { route, state } = call;
-  if (!route.othersCanOpenPointers) return false;
+  const { services, state } = call;
+  if (!services.othersCanOpenPointers) return false;
   if (state.name === 'settled') return call.isOutcomeStored;
   if (state.name === 'suspended') return true;
   // The client of a parked call has a pointer already, which may lack what a reader of the stream needs.
   if (state.name === 'parked' || state.name === 'idle') return call.isResumable;
-  return route.reattach && resumePointOf(call) !== null;
+  return services.reattach && resumePointOf(call) !== null;
 }
 
 function originOf(
@@ -193,7 +193,7 @@ function restore(call: CallData, { questions, keys, replay }: Continuation, aske
 
 /** @returns the limits of a call, part of whose time is over */
 function limitsLeft(
-  { clock }: CallRoute,
+  { clock }: CallServices,
   limits: CallLimits,
   { startedAtMs }: Continuation,
 ): CallLimits {

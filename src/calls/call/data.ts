@@ -27,9 +27,9 @@ import { sha256 } from '../../lib/crypto.ts';
 import { principalTag, requestDigest } from '../../seal/digests.ts';
 
 /** What the calls of one route share. */
-export interface CallRoute {
+export interface CallServices {
   /** The id of the route. */
-  readonly route: string;
+  readonly routeId: string;
   readonly registry: CallRegistry<CallData>;
   readonly pool: SessionPool;
   readonly sealer: Sealer;
@@ -113,7 +113,7 @@ export interface CallOrigin {
 export class CallData {
   readonly id: CallId;
   readonly origin: CallOrigin;
-  readonly route: CallRoute;
+  readonly services: CallServices;
   readonly principalKey: string;
   readonly method: string;
   readonly loggedTarget: string;
@@ -212,7 +212,7 @@ export class CallData {
   visiting: readonly string[] = [];
 
   constructor(
-    route: CallRoute,
+    services: CallServices,
     origin: CallOrigin,
     request: EdgeRequest,
     limits: CallLimits,
@@ -220,11 +220,11 @@ export class CallData {
     feed: (event: CallEvent) => void,
   ) {
     const { method, params, caller } = request;
-    const { keyNames } = route.questions;
+    const { keyNames } = services.questions;
     const target = targetOf(params);
     this.id = origin.id;
     this.origin = origin;
-    this.route = route;
+    this.services = services;
     this.principalKey = caller.principalKey;
     this.method = method;
     this.loggedTarget = loggedTarget(method, params);
@@ -234,7 +234,7 @@ export class CallData {
     this.feed = feed;
     this.request = request;
     this.hasBegun = origin.isContinued;
-    this.beganAtMs = route.clock.now();
+    this.beganAtMs = services.clock.now();
   }
 }
 

@@ -55,7 +55,7 @@ export async function sendRequest(
   try {
     if (call.lease === null) {
       const owner = sessionOwnerOf(request);
-      const lent = call.route.pool.lease(owner, leaseRequestOf(call, listener, freshSession));
+      const lent = call.services.pool.lease(owner, leaseRequestOf(call, listener, freshSession));
       call.lease = lent instanceof Promise ? await lent : lent;
     }
     if (!listener.isCurrent || isOver(call.state)) return freeExchange(call, true);
@@ -70,7 +70,7 @@ export async function sendRequest(
       call.exchange = startExchange(call, request, session, listener);
       return;
     }
-    const demandsTask = await call.route.demandsTask(request);
+    const demandsTask = await call.services.demandsTask(request);
     if (!listener.isCurrent || isOver(call.state)) return freeExchange(call, true);
     call.exchange = startToolCall(call, request, session, demandsTask, listener);
   } catch (error) {
@@ -92,7 +92,7 @@ export async function resumeExchange(
   call.resumeFrom = resume;
   const ids = open.flatMap(({ id }) => (id === null ? [] : [id]));
   try {
-    call.lease = await call.route.pool.adopt(
+    call.lease = await call.services.pool.adopt(
       sessionOwnerOf(call.request),
       resume,
       leaseRequestOf(call, listener, false),
@@ -161,7 +161,7 @@ async function cancel(
   open: readonly OpenRequest[],
 ): Promise<boolean> {
   const { headers } = call.request.caller;
-  if (await call.route.registry.isOurs(call.id)) {
+  if (await call.services.registry.isOurs(call.id)) {
     const { state } = call;
     const isStopped = isOver(state) && state.end.type === 'stopped';
     const who = isStopped ? 'operator' : 'client';
@@ -176,7 +176,7 @@ async function cancel(
 
 /** @returns whether the server took the cancellation within the grace */
 function tellCancelled(call: CallData, exchange: Exchange, reason: string): Promise<boolean> {
-  const { clock, limits } = call.route;
+  const { clock, limits } = call.services;
   const { promise: expiry, resolve } = Promise.withResolvers<boolean>();
   const timer = clock.setTimer(limits.cancelGraceMs, () => resolve(false));
   const isTaken = exchange.cancel(reason, call.request.caller.headers);
@@ -258,7 +258,7 @@ function startToolCall(
   listener: ExchangeListener,
 ): Exchange {
   const { headers, params } = upstreamRequestOf(call, request);
-  const { clock } = call.route;
+  const { clock } = call.services;
   const endsAtMs = call.origin.startedAtMs + call.limits.callTtlMs;
   const ttlMs = Math.max(0, Math.ceil(endsAtMs - clock.now()));
   const toolCall = { params, ttlMs, demandsTask };
@@ -291,6 +291,6 @@ function continueExchange(
   if (resume.task === null) {
     return session.resumeCall(resume.upstreamId, resume, listener, headers, open);
   }
-  const { clock } = call.route;
+  const { clock } = call.services;
   return TaskCall.resume({ session, clock, listener }, resume, headers, open);
 }

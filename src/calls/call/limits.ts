@@ -3,7 +3,7 @@ import type { EdgeRequest } from '../../model/request.ts';
 import type { WaitingTask } from '../../model/waiting-task.ts';
 import type { CallLimits } from '../machine/states.ts';
 import { loggedTarget } from '../../protocol/target.ts';
-import type { CallData, CallRoute } from './data.ts';
+import type { CallData, CallServices } from './data.ts';
 
 /** A task has no limit of rounds besides its time: this one is never reached. */
 const MAX_TASK_ROUNDS = 1_000_000_000;
@@ -18,15 +18,19 @@ const RENEWAL_MS = 60_000;
  * Returns the limits of a call that a request begins.
  * @param startedAtMs when the call began, here or elsewhere, in ms since the epoch
  */
-export function limitsFor(route: CallRoute, request: EdgeRequest, startedAtMs: number): CallLimits {
+export function limitsFor(
+  services: CallServices,
+  request: EdgeRequest,
+  startedAtMs: number,
+): CallLimits {
   const { method, params, progressToken, logLevel } = request;
   const isNotified = progressToken !== null || logLevel !== null;
-  const limits = route.gaps.limitsFor(loggedTarget(method, params), isNotified);
-  const ageMs = route.clock.now() - startedAtMs;
+  const limits = services.gaps.limitsFor(loggedTarget(method, params), isNotified);
+  const ageMs = services.clock.now() - startedAtMs;
   if (request.task !== undefined) {
-    return limitsOfTask(route, limits, request.task, ageMs, FIRST_RENEWAL_MS);
+    return limitsOfTask(services, limits, request.task, ageMs, FIRST_RENEWAL_MS);
   }
-  const promotion = route.promotion(request);
+  const promotion = services.promotion(request);
   if (promotion === null) return limits;
   const { afterMs, ttlMs } = promotion;
   const { maxHoldMs } = limits;
@@ -44,13 +48,13 @@ const STOPPED_WITHIN_MS = 30_000;
 
 /** Lets a task wait for the call from here on. */
 export function giveToTask(call: CallData, task: WaitingTask): void {
-  const { limits, origin, route, serverTask } = call;
+  const { limits, origin, services, serverTask } = call;
   const renewalMs = call.task === null ? FIRST_RENEWAL_MS : RENEWAL_MS;
   call.limits = limitsOfTask(
-    route,
+    services,
     limits,
     task,
-    route.clock.now() - origin.startedAtMs,
+    services.clock.now() - origin.startedAtMs,
     renewalMs,
   );
   if (call.task === task) return;
@@ -66,7 +70,7 @@ function lifeOf({ leftMs }: WaitingTask): number {
 
 /** The life of the whole call is the limit of all that is done in it. */
 function limitsOfTask(
-  { longestCallMs: longestMs }: CallRoute,
+  { longestCallMs: longestMs }: CallServices,
   limits: CallLimits,
   task: WaitingTask,
   ageMs: number,

@@ -9,11 +9,11 @@ type Detached = StateNamed<'parked' | 'idle' | 'settled' | 'suspended'>;
 
 /** Shows a call in this state. No question, no answer and no argument is in it. */
 export function liveCallOf(call: CallData, state: Detached): Omit<LiveCall, 'owner'> {
-  const { id, route, method, loggedTarget, origin, request, questions, beganAtMs } = call;
+  const { id, services, method, loggedTarget, origin, request, questions, beganAtMs } = call;
   const kinds = openRequests(state).flatMap(({ key }) => questions?.kindOf(key) ?? []);
   return {
     id,
-    route: shownName(route.route),
+    route: shownName(services.routeId),
     method: shownName(method),
     target: shownName(loggedTarget),
     who: shownName(whoIs(request.caller)),

@@ -19,7 +19,7 @@ export function logMove(
   from: CallState,
   effects: readonly Effect[],
 ): void {
-  const { log } = call.route;
+  const { log } = call.services;
   const leg = event.type === 'retry' ? call.legs.get(event.leg) : undefined;
   const request = leg?.request ?? call.request;
   const of = idsOf(call, request);
@@ -53,7 +53,7 @@ export function logMove(
   }
   if (isOver(to) && !isOver(from)) {
     // What the server still has to do with a call that was cancelled is no part of it.
-    call.overSinceMs = call.route.clock.now();
+    call.overSinceMs = call.services.clock.now();
     if (event.type === 'expired' && endName(to.end) === 'timeout') logTimeout(call, event.timer);
   }
   if (to.name === 'done' && from.name !== 'done') {
@@ -71,7 +71,7 @@ const WAITS: ReadonlySet<CallState['name']> = new Set(['parked', 'suspended', 's
 function noteWaiting(call: CallData): number | null {
   const since = call.waitsSinceMs;
   if (WAITS.has(call.state.name) === (since !== null)) return null;
-  const now = call.route.clock.now();
+  const now = call.services.clock.now();
   call.waitsSinceMs = since === null ? now : null;
   if (since === null) return null;
   call.waitedMs += now - Math.max(since, call.beganAtMs);
@@ -79,11 +79,11 @@ function noteWaiting(call: CallData): number | null {
 }
 
 export function logNotificationLoss(call: CallData, loss: NotificationLoss): void {
-  call.route.log.event('call.thinned', { ...idsOf(call), ...loss });
+  call.services.log.event('call.thinned', { ...idsOf(call), ...loss });
 }
 
 export function logRefusedQuestion(call: CallData, method: string, reason: string): void {
-  call.route.log.event('call.question_refused', { ...idsOf(call), method, reason });
+  call.services.log.event('call.question_refused', { ...idsOf(call), method, reason });
 }
 
 export function logAnsweredAhead(
@@ -91,7 +91,7 @@ export function logAnsweredAhead(
   kind: InputRequestKind,
   reply: JsonRpcReply,
 ): void {
-  call.route.log.event('call.answered_ahead', { ...idsOf(call), kind });
+  call.services.log.event('call.answered_ahead', { ...idsOf(call), kind });
   const { round } = call.state;
   logAudit(call, call.request, { round, rung: 'ahead', waitedMs: 0, replies: [reply] });
 }
@@ -112,12 +112,12 @@ export function logUpstreamFailure(
   { code, message }: Pick<UpstreamFailure, 'code' | 'message'>,
 ): void {
   const { method } = call;
-  call.route.log.event('upstream.failed', { ...idsOf(call), method, code, problem: message });
+  call.services.log.event('upstream.failed', { ...idsOf(call), method, code, problem: message });
 }
 
 /** @returns the fields that name the call, and the trace of a request of it, in the log */
-export function idsOf({ route, id, request: newest }: CallData, request = newest): CallIds {
-  return { route: route.route, call: id, ...traceOf(request) };
+export function idsOf({ services, id, request: newest }: CallData, request = newest): CallIds {
+  return { route: services.routeId, call: id, ...traceOf(request) };
 }
 
 interface CallIds extends OfRequest {

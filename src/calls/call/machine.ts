@@ -9,7 +9,7 @@ import type { CallEvent, CallLimits, CallState, Effect, TimerName } from '../mac
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
 import { acceptRetry, repeatRetries, replyToLegs } from './client.ts';
-import { CallData, type CallOrigin, type CallRoute } from './data.ts';
+import { CallData, type CallOrigin, type CallServices } from './data.ts';
 import { cancelExchange, closeOut, leaveExchange, freeExchange } from './exchange.ts';
 import { logMove } from './log.ts';
 import { boundRequest, replyOfEnd } from './replies.ts';
@@ -20,13 +20,13 @@ const WAITS_FOR_CLIENT: ReadonlySet<CallState['name']> = new Set(['parked', 'idl
 
 /** Creates a call in its first state. */
 export function createCall(
-  route: CallRoute,
+  services: CallServices,
   origin: CallOrigin,
   request: EdgeRequest,
   limits: CallLimits,
   state: CallState,
 ): CallData {
-  const call: CallData = new CallData(route, origin, request, limits, state, (event) =>
+  const call: CallData = new CallData(services, origin, request, limits, state, (event) =>
     feed(call, event),
   );
   return call;
@@ -34,15 +34,15 @@ export function createCall(
 
 /** Enters the first state: registers the call, and carries out the first effects. */
 export function beginCall(call: CallData, effects: readonly Effect[]): void {
-  call.route.registry.add(call);
-  call.route.registry.moved(call);
+  call.services.registry.add(call);
+  call.services.registry.moved(call);
   for (const effect of effects) carryOut(call, effect);
 }
 
 /** Forgets a call that is over: no retry can reach it any more. */
 export function forgetCall(call: CallData): void {
   keepTimers(call, []);
-  call.route.registry.remove(call);
+  call.services.registry.remove(call);
 }
 
 /** Runs each event to completion: one that comes out of the effects of another waits for them. */
@@ -61,7 +61,7 @@ function feed(call: CallData, event: CallEvent): void {
 
 /** Moves the call if the table has a row for the event, and leaves it as it is if not. */
 function move(call: CallData, event: CallEvent): void {
-  const { registry } = call.route;
+  const { registry } = call.services;
   const from = call.state;
   const { state: to, effects, row } = step(from, event, call.limits);
   if (row === null) return;
@@ -88,7 +88,7 @@ function move(call: CallData, event: CallEvent): void {
 /** Tells a client that knows tasks to retry: its call becomes a task then. */
 function offerTask(call: CallData): void {
   call.isTaskDue = false;
-  if (call.task === null && call.route.promotion(call.request) !== null) {
+  if (call.task === null && call.services.promotion(call.request) !== null) {
     call.feed({ type: 'held' });
   }
 }
@@ -130,13 +130,13 @@ function arm(call: CallData, timer: TimerName, afterMs: number): void {
     call.timers.delete(timer);
     expire(call, timer);
   };
-  call.timers.set(timer, call.route.clock.setTimer(afterMs, fire));
+  call.timers.set(timer, call.services.clock.setTimer(afterMs, fire));
 }
 
 function expire(call: CallData, timer: TimerName): void {
   switch (timer) {
     case 'gather':
-      return call.feed({ type: 'gathered', mayPark: call.route.registry.hasRoomToPark(call) });
+      return call.feed({ type: 'gathered', mayPark: call.services.registry.hasRoomToPark(call) });
     case 'grace':
       return call.feed({ type: 'ended' });
     case 'redeliver':
@@ -179,9 +179,9 @@ function keepOutcome(call: CallData): void {
 
 /** Without the stored outcome the client can still ask this replica. */
 function store(call: CallData, outcome: OutcomeRecord): void {
-  const { origin, route, limits } = call;
+  const { origin, services, limits } = call;
   const { id, outcomeKey } = origin;
-  const { directory } = route;
+  const { directory } = services;
   if (directory === null || outcomeKey === null) return;
   const sealed = sealOutcome(Buffer.from(outcomeKey, 'base64url'), id, outcome);
   // An outcome that no client has had can be fetched until its pointer expires.

@@ -41,7 +41,7 @@ export function replyToLeg(call: CallData, reply: LegReply, profile: ClientProfi
       return uncoveredFailure(call, lastRound.keys, profile) ?? lastRound.reply;
     }
     case 'invalidRequestState':
-      call.route.log.event('pointer.refused', { ...idsOf(call), reason: reply.reason });
+      call.services.log.event('pointer.refused', { ...idsOf(call), reason: reply.reason });
       return failed(INVALID_STATE);
     case 'missingCapability':
       return missing(call, reply.keys);
@@ -101,15 +101,15 @@ export function replyOfEnd(call: CallData, end: CallEnd): CallReply {
   }
 }
 
-function resultOf({ method, serverInfo, hasPointer, route }: CallData, result: JsonObject) {
+function resultOf({ method, serverInfo, hasPointer, services }: CallData, result: JsonObject) {
   // Once the client had a pointer, the outcome belongs to what it sent with it.
-  const context = { serverInfo, cacheable: !hasPointer, caching: route.caching };
+  const context = { serverInfo, cacheable: !hasPointer, caching: services.caching };
   return { kind: 'result', result: completeResult(method, result, context) } as const;
 }
 
 /** @returns what the pointers of the call are bound to */
 export function boundRequest(call: CallData): ExpectedRequest {
-  const { route, audience } = call.route;
+  const { routeId: route, audience } = call.services;
   call.expected ??= expectedRequest(call.request, route, audience);
   return call.expected;
 }
@@ -138,7 +138,7 @@ function uncoveredFailure(
 
 /** Asks the client these questions in the round with this number. */
 function askRound(call: CallData, round: number, keys: readonly InputKey[]): CallReply {
-  const { reattach, leaveWhenParked } = call.route;
+  const { reattach, leaveWhenParked } = call.services;
   const inputRequests = call.questions?.inputRequests(keys) ?? {};
   call.hasPointer = true;
   const continuation = continuationOf(call, keys);
@@ -148,12 +148,12 @@ function askRound(call: CallData, round: number, keys: readonly InputKey[]): Cal
   const mayLeave = call.isResumable && call.task?.isStopping !== true;
   if (mayLeave && call.state.name === 'parked' && leaveWhenParked()) {
     call.feed({ type: 'released' });
-    call.route.registry.wasReleased(call);
+    call.services.registry.wasReleased(call);
   }
   const result = inputRequiredResult(inputRequests, requestState, call.serverInfo);
   const reply: CallReply = { kind: 'result', result };
-  call.lastRound = { keys, reply, atMs: call.route.clock.now() };
-  call.route.gaps.shown(call.loggedTarget, keys.length);
+  call.lastRound = { keys, reply, atMs: call.services.clock.now() };
+  call.services.gaps.shown(call.loggedTarget, keys.length);
   return reply;
 }
 
@@ -182,7 +182,7 @@ function sealPointer(
   round: number,
   continuation: Continuation | null,
 ): { readonly requestState: string; readonly continues: boolean } {
-  const { sealer, replica: owner, clock, log } = call.route;
+  const { sealer, replica: owner, clock, log } = call.services;
   const { id: callId, outcomeKey, firstTrace } = call.origin;
   const { limits } = call;
   const endsAtMs = call.origin.startedAtMs + limits.callTtlMs;

@@ -69,7 +69,7 @@ export async function callAgain(call: CallData, leg: LegId): Promise<void> {
   call.notifications?.forgetProgress();
   const session = sessionOf(call);
   if (session !== null && !session.dead) {
-    await session.urlsVisited(call.visiting, call.route.questions.urlVisitWaitMs);
+    await session.urlsVisited(call.visiting, call.services.questions.urlVisitWaitMs);
   } else {
     freeExchange(call, false);
   }
@@ -157,11 +157,11 @@ class Listener implements CallListener {
 
   taskCreated(task: ServerTask): void {
     if (!this.isCurrent) return;
-    const { request, route, state } = this.#call;
+    const { request, services, state } = this.#call;
     this.taskChanged(task);
     // What the server runs as a task is one for the client as well, if the client knows tasks.
     if (state.name !== 'running') this.#call.isTaskDue = true;
-    else if (route.promotion(request) !== null) this.#call.feed({ type: 'held' });
+    else if (services.promotion(request) !== null) this.#call.feed({ type: 'held' });
   }
 
   taskChanged(task: ServerTask): void {
@@ -218,7 +218,7 @@ function receiveReply(call: CallData, reply: JsonRpcReply): void {
     const requests = readUrlQuestions(call, reply.error);
     if (requests.length > 0) {
       call.visiting = questionsOf(call).elicitationIds(requests.map(({ key }) => key));
-      const mayPark = call.route.registry.hasRoomToPark(call);
+      const mayPark = call.services.registry.hasRoomToPark(call);
       return call.feed({ type: 'urlsRequired', requests, mayPark });
     }
   }
@@ -293,7 +293,7 @@ function receivePostFailure(
     code === 'session_gone' ? 'sessionGone' : code === 'unauthorized' ? code : 'unreachable';
   if (cause === 'unauthorized') call.unauthorized = failureOfCall(failure, true);
   const { round } = call.state;
-  call.route.log.event('call.answer_refused', { ...idsOf(call), round, cause });
+  call.services.log.event('call.answer_refused', { ...idsOf(call), round, cause });
   call.feed({ type: 'postRefused', cause, accepted });
 }
 
@@ -302,7 +302,7 @@ function receivePostFailure(
  * of a call takes it from its earlier readers.
  */
 async function leaveIfNotOurs(call: CallData): Promise<void> {
-  if (!(await call.route.registry.isOurs(call.id))) call.feed({ type: 'takenOver' });
+  if (!(await call.services.registry.isOurs(call.id))) call.feed({ type: 'takenOver' });
 }
 
 function isForgottenSession({ code, details }: UpstreamFailure): boolean {

@@ -9,12 +9,12 @@ import type { CallData } from './data.ts';
 
 /** Starts the span of what the server does now, unless it has begun. @returns `null` without traces */
 export function beginWork(call: CallData): Span | null {
-  const { request, method, loggedTarget, route, lease } = call;
+  const { request, method, loggedTarget, services, lease } = call;
   if (call.work !== null || request.span === undefined) return call.work;
   const revision = lease?.session.initializeResult.protocolVersion;
   call.work = request.span.child(
     mcpOperation('client', method, loggedTarget, {
-      ...route.peer,
+      ...services.peer,
       ...(revision !== undefined && { 'mcp.protocol.version': revision }),
       'mrtr_gateway.call.id': call.id,
     }),

@@ -1,7 +1,7 @@
 /** New calls whose caller has its home at another replica. */
 import { describe, expect, test } from 'vitest';
 import { CallsElsewhere } from '../../../src/calls/elsewhere.ts';
-import type { CallRoute } from '../../../src/calls/call/data.ts';
+import type { CallServices } from '../../../src/calls/call/data.ts';
 import { DirectoryUnavailable } from '../../../src/model/directory.ts';
 import type { RelayOutcome } from '../../../src/model/relay.ts';
 import type { PointerOwner } from '../../../src/seal/pointer.ts';
@@ -18,18 +18,18 @@ const REPLIED: RelayOutcome = {
 function serve(outcomes: RelayOutcome[], holders: (PointerOwner | null)[] = []) {
   const clock = new ManualClock();
   let relayed = 0;
-  const route = {
-    route: 'mcp',
+  const services = {
+    routeId: 'mcp',
     clock,
     log: { event: () => {} },
     pool: { holderOf: () => Promise.resolve(holders.shift() ?? null) },
-  } as unknown as CallRoute;
+  } as unknown as CallServices;
   const relay = {
     relay: async () => outcomes[relayed++] ?? REPLIED,
     release: () => {},
   };
   const leg = { notify: () => {}, backlog: null, closed: new AbortController().signal };
-  const reply = new CallsElsewhere(route, relay).serve(Promise.resolve(HOLDER), FIRST, leg);
+  const reply = new CallsElsewhere(services, relay).serve(Promise.resolve(HOLDER), FIRST, leg);
   return { reply: advanceUntil(clock, reply), relayed: () => relayed };
 }
 
@@ -76,13 +76,13 @@ describe('a new call whose home is at another replica', () => {
 
 test('a call is made here while nobody can say where its home is', async () => {
   const events: string[] = [];
-  const route = {
-    route: 'mcp',
+  const services = {
+    routeId: 'mcp',
     clock: new ManualClock(),
     log: { event: (name: string) => events.push(name) },
-  } as unknown as CallRoute;
+  } as unknown as CallServices;
   const leg = { notify: () => {}, backlog: null, closed: new AbortController().signal };
   const away = Promise.reject(new DirectoryUnavailable('timeout', 'Redis does not respond'));
-  expect(await new CallsElsewhere(route, null).serve(away, FIRST, leg)).toBeNull();
+  expect(await new CallsElsewhere(services, null).serve(away, FIRST, leg)).toBeNull();
   expect(events).toEqual(['session.home_unknown']);
 });
