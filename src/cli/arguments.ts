@@ -14,6 +14,7 @@ import {
   type KeyFormat,
   type Shell,
 } from './flags.ts';
+import { describeUnknown, unknownVariables } from './variables.ts';
 import { quote, readWords, UsageError, type Words } from './words.ts';
 
 export type Command =
@@ -264,8 +265,10 @@ function serveCommand(words: Words, env: Environment): Command {
   }
   const upstream = server ?? value('upstream');
   if (upstream === undefined) {
+    const [unknown] = unknownVariables(env, new Set());
+    const problem = 'nothing to serve: give --upstream URL, --stdio -- COMMAND or --config FILE';
     throw new UsageError(
-      'nothing to serve: give --upstream URL, --stdio -- COMMAND or --config FILE',
+      unknown === undefined ? problem : `${problem}; ${describeUnknown(unknown)}`,
     );
   }
   const sealKeyFile = value('seal-key-file') ?? null;

@@ -22,6 +22,7 @@ import { completionFor } from './completion.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { SEAL_KEY_VARIABLE, type KeyFormat } from './flags.ts';
 import { helpFor } from './help.ts';
+import { describeUnknown, unknownVariables } from './variables.ts';
 import { UsageError } from './words.ts';
 import { logFor, serve, tellStartFailed, type Start } from './serve.ts';
 import { generateKey, type SecretKey } from '../seal/key-ring.ts';
@@ -62,6 +63,7 @@ export async function run(words: readonly string[], host: Host, start: Start): P
     case 'serve-upstream': {
       const config = configOfFlags(command, words, host);
       if (config === null) return EXIT.usage;
+      warnOfVariables(config, host, variablesOfCommand(command.values));
       return serve(await beside(config, command.values, host), host, start);
     }
     case 'serve-file': {
@@ -73,6 +75,7 @@ export async function run(words: readonly string[], host: Host, start: Start): P
       const override = (config: Config) => overrideConfig(config, command.overrides, nameOf);
       const config = attempt(() => override(loaded), told, 'mrtr-gateway: ');
       if (config === null) return EXIT.usage;
+      warnOfVariables(config, host, file.variables);
       const source = { file, load: () => override(file.load()) };
       return serve(config, host, start, systemClock, source);
     }
@@ -82,6 +85,19 @@ export async function run(words: readonly string[], host: Host, start: Start): P
 function print(host: Host, text: string): ExitCode {
   host.stdout.write(text);
   return EXIT.ok;
+}
+
+/** Logs the variables that look like those of the gateway, and have no effect. */
+function warnOfVariables(config: Config, host: Host, used: ReadonlySet<string>): void {
+  const log = logFor(config, host);
+  for (const variable of unknownVariables(host.env, used)) {
+    log.event('gateway.unknown_variable', { ...variable });
+  }
+}
+
+/** Returns the names of the variables that the server over stdio gets. */
+function variablesOfCommand({ upstream }: FlagValues): ReadonlySet<string> {
+  return new Set(typeof upstream === 'string' ? [] : Object.keys(upstream.env));
 }
 
 /** Reads the configuration of flags. @returns it, or `null` after its problems are printed */
@@ -160,13 +176,15 @@ export interface CheckResult {
   readonly good: boolean;
   /** If the file is valid, one line and its notes, otherwise a line for each problem. Without the last newline. */
   readonly text: string;
-  /** One line for each thing that is valid and risky. */
+  /** One line for each thing that is valid and risky, and for each variable that has no effect. */
   readonly warnings: readonly string[];
 }
 
 export function check(file: string, env: Environment): CheckResult {
   try {
-    const { config, warnings } = loadWithAdvice(file, env);
+    const { config, warnings: risks, variables } = loadWithAdvice(file, env);
+    const unknown = unknownVariables(env, variables).map(describeUnknown);
+    const warnings = [...risks, ...unknown.map((text) => `warning: ${text}`)];
     const { length } = config.routes;
     const verdict = `${file}: ok (${counted(length, 'route')}${warnings.length === 0 ? '' : `, ${counted(warnings.length, 'warning')}`})`;
     return { good: true, text: [verdict, ...notesOn(config)].join('\n'), warnings };

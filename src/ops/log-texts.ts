@@ -3,6 +3,7 @@ import type { LogEvent, LogLevel } from './log.ts';
 
 export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.key_ephemeral': 'warn',
+  'gateway.unknown_variable': 'warn',
   'gateway.few_open_files': 'warn',
   'gateway.one_worker': 'warn',
   'gateway.homes_apart': 'warn',
@@ -102,6 +103,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'call.thinned':
     'notifications were dropped: they arrived faster than the client read them, on a shared stream that cannot be paused',
   'gateway.listening': 'accepts connections; /readyz says when every server responds',
+  'gateway.unknown_variable':
+    'the gateway reads no variable of this name: it has no effect; "mrtr-gateway --help" lists those there are',
   'gateway.few_open_files':
     'the limit of open files is lower than the configured limits can need: raise it (ulimit -n) or lower limits.*',
   'gateway.one_worker':

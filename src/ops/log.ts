@@ -15,6 +15,8 @@ export type ClockRefusal = (typeof CLOCK_REFUSALS)[number];
 export interface LogEvents {
   'gateway.listening': { url: string; admin: string | null; upstreams: string };
   'gateway.key_ephemeral': object;
+  /** `nearest`: the variable that may be meant. */
+  'gateway.unknown_variable': { name: string; nearest: string | null };
   'gateway.few_open_files': { limit: number; needed: number };
   'gateway.one_worker': object;
   /** `shared`: what leads a call to the session of its caller. */

@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { sha256 } from '../../lib/crypto.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { Config } from '../schema.ts';
-import { loadConfig, readableText } from './load.ts';
+import { loadWithAdvice, readableText } from './load.ts';
 import type { ReferenceSources } from './references.ts';
 
 /** Files are written in several steps, and swapped with others. How long to wait for the last one, in ms. */
@@ -22,6 +22,7 @@ export class ConfigFile {
   readonly #clock: Clock;
   /** Digests of all files that were read last, since they can contain secrets; `null` for one that could not be read. */
   #read: ReadonlyMap<string, string | null> = new Map();
+  #variables: ReadonlySet<string> = new Set();
   #watchers: readonly FSWatcher[] = [];
   #timer: Timer | null = null;
   #poll: Timer | null = null;
@@ -38,7 +39,15 @@ export class ConfigFile {
   load(): Config {
     const read = new Map<string, string | null>();
     this.#read = read;
-    return loadConfig(this.#file, this.#env, (file, text) => read.set(file, digestOf(text)));
+    const onRead = (file: string, text: string | null) => void read.set(file, digestOf(text));
+    const { config, variables } = loadWithAdvice(this.#file, this.#env, onRead);
+    this.#variables = variables;
+    return config;
+  }
+
+  /** The names of the environment variables that the file referred to when it was loaded last. */
+  get variables(): ReadonlySet<string> {
+    return this.#variables;
   }
 
   /** Calls the listener each time that a file has another content than when it was loaded. */

@@ -13,14 +13,14 @@ import { readSource, type Position, type Source } from './yaml-source.ts';
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_SECRET_BYTES = 64 * 1024;
 /** The container image sets it: nothing outside a container can reach its loopback. */
-const LISTEN_DEFAULT = 'MRTR_GATEWAY_LISTEN_DEFAULT';
+export const LISTEN_DEFAULT_VARIABLE = 'MRTR_GATEWAY_LISTEN_DEFAULT';
 
 /**
  * Reads the address to listen on if no flag, variable or file sets it.
  * @returns an address as written, or `undefined` for the default of the schema
  */
 export function listenDefault(env: ReferenceSources['env']): string | undefined {
-  return env[LISTEN_DEFAULT] || undefined;
+  return env[LISTEN_DEFAULT_VARIABLE] || undefined;
 }
 
 /**
@@ -43,6 +43,8 @@ export interface Advised {
   readonly config: Config;
   /** What is valid and risky, one line each. */
   readonly warnings: readonly string[];
+  /** The names of the environment variables that the file refers to. */
+  readonly variables: ReadonlySet<string>;
 }
 
 /** Loads a file as `loadConfig` does, and says what is risky in it. */
@@ -91,7 +93,7 @@ function read(text: string, file: string, sources: ReferenceSources): Advised {
     position,
     line: `warning: ${line}`,
   }));
-  return { config, warnings: linesOf(warnings, file) };
+  return { config, warnings: linesOf(warnings, file), variables: resolved.variables };
 }
 
 /** A file of keys can come later, so what is wrong with it is no problem of the configuration. */

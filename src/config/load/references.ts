@@ -13,6 +13,8 @@ export interface ReferenceSources {
 export interface ResolvedData {
   readonly data: unknown;
   readonly problems: readonly Problem[];
+  /** The names of all variables that are referred to, whether they are set or not. */
+  readonly variables: ReadonlySet<string>;
   /** The text as written, if the value is resolved and can be a secret; otherwise `null`. */
   writtenAt(path: FieldPath): string | null;
 }
@@ -26,6 +28,7 @@ const FILE_PREFIX = 'file:';
 export function resolveReferences(data: unknown, sources: ReferenceSources): ResolvedData {
   const problems: Problem[] = [];
   const written = new Map<string, string>();
+  const variables = new Set<string>();
   const resolve = (value: unknown, path: FieldPath): unknown => {
     if (typeof value === 'string') {
       const resolved = resolveText(value, path);
@@ -41,7 +44,11 @@ export function resolveReferences(data: unknown, sources: ReferenceSources): Res
   const resolveText = (text: string, path: FieldPath): string => {
     const reading = isSecretField(path) && text.startsWith(FILE_PREFIX);
     try {
-      const filled = fillIn(reading ? text.slice(FILE_PREFIX.length) : text, sources.env);
+      const filled = fillIn(
+        reading ? text.slice(FILE_PREFIX.length) : text,
+        sources.env,
+        variables,
+      );
       return reading ? sources.readSecret(filled).replace(/\r?\n$/, '') : filled;
     } catch (error) {
       problems.push({ path, text: error instanceof Error ? error.message : String(error) });
@@ -52,17 +59,20 @@ export function resolveReferences(data: unknown, sources: ReferenceSources): Res
   return {
     data: resolved,
     problems,
+    variables,
     writtenAt: (path) => written.get(JSON.stringify(path)) ?? null,
   };
 }
 
-function fillIn(text: string, env: ReferenceSources['env']): string {
+/** @param variables gets the names that the text refers to */
+function fillIn(text: string, env: ReferenceSources['env'], variables: Set<string>): string {
   return text.replace(REFERENCE, (whole, escape: string, inside: string, end: string) => {
     if (escape !== '') return whole.slice(1);
     const [, name, fallback] = (end === '' ? null : NAMED.exec(inside)) ?? [];
     if (name === undefined) {
       throw new Error('expected ${NAME} or ${NAME:-default} (write $${ for a plain ${)');
     }
+    variables.add(name);
     const value = Object.hasOwn(env, name) ? env[name] : undefined;
     // As in a shell, the default also replaces an empty value.
     if (fallback !== undefined && (value === undefined || value === '')) return fallback;

@@ -86,6 +86,50 @@ describe('serving', () => {
   });
 });
 
+describe('variables that have no effect', () => {
+  const referring = join(folder, 'referring.yaml');
+  writeFileSync(
+    referring,
+    'routes: [{upstream: {url: "${MRTR_GATEWAY_SERVER}", headers: {X-Key: "file:${MRTR_GATEWAY_FILE:-key}"}}}]\n',
+  );
+  writeFileSync(join(folder, 'key'), 'x');
+  const typo = { MRTR_GATEWAY_ADMNI: 'hunter2', NO_COLOR: '1' };
+  const used = { MRTR_GATEWAY_SERVER: 'http://a/' };
+  const told = (err: string) => err.split('\n').filter((line) => line.includes('unknown_variable'));
+
+  test.each([
+    ['a file', ['--config', referring], used],
+    ['flags', ['--upstream', 'http://a/'], {}],
+    ['a server over stdio', ['--stdio', '--env', 'MRTR_GATEWAY_SERVER', '--', 'cat'], used],
+  ])('are warned of once at start, but not those that are used: %s', async (_of, words, more) => {
+    const { err, config } = await running(words, { ...typo, ...more });
+    expect(config).not.toBeNull();
+    expect(told(err)).toEqual([
+      expect.stringMatching(
+        / WARN {2}gateway\.unknown_variable name=MRTR_GATEWAY_ADMNI nearest=MRTR_GATEWAY_ADMIN /,
+      ),
+    ]);
+    expect(err).not.toContain('hunter2');
+  });
+
+  test('are warned of by check', async () => {
+    const { code, out, err } = await running(['check', referring], { ...typo, ...used });
+    expect({ code, out, err }).toEqual({
+      code: 0,
+      out: `${referring}: ok (1 route, 1 warning)\n`,
+      err: 'warning: unknown variable "MRTR_GATEWAY_ADMNI"; did you mean MRTR_GATEWAY_ADMIN?\n',
+    });
+  });
+
+  test('are named if nothing else is given', async () => {
+    const { code, err } = await running([], { MRTR_GATEWAY_UPSTREM: 'http://hunter2/' });
+    expect(code).toBe(64);
+    expect(err).toBe(
+      'mrtr-gateway: nothing to serve: give --upstream URL, --stdio -- COMMAND or --config FILE; unknown variable "MRTR_GATEWAY_UPSTREM"; did you mean MRTR_GATEWAY_UPSTREAM? (see mrtr-gateway --help)\n',
+    );
+  });
+});
+
 describe('check', () => {
   test('says on standard output that a file is good', async () => {
     const safe = join(folder, 'safe.yaml');

@@ -1,4 +1,6 @@
 /** The page of documentation that lists every key of the configuration file, made from its schema. */
+import { FLAGS, SEAL_KEY_VARIABLE } from '../../../src/cli/flags.ts';
+import { VARIABLES } from '../../../src/cli/variables.ts';
 import { resolvedSchema, type SchemaNode } from '../../../src/config/schema/json-schema.ts';
 
 interface Row {
@@ -10,7 +12,7 @@ interface Row {
 
 const INTRODUCTION = `# Configuration
 
-<!-- Generated from src/config/schema by test/unit/config; "npx vitest run test/unit/config --update" writes it. -->
+<!-- Generated from src/config/schema and src/cli/flags.ts by test/unit/config; "npx vitest run test/unit/config --update" writes it. -->
 
 \`mrtr-gateway --config FILE\` reads one YAML or JSON file. \`mrtr-gateway check FILE\` says whether it is
 valid and, if not, names every problem by line and column. It warns of what is valid and risky. It ends with 0
@@ -34,6 +36,39 @@ at the top of the file:
 - An unknown key is an error. Problems never show the values of sealing keys and headers.
 `;
 
+/** What a variable does that is no flag. */
+const WITHOUT_FLAG: Readonly<Record<string, string>> = {
+  [SEAL_KEY_VARIABLE]:
+    'sealing keys as `KID:KEY`, separated by white space or commas, the newest first',
+  MRTR_GATEWAY_LISTEN_DEFAULT:
+    'where clients connect if no flag, no other variable and no file says it; the image sets `:8080`',
+};
+
+/** The section on variables. They are those of the program, so that none is missing. */
+function variables(): string {
+  const lines = VARIABLES.map((name) => {
+    const flag = FLAGS.serve.find(({ env }) => env === name);
+    const meaning = flag === undefined ? WITHOUT_FLAG[name] : flag.meaning;
+    if (meaning === undefined) throw new Error(`${name} is not explained`);
+    return `| \`${name}\` | ${flag === undefined ? '-' : `\`--${flag.name}\``} | ${meaning} |`;
+  });
+  return `## Environment variables
+
+A flag takes precedence over its variable. With a configuration file (\`--config\` or \`MRTR_GATEWAY_CONFIG\`) only the
+variables of \`--listen\`, \`--admin\`, \`--workers\`, \`--log-level\` and \`--log-format\` count beside it: they override the
+file. The file sets all else, and can refer to any variable as \`\${NAME}\`. An empty variable counts as not set.
+
+| Variable | Flag | Meaning |
+| -------- | ---- | ------- |
+${lines.join('\n')}
+
+Any other variable that begins with \`MRTR_GATEWAY_\` has no effect. The log warns of each at start
+(\`gateway.unknown_variable\`), and so does \`check\`, with the name that may be meant and without the value. There is no warning
+of a variable that the file refers to, that \`--env\` passes on to a server, or that Kubernetes sets in each pod for a Service
+called \`mrtr-gateway\` (\`MRTR_GATEWAY_SERVICE_HOST\`, \`MRTR_GATEWAY_PORT\` with a URL such as \`tcp://10.0.0.1:8080\`, and so on).
+`;
+}
+
 /** The text of `docs/configuration.md`. */
 export function configurationReference(): string {
   const sections: string[] = [INTRODUCTION];
@@ -46,7 +81,12 @@ export function configurationReference(): string {
     }
   }
   const [introduction, ...others] = sections;
-  return [introduction, `## Listeners and workers\n\n${table(scalars)}`, ...others].join('\n');
+  return [
+    introduction,
+    `## Listeners and workers\n\n${table(scalars)}`,
+    ...others,
+    variables(),
+  ].join('\n');
 }
 
 function rows(node: SchemaNode, prefix: string): Row[] {
