@@ -10,9 +10,9 @@ import { InvalidRequestState, OutOfTime } from '../seal/invalid-request-state.ts
 import type { Pointer, PointerOwner } from '../seal/pointer.ts';
 import { CallsElsewhere } from './elsewhere.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
-import { sessionOwnerOf } from '../sessions/owner.ts';
+import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import { logStopped } from './call/audit.ts';
-import { drainCall, isLostFor, outlivesProcess, startCall } from './call/call.ts';
+import { drainCall, isRetryOfLostCall, outlivesProcess, startCall } from './call/lifecycle.ts';
 import { type CallData, type CallServices, type Retry, expectedRequest } from './call/data.ts';
 import { liveCallOf } from './call/live.ts';
 import { failed } from './call/replies.ts';
@@ -275,7 +275,7 @@ export class Calls {
     const call = this.#registry.find(pointer.callId);
     // What this process may not replay any more, another one may.
     const isForOthers = this.#registry.phase !== 'open' && isReplayable(pointer);
-    if (isForOthers && call !== undefined && isLostFor(call, retry)) return null;
+    if (isForOthers && call !== undefined && isRetryOfLostCall(call, retry)) return null;
     if (call !== undefined) return this.#ladder.serveHere(retry);
     if (!this.#registry.hasEnded(pointer)) return null;
     const ended = new InvalidRequestState('ended', pointer.callId);

@@ -8,10 +8,10 @@ import { CALL_CANCELLED, callLost, HOME_UNREACHABLE, STOPPING } from '../model/f
 import type { Relay, RelayOutcome } from '../model/relay.ts';
 import { traceOf, type CallReply, type EdgeRequest, type Leg } from '../model/request.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
-import { sessionOwnerOf } from '../sessions/owner.ts';
+import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import type { CallServices } from './call/data.ts';
 import { failed } from './call/replies.ts';
-import { relayRequest } from './owner.ts';
+import { relayRequest } from './owner-replica.ts';
 
 /** How long a call waits for a home to be free whose holder has ended or stops, in ms: longer than a replica lease. */
 const TAKEOVER_MS = 8_000;

@@ -21,17 +21,17 @@ import type { OutOfTime } from '../seal/invalid-request-state.ts';
 import type { Continuation, PointerOwner } from '../seal/pointer.ts';
 import {
   dropCall,
-  isCallLost,
-  isLostFor,
+  onlyReplayHelps,
+  isRetryOfLostCall,
   reattachCall,
   replayCall,
   type Resumable,
-} from './call/call.ts';
+} from './call/lifecycle.ts';
 import { retryCall } from './call/client.ts';
 import type { CallData, CallServices, Retry } from './call/data.ts';
 import { failed } from './call/replies.ts';
 import { isBroken } from './machine/selectors.ts';
-import { mayOwnerLive, relayRequest } from './owner.ts';
+import { mayOwnerLive, relayRequest } from './owner-replica.ts';
 import { fetchOutcome } from './sealed-outcome.ts';
 
 /** What the relay rung found out about the owner of a call. */
@@ -105,9 +105,9 @@ export class RetryLadder {
 
   /** Serves the retry, and replays the call if it is lost. */
   async #here(call: CallData, retry: Retry): Promise<CallReply> {
-    if (!isLostFor(call, retry)) {
+    if (!isRetryOfLostCall(call, retry)) {
       const reply = await retryCall(call, retry);
-      if (!isLostFor(call, retry)) return reply;
+      if (!isRetryOfLostCall(call, retry)) return reply;
       return this.#replay(retry) ?? reply;
     }
     return this.#replay(retry) ?? retryCall(call, retry);
@@ -191,7 +191,7 @@ export class RetryLadder {
       dropCall(call);
       return this.#unavailable(retry, 'the server still streams the call to another replica');
     }
-    if (!isCallLost(call)) return reply;
+    if (!onlyReplayHelps(call)) return reply;
     if (await owner.mayLive()) {
       dropCall(call);
       return this.#unavailable(retry, OWNER_MAY_LIVE);

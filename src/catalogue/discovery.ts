@@ -13,7 +13,7 @@ import { callerKey } from './list-cache.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import type { CallReply, EdgeRequest } from '../model/request.ts';
 import type { Greeting } from '../upstream/options.ts';
-import { sessionOwnerOf } from '../sessions/owner.ts';
+import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import { LruMap } from '../lib/containers.ts';
 
 export interface DiscoveryOptions {

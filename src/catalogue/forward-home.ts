@@ -8,7 +8,7 @@ import { CALL_CANCELLED } from '../model/failures.ts';
 import type { Relay } from '../model/relay.ts';
 import { traceOf, type CallReply, type EdgeRequest, type Leg } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
-import { sessionOwnerOf } from '../sessions/owner.ts';
+import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 
 export interface ForwardHomeOptions {

@@ -18,7 +18,7 @@ import type { SessionPool } from '../sessions/session-pool.ts';
 import { asUpstreamFailure, ClientLeft } from '../upstream/failure.ts';
 import { requestFailure, CALL_CANCELLED } from '../model/failures.ts';
 import { traceOf, type CallReply, type EdgeRequest } from '../model/request.ts';
-import { sessionOwnerOf } from '../sessions/owner.ts';
+import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 
 export interface ForwarderOptions {

@@ -12,7 +12,7 @@ import {
   type OpenLeases,
   type SharedLease,
 } from './lease.ts';
-import { isInteractive, type SessionOwner } from './owner.ts';
+import { isInteractive, type SessionOwner } from './session-owner.ts';
 import { Seats, type Seat, type SeatsOptions, type SessionPoint } from './seats.ts';
 import type { QueueLimits } from './slots.ts';
 import { Turns, type Turn, type TurnRule } from './turns.ts';

@@ -3,7 +3,7 @@ import type { SessionId } from '../protocol/ids.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
 import type { Session } from '../upstream/session/session.ts';
-import type { SessionOwner } from './owner.ts';
+import type { SessionOwner } from './session-owner.ts';
 import type { Clock } from '../lib/clock.ts';
 import { openInPlace, type PlaceOptions, type Placed } from './place.ts';
 import type { Slot } from './slots.ts';

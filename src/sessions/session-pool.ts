@@ -17,7 +17,7 @@ import {
   type LeaseRequest,
   type SharedLease,
 } from './lease.ts';
-import type { SessionOwner } from './owner.ts';
+import type { SessionOwner } from './session-owner.ts';
 import type { HomePlacement } from './placement.ts';
 import type { PlaceOptions } from './place.ts';
 import type { ReplacementReason, SessionPoint } from './seats.ts';

@@ -6,7 +6,7 @@ import {
   type ConversationKey,
   type SessionOwner,
   type SessionScope,
-} from './owner.ts';
+} from './session-owner.ts';
 import type { SideOwner } from './side-sessions.ts';
 
 /** `separate`: each call has a session of its own, and a kept one if there is one. For the others see `Turns`. */

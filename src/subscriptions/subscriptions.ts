@@ -5,7 +5,7 @@
 import type { Clock } from '../lib/clock.ts';
 import { requestFailure, STOPPING_FOR_REQUEST, TASKS_NOT_DECLARED } from '../model/failures.ts';
 import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
-import { sessionOwnerOf } from '../sessions/owner.ts';
+import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import type { Log } from '../ops/log.ts';
 import { metaMember } from '../protocol/translate/edge-result.ts';

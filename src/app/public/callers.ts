@@ -20,7 +20,7 @@ export interface RouteCallers {
  * @param path on which they come: that of the route, or of one of its dialects
  */
 export function callersOf(
-  { config: { id, path: routePath, upstream, sessions }, exchange }: Route,
+  { config: { id, path: routePath, upstream, sessions }, tokenExchange }: Route,
   { config, identity, log }: PublicServices,
   path = routePath,
 ): RouteCallers {
@@ -52,7 +52,7 @@ export function callersOf(
   };
   /** Has the token of an identified caller exchanged. @returns why there is none for the server, or `null` */
   const exchanged = async (request: IncomingMessage): Promise<CallerRefusal | null> => {
-    const kind = (await exchange?.exchangeFor(request)) ?? 'token';
+    const kind = (await tokenExchange?.exchangeFor(request)) ?? 'token';
     return kind === 'token' ? null : exchangeRefusalOf(kind, challenge);
   };
   return {
@@ -63,10 +63,10 @@ export function callersOf(
       if (!(verdict instanceof Promise)) return judge(request, verdict);
       return verdict.then(async (known) => {
         const caller = judge(request, known);
-        if ('httpStatus' in caller || exchange === null) return caller;
+        if ('httpStatus' in caller || tokenExchange === null) return caller;
         const refused = await exchanged(request);
         if (refused !== null) return refused;
-        return { ...caller, headers: { ...caller.headers, ...exchange.headersOf(request) } };
+        return { ...caller, headers: { ...caller.headers, ...tokenExchange.headersOf(request) } };
       });
     },
   };

@@ -45,8 +45,8 @@ export async function otherPathHeaderRules(
     exact.length > 0
       ? exact
       : posted.filter(({ server: { http } }) => http.upstream.messagePaths.resembles(path));
-  const [rules, ...others] = receivers.map(({ config: { upstream }, exchange }) => ({
-    headers: { ...upstream.headers, ...exchange?.headersOf(request.raw) },
+  const [rules, ...others] = receivers.map(({ config: { upstream }, tokenExchange }) => ({
+    headers: { ...upstream.headers, ...tokenExchange?.headersOf(request.raw) },
     authorization: upstream.authorization,
   }));
   // Routes that share the path must agree, since the receiver is not known.

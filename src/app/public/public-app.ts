@@ -104,7 +104,7 @@ export async function createPublicApp(
       others: route === httpRoutes[0] ? others : [],
       headers: server.headers,
       authorization: server.authorization,
-      headersOf: ({ raw }) => ({ ...route.exchange?.headersOf(raw) }),
+      headersOf: ({ raw }) => ({ ...route.tokenExchange?.headersOf(raw) }),
       otherPathHeaderRules: (request, path) =>
         otherPathHeaderRules(httpRoutes, request, path, shared),
       hostHeader: server.hostHeader,

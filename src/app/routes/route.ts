@@ -47,7 +47,7 @@ export interface Route {
   /** Decides which requests are served. */
   readonly admission: Admission;
   /** `null` if tokens of callers are not exchanged. */
-  readonly exchange: TokenExchange | null;
+  readonly tokenExchange: TokenExchange | null;
   /** `null` without `publicUrl`. */
   readonly resource: PublicResource | null;
   /** Takes new calls from here on. */
@@ -207,7 +207,7 @@ export function createRoute(
           clock,
           log,
         }),
-    exchange: exchangeOf(config, shared),
+    tokenExchange: tokenExchangeOf(config, shared),
     admission: new Admission({
       route,
       limits: config.limits,
@@ -232,7 +232,7 @@ export function createRoute(
   };
 }
 
-function exchangeOf(
+function tokenExchangeOf(
   { id: route, upstream }: RouteConfig,
   { clock, log }: SharedServices,
 ): TokenExchange | null {

@@ -2,7 +2,7 @@
 import type { ServeRelayed, RelayedHandle } from '../../model/relay.ts';
 import type { EdgeRequest, Leg } from '../../model/request.ts';
 import { isMethod, serviceOf } from '../../edge/request/methods.ts';
-import { sessionOwnerOf } from '../../sessions/owner.ts';
+import { sessionOwnerOf } from '../../sessions/session-owner.ts';
 import { serveOthers, type LiveProcess } from '../live/others.ts';
 import type { StopOrder } from '../../ops/live/stop.ts';
 import type { Route } from './route.ts';

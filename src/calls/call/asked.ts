@@ -7,7 +7,7 @@ import type { Session } from '../../upstream/session/session.ts';
 import { openRequests } from '../machine/selectors.ts';
 import type { OpenRequest } from '../machine/states.ts';
 import type { CallData } from './data.ts';
-import { answerQuietly, sessionOf, stopExchange } from './exchange.ts';
+import { answerQuietly, sessionOf, stopExchange } from './leased-exchange.ts';
 import { logAnsweredAhead, logRefusedQuestion } from './log.ts';
 import { GivenAnswers, Questions } from './questions.ts';
 import { failCall } from './replies.ts';

@@ -1,6 +1,6 @@
 /**
- * The record of one call, and what it is for. `client.ts`, `server.ts` and `machine.ts` work on it: what client and server
- * do becomes an event of the machine, and the machine has them carry out the effects.
+ * The record of one call, and what it is for. `client.ts`, `server.ts` and `machine-runner.ts` work on it: what client
+ * and server do becomes an event of the machine, and the machine has them carry out the effects.
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { Directory } from '../../model/directory.ts';
@@ -18,7 +18,7 @@ import type { ServerTask } from '../../protocol/task.ts';
 import type { ExpectedRequest, Sealer } from '../../seal/seal.ts';
 import type { Lease } from '../../sessions/lease.ts';
 import type { SessionPool } from '../../sessions/session-pool.ts';
-import type { Exchange, UnanswerableCause } from '../../upstream/session/exchange.ts';
+import type { CallExchange, UnanswerableCause } from '../../upstream/session/call-exchange.ts';
 import type { CallEvent, CallLimits, CallState, LegId, TimerName } from '../machine/states.ts';
 import type { LossyLeg, Notifications } from '../notifications.ts';
 import type { QuestionGaps, GivenAnswers, Questions } from './questions.ts';
@@ -169,7 +169,7 @@ export class CallData {
   /** What the server says of the legacy task as which it runs the call; `null` if it runs it as none. */
   serverTask: ServerTask | null = null;
   lease: Lease | null = null;
-  exchange: Exchange | null = null;
+  exchange: CallExchange | null = null;
   /** Where the stream is to be resumed; `null` once it is, and for a call that began here. */
   resumeFrom: ResumePoint | null = null;
   /** Grows with each exchange, so that late events of an earlier one are ignored. */

@@ -22,7 +22,7 @@ import type { Continuation } from '../../seal/pointer.ts';
 import { UnsealablePointer, type ExpectedRequest } from '../../seal/seal.ts';
 import type { CallEnd, LegReply } from '../machine/states.ts';
 import { expectedRequest, type CallData } from './data.ts';
-import { resumePointOf } from './exchange.ts';
+import { resumePointOf } from './leased-exchange.ts';
 import { idsOf } from './log.ts';
 
 /**

@@ -17,7 +17,7 @@ import { withContext } from '../../ops/tracing.ts';
 import { errorFromServer } from '../../protocol/translate/from-server.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
-import type { UnanswerableCause } from '../../upstream/session/exchange.ts';
+import type { UnanswerableCause } from '../../upstream/session/call-exchange.ts';
 import { isOver, isRunning } from '../machine/selectors.ts';
 import type { LegId, OpenRequest } from '../machine/states.ts';
 import { noteAnswer, questionsOf, receiveQuestion } from './asked.ts';
@@ -31,7 +31,7 @@ import {
   sessionOf,
   stopExchange,
   type CallListener,
-} from './exchange.ts';
+} from './leased-exchange.ts';
 import { idsOf, logRefusedQuestion, logUpstreamFailure } from './log.ts';
 import { failCall, outcomeOfReply } from './replies.ts';
 import { beginWork } from './work.ts';

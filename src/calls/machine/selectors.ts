@@ -47,8 +47,8 @@ export function isEndedByDrain(state: CallState): boolean {
   return isOver(state) && state.end.type === 'refused' && state.end.reason === 'draining';
 }
 
-/** The exchange is gone or given up, or the server gave up waiting: only a replay could help. */
-export function isLost(state: CallState): boolean {
+/** The exchange is gone or given up, or failed since the server gave up waiting: a replay could do better. */
+export function isWorthReplaying(state: CallState): boolean {
   if (isEndedByDrain(state)) return true;
   if (state.name === 'done') return state.end.type === 'lost';
   if (state.name !== 'settled') return false;

@@ -51,7 +51,7 @@ const PARSER_ERRORS: ReadonlyMap<string | undefined, ParserError> = new Map([
   ['HPE_CHUNK_EXTENSIONS_OVERFLOW', { httpStatus: 413, message: 'Chunk extensions are too large' }],
 ]);
 
-interface Exchange {
+interface ClientExchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
 }
@@ -60,7 +60,7 @@ interface Exchange {
 export class ClientConnections {
   readonly #writeStallMs: number;
   /** The last exchange of a connection, after those before it whose response is not sent. */
-  readonly #exchanges = new WeakMap<Socket, Exchange[]>();
+  readonly #exchanges = new WeakMap<Socket, ClientExchange[]>();
   readonly #waitForContinue = new WeakSet<ServerResponse>();
 
   /** @param writeStallMs how long bytes can wait for a client that reads nothing */

@@ -12,7 +12,7 @@ import {
   type ResponseHead,
   type ResponseReader,
   type ConnectionGroup,
-} from './exchange.ts';
+} from './http-exchange.ts';
 import { StatusReader } from './readers.ts';
 
 export interface HttpClientOptions {

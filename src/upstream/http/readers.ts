@@ -2,7 +2,7 @@
 import type { JsonValue } from '../../protocol/json.ts';
 import type { UpstreamFailure } from '../failure.ts';
 import { type ServerSentEvent, upstreamJson } from './bodies.ts';
-import type { BodyForm, ResponseHead, ResponseReader } from './exchange.ts';
+import type { BodyForm, ResponseHead, ResponseReader } from './http-exchange.ts';
 
 /** Reads a response whose status says everything. */
 export class StatusReader implements ResponseReader {

@@ -19,7 +19,7 @@ import type {
   ExchangePoint,
   RequestExchange,
   SessionCallOptions,
-} from './exchange.ts';
+} from './call-exchange.ts';
 import { ProgressHeartbeat } from './keep-alive.ts';
 import { isQuestion, unasked } from './questions/routing.ts';
 

@@ -16,7 +16,7 @@ import {
   type Transport,
   type TransportListener,
 } from '../transport/transport.ts';
-import type { CallTask, ExchangeListener } from './exchange.ts';
+import type { CallTask, ExchangeListener } from './call-exchange.ts';
 import { isSessionError } from '../http/error-response.ts';
 import type { KeepAlive } from './keep-alive.ts';
 import { SessionRequests } from './requests.ts';

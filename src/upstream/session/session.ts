@@ -17,7 +17,7 @@ import type {
   ExchangeListener,
   RequestExchange,
   SharedSessionPoint,
-} from './exchange.ts';
+} from './call-exchange.ts';
 import { initialize, type InitializeResult } from './handshake.ts';
 import { IncomingMessages, type IncomingOptions } from './incoming.ts';
 import { KeepAlive, PingTurns } from './keep-alive.ts';

@@ -7,7 +7,12 @@ import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonValue } from '../../protocol/json.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { HttpClient } from '../http/client.ts';
-import type { BodyForm, HttpExchange, ResponseHead, ResponseReader } from '../http/exchange.ts';
+import type {
+  BodyForm,
+  HttpExchange,
+  ResponseHead,
+  ResponseReader,
+} from '../http/http-exchange.ts';
 import { type ServerSentEvent, upstreamJson } from '../http/bodies.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
 import { IdleTimeout } from './idle-timeout.ts';

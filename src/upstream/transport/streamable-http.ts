@@ -25,7 +25,7 @@ import type { LegacyRevision } from '../../protocol/meta.ts';
 import type { ResumptionOutcome } from '../discovery/resumptions.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { HttpClient } from '../http/client.ts';
-import type { BodyForm, HttpRequest, ResponseHead } from '../http/exchange.ts';
+import type { BodyForm, HttpRequest, ResponseHead } from '../http/http-exchange.ts';
 import {
   ResumableStream,
   type StreamContext,

@@ -13,7 +13,7 @@ import { ErrorCode, type JsonRpcMessage, type JsonRpcReply } from '../../../prot
 import type { BroadcastDetector } from '../../discovery/broadcast-detector.ts';
 import { relatedTaskOf, TASK_STATUS, taskIdOf } from '../../../protocol/task.ts';
 import { hasOneStream, type MessageSource, type Transport } from '../../transport/transport.ts';
-import type { CallTask } from '../exchange.ts';
+import type { CallTask } from '../call-exchange.ts';
 
 /** A call, as far as routing looks at it. */
 interface RoutedCall {

@@ -17,12 +17,12 @@ import { asUpstreamFailure, UpstreamFailure } from '../../failure.ts';
 import type { CallerHeaders } from '../../transport/transport.ts';
 import type {
   CreatedTask,
-  Exchange,
+  CallExchange,
   ExchangeListener,
   ExchangePoint,
   RequestExchange,
   UnanswerableCause,
-} from '../exchange.ts';
+} from '../call-exchange.ts';
 import { isTransient, TaskRequests } from './task-requests.ts';
 import {
   createTask,
@@ -39,7 +39,7 @@ const HELD_HEAD_MS = 1_000;
 /** A stream that ends after this long, in ms, has not failed: proxies end streams that bring nothing. */
 const LONG_LIFE_MS = 10_000;
 
-export class TaskCall implements Exchange, ExchangeListener {
+export class TaskCall implements CallExchange, ExchangeListener {
   readonly accepted: Promise<void>;
   readonly #session: TaskSession;
   readonly #clock: Clock;

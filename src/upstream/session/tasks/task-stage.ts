@@ -9,7 +9,7 @@ import type {
   ExchangeListener,
   ExchangePoint,
   RequestExchange,
-} from '../exchange.ts';
+} from '../call-exchange.ts';
 import type { Session } from '../session.ts';
 
 export interface ToolCallRequest {

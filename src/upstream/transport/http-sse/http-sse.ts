@@ -10,7 +10,12 @@ import type { LegacyRevision } from '../../../protocol/meta.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../../failure.ts';
 import type { HttpClient } from '../../http/client.ts';
 import { type ServerSentEvent, upstreamJson } from '../../http/bodies.ts';
-import type { BodyForm, HttpExchange, ResponseHead, ResponseReader } from '../../http/exchange.ts';
+import type {
+  BodyForm,
+  HttpExchange,
+  ResponseHead,
+  ResponseReader,
+} from '../../http/http-exchange.ts';
 import { StatusReader } from '../../http/readers.ts';
 import type { CallerHeaders, OutgoingRequest, Transport, TransportListener } from '../transport.ts';
 

@@ -9,7 +9,7 @@ import {
 } from '../../../../src/protocol/ids.ts';
 import type { JsonRpcReply } from '../../../../src/protocol/json-rpc.ts';
 import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
-import type { Exchange } from '../../../../src/upstream/session/exchange.ts';
+import type { CallExchange } from '../../../../src/upstream/session/call-exchange.ts';
 import type { Session } from '../../../../src/upstream/session/session.ts';
 import { ManualClock, turnsUntil } from '../../../fixtures/manual-clock.ts';
 import {
@@ -44,7 +44,7 @@ const ROOTS = { method: 'roots/list' };
 
 interface RunningCall {
   readonly heard: Heard;
-  readonly exchange: Exchange;
+  readonly exchange: CallExchange;
   readonly id: UpstreamRequestId;
   /** Sends a message on the stream of the call. */
   readonly send: Send;

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
 import { serverRequestId } from '../../../../src/protocol/ids.ts';
-import type { SessionOwner } from '../../../../src/sessions/owner.ts';
+import type { SessionOwner } from '../../../../src/sessions/session-owner.ts';
 import {
   ADA,
   ANY,

@@ -14,7 +14,7 @@ import {
 import type { ExactNumber } from '../../../../src/protocol/json.ts';
 import { BroadcastDetector } from '../../../../src/upstream/discovery/broadcast-detector.ts';
 import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
-import type { Exchange } from '../../../../src/upstream/session/exchange.ts';
+import type { CallExchange } from '../../../../src/upstream/session/call-exchange.ts';
 import type { Session } from '../../../../src/upstream/session/session.ts';
 import type { Transport, TransportListener } from '../../../../src/upstream/transport/transport.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
@@ -27,7 +27,7 @@ const UNFINISHED_MS = 600_000;
 
 /** A call as the server and the client know it. */
 interface Tool {
-  readonly exchange: Exchange;
+  readonly exchange: CallExchange;
   /** The questions that its client was shown and has not answered. */
   readonly shown: Set<ServerRequestId>;
   /** Its questions that wait for a reply. A tool does not end before. */

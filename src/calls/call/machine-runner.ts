@@ -4,13 +4,13 @@
  */
 import type { EdgeRequest } from '../../model/request.ts';
 import type { CallPhase } from '../../sessions/lease.ts';
-import { isBroken, isDetached, isLost, isOver, timersOf } from '../machine/selectors.ts';
+import { isBroken, isDetached, isWorthReplaying, isOver, timersOf } from '../machine/selectors.ts';
 import type { CallEvent, CallLimits, CallState, Effect, TimerName } from '../machine/states.ts';
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
 import { acceptRetry, repeatRetries, replyToLegs } from './client.ts';
 import { CallData, type CallOrigin, type CallServices } from './data.ts';
-import { cancelExchange, closeOut, leaveExchange, freeExchange } from './exchange.ts';
+import { cancelExchange, closeOut, leaveExchange, freeExchange } from './leased-exchange.ts';
 import { logMove } from './log.ts';
 import { boundRequest, replyOfEnd } from './replies.ts';
 import { callAgain, postAnswers } from './server.ts';
@@ -170,7 +170,7 @@ function keepOutcome(call: CallData): void {
     store(call, { ...state.consumed, answer: replyOfEnd(call, state.end) });
   }
   // A call that should rather be replayed has no outcome to keep.
-  if (state.name === 'settled' && !(isLost(state) && origin.mayReplay)) {
+  if (state.name === 'settled' && !(isWorthReplaying(state) && origin.mayReplay)) {
     const { round, outcome } = state;
     const answer = replyOfEnd(call, { type: 'outcome', outcome });
     store(call, { round, answersDigest: null, answer });

@@ -4,18 +4,18 @@ import { ELICITATION_DECLINED, illFormedAnswer } from '../../model/question-fail
 import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
 import { answersDigest } from '../../seal/digests.ts';
 import type { Continuation, ResumePoint } from '../../seal/pointer.ts';
-import { isKnownRetry, isLost } from '../machine/selectors.ts';
+import { isKnownRetry, isWorthReplaying } from '../machine/selectors.ts';
 import type { CallLimits, LegId } from '../machine/states.ts';
 import { adopt, begin } from '../machine/steps.ts';
 import { questionsOf } from './asked.ts';
 import { attachLeg, noticeClosed, retryCall } from './client.ts';
 import type { CallData, CallOrigin, CallServices, Retry } from './data.ts';
-import { resumePointOf } from './exchange.ts';
+import { resumePointOf } from './leased-exchange.ts';
 import { GivenAnswers } from './questions.ts';
 import { logAudit } from './audit.ts';
 import { giveToTask, limitsFor } from './limits.ts';
 import { idsOf } from './log.ts';
-import { beginCall, createCall, forgetCall } from './machine.ts';
+import { beginCall, createCall, forgetCall } from './machine-runner.ts';
 import { failed } from './replies.ts';
 import { launch, reattach } from './server.ts';
 
@@ -95,7 +95,7 @@ export function replayCall(
   const { pointer, request, leg } = retry;
   const { callId: id, round } = pointer;
   const lost = registry.find(id);
-  if (lost !== undefined && !isCallLost(lost)) return retryCall(lost, retry);
+  if (lost !== undefined && !onlyReplayHelps(lost)) return retryCall(lost, retry);
   const refusal = registry.refusal(true);
   if (refusal !== null) return Promise.resolve(failed(refusal));
   const { inputResponses, inputErrors } = request;
@@ -132,14 +132,14 @@ export function replayCall(
   return reply;
 }
 
-/** The exchange is gone, or the server gave up waiting: only a replay could help. */
-export function isCallLost(call: CallData): boolean {
-  return isLost(call.state) && !call.isHeldElsewhere;
+/** The call is lost: nobody has its exchange any more, and no other rung brings it back. */
+export function onlyReplayHelps(call: CallData): boolean {
+  return isWorthReplaying(call.state) && !call.isHeldElsewhere;
 }
 
-/** The call is lost, and the retry is one that it waits for or has had: only a replay could help. */
-export function isLostFor(call: CallData, { pointer, request }: Retry): boolean {
-  if (!isCallLost(call)) return false;
+/** The call is lost, and the retry is one that it waits for or has had. */
+export function isRetryOfLostCall(call: CallData, { pointer, request }: Retry): boolean {
+  if (!onlyReplayHelps(call)) return false;
   const { inputResponses, inputErrors } = request;
   return isKnownRetry(call.state, pointer.round, answersDigest(inputResponses, inputErrors));
 }

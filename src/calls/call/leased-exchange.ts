@@ -10,9 +10,9 @@ import type { ResumePoint } from '../../seal/pointer.ts';
 import { asUpstreamFailure, beforeRequest } from '../../upstream/failure.ts';
 import type { EdgeRequest } from '../../model/request.ts';
 import { withContext } from '../../ops/tracing.ts';
-import { sessionOwnerOf } from '../../sessions/owner.ts';
+import { sessionOwnerOf } from '../../sessions/session-owner.ts';
 import type { Lease, LeaseRequest } from '../../sessions/lease.ts';
-import type { Exchange, ExchangeListener } from '../../upstream/session/exchange.ts';
+import type { CallExchange, ExchangeListener } from '../../upstream/session/call-exchange.ts';
 import type { Session } from '../../upstream/session/session.ts';
 import { isOver } from '../machine/selectors.ts';
 import type { OpenRequest } from '../machine/states.ts';
@@ -157,7 +157,7 @@ export function freeExchange(call: CallData, isClean: boolean): void {
 
 async function cancel(
   call: CallData,
-  exchange: Exchange,
+  exchange: CallExchange,
   open: readonly OpenRequest[],
 ): Promise<boolean> {
   const { headers } = call.request.caller;
@@ -175,7 +175,7 @@ async function cancel(
 }
 
 /** @returns whether the server took the cancellation within the grace */
-function tellCancelled(call: CallData, exchange: Exchange, reason: string): Promise<boolean> {
+function tellCancelled(call: CallData, exchange: CallExchange, reason: string): Promise<boolean> {
   const { clock, limits } = call.services;
   const { promise: expiry, resolve } = Promise.withResolvers<boolean>();
   const timer = clock.setTimer(limits.cancelGraceMs, () => resolve(false));
@@ -185,7 +185,7 @@ function tellCancelled(call: CallData, exchange: Exchange, reason: string): Prom
 
 /** @returns whether the server took every one of these answers */
 async function answerAll(
-  exchange: Exchange | null,
+  exchange: CallExchange | null,
   replies: readonly (readonly [ServerRequestId, JsonRpcReply])[],
   headers: Readonly<Record<string, string>>,
 ): Promise<boolean> {
@@ -241,7 +241,7 @@ function startExchange(
   request: EdgeRequest,
   session: Session,
   listener: ExchangeListener,
-): Exchange {
+): CallExchange {
   const { headers, params } = upstreamRequestOf(call, request);
   return session.call(request.method, params, listener, headers);
 }
@@ -256,7 +256,7 @@ function startToolCall(
   session: Session,
   demandsTask: boolean,
   listener: ExchangeListener,
-): Exchange {
+): CallExchange {
   const { headers, params } = upstreamRequestOf(call, request);
   const { clock } = call.services;
   const endsAtMs = call.origin.startedAtMs + call.limits.callTtlMs;
@@ -286,7 +286,7 @@ function continueExchange(
   resume: ResumePoint,
   open: readonly ServerRequestId[],
   listener: ExchangeListener,
-): Exchange {
+): CallExchange {
   const headers = withContext(call.request.caller.headers, beginWork(call));
   if (resume.task === null) {
     return session.resumeCall(resume.upstreamId, resume, listener, headers, open);

@@ -68,7 +68,7 @@ export type ExchangePoint = SharedSessionPoint &
     | { readonly lastEventId: null; readonly task: CreatedTask }
   );
 
-export interface Exchange {
+export interface CallExchange {
   readonly id: UpstreamRequestId;
   /**
    * Resolves when the server has taken the request, or the exchange is over. Rejects with UpstreamFailure
@@ -89,7 +89,7 @@ export interface Exchange {
 }
 
 /** An exchange that is one request of a session. */
-export interface RequestExchange extends Exchange {
+export interface RequestExchange extends CallExchange {
   /** The questions that wait for an answer. */
   readonly openQuestions: readonly ServerRequestId[];
   /** Notes that the call was cancelled with another message. @returns whether the server has taken that */
