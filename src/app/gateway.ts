@@ -9,18 +9,19 @@ import type { Log } from '../ops/log.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { promotesAny } from '../tasks/promotion.ts';
 import { AdminListener } from './listen.ts';
-import { lookEverywhere, OtherGateways, type LiveProcess } from './live/others.ts';
+import { lookEverywhere, OtherGateways, type LiveProcess, type LiveView } from './live/others.ts';
 import { livePartOf, mayStop, snapshotOf } from './live/part.ts';
 import { drainCalls } from './drain.ts';
 import { PublicListener } from './public/public-listener.ts';
+import { readinessAtStart } from './readiness.ts';
 import { Generations } from './reload/generations.ts';
 import { Reloads, type Prepared } from './reload/reloads.ts';
 import type { Replica } from './replica/replica.ts';
 import { CANCEL_GRACE_MS } from './routes/route.ts';
-import { Routes } from './routes/routes.ts';
 import { nameOfServer } from './routes/legacy-server.ts';
 import { openServices } from './services.ts';
 import type { SharedServices, WorkerShares } from './shared-services.ts';
+import { Telemetry } from './telemetry.ts';
 
 export interface Gateway {
   /** The URL for modern clients, with the path of the first route. */
@@ -76,32 +77,39 @@ export interface GatewayProcess extends LiveProcess {
  * @throws StartFailure if it cannot listen, or if an upstream responds and is not usable
  */
 export async function startGateway(config: Config, options: GatewayOptions): Promise<Gateway> {
-  const gateway = await openGateway(config, options);
-  const { metrics } = gateway;
   const { log, clock = systemClock } = options;
-  const reloads = new Reloads(config, { prepare: gateway.prepare, clock, log });
-  metrics.showReloads(reloads.state);
+  const telemetry = new Telemetry(config, { log, clock });
+  const { metrics } = telemetry;
+  let gateway: GatewayProcess | null = null;
   const source: AdminSource = {
     health: async () => true,
-    readiness: async () => gateway.readiness(),
+    readiness: async () =>
+      gateway?.readiness() ?? readinessAtStart(config, telemetry.shared !== null),
     metrics: () => metrics.text(),
-    live: async () => snapshotOf(await lookEverywhere(gateway), clock, gateway.config),
-    mayStop: () => mayStop(gateway.config),
-    stop: async (order) => gateway.stop(order) || gateway.others.stop(order),
+    live: async () => {
+      const view = gateway === null ? NOTHING_YET : await lookEverywhere(gateway);
+      return snapshotOf(view, clock, gateway?.config ?? config);
+    },
+    mayStop: () => mayStop(gateway?.config ?? config),
+    stop: async (order) => gateway?.stop(order) || (gateway?.others.stop(order) ?? false),
   };
   const admin = new AdminListener(config.admin, source, clock);
   const close = async () => {
-    await Promise.all([admin.close(), gateway.close()]);
+    await Promise.all([admin.close(), gateway?.close()]);
   };
   try {
-    // Probes are answered while upstreams are asked what they speak.
+    // Probes are answered while Redis is awaited, and while upstreams are asked what they speak.
     const adminUrl = await admin.listen();
-    const origin = await gateway.listen(config.listen);
+    const opened = await openGateway(config, options, null, telemetry);
+    gateway = opened;
+    const reloads = new Reloads(config, { prepare: opened.prepare, clock, log });
+    metrics.showReloads(reloads.state);
+    const origin = await opened.listen(config.listen);
     const url = logListening(config, origin, adminUrl, log);
     const reload = (load: () => Config) => reloads.reload(load);
     const drain = async () => {
       reloads.stop();
-      await gateway.drain();
+      await opened.drain();
       await admin.close();
     };
     return { url, adminUrl, reload, drain, close };
@@ -110,6 +118,9 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
     throw error;
   }
 }
+
+/** What the live page shows before the process has joined the other replicas. */
+const NOTHING_YET: LiveView = { parts: [], missing: [] };
 
 /** Logs that clients can connect, and what replicas do not share. @returns the URL of the first route */
 export function logListening(
@@ -141,15 +152,17 @@ function homesSharedBy({ relay, redis }: Config, workers: number) {
 /**
  * Creates a gateway that does not listen for clients yet. It takes retries of other replicas.
  * @param shares `null` for a gateway of one process
+ * @param telemetry that shows the process already; created if nobody looks yet
  * @throws StartFailure if it cannot listen for replicas, or if Redis does not respond in time
  */
 export async function openGateway(
   config: Config,
   { log: eventLog, clock: ownClock = systemClock, timeouts }: GatewayOptions,
-  shares: WorkerShares | null = null,
+  shares: WorkerShares | null,
+  telemetry = new Telemetry(config, { log: eventLog, clock: ownClock }),
 ): Promise<GatewayProcess> {
-  const routes = new Routes();
-  const services = await openServices(config, routes, { log: eventLog, clock: ownClock }, shares);
+  const { routes } = telemetry;
+  const services = await openServices(config, telemetry, shares);
   const { shared, metrics, outcomes } = services;
   const { clock, log, openResponses, replica } = shared;
   const listener = new PublicListener({ ...CLIENT_TIMEOUTS, ...timeouts });

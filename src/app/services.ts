@@ -6,11 +6,9 @@ import { LocalCounts } from '../lib/counts.ts';
 import { Quota } from '../lib/quota.ts';
 import { OpenResponses } from '../lib/responses.ts';
 import type { Log } from '../ops/log.ts';
-import { countedLog } from '../ops/counted-log.ts';
-import { Outcomes } from '../ops/live/outcomes.ts';
-import { Metrics } from '../ops/metrics.ts';
+import type { Outcomes } from '../ops/live/outcomes.ts';
+import type { Metrics } from '../ops/metrics.ts';
 import { openTracer } from '../ops/open-tracer.ts';
-import { FleetClock } from '../replicas/directory/fleet-clock.ts';
 import { generateKey, type SecretKey } from '../seal/key-ring.ts';
 import { SealKeys } from '../seal/seal-keys.ts';
 import { createSealer } from '../seal/seal.ts';
@@ -21,9 +19,8 @@ import { limitLog } from '../limits/limit-log.ts';
 import { MemoryMonitor, processMemory } from '../limits/memory.ts';
 import { PendingRequests } from './public/pending-requests.ts';
 import { joinReplicas } from './replica/replica.ts';
-import { maxSessions } from './routes/route-server.ts';
 import type { SharedServices, WorkerShares } from './shared-services.ts';
-import type { Routes } from './routes/routes.ts';
+import type { Telemetry } from './telemetry.ts';
 
 const MAX_REQUEST_STATE_BYTES = 32 * 1024;
 const LISTENER_LIMITS = { max: 1_000, maxPerPrincipal: 100 };
@@ -45,32 +42,11 @@ export interface Services {
  */
 export async function openServices(
   config: Config,
-  routes: Routes,
-  options: { readonly log: Log; readonly clock: Clock },
+  telemetry: Telemetry,
   shares: WorkerShares | null,
 ): Promise<Services> {
   let inForce = config;
-  const clock = new FleetClock(options.clock);
-  const metrics: Metrics = new Metrics({
-    parked: () => routes.each(({ calls }) => calls.parked),
-    released: () => routes.each(({ calls }) => calls.released),
-    sessions: () => routes.sum(({ pool }) => pool.size),
-    upstreamsUp: () =>
-      new Map(
-        routes.configured.map(({ config: { id }, server: { availability } }) => [
-          id,
-          Number(availability.ready),
-        ]),
-      ),
-    running: () => capacity.running,
-    tasks: () => routes.each(({ tasks }) => tasks?.byStatus ?? new Map()),
-    limits: () => limitsOf(inForce),
-    circuitsOpen: () => routes.sum(({ http }) => Number(http?.circuit.isOpen ?? false)),
-    redisUp: () => replica?.directory?.up ?? null,
-    clockAheadMs: () => clock.aheadMs,
-  });
-  const outcomes = new Outcomes(clock);
-  const log = countedLog(options.log, metrics, outcomes);
+  const { routes, clock, log, metrics, outcomes } = telemetry;
   const openResponses = new OpenResponses();
   const counts = shares?.counts ?? new LocalCounts();
   const logLimit = limitLog<ParkingLimit>(clock, (limit, refused) =>
@@ -80,10 +56,9 @@ export async function openServices(
   const sealKeys = new SealKeys(keysOf(config, shares?.generatedKey ?? null, log), clock);
   const siblings = shares?.siblings ?? null;
   const services = { sealKeys, siblings, openResponses, clock, log };
-  let replica: SharedServices['replica'] | null = null;
   const tracer = await openTracer(process.env, log);
   const serveRelayed = observeRelayed(routes.serveRelayed, tracer);
-  replica = await joinReplicas(config, serveRelayed, services);
+  const replica = await joinReplicas(config, serveRelayed, services);
   let rateStore = await openRateStore(config, clock);
   let eventLoop = eventLoopOf(config, clock);
   const memory = new MemoryMonitor(
@@ -142,7 +117,7 @@ export async function openServices(
       eventLoop = eventLoopOf(next, clock);
     }
     inForce = next;
-    options.log.setLevel?.(next.log.level);
+    log.setLevel?.(next.log.level);
   };
   const prepare = async (next: Config) => {
     rateStore ??= await openRateStore(next, clock);
@@ -151,6 +126,7 @@ export async function openServices(
     eventLoop?.close();
     rateStore?.close();
   };
+  telemetry.shared = shared;
   return { shared, metrics, outcomes, prepare, use, close };
 }
 
@@ -171,13 +147,4 @@ function eventLoopOf({ limits }: Config, clock: Clock): EventLoopMonitor | null 
   const { maxEventLoopDelayMs } = limits;
   if (maxEventLoopDelayMs === null) return null;
   return new EventLoopMonitor(maxEventLoopDelayMs, eventLoopMeter(), clock);
-}
-
-/** The limits that metrics can come near, by their keys in the configuration. */
-function limitsOf({ limits, routes }: Config): Map<string, number> {
-  const { maxRunningCalls, maxParkedCalls, maxConnections, maxTasks } = limits;
-  return new Map([
-    ...Object.entries({ maxRunningCalls, maxParkedCalls, maxConnections, maxTasks }),
-    ...routes.map((route) => [`sessions:${route.id}`, maxSessions(route)] as const),
-  ]);
 }

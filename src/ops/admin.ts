@@ -13,6 +13,8 @@ export interface Readiness {
   readonly routes: Readonly<Record<string, string>>;
   /** What keeps the gateway from identifying callers. */
   readonly identity?: string;
+  /** What the start waits for of Redis. */
+  readonly redis?: string;
 }
 
 /** When it makes sense to ask again: another process can be ready by then. */

@@ -55,5 +55,6 @@ export function countedLog(log: Log, metrics: Metrics, outcomes: Outcomes): Log 
       COUNTS[name]?.(metrics, fields, outcomes);
       log.event(name, fields);
     },
+    setLevel: (level) => log.setLevel?.(level),
   };
 }

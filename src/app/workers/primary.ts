@@ -27,6 +27,7 @@ import {
   type ClaimReply,
   type ClaimRequest,
 } from '../../replicas/directory/claim-table.ts';
+import { readinessOfWorkers } from '../readiness.ts';
 import { createPeers, type HomePeers } from '../replica/peers.ts';
 import { longestLife } from '../reload/generations.ts';
 import { ConfigRefused, Reloads, type Prepared } from '../reload/reloads.ts';
@@ -156,13 +157,11 @@ class Primary {
     return statuses.size > 0 && [...statuses.values()].every((status) => status !== null);
   }
 
-  /** The gateway is ready if one worker is: a worker that is being replaced takes no connections. */
   async readiness(): Promise<Readiness> {
-    const known = [...(await this.#statuses('readiness')).values()].flatMap((status) =>
+    const serving = [...(await this.#statuses('readiness')).values()].flatMap((status) =>
       status === null ? [] : [status.readiness],
     );
-    const best = known.find(({ status }) => status === 'ready') ?? known[0];
-    const state: Readiness = best ?? { status: 'not ready', routes: {} };
+    const state = readinessOfWorkers(serving, this.#workers.values(), this.#config);
     if (this.#phase === 'running') return state;
     return { ...state, status: this.#phase === 'starting' ? 'not ready' : 'draining' };
   }

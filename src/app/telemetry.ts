@@ -1,0 +1,57 @@
+/** What shows a process from its first moment, before it has joined the other replicas: its metrics, its log, how calls ended. */
+import type { Config } from '../config/schema.ts';
+import type { Clock } from '../lib/clock.ts';
+import { countedLog } from '../ops/counted-log.ts';
+import { Outcomes } from '../ops/live/outcomes.ts';
+import type { Log } from '../ops/log.ts';
+import { Metrics } from '../ops/metrics.ts';
+import { FleetClock } from '../replicas/directory/fleet-clock.ts';
+import { maxSessions } from './routes/route-server.ts';
+import { Routes } from './routes/routes.ts';
+import type { SharedServices } from './shared-services.ts';
+
+export class Telemetry {
+  /** Empty at first. */
+  readonly routes = new Routes();
+  readonly clock: FleetClock;
+  readonly metrics: Metrics;
+  readonly outcomes: Outcomes;
+  readonly log: Log;
+  /** `null` until the process has joined the other replicas. */
+  shared: SharedServices | null = null;
+
+  /** @param config that the process starts with */
+  constructor(config: Config, options: { readonly log: Log; readonly clock: Clock }) {
+    const { routes } = this;
+    this.clock = new FleetClock(options.clock);
+    this.outcomes = new Outcomes(this.clock);
+    this.metrics = new Metrics({
+      parked: () => routes.each(({ calls }) => calls.parked),
+      released: () => routes.each(({ calls }) => calls.released),
+      sessions: () => routes.sum(({ pool }) => pool.size),
+      upstreamsUp: () =>
+        new Map(
+          routes.configured.map(({ config: { id }, server: { availability } }) => [
+            id,
+            Number(availability.ready),
+          ]),
+        ),
+      running: () => this.shared?.capacity.running ?? 0,
+      tasks: () => routes.each(({ tasks }) => tasks?.byStatus ?? new Map()),
+      limits: () => limitsOf(this.shared?.config ?? config),
+      circuitsOpen: () => routes.sum(({ http }) => Number(http?.circuit.isOpen ?? false)),
+      redisUp: () => (config.redis === null ? null : (this.shared?.replica.directory?.up ?? false)),
+      clockAheadMs: () => this.clock.aheadMs,
+    });
+    this.log = countedLog(options.log, this.metrics, this.outcomes);
+  }
+}
+
+/** The limits that metrics can come near, by their keys in the configuration. */
+function limitsOf({ limits, routes }: Config): Map<string, number> {
+  const { maxRunningCalls, maxParkedCalls, maxConnections, maxTasks } = limits;
+  return new Map([
+    ...Object.entries({ maxRunningCalls, maxParkedCalls, maxConnections, maxTasks }),
+    ...routes.map((route) => [`sessions:${route.id}`, maxSessions(route)] as const),
+  ]);
+}
