@@ -6,7 +6,7 @@ import type { Start } from './cli/serve.ts';
 
 /** Loaded only to serve, so that the other commands answer at once. */
 const start: Start = async (config, options) => {
-  const { warnOfFewFiles } = await import('./cli/serve.ts');
+  const { warnOfFewFiles } = await import('./cli/open-files.ts');
   warnOfFewFiles(config, options.log);
   if (config.workers !== 1) {
     const { numberOfWorkers } = await import('./app/workers/number-of-workers.ts');

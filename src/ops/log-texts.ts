@@ -106,7 +106,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'gateway.unknown_variable':
     'the gateway reads no variable of this name: it has no effect; "mrtr-gateway --help" lists those there are',
   'gateway.few_open_files':
-    'the limit of open files is lower than the configured limits can need: raise it (ulimit -n) or lower limits.*',
+    'the limit of open files is lower than the limits of the configuration can need, or low for a start: raise it (ulimit -n), or set limits.* and sessions.max to what you need',
   'gateway.one_worker':
     'processes cannot share a port on this platform (SO_REUSEPORT): running one process in place of several workers',
   'traces.off': 'traces are configured in a way that the gateway does not know: none are exported',

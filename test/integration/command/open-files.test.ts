@@ -1,4 +1,4 @@
-/** A process that may open fewer files than its limits come to is told so at start. */
+/** A process that may open fewer files than the limits that were set come to, or than anybody needs, is told so at start. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,10 @@ import { legacyServer } from '../../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 /** What is logged up to the moment when the gateway listens, by a process with this limit. */
-async function loggedWith(limit: number, limits: object): Promise<Record<string, unknown>[]> {
+async function loggedWith(
+  limit: number,
+  configured: object | null,
+): Promise<Record<string, unknown>[]> {
   const server = await legacyServer(() => {});
   stopAfterTest(() => server.stop());
   const folder = mkdtempSync(join(tmpdir(), 'mrtr-gateway-files-'));
@@ -20,9 +23,12 @@ async function loggedWith(limit: number, limits: object): Promise<Record<string,
     listen: '127.0.0.1:0',
     admin: 'off',
     routes: [
-      { upstream: { url: server.url, transport: 'streamable-http' }, sessions: { max: 58 } },
+      {
+        upstream: { url: server.url, transport: 'streamable-http' },
+        ...(configured && { sessions: { max: 58 } }),
+      },
     ],
-    limits,
+    ...(configured && { limits: configured }),
     log: { format: 'json' },
   };
   writeFileSync(file, JSON.stringify(config));
@@ -46,6 +52,9 @@ const SMALL = {
   maxParkedCalls: 30,
   maxParkedCallsPerPrincipal: 30,
 };
+const warned = (lines: Record<string, unknown>[]) =>
+  lines.filter(({ event }) => event === 'gateway.few_open_files');
+
 /** What these limits come to: 50 + (20 + 30) + 58 sessions + 256. */
 const NEEDED = 414;
 
@@ -53,11 +62,20 @@ test(
   'too few files are a warning with both numbers, and enough are none',
   { tags: ['linux'] },
   async () => {
-    const warned = (lines: Record<string, unknown>[]) =>
-      lines.filter(({ event }) => event === 'gateway.few_open_files');
     expect(warned(await loggedWith(NEEDED - 1, SMALL))).toEqual([
       expect.objectContaining({ level: 'warn', limit: NEEDED - 1, needed: NEEDED }),
     ]);
     expect(warned(await loggedWith(NEEDED, SMALL))).toEqual([]);
+  },
+);
+
+test(
+  'with nothing configured, only a limit that is low for anybody is a warning',
+  { tags: ['linux'] },
+  async () => {
+    expect(warned(await loggedWith(1024, null))).toEqual([
+      expect.objectContaining({ level: 'warn', limit: 1024, needed: 4096 }),
+    ]);
+    expect(warned(await loggedWith(4096, null))).toEqual([]);
   },
 );
