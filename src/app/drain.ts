@@ -39,7 +39,7 @@ export async function drainCalls(options: DrainOptions): Promise<void> {
   const isIdle = () => capacity.running + openResponses.count === 0;
   const keptUntilMs = clock.elapsed() + drain.parkedMs;
   const isKeeping = () =>
-    clock.elapsed() < keptUntilMs && calls.some((route) => route.holdsParkedCalls);
+    clock.elapsed() < keptUntilMs && calls.some((route) => route.hasCallsOnlyHere);
   // A call that is parked again is kept, too. A call that was retried has time to finish.
   do {
     await until(() => !isKeeping(), drain.parkedMs, clock);

@@ -102,7 +102,7 @@ export class Calls {
   }
 
   /** True while a parked call, or a task, is here that no other process could continue. */
-  get holdsParkedCalls(): boolean {
+  get hasCallsOnlyHere(): boolean {
     return this.#registry.all().some((call) => {
       const { task, state } = call;
       if (task === null) return isDetached(state) && !outlivesProcess(call);

@@ -6,7 +6,12 @@ import type { Closed } from '../lib/closing.ts';
 import { DirectoryUnavailable } from '../model/directory.ts';
 import { CALL_CANCELLED } from '../model/failures.ts';
 import type { Relay } from '../model/relay.ts';
-import { traceOf, type CallReply, type EdgeRequest, type Leg } from '../model/request.ts';
+import {
+  legWithoutNotifications,
+  traceOf,
+  type CallReply,
+  type EdgeRequest,
+} from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
@@ -30,8 +35,7 @@ export async function forwardHome(
   const holder =
     relay === null ? null : await pool.holderOf(sessionOwnerOf(request))?.catch(ifAway);
   if (relay === null || holder === null || holder === undefined) return forward(request, closed);
-  const leg: Leg = { notify: () => {}, backlog: null, closed };
-  const outcome = await relay.relay(holder, request, leg);
+  const outcome = await relay.relay(holder, request, legWithoutNotifications(closed));
   if (outcome.type === 'replied') return outcome.reply;
   const { type: state, problem } = outcome;
   const of = { route, call: null, ...traceOf(request) };

@@ -2,6 +2,7 @@
 import type { CommandValues, FlagValues, Overrides } from '../config/load/from-flags.ts';
 import { parseDuration } from '../config/units.ts';
 import { nearest } from '../config/load/problem.ts';
+import type { Environment } from '../lib/environment.ts';
 import { parseRealCall, type RealCall } from '../probe/real-call.ts';
 import {
   ADMIN_URL,
@@ -40,8 +41,6 @@ export type Command =
   | { readonly kind: 'top'; readonly url: string; readonly once: boolean }
   | { readonly kind: 'help'; readonly command: CommandName }
   | { readonly kind: 'version' };
-
-export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * Parses a command line. It does not throw.

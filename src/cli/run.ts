@@ -9,15 +9,9 @@ import { notesOn } from '../config/load/notes.ts';
 import { ConfigFile } from '../config/load/config-file.ts';
 import { listenDefault, loadWithAdvice } from '../config/load/load.ts';
 import { systemClock } from '../lib/clock.ts';
+import type { Environment } from '../lib/environment.ts';
 import { VERSION } from '../lib/version.ts';
-import {
-  nameOfValue,
-  givenFormat,
-  parseArguments,
-  type Command,
-  type Host,
-  type Environment,
-} from './arguments.ts';
+import { nameOfValue, givenFormat, parseArguments, type Command, type Host } from './arguments.ts';
 import { completionFor } from './completion.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { SEAL_KEY_VARIABLE, type KeyFormat } from './flags.ts';

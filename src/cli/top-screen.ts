@@ -15,14 +15,14 @@ export interface Screen {
   readonly isColored: boolean;
 }
 
-type Style = 'plain' | 'quiet' | 'bold' | 'bad' | 'good';
-const CODES: Readonly<Record<Style, string>> = {
+type LineStyle = 'plain' | 'quiet' | 'bold' | 'bad' | 'good';
+const CODES: Readonly<Record<LineStyle, string>> = {
   ...{ plain: '', quiet: '2', bold: '1', bad: '31', good: '32' },
 };
 
-interface Line {
+interface ScreenLine {
   readonly text: string;
-  readonly style: Style;
+  readonly style: LineStyle;
 }
 
 /** Formats a snapshot. Lines are as wide as the screen, and as many as fit. */
@@ -35,7 +35,7 @@ export function screenOf(snapshot: LiveSnapshot, screen: Screen): string[] {
   });
 }
 
-function headOf(snapshot: LiveSnapshot): Line[] {
+function headOf(snapshot: LiveSnapshot): ScreenLine[] {
   const { routes, allCalls, missing, processes } = snapshot;
   const sum = (values: (route: LiveRoute) => number) =>
     routes.reduce((total, route) => total + values(route), 0);
@@ -58,12 +58,15 @@ function headOf(snapshot: LiveSnapshot): Line[] {
     { text: now.join(', '), style: down > 0 ? 'bad' : 'plain' },
     { text: `Last 10 min: ${recent.join(', ')}; ${times}`, style: 'plain' },
     { text: plotOf(routes), style: 'quiet' },
-    ...missing.map((name): Line => ({ text: `No answer from ${shownName(name)}`, style: 'bad' })),
+    ...missing.map((name): ScreenLine => ({
+      text: `No answer from ${shownName(name)}`,
+      style: 'bad',
+    })),
     { text: '', style: 'plain' },
   ];
 }
 
-function routesOf({ routes, allRoutes }: LiveSnapshot): Line[] {
+function routesOf({ routes, allRoutes }: LiveSnapshot): ScreenLine[] {
   const rows = routes.map((route) => [
     route.id,
     serverOf(route),
@@ -77,7 +80,7 @@ function routesOf({ routes, allRoutes }: LiveSnapshot): Line[] {
   return [...table(head, rows, styles), more(allRoutes - routes.length), ...EMPTY].flat();
 }
 
-function callsOf({ calls, allCalls, atMs }: LiveSnapshot): Line[] {
+function callsOf({ calls, allCalls, atMs }: LiveSnapshot): ScreenLine[] {
   const rows = calls.map((call) => [
     call.target || call.method,
     waitsFor(call),
@@ -91,14 +94,18 @@ function callsOf({ calls, allCalls, atMs }: LiveSnapshot): Line[] {
   return [...table(head, rows, []), more(allCalls - calls.length)].flat();
 }
 
-const EMPTY: readonly Line[] = [{ text: '', style: 'plain' }];
+const EMPTY: readonly ScreenLine[] = [{ text: '', style: 'plain' }];
 
-function more(count: number): Line[] {
+function more(count: number): ScreenLine[] {
   return count > 0 ? [{ text: `and ${count} more`, style: 'quiet' }] : [];
 }
 
 /** Aligns rows in columns. */
-function table(head: readonly string[], rows: readonly string[][], styles: Style[]): Line[] {
+function table(
+  head: readonly string[],
+  rows: readonly string[][],
+  styles: LineStyle[],
+): ScreenLine[] {
   const shown = rows.map((cells) => cells.map(shownName));
   const widths = head.map((title, at) =>
     Math.max(title.length, ...shown.map((cells) => cells[at]?.length ?? 0)),
@@ -107,7 +114,7 @@ function table(head: readonly string[], rows: readonly string[][], styles: Style
     cells.map((text, at) => text.padEnd(widths[at] ?? 0)).join('  ');
   return [
     { text: line(head), style: 'bold' },
-    ...shown.map((cells, at): Line => ({ text: line(cells), style: styles[at] ?? 'plain' })),
+    ...shown.map((cells, at): ScreenLine => ({ text: line(cells), style: styles[at] ?? 'plain' })),
   ];
 }
 

@@ -1,5 +1,6 @@
 /** Durations, sizes and addresses as people write them, and as the code uses them: in ms, in bytes, as host and port. */
 import { isIPv6 } from 'node:net';
+import type { Rate } from '../limits/rates.ts';
 
 const DURATION_UNITS: Readonly<Record<string, number>> = {
   ms: 1,
@@ -23,12 +24,6 @@ export function formatDuration(ms: number): string {
   const units = Object.entries(DURATION_UNITS).reverse();
   const [unit, size] = units.find(([, size]) => ms % size === 0) ?? ['ms', 1];
   return `${ms / size}${unit}`;
-}
-
-/** How many requests are let through in a time. */
-export interface Rate {
-  readonly requests: number;
-  readonly windowMs: number;
 }
 
 export const RATE = /^([1-9]\d{0,8})\/(\d{0,6})([smhd])$/;

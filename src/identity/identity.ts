@@ -15,14 +15,14 @@ import {
 } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
 import { bearerTokenOf, verifyToken, type TokenRules, type TokenVerdict } from './access-token.ts';
-import { KeySet, type KeySource } from './key-set.ts';
+import { KeySet, type JwksSource } from './key-set.ts';
 import type { ResourceMetadata } from './protected-resource.ts';
 
 export interface TokenIdentity extends TokenRules {
   readonly source: 'jwt';
   /** `optional`: callers without a token are anonymous. */
   readonly mode: 'strict' | 'optional';
-  readonly jwks: KeySource;
+  readonly jwks: JwksSource;
   readonly resourceMetadata: ResourceMetadata | null;
 }
 

@@ -8,7 +8,7 @@ import type { Clock, Timer } from '../lib/clock.ts';
 import { fetchJson } from './fetch-json.ts';
 import { loadJose } from './jose.ts';
 
-export interface KeySource {
+export interface JwksSource {
   /** Exactly one of the three is set. */
   readonly url: URL | null;
   readonly file: string | null;
@@ -25,13 +25,13 @@ export class KeysUnavailable extends Error {
 }
 
 export interface KeySetOptions {
-  readonly source: KeySource;
+  readonly source: JwksSource;
   readonly clock: Clock;
   /** Called for each attempt that fails. */
   readonly onFailure: (problem: string) => void;
 }
 
-type Keys = ReturnType<typeof createLocalJWKSet>;
+type LocalJwks = ReturnType<typeof createLocalJWKSet>;
 
 const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
@@ -40,7 +40,7 @@ const MAX_AGE_MS = 3_600_000;
 
 export class KeySet {
   readonly #options: KeySetOptions;
-  #keys: Keys | null = null;
+  #keys: LocalJwks | null = null;
   #readAtMs = 0;
   #triedAtMs = -Infinity;
   #reading: Promise<void> | null = null;
@@ -87,7 +87,7 @@ export class KeySet {
     }
   };
 
-  #usable(): Keys | null {
+  #usable(): LocalJwks | null {
     const { clock, source } = this.#options;
     const ageMs = clock.elapsed() - this.#readAtMs;
     return ageMs > Math.max(MAX_AGE_MS, 2 * source.cacheTtlMs) ? null : this.#keys;

@@ -39,7 +39,7 @@ export interface AdmissionOptions {
 }
 
 /** What a request is, as far as limits are concerned. */
-export interface Asked {
+export interface AdmissionRequest {
   readonly principalKey: string;
   /** `null` if it calls no tool. */
   readonly tool: string | null;
@@ -106,7 +106,7 @@ export class Admission {
   }
 
   /** Decides on a request. At once, unless something has to be counted. */
-  admit(asked: Asked): AdmissionVerdict | Promise<AdmissionVerdict> {
+  admit(asked: AdmissionRequest): AdmissionVerdict | Promise<AdmissionVerdict> {
     const { overloadedBy, circuit } = this.#options;
     const tool = asked.tool === null ? undefined : this.#tools.get(asked.tool);
     if (asked.isRetry) {
@@ -122,7 +122,10 @@ export class Admission {
   }
 
   /** Counts a request, by principal first: whoever exceeds its own rate takes nothing from others. */
-  async #count(asked: Asked, rates: readonly NamedRate[]): Promise<AdmissionVerdict | null> {
+  async #count(
+    asked: AdmissionRequest,
+    rates: readonly NamedRate[],
+  ): Promise<AdmissionVerdict | null> {
     for (const isPerPrincipal of [true, false]) {
       for (const { name, limit } of rates.filter((one) => one.isPerPrincipal === isPerPrincipal)) {
         const waitMs = await limit.take(isPerPrincipal ? asked.principalKey : '');
@@ -132,7 +135,7 @@ export class Admission {
     return null;
   }
 
-  #begin(asked: Asked, tool: Tool | undefined): AdmissionVerdict {
+  #begin(asked: AdmissionRequest, tool: Tool | undefined): AdmissionVerdict {
     const running = tool?.running ?? null;
     const done = running?.take(asked.principalKey) ?? null;
     if (running !== null && done === null) {
@@ -145,7 +148,7 @@ export class Admission {
     return this.#refuse(asked, 'upstream.circuitBreaker', circuitMs);
   }
 
-  #refuse({ isCall }: Asked, limit: LimitName, retryAfterMs: number): AdmissionVerdict {
+  #refuse({ isCall }: AdmissionRequest, limit: LimitName, retryAfterMs: number): AdmissionVerdict {
     this.#options.onRefused(limit);
     const failure = limited(limit, retryAfterMs, isCall);
     return { type: 'refused', limit, retryAfterMs, failure };

@@ -10,6 +10,7 @@ import type {
 } from 'rate-limiter-flexible';
 import { sha256 } from '../lib/crypto.ts';
 
+/** How many requests are let through in a time. */
 export interface Rate {
   readonly requests: number;
   readonly windowMs: number;

@@ -55,6 +55,11 @@ export interface Leg {
   readonly closed: Closed;
 }
 
+/** Creates a leg that ignores notifications. @param closed what tells that nobody waits any more, if anything does */
+export function legWithoutNotifications(closed: Closed = new AbortController().signal): Leg {
+  return { closed, backlog: null, notify: () => {} };
+}
+
 /** What the gateway replies to a request: a result, or an error. */
 export type CallReply =
   | { readonly kind: 'result'; readonly result: JsonObject }

@@ -3,7 +3,7 @@ import type { Outcomes } from './live/outcomes.ts';
 import type { Log, LogEvent, LogEvents } from './log.ts';
 import type { Metrics } from './metrics.ts';
 
-type Counts = {
+type EventCounters = {
   readonly [Name in LogEvent]?: (
     metrics: Metrics,
     fields: LogEvents[Name],
@@ -11,7 +11,7 @@ type Counts = {
   ) => void;
 };
 
-const COUNTS: Counts = {
+const COUNTS: EventCounters = {
   'pointer.refused': (metrics, { route, reason }, outcomes) => {
     metrics.refusals.inc({ reason });
     outcomes.refused(route);

@@ -1,7 +1,7 @@
 /** Histograms of durations, for requests. */
 import type { Metric, Registry } from 'prom-client';
 
-interface Series<Label extends string> {
+interface LabelledSeries<Label extends string> {
   readonly labels: Readonly<Record<Label, string>>;
   /** By bucket, not cumulative; the last one has no upper bound. */
   readonly counts: number[];
@@ -23,7 +23,7 @@ export interface DurationHistogramOptions<Label extends string> {
  */
 export class DurationHistogram<Label extends string> {
   readonly #options: DurationHistogramOptions<Label>;
-  readonly #series = new Map<string, Series<Label>>();
+  readonly #series = new Map<string, LabelledSeries<Label>>();
 
   constructor(options: DurationHistogramOptions<Label>) {
     const { name, registry } = options;

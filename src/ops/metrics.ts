@@ -34,7 +34,7 @@ const CALL_ENDS = [
 export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /** A request of a client, and its reply. */
-export interface Operation {
+export interface ServedRequest {
   readonly method: string;
   /** The tool, prompt or resource. */
   readonly target: string;
@@ -177,7 +177,7 @@ export class Metrics {
   /** Records a request of a client. The method is from a closed list. A fault of the client is no error. */
   operation(
     route: string,
-    { method, target, code, isToolError, reason }: Operation,
+    { method, target, code, isToolError, reason }: ServedRequest,
     ms: number,
   ): void {
     const status = codeLabel(code);

@@ -1,8 +1,7 @@
 /** Opens a tracer. The OpenTelemetry SDK is loaded only if the environment names an endpoint to export to. */
+import type { Environment } from '../lib/environment.ts';
 import type { Log } from './log.ts';
 import type { Tracer } from './tracing.ts';
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Opens a tracer if the environment asks for traces (the `OTEL_*` names). @returns `null` if it does not */
 export async function openTracer(env: Environment, log: Log): Promise<Tracer | null> {

@@ -30,11 +30,17 @@ import {
   type Sampler,
   type SpanExporter,
 } from '@opentelemetry/sdk-trace';
+import type { Environment } from '../lib/environment.ts';
 import { VERSION } from '../lib/version.ts';
 import type { Log } from './log.ts';
-import type { Arrival, Attributes, Operation, Span, TraceContext, Tracer } from './tracing.ts';
-
-type Environment = Readonly<Record<string, string | undefined>>;
+import type {
+  EntrySpanOptions,
+  Attributes,
+  SpanOptions,
+  Span,
+  TraceContext,
+  Tracer,
+} from './tracing.ts';
 
 /** How long the end of the process waits for the last export, in ms. */
 const FLUSH_MS = 2_000;
@@ -60,10 +66,10 @@ export class OtlpTracer implements Tracer {
     this.#tracer = this.#provider.getTracer(NAME, VERSION);
   }
 
-  start({ parent, link, ...operation }: Arrival): Span {
+  start({ parent, link, ...options }: EntrySpanOptions): Span {
     const from = parent === null ? null : spanContextOf(parent);
     const context = from === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, from);
-    const span = new OtlpSpan(this.#tracer, context, operation);
+    const span = new OtlpSpan(this.#tracer, context, options);
     if (link) span.link(link);
     return span;
   }
@@ -84,14 +90,14 @@ class OtlpSpan implements Span {
   readonly #tracer: SdkTracer;
   readonly #span: SdkSpan;
 
-  constructor(tracer: SdkTracer, parent: Context, { kind, name, attributes }: Operation) {
+  constructor(tracer: SdkTracer, parent: Context, { kind, name, attributes }: SpanOptions) {
     this.#tracer = tracer;
     this.#span = tracer.startSpan(name, { kind: KINDS[kind], attributes }, parent);
     this.context = contextOf(this.#span.spanContext());
   }
 
-  child(operation: Operation): Span {
-    return new OtlpSpan(this.#tracer, trace.setSpan(ROOT_CONTEXT, this.#span), operation);
+  child(options: SpanOptions): Span {
+    return new OtlpSpan(this.#tracer, trace.setSpan(ROOT_CONTEXT, this.#span), options);
   }
 
   set(attributes: Attributes): void {

@@ -9,15 +9,15 @@ export interface TraceContext {
 
 export type Attributes = Readonly<Record<string, string | number>>;
 
-/** What a span is about. */
-export interface Operation {
+/** What a span is created with. */
+export interface SpanOptions {
   readonly kind: 'server' | 'client';
   readonly name: string;
   readonly attributes: Attributes;
 }
 
-/** The start of an operation that another process asked for. */
-export interface Arrival extends Operation {
+/** The same for the first span of this process: another one may have begun the trace. */
+export interface EntrySpanOptions extends SpanOptions {
   readonly parent: TraceContext | null;
   /** Another context that came with it, which is linked. */
   readonly link?: TraceContext | null;
@@ -27,7 +27,7 @@ export interface Arrival extends Operation {
 export interface Span {
   readonly context: TraceContext;
   /** Starts an operation that is a part of this one. It can end later. */
-  child(operation: Operation): Span;
+  child(options: SpanOptions): Span;
   set(attributes: Attributes): void;
   /** Links the span to another one. */
   link(to: TraceContext): void;
@@ -36,7 +36,7 @@ export interface Span {
 }
 
 export interface Tracer {
-  start(arrival: Arrival): Span;
+  start(options: EntrySpanOptions): Span;
   /** Exports what has ended, for a few seconds at most. */
   close(): Promise<void>;
 }
@@ -46,11 +46,11 @@ export interface Tracer {
  * @param target the tool, prompt or resource; see `loggedTarget`
  */
 export function mcpOperation(
-  kind: Operation['kind'],
+  kind: SpanOptions['kind'],
   method: string,
   target: string,
   attributes: Attributes,
-): Operation {
+): SpanOptions {
   const nameOfTarget = TARGETS[method];
   const isNamed = nameOfTarget !== undefined && target !== '';
   return {

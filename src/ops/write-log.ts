@@ -47,7 +47,7 @@ export function createLog({
     event(name, fields) {
       const of = LEVELS[name] ?? 'info';
       if (SEVERITIES[of] < SEVERITIES[level]) return;
-      const line = { level: of, time: timeNow(), event: name } as Line;
+      const line = { level: of, time: timeNow(), event: name } as LogLine;
       if (worker !== undefined) line['worker'] = worker;
       const values = fields as Readonly<Record<string, unknown>>;
       for (const field in values) {
@@ -74,7 +74,7 @@ function timeNow(): string {
   return `${second.text}${String(ms).padStart(3, '0')}Z`;
 }
 
-interface Line extends Record<string, unknown> {
+interface LogLine extends Record<string, unknown> {
   readonly level: LogLevel;
   readonly time: string;
   readonly event: LogEvent;
@@ -82,7 +82,7 @@ interface Line extends Record<string, unknown> {
 }
 
 /** Formats an event as one line for people: the time of day, level, event, fields, and what it means. */
-function prettyLine({ level, time, event, msg, ...fields }: Line, colors: boolean): string {
+function prettyLine({ level, time, event, msg, ...fields }: LogLine, colors: boolean): string {
   const paint = (code: number, text: string) => (colors ? `\u001b[${code}m${text}\u001b[0m` : text);
   const shown = Object.entries(fields)
     .filter(([, value]) => value !== null && value !== '')

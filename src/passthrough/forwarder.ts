@@ -17,7 +17,7 @@ import {
   isListening,
   OpenResponse,
   pipe,
-  refuse,
+  refusePassThrough,
   refuseFailed,
   rewritingEndpoint,
   watchEndpoint,
@@ -46,7 +46,7 @@ interface Target {
   readonly onRefused: OnRefused | undefined;
 }
 
-export class Forwarder {
+export class PassThroughForwarder {
   readonly #agent: UpstreamAgent;
   readonly #options: PassThroughOptions;
   readonly #endpointRules: RequestHeaderRules;
@@ -68,14 +68,18 @@ export class Forwarder {
     onRefused?: OnRefused,
   ): Promise<void> {
     const requested = plainPath(request.raw.url ?? '');
-    if (requested === null) return refuse(reply, 400, INVALID_TARGET);
+    if (requested === null) return refusePassThrough(reply, 400, INVALID_TARGET);
     if (removesEndToEndHeaders(request.headers)) {
-      return refuse(reply, 400, 'The Connection header must not name an end-to-end header');
+      return refusePassThrough(
+        reply,
+        400,
+        'The Connection header must not name an end-to-end header',
+      );
     }
     const { upstream, sessions, maxBodyBytes } = this.#options;
     const declaredBytes = Number(request.headers['content-length'] ?? 0);
     if (!(request.body instanceof Buffer) && declaredBytes > maxBodyBytes) {
-      return refuse(reply, 413, BODY_TOO_LARGE);
+      return refusePassThrough(reply, 413, BODY_TOO_LARGE);
     }
     const session = sessions === undefined ? null : openSession(request, sessions);
     if (sessions !== undefined && session === null) return this.#refuseForeign(reply);
@@ -105,7 +109,7 @@ export class Forwarder {
   /** Responds as for a session that the server does not know (2025-11-25 transports, "Session Management"). */
   #refuseForeign(reply: FastifyReply): void {
     this.#options.onForeignSession?.();
-    refuse(reply, 404, 'Session not found');
+    refusePassThrough(reply, 404, 'Session not found');
   }
 
   /** Resolves when the framework must no longer touch the reply. */
@@ -129,7 +133,7 @@ export class Forwarder {
         this.#agent.during(clientLeft.signal, () => void reply.from(target.path, hooks));
       } catch {
         // The library refuses any segment that begins with two dots.
-        refuse(reply, 400, INVALID_TARGET);
+        refusePassThrough(reply, 400, INVALID_TARGET);
         resolve();
       }
     });

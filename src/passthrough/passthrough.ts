@@ -6,10 +6,10 @@ import httpProxy from '@fastify/http-proxy';
 import type replyFrom from '@fastify/reply-from';
 import fastifyPlugin from 'fastify-plugin';
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
-import { Forwarder } from './forwarder.ts';
+import { PassThroughForwarder } from './forwarder.ts';
 import type { OnRefused, PassThroughOptions } from './options.ts';
 import { readsMetadata } from './request.ts';
-import { refuse, refuseCaller } from './response.ts';
+import { refusePassThrough, refuseCaller } from './response.ts';
 import { UpstreamAgent } from './upstream-agent.ts';
 
 export interface PassThrough {
@@ -42,7 +42,7 @@ export async function registerPassThrough(
   options: PassThroughOptions,
 ): Promise<PassThrough> {
   const agent = new UpstreamAgent(options);
-  const forwarder = new Forwarder(agent, options);
+  const forwarder = new PassThroughForwarder(agent, options);
   const endpoint: PassThrough['forward'] = (request, reply, onRefused) =>
     forwarder.forward(request, reply, options.upstream.pathname, onRefused);
   const proxy = {
@@ -89,7 +89,7 @@ export async function registerNoPassThrough(
   const refuseMethod = async (request: FastifyRequest, reply: FastifyReply) => {
     // streamable-http, "Earlier Streamable HTTP Revisions"
     reply.raw.setHeader('allow', 'POST');
-    refuse(reply, 405, `${request.method} is not part of this protocol revision`);
+    refusePassThrough(reply, 405, `${request.method} is not part of this protocol revision`);
   };
   scope.route({ method: METHODS_OF_PATH, url: path, handler: refuseMethod });
   return { forward: refuseMethod };

@@ -78,7 +78,7 @@ const MESSAGES: Readonly<Record<FailureStatus, string>> = {
 const UNREACHABLE = 'The upstream server cannot be reached';
 
 /** Responds with this status. The rest of the body is read and discarded, so that the response arrives. */
-export function refuse(
+export function refusePassThrough(
   reply: FastifyReply,
   httpStatus: number,
   message: string,
@@ -112,8 +112,9 @@ export function refuseFailed(
 ): FailureStatus {
   const httpStatus = statusOf(error, cause);
   const message = httpStatus === 502 && !written ? UNREACHABLE : MESSAGES[httpStatus];
-  if (written) refuse(reply, httpStatus, `${message}. ${EFFECTS_IN_WORDS.unknown}`, 'unknown');
-  else refuse(reply, httpStatus, `${message}. ${EFFECTS_IN_WORDS.no}`);
+  const mayHaveActed = written ? 'unknown' : 'no';
+  const effects = EFFECTS_IN_WORDS[mayHaveActed];
+  refusePassThrough(reply, httpStatus, `${message}. ${effects}`, mayHaveActed);
   return httpStatus;
 }
 

@@ -4,15 +4,15 @@ import { isJsonObject, type JsonObject } from '../protocol/json.ts';
 import type { Entry, Listing, ResourceEntry, ToolEntry } from '../upstream/discovery/listings.ts';
 import type { ProbeReport } from './report.ts';
 
-type Style = 'bold' | 'dim' | 'good' | 'warn';
-type Paint = (style: Style, text: string) => string;
+type TextStyle = 'bold' | 'dim' | 'good' | 'warn';
+type Paint = (style: TextStyle, text: string) => string;
 
 const TRANSPORTS: Readonly<Record<ProbeReport['transport'], string>> = {
   'streamable-http': 'Streamable HTTP',
   'http-sse': 'HTTP+SSE',
   stdio: 'stdio',
 };
-const CODES: Readonly<Record<Style, number>> = { bold: 1, dim: 2, good: 32, warn: 33 };
+const CODES: Readonly<Record<TextStyle, number>> = { bold: 1, dim: 2, good: 32, warn: 33 };
 const MAX_SHOWN_ITEMS = 50;
 const MAX_NAME_WIDTH = 40;
 const MAX_LINE_WIDTH = 100;

@@ -22,7 +22,7 @@ export class ProbeFailure extends Error {
   }
 }
 
-export interface Attempt {
+export interface ProbeAttempt {
   /** Without credentials. */
   readonly url: string;
   readonly timeoutMs: number;
@@ -31,7 +31,7 @@ export interface Attempt {
   readonly page: string | null;
 }
 
-export function probeFailureOf(failure: UpstreamFailure, attempt: Attempt): ProbeFailure {
+export function probeFailureOf(failure: UpstreamFailure, attempt: ProbeAttempt): ProbeFailure {
   const { url } = attempt;
   const status = failure.details.httpStatus;
   const cause = causeOf(failure);
@@ -53,14 +53,17 @@ function isTimeout(failure: UpstreamFailure): boolean {
   return failure.code === 'upstream_timeout' || causeOf(failure).name === 'TimeoutError';
 }
 
-export function timedOut({ url, timeoutMs }: Pick<Attempt, 'url' | 'timeoutMs'>): ProbeFailure {
+export function timedOut({
+  url,
+  timeoutMs,
+}: Pick<ProbeAttempt, 'url' | 'timeoutMs'>): ProbeFailure {
   return new ProbeFailure(
     'timeout',
     `${url} did not answer within ${timeoutMs} ms; check the port, or raise --timeout`,
   );
 }
 
-function unauthorized(failure: UpstreamFailure, { url, gaveHeaders }: Attempt): ProbeFailure {
+function unauthorized(failure: UpstreamFailure, { url, gaveHeaders }: ProbeAttempt): ProbeFailure {
   const { httpStatus, wwwAuthenticate } = failure.details;
   const scheme = /^[A-Za-z][\w-]{0,30}/.exec(wwwAuthenticate ?? '')?.[0] ?? 'Bearer';
   const wayOut = gaveHeaders
@@ -79,7 +82,7 @@ function unauthorized(failure: UpstreamFailure, { url, gaveHeaders }: Attempt): 
   );
 }
 
-function redirected({ details }: UpstreamFailure, { url }: Attempt): ProbeFailure {
+function redirected({ details }: UpstreamFailure, { url }: ProbeAttempt): ProbeFailure {
   const to = details.location;
   const target = to !== undefined && URL.canParse(to, url) ? new URL(to, url) : null;
   const where = target === null ? '' : ` to ${clean(target.origin + target.pathname, 200)}`;
@@ -89,7 +92,7 @@ function redirected({ details }: UpstreamFailure, { url }: Attempt): ProbeFailur
   );
 }
 
-function unreachable(failure: UpstreamFailure, cause: Cause, { url }: Attempt): ProbeFailure {
+function unreachable(failure: UpstreamFailure, cause: Cause, { url }: ProbeAttempt): ProbeFailure {
   const { code } = cause;
   if (isTls(code)) {
     const wayOut =
@@ -126,7 +129,7 @@ const CONNECTION_PROBLEMS: Readonly<Record<string, readonly [problem: string, wa
   UND_ERR_SOCKET: CLOSED,
 };
 
-function notMcp(failure: UpstreamFailure, { url, page }: Attempt): ProbeFailure {
+function notMcp(failure: UpstreamFailure, { url, page }: ProbeAttempt): ProbeFailure {
   const status = failure.details.httpStatus;
   const problem =
     status === 404

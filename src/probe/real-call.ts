@@ -14,7 +14,7 @@ export interface RealCall {
   readonly arguments: JsonObject;
 }
 
-interface Question {
+interface ProbeQuestion {
   readonly id: string | number;
   readonly method: string;
   /** Of the event with the question. */
@@ -63,7 +63,7 @@ async function callUntilAsked(
   { http, deadline }: ProbeTarget,
   headers: Readonly<Record<string, string>>,
   params: JsonObject,
-): Promise<Question | null> {
+): Promise<ProbeQuestion | null> {
   const request = postOf(headers, { id: CALL_ID, method: 'tools/call', params });
   const isEnough = (message: JsonValue) =>
     replyIn(message, CALL_ID) !== null || readMessage(message).type === 'request';
@@ -85,7 +85,7 @@ async function callUntilAsked(
 async function answerAndResume(
   probe: ProbeTarget,
   headers: Readonly<Record<string, string>>,
-  { id, method, eventId }: Question,
+  { id, method, eventId }: ProbeQuestion,
 ): Promise<number> {
   const { http, deadline } = probe;
   const resume = { ...headers, accept: 'text/event-stream', 'last-event-id': eventId };

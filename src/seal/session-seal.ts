@@ -28,7 +28,7 @@ const MAX_PLAIN_LENGTH = 4096;
 const MAX_SEALED_LENGTH = 6144;
 const SHAPE = /^([A-Za-z0-9_-]{1,64})\.([A-Za-z0-9_-]{39,})$/;
 
-interface Keys {
+interface DerivedKeys {
   readonly kid: string;
   readonly encryption: Buffer;
   readonly nonce: Buffer;
@@ -37,8 +37,8 @@ interface Keys {
 /** The keys that were derived last, and what from. */
 interface Derived {
   readonly from: readonly SecretKey[];
-  readonly sealing: Keys;
-  readonly byKid: ReadonlyMap<string, Keys>;
+  readonly sealing: DerivedKeys;
+  readonly byKid: ReadonlyMap<string, DerivedKeys>;
 }
 
 export class SessionSeal {
@@ -111,7 +111,7 @@ function derive(from: readonly SecretKey[]): Derived {
   return { from, sealing, byKid: new Map([sealing, ...others].map((key) => [key.kid, key])) };
 }
 
-function deriveKeys({ kid, secret }: SecretKey): Keys {
+function deriveKeys({ kid, secret }: SecretKey): DerivedKeys {
   if (!KEY_ID.test(kid)) throw new Error('invalid key id');
   const bytes = Buffer.from(
     hkdfSync('sha256', secret, new Uint8Array(), 'mrtr-gateway/session/v1', 2 * SECRET_BYTES),

@@ -5,6 +5,7 @@
 import { sleep, type Timer } from '../lib/clock.ts';
 import type { LruMap } from '../lib/containers.ts';
 import { UpstreamFailure } from '../upstream/failure.ts';
+import type { SessionPoint } from '../upstream/transport/transport.ts';
 import {
   CallLease,
   type Lease,
@@ -12,8 +13,8 @@ import {
   type OpenLeases,
   type SharedLease,
 } from './lease.ts';
-import { isInteractive, type SessionOwner } from './session-owner.ts';
-import { Seats, type Seat, type SeatsOptions, type SessionPoint } from './seats.ts';
+import { canBeAsked, type SessionOwner } from './session-owner.ts';
+import { Seats, type Seat, type SeatsOptions } from './seats.ts';
 import type { QueueLimits } from './slots.ts';
 import { Turns, type Turn, type TurnRule } from './turns.ts';
 
@@ -66,7 +67,7 @@ export class Home {
     const givesWay = upstream.hasOneSession && slots.isWaitedFor;
     const turn = this.#needsTurn(owner, request) ? this.#turns.take(request.isWanted) : null;
     const seat = this.#seats.current;
-    const isAsked = isInteractive(owner.profile);
+    const isAsked = canBeAsked(owner.profile);
     const isNow =
       !(turn instanceof Promise) &&
       seat !== null &&
@@ -188,7 +189,7 @@ export class Home {
     const { concurrency, upstream, silentTargets } = this.#options;
     if (concurrency !== 'auto') return concurrency === 'queue';
     const { knownKind } = upstream;
-    if (!isInteractive(profile)) {
+    if (!canBeAsked(profile)) {
       return wantsLog && (knownKind === 'http-sse' || knownKind === 'stdio');
     }
     return this.#rule() !== 'probe' || !silentTargets.has(target);
@@ -198,7 +199,7 @@ export class Home {
   #settleMs({ profile }: SessionOwner, { target }: LeaseRequest): number {
     const session = this.#seats.current?.session;
     if (session === undefined || this.#options.silentTargets.has(target)) return 0;
-    return isInteractive(profile) && session.isCertain ? session.certainInMs : 0;
+    return canBeAsked(profile) && session.isCertain ? session.certainInMs : 0;
   }
 
   #rule(): TurnRule {

@@ -12,7 +12,7 @@ import { isLegacyRevision } from '../protocol/meta.ts';
 import { openBytes, sealBytes } from '../seal/envelope.ts';
 import type { KeyRing } from '../seal/key-ring.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
-import type { SessionPoint } from './seats.ts';
+import type { SessionPoint } from '../upstream/transport/transport.ts';
 
 export interface HomePlacementOptions {
   readonly store: ClaimStore;
@@ -30,7 +30,7 @@ export type HomeClaim =
   | { readonly type: 'here'; readonly session: SessionPoint | null }
   | { readonly type: 'elsewhere'; readonly holder: PointerOwner };
 
-interface Held {
+interface HeldHome {
   readonly id: HomeId;
   readonly epoch: number;
   session: SessionPoint | null;
@@ -44,7 +44,7 @@ const RENEW_AFTER = 1 / 3;
 export class HomePlacement {
   readonly #options: HomePlacementOptions;
   /** The homes that this process has claimed, by the keys of their owners. */
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Map<string, HeldHome>();
   readonly #claiming = new Map<string, Promise<HomeClaim>>();
   #renewal: Timer | null = null;
   #onLost: (key: string) => void = () => {};
@@ -141,7 +141,7 @@ export class HomePlacement {
     if (this.#held.size > 0) this.#renewLater();
   }
 
-  async #renew(key: string, held: Held): Promise<void> {
+  async #renew(key: string, held: HeldHome): Promise<void> {
     const { store, ttlMs } = this.#options;
     const claim = await store.claim(held.id, ttlMs);
     if (this.#held.get(key) !== held) return;
@@ -153,7 +153,7 @@ export class HomePlacement {
     this.#onLost(key);
   }
 
-  #store({ id }: Held, { sessionId, revision }: SessionPoint): Promise<void> {
+  #store({ id }: HeldHome, { sessionId, revision }: SessionPoint): Promise<void> {
     const { store, ring, ttlMs } = this.#options;
     const content = JSON.stringify({ v: VERSION, id, sessionId, revision });
     return store.keep(id, Buffer.from(sealBytes(ring, Buffer.from(content))), ttlMs);

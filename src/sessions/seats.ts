@@ -1,8 +1,7 @@
 /** The sessions of a home: the current one, those that earlier calls still use, and one that nothing is connected to. */
-import type { SessionId } from '../protocol/ids.ts';
-import type { LegacyRevision } from '../protocol/meta.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
 import type { Session } from '../upstream/session/session.ts';
+import type { SessionPoint } from '../upstream/transport/transport.ts';
 import type { SessionOwner } from './session-owner.ts';
 import type { Clock } from '../lib/clock.ts';
 import { openInPlace, type PlaceOptions, type Placed } from './place.ts';
@@ -61,12 +60,6 @@ class LeftCalls {
   remove(): void {
     this.#count = Math.max(0, this.#count - 1);
   }
-}
-
-/** What another process needs to use the session. */
-export interface SessionPoint {
-  readonly sessionId: SessionId;
-  readonly revision: LegacyRevision;
 }
 
 /** A session of the home, and what uses it. */

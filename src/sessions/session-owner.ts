@@ -82,6 +82,6 @@ function conversationOf({ conversation, meta }: SessionOwner, key: ConversationK
 }
 
 /** True if the server can ask the user or the model of the client. Roots are the caller's, not a call's. */
-export function isInteractive(profile: ClientProfile): boolean {
+export function canBeAsked(profile: ClientProfile): boolean {
   return profile.elicitationForm || profile.elicitationUrl || profile.sampling;
 }

@@ -8,6 +8,7 @@ import { LocalCounts, type Counts } from '../lib/counts.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { LegacyServer } from '../upstream/legacy-server.ts';
+import type { SessionPoint } from '../upstream/transport/transport.ts';
 import { Home } from './home.ts';
 import {
   CallLease,
@@ -20,7 +21,7 @@ import {
 import type { SessionOwner } from './session-owner.ts';
 import type { HomePlacement } from './placement.ts';
 import type { PlaceOptions } from './place.ts';
-import type { ReplacementReason, SessionPoint } from './seats.ts';
+import type { ReplacementReason } from './seats.ts';
 import { Sharing, type HomeName, type SharingOptions } from './sharing.ts';
 import { busy, type QueueLimits, Slots } from './slots.ts';
 import { SharedSessions } from './shared-sessions.ts';

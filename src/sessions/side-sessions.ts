@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import type { Session } from '../upstream/session/session.ts';
-import type { SessionPoint } from './seats.ts';
+import type { SessionPoint } from '../upstream/transport/transport.ts';
 import { CallLease, type Lease, type OpenLeases, type SharedLease } from './lease.ts';
 import type { SessionOwner } from './session-owner.ts';
 import { UseCount } from './shared-sessions.ts';

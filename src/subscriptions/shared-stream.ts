@@ -43,7 +43,7 @@ export interface SharedStreamOptions {
 }
 
 /** One session, from its opening to its loss. */
-interface Connection {
+interface ListeningSession {
   readonly lease: NotifyingLease;
   readonly epoch: Epoch;
   readonly offer: NotificationOffer;
@@ -69,8 +69,8 @@ export class SharedStream {
   /** Each with the resources that it is counted for. */
   readonly #listeners = new Map<Listener, Set<string>>();
   readonly #watched: WatchedResources;
-  #connection: Promise<Connection> | null = null;
-  #current: Connection | null = null;
+  #connection: Promise<ListeningSession> | null = null;
+  #current: ListeningSession | null = null;
   #epoch: Epoch = 0;
   #attempts = 0;
   #troubleSinceMs: number;
@@ -131,7 +131,7 @@ export class SharedStream {
     return uris.filter((_uri, index) => taken[index] === true);
   }
 
-  async #open(): Promise<Connection> {
+  async #open(): Promise<ListeningSession> {
     const { lease: newLease, headers, clock } = this.#options;
     const lease = await newLease(() => {
       if (this.#current?.lease === lease) this.#onLost(this.#current, replaced());
@@ -143,7 +143,7 @@ export class SharedStream {
       throw noListeners();
     }
     const epoch = (this.#epoch += 1);
-    const connection: Connection = {
+    const connection: ListeningSession = {
       lease,
       epoch,
       offer: offerOf(session.initializeResult.capabilities, session.standaloneStreamOpen),
@@ -157,7 +157,7 @@ export class SharedStream {
     return connection;
   }
 
-  #observerOf(connection: Connection): ChangeListener {
+  #observerOf(connection: ListeningSession): ChangeListener {
     return {
       changed: (method, params) => {
         if (connection.lease.session.reveals(JSON.stringify(params))) return;
@@ -168,7 +168,7 @@ export class SharedStream {
     };
   }
 
-  #onLost(connection: Connection, failure: UpstreamFailure): void {
+  #onLost(connection: ListeningSession, failure: UpstreamFailure): void {
     if (this.#current !== connection) return;
     this.#drop();
     if (this.#over.signal.aborted) return;
@@ -182,7 +182,7 @@ export class SharedStream {
   }
 
   /** Opens another session for the listeners. If that fails for too long, ends them. */
-  async #reopen(first: UpstreamFailure): Promise<Connection> {
+  async #reopen(first: UpstreamFailure): Promise<ListeningSession> {
     const { clock, onTrouble } = this.#options;
     onTrouble(first);
     for (let failure = first; ;) {
@@ -212,7 +212,7 @@ export class SharedStream {
   }
 
   /** Ends listeners whose filter the new session does not honour, so that they subscribe again. */
-  async #settleIn({ moved, offer, gone }: Connection): Promise<void> {
+  async #settleIn({ moved, offer, gone }: ListeningSession): Promise<void> {
     for (const listener of this.#acknowledged()) {
       if (listener.acknowledged !== null && !isHonoured(listener.acknowledged, offer)) {
         listener.end();

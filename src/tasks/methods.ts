@@ -1,9 +1,13 @@
 /** The methods of the tasks extension, over the tasks of a route. */
 import { TASKS_NOT_DECLARED } from '../model/failures.ts';
-import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
+import {
+  legWithoutNotifications,
+  type CallReply,
+  type EdgeRequest,
+  type Leg,
+} from '../model/request.ts';
 import { isTaskOver, type Task, type TaskEngine, type TaskReply } from '../model/task.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
-import { quietLeg } from './task-calls.ts';
 import type { Tasks } from './tasks.ts';
 import { detailedTask, getTaskResult } from './wire.ts';
 
@@ -56,7 +60,7 @@ function replyWith(reply: TaskReply, write: (task: Task) => JsonObject): CallRep
 export function followedTasks(tasks: Tasks) {
   return {
     has: async (request: EdgeRequest, taskId: string) =>
-      (await tasks.get(request, taskId, quietLeg())).type === 'task',
+      (await tasks.get(request, taskId, legWithoutNotifications())).type === 'task',
     /** @returns a function that ends it */
     follow: (request: EdgeRequest, taskId: string, tell: (params: JsonObject) => void) => {
       const ended = new AbortController();
@@ -76,7 +80,7 @@ async function follow(
 ): Promise<void> {
   let last = '';
   while (!ended.aborted) {
-    const reply = await tasks.get(request, taskId, quietLeg(ended));
+    const reply = await tasks.get(request, taskId, legWithoutNotifications(ended));
     if (ended.aborted || reply.type === 'failed') return;
     const params = detailedTask(reply.task);
     const written = JSON.stringify(params);

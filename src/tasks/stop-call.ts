@@ -1,9 +1,9 @@
 /** Has the server cancel the call of a task that is over, when the call is not here: it was left to the server, or to nobody. */
 import { sleep, type Clock } from '../lib/clock.ts';
-import type { EdgeRequest } from '../model/request.ts';
+import { legWithoutNotifications, type EdgeRequest } from '../model/request.ts';
 import type { WaitingTask } from '../model/waiting-task.ts';
 import { objectMember } from '../protocol/json.ts';
-import { quietLeg, retryOf, type TaskCalls } from './task-calls.ts';
+import { retryOf, type TaskCalls } from './task-calls.ts';
 
 /** How long the call that is taken up again lives, in ms. */
 const LIVES_MS = 10_000;
@@ -30,7 +30,7 @@ export async function stopElsewhere(
 ): Promise<boolean> {
   const retry = { ...request, inputResponses: null, task: STOPPING };
   for (let attempt = 1; ; attempt += 1) {
-    const reply = await calls.serve(retry, quietLeg());
+    const reply = await calls.serve(retry, legWithoutNotifications());
     const again = retryOf(reply);
     if (again !== null) return calls.cancelHere(retry, again.requestState);
     const error = reply.kind === 'failed' ? { ...reply.failure.error } : {};

@@ -9,11 +9,6 @@ export interface TaskCalls {
   cancelHere(request: EdgeRequest, requestState: string): boolean;
 }
 
-/** Creates a leg that ignores notifications. */
-export function quietLeg(closed = new AbortController().signal): Leg {
-  return { closed, backlog: null, notify: () => {} };
-}
-
 /** A reply that tells the client to retry, which a task can be made of. */
 export interface PromotedReply {
   readonly requestState: string;

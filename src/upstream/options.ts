@@ -8,7 +8,7 @@ import type { InitializeResult } from './session/handshake.ts';
 import type { Session } from './session/session.ts';
 import type { CallerHeaders } from './transport/transport.ts';
 
-export interface OneSessionOptions {
+export interface SessionCapacityOptions {
   /** Whether the limits of the operator allow no second session. */
   readonly hasOneSession?: boolean;
   /**
@@ -18,7 +18,7 @@ export interface OneSessionOptions {
   readonly takeTurn?: () => Promise<() => void>;
 }
 
-export interface UpstreamOptions extends OneSessionOptions {
+export interface UpstreamOptions extends SessionCapacityOptions {
   readonly url: URL;
   readonly era: 'auto' | 'legacy' | 'modern';
   readonly transport: 'auto' | LegacyTransport;

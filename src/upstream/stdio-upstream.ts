@@ -13,9 +13,9 @@ import { ProcessOutput } from './transport/stdio/process-output.ts';
 import { StartDelays } from './transport/stdio/start-delays.ts';
 import { StdioTransport } from './transport/stdio/stdio.ts';
 import type { TransportListener } from './transport/transport.ts';
-import type { OneSessionOptions, SessionRequest } from './options.ts';
+import type { SessionCapacityOptions, SessionRequest } from './options.ts';
 
-export interface StdioUpstreamOptions extends OneSessionOptions {
+export interface StdioUpstreamOptions extends SessionCapacityOptions {
   readonly process: {
     readonly command: string;
     readonly args: readonly string[];

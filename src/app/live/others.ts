@@ -1,7 +1,7 @@
 /** What the other gateways of a deployment tell the live page, and do for it. They are asked over the relay, while somebody looks. */
 import { sleep, type Clock } from '../../lib/clock.ts';
 import type { RelayedHandle } from '../../model/relay.ts';
-import type { CallReply, EdgeRequest } from '../../model/request.ts';
+import { legWithoutNotifications, type CallReply, type EdgeRequest } from '../../model/request.ts';
 import { livePart, type LivePart } from '../../ops/live/snapshot.ts';
 import { stopOrder, type StopOrder } from '../../ops/live/stop.ts';
 import type { JsonObject } from '../../protocol/json.ts';
@@ -84,7 +84,7 @@ export class OtherGateways {
     const { replica, route } = this.#options;
     const relay = replica.relayOf(route() ?? '');
     const closed = AbortSignal.timeout(withinMs);
-    const leg = { notify: () => {}, backlog: null, closed };
+    const leg = legWithoutNotifications(closed);
     const relayed = await relay?.relay(owner, requestOf(method, params), leg);
     const reply = relayed?.type === 'replied' ? relayed.reply : null;
     return reply?.kind === 'result' ? reply.result : null;

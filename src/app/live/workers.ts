@@ -3,9 +3,9 @@ import type { StopOrder } from '../../ops/live/stop.ts';
 import type { WorkerProcess } from '../workers/worker-process.ts';
 import type { LiveView } from './others.ts';
 
-type Asked = Pick<WorkerProcess, 'number' | 'status' | 'stop'>;
+type LiveWorker = Pick<WorkerProcess, 'number' | 'status' | 'stop'>;
 
-export async function lookAtWorkers(workers: readonly Asked[]): Promise<LiveView> {
+export async function lookAtWorkers(workers: readonly LiveWorker[]): Promise<LiveView> {
   const views = await Promise.all(
     workers.map(async (worker, at): Promise<LiveView> => {
       const status = await worker.status(at === 0 ? 'live-everywhere' : 'live');
@@ -19,7 +19,10 @@ export async function lookAtWorkers(workers: readonly Asked[]): Promise<LiveView
 }
 
 /** Has a call cancelled, wherever it waits. */
-export async function stopAtWorkers(workers: readonly Asked[], order: StopOrder): Promise<boolean> {
+export async function stopAtWorkers(
+  workers: readonly LiveWorker[],
+  order: StopOrder,
+): Promise<boolean> {
   const asked = await Promise.all(workers.map((worker) => worker.stop(order, false)));
   return asked.includes(true) || ((await workers[0]?.stop(order, true)) ?? false);
 }

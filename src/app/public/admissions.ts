@@ -1,7 +1,7 @@
 /** What limits let through: requests of modern clients, and those that are passed through to the endpoint of a server. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { sendRefusal } from '../../edge/response-writer.ts';
-import { isInteractive, isMethod } from '../../edge/request/methods.ts';
+import { canRequireInput, isMethod } from '../../edge/request/methods.ts';
 import type { Closed } from '../../lib/closing.ts';
 import type { Admission, AdmissionVerdict } from '../../limits/admission.ts';
 import { CALL_CANCELLED, STOPPING, STOPPING_WAIT_MS } from '../../model/failures.ts';
@@ -22,7 +22,7 @@ export function whenAdmitted(
   const verdict = admission.admit({
     principalKey: caller.principalKey,
     tool: method === 'tools/call' ? String(params['name']) : null,
-    isCall: isMethod(method) && isInteractive(method),
+    isCall: isMethod(method) && canRequireInput(method),
     isRetry: request.requestState !== null,
   });
   const proceed = async (decided: AdmissionVerdict): Promise<CallReply> => {

@@ -8,7 +8,7 @@ import type { DetectionCause } from '../../upstream/discovery/detection.ts';
 import type { LegacyServer, ServerKind } from '../../upstream/legacy-server.ts';
 import type { Session } from '../../upstream/session/session.ts';
 import type { Transport } from '../../upstream/transport/transport.ts';
-import type { OneSessionOptions } from '../../upstream/options.ts';
+import type { SessionCapacityOptions } from '../../upstream/options.ts';
 import { StdioUpstream, type ProcessEvent } from '../../upstream/stdio-upstream.ts';
 import { Upstream } from '../../upstream/upstream.ts';
 
@@ -18,7 +18,7 @@ export interface HttpServer {
   readonly circuit: CircuitBreaker;
 }
 
-interface FromRoute extends OneSessionOptions {
+interface FromRoute extends SessionCapacityOptions {
   /** Called with the method of each change that the server tells. */
   readonly onChange: (method: string) => void;
 }

@@ -4,7 +4,7 @@ import type { Closed } from '../../lib/closing.ts';
 import { Calls, type CallsOptions } from '../../calls/calls.ts';
 import type { CallLimits } from '../../calls/machine/states.ts';
 import { Discovery } from '../../catalogue/discovery.ts';
-import { Forwarder } from '../../catalogue/forward.ts';
+import { RequestForwarder } from '../../catalogue/request-forwarder.ts';
 import { forwardHome } from '../../catalogue/forward-home.ts';
 import type { LimitName } from '../../model/limited.ts';
 import type { CallReply, EdgeRequest } from '../../model/request.ts';
@@ -96,7 +96,7 @@ export function createRoute(
   const { upstream, http, pool } = server;
   const relay = observeRelay(route, shared.replica.relayOf(route), clock, log);
   const peer = peerOf(config);
-  const forwarder = new Forwarder({
+  const forwarder = new RequestForwarder({
     route,
     pool,
     peer,

@@ -53,12 +53,12 @@ const WHY_UNANSWERABLE: Readonly<Record<UnanswerableCause, string>> = {
  * @param freshSession whether a session that was used before must not be taken
  */
 export function launch(call: CallData, freshSession: boolean): void {
-  void sendRequest(call, freshSession, new Listener(call));
+  void sendRequest(call, freshSession, new EventFeeder(call));
 }
 
 /** Resumes the stream of a call that another replica had, with these questions still open. */
 export function reattach(call: CallData, resume: ResumePoint, open: readonly OpenRequest[]): void {
-  void resumeExchange(call, resume, open, new Listener(call, true));
+  void resumeExchange(call, resume, open, new EventFeeder(call, true));
 }
 
 /** Makes a call again whose URLs were visited, in the same session if it lives. */
@@ -108,7 +108,7 @@ export async function postAnswers(
   if (call.generation === generation) call.feed({ type: 'posted' });
 }
 
-class Listener implements CallListener {
+class EventFeeder implements CallListener {
   readonly #call: CallData;
   readonly #generation: number;
   readonly #isReattached: boolean;

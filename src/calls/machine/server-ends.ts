@@ -3,7 +3,7 @@ import {
   row,
   type Row,
   askClient,
-  closeOut,
+  closeOutEffects,
   done,
   FREE_CLEAN,
   FREE_TAINTED,
@@ -24,7 +24,7 @@ export const SERVER_ENDS: readonly Row[] = [
     then: (state, event, limits) => {
       const end: CallEnd = { type: 'outcome', outcome: event.outcome };
       return done(state, end, limits, [
-        ...closeOut(openRequests(state)),
+        ...closeOutEffects(openRequests(state)),
         FREE_CLEAN,
         ...replyEnd(state.legs, end),
       ]);
@@ -54,7 +54,7 @@ export const SERVER_ENDS: readonly Row[] = [
       if (refused !== null) {
         const end: CallEnd = { type: 'refused', reason: refused };
         return done(state, end, limits, [
-          ...closeOut(openRequests(state)),
+          ...closeOutEffects(openRequests(state)),
           FREE_CLEAN,
           ...replyEnd(legs, end),
         ]);
@@ -62,7 +62,7 @@ export const SERVER_ENDS: readonly Row[] = [
       return {
         state: { name: 'suspended', round, consumed, open: event.requests },
         effects: [
-          ...closeOut(openRequests(state)),
+          ...closeOutEffects(openRequests(state)),
           ...askClient(legs, round, event.requests, limits),
         ],
       };

@@ -175,7 +175,7 @@ export function askClient(
   return [...reply(legs, { type: 'inputRequired', round, keys: keysOf(open) }), parkTimer(limits)];
 }
 
-export function closeOut(requests: readonly OpenRequest[]): readonly Effect[] {
+export function closeOutEffects(requests: readonly OpenRequest[]): readonly Effect[] {
   return requests.length === 0 ? [] : [{ do: 'closeOut', requests }];
 }
 

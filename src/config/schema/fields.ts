@@ -15,8 +15,8 @@ import {
   parseDuration,
   parseRate,
   RATE,
-  type Rate,
 } from '../units.ts';
+import type { Rate } from '../../limits/rates.ts';
 
 /** The characters of names. */
 export const NAME = /^[A-Za-z0-9_-]{1,64}$/;
@@ -38,12 +38,12 @@ function withUnit<Field extends z.ZodType, U extends Unit>(
   return field as WithUnit<Field, U>;
 }
 
-type Shape = Readonly<Record<string, z.ZodType>>;
+type SectionShape = Readonly<Record<string, z.ZodType>>;
 type CodeName<Key extends string, Field> = Field extends { readonly [UNIT]: infer U extends Unit }
   ? `${Key}${U}`
   : Key;
 /** A section in the code: all options are present, with units in their names. */
-type Section<S extends Shape> = {
+type Section<S extends SectionShape> = {
   [Key in keyof S & string as CodeName<Key, S[Key]>]: z.output<S[Key]>;
 };
 
@@ -53,7 +53,7 @@ type Section<S extends Shape> = {
  * @param shape the options by their names in the file
  * @param expected completes "expected ..." if the value is not a map
  */
-export function section<const S extends Shape>(shape: S, expected = 'a map') {
+export function section<const S extends SectionShape>(shape: S, expected = 'a map') {
   const names = Object.entries(shape).map(([key, field]) => [key, units.get(field) ?? ''] as const);
   return z
     .strictObject(shape, { error: expected })

@@ -28,7 +28,7 @@ import {
   RefusalError,
   standardHeaders,
   valueOf,
-  type Headers,
+  type RequestHeaders,
   type ModernRequest,
   type ReadRequest,
 } from './message.ts';
@@ -60,7 +60,7 @@ export interface DialectPolicy {
 
 /** A request to read, after the checks that need no session. */
 interface Reading {
-  readonly http: Headers;
+  readonly http: RequestHeaders;
   readonly caller: Caller;
   readonly policy: DialectPolicy;
   readonly id: ClientRequestId;
@@ -71,7 +71,7 @@ interface Reading {
 
 /** Reads the body and headers of one POST. Never throws. */
 export function readDialectRequest(
-  http: Headers,
+  http: RequestHeaders,
   bytes: Uint8Array,
   caller: Caller,
   policy: DialectPolicy,

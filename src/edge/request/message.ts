@@ -22,7 +22,7 @@ import {
 import type { Refusal, WireReply } from '../response-writer.ts';
 import { readJsonBody } from './body.ts';
 import {
-  isInteractive,
+  canRequireInput,
   nameMemberOf,
   type MethodName,
   paramsProblem,
@@ -61,7 +61,7 @@ export class RefusalError extends Error {
   }
 }
 
-export type Headers = Pick<IncomingMessage, 'headers' | 'rawHeaders'>;
+export type RequestHeaders = Pick<IncomingMessage, 'headers' | 'rawHeaders'>;
 
 /** The headers of the transport that repeat members of the body (streamable-http, "Standard Request Headers"). */
 export interface StandardHeaders {
@@ -71,7 +71,7 @@ export interface StandardHeaders {
 }
 
 /** Checks the headers that concern the form of the body and of the response. */
-export function checkHttp({ headers }: Headers): Exclude<Accepts, 'none'> {
+export function checkHttp({ headers }: RequestHeaders): Exclude<Accepts, 'none'> {
   if (!isJsonMediaType(headers['content-type'])) {
     throw refused(415, ErrorCode.invalidRequest, 'Content-Type must be application/json');
   }
@@ -165,14 +165,14 @@ export function checkParams(
       `params._meta["${Meta.logLevel}"] must be one of ${LOG_LEVELS.join(', ')}`,
     );
   }
-  const problem = paramsProblem(method, params, isInteractive(method));
+  const problem = paramsProblem(method, params, canRequireInput(method));
   if (problem !== null) throw invalidParams(200, problem);
 }
 
 const STANDARD_HEADERS = ['mcp-protocol-version', 'mcp-method', 'mcp-name'];
 
 /** Finds the headers of the transport. */
-export function standardHeaders({ rawHeaders }: Headers): StandardHeaders {
+export function standardHeaders({ rawHeaders }: RequestHeaders): StandardHeaders {
   const [version, method, name] = readHeaders(rawHeaders, STANDARD_HEADERS);
   return { version: version!, method: method!, name: name! };
 }

@@ -63,7 +63,7 @@ export function nameMemberOf(method: MethodName): Method['nameMember'] {
 }
 
 /** Returns true if an `InputRequiredResult` can be the result (MRTR, "Supported Requests"). */
-export function isInteractive(method: MethodName): boolean {
+export function canRequireInput(method: MethodName): boolean {
   return serviceOf(method) === 'interactive';
 }
 
@@ -87,14 +87,14 @@ export const METHOD_NOT_FOUND: Omit<Refusal, 'id'> = {
   error: { code: ErrorCode.methodNotFound, message: 'Method not found' },
 };
 
-type Shape = readonly (readonly [member: string, check: Check])[];
-type Check = (value: JsonValue | undefined) => string | null;
+type ParamsShape = readonly (readonly [member: string, check: MemberCheck])[];
+type MemberCheck = (value: JsonValue | undefined) => string | null;
 
-const string: Check = (value) => (typeof value === 'string' ? null : 'must be a string');
-const optionalString: Check = (value) => (value === undefined ? null : string(value));
-const object: Check = (value) => (isJsonObject(value) ? null : 'must be an object');
-const optionalObject: Check = (value) => (value === undefined ? null : object(value));
-const notificationFilter: Check = (value) => {
+const string: MemberCheck = (value) => (typeof value === 'string' ? null : 'must be a string');
+const optionalString: MemberCheck = (value) => (value === undefined ? null : string(value));
+const object: MemberCheck = (value) => (isJsonObject(value) ? null : 'must be an object');
+const optionalObject: MemberCheck = (value) => (value === undefined ? null : object(value));
+const notificationFilter: MemberCheck = (value) => {
   if (!isJsonObject(value)) return 'must be an object';
   const { resourceSubscriptions: uris = [], taskIds = [], ...rest } = value;
   const flags = ['toolsListChanged', 'promptsListChanged', 'resourcesListChanged'];
@@ -107,13 +107,13 @@ const notificationFilter: Check = (value) => {
 function isListOfStrings(value: JsonValue): boolean {
   return Array.isArray(value) && value.every((one) => typeof one === 'string');
 }
-const list: Shape = [['cursor', optionalString]];
+const list: ParamsShape = [['cursor', optionalString]];
 
-const target: Shape = [
+const target: ParamsShape = [
   ['name', string],
   ['arguments', optionalObject],
 ];
-const SHAPES: ReadonlyMap<string, Shape> = new Map<string, Shape>([
+const SHAPES: ReadonlyMap<string, ParamsShape> = new Map<string, ParamsShape>([
   ['tools/call', target],
   ['prompts/get', target],
   ['resources/read', [['uri', string]]],

@@ -23,7 +23,7 @@ import {
   RefusalError,
   standardHeaders,
   valueOf,
-  type Headers,
+  type RequestHeaders,
   type ModernRequest,
   type ReadRequest,
   type StandardHeaders,
@@ -36,7 +36,7 @@ export interface RequestPolicy extends EraPolicy {
 
 /** Reads the body and headers of one POST. Never throws. */
 export function readModernRequest(
-  http: Headers,
+  http: RequestHeaders,
   bytes: Uint8Array,
   policy: RequestPolicy,
 ): ReadRequest {

@@ -1,4 +1,5 @@
 /** The one thing that can be done from the live page: cancel a call that waits for its client. */
+import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { isLoopbackHost } from '../../lib/loopback.ts';
@@ -13,10 +14,8 @@ export type StopOrder = Readonly<z.infer<typeof stopOrder>>;
 /** The header that only the page and programs send: a page of another site would have to ask for it first (CORS). */
 const STOP_HEADER = 'x-mrtr-gateway-action';
 
-type Headers = Readonly<Record<string, string | string[] | undefined>>;
-
 /** Tells whether the page or a program sends a request, and not a page of another site. */
-export function isFromOperator(headers: Headers): boolean {
+export function isFromOperator(headers: IncomingHttpHeaders): boolean {
   const { host, origin, 'sec-fetch-site': site } = headers;
   if (headers[STOP_HEADER] !== 'cancel' || typeof host !== 'string') return false;
   // Under another name, a page could have rebound its own name to this address.

@@ -276,12 +276,12 @@ function asked(
   return { type: 'asked', schema: kept, inverse: SAME };
 }
 
-type Check = (value: JsonValue) => boolean;
-const isText: Check = (value) => typeof value === 'string';
-const isTexts: Check = (value) => Array.isArray(value) && value.every(isText);
+type ValueCheck = (value: JsonValue) => boolean;
+const isText: ValueCheck = (value) => typeof value === 'string';
+const isTexts: ValueCheck = (value) => Array.isArray(value) && value.every(isText);
 
 /** The type of each keyword, where it is not that of any JSON value. */
-const KEYWORDS: Readonly<Record<string, Check>> = {
+const KEYWORDS: Readonly<Record<string, ValueCheck>> = {
   minimum: isJsonNumber,
   maximum: isJsonNumber,
   minLength: Number.isInteger,
@@ -293,7 +293,7 @@ const KEYWORDS: Readonly<Record<string, Check>> = {
   description: isText,
 };
 /** The same for `default`, by the type of its property. */
-const DEFAULTS: Readonly<Record<string, Check>> = {
+const DEFAULTS: Readonly<Record<string, ValueCheck>> = {
   number: isJsonNumber,
   integer: isJsonNumber,
   boolean: (value) => typeof value === 'boolean',

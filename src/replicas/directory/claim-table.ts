@@ -32,7 +32,7 @@ export interface ClaimEntry {
   readonly ttlMs: number;
 }
 
-interface Row extends Omit<ClaimEntry, 'ttlMs'> {
+interface ClaimRow extends Omit<ClaimEntry, 'ttlMs'> {
   readonly expiresAtMs: number;
 }
 
@@ -43,7 +43,7 @@ const NOTHING = { holder: null, epoch: 0, revision: 0, text: null, ttlMs: 0 } as
 export class ClaimTable {
   readonly #clock: Clock;
   readonly #hasEnded: (boot: string) => boolean;
-  readonly #rows = new LruMap<string, Row>(MAX_ENTRIES);
+  readonly #rows = new LruMap<string, ClaimRow>(MAX_ENTRIES);
 
   /** @param hasEnded tells whether a process has ended, so that its claims can be taken over */
   constructor(clock: Clock, hasEnded: (boot: string) => boolean) {

@@ -229,7 +229,7 @@ export class Peers {
       });
       const sealed = await body.text();
       const reply = statusCode === 200 ? openPeerReply(ring, sealed) : null;
-      if (reply?.nonce !== nonce) throw new Refusal(statusCode);
+      if (reply?.nonce !== nonce) throw new PeerRefusal(statusCode);
       this.#hear(peer, reply);
       return reply.said;
     } catch (error) {
@@ -305,7 +305,7 @@ function lookUpAll(host: string): Promise<LookupAddress[]> {
 }
 
 /** The address answered, and refused the message. */
-class Refusal extends Error {
+class PeerRefusal extends Error {
   readonly status: number;
 
   constructor(status: number) {
@@ -320,6 +320,6 @@ class Refusal extends Error {
 
 /** Tells whether the gateway that was there is not there any more. */
 function isGone(error: unknown): boolean {
-  if (error instanceof Refusal) return error.status === 421;
+  if (error instanceof PeerRefusal) return error.status === 421;
   return error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED';
 }

@@ -3,6 +3,7 @@
  * connection, HTTP or Redis). The owner carries out nothing before the asker confirms that its client still waits, so a
  * retry that was given up has no effect. A new call, or a request about a task, is relayed in the same way.
  */
+import type { PointerOwner } from '../../seal/pointer.ts';
 import type { Leg } from '../../model/request.ts';
 import { CLIENT_LEFT, type RelayOutcome } from '../../model/relay.ts';
 import { sleep, type Clock, type Timer } from '../../lib/clock.ts';
@@ -16,6 +17,9 @@ import {
   startWatchdog,
   type Watchdog,
 } from './liveness.ts';
+
+/** An owner that takes messages at an address of its own. */
+export type ReachableOwner = PointerOwner & { readonly address: string };
 
 export interface OutgoingRetryOptions {
   readonly clock: Clock;

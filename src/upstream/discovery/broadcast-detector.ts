@@ -36,7 +36,7 @@ export function newSessionIdentity(): SessionIdentity {
   return Symbol('session');
 }
 
-interface UnfinishedCall {
+interface EndedCall {
   readonly endedAtMs: number;
   readonly session: SessionIdentity;
 }
@@ -52,7 +52,7 @@ export class BroadcastDetector {
   /** Progress tokens of tasks, which outlive the request that created the task. */
   readonly #tokens = new Map<UpstreamRequestId, SessionIdentity>();
   /** Calls that ended without a reply, the oldest first. */
-  readonly #unfinished = new Map<UpstreamRequestId, UnfinishedCall>();
+  readonly #unfinished = new Map<UpstreamRequestId, EndedCall>();
   #textIds = false;
   #broadcasts = false;
   #mixesStreams = false;

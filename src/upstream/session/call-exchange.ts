@@ -55,7 +55,7 @@ export interface CallTask {
 }
 
 /** A task that the server has created. */
-export type CreatedTask = CallTask & { readonly taskId: string };
+export type CreatedCallTask = CallTask & { readonly taskId: string };
 
 /**
  * Where another replica could continue an exchange: after an event of its stream; or with the task, whose result can be
@@ -65,7 +65,7 @@ export type ExchangePoint = SharedSessionPoint &
   (
     | { readonly lastEventId: string; readonly task: null }
     | { readonly lastEventId: string; readonly task: CallTask }
-    | { readonly lastEventId: null; readonly task: CreatedTask }
+    | { readonly lastEventId: null; readonly task: CreatedCallTask }
   );
 
 export interface CallExchange {

@@ -4,7 +4,7 @@ import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { questionKey, isCutTo32Bits } from '../discovery/broadcast-detector.ts';
 import { UpstreamFailure } from '../failure.ts';
 import type { MessageSource, TransportListener } from '../transport/transport.ts';
-import { isQuestion, LIST_CHANGES, routeOf, type Route } from './questions/routing.ts';
+import { isQuestion, LIST_CHANGES, routeOf, type RoutedMessage } from './questions/routing.ts';
 import type { SessionCall } from './session-call.ts';
 import { isSessionError } from '../http/error-response.ts';
 import { sessionUnknown, type SessionState } from './session-state.ts';
@@ -172,7 +172,7 @@ export class IncomingMessages implements TransportListener {
     return check.type === 'accepted';
   }
 
-  #follow(route: Route<SessionCall>): void {
+  #follow(route: RoutedMessage<SessionCall>): void {
     const session = this.#session;
     switch (route.type) {
       case 'ignored':

@@ -13,7 +13,7 @@ import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
 import type {
   CallTask,
-  CreatedTask,
+  CreatedCallTask,
   ExchangeListener,
   RequestExchange,
   SharedSessionPoint,
@@ -183,7 +183,7 @@ export class Session extends SessionState {
    * @param former the request of the same call before this one, and its questions without an answer
    */
   followTask(
-    task: CreatedTask,
+    task: CreatedCallTask,
     former: Pick<RequestExchange, 'id' | 'openQuestions'>,
     listener: ExchangeListener,
   ): RequestExchange {

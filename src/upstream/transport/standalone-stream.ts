@@ -10,7 +10,7 @@ import type { CallerHeaders, TransportListener } from './transport.ts';
 const OPEN_TIMEOUT_MS = 2_000;
 
 /** An attempt to open the stream, or to resume it. */
-interface Attempt {
+interface OpeningAttempt {
   readonly opened: PromiseWithResolvers<boolean>;
   /** Resolves with false after the first GET that failed. */
   readonly refused: PromiseWithResolvers<boolean>;
@@ -23,7 +23,7 @@ export class StandaloneStream implements StreamOwner {
   readonly #closing = new AbortController();
   #stream: ResumableStream | null = null;
   /** `null` while the stream is open, and while nothing tries to open it. */
-  #attempt: Attempt | null = null;
+  #attempt: OpeningAttempt | null = null;
 
   constructor(context: StreamContext, listener: TransportListener) {
     this.#context = context;
@@ -39,7 +39,7 @@ export class StandaloneStream implements StreamOwner {
     return attempt === null || this.#opened(attempt, wait);
   }
 
-  async #opened(attempt: Attempt, wait?: 'once'): Promise<boolean> {
+  async #opened(attempt: OpeningAttempt, wait?: 'once'): Promise<boolean> {
     const late = new AbortController();
     const signal = AbortSignal.any([late.signal, this.#closing.signal]);
     const tooLate = sleep(this.#clock, OPEN_TIMEOUT_MS, signal).then(() => false);
@@ -77,7 +77,7 @@ export class StandaloneStream implements StreamOwner {
 
   notTaken(): void {}
 
-  #begin(headers: CallerHeaders): Attempt {
+  #begin(headers: CallerHeaders): OpeningAttempt {
     const stream = new ResumableStream({ stream: 'standalone' }, headers, this.#context, this);
     this.#stream = stream;
     const attempt = this.#newAttempt();
@@ -91,17 +91,17 @@ export class StandaloneStream implements StreamOwner {
     return attempt;
   }
 
-  #newAttempt(): Attempt {
+  #newAttempt(): OpeningAttempt {
     this.#attempt = { opened: Promise.withResolvers(), refused: Promise.withResolvers() };
     return this.#attempt;
   }
 
-  #succeed({ opened }: Attempt): void {
+  #succeed({ opened }: OpeningAttempt): void {
     this.#attempt = null;
     opened.resolve(true);
   }
 
-  #giveUp({ opened }: Attempt): void {
+  #giveUp({ opened }: OpeningAttempt): void {
     this.#attempt = null;
     this.#stream = null;
     opened.resolve(false);

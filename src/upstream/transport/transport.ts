@@ -37,7 +37,7 @@ export interface TransportListener {
 /** The headers of the caller that are sent with a message that serves it. */
 export type CallerHeaders = Readonly<Record<string, string>>;
 
-/** A session that another connection can use. */
+/** What another connection, or another process, needs to use a session. */
 export interface SessionPoint {
   readonly sessionId: SessionId;
   readonly revision: LegacyRevision;

@@ -4,6 +4,7 @@ import { CallsElsewhere } from '../../../src/calls/elsewhere.ts';
 import type { CallServices } from '../../../src/calls/call/data.ts';
 import { DirectoryUnavailable } from '../../../src/model/directory.ts';
 import type { RelayOutcome } from '../../../src/model/relay.ts';
+import { legWithoutNotifications } from '../../../src/model/request.ts';
 import type { PointerOwner } from '../../../src/seal/pointer.ts';
 import { FIRST } from '../../fixtures/calls-testbed.ts';
 import { ManualClock, advanceUntil } from '../../fixtures/manual-clock.ts';
@@ -28,7 +29,7 @@ function serve(outcomes: RelayOutcome[], holders: (PointerOwner | null)[] = []) 
     relay: async () => outcomes[relayed++] ?? REPLIED,
     release: () => {},
   };
-  const leg = { notify: () => {}, backlog: null, closed: new AbortController().signal };
+  const leg = legWithoutNotifications();
   const reply = new CallsElsewhere(services, relay).serve(Promise.resolve(HOLDER), FIRST, leg);
   return { reply: advanceUntil(clock, reply), relayed: () => relayed };
 }
@@ -81,7 +82,7 @@ test('a call is made here while nobody can say where its home is', async () => {
     clock: new ManualClock(),
     log: { event: (name: string) => events.push(name) },
   } as unknown as CallServices;
-  const leg = { notify: () => {}, backlog: null, closed: new AbortController().signal };
+  const leg = legWithoutNotifications();
   const away = Promise.reject(new DirectoryUnavailable('timeout', 'Redis does not respond'));
   expect(await new CallsElsewhere(services, null).serve(away, FIRST, leg)).toBeNull();
   expect(events).toEqual(['session.home_unknown']);

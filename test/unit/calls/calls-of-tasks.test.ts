@@ -102,7 +102,7 @@ test('a call that was left to its server can be resumed here as long as its task
 test('a process that stops keeps the call of a task that ends with it', async () => {
   const testbed = await askedCall();
   const { calls, clock, asked } = testbed;
-  expect(calls.holdsParkedCalls).toBe(false);
+  expect(calls.hasCallsOnlyHere).toBe(false);
   await retryOfTask(testbed, asked, {}, clock.now() + DAY_MS);
-  expect(calls.holdsParkedCalls).toBe(true);
+  expect(calls.hasCallsOnlyHere).toBe(true);
 });

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { exportJWK, generateKeyPair, type FlattenedJWSInput } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { KeySet, KeysUnavailable, type KeySource } from '../../../src/identity/key-set.ts';
+import { KeySet, KeysUnavailable, type JwksSource } from '../../../src/identity/key-set.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
@@ -28,7 +28,7 @@ async function serverOfKeys() {
   return { server, ...keySet({ url }) };
 }
 
-function keySet(source: Partial<KeySource>) {
+function keySet(source: Partial<JwksSource>) {
   const clock = new ManualClock();
   const problems: string[] = [];
   const keys = new KeySet({

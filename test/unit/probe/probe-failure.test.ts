@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { probeFailureOf, type Attempt } from '../../../src/probe/probe-failure.ts';
+import { probeFailureOf, type ProbeAttempt } from '../../../src/probe/probe-failure.ts';
 import {
   asUpstreamFailure,
   UpstreamFailure,
@@ -7,7 +7,7 @@ import {
   type UpstreamFailureDetails,
 } from '../../../src/upstream/failure.ts';
 
-const attempt: Attempt = {
+const attempt: ProbeAttempt = {
   url: 'https://a/mcp',
   timeoutMs: 10_000,
   gaveHeaders: false,
@@ -18,13 +18,13 @@ function systemError(code: string, message = code): Error {
   return Object.assign(new Error(message), { code });
 }
 
-const ofConnection = (error: unknown, also: Partial<Attempt> = {}) =>
+const ofConnection = (error: unknown, also: Partial<ProbeAttempt> = {}) =>
   probeFailureOf(asUpstreamFailure(error, true), { ...attempt, ...also });
 
 const ofAnswer = (
   code: UpstreamFailureCode,
   details: Partial<UpstreamFailureDetails>,
-  also: Partial<Attempt> = {},
+  also: Partial<ProbeAttempt> = {},
 ) => {
   const failure = new UpstreamFailure(code, 'so it was', { mayHaveActed: false, ...details });
   return probeFailureOf(failure, { ...attempt, ...also });

@@ -111,7 +111,7 @@ test.each(STAGES)('frees everything where %s', async (_, options, happens) => {
   expect(server.did.at(-1)).toMatch(/end|release/);
   expect([...tasks.byStatus.values()]).toEqual([0, 0, 0, 0, 0]);
   expect([kept.size, claims.size]).toEqual([0, 0]);
-  expect([calls.parked, capacity.running, calls.holdsParkedCalls]).toEqual([0, 0, false]);
+  expect([calls.parked, capacity.running, calls.hasCallsOnlyHere]).toEqual([0, 0, false]);
   expect(clock.pending).toBe(0);
 });
 

@@ -20,7 +20,7 @@ import {
   type OwnerActivity,
 } from '../liveness.ts';
 import { writeRequest, type MessageKind } from '../messages.ts';
-import { OutgoingRetry } from '../outgoing-retry.ts';
+import { OutgoingRetry, type ReachableOwner } from '../outgoing-retry.ts';
 import { Connection, ReadProgress, SendWindow } from './connection.ts';
 import type { Frame, StampedFrame } from './frames.ts';
 import {
@@ -41,8 +41,6 @@ export interface DirectRelayOptions extends IncomingRetriesOptions, Local {
   /** How long the reply to a retry can stay unread, in ms. */
   readonly unreadTimeoutMs?: number;
 }
-
-type Owner = PointerOwner & { readonly address: string };
 
 /** A retry that was sent to its owner. */
 interface Sent {
@@ -151,7 +149,7 @@ export class DirectRelay {
     return { ...outcome, type: 'gone' };
   }
 
-  async #try(owner: Owner, text: string, leg: Leg) {
+  async #try(owner: ReachableOwner, text: string, leg: Leg) {
     if (leg.closed.aborted) return { outcome: CLIENT_LEFT, failure: null };
     const { boot } = owner;
     const { owners } = this.#options;
@@ -168,7 +166,7 @@ export class DirectRelay {
     return { outcome, failure: sent.failure };
   }
 
-  #begin(id: string, owner: Owner, leg: Leg): Sent {
+  #begin(id: string, owner: ReachableOwner, leg: Leg): Sent {
     const { clock, owners, maxReplyBytes } = this.#options;
     const retry = new OutgoingRetry(leg, {
       clock,
@@ -203,7 +201,7 @@ export class DirectRelay {
   }
 
   /** Sends a later message of a retry. @returns whether it has left this process, or nobody needs it */
-  async #sendLater(sent: Sent, owner: Owner, frame: Frame): Promise<boolean> {
+  async #sendLater(sent: Sent, owner: ReachableOwner, frame: Frame): Promise<boolean> {
     const open = sent.connection?.isOpen ? sent.connection : this.#connectionTo(owner.boot);
     const connected = open ?? (await this.#connect(owner));
     return connected instanceof Connection ? connected.send(frame) : connected.type === 'gone';
@@ -214,7 +212,7 @@ export class DirectRelay {
     return connection?.isOpen ? connection : null;
   }
 
-  #connect(owner: Owner): Promise<Connection | NotConnected> {
+  #connect(owner: ReachableOwner): Promise<Connection | NotConnected> {
     const { boot } = owner;
     const connecting =
       this.#connecting.get(boot) ??

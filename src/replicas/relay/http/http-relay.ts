@@ -25,7 +25,7 @@ import {
 } from '../messages.ts';
 import { PEERS_PATH, type Peers } from '../../peers/peers.ts';
 import { UNREAD_TIMEOUT_MS, type OwnerActivity } from '../liveness.ts';
-import { OutgoingRetry } from '../outgoing-retry.ts';
+import { OutgoingRetry, type ReachableOwner } from '../outgoing-retry.ts';
 import { relayInLetters } from './letters.ts';
 import { cutWhenStalled } from '../../../lib/responses.ts';
 import { IncomingRetries, type IncomingRetriesOptions } from '../incoming-retry.ts';
@@ -38,8 +38,6 @@ export interface HttpRelayOptions {
   readonly owners: OwnerActivity;
   readonly clock: Clock;
 }
-
-type Owner = PointerOwner & { readonly address: string };
 
 interface Tried {
   readonly outcome: RelayOutcome;
@@ -99,14 +97,14 @@ export class HttpRelay {
     return { ...outcome, type: 'gone' };
   }
 
-  #relayInLetters(owner: Owner, text: string, leg: Leg): Promise<RelayOutcome> {
+  #relayInLetters(owner: ReachableOwner, text: string, leg: Leg): Promise<RelayOutcome> {
     return relayInLetters(text, leg, {
       ...{ ...this.#options, to: owner.boot },
       post: (sealed, signal) => this.#post(owner, sealed, signal),
     });
   }
 
-  async #try(owner: Owner, text: string, leg: Leg): Promise<Tried> {
+  async #try(owner: ReachableOwner, text: string, leg: Leg): Promise<Tried> {
     if (leg.closed.aborted) return { outcome: CLIENT_LEFT, isBroken: false, isRefused: false };
     const { owners, clock, maxReplyBytes } = this.#options;
     const id = randomId();
@@ -135,7 +133,7 @@ export class HttpRelay {
 
   /** Sends a retry and receives the owner's messages to their end. @returns what was wrong with the connection */
   async #receiveAll(
-    owner: Owner,
+    owner: ReachableOwner,
     id: string,
     text: string,
     retry: OutgoingRetry,
@@ -177,7 +175,12 @@ export class HttpRelay {
   }
 
   /** Sends a short message. @returns whether the owner took it */
-  async #send(owner: Owner, id: string, kind: MessageKind, text: string): Promise<boolean> {
+  async #send(
+    owner: ReachableOwner,
+    id: string,
+    kind: MessageKind,
+    text: string,
+  ): Promise<boolean> {
     const sealed = this.#seal(owner, id, kind, text);
     const sent = this.#post(owner, sealed, AbortSignal.timeout(SEND_TIMEOUT_MS)).then(
       ({ statusCode, body }) => {
@@ -195,12 +198,12 @@ export class HttpRelay {
     }
   }
 
-  #seal({ boot: to }: Owner, id: string, kind: MessageKind, text: string): string {
+  #seal({ boot: to }: ReachableOwner, id: string, kind: MessageKind, text: string): string {
     const { ring, boot } = this.#options;
     return sealMessage(ring, to, { kind, id, from: boot, number: 0, text });
   }
 
-  #post({ address }: Owner, sealed: string, signal: AbortSignal) {
+  #post({ address }: ReachableOwner, sealed: string, signal: AbortSignal) {
     return request(new URL(RELAY_PATH, address), {
       dispatcher: this.#agent,
       method: 'POST',

@@ -41,7 +41,7 @@ export const ASKS_TOGETHER_MS = 250;
 const MAX_QUESTIONS = 64;
 const MAX_BYTES = 1024 * 1024;
 
-interface Held {
+interface HeldQuestion {
   readonly question: UnrelatedQuestion;
   /** The calls that could ask when it came, and have not ended since. */
   readonly candidates: Set<UpstreamRequestId>;
@@ -51,7 +51,7 @@ interface Held {
 
 export class HeldQuestions<Call> {
   readonly #options: HeldQuestionsOptions<Call>;
-  #held: readonly Held[] = [];
+  #held: readonly HeldQuestion[] = [];
   #bytes = 0;
   #hadSeveral = false;
 
@@ -84,7 +84,7 @@ export class HeldQuestions<Call> {
       this.#remove(held);
       this.#options.decline(question, this.#running(candidates));
     });
-    const held: Held = { question, candidates, bytes, deadline };
+    const held: HeldQuestion = { question, candidates, bytes, deadline };
     this.#held = [...this.#held, held];
     this.#bytes += bytes;
   }
@@ -138,7 +138,7 @@ export class HeldQuestions<Call> {
     return true;
   }
 
-  #remove(gone: Held): void {
+  #remove(gone: HeldQuestion): void {
     gone.deadline.cancel();
     this.#held = this.#held.filter((held) => held !== gone);
     this.#bytes -= gone.bytes;

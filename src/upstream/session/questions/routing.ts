@@ -30,7 +30,7 @@ export interface RoutingContext<Call extends RoutedCall> {
   readonly detector: BroadcastDetector;
 }
 
-export type Route<Call> =
+export type RoutedMessage<Call> =
   | { readonly type: 'ignored' }
   /** The reply to a request of ours. */
   | { readonly type: 'reply'; readonly id: UpstreamRequestId; readonly reply: JsonRpcReply }
@@ -88,7 +88,7 @@ export function routeOf<Call extends RoutedCall>(
   message: JsonRpcMessage,
   source: MessageSource,
   context: RoutingContext<Call>,
-): Route<Call> {
+): RoutedMessage<Call> {
   switch (message.type) {
     case 'response':
       if (message.id === null) return IGNORED;
@@ -118,7 +118,7 @@ function routeOfRequest<Call extends RoutedCall>(
   { id, method, params }: ServerRequest,
   source: MessageSource,
   { transport, calls, detector }: RoutingContext<Call>,
-): Route<Call> {
+): RoutedMessage<Call> {
   if (method === 'ping') return { type: 'gateway-reply', id, reply: { result: {} } };
   const isRefused = { type: 'gateway-reply', id, reply: refusal(method, calls.size > 0) } as const;
   if (!isQuestion(method)) return isRefused;
@@ -167,7 +167,7 @@ function routeOfNotification<Call extends RoutedCall>(
   params: JsonObject,
   source: MessageSource,
   context: RoutingContext<Call>,
-): Route<Call> {
+): RoutedMessage<Call> {
   if (method === 'notifications/cancelled') {
     const { requestId: id } = params;
     const isId = typeof id === 'string' || typeof id === 'number';

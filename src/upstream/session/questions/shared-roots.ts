@@ -16,7 +16,7 @@ export interface RootsCarrier {
   withdraw(id: ServerRequestId): void;
 }
 
-interface OpenRequest<Call> {
+interface OpenRootsRequest<Call> {
   readonly carrier: Call;
   /** The request of the server under which the call asks. */
   readonly askedAs: ServerRequestId;
@@ -30,7 +30,7 @@ export class SharedRoots<Call extends RootsCarrier> {
   readonly #running: ReadonlyMap<UpstreamRequestId, Call>;
   /** The requests of the server that wait for the answer. */
   readonly #waiting = new Set<ServerRequestId>();
-  #open: OpenRequest<Call> | null = null;
+  #open: OpenRootsRequest<Call> | null = null;
 
   constructor(running: ReadonlyMap<UpstreamRequestId, Call>) {
     this.#running = running;

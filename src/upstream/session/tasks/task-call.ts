@@ -16,7 +16,7 @@ import {
 import { asUpstreamFailure, UpstreamFailure } from '../../failure.ts';
 import type { CallerHeaders } from '../../transport/transport.ts';
 import type {
-  CreatedTask,
+  CreatedCallTask,
   CallExchange,
   ExchangeListener,
   ExchangePoint,
@@ -243,7 +243,7 @@ export class TaskCall implements CallExchange, ExchangeListener {
    * Takes the reply to `tasks/result`. An error can be that of the tool. It can also mean that the task is gone, or that
    * the server does not wait for the end of the task, as it should (tasks, "Result Retrieval").
    */
-  #taskReplied(reply: JsonRpcReply, task: CreatedTask): void {
+  #taskReplied(reply: JsonRpcReply, task: CreatedCallTask): void {
     const isCertain =
       'result' in reply ||
       this.#isCancelled ||
@@ -254,7 +254,7 @@ export class TaskCall implements CallExchange, ExchangeListener {
   }
 
   /** Asks for the result of the task. The stream of the response is that of the call from here on. */
-  #follow(task: CreatedTask): void {
+  #follow(task: CreatedCallTask): void {
     this.#request = this.#session.followTask(task, this.#request, this);
     this.#expectHead();
   }
@@ -281,7 +281,7 @@ export class TaskCall implements CallExchange, ExchangeListener {
   }
 
   /** Asks for the result again: the stream broke, and cannot be resumed. */
-  async #followAgain(task: CreatedTask, failure: UpstreamFailure): Promise<void> {
+  async #followAgain(task: CreatedCallTask, failure: UpstreamFailure): Promise<void> {
     this.#break();
     if (this.#clock.elapsed() - this.#takenAtMs >= LONG_LIFE_MS) this.#requests.succeeded();
     if (!(await this.#requests.backOff(failure))) return;
@@ -291,7 +291,7 @@ export class TaskCall implements CallExchange, ExchangeListener {
   }
 
   /** Waits for the end of the task, or for its next question, and asks for the result again. */
-  async #pollAfter(reply: JsonRpcReply, task: CreatedTask): Promise<void> {
+  async #pollAfter(reply: JsonRpcReply, task: CreatedCallTask): Promise<void> {
     const status = await this.#requests.nextStatus(task.taskId);
     if (status === null) return;
     if (status === 'unknown') return this.#settle(withoutTaskId(reply, task.taskId));

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../../protocol/json.ts';
 import type { CallerHeaders } from '../../transport/transport.ts';
 import type {
   CallTask,
-  CreatedTask,
+  CreatedCallTask,
   ExchangeListener,
   ExchangePoint,
   RequestExchange,
@@ -54,7 +54,7 @@ export type Stage =
   /** The request is kept as long as the server can still demand a task. */
   | { readonly name: 'plain'; readonly toolCall: ToolCallRequest | null }
   | { readonly name: 'creating'; readonly progressToken: UpstreamRequestId }
-  | { readonly name: 'following'; readonly task: CreatedTask };
+  | { readonly name: 'following'; readonly task: CreatedCallTask };
 
 /** A stage, and the request whose stream is that of the call. */
 export interface Opened {

@@ -2,11 +2,10 @@
 import { describe, expect, test } from 'vitest';
 import { observeRelay, observeRelayed } from '../../../../src/app/replica/observed-relay.ts';
 import type { RelayedHandle } from '../../../../src/model/relay.ts';
-import type { EdgeRequest } from '../../../../src/model/request.ts';
+import { legWithoutNotifications, type EdgeRequest } from '../../../../src/model/request.ts';
 import type { Span, Tracer } from '../../../../src/ops/tracing.ts';
 import { RecordedLog } from '../../../fixtures/gateways/gateway.ts';
 import { ManualClock } from '../../../fixtures/manual-clock.ts';
-import { quietLeg } from '../../../../src/tasks/task-calls.ts';
 
 function spanOf() {
   const ends: (string | null)[] = [];
@@ -32,7 +31,7 @@ describe('the span of a hop', () => {
     const relay = { relay: () => Promise.reject(DEFECT), release: () => {} };
     const observed = observeRelay('mcp', relay, new ManualClock(), log);
     const request = { span } as unknown as EdgeRequest;
-    await expect(observed?.relay(OWNER, request, quietLeg())).rejects.toBe(DEFECT);
+    await expect(observed?.relay(OWNER, request, legWithoutNotifications())).rejects.toBe(DEFECT);
     expect(ends).toEqual(['failed']);
     expect(log.named('relay.hop')).toMatchObject([{ replica: 'one', outcome: 'failed' }]);
   });
@@ -45,7 +44,7 @@ describe('the span of a hop', () => {
     const tracer = { start: () => span } as unknown as Tracer;
     const serve = observeRelayed(handle, tracer);
     const request = { hop: {} } as unknown as EdgeRequest;
-    const outcome = serve('mcp', request, quietLeg(closed.signal));
+    const outcome = serve('mcp', request, legWithoutNotifications(closed.signal));
     return { ends, outcome };
   };
   const begun = (reply: ReturnType<RelayedHandle['begin']>) => async () => ({

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  isInteractive,
+  canRequireInput,
   isMethod,
   methodGate,
   nameMemberOf,
@@ -15,9 +15,9 @@ import {
 // itself serves `server/discover` and `subscriptions/listen`.
 test('the results of three methods may be questions (MRTR, "Supported Requests")', () => {
   const asking = ['tools/call', 'prompts/get', 'resources/read'] as const;
-  for (const method of asking) expect(isInteractive(method)).toBe(true);
+  for (const method of asking) expect(canRequireInput(method)).toBe(true);
   for (const method of ['tools/list', 'completion/complete', 'server/discover'] as const) {
-    expect(isInteractive(method)).toBe(false);
+    expect(canRequireInput(method)).toBe(false);
   }
   expect(isMethod('tasks/result')).toBe(false);
 });

@@ -21,7 +21,7 @@ import { traceOf, type CallReply, type EdgeRequest } from '../model/request.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 
-export interface ForwarderOptions {
+export interface RequestForwarderOptions {
   readonly route: string;
   readonly pool: SessionPool;
   /** What the spans of upstream requests say of the server. */
@@ -47,10 +47,10 @@ const ITEMS: Readonly<Record<string, string>> = {
 
 const UNKNOWN_CURSOR = 'Unknown cursor: lists have one page; list again without a cursor';
 
-export class Forwarder {
-  readonly #options: ForwarderOptions;
+export class RequestForwarder {
+  readonly #options: RequestForwarderOptions;
 
-  constructor(options: ForwarderOptions) {
+  constructor(options: RequestForwarderOptions) {
     this.#options = options;
   }
 
