@@ -134,6 +134,11 @@ export function logListening(
   const url = `${origin}${routes[0]?.path ?? ''}`;
   const upstreams = routes.map(({ upstream }) => nameOfServer(upstream)).join(', ');
   log.event('gateway.listening', { url, admin, upstreams });
+  // A line for each, since a field has too little room for many.
+  for (const { id, path, upstream } of routes.length > 1 ? routes : []) {
+    const fields = { route: id, url: `${origin}${path}`, upstream: nameOfServer(upstream) };
+    log.event('route.listening', fields);
+  }
   const shared = homesSharedBy(config, workers);
   log.event('gateway.homes', { shared });
   if (relay !== null && shared !== 'redis' && shared !== 'peers') {

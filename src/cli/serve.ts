@@ -143,11 +143,12 @@ export function tellStartFailed(
   for (const problem of problems) log.event('gateway.start_failed', { code, problem });
 }
 
+/** Names the URL of each route and its server, a line for each. */
 function banner({ url }: Gateway, { routes }: Config): string {
-  const [first, ...others] = routes;
-  const target = first === undefined ? '' : ` -> ${nameOfServer(first.upstream)}`;
-  const more = others.length === 0 ? '' : ` (and ${others.length} more)`;
-  return `mrtr-gateway listening on ${url}${target}${more}`;
+  const start = 'mrtr-gateway listening on ';
+  const { origin } = new URL(url);
+  const lines = routes.map(({ path, upstream }) => `${origin}${path} -> ${nameOfServer(upstream)}`);
+  return `${start}${lines.join(`\n${' '.repeat(start.length)}`)}`;
 }
 
 /** Describes an error that nobody caught, with its first place in the code. */

@@ -103,6 +103,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'call.thinned':
     'notifications were dropped: they arrived faster than the client read them, on a shared stream that cannot be paused',
   'gateway.listening': 'accepts connections; /readyz says when every server responds',
+  'route.listening': 'where clients reach this route, one of several',
   'gateway.unknown_variable':
     'the gateway reads no variable of this name: it has no effect; "mrtr-gateway --help" lists those there are',
   'gateway.few_open_files':

@@ -13,7 +13,10 @@ export type ClockRefusal = (typeof CLOCK_REFUSALS)[number];
 
 /** All events of the log, with their fields. */
 export interface LogEvents {
+  /** `url` of the first route. */
   'gateway.listening': { url: string; admin: string | null; upstreams: string };
+  /** One of several routes. */
+  'route.listening': { route: string; url: string; upstream: string };
   'gateway.key_ephemeral': object;
   /** `nearest`: the variable that may be meant. */
   'gateway.unknown_variable': { name: string; nearest: string | null };

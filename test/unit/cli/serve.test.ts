@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import { EXIT } from '../../../src/cli/exit-codes.ts';
 import { serve, type ConfigSource, type Start } from '../../../src/cli/serve.ts';
+import type { Config } from '../../../src/config/schema.ts';
 import { configFromFlags } from '../../../src/config/load/from-flags.ts';
 import type { Gateway } from '../../../src/app/gateway.ts';
 import { StartFailure, type StartFailureCode } from '../../../src/lib/start-failure.ts';
@@ -23,12 +24,14 @@ function testGateway() {
 }
 
 /** Starts, and waits until it serves. */
-async function serving(options: { terminal?: boolean; source?: ConfigSource } = {}) {
+async function serving(
+  options: { terminal?: boolean; source?: ConfigSource; config?: Config } = {},
+) {
   const host = testHost(options);
   const clock = new ManualClock();
   const { gateway, drained } = testGateway();
   const started = Promise.resolve(gateway);
-  const code = serve(config, host, () => started, clock, options.source);
+  const code = serve(options.config ?? config, host, () => started, clock, options.source);
   await started;
   return { host, clock, gateway, drained, code };
 }
@@ -185,6 +188,24 @@ describe('standard output', () => {
     expect(host.stdout.text).toBe(
       'mrtr-gateway listening on http://127.0.0.1:8080/mcp -> http://127.0.0.1:3001/mcp\n',
     );
+  });
+
+  test('names every route on a terminal, with its server', async () => {
+    const [route] = config.routes;
+    const second = configFromFlags({ upstream: { command: 'npx', args: ['-y'], env: {} } });
+    const routes = [route!, ...second.routes.map((other) => ({ ...other, path: '/files/mcp' }))];
+    const { host, drained, code } = await serving({
+      terminal: true,
+      config: { ...config, routes },
+    });
+    host.emit('SIGTERM');
+    drained.resolve();
+    await code;
+    expect(host.stdout.text.split('\n')).toEqual([
+      'mrtr-gateway listening on http://127.0.0.1:8080/mcp -> http://127.0.0.1:3001/mcp',
+      '                          http://127.0.0.1:8080/files/mcp -> the command npx',
+      '',
+    ]);
   });
 
   test('is empty elsewhere', async () => {
