@@ -13,6 +13,7 @@ export function adviseOn(config: Config, isWritten: (path: FieldPath) => boolean
     ...adviseOnActions(config),
     ...adviseOnKeys(config),
     ...adviseOnIdentity(config),
+    ...adviseOnAnonymous(config),
     ...config.routes.flatMap((route, index) => [
       ...adviseOnCredentials(config, index, isWritten),
       ...adviseOnRates(config, route, index),
@@ -74,6 +75,21 @@ function adviseOnIdentity({ identity, edge }: Config): Problem[] {
     problems.push({ path: ['identity', 'resourceMetadata', 'resource'], text });
   }
   return problems;
+}
+
+/** Callers without credentials cannot be told apart behind a proxy, so not even the local user keeps a session. */
+function adviseOnAnonymous({ listen, identity, edge, routes }: Config): Problem[] {
+  const key = edge.trustedProxies.length > 0 ? 'trustedProxies' : 'allowedHosts';
+  // The names of hosts count on loopback only.
+  if (key === 'allowedHosts' && (edge[key].length === 0 || !isLoopback(listen.host))) return [];
+  const costs = ({ sessions, upstream }: RouteConfig) =>
+    sessions.scope === null && upstream.era !== 'modern';
+  const canBeAnonymous =
+    identity.source === 'none' || (identity.source === 'jwt' && identity.mode === 'optional');
+  if (!canBeAnonymous || !routes.some(costs)) return [];
+  const text =
+    'behind a proxy, callers without credentials get a session for each call, so each of their calls costs an initialize: have them bring credentials (identity), or accept it with sessions.scope: call';
+  return [{ path: ['edge', key], text }];
 }
 
 function adviseOnRates(

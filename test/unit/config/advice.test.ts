@@ -60,6 +60,21 @@ describe('a warning', () => {
       '    limits: {tools: {mail: {rate: 5/s}}}\n',
       /warning: routes\[0\]\.limits\.tools\.mail: each replica and each worker counts for itself/,
     ],
+    [
+      'edge: {trustedProxies: [10.0.0.1]}\n',
+      '',
+      /^3:24 warning: edge\.trustedProxies: .* a session for each call, .* costs an initialize: /,
+    ],
+    [
+      'edge: {allowedHosts: [mcp.example.com]}\n',
+      '',
+      /^3:22 warning: edge\.allowedHosts: .* costs an initialize: /,
+    ],
+    [
+      `edge: {trustedProxies: [10.0.0.1]}\nidentity: {${JWT}, mode: optional, ${METADATA}}\n`,
+      '',
+      /warning: edge\.trustedProxies: .* costs an initialize: /,
+    ],
   ])('says what is valid and risky: %j', (text, route, line) => {
     const warnings = warningsOf(withRoute(text, route));
     expect(warnings).toEqual([expect.stringMatching(line)]);
@@ -96,8 +111,11 @@ describe('a warning', () => {
     [`listen: ":80"\n${KEYS}identity: {${JWT}, ${METADATA}}\n`],
     ['identity: {source: header, header: X-User}\nedge: {trustedProxies: [10.0.0.1]}\n'],
     [`identity: {${JWT.replace('https://a/k', 'http://localhost/k')}, ${METADATA}}\n`],
-  ])('is not given for %j', (text) => {
-    expect(warningsOf(withRoute(text))).toEqual([]);
+    [`edge: {trustedProxies: [10.0.0.1]}\nidentity: {${JWT}, ${METADATA}}\n`],
+    ['edge: {trustedProxies: [10.0.0.1]}\n', '    sessions: {scope: call}\n'],
+    ['edge: {allowedHosts: [a.example]}\n', '    sessions: {scope: principal}\n'],
+  ])('is not given for %j', (text, route = '') => {
+    expect(warningsOf(withRoute(text, route))).toEqual([]);
   });
 });
 
