@@ -1,7 +1,7 @@
 /** The replica that owns a call or a home: relays requests to it, and finds out whether it lives. */
 import { sleep, type Clock } from '../lib/clock.ts';
 import type { Directory } from '../model/directory.ts';
-import type { Relay, RelayOutcome } from '../model/relay.ts';
+import { logRelayFailure, type Relay, type RelayOutcome } from '../model/relay.ts';
 import { traceOf, type EdgeRequest, type Leg } from '../model/request.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
@@ -20,19 +20,15 @@ export interface Relayed {
 export async function relayRequest(
   { log, routeId: route }: CallServices,
   relay: Relay,
-  to: PointerOwner,
+  owner: PointerOwner,
   { request, leg, call }: Relayed,
 ): Promise<RelayOutcome> {
   // Messages through Redis share one list, so no client may hold them up.
   const lossy = new LossyLeg(leg, request.logLevel);
-  const outcome = await relay.relay(to, request, lossy);
+  const outcome = await relay.relay(owner, request, lossy);
   const loss = lossy.end();
   if (loss !== null) log.event('call.thinned', { route, call, ...traceOf(request), ...loss });
-  if (outcome.type !== 'replied' && outcome.type !== 'left') {
-    const { type: state, problem } = outcome;
-    const of = { route, call, ...traceOf(request) };
-    log.event('relay.failed', { ...of, owner: to.id, state, problem });
-  }
+  logRelayFailure(log, { route, call, request, owner }, outcome);
   return outcome;
 }
 

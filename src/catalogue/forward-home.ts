@@ -5,13 +5,8 @@
 import type { Closed } from '../lib/closing.ts';
 import { DirectoryUnavailable } from '../model/directory.ts';
 import { CALL_CANCELLED } from '../model/failures.ts';
-import type { Relay } from '../model/relay.ts';
-import {
-  legWithoutNotifications,
-  traceOf,
-  type CallReply,
-  type EdgeRequest,
-} from '../model/request.ts';
+import { logRelayFailure, type Relay } from '../model/relay.ts';
+import { legWithoutNotifications, type CallReply, type EdgeRequest } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
@@ -37,9 +32,7 @@ export async function forwardHome(
   if (relay === null || holder === null || holder === undefined) return forward(request, closed);
   const outcome = await relay.relay(holder, request, legWithoutNotifications(closed));
   if (outcome.type === 'replied') return outcome.reply;
-  const { type: state, problem } = outcome;
-  const of = { route, call: null, ...traceOf(request) };
-  if (state !== 'left') log.event('relay.failed', { ...of, owner: holder.id, state, problem });
+  logRelayFailure(log, { route, call: null, request, owner: holder }, outcome);
   return closed.aborted ? { kind: 'failed', failure: CALL_CANCELLED } : forward(request, closed);
 }
 

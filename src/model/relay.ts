@@ -2,8 +2,10 @@
  * The interface of the relay: how a request reaches the replica that can serve it. Most are retries, and the code speaks
  * of those. New calls, lists and requests about tasks go the same way.
  */
+import type { Log } from '../ops/log.ts';
+import type { CallId } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
-import type { CallReply, EdgeRequest, Leg } from './request.ts';
+import { traceOf, type CallReply, type EdgeRequest, type Leg } from './request.ts';
 
 /**
  * The outcome of a relayed retry.
@@ -55,4 +57,24 @@ export interface Relay {
   relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome>;
   /** Tells the clients of relayed retries to retry, since this replica stops. Holds for later ones as well. */
   release(): void;
+}
+
+/** A request that was relayed, for the log. */
+export interface RelayedRequest {
+  readonly route: string;
+  /** The call that it continues; `null` for any other request. */
+  readonly call: CallId | null;
+  readonly request: EdgeRequest;
+  readonly owner: PointerOwner;
+}
+
+/** Logs a relay that failed. A reply is no failure, nor is a client that left. */
+export function logRelayFailure(
+  log: Log,
+  { route, call, request, owner }: RelayedRequest,
+  outcome: RelayOutcome,
+): void {
+  if (outcome.type === 'replied' || outcome.type === 'left') return;
+  const { type: state, problem } = outcome;
+  log.event('relay.failed', { route, call, ...traceOf(request), owner: owner.id, state, problem });
 }
