@@ -1,7 +1,7 @@
 /** Which folder of `src` imports which. `npm run check` runs it; docs/architecture.md draws it. */
 
 /** From the bottom to the top: a folder imports only folders that stand before it. */
-const ROOMS = [
+const FOLDERS = [
   'lib',
   'protocol',
   'dialects',
@@ -86,11 +86,11 @@ export default {
         dependencyTypesNot: ['type-only'],
       },
     },
-    ...ROOMS.slice(0, -1).map((name, at) => ({
+    ...FOLDERS.slice(0, -1).map((name, at) => ({
       name: `${name}-imports-nothing-above-it`,
       severity: 'error',
       from: { path: folder(name) },
-      to: { path: anyOf(ROOMS.slice(at + 1)) },
+      to: { path: anyOf(FOLDERS.slice(at + 1)) },
     })),
     ...Object.entries(STRANGERS).map(([name, others]) => ({
       name: `${name}-does-not-know-its-neighbours`,

@@ -1,6 +1,6 @@
 /**
  * A dialect is the wire of a proposal for multi round-trip requests. Its codec translates to and from the final revision
- * (2026-07-28), which is the model of all other rooms. Codecs are pure.
+ * (2026-07-28), which is the model of all other folders. Codecs are pure.
  */
 import type { InputErrors } from '../protocol/json-rpc.ts';
 import { isJsonObject, objectMember, without, type JsonObject } from '../protocol/json.ts';

@@ -1,4 +1,4 @@
-/** Tasks, as rooms and dialects see them: what a task is now, and what can be done with it. */
+/** Tasks, as the rest of the gateway and dialects see them: what a task is now, and what can be done with it. */
 import { z } from 'zod';
 import { jsonObject, jsonValue, type JsonObject } from '../protocol/json.ts';
 import type { Failure, EdgeRequest, Leg } from './request.ts';

@@ -14,14 +14,14 @@ import {
   type SharedLease,
 } from './lease.ts';
 import { canBeAsked, type SessionOwner } from './session-owner.ts';
-import { Seats, type Seat, type SeatsOptions } from './seats.ts';
+import { HomeSessions, type HomeSession, type HomeSessionsOptions } from './home-sessions.ts';
 import type { QueueLimits } from './slots.ts';
-import { Turns, type Turn, type TurnRule } from './turns.ts';
+import { CallQueue, type StartedCall, type StartRule } from './call-queue.ts';
 
-/** How calls of one home that come at the same time are run; see `Turns`. */
+/** How calls of one home that come at the same time are run; see `CallQueue`. */
 export type HomeConcurrency = 'auto' | 'together' | 'queue';
 
-export interface HomeOptions extends SeatsOptions {
+export interface HomeOptions extends HomeSessionsOptions {
   readonly concurrency: HomeConcurrency;
   readonly queue: QueueLimits;
   readonly idleTimeoutMs: number;
@@ -43,9 +43,9 @@ const MAX_ATTEMPTS = 3;
 
 export class Home {
   readonly #options: HomeOptions;
-  readonly #turns: Turns;
-  readonly #seats: Seats;
-  /** Requests that wait for a turn or for a session. */
+  readonly #queue: CallQueue;
+  readonly #sessions: HomeSessions;
+  /** Requests that wait in the queue or for a session. */
   #pending = 0;
   #idleSinceMs = 0;
   #idleTimer: Timer | null = null;
@@ -53,38 +53,38 @@ export class Home {
   constructor(options: HomeOptions) {
     const { clock, queue } = options;
     this.#options = options;
-    this.#seats = new Seats(options);
-    this.#turns = new Turns({ ...queue, clock, rule: () => this.#rule() });
+    this.#sessions = new HomeSessions(options);
+    this.#queue = new CallQueue({ ...queue, clock, rule: () => this.#rule() });
   }
 
   /**
-   * Lends the session to a call, when it is the turn of the call: at once if the call has to wait for nothing.
+   * Lends the session to a call, when the queue lets the call start: at once if the call has to wait for nothing.
    * @throws UpstreamFailure
    */
   lease(owner: SessionOwner, request: LeaseRequest): Lease | Promise<Lease> {
     const { upstream, slots } = this.#options;
     // Callers take turns: none keeps the only session with one call after the other.
-    const givesWay = upstream.hasOneSession && slots.isWaitedFor;
-    const turn = this.#needsTurn(owner, request) ? this.#turns.take(request.isWanted) : null;
-    const seat = this.#seats.current;
+    const mustYield = upstream.hasOneSession && slots.isWaitedFor;
+    const queued = this.#needsQueue(owner, request) ? this.#queue.enter(request.isWanted) : null;
+    const entry = this.#sessions.current;
     const isAsked = canBeAsked(owner.profile);
     const isNow =
-      !(turn instanceof Promise) &&
-      seat !== null &&
-      !givesWay &&
+      !(queued instanceof Promise) &&
+      entry !== null &&
+      !mustYield &&
       this.#settleMs(owner, request) === 0 &&
-      (!isAsked || seat.session.isCertain) &&
-      seat.session.ready(owner.headers) === true;
-    if (isNow) return this.#lend(this.#use(seat), turn, request);
+      (!isAsked || entry.session.isCertain) &&
+      entry.session.ready(owner.headers) === true;
+    if (isNow) return this.#lend(this.#use(entry), queued, request);
     return this.#whilePending(async () => {
-      if (givesWay) this.#giveWay();
-      const taken = await turn;
+      if (mustYield) this.#evict();
+      const started = await queued;
       try {
         const waitMs = this.#settleMs(owner, request);
         if (waitMs > 0) await sleep(this.#options.clock, waitMs);
-        return this.#lend(await this.#takeSeat(owner, isAsked), taken, request);
+        return this.#lend(await this.#takeSession(owner, isAsked), started, request);
       } catch (error) {
-        taken?.end();
+        started?.end();
         throw error;
       }
     });
@@ -92,7 +92,7 @@ export class Home {
 
   /** Lends the session to a request that cannot lead to questions. @throws UpstreamFailure */
   borrow(owner: SessionOwner): Promise<SharedLease> {
-    return this.#share(owner, (seat) => this.#giveBack(seat));
+    return this.#share(owner, (entry) => this.#giveBack(entry));
   }
 
   /**
@@ -103,11 +103,11 @@ export class Home {
   async listen(owner: SessionOwner, onReplaced: () => void): Promise<SharedLease> {
     return this.#share(
       owner,
-      (seat) => {
-        seat.onReplaced.delete(onReplaced);
-        const isUnused = seat.users === 1 && !seat.hasServed && !seat.left.any;
-        if (isUnused && this.#pending === 0) this.#seats.dismiss(seat);
-        this.#giveBack(seat);
+      (entry) => {
+        entry.onReplaced.delete(onReplaced);
+        const isUnused = entry.users === 1 && !entry.hasServed && !entry.left.any;
+        if (isUnused && this.#pending === 0) this.#sessions.dismiss(entry);
+        this.#giveBack(entry);
       },
       onReplaced,
     );
@@ -125,52 +125,52 @@ export class Home {
     isHome: boolean,
   ): Promise<Lease> {
     return this.#whilePending(async () => {
-      const seat = await this.#seats.adopt(owner, point, isHome);
-      seat.left.remove();
-      return this.#lend(this.#use(seat), this.#turns.begin(), request);
+      const entry = await this.#sessions.adopt(owner, point, isHome);
+      entry.left.remove();
+      return this.#lend(this.#use(entry), this.#queue.start(), request);
     });
   }
 
   /** Goes on with the session that the home had in another process, unless there is one here. */
   inherit(point: SessionPoint): void {
-    if (!this.#seats.isHomeless) return;
-    this.#seats.inherit(point);
+    if (!this.#sessions.lacksSession) return;
+    this.#sessions.inherit(point);
     this.#checkIdle();
   }
 
   /** Leaves the session to another process as soon as nothing here uses it. */
   handOver(): void {
-    this.#seats.handOver();
+    this.#sessions.handOver();
     this.#checkIdle();
   }
 
   /** Ends the session unless something uses it. */
   endIdle(): void {
-    if (this.#pending > 0 || (this.#seats.current?.users ?? 0) > 0) return;
+    if (this.#pending > 0 || (this.#sessions.current?.users ?? 0) > 0) return;
     this.#empty();
   }
 
   /** Ends all sessions, whoever uses them. */
   close(): void {
-    this.#seats.close();
+    this.#sessions.close();
     this.#empty();
   }
 
   #share(
     owner: SessionOwner,
-    giveBack: (seat: Seat) => void,
+    giveBack: (entry: HomeSession) => void,
     onReplaced?: () => void,
   ): Promise<SharedLease> {
     return this.#whilePending(async () => {
-      const seat = await this.#takeSeat(owner, false);
-      if (onReplaced !== undefined) seat.onReplaced.add(onReplaced);
+      const entry = await this.#takeSession(owner, false);
+      if (onReplaced !== undefined) entry.onReplaced.add(onReplaced);
       let isBack = false;
       const giveBackOnce = () => {
         if (isBack) return;
         isBack = true;
-        giveBack(seat);
+        giveBack(entry);
       };
-      return { session: seat.session, giveBack: giveBackOnce };
+      return { session: entry.session, giveBack: giveBackOnce };
     });
   }
 
@@ -184,8 +184,8 @@ export class Home {
     }
   }
 
-  /** Calls of a client that nobody can be asked for need no turn, but for their log messages on one stream for all. */
-  #needsTurn({ profile }: SessionOwner, { target, wantsLog }: LeaseRequest): boolean {
+  /** Calls of a client that nobody can be asked for need no queue, but for their log messages on one stream for all. */
+  #needsQueue({ profile }: SessionOwner, { target, wantsLog }: LeaseRequest): boolean {
     const { concurrency, upstream, silentTargets } = this.#options;
     if (concurrency !== 'auto') return concurrency === 'queue';
     const { knownKind } = upstream;
@@ -197,15 +197,15 @@ export class Home {
 
   /** How long calls that were cancelled may still ask, in ms: what they ask must not be taken for the next call's. */
   #settleMs({ profile }: SessionOwner, { target }: LeaseRequest): number {
-    const session = this.#seats.current?.session;
+    const session = this.#sessions.current?.session;
     if (session === undefined || this.#options.silentTargets.has(target)) return 0;
     return canBeAsked(profile) && session.isCertain ? session.certainInMs : 0;
   }
 
-  #rule(): TurnRule {
+  #rule(): StartRule {
     const { concurrency, upstream } = this.#options;
     if (concurrency !== 'auto') return concurrency;
-    if (this.#seats.current?.session.mustQueue === true) return 'queue';
+    if (this.#sessions.current?.session.mustQueue === true) return 'queue';
     switch (upstream.askingStyle) {
       case 'on-stream':
         return 'together';
@@ -217,77 +217,81 @@ export class Home {
   }
 
   /** Returns a session that can be used, counted as used. */
-  async #takeSeat(owner: SessionOwner, isAsked: boolean): Promise<Seat> {
+  async #takeSession(owner: SessionOwner, isAsked: boolean): Promise<HomeSession> {
     for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
-      const seat = this.#seats.current ?? (await this.#seats.take(owner));
-      if (seat !== this.#seats.current) continue;
-      this.#use(seat);
-      const isReady = await seat.session.ready(owner.headers);
-      if (isReady && (!isAsked || seat.session.isCertain)) return seat;
-      this.#seats.replace(
-        seat,
-        isReady ? 'uncertain' : seat.session.dead ? 'forgotten' : 'no_stream',
+      const entry = this.#sessions.current ?? (await this.#sessions.take(owner));
+      if (entry !== this.#sessions.current) continue;
+      this.#use(entry);
+      const isReady = await entry.session.ready(owner.headers);
+      if (isReady && (!isAsked || entry.session.isCertain)) return entry;
+      this.#sessions.replace(
+        entry,
+        isReady ? 'uncertain' : entry.session.dead ? 'forgotten' : 'no_stream',
       );
-      this.#giveBack(seat);
+      this.#giveBack(entry);
     }
     throw new UpstreamFailure('session_gone', 'sessions end as soon as they are opened', {
       mayHaveActed: false,
     });
   }
 
-  #lend(seat: Seat, turn: Turn | null, { target, wantsLog }: LeaseRequest): Lease {
+  #lend(
+    entry: HomeSession,
+    started: StartedCall | null,
+    { target, wantsLog }: LeaseRequest,
+  ): Lease {
     const { silentTargets, leases } = this.#options;
-    const isReplacement = wantsLog && this.#seats.tellLoss();
-    return new CallLease(seat.session, {
+    const isReplacement = wantsLog && this.#sessions.tellLoss();
+    return new CallLease(entry.session, {
       leases,
       isReplacement,
       onParked: (isParked) => {
-        seat.hasServed ||= isParked;
-        turn?.park(isParked);
+        entry.hasServed ||= isParked;
+        started?.park(isParked);
       },
       onEnd: (how, hasParked) => {
-        turn?.end();
+        started?.end();
         if (how === 'left') {
-          seat.left.add();
+          entry.left.add();
         } else {
           const isClean = how === 'clean';
-          seat.hasServed ||= isClean;
+          entry.hasServed ||= isClean;
           if (hasParked) silentTargets.delete(target);
           else if (isClean) silentTargets.set(target, true);
         }
-        this.#giveBack(seat);
+        this.#giveBack(entry);
       },
     });
   }
 
-  #use(seat: Seat): Seat {
-    seat.users += 1;
-    if (seat.users === 1) {
-      seat.slot.used();
-      seat.session.keepAlive(false, this);
+  #use(entry: HomeSession): HomeSession {
+    entry.users += 1;
+    if (entry.users === 1) {
+      entry.slot.used();
+      entry.session.keepAlive(false, this);
     }
-    return seat;
+    return entry;
   }
 
-  #giveBack(seat: Seat): void {
-    seat.users -= 1;
-    if (seat.users > 0) return;
-    if (seat.session.dead) this.#seats.replace(seat, 'forgotten');
-    if (seat !== this.#seats.current) this.#seats.end(seat);
-    else if (seat.left.any) this.#seats.sleep(seat);
+  #giveBack(entry: HomeSession): void {
+    entry.users -= 1;
+    if (entry.users > 0) return;
+    if (entry.session.dead) this.#sessions.replace(entry, 'forgotten');
+    if (entry !== this.#sessions.current) this.#sessions.end(entry);
+    else if (entry.left.any) this.#sessions.disconnect(entry);
     this.#checkIdle();
   }
 
-  #giveWay(): void {
-    this.#seats.giveWay();
+  #evict(): void {
+    this.#sessions.evict();
     this.#checkIdle();
   }
 
   #checkIdle(): void {
     const { upstream, clock, onEmpty, isRetired } = this.#options;
-    const seat = this.#seats.current;
-    if (this.#pending > 0 || (seat !== null && seat.users > 0)) return;
-    const { isClosed, isHandedOver, isVacant, isEmpty, hasLostState, slot } = this.#seats;
+    const entry = this.#sessions.current;
+    if (this.#pending > 0 || (entry !== null && entry.users > 0)) return;
+    const { isClosed, isHandedOver, isVacant, isEmpty, hasLostState, slot } = this.#sessions;
     if (isClosed || isHandedOver || isRetired() || upstream.detector.broadcasts) {
       return this.#empty();
     }
@@ -295,8 +299,8 @@ export class Home {
       if (!isEmpty) return;
       if (!hasLostState) return onEmpty(false, false);
     }
-    slot?.idle(() => this.#giveWay());
-    seat?.session.keepAlive(true, this);
+    slot?.idle(() => this.#evict());
+    entry?.session.keepAlive(true, this);
     this.#idleSinceMs = clock.elapsed();
     this.#idleTimer ??= clock.setTimer(this.#options.idleTimeoutMs, () => this.#expire());
   }
@@ -305,9 +309,9 @@ export class Home {
   #expire(): void {
     this.#idleTimer = null;
     const { clock, idleTimeoutMs } = this.#options;
-    if (this.#pending > 0 || (this.#seats.current?.users ?? 0) > 0) return;
+    if (this.#pending > 0 || (this.#sessions.current?.users ?? 0) > 0) return;
     const idleForMs = this.#idleSinceMs + idleTimeoutMs - clock.elapsed();
-    const leftMs = Math.max(idleForMs, this.#seats.leftForMs);
+    const leftMs = Math.max(idleForMs, this.#sessions.leftForMs);
     if (leftMs <= 0) return this.#empty();
     this.#idleTimer = clock.setTimer(Math.ceil(leftMs), () => this.#expire());
   }
@@ -316,7 +320,7 @@ export class Home {
   #empty(): void {
     this.#idleTimer?.cancel();
     this.#idleTimer = null;
-    const isLeft = this.#seats.clear();
-    if (this.#seats.isEmpty) this.#options.onEmpty(isLeft, this.#seats.hasLostState);
+    const isLeft = this.#sessions.clear();
+    if (this.#sessions.isEmpty) this.#options.onEmpty(isLeft, this.#sessions.hasLostState);
   }
 }

@@ -26,7 +26,7 @@ export type SessionScope = 'principal' | 'call' | 'shared';
 
 /** What tells the conversations of one caller apart, besides its client. */
 export interface ConversationKey {
-  /** A request header, which the identity room reads. */
+  /** A request header, which `src/identity` reads. */
   readonly header: string | null;
   /** A key of `_meta`. */
   readonly meta: string | null;

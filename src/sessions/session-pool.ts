@@ -20,12 +20,12 @@ import {
 } from './lease.ts';
 import type { SessionOwner } from './session-owner.ts';
 import type { HomePlacement } from './placement.ts';
-import type { PlaceOptions } from './place.ts';
-import type { ReplacementReason } from './seats.ts';
+import type { SlotOptions } from './open-in-slot.ts';
+import type { ReplacementReason } from './home-sessions.ts';
 import { Sharing, type HomeName, type SharingOptions } from './sharing.ts';
 import { busy, type QueueLimits, Slots } from './slots.ts';
 import { SharedSessions } from './shared-sessions.ts';
-import { SideSessions } from './side-sessions.ts';
+import { ExclusiveSessions } from './exclusive-sessions.ts';
 import { SingleSession, type SessionRequirement } from './single-session.ts';
 
 export interface SessionPoolOptions extends SharingOptions {
@@ -64,7 +64,7 @@ export class SessionPool {
   readonly #homes = new Map<string, Home>();
   /** Homes whose session ended for another caller. */
   readonly #untold = new LruMap<string, true>(MAX_UNTOLD);
-  readonly #side: SideSessions;
+  readonly #exclusive: ExclusiveSessions;
   readonly #shared: SharedSessions;
   /** Sessions of subscriptions. They carry no call. */
   readonly #listening = new Set<Session>();
@@ -94,8 +94,8 @@ export class SessionPool {
     this.#slots = new Slots(limits, counts, clock);
     const onEnding = (ending: Promise<void>) => this.#noteEnding(ending);
     const leases = this.#leases;
-    this.#side = new SideSessions({
-      ...this.#placing(),
+    this.#exclusive = new ExclusiveSessions({
+      ...this.#slotOptions(),
       ...{ leases, idleTimeoutMs, clock, onEnding },
     });
     this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);
@@ -143,18 +143,18 @@ export class SessionPool {
    * @throws UpstreamFailure if a session is needed and cannot be opened, or the call waits in vain
    */
   lease(owner: SessionOwner, request: LeaseRequest): Lease | Promise<Lease> {
-    if (this.#upstream.detector.broadcasts) return this.#takeTurn(owner, request);
+    if (this.#upstream.detector.broadcasts) return this.#leaseSingle(owner, request);
     const home = this.#sharing.homeFor(owner);
     const lent =
       home === null
-        ? this.#side.lease(this.#sharing.sideOwner(owner), request.fresh)
+        ? this.#exclusive.lease(this.#sharing.keyedOwner(owner), request.fresh)
         : this.#homeOf(owner, home).lease(owner, request);
     if (!(lent instanceof Promise)) return lent;
     return lent.then((lease) => {
       if (!this.#upstream.detector.broadcasts) return lease;
       // Opening it showed that the server broadcasts: it must not carry a call beside others.
       lease.giveBack(false);
-      return this.#takeTurn(owner, request);
+      return this.#leaseSingle(owner, request);
     });
   }
 
@@ -184,7 +184,7 @@ export class SessionPool {
    */
   async adopt(owner: SessionOwner, point: SessionPoint, request: LeaseRequest): Promise<Lease> {
     const home = this.#upstream.detector.broadcasts ? null : this.#sharing.homeFor(owner);
-    if (home === null) return this.#side.adopt(this.#sharing.sideOwner(owner), point);
+    if (home === null) return this.#exclusive.adopt(this.#sharing.keyedOwner(owner), point);
     const isHome = await this.isHome(owner);
     return this.#homeOf(owner, home).adopt(owner, point, request, isHome);
   }
@@ -198,10 +198,10 @@ export class SessionPool {
     const home = this.#sharing.homeFor(owner);
     // A home elsewhere must not get a second session here.
     if (home !== null && (await this.isHome(owner))) return this.#homeOf(owner, home).borrow(owner);
-    const idle = await this.#side.borrow(this.#sharing.sideOwner(owner));
+    const idle = await this.#exclusive.borrow(this.#sharing.keyedOwner(owner));
     if (idle !== null) return idle;
     if (!this.#upstream.hasOneSession) return this.#borrowShared(owner);
-    const lease = await this.#side.lease(this.#sharing.sideOwner(owner), false);
+    const lease = await this.#exclusive.lease(this.#sharing.keyedOwner(owner), false);
     return { session: lease.session, giveBack: () => lease.giveBack(true) };
   }
 
@@ -212,10 +212,10 @@ export class SessionPool {
 
   /**
    * Waits until no caller has the only session of the server.
-   * @returns a function that leaves the place to others
+   * @returns a function that leaves it to others
    * @throws UpstreamFailure `upstream_busy`
    */
-  async takeTurn(): Promise<() => void> {
+  async reserveOnlySession(): Promise<() => void> {
     const slot = await this.#slots.take(null);
     return () => slot.free();
   }
@@ -236,7 +236,7 @@ export class SessionPool {
     this.#placement?.abandon();
     this.#placement = null;
     for (const home of [...this.#homes.values()]) home.endIdle();
-    this.#side.retire();
+    this.#exclusive.retire();
     this.#shared.retire();
   }
 
@@ -248,7 +248,7 @@ export class SessionPool {
     this.handOver();
     this.#placement?.close();
     for (const home of [...this.#homes.values()]) home.close();
-    this.#side.close();
+    this.#exclusive.close();
     await Promise.all([this.#single.close(), this.#shared.close()]);
     // Sessions that were returned a moment ago are being ended, too; the server has to be told.
     while (this.#ending.size > 0) await Promise.all(this.#ending);
@@ -262,7 +262,7 @@ export class SessionPool {
     const hasLostState = this.#untold.has(key);
     this.#untold.delete(key);
     const home = new Home({
-      ...this.#placing(),
+      ...this.#slotOptions(),
       hasLostState,
       principal: this.#sharing.principal(owner),
       concurrency,
@@ -286,7 +286,7 @@ export class SessionPool {
     return home;
   }
 
-  #placing(): PlaceOptions {
+  #slotOptions(): SlotOptions {
     return {
       upstream: this.#upstream,
       slots: this.#slots,
@@ -311,11 +311,11 @@ export class SessionPool {
   }
 
   /** Waits until the one session of a server that broadcasts is free. */
-  async #takeTurn(owner: SessionOwner, { isWanted }: LeaseRequest): Promise<Lease> {
+  async #leaseSingle(owner: SessionOwner, { isWanted }: LeaseRequest): Promise<Lease> {
     await this.#endIdle();
     // Calls that began before the server was seen to broadcast have to end first.
     const before = () => this.#leases.none();
-    const { session, end } = await this.#single.take(this.#wanted(owner), before, isWanted);
+    const { session, end } = await this.#single.lease(this.#wanted(owner), before, isWanted);
     const onEnd = (how: LeaseEnd) => {
       if (how === 'left') session.leave();
       end(how === 'clean' && this.#sharing.scope(owner) !== 'call');
@@ -335,7 +335,7 @@ export class SessionPool {
 
   async #endIdle(): Promise<void> {
     for (const home of [...this.#homes.values()]) home.endIdle();
-    this.#side.endIdle();
+    this.#exclusive.endIdle();
     await this.#shared.close();
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }

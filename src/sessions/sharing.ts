@@ -7,9 +7,9 @@ import {
   type SessionOwner,
   type SessionScope,
 } from './session-owner.ts';
-import type { SideOwner } from './side-sessions.ts';
+import type { KeyedOwner } from './exclusive-sessions.ts';
 
-/** `separate`: each call has a session of its own, and a kept one if there is one. For the others see `Turns`. */
+/** `separate`: each call has a session of its own, and a kept one if there is one. For the others see `CallQueue`. */
 export type SessionConcurrency = HomeConcurrency | 'separate';
 
 export interface SharingOptions {
@@ -64,7 +64,7 @@ export class Sharing {
     return this.scope(owner) === 'principal' ? owner.principalKey : null;
   }
 
-  sideOwner(owner: SessionOwner): SideOwner {
+  keyedOwner(owner: SessionOwner): KeyedOwner {
     return { owner, key: this.sharingKey(owner), principal: this.principal(owner) };
   }
 }

@@ -11,7 +11,7 @@ import { UseCount } from './shared-sessions.ts';
 
 export interface SingleSessionOptions {
   readonly idleTimeoutMs: number;
-  /** The most calls that wait for their turn. */
+  /** The most calls that wait for the session. */
   readonly maxWaiting: number;
 }
 
@@ -29,8 +29,8 @@ interface OpenSession {
   readonly uses: UseCount;
 }
 
-/** The session, for one call. The next call waits for the end of this turn. */
-export interface Turn {
+/** The session, for one call. The next call waits for the end of this lease. */
+export interface SingleSessionLease {
   readonly session: Session;
   /** @param keep whether the session can be used again */
   end(keep: boolean): void;
@@ -38,7 +38,7 @@ export interface Turn {
 
 interface WaitingCall {
   readonly isWanted: () => boolean;
-  readonly turn: PromiseWithResolvers<void>;
+  readonly free: PromiseWithResolvers<void>;
 }
 
 export class SingleSession {
@@ -60,17 +60,17 @@ export class SingleSession {
   }
 
   /**
-   * Waits for the turn of a call, and gives it the session. A session of another caller is closed first.
+   * Waits until no call has the session, and lends it to this one. A session of another caller is closed first.
    * @param before what has to end before the first call begins
-   * @param isWanted returns false once the call does not want its turn any more
-   * @throws UpstreamFailure `upstream_busy` if too many calls wait, or the turn is not wanted any more
+   * @param isWanted returns false once the call does not want the session any more
+   * @throws UpstreamFailure `upstream_busy` if too many calls wait, or the session is not wanted any more
    */
-  async take(
+  async lease(
     wanted: SessionRequirement,
     before: () => Promise<void>,
     isWanted: () => boolean,
-  ): Promise<Turn> {
-    await this.#waitForTurn(isWanted);
+  ): Promise<SingleSessionLease> {
+    await this.#waitUntilFree(isWanted);
     try {
       await before();
       const { session } = await this.#change(() => this.#sessionFor(wanted));
@@ -107,7 +107,7 @@ export class SingleSession {
     await current?.session.close();
   }
 
-  #waitForTurn(isWanted: () => boolean): Promise<void> | void {
+  #waitUntilFree(isWanted: () => boolean): Promise<void> | void {
     if (!this.#taken) {
       this.#taken = true;
       return;
@@ -115,25 +115,25 @@ export class SingleSession {
     const { maxWaiting } = this.#options;
     if (this.#waiting.length >= maxWaiting) this.#dropUnwanted();
     if (this.#waiting.length >= maxWaiting) {
-      throw busy(`${maxWaiting} calls wait already`);
+      throw broadcastBusy(`${maxWaiting} calls wait already`);
     }
-    const turn = Promise.withResolvers<void>();
-    this.#waiting.push({ isWanted, turn });
-    return turn.promise;
+    const free = Promise.withResolvers<void>();
+    this.#waiting.push({ isWanted, free });
+    return free.promise;
   }
 
   #next(): void {
     this.#dropUnwanted();
     const next = this.#waiting.shift();
     if (next === undefined) this.#taken = false;
-    else next.turn.resolve();
+    else next.free.resolve();
   }
 
   #dropUnwanted(): void {
     const wanted = this.#waiting.filter(({ isWanted }) => isWanted());
     const dropped = this.#waiting.filter((waiting) => !wanted.includes(waiting));
     this.#waiting = wanted;
-    for (const { turn } of dropped) turn.reject(busy('the client of the call has left'));
+    for (const { free } of dropped) free.reject(broadcastBusy('the client of the call has left'));
   }
 
   #change<Changed>(change: () => Promise<Changed>): Promise<Changed> {
@@ -165,7 +165,7 @@ export class SingleSession {
   }
 }
 
-function busy(problem: string): UpstreamFailure {
+function broadcastBusy(problem: string): UpstreamFailure {
   return new UpstreamFailure(
     'upstream_busy',
     `the server broadcasts, so that it is sent one call at a time, and ${problem}`,

@@ -1,6 +1,6 @@
 /**
- * Counts the sessions of a route, and those of each principal, in all processes that share the counts. Where there is no
- * room, the session that was idle for the longest time ends; where none is idle, whoever needs one waits, and has the
+ * Counts the sessions of a route, and those of each principal, in all processes that share the counts. Where no slot is
+ * free, the session that was idle for the longest time ends; where none is idle, whoever needs one waits, and has the
  * other processes end one.
  */
 import type { Counts } from '../lib/counts.ts';
@@ -17,9 +17,9 @@ export interface SlotLimits {
   readonly name: string;
 }
 
-/** The place of one session, from before it is opened until it has ended. */
+/** What one session takes of the limits, from before it is opened until it has ended. */
 export interface Slot {
-  /** Nothing uses the session: `end` is called, once, if its place is needed. */
+  /** Nothing uses the session: `end` is called, once, if its slot is needed. */
   idle(end: () => void): void;
   used(): void;
   free(): void;
@@ -29,7 +29,7 @@ interface Taken extends Slot {
   readonly principal: string | null;
 }
 
-interface Waiting {
+interface SlotRequest {
   readonly principal: string | null;
   readonly expiry: Timer;
   readonly slot: PromiseWithResolvers<Slot>;
@@ -45,7 +45,7 @@ export class Slots {
   readonly #idle = new Map<Taken, () => void>();
   /** Sessions that were told to end, and still count. */
   readonly #ending = new Set<Taken>();
-  readonly #waiting = new Set<Waiting>();
+  readonly #waiting = new Set<SlotRequest>();
   #size = 0;
   /** Leaves the counts to others. */
   readonly close: () => void;
@@ -57,7 +57,7 @@ export class Slots {
     this.#clock = clock;
     this.close = counts.onChange(() => {
       if (this.#waiting.size > 0) this.#serve();
-      this.#makeRoomElsewhere();
+      this.#freeSlotElsewhere();
     });
   }
 
@@ -72,12 +72,12 @@ export class Slots {
   }
 
   /**
-   * Takes the place of one more session.
+   * Takes the slot of one more session.
    * @param principal whose session it is; `null` for one that counts for no principal
-   * @throws UpstreamFailure `upstream_busy` if there is no room, and none in time
+   * @throws UpstreamFailure `upstream_busy` if no slot is free, and none in time
    */
   async take(principal: string | null): Promise<Slot> {
-    if (this.#waiting.size === 0 && this.#hasRoom(principal)) return this.#grant(principal);
+    if (this.#waiting.size === 0 && this.#hasFreeSlot(principal)) return this.#grant(principal);
     const { max, maxPerPrincipal, queue } = this.#limits;
     const limits = `sessions.max (${max}) or sessions.maxPerPrincipal (${maxPerPrincipal}) is reached`;
     // Who waits for a session that is ending, or that can, does not wait long.
@@ -89,7 +89,7 @@ export class Slots {
       this.#endWait(waiting);
       waiting.slot.reject(busy(`${limits}, and no session ended within ${queue.waitMs} ms`));
     });
-    const waiting: Waiting = {
+    const waiting: SlotRequest = {
       ...{ principal, expiry, slot: Promise.withResolvers() },
       isCounted: false,
     };
@@ -98,15 +98,15 @@ export class Slots {
     return waiting.slot.promise;
   }
 
-  #hasRoom(principal: string | null): boolean {
-    return this.#hasRouteRoom() && this.#hasOwnRoom(principal);
+  #hasFreeSlot(principal: string | null): boolean {
+    return this.#hasFreeSlotOfRoute() && this.#hasFreeSlotOf(principal);
   }
 
-  #hasRouteRoom(): boolean {
+  #hasFreeSlotOfRoute(): boolean {
     return this.#counts.total(this.#sessionsOf(null)) < this.#limits.max;
   }
 
-  #hasOwnRoom(principal: string | null): boolean {
+  #hasFreeSlotOf(principal: string | null): boolean {
     if (principal === null) return true;
     return this.#counts.total(this.#sessionsOf(principal)) < this.#limits.maxPerPrincipal;
   }
@@ -119,7 +119,7 @@ export class Slots {
       idle: (end) => {
         this.#idle.set(slot, end);
         if (this.#waiting.size > 0) this.#serve();
-        this.#makeRoomElsewhere();
+        this.#freeSlotElsewhere();
       },
       used: () => void this.#idle.delete(slot),
       free: () => {
@@ -150,7 +150,7 @@ export class Slots {
     return `session-waits:${this.#limits.name}:${principal ?? ''}`;
   }
 
-  #countWait(waiting: Waiting, isCounted: boolean): void {
+  #countWait(waiting: SlotRequest, isCounted: boolean): void {
     if (waiting.isCounted === isCounted) return;
     waiting.isCounted = isCounted;
     const { principal } = waiting;
@@ -159,17 +159,17 @@ export class Slots {
     if (principal !== null) this.#counts.add(this.#waitsFor(principal), change);
   }
 
-  #endWait(waiting: Waiting): void {
+  #endWait(waiting: SlotRequest): void {
     this.#waiting.delete(waiting);
     this.#countWait(waiting, false);
   }
 
-  /** Gives the room that there is to those who wait, and ends an idle session for each of the others. */
+  /** Gives the free slots to those who wait, and ends an idle session for each of the others. */
   #serve(): void {
     const ending = [...this.#ending];
     for (const waiting of this.#waiting) {
       const { principal, expiry, slot } = waiting;
-      if (this.#hasRoom(principal)) {
+      if (this.#hasFreeSlot(principal)) {
         this.#endWait(waiting);
         expiry.cancel();
         slot.resolve(this.#grant(principal));
@@ -182,21 +182,21 @@ export class Slots {
     }
   }
 
-  /** Returns what tells whether the end of a session makes room for one of this principal. */
+  /** Returns what tells whether the end of a session frees a slot for this principal. */
   #helps(principal: string | null): (taken: Taken) => boolean {
-    const hasOwnRoom = this.#hasOwnRoom(principal);
+    const hasOwnRoom = this.#hasFreeSlotOf(principal);
     return (taken) => hasOwnRoom || taken.principal === principal;
   }
 
   /** Ends an idle session for another process in which somebody waits. */
-  #makeRoomElsewhere(): void {
+  #freeSlotElsewhere(): void {
     const isWaitedFor = (principal: string | null) =>
       this.#counts.elsewhere(this.#waitsFor(principal)) > 0;
     // One after the other: what one end was good for shows in the counts.
     if (this.#idle.size === 0 || this.#ending.size > 0 || !isWaitedFor(null)) return;
     this.#endIdle(
       ({ principal }) =>
-        !this.#hasRouteRoom() || (!this.#hasOwnRoom(principal) && isWaitedFor(principal)),
+        !this.#hasFreeSlotOfRoute() || (!this.#hasFreeSlotOf(principal) && isWaitedFor(principal)),
     );
   }
 

@@ -34,7 +34,7 @@ export interface UpstreamFailureDetails {
   readonly cause?: unknown;
 }
 
-/** An error of the upstream room. `message` is for the operator's log, never for a client. */
+/** An error of `src/upstream`. `message` is for the operator's log, never for a client. */
 export class UpstreamFailure extends Error {
   readonly code: UpstreamFailureCode;
   readonly details: UpstreamFailureDetails;

@@ -13,9 +13,9 @@ export interface SessionCapacityOptions {
   readonly hasOneSession?: boolean;
   /**
    * Waits until no caller has the only session of the server.
-   * @returns a function that leaves the place to others
+   * @returns a function that leaves it to others
    */
-  readonly takeTurn?: () => Promise<() => void>;
+  readonly reserveOnlySession?: () => Promise<() => void>;
 }
 
 export interface UpstreamOptions extends SessionCapacityOptions {

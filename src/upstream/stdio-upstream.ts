@@ -108,7 +108,7 @@ export class StdioUpstream implements LegacyServer {
 
   /** Starts a process and ends it. */
   async greet(): Promise<'stdio'> {
-    const leave = this.hasOneSession ? await this.#options.takeTurn?.() : null;
+    const leave = this.hasOneSession ? await this.#options.reserveOnlySession?.() : null;
     try {
       const session = await this.#open({ profile: EMPTY_PROFILE, clientInfo: null, headers: {} });
       this.#options.onDetected?.('stdio', 'configured');

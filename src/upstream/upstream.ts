@@ -130,7 +130,7 @@ export class Upstream implements LegacyServer {
 
   /** Opens a session for a client with this profile. Throws UpstreamFailure. */
   async openSession(request: SessionRequest): Promise<Session> {
-    const kind = this.knownKind ?? (await this.#greetings.greetInTurn(request.headers));
+    const kind = this.knownKind ?? (await this.#greetings.greetAlone(request.headers));
     if (kind === 'modern') throw serverIsModern();
     const opening = this.#oneSession.begin();
     try {
@@ -142,7 +142,7 @@ export class Upstream implements LegacyServer {
       this.#oneSession.failed(opening, failure);
       if (this.hasOneSession || !isRefusal(failure) || !this.doubt()) throw error;
       // It may have been upgraded.
-      const now = await this.#greetings.greetInTurn(request.headers).catch(() => kind);
+      const now = await this.#greetings.greetAlone(request.headers).catch(() => kind);
       if (now === 'modern') throw serverIsModern();
       if (now === kind) throw error;
       return this.#openFor(now, request);
@@ -157,7 +157,7 @@ export class Upstream implements LegacyServer {
     request: SessionRequest,
     { sessionId, revision }: Pick<StreamPoint, 'sessionId' | 'revision'>,
   ): Promise<Session> {
-    const kind = this.knownKind ?? (await this.#greetings.greetInTurn(request.headers));
+    const kind = this.knownKind ?? (await this.#greetings.greetAlone(request.headers));
     if (kind !== 'streamable-http') {
       throw new UpstreamFailure('session_gone', 'this transport cannot be resumed', {
         mayHaveActed: true,

@@ -29,7 +29,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
   const max = maxSessions(config);
   const { server: upstream, http } = createLegacyServer(config, shared, {
     hasOneSession: max === 1,
-    takeTurn: () => pool.takeTurn(),
+    reserveOnlySession: () => pool.reserveOnlySession(),
     onChange: (method) => {
       for (const listener of listeners) listener(method);
     },

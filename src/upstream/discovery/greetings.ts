@@ -89,16 +89,18 @@ export class Greetings {
    */
   async greet(headers: CallerHeaders): Promise<UpstreamKind> {
     if (this.#greeted !== null && !this.#isDoubted) return this.#greeted;
-    const leave = this.#server.hasOneSession() ? await this.#options.takeTurn?.() : undefined;
+    const leave = this.#server.hasOneSession()
+      ? await this.#options.reserveOnlySession?.()
+      : undefined;
     try {
-      return await this.greetInTurn(headers);
+      return await this.greetAlone(headers);
     } finally {
       leave?.();
     }
   }
 
-  /** Greets the server for who has the place of a session. */
-  async greetInTurn(headers: CallerHeaders): Promise<UpstreamKind> {
+  /** Greets the server for who has reserved its only session. */
+  async greetAlone(headers: CallerHeaders): Promise<UpstreamKind> {
     if (this.#greeted !== null && !this.#isDoubted) return this.#greeted;
     const ours = JSON.stringify(headers);
     const running = this.#greeting;

@@ -18,7 +18,7 @@ function queue() {
       opened += 1;
       return session as unknown as Session;
     };
-    return single.take({ key, headers: {}, open }, async () => {}, isWanted);
+    return single.lease({ key, headers: {}, open }, async () => {}, isWanted);
   };
   return { take, opened: () => opened };
 }

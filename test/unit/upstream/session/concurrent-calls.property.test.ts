@@ -163,7 +163,7 @@ class History {
     );
   }
 
-  /** The client leaves a call, as the calls room does it. */
+  /** The client leaves a call, as `src/calls` does it. */
   async cancel(pick: number, isTaken: boolean): Promise<void> {
     const tool = pickOf(
       this.tools.filter(({ isRunning }) => isRunning),

@@ -12,84 +12,84 @@ import { busy, type QueueLimits } from './slots.ts';
  *   have run for `PROBE_MS` without a question
  * - `queue`: a call starts when the others have ended or are parked
  */
-export type TurnRule = 'together' | 'probe' | 'queue';
+export type StartRule = 'together' | 'probe' | 'queue';
 
-export interface TurnsOptions extends QueueLimits {
+export interface CallQueueOptions extends QueueLimits {
   /** Returns the rule of this moment. */
-  readonly rule: () => TurnRule;
+  readonly rule: () => StartRule;
   readonly clock: Clock;
 }
 
-/** The turn of one call, from its start to its end. */
-export interface Turn {
+/** A call that the queue let start, until it ends. */
+export interface StartedCall {
   /** A parked call waits for its client. Others may start beside it. */
   park(isParked: boolean): void;
   end(): void;
 }
 
-interface Waiting {
+interface QueuedCall {
   readonly isWanted: () => boolean;
   readonly expiry: Timer;
-  readonly turn: PromiseWithResolvers<Turn>;
+  readonly started: PromiseWithResolvers<StartedCall>;
 }
 
 /** How long a call of a server that was never seen to ask has for its first question, in ms. */
 export const PROBE_MS = 250;
 
-export class Turns {
-  readonly #options: TurnsOptions;
+export class CallQueue {
+  readonly #options: CallQueueOptions;
   /** When each call began, or went on, in ms of `Clock.elapsed`. Parked calls are not in it. */
-  readonly #running = new Map<Turn, number>();
-  readonly #waiting = new Set<Waiting>();
+  readonly #running = new Map<StartedCall, number>();
+  readonly #waiting = new Set<QueuedCall>();
   #probe: Timer | null = null;
 
-  constructor(options: TurnsOptions) {
+  constructor(options: CallQueueOptions) {
     this.#options = options;
   }
 
   /**
-   * Waits for the turn of a call.
-   * @param isWanted returns false once the call does not want its turn any more
+   * Waits until a call may start.
+   * @param isWanted returns false once the call does not want to start any more
    * @throws UpstreamFailure `upstream_busy` if too many calls wait, or the call waits for too long
    */
-  take(isWanted: () => boolean): Turn | Promise<Turn> {
-    if (this.#waiting.size === 0 && this.#delayMs() === 0) return this.begin();
+  enter(isWanted: () => boolean): StartedCall | Promise<StartedCall> {
+    if (this.#waiting.size === 0 && this.#delayMs() === 0) return this.start();
     return this.#wait(isWanted);
   }
 
-  /** Begins the turn of a call that goes on already, and cannot wait. */
-  begin(): Turn {
-    const turn: Turn = {
+  /** Counts a call as started that goes on already, and cannot wait. */
+  start(): StartedCall {
+    const started: StartedCall = {
       park: (isParked) => {
-        if (isParked === !this.#running.has(turn)) return;
-        if (isParked) this.#running.delete(turn);
-        else this.#running.set(turn, this.#options.clock.elapsed());
+        if (isParked === !this.#running.has(started)) return;
+        if (isParked) this.#running.delete(started);
+        else this.#running.set(started, this.#options.clock.elapsed());
         this.#startNext();
       },
       end: () => {
-        this.#running.delete(turn);
+        this.#running.delete(started);
         this.#startNext();
       },
     };
-    this.#running.set(turn, this.#options.clock.elapsed());
-    return turn;
+    this.#running.set(started, this.#options.clock.elapsed());
+    return started;
   }
 
-  async #wait(isWanted: () => boolean): Promise<Turn> {
+  async #wait(isWanted: () => boolean): Promise<StartedCall> {
     const { length, waitMs, clock } = this.#options;
     if (this.#waiting.size >= length) this.#dropUnwanted();
     if (this.#waiting.size >= length) {
       throw busy(`${length} calls wait already for the session of their caller`);
     }
-    const turn = Promise.withResolvers<Turn>();
+    const started = Promise.withResolvers<StartedCall>();
     const expiry = clock.setTimer(waitMs, () => {
       this.#drop(waiting, `it waited ${waitMs} ms for other calls of its caller to end`);
       this.#startNext();
     });
-    const waiting: Waiting = { isWanted, expiry, turn };
+    const waiting: QueuedCall = { isWanted, expiry, started };
     this.#waiting.add(waiting);
     this.#startNext();
-    return turn.promise;
+    return started.promise;
   }
 
   /** Starts the calls that may start now, the one that waits longest first. */
@@ -109,7 +109,7 @@ export class Turns {
       }
       this.#waiting.delete(waiting);
       waiting.expiry.cancel();
-      waiting.turn.resolve(this.begin());
+      waiting.started.resolve(this.start());
     }
   }
 
@@ -134,9 +134,9 @@ export class Turns {
     }
   }
 
-  #drop(waiting: Waiting, problem: string): void {
+  #drop(waiting: QueuedCall, problem: string): void {
     this.#waiting.delete(waiting);
     waiting.expiry.cancel();
-    waiting.turn.reject(busy(problem));
+    waiting.started.reject(busy(problem));
   }
 }

@@ -1,30 +1,30 @@
-/** Opens a session in a place of its own, and alone where the server can have one session only. */
+/** Opens a session in a slot of its own, and alone where the server can have one session only. */
 import type { LegacyServer } from '../upstream/legacy-server.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { Slot, Slots } from './slots.ts';
 
-export interface Placed {
+export interface SlottedSession {
   readonly session: Session;
   readonly slot: Slot;
 }
 
-export interface PlaceOptions {
+export interface SlotOptions {
   readonly upstream: LegacyServer;
   readonly slots: Slots;
-  /** Ends the sessions that have no place, such as those of subscriptions. */
+  /** Ends the sessions that have no slot, such as those of subscriptions. */
   readonly endOthers: () => Promise<void>;
 }
 
 /**
- * Takes a place and opens a session there. A server that refuses a session beside another one is tried again alone.
+ * Takes a slot and opens a session in it. A server that refuses a session beside another one is tried again alone.
  * @param principal for `Slots`
  * @throws UpstreamFailure
  */
-export async function openInPlace(
-  options: PlaceOptions,
+export async function openInSlot(
+  options: SlotOptions,
   principal: string | null,
   open: () => Promise<Session>,
-): Promise<Placed> {
+): Promise<SlottedSession> {
   const { upstream } = options;
   const hadOneSession = upstream.hasOneSession;
   try {
@@ -36,10 +36,10 @@ export async function openInPlace(
 }
 
 async function openOnce(
-  { upstream, slots, endOthers }: PlaceOptions,
+  { upstream, slots, endOthers }: SlotOptions,
   principal: string | null,
   open: () => Promise<Session>,
-): Promise<Placed> {
+): Promise<SlottedSession> {
   const slot = await slots.take(principal);
   try {
     if (upstream.hasOneSession) await endOthers();

@@ -1,29 +1,36 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { PROBE_MS, Turns, type Turn, type TurnRule } from '../../../src/sessions/turns.ts';
+import {
+  PROBE_MS,
+  CallQueue,
+  type StartedCall,
+  type StartRule,
+} from '../../../src/sessions/call-queue.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 const WAIT_MS = 10_000;
 const LENGTH = 3;
 
 let clock: ManualClock;
-let rule: TurnRule;
-let turns: Turns;
-/** The turns that began, by the names of their calls. */
-let began: Map<string, Turn>;
+let rule: StartRule;
+let queue: CallQueue;
+/** What the queue let start, by the names of the calls. */
+let began: Map<string, StartedCall>;
 
 beforeEach(() => {
   clock = new ManualClock();
   rule = 'probe';
   began = new Map();
-  turns = new Turns({ length: LENGTH, waitMs: WAIT_MS, rule: () => rule, clock });
+  queue = new CallQueue({ length: LENGTH, waitMs: WAIT_MS, rule: () => rule, clock });
 });
 
-/** Asks for the turn of a call, and lets what is ready run. */
-async function take(name: string, isWanted = () => true): Promise<{ done: Promise<void> }> {
-  const taken = Promise.resolve(turns.take(isWanted)).then((turn) => void began.set(name, turn));
-  taken.catch(() => {});
+/** Has a call wait in the queue, and lets what is ready run. */
+async function enter(name: string, isWanted = () => true): Promise<{ done: Promise<void> }> {
+  const entered = Promise.resolve(queue.enter(isWanted)).then(
+    (started) => void began.set(name, started),
+  );
+  entered.catch(() => {});
   await settle();
-  return { done: taken };
+  return { done: entered };
 }
 
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
@@ -31,7 +38,7 @@ const names = () => [...began.keys()];
 
 test('calls run together where a question names its call', async () => {
   rule = 'together';
-  for (const name of ['a', 'b', 'c']) await take(name);
+  for (const name of ['a', 'b', 'c']) await enter(name);
   expect(names()).toEqual(['a', 'b', 'c']);
 });
 
@@ -42,7 +49,7 @@ describe('while it is not known how the server asks', () => {
   // Once a question named no call, and over HTTP+SSE from the start, calls that can be asked start one after the
   // other. A parked call holds up nobody.
   test('the next call starts after the one before has run for a while', async () => {
-    for (const name of ['a', 'b', 'c']) await take(name);
+    for (const name of ['a', 'b', 'c']) await enter(name);
     expect(names()).toEqual(['a']);
     clock.advance(PROBE_MS - 1);
     await settle();
@@ -57,7 +64,7 @@ describe('while it is not known how the server asks', () => {
   });
 
   test.each(['end', 'park'] as const)('or at its %s', async (how) => {
-    for (const name of ['a', 'b', 'c']) await take(name);
+    for (const name of ['a', 'b', 'c']) await enter(name);
     if (how === 'end') began.get('a')?.end();
     else began.get('a')?.park(true);
     await settle();
@@ -65,7 +72,7 @@ describe('while it is not known how the server asks', () => {
   });
 
   test('or when a question has named its call', async () => {
-    for (const name of ['a', 'b', 'c']) await take(name);
+    for (const name of ['a', 'b', 'c']) await enter(name);
     rule = 'together';
     began.get('a')?.park(true);
     await settle();
@@ -77,7 +84,7 @@ describe('where questions name no call', () => {
   // Rule sessions-11.
   test('a call starts when no other runs, and one that goes on counts', async () => {
     rule = 'queue';
-    for (const name of ['a', 'b', 'c']) await take(name);
+    for (const name of ['a', 'b', 'c']) await enter(name);
     clock.advance(PROBE_MS);
     began.get('a')?.park(true);
     await settle();
@@ -96,9 +103,9 @@ describe('where questions name no call', () => {
   // has left gives up its place.
   test('calls wait for a time, and as many as there is room for', async () => {
     rule = 'queue';
-    await take('a');
-    const waiting = [await take('b'), await take('c'), await take('d')];
-    await expect((await take('e')).done).rejects.toMatchObject({
+    await enter('a');
+    const waiting = [await enter('b'), await enter('c'), await enter('d')];
+    await expect((await enter('e')).done).rejects.toMatchObject({
       code: 'upstream_busy',
       details: { mayHaveActed: false },
     });
@@ -113,11 +120,11 @@ describe('where questions name no call', () => {
   test('a call whose client has left gives up its place', async () => {
     rule = 'queue';
     let isThere = true;
-    await take('a');
-    const left = await take('left', () => isThere);
-    for (const name of ['b', 'c']) await take(name);
+    await enter('a');
+    const left = await enter('left', () => isThere);
+    for (const name of ['b', 'c']) await enter(name);
     isThere = false;
-    await take('d');
+    await enter('d');
     await expect(left.done).rejects.toMatchObject({ code: 'upstream_busy' });
     for (const name of ['a', 'b', 'c']) {
       began.get(name)?.end();

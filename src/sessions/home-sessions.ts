@@ -4,7 +4,7 @@ import type { Session } from '../upstream/session/session.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import type { SessionOwner } from './session-owner.ts';
 import type { Clock } from '../lib/clock.ts';
-import { openInPlace, type PlaceOptions, type Placed } from './place.ts';
+import { openInSlot, type SlotOptions, type SlottedSession } from './open-in-slot.ts';
 import type { Slot } from './slots.ts';
 
 /**
@@ -12,11 +12,11 @@ import type { Slot } from './slots.ts';
  * - `forgotten`: the server does not know it any more, or its stream ended
  * - `no_stream`: the server does not open its standalone stream again
  * - `uncertain`: calls that may go on at the server cannot be told from the next one
- * - `needed`: another caller needed its place, and the server or `sessions.max` allows no more sessions
+ * - `needed`: another caller needed its slot, and the server or `sessions.max` allows no more sessions
  */
 export type ReplacementReason = 'forgotten' | 'no_stream' | 'uncertain' | 'needed';
 
-export interface SeatsOptions extends PlaceOptions {
+export interface HomeSessionsOptions extends SlotOptions {
   /** Whose sessions these are, for `Slots`. */
   readonly principal: string | null;
   /** Whether the caller has to be told that the state of an earlier session is gone. */
@@ -33,11 +33,11 @@ export interface SeatsOptions extends PlaceOptions {
 
 /** Counts the calls that were left in a session, for another replica or for later. */
 class LeftCalls {
-  readonly #options: Pick<SeatsOptions, 'leftForMs' | 'clock'>;
+  readonly #options: Pick<HomeSessionsOptions, 'leftForMs' | 'clock'>;
   #count = 0;
   #untilMs = 0;
 
-  constructor(options: Pick<SeatsOptions, 'leftForMs' | 'clock'>) {
+  constructor(options: Pick<HomeSessionsOptions, 'leftForMs' | 'clock'>) {
     this.#options = options;
   }
 
@@ -63,7 +63,7 @@ class LeftCalls {
 }
 
 /** A session of the home, and what uses it. */
-export interface Seat extends Placed {
+export interface HomeSession extends SlottedSession {
   /** Calls and other requests that use the session now. */
   users: number;
   readonly left: LeftCalls;
@@ -75,7 +75,7 @@ export interface Seat extends Placed {
 }
 
 /** A session that nothing here is connected to. The server keeps it. */
-interface Asleep {
+interface DisconnectedSession {
   readonly point: SessionPoint;
   /** `null` if the home had the session in another process. */
   readonly slot: Slot | null;
@@ -84,47 +84,47 @@ interface Asleep {
   readonly isInherited: boolean;
 }
 
-export class Seats {
-  readonly #options: SeatsOptions;
-  readonly #all = new Set<Seat>();
-  #current: Seat | null = null;
-  #asleep: Asleep | null = null;
-  #opening: { readonly headers: string; readonly seat: Promise<Seat> } | null = null;
+export class HomeSessions {
+  readonly #options: HomeSessionsOptions;
+  readonly #all = new Set<HomeSession>();
+  #current: HomeSession | null = null;
+  #disconnected: DisconnectedSession | null = null;
+  #opening: { readonly headers: string; readonly entry: Promise<HomeSession> } | null = null;
   #hasLostState: boolean;
   #isHandedOver = false;
   #isClosed = false;
 
-  constructor(options: SeatsOptions) {
+  constructor(options: HomeSessionsOptions) {
     this.#options = options;
     this.#hasLostState = options.hasLostState;
   }
 
-  get current(): Seat | null {
+  get current(): HomeSession | null {
     return this.#current;
   }
 
-  /** The place of the current session, or of the one that is asleep. */
+  /** The slot of the current session, or of the disconnected one. */
   get slot(): Slot | null {
-    return this.#current?.slot ?? this.#asleep?.slot ?? null;
+    return this.#current?.slot ?? this.#disconnected?.slot ?? null;
   }
 
   get isEmpty(): boolean {
     return this.#all.size === 0;
   }
 
-  /** True if there is neither a current session nor one that is asleep. */
+  /** True if there is neither a current session nor a disconnected one. */
   get isVacant(): boolean {
-    return this.#current === null && this.#asleep === null;
+    return this.#current === null && this.#disconnected === null;
   }
 
-  /** For how long a call can be resumed in the session that is asleep, in ms. */
+  /** For how long a call can be resumed in the disconnected session, in ms. */
   get leftForMs(): number {
-    return this.#asleep?.left.forMs ?? 0;
+    return this.#disconnected?.left.forMs ?? 0;
   }
 
   /** True if there is no session here, and none on its way. */
-  get isHomeless(): boolean {
-    const isAsleep = this.#asleep !== null && this.#asleep.slot !== null;
+  get lacksSession(): boolean {
+    const isAsleep = this.#disconnected !== null && this.#disconnected.slot !== null;
     return this.#current === null && this.#opening === null && !isAsleep;
   }
 
@@ -149,20 +149,20 @@ export class Seats {
     return isLost;
   }
 
-  /** Returns the current session. Without one, wakes the one that is asleep or opens one, once for all who wait for it. */
-  async take(owner: SessionOwner): Promise<Seat> {
+  /** Returns the current session. Without one, reconnects the disconnected one or opens one, once for all who wait for it. */
+  async take(owner: SessionOwner): Promise<HomeSession> {
     if (this.#current !== null) return this.#current;
     const headers = JSON.stringify(owner.headers);
     const running = this.#opening;
     if (running !== null) {
-      return running.seat.catch((error: unknown) => {
+      return running.entry.catch((error: unknown) => {
         const refused = asUpstreamFailure(error, false).code === 'unauthorized';
         if (!refused || running.headers === headers) throw error;
         // The credentials of an earlier request were refused, as an expired token is.
         return this.take(owner);
       });
     }
-    const seat = this.#openOrGoOn(owner)
+    const entry = this.#openOrGoOn(owner)
       .then((opened) => {
         this.#current = opened;
         this.#options.onSession(opened.session);
@@ -171,31 +171,31 @@ export class Seats {
       .finally(() => {
         this.#opening = null;
       });
-    this.#opening = { headers, seat };
-    return seat;
+    this.#opening = { headers, entry };
+    return entry;
   }
 
   /** Returns a session that another process had, or that was left here. @throws UpstreamFailure */
-  async adopt(owner: SessionOwner, point: SessionPoint, isHome: boolean): Promise<Seat> {
+  async adopt(owner: SessionOwner, point: SessionPoint, isHome: boolean): Promise<HomeSession> {
     const { slots, principal, upstream } = this.#options;
-    for (const seat of this.#all) {
-      if (seat.session.id === point.sessionId && !seat.session.dead) return seat;
+    for (const entry of this.#all) {
+      if (entry.session.id === point.sessionId && !entry.session.dead) return entry;
     }
-    const asleep = this.#asleep;
-    if (asleep?.point.sessionId === point.sessionId && asleep.slot !== null) {
-      this.#current = await this.#wake(owner, asleep);
+    const disconnected = this.#disconnected;
+    if (disconnected?.point.sessionId === point.sessionId && disconnected.slot !== null) {
+      this.#current = await this.#reconnect(owner, disconnected);
       return this.#current;
     }
-    const seat = await this.#adopted(owner, point, await slots.take(principal));
-    if (this.isHomeless && isHome) this.#current = seat;
-    else seat.isForeign = upstream.detector.hasSiblings;
-    return seat;
+    const entry = await this.#adopted(owner, point, await slots.take(principal));
+    if (this.lacksSession && isHome) this.#current = entry;
+    else entry.isForeign = upstream.detector.hasSiblings;
+    return entry;
   }
 
   /** Takes the session that the home had in another process for its own. */
   inherit(point: SessionPoint): void {
     const left = new LeftCalls(this.#options);
-    this.#asleep = { point, slot: null, left, hasServed: true, isInherited: true };
+    this.#disconnected = { point, slot: null, left, hasServed: true, isInherited: true };
   }
 
   /** Leaves the session to another process as soon as nothing here uses it. */
@@ -204,50 +204,50 @@ export class Seats {
   }
 
   /** The session is no longer the current one. Calls that use it can finish. */
-  replace(seat: Seat, reason: ReplacementReason): void {
-    if (seat !== this.#current) return;
+  replace(entry: HomeSession, reason: ReplacementReason): void {
+    if (entry !== this.#current) return;
     this.#current = null;
-    this.#lose(seat, reason);
-    for (const onReplaced of [...seat.onReplaced]) onReplaced();
+    this.#lose(entry, reason);
+    for (const onReplaced of [...entry.onReplaced]) onReplaced();
   }
 
-  /** Ends the session for another caller to have its place, as soon as no call uses it. */
-  giveWay(): void {
-    const seat = this.#current;
-    const asleep = this.#asleep;
-    if (seat !== null) {
-      seat.hasServed ||= seat.users > 0;
-      this.replace(seat, 'needed');
-      if (seat.users === 0) this.end(seat);
-    } else if (asleep !== null && asleep.slot !== null) {
-      this.#lose(asleep, 'needed');
-      asleep.slot.free();
-      this.#asleep = null;
+  /** Ends the session for another caller to have its slot, as soon as no call uses it. */
+  evict(): void {
+    const entry = this.#current;
+    const disconnected = this.#disconnected;
+    if (entry !== null) {
+      entry.hasServed ||= entry.users > 0;
+      this.replace(entry, 'needed');
+      if (entry.users === 0) this.end(entry);
+    } else if (disconnected !== null && disconnected.slot !== null) {
+      this.#lose(disconnected, 'needed');
+      disconnected.slot.free();
+      this.#disconnected = null;
     }
   }
 
   /** Lets go of a session with calls that another replica may resume: it needs the streams. */
-  sleep(seat: Seat): void {
-    const { session, slot, left, hasServed } = seat;
+  disconnect(entry: HomeSession): void {
+    const { session, slot, left, hasServed } = entry;
     const { id } = session;
     this.#current = null;
-    this.#all.delete(seat);
+    this.#all.delete(entry);
     session.leave();
     if (id === null || this.#isClosed) return slot.free();
     const revision = session.initializeResult.protocolVersion;
-    const isInherited = this.#asleep?.isInherited === true;
-    this.#asleep = { point: { sessionId: id, revision }, slot, left, hasServed, isInherited };
+    const isInherited = this.#disconnected?.isInherited === true;
+    this.#disconnected = { point: { sessionId: id, revision }, slot, left, hasServed, isInherited };
   }
 
   /** Makes the current session, which no call used, an earlier one. */
-  dismiss(seat: Seat): void {
-    if (seat === this.#current) this.#current = null;
+  dismiss(entry: HomeSession): void {
+    if (entry === this.#current) this.#current = null;
   }
 
   /** Ends all sessions, whoever uses them. */
   close(): void {
     this.#isClosed = true;
-    for (const seat of this.#all) this.end(seat);
+    for (const entry of this.#all) this.end(entry);
   }
 
   /**
@@ -255,17 +255,17 @@ export class Seats {
    * @returns whether the server still has the session
    */
   clear(): boolean {
-    const isLeft = this.#isHandedOver || this.#asleep?.isInherited === true;
-    this.#asleep?.slot?.free();
-    this.#asleep = null;
+    const isLeft = this.#isHandedOver || this.#disconnected?.isInherited === true;
+    this.#disconnected?.slot?.free();
+    this.#disconnected = null;
     if (this.#current !== null) this.end(this.#current);
     return isLeft;
   }
 
-  end(seat: Seat): void {
-    if (!this.#all.delete(seat)) return;
-    this.dismiss(seat);
-    const { session, slot, left, isForeign } = seat;
+  end(entry: HomeSession): void {
+    if (!this.#all.delete(entry)) return;
+    this.dismiss(entry);
+    const { session, slot, left, isForeign } = entry;
     // Another replica can resume a call of the session, or go on with it.
     const isKept = left.any || isForeign || this.#isHandedOver;
     if (isKept) session.leave();
@@ -273,28 +273,29 @@ export class Seats {
     this.#options.onEnding(ending.finally(() => slot.free()));
   }
 
-  async #openOrGoOn(owner: SessionOwner): Promise<Seat> {
-    const asleep = this.#asleep;
-    if (asleep === null) return this.#openNew(owner);
-    const seat = await this.#wake(owner, asleep);
-    seat.hasServed = asleep.hasServed;
-    await seat.session.openStandaloneStream(owner.headers);
-    return seat;
+  async #openOrGoOn(owner: SessionOwner): Promise<HomeSession> {
+    const disconnected = this.#disconnected;
+    if (disconnected === null) return this.#openNew(owner);
+    const entry = await this.#reconnect(owner, disconnected);
+    entry.hasServed = disconnected.hasServed;
+    await entry.session.openStandaloneStream(owner.headers);
+    return entry;
   }
 
   /** Connects with a session that nothing here is connected to. If the server has forgotten it, it is replaced. */
-  async #wake(owner: SessionOwner, { point, slot, left }: Asleep): Promise<Seat> {
+  async #reconnect(
+    owner: SessionOwner,
+    { point, slot, left }: DisconnectedSession,
+  ): Promise<HomeSession> {
     const { slots, principal } = this.#options;
-    this.#asleep = null;
+    this.#disconnected = null;
     slot?.used();
     return this.#adopted(owner, point, slot ?? (await slots.take(principal)), left);
   }
 
-  async #openNew(owner: SessionOwner): Promise<Seat> {
+  async #openNew(owner: SessionOwner): Promise<HomeSession> {
     const { principal, upstream } = this.#options;
-    return this.#seat(
-      await openInPlace(this.#options, principal, () => upstream.openSession(owner)),
-    );
+    return this.#add(await openInSlot(this.#options, principal, () => upstream.openSession(owner)));
   }
 
   async #adopted(
@@ -302,26 +303,26 @@ export class Seats {
     point: SessionPoint,
     slot: Slot,
     left?: LeftCalls,
-  ): Promise<Seat> {
+  ): Promise<HomeSession> {
     try {
       const session = await this.#options.upstream.adoptSession(owner, point);
-      return this.#seat({ session, slot }, left);
+      return this.#add({ session, slot }, left);
     } catch (error) {
       slot.free();
       throw error;
     }
   }
 
-  #seat(placed: Placed, left = new LeftCalls(this.#options)): Seat {
-    const seat: Seat = {
-      ...{ ...placed, users: 0, left, hasServed: false, isForeign: false },
+  #add(slotted: SlottedSession, left = new LeftCalls(this.#options)): HomeSession {
+    const entry: HomeSession = {
+      ...{ ...slotted, users: 0, left, hasServed: false, isForeign: false },
       onReplaced: new Set(),
     };
-    this.#all.add(seat);
-    return seat;
+    this.#all.add(entry);
+    return entry;
   }
 
-  #lose({ hasServed }: Pick<Seat, 'hasServed'>, reason: ReplacementReason): void {
+  #lose({ hasServed }: Pick<HomeSession, 'hasServed'>, reason: ReplacementReason): void {
     if (!hasServed) return;
     this.#hasLostState = true;
     this.#options.onReplaced(reason);

@@ -8,9 +8,9 @@ import type { SessionPoint } from '../upstream/transport/transport.ts';
 import { CallLease, type Lease, type OpenLeases, type SharedLease } from './lease.ts';
 import type { SessionOwner } from './session-owner.ts';
 import { UseCount } from './shared-sessions.ts';
-import { openInPlace, type Placed, type PlaceOptions } from './place.ts';
+import { openInSlot, type SlottedSession, type SlotOptions } from './open-in-slot.ts';
 
-export interface SideSessionsOptions extends PlaceOptions {
+export interface ExclusiveSessionsOptions extends SlotOptions {
   readonly idleTimeoutMs: number;
   /** The leases of the route. */
   readonly leases: OpenLeases;
@@ -20,7 +20,7 @@ export interface SideSessionsOptions extends PlaceOptions {
 }
 
 /** Whose session it is. */
-export interface SideOwner {
+export interface KeyedOwner {
   readonly owner: SessionOwner;
   /** Equal for owners that may use the same session; `null` if none may. */
   readonly key: string | null;
@@ -29,19 +29,19 @@ export interface SideOwner {
 }
 
 /** A session between two calls. Requests that cannot lead to questions may use it. */
-interface Idle extends Placed {
+interface IdleSession extends SlottedSession {
   readonly uses: UseCount;
 }
 
-export class SideSessions {
-  readonly #options: SideSessionsOptions;
+export class ExclusiveSessions {
+  readonly #options: ExclusiveSessionsOptions;
   /** Most recently used last. */
-  readonly #idle = new Map<string, Idle[]>();
-  readonly #leased = new Set<Placed>();
+  readonly #idle = new Map<string, IdleSession[]>();
+  readonly #leased = new Set<SlottedSession>();
   #isClosed = false;
   #isRetired = false;
 
-  constructor(options: SideSessionsOptions) {
+  constructor(options: ExclusiveSessionsOptions) {
     this.#options = options;
   }
 
@@ -50,20 +50,20 @@ export class SideSessions {
    * @param fresh whether to take no idle session: the server has just forgotten one
    * @throws UpstreamFailure if a session is needed and cannot be opened
    */
-  async lease(of: SideOwner, fresh: boolean): Promise<Lease> {
+  async lease(of: KeyedOwner, fresh: boolean): Promise<Lease> {
     const reused = fresh ? null : await this.#reuse(of);
     const { upstream } = this.#options;
     return this.#lend(of, reused ?? (await this.#open(of, () => upstream.openSession(of.owner))));
   }
 
   /** Takes over a session of another replica, to resume one of its calls. Throws UpstreamFailure. */
-  async adopt(of: SideOwner, point: SessionPoint): Promise<Lease> {
+  async adopt(of: KeyedOwner, point: SessionPoint): Promise<Lease> {
     const { upstream } = this.#options;
     return this.#lend(of, await this.#open(of, () => upstream.adoptSession(of.owner, point)));
   }
 
   /** Lends an idle session to a request that cannot lead to questions; `null` if there is none. */
-  async borrow({ owner, key }: SideOwner): Promise<SharedLease | null> {
+  async borrow({ owner, key }: KeyedOwner): Promise<SharedLease | null> {
     if (key === null) return null;
     const idle = this.#idle.get(key)?.findLast(({ session }) => !session.dead);
     if (idle === undefined) return null;
@@ -98,41 +98,41 @@ export class SideSessions {
   /** Ends all sessions, whoever uses them. */
   close(): void {
     this.#isClosed = true;
-    for (const seat of this.#leased) this.#end(seat);
+    for (const slotted of this.#leased) this.#end(slotted);
     this.endIdle();
   }
 
-  #open({ principal }: SideOwner, open: () => Promise<Session>): Promise<Placed> {
-    return openInPlace(this.#options, principal, open);
+  #open({ principal }: KeyedOwner, open: () => Promise<Session>): Promise<SlottedSession> {
+    return openInSlot(this.#options, principal, open);
   }
 
-  #lend({ key }: SideOwner, seat: Placed): Lease {
-    this.#leased.add(seat);
+  #lend({ key }: KeyedOwner, slotted: SlottedSession): Lease {
+    this.#leased.add(slotted);
     const { leases } = this.#options;
-    return new CallLease(seat.session, {
+    return new CallLease(slotted.session, {
       leases,
       onEnd: (how) => {
-        this.#leased.delete(seat);
-        if (how !== 'left') return this.#giveBack(how === 'clean' ? key : null, seat);
-        seat.session.leave();
-        seat.slot.free();
+        this.#leased.delete(slotted);
+        if (how !== 'left') return this.#giveBack(how === 'clean' ? key : null, slotted);
+        slotted.session.leave();
+        slotted.slot.free();
       },
     });
   }
 
   /** Takes the idle session that was used last, if it can be used again. */
-  async #reuse({ key, owner }: SideOwner): Promise<Placed | null> {
-    const seat = key === null ? null : this.#takeIdle(key);
-    if (seat === null) return null;
-    this.#leased.add(seat);
-    if (await seat.session.ready(owner.headers)) return seat;
-    this.#leased.delete(seat);
-    this.#end(seat);
+  async #reuse({ key, owner }: KeyedOwner): Promise<SlottedSession | null> {
+    const slotted = key === null ? null : this.#takeIdle(key);
+    if (slotted === null) return null;
+    this.#leased.add(slotted);
+    if (await slotted.session.ready(owner.headers)) return slotted;
+    this.#leased.delete(slotted);
+    this.#end(slotted);
     return null;
   }
 
   /** Skips sessions that requests use: a call may end its session at any time. */
-  #takeIdle(key: string): Placed | null {
+  #takeIdle(key: string): SlottedSession | null {
     for (const idle of (this.#idle.get(key) ?? []).toReversed()) {
       if (idle.uses.inUse) continue;
       this.#removeIdle(key, idle);
@@ -147,28 +147,28 @@ export class SideSessions {
     return null;
   }
 
-  #removeIdle(key: string, gone: Idle): void {
+  #removeIdle(key: string, gone: IdleSession): void {
     const left = (this.#idle.get(key) ?? []).filter((idle) => idle !== gone);
     if (left.length > 0) this.#idle.set(key, left);
     else this.#idle.delete(key);
   }
 
-  #giveBack(key: string | null, seat: Placed): void {
+  #giveBack(key: string | null, slotted: SlottedSession): void {
     const { upstream, clock, idleTimeoutMs } = this.#options;
-    const { session, slot } = seat;
+    const { session, slot } = slotted;
     const isOver = this.#isClosed || this.#isRetired || upstream.detector.broadcasts;
-    if (key === null || isOver || session.dead) return this.#end(seat);
+    if (key === null || isOver || session.dead) return this.#end(slotted);
     const uses = new UseCount(clock, idleTimeoutMs, () => {
       this.#removeIdle(key, idle);
       this.#end(idle);
     });
-    const idle: Idle = { session, slot, uses };
+    const idle: IdleSession = { session, slot, uses };
     this.#idle.set(key, [...(this.#idle.get(key) ?? []), idle]);
     session.keepAlive(true, this);
     this.#keep(key, idle);
   }
 
-  #keep(key: string, idle: Idle): void {
+  #keep(key: string, idle: IdleSession): void {
     idle.slot.idle(() => {
       this.#removeIdle(key, idle);
       idle.uses.stop();
@@ -176,7 +176,7 @@ export class SideSessions {
     });
   }
 
-  #end({ session, slot }: Placed): void {
+  #end({ session, slot }: SlottedSession): void {
     this.#options.onEnding(session.close().finally(() => slot.free()));
   }
 }
