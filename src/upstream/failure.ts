@@ -16,12 +16,14 @@ export type UpstreamFailureCode =
   | 'streams_mixed'
   /** The server does not take a legacy handshake any more, and speaks 2026-07-28. */
   | 'server_is_modern'
-  /** A response that is not MCP: HTML, a redirect, a compressed body, an event beyond the limit. */
+  /** A response that is not MCP: HTML, a redirect, a compressed body, JSON that is no reply, an event beyond the limit. */
   | 'upstream_protocol_error';
 
 export interface UpstreamFailureDetails {
   /** False only if the server certainly did not act on the request. */
   readonly mayHaveActed: boolean;
+  /** Whether the server sent this where the reply to a request that it had taken was due. */
+  readonly isForReply?: boolean;
   readonly httpStatus?: number;
   /** The JSON-RPC error that came with an error status. */
   readonly rpcError?: JsonRpcErrorObject;

@@ -258,6 +258,10 @@ function receiveLoss(call: CallData, failure: UpstreamFailure): void {
     stopExchange(call, 'the stream of the call brought what belongs to another one');
     return failCall(call, failureOfCall(failure, call.hasBegun));
   }
+  if (failure.details.isForReply === true) {
+    call.isTainted = true;
+    return failCall(call, failureOfCall(failure, call.hasBegun));
+  }
   if (failure.code === 'unauthorized' && call.isResumable) {
     call.unauthorized = failureOfCall(beforeRequest(failure), true);
     return call.feed({ type: 'shutOut' });

@@ -88,6 +88,8 @@ export class ResumableStream implements ResponseReader {
   lastEventId: string | undefined;
   /** The reply was received. The rest of the stream does not matter. */
   finished = false;
+  /** What the server sent that is no reply, in the words of the log; `null` if it sent nothing wrong. */
+  wrongReply: string | null = null;
   readonly #context: StreamContext;
   readonly #owner: StreamOwner;
   #exchange: HttpExchange | null = null;
@@ -206,7 +208,9 @@ export class ResumableStream implements ResponseReader {
 
   /** Takes the messages of one event or body: 2025-03-26 allows several in an array. */
   json(value: JsonValue): void {
-    this.#receive(Array.isArray(value) ? value : [value]);
+    const messages = Array.isArray(value) ? value : [value];
+    if (messages.length === 0) this.wrongReply = 'it sent an empty batch';
+    this.#receive(messages);
   }
 
   end(): void {

@@ -196,6 +196,7 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     this.#listener.accepted(id);
     // Not conforming, but seen: the reply comes on the standalone stream.
     if (form === 'none') this.#streams.delete(id);
+    if (form === 'json') stream.wrongReply = 'it responded with JSON without a reply';
     return form;
   }
 
@@ -211,8 +212,10 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
   received(stream: ResumableStream, value: JsonValue): void {
     const message = readMessage(value);
     const { source } = stream;
+    if (message.type === 'malformed') stream.wrongReply = `it sent no message: ${message.problem}`;
     if (message.type === 'response' && source.stream === 'request') {
       if (message.id === source.id || message.id === null) stream.finished = true;
+      else stream.wrongReply = 'it replied to another request';
       if (message.id === null) {
         return this.#listener.message({ ...message, id: source.id }, source);
       }
@@ -227,7 +230,7 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
       return;
     }
     if (stream.lastEventId === undefined || failure?.code === 'upstream_protocol_error') {
-      return this.#lose(stream, failure ?? noReply());
+      return this.#lose(stream, withoutReply(stream, failure));
     }
     // A stream that the gateway closes to look for more is not broken.
     if (!wasIdle) this.#listener.interrupted(id);
@@ -320,8 +323,23 @@ function replyIn(
   return isInitialize && !negotiates ? null : { error: rpcError };
 }
 
-function noReply(): UpstreamFailure {
-  return new UpstreamFailure('upstream_unavailable', 'the response ended without a reply', {
-    mayHaveActed: true,
-  });
+/**
+ * Returns what it means that a response holds no reply: the server sent something else, or the connection broke.
+ * @param failure of the body; `null` if it ended regularly
+ */
+function withoutReply(
+  { wrongReply }: ResumableStream,
+  failure: UpstreamFailure | null,
+): UpstreamFailure {
+  const isOfConnection = failure !== null && failure.code !== 'upstream_protocol_error';
+  if (isOfConnection) return failure;
+  const problem = failure?.message ?? wrongReply;
+  return problem === null
+    ? new UpstreamFailure('upstream_unavailable', 'the response ended without a reply', {
+        mayHaveActed: true,
+      })
+    : new UpstreamFailure('upstream_protocol_error', problem, {
+        ...{ mayHaveActed: true, isForReply: true },
+        cause: failure,
+      });
 }

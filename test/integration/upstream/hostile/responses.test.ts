@@ -74,8 +74,9 @@ const raw =
     response.socket?.end();
   };
 
-// Rule failures-5: `upstream_protocol_error`: HTML, a redirect, a compressed body, no content, any other 4xx
-// without a JSON-RPC error.
+// Rule failures-5: `upstream_protocol_error`: the connection is sound, and what the server sent is no reply. HTML, a redirect, a
+// compressed body, no content, any other 4xx without a JSON-RPC error; JSON or an event that does not parse, is no message of
+// JSON-RPC, replies to another request or is beyond the limits, unless the reply comes all the same.
 // Rule limits-1.
 describe('a response that is not of MCP', () => {
   test.each<[string, Answer]>([
@@ -126,9 +127,10 @@ describe('a response that is not of MCP', () => {
 
 describe('a server that is not well', () => {
   // Rule failures-6 (tools, "Error Handling"): A connection that breaks before a response, bytes that are no
-  // HTTP, a 5xx other than 503, a response that breaks off, or JSON that is no reply, has lost the call: the
-  // tool may have acted, and the call is not sent again. A tool then gives a result with `isError` that says
-  // so and `mrtr-gateway/reason: call_lost` in its `_meta`; prompts and resources give the error.
+  // HTTP, a 5xx other than 503, a response that breaks off, or an event stream that ends without the reply and
+  // cannot be resumed, has lost the call: the tool may have acted, and the call is not sent again. A tool then
+  // gives a result with `isError` that says so and `mrtr-gateway/reason: call_lost` in its `_meta`; prompts and
+  // resources give the error.
   test.each([500, 501, 502, 504, 520, 599])('says so with %i', async (status) => {
     await expectFailure(sends(status, { 'retry-after': '1' }), 'call_lost');
   });
@@ -211,14 +213,20 @@ describe('bytes that are no HTTP', () => {
     ['a body that ends early', `${ok}content-length: 1000\r\n\r\n{"${SECRET}`],
     ['a body that ends in a chunk', `${ok}transfer-encoding: chunked\r\n\r\nff\r\n{"${SECRET}`],
     ['a chunk size that is none', `${ok}transfer-encoding: chunked\r\n\r\n${SECRET}\r\n{}\r\n`],
-    ['thousands of headers', `${ok}${'x: 1\r\n'.repeat(12_000)}\r\n`],
-    ['an empty body', `${ok}content-length: 0\r\n\r\n`],
   ])('%s', async (_title, text) => {
     const field = await ground(LIMITS, raw(text));
     const exchanged = await callTool(field.url, 'hostile');
     expect(reasonOf(exchanged)).toBe('call_lost');
     expectDiscreet(field, exchanged);
     await expectUnharmed(field);
+  });
+
+  // Rule failures-5.
+  test.each([
+    ['with thousands of headers', `${ok}${'x: 1\r\n'.repeat(12_000)}\r\n`],
+    ['of no bytes', `${ok}content-length: 0\r\n\r\n`],
+  ])('an empty body %s is HTTP, and no reply', async (_title, text) => {
+    await expectFailure(raw(text), 'upstream_protocol_error');
   });
 
   // Rule failures-6.
@@ -258,7 +266,7 @@ describe('JSON', () => {
   const message = (more: object) => (id: unknown) =>
     JSON.stringify({ jsonrpc: '2.0', id, ...more });
   const deep = `${'['.repeat(5_000)}${']'.repeat(5_000)}`;
-  // Rules failures-6, limits-3.
+  // Rules failures-5, limits-3.
   test.each<[string, (id: unknown) => string]>([
     ['that breaks off', () => `{"jsonrpc":"2.0","${SECRET}`],
     ['with more behind it', (id) => `${message({ result: {} })(id)}${SECRET}`],
@@ -286,13 +294,13 @@ describe('JSON', () => {
   ])('%s is no reply', async (_title, text) => {
     const asJson: Answer = ({ body }, response) =>
       void response.writeHead(200, JSON_TYPE).end(text(body.id));
-    await expectFailure(asJson, 'call_lost');
+    await expectFailure(asJson, 'upstream_protocol_error');
     const asEvent: Answer = ({ body }, response) => {
       const stream = eventStream(response);
       stream.raw(`data: ${text(body.id)}\n\n`);
       stream.end();
     };
-    await expectFailure(asEvent, 'call_lost');
+    await expectFailure(asEvent, 'upstream_protocol_error');
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
   });
 
@@ -309,7 +317,7 @@ describe('JSON', () => {
       endlessly(response, more);
       answering.resolve(response);
     };
-    await expectFailure(script, 'call_lost', { calls: { maxDurationMs: 200_000 } });
+    await expectFailure(script, 'upstream_protocol_error', { calls: { maxDurationMs: 200_000 } });
     expect((await answering.promise).destroyed).toBe(true);
   });
 

@@ -118,7 +118,7 @@ describe('an event that never ends is cut at the limit', () => {
   ])('%s', async (_title, text) => {
     const { script, cut } = endless((stream, turn) => stream.raw(text(turn)));
     const field = await ground(PATIENT, script);
-    expect(reasonOf(await callTool(field.url, 'hostile'))).toBe('call_lost');
+    expect(reasonOf(await callTool(field.url, 'hostile'))).toBe('upstream_protocol_error');
     await cut;
     await expectUnharmed(field);
   });
@@ -323,7 +323,7 @@ describe('a stream that has to be resumed', () => {
       stream.raw(`id: ${id}\ndata:\n\n`);
       stream.end();
     });
-    expect(reasonOf(await callTool(field.url, 'hostile'))).toBe('call_lost');
+    expect(reasonOf(await callTool(field.url, 'hostile'))).toBe('upstream_protocol_error');
     await expectUnharmed(field);
   });
 
