@@ -5,104 +5,31 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Clock } from '../lib/clock.ts';
-import type { Closed } from '../lib/closing.ts';
 import { callFailure, reasonOf } from '../model/failures.ts';
-import {
-  traceOf,
-  type Caller,
-  type CallerRefusal,
-  type CallReply,
-  type EdgeRequest,
-  type Leg,
-} from '../model/request.ts';
-import type { OpenResponses } from '../lib/responses.ts';
-import type { Log } from '../ops/log.ts';
-import { traceIdOf, type Span, type TraceContext, type Tracer } from '../ops/tracing.ts';
-import type { ClientRequestId } from '../protocol/ids.ts';
+import { traceOf, type Caller, type CallReply, type EdgeRequest } from '../model/request.ts';
+import { traceIdOf, type Span, type TraceContext } from '../ops/tracing.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
-import type { JsonObject } from '../protocol/json.ts';
 import type { ListenLeg } from '../subscriptions/subscriptions.ts';
 import {
   ResponseWriter,
   sendJson,
-  type SentResponse,
   BODY_TOO_LARGE,
   sendRefusal,
   refuse,
   type Refusal,
 } from './response-writer.ts';
-import type { ModernRequest, ReadRequest } from './request/message.ts';
+import type { EdgeOptions, EdgeRoute } from './options.ts';
+import type { ModernRequest } from './request/message.ts';
 import { METHOD_NOT_FOUND, methodGate, serviceOf } from './request/methods.ts';
 import { readBody } from './request/body.ts';
 import { endSpan, originOf, startSpan } from './request-span.ts';
 
-/** What the edge needs from the rest of the gateway for one route. */
-export interface EdgeRoute {
-  readonly id: string;
-  readonly path: string;
-  /** Tells whether the server is modern itself, so that nothing is translated. Never rejects. */
-  readonly isModern: (caller: Caller) => boolean | Promise<boolean>;
-  /** Never rejects. */
-  readonly identify: (
-    request: IncomingMessage,
-  ) => Caller | CallerRefusal | Promise<Caller | CallerRefusal>;
-  readonly capabilities: (request: EdgeRequest) => JsonObject | null;
-  /** Finds what differs between `Mcp-Param-*` headers and the tool's arguments, or `null`. Never rejects. */
-  readonly parameterHeaders: (
-    request: EdgeRequest,
-    rawHeaders: readonly string[],
-  ) => string | null | Promise<string | null>;
-  readonly discover: (request: EdgeRequest) => Promise<CallReply>;
-  readonly forward: (request: EdgeRequest, closed: Closed) => Promise<CallReply>;
-  readonly call: (request: EdgeRequest, leg: Leg) => Promise<CallReply>;
-  /** Serves a request about a task; `null` if the gateway offers no tasks. */
-  readonly task: ((request: EdgeRequest, leg: Leg) => Promise<CallReply>) | null;
-  /** Serves a listener until it ends. */
-  readonly listen: (
-    request: EdgeRequest,
-    id: ClientRequestId,
-    leg: ListenLeg,
-  ) => Promise<CallReply>;
-  /** Rewrites what a reply says of the server's URL. */
-  readonly published: (reply: CallReply, caller: Caller) => CallReply;
-  /**
-   * Passes a request through whose body was read.
-   * @param onRefused called if the server refuses it (4xx); returns what serves it in place of that, or `null`
-   */
-  readonly passThrough: (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    onRefused?: () => Promise<(() => void) | null>,
-  ) => Promise<void>;
-  /** Tells, after it refused a modern request, whether the server is not modern any more. Never rejects. */
-  readonly isLegacyNow: (caller: Caller) => Promise<boolean>;
-}
-
-export interface EdgeOptions {
-  /** Reads a request of the wire that is spoken on this path. Never throws. */
-  readonly read: (request: IncomingMessage, body: Uint8Array, caller: Caller) => ReadRequest;
-  readonly maxBodyBytes: number;
-  /** Called before a body is read. */
-  readonly beforeBody: (response: ServerResponse) => void;
-  readonly commitAfterMs: number;
-  readonly keepAliveMs: number;
-  /** If more bytes wait, the client is behind. A listener that is behind is disconnected. */
-  readonly maxBufferedBytes: number;
-  readonly openResponses: OpenResponses;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** `null` if no traces are exported. */
-  readonly tracer: Tracer | null;
-  readonly observe: (
-    route: string,
-    request: EdgeRequest,
-    reply: CallReply,
-    sent: SentResponse,
-    ms: number,
-  ) => void;
-}
-
+/**
+ * A POST has two ways in, so that what is translated does not pay for the framework. `post` is for the path as it is written
+ * in the configuration, and reads the body itself. What is passed through enters the framework, and so does a path that is
+ * spelled otherwise, which only the router recognizes: `#postInFramework` serves these, with a body that is read already.
+ * Both find the caller, ask whether the server is modern, and end in `#serve`.
+ */
 export class ModernEndpoint {
   readonly #route: EdgeRoute;
   readonly #options: EdgeOptions;
@@ -114,9 +41,8 @@ export class ModernEndpoint {
     this.#options = options;
   }
 
-  /** Serves what `post` leaves to the framework, and requests that spell the path in another way. */
+  /** Has the framework serve what `post` does not: what it leaves to the framework, and paths that are spelled otherwise. */
   install(app: FastifyInstance): void {
-    const route = this.#route;
     // Every body is read as bytes: legacy requests go upstream unchanged.
     app.removeAllContentTypeParsers();
     app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) =>
@@ -126,22 +52,29 @@ export class ModernEndpoint {
       const body = this.#bodiesToPass.get(request.raw);
       next(null, body === undefined ? payload : Readable.from([body], { objectMode: false }));
     });
-    app.post(route.path, async (request, reply) => {
-      const { raw, body } = request;
-      if (this.#bodiesToPass.delete(raw)) return route.passThrough(request, reply);
-      const caller = await this.#identify(raw, reply.raw);
-      if (caller === null) return void reply.hijack();
-      const bytes = body instanceof Buffer ? body : Buffer.alloc(0);
-      const serve = () => this.#serve(raw, reply.raw, bytes, caller, null);
-      if (await route.isModern(caller)) {
-        return route.passThrough(request, reply, async () => {
-          const { type } = this.#options.read(raw, bytes, caller);
-          return type === 'request' && (await route.isLegacyNow(caller)) ? serve : null;
-        });
-      }
-      if (!serve()) return route.passThrough(request, reply);
-      reply.hijack();
-    });
+    app.post(this.#route.path, (request, reply) =>
+      this.#bodiesToPass.delete(request.raw)
+        ? this.#route.passThrough(request, reply)
+        : this.#postInFramework(request, reply),
+    );
+  }
+
+  /** Serves a POST that `post` has not seen, or that is for a modern server, with the body that the framework has read. */
+  async #postInFramework(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const route = this.#route;
+    const { raw, body } = request;
+    const caller = await this.#identify(raw, reply.raw);
+    if (caller === null) return void reply.hijack();
+    const bytes = body instanceof Buffer ? body : Buffer.alloc(0);
+    const serve = () => this.#serve(raw, reply.raw, bytes, caller, null);
+    if (await route.isModern(caller)) {
+      return route.passThrough(request, reply, async () => {
+        const { type } = this.#options.read(raw, bytes, caller);
+        return type === 'request' && (await route.isLegacyNow(caller)) ? serve : null;
+      });
+    }
+    if (!serve()) return route.passThrough(request, reply);
+    reply.hijack();
   }
 
   /**

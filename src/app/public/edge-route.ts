@@ -3,7 +3,7 @@ import { failureReasonOf } from '../../model/failures.ts';
 import { traceOf, type EdgeRequest } from '../../model/request.ts';
 import { sleep } from '../../lib/clock.ts';
 import type { ClientConnections } from '../../edge/http/connection.ts';
-import type { EdgeOptions, EdgeRoute } from '../../edge/edge.ts';
+import type { EdgeOptions, EdgeRoute } from '../../edge/options.ts';
 import { readModernRequest, type RequestPolicy } from '../../edge/request/modern-request.ts';
 import { parameterHeaderProblem } from '../../edge/request/parameter-headers.ts';
 import type { ToolCatalogue } from '../../catalogue/tools.ts';

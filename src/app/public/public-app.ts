@@ -5,7 +5,8 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
 import { cutWhenStalled } from '../../lib/responses.ts';
-import { ModernEndpoint, type EdgeOptions } from '../../edge/edge.ts';
+import { ModernEndpoint } from '../../edge/edge.ts';
+import type { EdgeOptions } from '../../edge/options.ts';
 import { Guard } from '../../edge/http/guard.ts';
 import { isLoopbackHost } from '../../lib/loopback.ts';
 import { isMethod, serviceOf } from '../../edge/request/methods.ts';

@@ -2,7 +2,8 @@
 import type { RequestListener } from 'node:http';
 import fastify from 'fastify';
 import { describe, expect, test } from 'vitest';
-import { ModernEndpoint, type EdgeOptions, type EdgeRoute } from '../../../src/edge/edge.ts';
+import { ModernEndpoint } from '../../../src/edge/edge.ts';
+import type { EdgeOptions, EdgeRoute } from '../../../src/edge/options.ts';
 import { readModernRequest } from '../../../src/edge/request/modern-request.ts';
 import { OpenResponses } from '../../../src/lib/responses.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';

@@ -1,0 +1,81 @@
+/** What the edge needs from the rest of the gateway: the services of one route, and the settings of an endpoint. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Clock } from '../lib/clock.ts';
+import type { Closed } from '../lib/closing.ts';
+import type { OpenResponses } from '../lib/responses.ts';
+import type { Caller, CallerRefusal, CallReply, EdgeRequest, Leg } from '../model/request.ts';
+import type { Log } from '../ops/log.ts';
+import type { Tracer } from '../ops/tracing.ts';
+import type { ClientRequestId } from '../protocol/ids.ts';
+import type { JsonObject } from '../protocol/json.ts';
+import type { ListenLeg } from '../subscriptions/subscriptions.ts';
+import type { ReadRequest } from './request/message.ts';
+import type { SentResponse } from './response-writer.ts';
+
+/** The services of one route. */
+export interface EdgeRoute {
+  readonly id: string;
+  readonly path: string;
+  /** Tells whether the server is modern itself, so that nothing is translated. Never rejects. */
+  readonly isModern: (caller: Caller) => boolean | Promise<boolean>;
+  /** Never rejects. */
+  readonly identify: (
+    request: IncomingMessage,
+  ) => Caller | CallerRefusal | Promise<Caller | CallerRefusal>;
+  readonly capabilities: (request: EdgeRequest) => JsonObject | null;
+  /** Finds what differs between `Mcp-Param-*` headers and the tool's arguments, or `null`. Never rejects. */
+  readonly parameterHeaders: (
+    request: EdgeRequest,
+    rawHeaders: readonly string[],
+  ) => string | null | Promise<string | null>;
+  readonly discover: (request: EdgeRequest) => Promise<CallReply>;
+  readonly forward: (request: EdgeRequest, closed: Closed) => Promise<CallReply>;
+  readonly call: (request: EdgeRequest, leg: Leg) => Promise<CallReply>;
+  /** Serves a request about a task; `null` if the gateway offers no tasks. */
+  readonly task: ((request: EdgeRequest, leg: Leg) => Promise<CallReply>) | null;
+  /** Serves a listener until it ends. */
+  readonly listen: (
+    request: EdgeRequest,
+    id: ClientRequestId,
+    leg: ListenLeg,
+  ) => Promise<CallReply>;
+  /** Rewrites what a reply says of the server's URL. */
+  readonly published: (reply: CallReply, caller: Caller) => CallReply;
+  /**
+   * Passes a request through whose body was read.
+   * @param onRefused called if the server refuses it (4xx); returns what serves it in place of that, or `null`
+   */
+  readonly passThrough: (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    onRefused?: () => Promise<(() => void) | null>,
+  ) => Promise<void>;
+  /** Tells, after it refused a modern request, whether the server is not modern any more. Never rejects. */
+  readonly isLegacyNow: (caller: Caller) => Promise<boolean>;
+}
+
+/** The settings of one endpoint. */
+export interface EdgeOptions {
+  /** Reads a request of the wire that is spoken on this path. Never throws. */
+  readonly read: (request: IncomingMessage, body: Uint8Array, caller: Caller) => ReadRequest;
+  readonly maxBodyBytes: number;
+  /** Called before a body is read. */
+  readonly beforeBody: (response: ServerResponse) => void;
+  readonly commitAfterMs: number;
+  readonly keepAliveMs: number;
+  /** If more bytes wait, the client is behind. A listener that is behind is disconnected. */
+  readonly maxBufferedBytes: number;
+  readonly openResponses: OpenResponses;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** `null` if no traces are exported. */
+  readonly tracer: Tracer | null;
+  readonly observe: (
+    route: string,
+    request: EdgeRequest,
+    reply: CallReply,
+    sent: SentResponse,
+    ms: number,
+  ) => void;
+}
