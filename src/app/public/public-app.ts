@@ -4,32 +4,20 @@
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
-import { cutWhenStalled } from '../../lib/responses.ts';
-import { ModernEndpoint } from '../../edge/edge.ts';
-import type { EdgeOptions } from '../../edge/options.ts';
-import { Guard } from '../../edge/http/guard.ts';
-import { isLoopbackHost } from '../../lib/loopback.ts';
-import { isMethod, serviceOf } from '../../edge/request/methods.ts';
-import { refusalReason, refuse } from '../../edge/response-writer.ts';
-import { ErrorCode } from '../../protocol/json-rpc.ts';
-import type { Metrics } from '../../ops/metrics.ts';
-import { once } from '../../lib/once.ts';
-import {
-  registerNoPassThrough,
-  registerPassThrough,
-  type PassThrough,
-} from '../../passthrough/passthrough.ts';
 import { publicPaths } from '../../config/schema.ts';
-import { dialectEndpoints, installDialect } from './dialect-endpoints.ts';
+import { Guard } from '../../edge/http/guard.ts';
+import { refusalReason } from '../../edge/response-writer.ts';
+import { isLoopbackHost } from '../../lib/loopback.ts';
+import { cutWhenStalled } from '../../lib/responses.ts';
+import type { Metrics } from '../../ops/metrics.ts';
 import { ROOT_METADATA_PATH } from '../../protocol/protected-resource.ts';
-import { callersOf, type RouteCallers } from './callers.ts';
-import { serveOwnMetadata } from './own-metadata.ts';
-import type { PublicListener } from './public-listener.ts';
-import { knownCaller, otherPathHeaderRules, otherPaths, sessionsOf } from './other-paths.ts';
-import { passesLimits } from './admissions.ts';
 import { isHttpRoute, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../shared-services.ts';
-import { edgeOptions, edgeRoute } from './edge-route.ts';
+import { callersOf } from './callers.ts';
+import { serveOwnMetadata } from './own-metadata.ts';
+import type { PublicListener } from './public-listener.ts';
+import { RouteEndpoints } from './route-endpoints.ts';
+import { routePassThrough } from './route-pass-through.ts';
 
 /** For one event of a response. The framework and its plugins add as many as the default allows. */
 const MAX_LISTENERS = 20;
@@ -54,114 +42,33 @@ export async function createPublicApp(
   metrics: Metrics,
   { connections, timeouts }: Pick<PublicListener, 'connections' | 'timeouts'>,
 ): Promise<PublicApp> {
-  const { config } = shared;
-  const app = fastify({
-    logger: false,
-    bodyLimit: config.limits.maxBodyBytes,
-    // An empty list trusts no proxy either, but is evaluated for every request.
-    trustProxy: config.edge.trustedProxies.length > 0 && [...config.edge.trustedProxies],
-    return503OnClosing: false,
-    exposeHeadRoutes: false,
-  });
-  app.addHook('onRequest', (_request, { raw }, next) => {
-    cutWhenStalled(raw, timeouts.writeStallMs);
-    next();
-  });
-  const policy = {
-    allowedOrigins: config.edge.allowedOrigins,
-    allowedHosts: config.edge.allowedHosts,
-    allowLoopback: isLoopbackHost(config.listen.host),
-  };
-  const { legacyClients } = config.edge;
-  const guard = new Guard({
-    policy,
-    legacyClients,
-    paths: routes.flatMap((route) => publicPaths(route.config)),
-    maxBodyBytes: config.limits.maxBodyBytes,
-    requestHeaders: [
-      ...config.identity.credentialHeaders,
-      ...routes.flatMap((route) => route.config.upstream.forwardHeaders),
-    ],
-    refused: (header, value) => shared.log.event('edge.refused', { header, value }),
-  });
+  const app = createFramework(shared, timeouts.writeStallMs);
+  const guard = createGuard(routes, shared);
   guard.install(app);
   app.addHook('preParsing', (_request, { raw }, payload, next) => {
     connections.continue(raw);
     next(null, payload);
   });
-  const endpoints = new Map<string, ModernEndpoint>();
   serveOwnMetadata(app, shared);
-  const httpRoutes = routes.filter(isHttpRoute);
   installMetadata(app, routes);
-  const others = otherPaths(httpRoutes, legacyClients);
-  const passThroughOf = (scope: FastifyInstance, route: Route, callers: RouteCallers) => {
-    if (!isHttpRoute(route)) return registerNoPassThrough(scope, route.config.path);
-    const { config: server, upstream, circuit } = route.server.http;
-    const { id } = route.config;
-    const tellOfLegacyClient = once(() => shared.log.event('route.legacy_client', { route: id }));
-    return registerPassThrough(scope, {
-      upstream: server.url,
-      path: route.config.path,
-      others: route === httpRoutes[0] ? others : [],
-      headers: server.headers,
-      authorization: server.authorization,
-      headersOf: ({ raw }) => ({ ...route.tokenExchange?.headersOf(raw) }),
-      otherPathHeaderRules: (request, path) =>
-        otherPathHeaderRules(httpRoutes, request, path, shared),
-      hostHeader: server.hostHeader,
-      challenge: (challenge) => route.resource?.challenge(challenge) ?? challenge,
-      onToken: (status, challenge) => route.resource?.answered(status, challenge),
-      onEndpoint: (endpoint) => upstream.messagePaths.toldClient(endpoint),
-      refusalOf: ({ raw }) => callers.refusalOf(raw),
-      onOutcome: (status) => circuit.ended(status),
-      connectTimeoutMs: server.connectTimeoutMs,
-      headersTimeoutMs: server.headersTimeoutMs,
-      maxBodyBytes: config.limits.maxBodyBytes,
-      openResponses: shared.openResponses,
-      onPassed: (isEndpoint) => {
-        metrics.passed.inc({ route: id });
-        if (isEndpoint && upstream.knownKind !== 'modern') tellOfLegacyClient();
-      },
-      onFailure: ({ httpStatus: status, problem }) => {
-        if (upstream.knownKind === 'modern') upstream.doubt();
-        shared.log.event('passthrough.failed', { route: route.config.id, status, problem });
-      },
-      ...sessionsOf(route, httpRoutes, shared),
-    });
-  };
+  const endpoints = new RouteEndpoints(shared, metrics, connections);
+  const httpRoutes = routes.filter(isHttpRoute);
   for (const route of routes) {
     const callers = callersOf(route, shared);
     await app.register(async (scope) => {
-      const passThrough = await passThroughOf(scope, route, callers);
+      const passThrough = await routePassThrough(
+        scope,
+        route,
+        httpRoutes,
+        callers,
+        shared,
+        metrics,
+      );
       // A scope of its own, since the edge reads bodies and the pass-through streams them.
-      await scope.register(async (edge) => {
-        const served = edgeRoute(route, callers, shared, limitedBy(route, shared, passThrough));
-        const options = edgeOptions(route, shared, metrics, connections);
-        const endpoint = new ModernEndpoint(served, options);
-        endpoint.install(edge);
-        endpoints.set(route.config.path, endpoint);
-        for (const [path, dialect] of dialectEndpoints(route, served, options, shared)) {
-          installDialect(edge, path, dialect);
-          endpoints.set(path, dialect);
-        }
-      });
+      await scope.register(async (edge) => endpoints.install(edge, route, callers, passThrough));
     });
   }
-  const formerPaths = new Map<Route, string[]>();
-  for (const route of former.toReversed()) {
-    const served = edgeRoute(route, callersOf(route, shared), shared, NO_PASS_THROUGH);
-    const options = edgeOptions(route, shared, metrics, connections);
-    const own = new ModernEndpoint(served, { ...options, read: retriesOf(options.read) });
-    const dialects = dialectEndpoints(route, served, options, shared, retriesOf);
-    const free = [[route.config.path, own] as const, ...dialects].filter(
-      ([path]) => !endpoints.has(path),
-    );
-    for (const [path, endpoint] of free) endpoints.set(path, endpoint);
-    formerPaths.set(
-      route,
-      free.map(([path]) => path),
-    );
-  }
+  for (const route of former.toReversed()) endpoints.addFormer(route);
   await app.ready();
   let open = 0;
   let isRetired = false;
@@ -178,21 +85,54 @@ export async function createPublicApp(
         open -= 1;
         closeIfOver();
       });
-      const endpoint = request.method === 'POST' ? endpoints.get(request.url ?? '') : undefined;
+      const endpoint = request.method === 'POST' ? endpoints.find(request.url ?? '') : undefined;
       if (endpoint === undefined) app.routing(request, response);
       else if (guard.passes(request, response, true)) {
         void endpoint.post(request, response, app.routing);
       }
     },
-    forget: (route) => {
-      for (const path of formerPaths.get(route) ?? []) endpoints.delete(path);
-      formerPaths.delete(route);
-    },
+    forget: (route) => endpoints.forget(route),
     retire: () => {
       isRetired = true;
       closeIfOver();
     },
   };
+}
+
+/** Creates the HTTP framework. It cuts responses that their client does not read. */
+function createFramework({ config }: PublicServices, writeStallMs: number): FastifyInstance {
+  const app = fastify({
+    logger: false,
+    bodyLimit: config.limits.maxBodyBytes,
+    // An empty list trusts no proxy either, but is evaluated for every request.
+    trustProxy: config.edge.trustedProxies.length > 0 && [...config.edge.trustedProxies],
+    return503OnClosing: false,
+    exposeHeadRoutes: false,
+  });
+  app.addHook('onRequest', (_request, { raw }, next) => {
+    cutWhenStalled(raw, writeStallMs);
+    next();
+  });
+  return app;
+}
+
+/** Creates what checks HTTP, `Host` and `Origin` of every request. */
+function createGuard(routes: readonly Route[], { config, log }: PublicServices): Guard {
+  return new Guard({
+    policy: {
+      allowedOrigins: config.edge.allowedOrigins,
+      allowedHosts: config.edge.allowedHosts,
+      allowLoopback: isLoopbackHost(config.listen.host),
+    },
+    legacyClients: config.edge.legacyClients,
+    paths: routes.flatMap((route) => publicPaths(route.config)),
+    maxBodyBytes: config.limits.maxBodyBytes,
+    requestHeaders: [
+      ...config.identity.credentialHeaders,
+      ...routes.flatMap((route) => route.config.upstream.forwardHeaders),
+    ],
+    refused: (header, value) => log.event('edge.refused', { header, value }),
+  });
 }
 
 /** Logs a request to which the gateway itself responded with an error. The query is left out: it can have a token in it. */
@@ -214,25 +154,6 @@ function logRefusal(
   });
 }
 
-/** Reads only what goes on with what a route has begun: its calls, and its tasks. */
-function retriesOf(read: EdgeOptions['read']): EdgeOptions['read'] {
-  return (request, body, caller) => {
-    const found = read(request, body, caller);
-    if (found.type === 'refused') return found;
-    if (found.type === 'request') {
-      const { requestState, method } = found.request;
-      if (requestState !== null || (isMethod(method) && serviceOf(method) === 'task')) return found;
-    }
-    const error = { code: ErrorCode.invalidRequest, message: 'Not found' };
-    const id = found.type === 'request' ? found.request.id : null;
-    return { type: 'refused', refusal: { httpStatus: 404, id, error } };
-  };
-}
-
-const NO_PASS_THROUGH: PassThrough = {
-  forward: async (_request, reply) => refuse(reply.hijack().raw, 404, 'Not found'),
-};
-
 /** Serves the metadata of protected resources. That of the origin is served if it is clear whose it is. */
 function installMetadata(app: FastifyInstance, routes: readonly Route[]): void {
   const resources = routes.flatMap(({ resource }) => resource ?? []);
@@ -243,17 +164,4 @@ function installMetadata(app: FastifyInstance, routes: readonly Route[]): void {
     for (const path of free) served.add(path);
     resource.install(app, free);
   }
-}
-
-/** Limits what is passed through to the endpoint of a server over HTTP. */
-function limitedBy(route: Route, shared: PublicServices, passThrough: PassThrough): PassThrough {
-  if (!isHttpRoute(route)) return passThrough;
-  return {
-    forward: async (request, reply, onServerRefused) => {
-      const caller = () => knownCaller(request, route, shared);
-      if (await passesLimits(route, request, reply, caller)) {
-        await passThrough.forward(request, reply, onServerRefused);
-      }
-    },
-  };
 }
