@@ -5,6 +5,7 @@
 import type { Clock } from '../lib/clock.ts';
 import type { Counts } from '../lib/counts.ts';
 import { TtlSet } from '../lib/containers.ts';
+import { ReleasingMap } from '../lib/releasing.ts';
 import type { Directory } from '../model/directory.ts';
 import {
   OVERLOADED,
@@ -143,7 +144,7 @@ export class CallRegistry<Call extends RegisteredCall> {
    */
   phase: 'open' | 'draining' | 'closed' = 'open';
   readonly #options: CallRegistryOptions;
-  readonly #calls = new Map<CallId, Call>();
+  readonly #calls = new ReleasingMap<CallId, Call>();
   /** Calls that were left or lost: any replica may continue them, this one as well. */
   readonly #left: TtlSet<CallId>;
   readonly #released: ReleasedCalls;

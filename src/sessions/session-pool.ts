@@ -2,6 +2,7 @@
  * The sessions of one route: which one a call or another request uses. Principals never share a session unless the
  * operator says so, nor do clients that declare different capabilities.
  */
+import { ReleasingMap } from '../lib/releasing.ts';
 import type { Clock } from '../lib/clock.ts';
 import { LruMap } from '../lib/containers.ts';
 import { LocalCounts, type Counts } from '../lib/counts.ts';
@@ -61,7 +62,7 @@ export class SessionPool {
   readonly #sharing: Sharing;
   readonly #slots: Slots;
   readonly #silentTargets = new LruMap<string, true>(MAX_SILENT_TARGETS);
-  readonly #homes = new Map<string, Home>();
+  readonly #homes = new ReleasingMap<string, Home>();
   /** Homes whose session ended for another caller. */
   readonly #untold = new LruMap<string, true>(MAX_UNTOLD);
   readonly #exclusive: ExclusiveSessions;

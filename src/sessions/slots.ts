@@ -3,6 +3,7 @@
  * free, the session that was idle for the longest time ends; where none is idle, whoever needs one waits, and has the
  * other processes end one.
  */
+import { ReleasingMap } from '../lib/releasing.ts';
 import type { Counts } from '../lib/counts.ts';
 import type { Clock, Timer } from '../lib/clock.ts';
 import { UpstreamFailure } from '../upstream/failure.ts';
@@ -42,7 +43,7 @@ export class Slots {
   readonly #counts: Counts;
   readonly #clock: Clock;
   /** Longest idle first. */
-  readonly #idle = new Map<Taken, () => void>();
+  readonly #idle = new ReleasingMap<Taken, () => void>();
   /** Sessions that were told to end, and still count. */
   readonly #ending = new Set<Taken>();
   readonly #waiting = new Set<SlotRequest>();

@@ -2,6 +2,7 @@
 import type { RequestListener, Server, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
 import { ClientConnections, type ClientTimeouts } from '../../edge/http/connection.ts';
+import { Members } from '../../lib/releasing.ts';
 import type { ListenAddress } from '../../config/units.ts';
 import { listen } from '../listen.ts';
 
@@ -10,7 +11,7 @@ export class PublicListener {
   readonly timeouts: ClientTimeouts;
   readonly #app: FastifyInstance;
   #serve: RequestListener = (_request, response) => void response.writeHead(503).end();
-  readonly #open = new Set<ServerResponse>();
+  readonly #open = new Members<ServerResponse>();
   #isStopping = false;
 
   constructor(timeouts: ClientTimeouts) {
@@ -32,8 +33,8 @@ export class PublicListener {
       forceCloseConnections: true,
     });
     const serve: RequestListener = (request, response) => {
-      this.#open.add(response);
-      response.on('close', () => this.#open.delete(response));
+      const place = this.#open.add(response);
+      response.on('close', () => place.leave());
       if (this.#isStopping) response.shouldKeepAlive = false;
       this.#serve(request, response);
     };

@@ -2,6 +2,7 @@
  * Retries of clients of other replicas whose call is here: the owner's side, whatever carries the messages (the kept
  * connection, HTTP or Redis). New calls whose home is here, and requests about tasks, come in the same way.
  */
+import { ReleasingMap } from '../../lib/releasing.ts';
 import type { ServeRelayed, RelayedHandle } from '../../model/relay.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Closed } from '../../lib/closing.ts';
@@ -42,7 +43,7 @@ export interface IncomingRetriesOptions extends IncomingRetryOptions {
 export class IncomingRetries {
   readonly #options: IncomingRetriesOptions;
   /** By the id of their messages. */
-  readonly #retries = new Map<string, IncomingRetry>();
+  readonly #retries = new ReleasingMap<string, IncomingRetry>();
 
   constructor(options: IncomingRetriesOptions) {
     this.#options = options;

@@ -2,6 +2,7 @@
  * The relay for replicas that cannot reach each other: messages go through queues in Redis. It is slower than HTTP,
  * and behaves the same.
  */
+import { ReleasingMap } from '../../lib/releasing.ts';
 import type { EdgeRequest, Leg } from '../../model/request.ts';
 import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../model/relay.ts';
 import { sleep } from '../../lib/clock.ts';
@@ -54,7 +55,10 @@ const CLOSE_TIMEOUT_MS = 1_000;
 
 export class RedisRelay {
   readonly #options: RedisRelayOptions;
-  readonly #outgoing = new Map<string, { readonly boot: string; readonly retry: OutgoingRetry }>();
+  readonly #outgoing = new ReleasingMap<
+    string,
+    { readonly boot: string; readonly retry: OutgoingRetry }
+  >();
   readonly #incoming: IncomingRetries;
   readonly #pushing = new Set<Promise<PushResult>>();
   #isReleasing = false;

@@ -1,5 +1,6 @@
 /** Requests of a session that cannot lead to questions, while they wait for their replies. */
 import type { Clock } from '../../lib/clock.ts';
+import { ReleasingMap } from '../../lib/releasing.ts';
 import type { Closed } from '../../lib/closing.ts';
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
@@ -13,7 +14,7 @@ export class SessionRequests {
   readonly #transport: RequestTransport;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
-  readonly #waiting = new Map<UpstreamRequestId, (settled: RequestOutcome) => void>();
+  readonly #waiting = new ReleasingMap<UpstreamRequestId, (settled: RequestOutcome) => void>();
 
   constructor(transport: RequestTransport, timeoutMs: number, clock: Clock) {
     this.#transport = transport;

@@ -1,5 +1,6 @@
 /** What the two halves of a session share: `session.ts` extends it to send, `incoming.ts` receives. */
 import type { Clock } from '../../lib/clock.ts';
+import { ReleasingMap } from '../../lib/releasing.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
@@ -52,7 +53,7 @@ export class SessionState implements CallHost {
   readonly identity = newSessionIdentity();
   readonly detector: BroadcastDetector;
   readonly requests: SessionRequests;
-  readonly calls = new Map<UpstreamRequestId, SessionCall>();
+  readonly calls = new ReleasingMap<UpstreamRequestId, SessionCall>();
   readonly questions: SessionQuestions;
   standalone: 'never' | 'open' | 'lost' = 'never';
   /** The id of an `initialize` without a reply. */

@@ -2,6 +2,7 @@
  * The Streamable HTTP transport of 2025-03-26 to 2025-11-25, as a client: a POST for each message, replies
  * as JSON or events, a standalone GET stream, resumption. The session knows what the messages mean.
  */
+import { ReleasingMap } from '../../lib/releasing.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { once } from '../../lib/once.ts';
 import {
@@ -51,7 +52,7 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
   readonly clock: Clock;
   readonly noteResumption: (outcome: ResumptionOutcome) => void;
   readonly #listener: TransportListener;
-  readonly #streams = new Map<UpstreamRequestId, ResumableStream>();
+  readonly #streams = new ReleasingMap<UpstreamRequestId, ResumableStream>();
   readonly #standalone: StandaloneStream;
   /** The id of an `initialize` without a reply. */
   #initializeId: UpstreamRequestId | null = null;

@@ -2,6 +2,7 @@
  * The relay for replicas that reach each other: one kept connection between two of them carries the retries in both
  * directions. Each retry has a window of its own, so a client that reads slowly holds back no other.
  */
+import { ReleasingMap } from '../../../lib/releasing.ts';
 import { sleep } from '../../../lib/clock.ts';
 import { LruMap } from '../../../lib/containers.ts';
 import { randomId } from '../../../lib/crypto.ts';
@@ -73,8 +74,8 @@ export class DirectRelay {
   readonly #options: DirectRelayOptions;
   readonly #incoming: IncomingRetries;
   /** Retries that were sent, and retries that are served here, by their ids. */
-  readonly #sent = new Map<string, Sent>();
-  readonly #served = new Map<string, Served>();
+  readonly #sent = new ReleasingMap<string, Sent>();
+  readonly #served = new ReleasingMap<string, Served>();
   /** The connection that retries to a process use. */
   readonly #connections = new Map<string, Connection>();
   readonly #connecting = new Map<string, Promise<Connection | NotConnected>>();

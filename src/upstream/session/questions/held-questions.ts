@@ -3,6 +3,7 @@
  * held until one of these calls is left, and is then a question of that call: a call that waits for an answer does
  * not end before it. One that stays ambiguous is declined.
  */
+import type { Entries } from '../../../lib/releasing.ts';
 import type { Clock, Timer } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { JsonObject } from '../../../protocol/json.ts';
@@ -19,7 +20,7 @@ export interface HeldQuestionsOptions<Call> {
   /** Returns when a call last asked its client, in ms of `Clock.elapsed`, if it waits for an answer; or `null`. */
   readonly askedAtMs: (call: Call) => number | null;
   /** The calls that run. */
-  readonly running: ReadonlyMap<UpstreamRequestId, Call>;
+  readonly running: Entries<UpstreamRequestId, Call>;
   readonly unfinished: UnfinishedCalls;
   /** Passes a question on to the call that asked it. */
   readonly ask: (call: Call, question: UnrelatedQuestion) => void;

@@ -2,6 +2,7 @@
  * Finds out whom a message of the server is for. Servers ask on streams that name no call: what comes there is
  * told from the calls that can have asked it.
  */
+import type { Entries } from '../../../lib/releasing.ts';
 import {
   serverRequestId,
   upstreamRequestId,
@@ -24,7 +25,7 @@ interface RoutedCall {
 /** The state of a session on which routing depends. */
 export interface RoutingContext<Call extends RoutedCall> {
   readonly transport: Transport['kind'];
-  readonly calls: ReadonlyMap<UpstreamRequestId, Call>;
+  readonly calls: Entries<UpstreamRequestId, Call>;
   /** Whether calls that ended without a reply may still run at the server. */
   readonly hasUnfinished: boolean;
   readonly detector: BroadcastDetector;
@@ -148,7 +149,7 @@ function routeOfRequest<Call extends RoutedCall>(
 function callOfTask<Call extends RoutedCall>(
   taskId: string,
   source: MessageSource,
-  calls: ReadonlyMap<UpstreamRequestId, Call>,
+  calls: Entries<UpstreamRequestId, Call>,
 ): Call | null {
   const all = [...calls.values()];
   const running = all.find((call) => call.task?.taskId === taskId);
@@ -211,7 +212,7 @@ function callNotified<Call extends RoutedCall>(
 /** The token of a task is the id of the request that created it. */
 function callWithToken<Call extends RoutedCall>(
   token: UpstreamRequestId,
-  calls: ReadonlyMap<UpstreamRequestId, Call>,
+  calls: Entries<UpstreamRequestId, Call>,
 ): Call | null {
   const call = calls.get(token);
   if (call !== undefined) return call;

@@ -2,6 +2,7 @@
  * `roots/list` on streams that name no call. The roots are the caller's and not a call's: one of the running calls
  * asks its client, and the answer goes to every such request of the server that is open then.
  */
+import type { Entries } from '../../../lib/releasing.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { JsonObject } from '../../../protocol/json.ts';
 
@@ -27,12 +28,12 @@ interface OpenRootsRequest<Call> {
 const MAX_WAITING = 256;
 
 export class SharedRoots<Call extends RootsCarrier> {
-  readonly #running: ReadonlyMap<UpstreamRequestId, Call>;
+  readonly #running: Entries<UpstreamRequestId, Call>;
   /** The requests of the server that wait for the answer. */
   readonly #waiting = new Set<ServerRequestId>();
   #open: OpenRootsRequest<Call> | null = null;
 
-  constructor(running: ReadonlyMap<UpstreamRequestId, Call>) {
+  constructor(running: Entries<UpstreamRequestId, Call>) {
     this.#running = running;
   }
 

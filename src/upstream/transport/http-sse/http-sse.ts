@@ -2,6 +2,7 @@
  * The HTTP+SSE transport of 2024-11-05, as a client: a GET stream with all messages of the server, and an
  * endpoint for POSTs. To delete it, delete this folder and what names `http-sse` outside of it.
  */
+import { Members } from '../../../lib/releasing.ts';
 import type { Clock, Timer } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { ExactNumber, JsonObject } from '../../../protocol/json.ts';
@@ -31,7 +32,7 @@ export class HttpSseTransport implements Transport, ResponseReader {
   readonly #clock: Clock;
   readonly #onEndpoint: (endpoint: URL) => void;
   readonly #endpointNamed = Promise.withResolvers<URL>();
-  readonly #posts = new Set<HttpExchange>();
+  readonly #posts = new Members<HttpExchange>();
   #stream: HttpExchange | null = null;
   #endpointTimer: Timer | null = null;
   #isNamed = false;
@@ -124,7 +125,7 @@ export class HttpSseTransport implements Transport, ResponseReader {
   async close(): Promise<void> {
     this.#endpointTimer?.cancel();
     this.#stream?.abort();
-    for (const post of [...this.#posts]) post.fail(sessionClosed());
+    for (const post of this.#posts) post.fail(sessionClosed());
     this.#endpointNamed.reject(sessionClosed());
   }
 
@@ -190,8 +191,8 @@ export class HttpSseTransport implements Transport, ResponseReader {
       },
       reader,
     );
-    this.#posts.add(post);
-    return reader.done.finally(() => this.#posts.delete(post));
+    const place = this.#posts.add(post);
+    return reader.done.finally(() => place.leave());
   }
 }
 
