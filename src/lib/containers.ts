@@ -58,6 +58,36 @@ export class LruMap<Key, Value> {
   }
 }
 
+/**
+ * A map that keeps the last entries, at least `min` and at most twice as many. Unlike `LruMap` it does not count uses, and
+ * deletes no single entry, so that it costs little where every call adds one.
+ */
+export class RecentMap<Key, Value> {
+  readonly #min: number;
+  #newer = new Map<Key, Value>();
+  #older = new Map<Key, Value>();
+
+  constructor(min: number) {
+    this.#min = min;
+  }
+
+  has(key: Key): boolean {
+    return this.#newer.has(key) || this.#older.has(key);
+  }
+
+  get(key: Key): Value | undefined {
+    return this.#newer.get(key) ?? this.#older.get(key);
+  }
+
+  set(key: Key, value: Value): void {
+    if (this.#newer.size >= this.#min && !this.#newer.has(key)) {
+      this.#older = this.#newer;
+      this.#newer = new Map();
+    }
+    this.#newer.set(key, value);
+  }
+}
+
 /** A set whose members expire, so that it cannot grow without limit. */
 export class TtlSet<Member> {
   readonly #clock: Clock;

@@ -102,9 +102,9 @@ function byMemberName([a]: [string, JsonValue], [b]: [string, JsonValue]): numbe
 
 /**
  * Matches any text with such a number: from 2^53 on, which has 16 digits and begins with a 9. It can match inside a
- * string, too.
+ * string, too. It looks only once at the digits of a number.
  */
-const LONG_NUMBER = /\d{17}|9\d{15}|\d[eE]\+?\d{3}/;
+const LONG_NUMBER = /(?<!\d)(?:\d{17}|9\d{15})|\d[eE]\+?\d{3}/;
 const SHORTEST = 5;
 /** Finds candidates; `NUMBER` decides. */
 const NUMBER_LIKE = /-?\d[\d.eE+-]{4,}/g;

@@ -4,14 +4,14 @@
  * processes and restarts, so an id in the wrong session is a proof. Some servers find streams by the request id alone.
  */
 import { randomFillSync } from 'node:crypto';
-import { LruMap } from '../../lib/containers.ts';
+import { LruMap, RecentMap } from '../../lib/containers.ts';
 import { sha256, randomId } from '../../lib/crypto.ts';
 import { type UpstreamRequestId, upstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcMessage } from '../../protocol/json-rpc.ts';
 import type { Transport } from '../transport/transport.ts';
 
 /** The most ids that are remembered; the oldest is forgotten first. */
-const MAX_IDS = 65_536;
+const MIN_IDS = 32_768;
 const MAX_QUESTIONS = 256;
 const MAX_UNFINISHED_CALLS = 1_000;
 /** How long a call that ended without a reply can still run at the server and ask questions, in ms. */
@@ -44,7 +44,7 @@ interface EndedCall {
 export class BroadcastDetector {
   readonly hasSiblings: boolean;
   readonly #options: BroadcastDetectorOptions;
-  readonly #issued = new LruMap<UpstreamRequestId, SessionIdentity>(MAX_IDS);
+  readonly #issued = new RecentMap<UpstreamRequestId, SessionIdentity>(MIN_IDS);
   /** The last questions, and the sessions that received them. */
   readonly #questions = new LruMap<string, Set<SessionIdentity>>(MAX_QUESTIONS);
   /** Calls can run for hours, longer than `#issued` remembers their ids. */

@@ -2,8 +2,9 @@
  * The questions of a session on streams that name no call: which call is asked each of them, and what is known of
  * how the server asks. A question on the stream of a call does not come here.
  */
+import type { Entries } from '../../../lib/releasing.ts';
 import type { Clock } from '../../../lib/clock.ts';
-import { LruMap } from '../../../lib/containers.ts';
+import { RecentMap } from '../../../lib/containers.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import type {
@@ -28,20 +29,20 @@ export interface SessionQuestionsOptions {
   readonly detector: BroadcastDetector;
   readonly askingStyle: AskingStyleDetector;
   /** The calls that run. */
-  readonly calls: ReadonlyMap<UpstreamRequestId, SessionCall>;
+  readonly calls: Entries<UpstreamRequestId, SessionCall>;
   /** Replies to a request of the server. */
   readonly reply: (id: ServerRequestId, reply: JsonRpcReply) => void;
 }
 
 /** The most calls that are named to another replica: a pointer must stay small. */
 const MAX_BESIDE = 64;
-const MAX_ENDED = 256;
+const MIN_ENDED = 256;
 
 export class SessionQuestions {
   readonly #options: SessionQuestionsOptions;
   readonly #unfinished: UnfinishedCalls;
   /** The calls that ended last. Another replica may not know it. */
-  readonly #ended = new LruMap<UpstreamRequestId, true>(MAX_ENDED);
+  readonly #ended = new RecentMap<UpstreamRequestId, true>(MIN_ENDED);
   readonly #held: HeldQuestions<SessionCall>;
   readonly #roots: SharedRoots<SessionCall>;
 
