@@ -4,8 +4,16 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { callTool } from '../fixtures/clients/modern-client.ts';
-import { answersOf, legacyServer, replica, text } from '../fixtures/gateways/replica-testbed.ts';
+import { callTool, modernBody, modernHeaders } from '../fixtures/clients/modern-client.ts';
+import {
+  answersOf,
+  legacyServer,
+  replica,
+  replicas,
+  slowGreeter,
+  text,
+  whileRetryable,
+} from '../fixtures/gateways/replica-testbed.ts';
 import { startNginx } from '../fixtures/network/nginx.ts';
 import { askName, type Tool } from '../fixtures/servers/legacy-server.ts';
 
@@ -72,6 +80,30 @@ describe('behind nginx', { tags: ['nginx'], timeout: 60_000 }, () => {
     leaving.abort();
     await expect(left).rejects.toThrow();
     await legacy.saw('notifications/cancelled');
+  });
+
+  test('a retry whose replica is killed gets a 502, and goes on at another replica when it is repeated', async () => {
+    const { tools, effects, finish } = slowGreeter();
+    const legacy = await legacyServer({ tools, keepsEvents: true });
+    const [first, second] = await replicas(legacy, 2);
+    const [owner, other] = [new URL(first.url), new URL(second.url)];
+    // A request that was sent is not sent again, as by default. The second one serves while the first one is gone.
+    const upstream = `upstream replicas { server ${owner.host}; server ${other.host} backup; }
+  proxy_set_header Host $http_host;`;
+    const url = await startNginx(`http://replicas${owner.pathname}`, upstream);
+    const answers = answersOf(await callTool(url, 'greet'), 'Ada');
+    const params = { name: 'greet', arguments: {}, ...answers };
+    const cut = fetch(url, {
+      method: 'POST',
+      headers: modernHeaders('tools/call', params),
+      body: JSON.stringify(modernBody('tools/call', params)),
+    });
+    await expect.poll(() => effects, { timeout: 10_000, interval: 20 }).toEqual(['Ada']);
+    await first.kill();
+    expect((await cut).status).toBe(502);
+    finish();
+    const done = await whileRetryable(() => callTool(url, 'greet', answers));
+    expect([text(done), effects]).toEqual(['Hello Ada', ['Ada']]);
   });
 
   test(
