@@ -17,7 +17,7 @@ import { readinessAtStart } from './readiness.ts';
 import { Generations } from './reload/generations.ts';
 import { Reloads, type Prepared } from './reload/reloads.ts';
 import type { Replica } from './replica/replica.ts';
-import { CANCEL_GRACE_MS } from './routes/route.ts';
+import { CANCEL_GRACE_MS } from './routes/route-calls.ts';
 import { nameOfServer } from './routes/legacy-server.ts';
 import { openServices } from './services.ts';
 import type { SharedServices, WorkerShares } from './shared-services.ts';

@@ -8,7 +8,8 @@ import { publicPaths, type Config, type RouteConfig } from '../../config/schema.
 import { Identity } from '../../identity/identity.ts';
 import { sleep } from '../../lib/clock.ts';
 import { LIMIT_NAMES } from '../../model/limited.ts';
-import { CANCEL_GRACE_MS, createRoute, longestCallMs, type Route } from '../routes/route.ts';
+import { CANCEL_GRACE_MS, longestCallMs } from '../routes/route-calls.ts';
+import { createRoute, type Route } from '../routes/route.ts';
 import type { RouteServer } from '../routes/route-server.ts';
 import type { PublicListener } from '../public/public-listener.ts';
 import { createPublicApp, type PublicApp } from '../public/public-app.ts';

@@ -4,6 +4,7 @@ import type { Relay } from '../../model/relay.ts';
 import { HomePlacement } from '../../sessions/placement.ts';
 import { SessionPool } from '../../sessions/session-pool.ts';
 import { Availability } from '../../upstream/discovery/availability.ts';
+import type { Attributes } from '../../ops/tracing.ts';
 import type { LegacyServer } from '../../upstream/legacy-server.ts';
 import type { SharedServices } from '../shared-services.ts';
 import { createLegacyServer, nameOfServer, type HttpServer } from './legacy-server.ts';
@@ -68,6 +69,18 @@ export function maxSessions({ sessions: { max }, upstream: { process } }: RouteC
 function takesCredentials({ upstream: { process, authorization, headers } }: RouteConfig): boolean {
   if (process !== null) return false;
   return authorization === 'forward' && headers['authorization'] === undefined;
+}
+
+/** What spans say of the server of a route, by the conventions of OpenTelemetry. */
+export function peerOf({ upstream: { url, process } }: RouteConfig): Attributes {
+  if (process !== null) return { 'network.transport': 'pipe' };
+  const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
+  return {
+    'network.transport': 'tcp',
+    'network.protocol.name': 'http',
+    'server.address': url.hostname,
+    'server.port': port,
+  };
 }
 
 /** @returns where homes are; `null` if no other process can be asked, or reached */

@@ -1,0 +1,99 @@
+/** What the calls of a route are created with: its services, and its limits. */
+import type { CallsOptions } from '../../calls/calls.ts';
+import type { CallLimits } from '../../calls/machine/states.ts';
+import { isRepeatable, type ToolCatalogue } from '../../catalogue/tools.ts';
+import type { RouteConfig } from '../../config/schema.ts';
+import { randomId } from '../../lib/crypto.ts';
+import type { Relay } from '../../model/relay.ts';
+import type { EdgeRequest } from '../../model/request.ts';
+import { callId } from '../../protocol/ids.ts';
+import { promotesAny } from '../../tasks/promotion.ts';
+import type { LegacyServer } from '../../upstream/legacy-server.ts';
+import type { SharedServices } from '../shared-services.ts';
+import type { RouteCatalogue } from './route-catalogue.ts';
+import { maxSessions, peerOf, type RouteServer } from './route-server.ts';
+
+/** What a server asks in one turn comes in one read, or right after it. */
+const GATHER_WINDOW_MS = 1;
+const GATHER_LIMIT_MS = 150;
+/** How long a cancellation can take to reach the server. */
+export const CANCEL_GRACE_MS = 2_000;
+const MAX_INPUT_REQUESTS_PER_ROUND = 16;
+
+/** Returns the options of the calls of a route. @param relay `null` if replicas do not reach each other */
+export function callsOptions(
+  config: RouteConfig,
+  { upstream, pool }: RouteServer,
+  { tools, taskTools }: RouteCatalogue,
+  relay: Relay | null,
+  promotion: CallsOptions['promotion'],
+  shared: SharedServices,
+): CallsOptions {
+  const { seal } = shared.config;
+  return {
+    routeId: config.id,
+    pool,
+    sealer: shared.sealer,
+    replica: shared.replica.owner,
+    relay,
+    directory: shared.replica.directory,
+    audience: seal.audience,
+    limits: limitsOf(config),
+    longestCallMs: longestCallMs(config),
+    capacity: shared.capacity,
+    othersCanOpenPointers: seal.keys.length > 0,
+    peer: peerOf(config),
+    clock: shared.clock,
+    log: shared.log,
+    randomCallId: () => callId(randomId()),
+    questions: config.questions,
+    caching: { ttlMs: config.caching.resourceTtlMs, cacheScope: config.caching.scope },
+    mayServerIssueStates: () => upstream.mayIssueStates,
+    mayReplay: (request) => mayReplay(request, config.continuation.replay, tools),
+    promotion,
+    demandsTask: (request) => taskTools.demandsTask(request),
+    // A session that was let go of would still be the one that the server can have.
+    leaveWhenParked: () => maxSessions(config) > 1 && releases(config.parking.release, upstream),
+    reattach: config.continuation.reattach,
+  };
+}
+
+function mayReplay(
+  request: EdgeRequest,
+  { tools, annotated }: RouteConfig['continuation']['replay'],
+  catalogue: ToolCatalogue,
+): boolean | Promise<boolean> {
+  if (request.method !== 'tools/call') return false;
+  if (tools.includes(String(request.params['name']))) return true;
+  return annotated && catalogue.toolOf(request).then(isRepeatable);
+}
+
+/** Tells whether a parked call is left to its server now. */
+function releases(
+  release: RouteConfig['parking']['release'],
+  { deliversResumed }: LegacyServer,
+): boolean {
+  return release === 'when-resumable' || (release === 'auto' && deliversResumed);
+}
+
+/** A call can be parked for as long as it may before it becomes a task, and lives a little longer than that. */
+export function longestCallMs({ parking, tasks }: RouteConfig): number {
+  const ofTasks = promotesAny(tasks) ? tasks.afterMs + tasks.ttlMs + 60_000 : 0;
+  return parking.callTtlMs + ofTasks;
+}
+
+/** Returns the limits of a call, with those that no key changes. */
+function limitsOf({ calls, parking }: RouteConfig): CallLimits {
+  return {
+    gatherWindowMs: GATHER_WINDOW_MS,
+    gatherLimitMs: GATHER_LIMIT_MS,
+    maxDurationMs: calls.maxDurationMs,
+    maxHoldMs: calls.maxHoldMs,
+    parkTtlMs: parking.ttlMs,
+    callTtlMs: parking.callTtlMs,
+    cancelGraceMs: CANCEL_GRACE_MS,
+    redeliverMs: parking.redeliverMs,
+    maxRounds: parking.maxRounds,
+    maxInputRequestsPerRound: MAX_INPUT_REQUESTS_PER_ROUND,
+  };
+}
