@@ -60,7 +60,7 @@ export interface Relay {
 }
 
 /** A request that was relayed, for the log. */
-export interface RelayedRequest {
+export interface RelayAttempt {
   readonly route: string;
   /** The call that it continues; `null` for any other request. */
   readonly call: CallId | null;
@@ -71,7 +71,7 @@ export interface RelayedRequest {
 /** Logs a relay that failed. A reply is no failure, nor is a client that left. */
 export function logRelayFailure(
   log: Log,
-  { route, call, request, owner }: RelayedRequest,
+  { route, call, request, owner }: RelayAttempt,
   outcome: RelayOutcome,
 ): void {
   if (outcome.type === 'replied' || outcome.type === 'left') return;

@@ -98,7 +98,7 @@ async function answerAndResume(
     await deadline.within(HEAD_WAIT_MS, (signal) => {
       return Promise.race([stream.begun, once(signal, 'abort')]);
     });
-    await send(probe, headers, { id, ...refusalOf(method) });
+    await send(probe, headers, { id, ...declinedReplyTo(method) });
     const answeredAtMs = deadline.elapsed();
     const { messages } = await deadline.within(RESULT_WAIT_MS, (signal) => {
       signal.addEventListener('abort', () => leave.abort());
@@ -112,7 +112,7 @@ async function answerAndResume(
 }
 
 /** Refuses what the server asks, as a user can. */
-function refusalOf(method: string): JsonObject {
+function declinedReplyTo(method: string): JsonObject {
   switch (method) {
     case 'elicitation/create':
       return { result: { action: 'decline' } };

@@ -8,8 +8,8 @@ export type ShapeGuard<Value> = (value: unknown) => value is Value;
 /** What a guard lets through. */
 export type Guarded<Of> = Of extends ShapeGuard<infer Value> ? Value : never;
 
-type Members = Readonly<Record<string, ShapeGuard<unknown>>>;
-type ObjectOf<Required extends Members, Optional extends Members> = {
+type MemberGuards = Readonly<Record<string, ShapeGuard<unknown>>>;
+type ObjectOf<Required extends MemberGuards, Optional extends MemberGuards> = {
   readonly [Name in keyof Required]: Guarded<Required[Name]>;
 } & { readonly [Name in keyof Optional]?: Guarded<Optional[Name]> };
 
@@ -22,10 +22,10 @@ export const isCount = (value: unknown): value is number =>
 export const isBoolean = (value: unknown): value is boolean => typeof value === 'boolean';
 
 /** An object with these members and no others. */
-export function objectOf<Required extends Members, Optional extends Members = Record<never, never>>(
-  required: Required,
-  optional?: Optional,
-): ShapeGuard<ObjectOf<Required, Optional>> {
+export function objectOf<
+  Required extends MemberGuards,
+  Optional extends MemberGuards = Record<never, never>,
+>(required: Required, optional?: Optional): ShapeGuard<ObjectOf<Required, Optional>> {
   const must = Object.entries(required);
   const may = new Map(Object.entries<ShapeGuard<unknown>>(optional ?? {}));
   return (value): value is ObjectOf<Required, Optional> => {

@@ -10,7 +10,7 @@ const LIVES_MS = 10_000;
 const MAX_ATTEMPTS = 20;
 const RETRY_MS = 1_000;
 
-const STOPPING: WaitingTask = {
+const STOPPING_TASK: WaitingTask = {
   leftMs: LIVES_MS,
   endsWithProcess: false,
   isStopping: true,
@@ -28,7 +28,7 @@ export async function stopElsewhere(
   clock: Clock,
   request: EdgeRequest,
 ): Promise<boolean> {
-  const retry = { ...request, inputResponses: null, task: STOPPING };
+  const retry = { ...request, inputResponses: null, task: STOPPING_TASK };
   for (let attempt = 1; ; attempt += 1) {
     const reply = await calls.serve(retry, legWithoutNotifications());
     const again = retryOf(reply);

@@ -54,7 +54,7 @@ const NOT_FOUND: FailedReply = { type: 'failed', failure: UNKNOWN_TASK };
 type FailedReply = Extract<TaskReply, { type: 'failed' }>;
 
 /** Where a task is. */
-type Place =
+type TaskLocation =
   | { readonly type: 'here'; readonly task: RunningTask }
   | { readonly type: 'over'; readonly record: TaskRecord }
   /** `record` is `null` if only the holder knows it. */
@@ -240,7 +240,7 @@ export class Tasks implements TaskEngine {
     return true;
   }
 
-  async #find(request: EdgeRequest, taskId: string): Promise<Place | FailedReply> {
+  async #find(request: EdgeRequest, taskId: string): Promise<TaskLocation | FailedReply> {
     const name = this.#options.ids.nameOf(taskId, request.caller);
     if (name === null) return NOT_FOUND;
     try {
@@ -252,7 +252,7 @@ export class Tasks implements TaskEngine {
   }
 
   /** @returns where the task is, or `null` if there is none. @throws DirectoryUnavailable */
-  async #place({ key, owner }: TaskName, request: EdgeRequest): Promise<Place | null> {
+  async #place({ key, owner }: TaskName, request: EdgeRequest): Promise<TaskLocation | null> {
     const { store, boot, clock } = this.#options;
     const here = this.#tasks.get(key);
     if (here !== undefined) {

@@ -8,7 +8,7 @@ import { readModernRequest, type RequestPolicy } from '../../edge/request/modern
 import { parameterHeaderProblem } from '../../edge/request/parameter-headers.ts';
 import type { ToolCatalogue } from '../../catalogue/tools.ts';
 import type { Metrics } from '../../ops/metrics.ts';
-import { STOPPED } from './pending-requests.ts';
+import { STOPPED_REPLY } from './pending-requests.ts';
 import type { PassThrough } from '../../passthrough/passthrough.ts';
 import { loggedTarget } from '../../protocol/target.ts';
 import { annotatedParameters } from '../../protocol/translate/header-annotations.ts';
@@ -51,10 +51,10 @@ export function edgeRoute(
     },
     identify: (request) => callers.identify(request),
     capabilities: (request) => route.discovery.capabilitiesFor(request),
-    discover: (request) => pending.add(route.discovery.discover(request), STOPPED),
+    discover: (request) => pending.add(route.discovery.discover(request), STOPPED_REPLY),
     forward: (request, closed) => {
       const list = () => route.lists.list(request, closed);
-      return pending.add(whenAdmitted(route.admission, request, closed, list), STOPPED);
+      return pending.add(whenAdmitted(route.admission, request, closed, list), STOPPED_REPLY);
     },
     parameterHeaders: (request, rawHeaders) =>
       route.config.tools.parameterHeaders === 'strip'

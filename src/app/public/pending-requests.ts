@@ -2,7 +2,7 @@
 import { STOPPING_FOR_REQUEST } from '../../model/failures.ts';
 import type { CallReply } from '../../model/request.ts';
 
-export const STOPPED: CallReply = { kind: 'failed', failure: STOPPING_FOR_REQUEST };
+export const STOPPED_REPLY: CallReply = { kind: 'failed', failure: STOPPING_FOR_REQUEST };
 
 export class PendingRequests {
   readonly #pending = new Set<() => void>();

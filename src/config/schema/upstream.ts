@@ -27,7 +27,7 @@ const PUBLIC_URL = 'an http or https URL without credentials, query and fragment
 const upstreamUrl = z
   .string({ error: 'an http or https URL' })
   .transform((written, context): URL => {
-    const problem = urlProblem(written);
+    const problem = upstreamUrlProblem(written);
     if (problem === null) return new URL(written);
     context.addIssue({ code: 'custom', message: problem });
     return z.NEVER;
@@ -35,7 +35,7 @@ const upstreamUrl = z
   .meta({ title: 'URL' })
   .describe('The URL of the legacy MCP server.');
 
-function urlProblem(written: string): string | null {
+function upstreamUrlProblem(written: string): string | null {
   const url = URL.canParse(written) ? new URL(written) : null;
   if (url === null || !['http:', 'https:'].includes(url.protocol)) return 'an http or https URL';
   if (url.username !== '' || url.password !== '') {
@@ -47,7 +47,7 @@ function urlProblem(written: string): string | null {
 export const publicUrl = z
   .string({ error: PUBLIC_URL })
   .transform((written, context): URL => {
-    const url = urlProblem(written) === null ? new URL(written) : null;
+    const url = upstreamUrlProblem(written) === null ? new URL(written) : null;
     if (url?.search === '') return url;
     context.addIssue({ code: 'custom', message: PUBLIC_URL });
     return z.NEVER;
@@ -131,7 +131,7 @@ const tokenExchange = orNull(
       tokenEndpoint: z
         .string({ error: 'an http or https URL' })
         .transform((written, context): URL => {
-          const problem = urlProblem(written);
+          const problem = upstreamUrlProblem(written);
           if (problem === null) return new URL(written);
           context.addIssue({ code: 'custom', message: problem });
           return z.NEVER;

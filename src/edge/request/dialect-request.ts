@@ -34,7 +34,7 @@ import {
 } from './message.ts';
 import {
   isMethod,
-  METHOD_NOT_FOUND as NO_SUCH_METHOD,
+  METHOD_NOT_FOUND,
   serviceOf,
   type MethodName,
   readRequestMeta,
@@ -139,7 +139,7 @@ function readCall(reading: Reading, body: JsonObject): ModernRequest {
   const declared = readMeta(envelopeOf(reading));
   const request = codec.decode(body, written, given);
   const { method, params, beyond } = request;
-  if (!isServed(method, written, policy)) throw new RefusalError(METHOD_NOT_FOUND);
+  if (!isServed(method, written, policy)) throw new RefusalError(METHOD_NOT_FOUND_IN_BAND);
   // No draft has the tasks of the final revision, whatever the client declares.
   const { tasks: _final, ...profile } = codec.askable(declared.profile, written);
   const wantsTask = beyond?.wantsTask !== undefined && policy.offersTasks;
@@ -224,7 +224,7 @@ function failure(reply: CallReply): WireReply {
   return { ...rest, httpStatus: httpStatus === 400 || httpStatus === 404 ? 200 : httpStatus };
 }
 
-const METHOD_NOT_FOUND = { ...NO_SUCH_METHOD, httpStatus: 200 };
+const METHOD_NOT_FOUND_IN_BAND = { ...METHOD_NOT_FOUND, httpStatus: 200 };
 
 /**
  * Builds the result of `initialize` out of that of `server/discover`. Left out is what takes a session: log levels, and

@@ -56,7 +56,7 @@ export function readModernRequest(
       case 'refused':
         return { type: 'refused', refusal: { id, httpStatus: era.httpStatus, error: era.error } };
       case 'modern':
-        return readMessage(standard, era.message, id, version, accepts, policy);
+        return readModernMessage(standard, era.message, id, version, accepts, policy);
     }
   } catch (error) {
     if (!(error instanceof RefusalError)) throw error;
@@ -64,7 +64,7 @@ export function readModernRequest(
   }
 }
 
-function readMessage(
+function readModernMessage(
   headers: StandardHeaders,
   message: JsonObject,
   id: ClientRequestId | null,

@@ -124,7 +124,7 @@ export class RemoteClaims implements ClaimStore {
 
   async claim(id: Claimable, ttlMs: number): Promise<Claim> {
     const reply = await this.#ask({ type: 'claim', id, ttlMs });
-    if (reply === null || typeof reply === 'string') throw unavailable();
+    if (reply === null || typeof reply === 'string') throw tableUnavailable();
     return reply;
   }
 
@@ -154,7 +154,7 @@ export class RemoteClaims implements ClaimStore {
       };
       const timer = this.#clock.setTimer(REPLY_TIMEOUT_MS, () => {
         end();
-        reject(unavailable());
+        reject(tableUnavailable());
       });
       this.#waiting.set(request, (reply) => {
         end();
@@ -165,6 +165,6 @@ export class RemoteClaims implements ClaimStore {
   }
 }
 
-function unavailable(): DirectoryUnavailable {
+function tableUnavailable(): DirectoryUnavailable {
   return new DirectoryUnavailable('timeout', 'what knows the homes of callers does not respond');
 }

@@ -121,7 +121,11 @@ function routeOfRequest<Call extends RoutedCall>(
   { transport, calls, detector }: RoutingContext<Call>,
 ): RoutedMessage<Call> {
   if (method === 'ping') return { type: 'gateway-reply', id, reply: { result: {} } };
-  const isRefused = { type: 'gateway-reply', id, reply: refusal(method, calls.size > 0) } as const;
+  const isRefused = {
+    type: 'gateway-reply',
+    id,
+    reply: refusalReply(method, calls.size > 0),
+  } as const;
   if (!isQuestion(method)) return isRefused;
   const taskId = relatedTaskOf(params);
   const asking = taskId === null ? null : callOfTask(taskId, source, calls);
@@ -231,12 +235,12 @@ export const BROADCAST_REFUSAL: JsonRpcReply = {
 
 /** The reply to a question for which nobody can be asked. */
 export function unasked(method: string): JsonRpcReply {
-  if (method !== 'roots/list') return refusal(method, true);
+  if (method !== 'roots/list') return refusalReply(method, true);
   return { error: { code: ErrorCode.internalError, message: 'The request was not answered' } };
 }
 
 /** The reply to a request that belongs to no call. It never reaches a user. */
-function refusal(method: string, callRunning: boolean): JsonRpcReply {
+function refusalReply(method: string, callRunning: boolean): JsonRpcReply {
   if (method === 'roots/list') return { result: { roots: [] } };
   if (method === 'elicitation/create' && callRunning) return { result: { action: 'cancel' } };
   if (method === 'sampling/createMessage' && callRunning) {
