@@ -7,10 +7,11 @@ import { CLIENT_TIMEOUTS, type ClientTimeouts } from '../edge/http/connection.ts
 import type { AdminSource, Readiness } from '../ops/admin.ts';
 import type { Log } from '../ops/log.ts';
 import type { Metrics } from '../ops/metrics.ts';
-import { promotesAny } from '../tasks/promotion.ts';
-import { AdminListener } from './listen.ts';
+import { AdminListener } from './admin-listener.ts';
+import { logListening } from './listening-log.ts';
 import { lookEverywhere, OtherGateways, type LiveProcess, type LiveView } from './live/others.ts';
-import { livePartOf, mayStop, snapshotOf } from './live/part.ts';
+import { livePartOf } from './live/part.ts';
+import { mayStop, snapshotOf } from './live/snapshot.ts';
 import { drainCalls } from './drain.ts';
 import { PublicListener } from './public/public-listener.ts';
 import { readinessAtStart } from './readiness.ts';
@@ -18,7 +19,6 @@ import { Generations } from './reload/generations.ts';
 import { Reloads, type Prepared } from './reload/reloads.ts';
 import type { Replica } from './replica/replica.ts';
 import { CANCEL_GRACE_MS } from './routes/route-calls.ts';
-import { nameOfServer } from './routes/legacy-server.ts';
 import { openServices } from './services.ts';
 import type { SharedServices, WorkerShares } from './shared-services.ts';
 import { Telemetry } from './telemetry.ts';
@@ -122,38 +122,6 @@ export async function startGateway(config: Config, options: GatewayOptions): Pro
 /** What the live page shows before the process has joined the other replicas. */
 const NOTHING_YET: LiveView = { parts: [], missing: [] };
 
-/** Logs that clients can connect, and what replicas do not share. @returns the URL of the first route */
-export function logListening(
-  config: Config,
-  origin: string,
-  admin: string | null,
-  log: Log,
-  workers = 1,
-): string {
-  const { routes, relay } = config;
-  const url = `${origin}${routes[0]?.path ?? ''}`;
-  const upstreams = routes.map(({ upstream }) => nameOfServer(upstream)).join(', ');
-  log.event('gateway.listening', { url, admin, upstreams });
-  // A line for each, since a field has too little room for many.
-  for (const { id, path, upstream } of routes.length > 1 ? routes : []) {
-    const fields = { route: id, url: `${origin}${path}`, upstream: nameOfServer(upstream) };
-    log.event('route.listening', fields);
-  }
-  const shared = homesSharedBy(config, workers);
-  log.event('gateway.homes', { shared });
-  if (relay !== null && shared !== 'redis' && shared !== 'peers') {
-    log.event('gateway.homes_apart', {});
-  }
-  logTasks(config, log);
-  return url;
-}
-
-function homesSharedBy({ relay, redis }: Config, workers: number) {
-  if (relay !== null && redis !== null) return 'redis';
-  if (relay !== null && relay.peers !== null) return 'peers';
-  return workers > 1 ? 'workers' : 'nothing';
-}
-
 /**
  * Creates a gateway that does not listen for clients yet. It takes retries of other replicas.
  * @param shares `null` for a gateway of one process
@@ -253,12 +221,6 @@ export async function openGateway(
     },
     close,
   };
-}
-
-/** Logs what becomes of tasks where replicas, or the processes of one gateway, share no store. */
-function logTasks({ routes, relay, redis }: Config, log: Log): void {
-  if (redis !== null || !routes.some(({ tasks }) => promotesAny(tasks))) return;
-  log.event(relay === null ? 'tasks.in_memory' : 'tasks.of_servers_only', {});
 }
 
 /** Limits the connections of all processes that share the counts. */

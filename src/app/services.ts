@@ -9,7 +9,7 @@ import type { Log } from '../ops/log.ts';
 import type { Outcomes } from '../ops/live/outcomes.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { openTracer } from '../ops/open-tracer.ts';
-import { generateKey, type SecretKey } from '../seal/key-ring.ts';
+import type { SecretKey } from '../seal/key-ring.ts';
 import { SealKeys } from '../seal/seal-keys.ts';
 import { createSealer } from '../seal/seal.ts';
 import { observeRelayed } from './replica/observed-relay.ts';
@@ -19,6 +19,7 @@ import { limitLog } from '../limits/limit-log.ts';
 import { MemoryMonitor, processMemory } from '../limits/memory.ts';
 import { PendingRequests } from './public/pending-requests.ts';
 import { joinReplicas } from './replica/replica.ts';
+import { configuredKeys, generateSealKey } from './reload/keys.ts';
 import type { SharedServices, WorkerShares } from './shared-services.ts';
 import type { Telemetry } from './telemetry.ts';
 
@@ -130,17 +131,11 @@ export async function openServices(
   return { shared, metrics, outcomes, prepare, use, close };
 }
 
-/** Returns the keys that all replicas share, as they are configured. */
-export function configuredKeys({ seal }: Config): SecretKey[] {
-  return seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
-}
-
 function keysOf(config: Config, generated: SecretKey | null, log: Log): readonly SecretKey[] {
   const configured = configuredKeys(config);
   if (configured.length > 0) return configured;
   if (generated !== null) return [generated];
-  log.event('gateway.key_ephemeral', {});
-  return [generateKey()];
+  return [generateSealKey(log)];
 }
 
 function eventLoopOf({ limits }: Config, clock: Clock): EventLoopMonitor | null {

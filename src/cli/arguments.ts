@@ -3,7 +3,7 @@ import type { CommandValues, FlagValues, Overrides } from '../config/load/from-f
 import { parseDuration } from '../config/units.ts';
 import { nearest } from '../config/load/problem.ts';
 import type { Environment } from '../lib/environment.ts';
-import { parseRealCall, type RealCall } from '../probe/real-call.ts';
+import { parseRealCall, type RealCall } from '../probe/named-call.ts';
 import {
   ADMIN_URL,
   COMMANDS,

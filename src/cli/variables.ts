@@ -1,5 +1,5 @@
 /** The environment variables that the gateway reads, and those that are meant to be one of them. */
-import { LISTEN_DEFAULT_VARIABLE } from '../config/load/load.ts';
+import { LISTEN_DEFAULT_VARIABLE } from '../config/load/listen-default.ts';
 import { nearest } from '../config/load/problem.ts';
 import type { ReferenceSources } from '../config/load/references.ts';
 import { FLAGS, SEAL_KEY_VARIABLE } from './flags.ts';

@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import type { Closed } from '../lib/closing.ts';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
-import { jsonObject, jsonValue, type JsonObject } from '../protocol/json.ts';
+import { jsonObject, jsonValue } from '../protocol/json-schemas.ts';
+import type { JsonObject } from '../protocol/json.ts';
 import type { OfRequest } from '../ops/log.ts';
 import type { Span, TraceContext } from '../ops/tracing.ts';
 import type { ProgressToken } from '../protocol/meta.ts';

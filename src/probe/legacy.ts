@@ -20,7 +20,8 @@ import type {
   SessionsReport,
   StandaloneStreamReport,
 } from './report.ts';
-import { tryRealCall, type RealCall } from './real-call.ts';
+import type { RealCall } from './named-call.ts';
+import { tryRealCall } from './real-call.ts';
 import { tryResumption } from './resumption.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { Meta, MODERN_REVISION } from '../protocol/meta.ts';

@@ -14,7 +14,7 @@ import { CLOSING_MS, Deadline, RecordingHttpClient } from './ask.ts';
 import { probeLegacy, probeModern } from './legacy.ts';
 import { clean } from './print.ts';
 import { ProbeFailure, probeFailureOf, timedOut } from './probe-failure.ts';
-import type { RealCall } from './real-call.ts';
+import type { RealCall } from './named-call.ts';
 import type { ProbeReport } from './report.ts';
 import { probeStdio } from './stdio.ts';
 

@@ -3,33 +3,17 @@
  * does: only that shows whether a server sends new events on a resumed stream.
  */
 import { once } from 'node:events';
-import { isJsonObject, parseJson, type JsonObject, type JsonValue } from '../protocol/json.ts';
+import type { JsonObject, JsonValue } from '../protocol/json.ts';
 import { readMessage } from '../protocol/json-rpc.ts';
 import { readUntil, replyIn, type ProbeTarget } from './ask.ts';
+import type { RealCall } from './named-call.ts';
 import type { RealCallReport } from './report.ts';
-
-/** The call that the probe may make. */
-export interface RealCall {
-  readonly tool: string;
-  readonly arguments: JsonObject;
-}
 
 interface ProbeQuestion {
   readonly id: string | number;
   readonly method: string;
   /** Of the event with the question. */
   readonly eventId: string;
-}
-
-/** Parses the name of a tool and, after the first colon, its arguments. @returns `null` if they are no JSON object */
-export function parseRealCall(text: string): RealCall | null {
-  const [, tool, json = '{}'] = /^([^:]+)(?::(.*))?$/s.exec(text) ?? [];
-  try {
-    const args = parseJson(json);
-    return tool !== undefined && isJsonObject(args) ? { tool, arguments: args } : null;
-  } catch {
-    return null;
-  }
 }
 
 const CALL_ID = 900_003;

@@ -3,7 +3,6 @@
  * JavaScript cannot hold (an integer beyond 2^53, or 1e400) is kept as it was written, so that what is only passed on
  * does not change.
  */
-import { z } from 'zod';
 import secureJson from 'secure-json-parse';
 
 export type JsonValue = null | boolean | number | ExactNumber | string | JsonValue[] | JsonObject;
@@ -69,13 +68,6 @@ export function without(object: JsonObject, members: readonly string[]): JsonObj
   if (!members.some((member) => Object.hasOwn(object, member))) return object;
   return Object.fromEntries(Object.entries(object).filter(([member]) => !members.includes(member)));
 }
-
-/** Schemas of JSON in messages that this gateway wrote itself: any content is accepted. */
-export const jsonObject = z.custom<JsonObject>(isJsonObject, 'Invalid input: expected object');
-export const jsonValue = z.custom<JsonValue>(
-  (value) => value !== undefined,
-  'Invalid input: expected a value',
-);
 
 /**
  * Writes the canonical text of a value. It also accepts what RFC 8785 refuses, since a digest of what a client

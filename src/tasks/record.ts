@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import type { EdgeRequest } from '../model/request.ts';
 import { taskState, type Task } from '../model/task.ts';
-import { jsonObject, parseJson } from '../protocol/json.ts';
+import { jsonObject } from '../protocol/json-schemas.ts';
+import { parseJson } from '../protocol/json.ts';
 
 /** The request of a call, without what belongs to one HTTP request of its client. */
 export type TaskRequest = Omit<

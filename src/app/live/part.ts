@@ -1,7 +1,4 @@
 /** What this process tells the live page. */
-import type { Config } from '../../config/schema.ts';
-import type { Clock } from '../../lib/clock.ts';
-import { VERSION } from '../../lib/version.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { Metrics } from '../../ops/metrics.ts';
 import type { Outcomes } from '../../ops/live/outcomes.ts';
@@ -10,14 +7,11 @@ import {
   shownName,
   shownProblem,
   shownRoutes,
-  sumParts,
   type LivePart,
   type LiveRoute,
-  type LiveSnapshot,
 } from '../../ops/live/snapshot.ts';
 import type { Route } from '../routes/route.ts';
-import type { LiveView } from './others.ts';
-import { maxSessions } from '../routes/route-server.ts';
+import { maxSessions } from '../routes/route-settings.ts';
 import type { Routes } from '../routes/routes.ts';
 
 const PROCESS_CHARACTERS = 6;
@@ -78,19 +72,4 @@ function liveRouteOf(
     tasks: Object.fromEntries(tasks?.byStatus ?? []),
     recent: outcomes.of(id),
   };
-}
-
-/** Sums what processes told. */
-export function snapshotOf(
-  { parts, missing }: LiveView,
-  clock: Pick<Clock, 'now'>,
-  config: Config,
-): LiveSnapshot {
-  const actions: LiveSnapshot['actions'] = mayStop(config) ? ['cancel'] : [];
-  return sumParts(parts, missing, { version: VERSION, atMs: clock.now(), actions });
-}
-
-/** Tells whether calls can be cancelled from the live page. */
-export function mayStop({ adminActions }: Config): boolean {
-  return adminActions === 'cancel';
 }

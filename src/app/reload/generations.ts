@@ -8,13 +8,15 @@ import { publicPaths, type Config, type RouteConfig } from '../../config/schema.
 import { Identity } from '../../identity/identity.ts';
 import { sleep } from '../../lib/clock.ts';
 import { LIMIT_NAMES } from '../../model/limited.ts';
-import { CANCEL_GRACE_MS, longestCallMs } from '../routes/route-calls.ts';
+import { CANCEL_GRACE_MS } from '../routes/route-calls.ts';
+import { longestCallMs } from '../routes/route-settings.ts';
 import { createRoute, type Route } from '../routes/route.ts';
 import type { RouteServer } from '../routes/route-server.ts';
 import type { PublicListener } from '../public/public-listener.ts';
 import { createPublicApp, type PublicApp } from '../public/public-app.ts';
 import type { Routes } from '../routes/routes.ts';
-import { configuredKeys, type Services } from '../services.ts';
+import type { Services } from '../services.ts';
+import { configuredKeys, longestLife } from './keys.ts';
 
 export interface Generation {
   readonly config: Config;
@@ -204,9 +206,4 @@ export class Generations {
     await Promise.race([pool.close(), sleep(this.#services.shared.clock, CANCEL_GRACE_MS)]);
     await upstream.close();
   }
-}
-
-/** Returns how long a client can have a pointer to a call, or a task, in ms. */
-export function longestLife(...configs: readonly (Config | undefined)[]): number {
-  return Math.max(...configs.flatMap((config) => config?.routes.map(longestCallMs) ?? []));
 }

@@ -92,11 +92,6 @@ export function createLegacyServer(
   return { server: upstream, http: { config, upstream, circuit } };
 }
 
-/** Names the server of a route without its query or its arguments, which can contain a key. */
-export function nameOfServer({ url, process }: RouteConfig['upstream']): string {
-  return process === null ? `${url.origin}${url.pathname}` : `the command ${process.command}`;
-}
-
 function logProcess(route: string, event: ProcessEvent, log: Log): void {
   const { session } = event;
   switch (event.type) {

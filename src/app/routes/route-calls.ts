@@ -7,11 +7,11 @@ import { randomId } from '../../lib/crypto.ts';
 import type { Relay } from '../../model/relay.ts';
 import type { EdgeRequest } from '../../model/request.ts';
 import { callId } from '../../protocol/ids.ts';
-import { promotesAny } from '../../tasks/promotion.ts';
 import type { LegacyServer } from '../../upstream/legacy-server.ts';
 import type { SharedServices } from '../shared-services.ts';
 import type { RouteCatalogue } from './route-catalogue.ts';
-import { maxSessions, peerOf, type RouteServer } from './route-server.ts';
+import { peerOf, type RouteServer } from './route-server.ts';
+import { longestCallMs, maxSessions } from './route-settings.ts';
 
 /** What a server asks in one turn comes in one read, or right after it. */
 const GATHER_WINDOW_MS = 1;
@@ -74,12 +74,6 @@ function releases(
   { deliversResumed }: LegacyServer,
 ): boolean {
   return release === 'when-resumable' || (release === 'auto' && deliversResumed);
-}
-
-/** A call can be parked for as long as it may before it becomes a task, and lives a little longer than that. */
-export function longestCallMs({ parking, tasks }: RouteConfig): number {
-  const ofTasks = promotesAny(tasks) ? tasks.afterMs + tasks.ttlMs + 60_000 : 0;
-  return parking.callTtlMs + ofTasks;
 }
 
 /** Returns the limits of a call, with those that no key changes. */

@@ -7,7 +7,8 @@ import { Availability } from '../../upstream/discovery/availability.ts';
 import type { Attributes } from '../../ops/tracing.ts';
 import type { LegacyServer } from '../../upstream/legacy-server.ts';
 import type { SharedServices } from '../shared-services.ts';
-import { createLegacyServer, nameOfServer, type HttpServer } from './legacy-server.ts';
+import { createLegacyServer, type HttpServer } from './legacy-server.ts';
+import { maxSessions, nameOfServer } from './route-settings.ts';
 
 export interface RouteServer {
   readonly upstream: LegacyServer;
@@ -58,11 +59,6 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     log,
   });
   return { upstream, http, pool, availability, listeners };
-}
-
-/** Over stdio, each session is a process. */
-export function maxSessions({ sessions: { max }, upstream: { process } }: RouteConfig): number {
-  return process === null ? max : Math.min(max, process.maxProcesses);
 }
 
 /** Tells whether clients' credentials reach the server. The operator's `Authorization` replaces the client's. */

@@ -9,11 +9,13 @@ import type { LiveSnapshot } from '../../ops/live/snapshot.ts';
 import type { StopOrder } from '../../ops/live/stop.ts';
 import type { Log } from '../../ops/log.ts';
 import { SummedMetrics } from '../../ops/summed-metrics.ts';
-import { generateKey, type SecretKey } from '../../seal/key-ring.ts';
-import { AdminListener, findPort } from '../listen.ts';
-import { mayStop, snapshotOf } from '../live/part.ts';
+import type { SecretKey } from '../../seal/key-ring.ts';
+import { AdminListener } from '../admin-listener.ts';
+import { findPort } from '../listen.ts';
+import { mayStop, snapshotOf } from '../live/snapshot.ts';
 import { lookAtWorkers, stopAtWorkers } from '../live/workers.ts';
-import { logListening, type Gateway, type GatewayOptions } from '../gateway.ts';
+import type { Gateway, GatewayOptions } from '../gateway.ts';
+import { logListening } from '../listening-log.ts';
 import {
   writeConfig,
   type Sibling,
@@ -28,10 +30,9 @@ import {
   type ClaimRequest,
 } from '../../replicas/directory/claim-table.ts';
 import { readinessOfWorkers } from '../readiness.ts';
-import { createPeers, type HomePeers } from '../replica/peers.ts';
-import { longestLife } from '../reload/generations.ts';
+import type { createPeers, HomePeers } from '../replica/peers.ts';
+import { configuredKeys, generateSealKey, longestLife } from '../reload/keys.ts';
 import { ConfigRefused, Reloads, type Prepared } from '../reload/reloads.ts';
-import { configuredKeys } from '../services.ts';
 import { SealKeys } from '../../seal/seal-keys.ts';
 import { CountSums } from './shared-counts.ts';
 import { Restarts } from './restarts.ts';
@@ -54,7 +55,9 @@ export async function startWorkers(
 ): Promise<Gateway> {
   const port = await findPort(config.listen, '--listen HOST:PORT');
   const generatedKey = config.seal.keys.length === 0 ? generateSealKey(log) : null;
-  const primary = new Primary({ config, port, generatedKey, log, clock });
+  const hasPeers = (config.relay?.peers ?? null) !== null;
+  const peers = hasPeers ? await import('../replica/peers.ts') : null;
+  const primary = new Primary({ config, port, generatedKey, peers, log, clock });
   const admin = new AdminListener(config.admin, primary, clock);
   const close = async () => {
     await Promise.all([admin.close(), primary.close()]);
@@ -81,6 +84,8 @@ interface PrimaryOptions {
   /** The port that the workers share. */
   readonly port: number;
   readonly generatedKey: SecretKey | null;
+  /** Loaded only if there are peers. */
+  readonly peers: { readonly createPeers: typeof createPeers } | null;
   readonly log: Log;
   readonly clock: Clock;
 }
@@ -117,7 +122,8 @@ class Primary {
     this.#claims = new ClaimTable(clock, (boot) => !boots().includes(boot));
     const sealKeys = new SealKeys(configuredKeys(config), clock);
     this.#sealKeys = sealKeys;
-    this.#peers = createPeers(config, { name: randomId(), boots }, { sealKeys, clock, log });
+    const gateway = { name: randomId(), boots };
+    this.#peers = options.peers?.createPeers(config, gateway, { sealKeys, clock, log }) ?? null;
     this.#relay = new RelayListener(
       (arrival) => this.#workerOf(arrival.to)?.pass(arrival) ?? false,
       this.#peers?.peers ?? null,
@@ -341,9 +347,4 @@ class Primary {
     );
     return new Map(await Promise.all(asked));
   }
-}
-
-function generateSealKey(log: Log): SecretKey {
-  log.event('gateway.key_ephemeral', {});
-  return generateKey();
 }

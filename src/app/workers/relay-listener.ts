@@ -1,8 +1,8 @@
 /** The one relay listener of a gateway with several workers. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { ListenAddress } from '../../config/units.ts';
-import { MAX_MESSAGE_BYTES } from '../../replicas/peers/peer-messages.ts';
-import { PEERS_PATH, type Peers } from '../../replicas/peers/peers.ts';
+import { MAX_MESSAGE_BYTES, PEERS_PATH } from '../../replicas/peers/peer-messages.ts';
+import type { Peers } from '../../replicas/peers/peers.ts';
 import {
   refuseArrival,
   takeArrivals,

@@ -8,21 +8,11 @@ import { adviseOn } from './advice.ts';
 import { ConfigError, type FieldPath, formatPath, lookUp, type Problem } from './problem.ts';
 import { resolveReferences, type ReferenceSources } from './references.ts';
 import { validate } from './validate.ts';
+import { listenDefault } from './listen-default.ts';
 import { readSource, type Position, type Source } from './yaml-source.ts';
 
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_SECRET_BYTES = 64 * 1024;
-/** The container image sets it: nothing outside a container can reach its loopback. */
-export const LISTEN_DEFAULT_VARIABLE = 'MRTR_GATEWAY_LISTEN_DEFAULT';
-
-/**
- * Reads the address to listen on if no flag, variable or file sets it.
- * @returns an address as written, or `undefined` for the default of the schema
- */
-export function listenDefault(env: ReferenceSources['env']): string | undefined {
-  return env[LISTEN_DEFAULT_VARIABLE] || undefined;
-}
-
 /**
  * Loads a YAML or JSON file. `file:` references are relative to its folder.
  * @param env resolves `${NAME}` references

@@ -9,6 +9,9 @@ import type { PointerOwner } from '../../seal/pointer.ts';
 import type { Claim } from '../../model/directory.ts';
 import type { ClaimEntry } from '../directory/claim-table.ts';
 
+/** Where a gateway takes the messages of its peers, on its relay listener. */
+export const PEERS_PATH = '/relay/peers';
+
 export type PeerRequest =
   /** Who answers at this address? It names that of the sender; `isReply` if the other side has just asked. */
   | { readonly type: 'who'; readonly address: string; readonly isReply: boolean }

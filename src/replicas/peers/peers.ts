@@ -9,6 +9,7 @@ import { sleep, type Clock, type Timer } from '../../lib/clock.ts';
 import { randomId, sha256 } from '../../lib/crypto.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
 import {
+  PEERS_PATH,
   MAX_MESSAGE_BYTES,
   openPeerMessage,
   openPeerReply,
@@ -61,7 +62,6 @@ export class PeerUnreachable extends Error {
   override readonly name = 'PeerUnreachable';
 }
 
-export const PEERS_PATH = '/relay/peers';
 const MAX_PEERS = 64;
 const REPLY_TIMEOUT_MS = 1_000;
 const ASK_EVERY_MS = 1_000;

@@ -1,6 +1,6 @@
 /** What the log says of the routes when clients can connect. */
 import { expect, test } from 'vitest';
-import { logListening } from '../../../src/app/gateway.ts';
+import { logListening } from '../../../src/app/listening-log.ts';
 import { parseConfig } from '../../../src/config/load/load.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
 

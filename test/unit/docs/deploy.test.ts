@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import type { Config } from '../../../src/config/schema.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
-import { check } from '../../../src/cli/run.ts';
+import { check } from '../../../src/cli/configured.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/protocol/json.ts';
 import { pathOf, textOf } from './markdown-tables.ts';
 

@@ -23,7 +23,8 @@ import {
   type MessageKind,
   type RelayMessage,
 } from '../messages.ts';
-import { PEERS_PATH, type Peers } from '../../peers/peers.ts';
+import { PEERS_PATH } from '../../peers/peer-messages.ts';
+import type { Peers } from '../../peers/peers.ts';
 import { UNREAD_TIMEOUT_MS, type OwnerActivity } from '../liveness.ts';
 import { OutgoingRetry, type ReachableOwner } from '../outgoing-retry.ts';
 import { relayInLetters } from './letters.ts';

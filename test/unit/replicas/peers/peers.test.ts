@@ -5,12 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../../../src/lib/clock.ts';
-import {
-  Peers,
-  PEERS_PATH,
-  PeerUnreachable,
-  type PeersOptions,
-} from '../../../../src/replicas/peers/peers.ts';
+import { PEERS_PATH } from '../../../../src/replicas/peers/peer-messages.ts';
+import { Peers, PeerUnreachable, type PeersOptions } from '../../../../src/replicas/peers/peers.ts';
 import { createKeyRing } from '../../../../src/seal/key-ring.ts';
 import { turnsUntil } from '../../../fixtures/manual-clock.ts';
 

@@ -1,0 +1,170 @@
+/** The commands that read a configuration: `check`, and the start of a gateway from flags or from a file. */
+import { readFileSync } from 'node:fs';
+import { nextFree } from '../app/listen.ts';
+import { ConfigFile } from '../config/load/config-file.ts';
+import { configFromFlags, overrideConfig, type FlagValues } from '../config/load/from-flags.ts';
+import { listenDefault } from '../config/load/listen-default.ts';
+import { loadWithAdvice } from '../config/load/load.ts';
+import { notesOn } from '../config/load/notes.ts';
+import { ConfigError } from '../config/load/problem.ts';
+import type { Config } from '../config/schema.ts';
+import { systemClock } from '../lib/clock.ts';
+import type { Environment } from '../lib/environment.ts';
+import { nameOfValue, type Command, type Host } from './arguments.ts';
+import { EXIT, type ExitCode } from './exit-codes.ts';
+import { logFor, serve, tellStartFailed, type Start } from './serve.ts';
+import { describeUnknown, unknownVariables } from './variables.ts';
+
+type CommandOf<Kind extends Command['kind']> = Extract<Command, { readonly kind: Kind }>;
+
+/** Checks a file, and prints what is wrong or risky in it. @returns the exit code */
+export function printCheck(file: string, host: Host): ExitCode {
+  const { good, text, warnings } = check(file, host.env);
+  for (const warning of warnings) host.stderr.write(`${warning}\n`);
+  (good ? host.stdout : host.stderr).write(`${text}\n`);
+  return good ? EXIT.ok : EXIT.checkFailed;
+}
+
+/** Runs a gateway with the configuration of flags. @returns the exit code */
+export async function serveUpstream(
+  command: CommandOf<'serve-upstream'>,
+  words: readonly string[],
+  host: Host,
+  start: Start,
+): Promise<ExitCode> {
+  const config = configOfFlags(command, words, host);
+  if (config === null) return EXIT.usage;
+  warnOfVariables(config, host, variablesOfCommand(command.values));
+  return serve(await beside(config, command.values, host), host, start);
+}
+
+/** Runs a gateway with the configuration of a file. @returns the exit code */
+export async function serveFile(
+  command: CommandOf<'serve-file'>,
+  words: readonly string[],
+  host: Host,
+  start: Start,
+): Promise<ExitCode> {
+  const nameOf = (flag: string) => nameOfValue(words, host.env, flag);
+  const file = new ConfigFile(command.file, host.env, systemClock);
+  const told = { host, format: command.overrides.logFormat };
+  const loaded = attempt(() => file.load(), told, '');
+  if (loaded === null) return EXIT.config;
+  const override = (config: Config) => overrideConfig(config, command.overrides, nameOf);
+  const config = attempt(() => override(loaded), told, 'mrtr-gateway: ');
+  if (config === null) return EXIT.usage;
+  warnOfVariables(config, host, file.variables);
+  const source = { file, load: () => override(file.load()) };
+  return serve(config, host, start, systemClock, source);
+}
+
+/** Logs the variables that look like those of the gateway, and have no effect. */
+function warnOfVariables(config: Config, host: Host, used: ReadonlySet<string>): void {
+  const log = logFor(config, host);
+  for (const variable of unknownVariables(host.env, used)) {
+    log.event('gateway.unknown_variable', { ...variable });
+  }
+}
+
+/** Returns the names of the variables that the server over stdio gets. */
+function variablesOfCommand({ upstream }: FlagValues): ReadonlySet<string> {
+  return new Set(typeof upstream === 'string' ? [] : Object.keys(upstream.env));
+}
+
+/** Reads the configuration of flags. @returns it, or `null` after its problems are printed */
+function configOfFlags(
+  { values, sealKeyFile }: Extract<Command, { kind: 'serve-upstream' }>,
+  words: readonly string[],
+  host: Host,
+): Config | null {
+  const nameOf = (flag: string) =>
+    nameOfValue(
+      words,
+      host.env,
+      flag === 'seal-key' && sealKeyFile !== null ? 'seal-key-file' : flag,
+    );
+  const listen = listenDefault(host.env);
+  const read = () => {
+    const sealKey = sealKeyFile === null ? undefined : readSealKeys(sealKeyFile, nameOf);
+    const given = { ...(listen && { listen }), ...(sealKey && { sealKey }), ...values };
+    return configFromFlags(given, nameOf);
+  };
+  return attempt(read, { host, format: values.logFormat }, 'mrtr-gateway: ');
+}
+
+/**
+ * Lets a gateway without a file start beside another one: where an address is the default and in use, it
+ * takes the next free port, and says so.
+ */
+async function beside(config: Config, values: FlagValues, host: Host): Promise<Config> {
+  const isListenGiven = values.listen !== undefined || listenDefault(host.env) !== undefined;
+  const listen = isListenGiven ? config.listen : await nextFree(config.listen);
+  const wanted = config.admin;
+  const isGiven = wanted === null || values.admin !== undefined;
+  const admin = isGiven ? wanted : await nextFree(wanted, [listen.port]);
+  const log = logFor(config, host);
+  for (const [flag, before, now] of [
+    ['--listen', config.listen, listen],
+    ['--admin', wanted, admin],
+  ] as const) {
+    if (before === null || now === null || before.port === now.port) continue;
+    log.event('gateway.port_in_use', { flag, port: before.port, instead: now.port });
+  }
+  return { ...config, listen, admin };
+}
+
+/** @throws ConfigError if the file cannot be read, or is empty */
+function readSealKeys(file: string, nameOf: (flag: string) => string): string {
+  const name = nameOf('seal-key-file');
+  let keys;
+  try {
+    keys = readFileSync(file, 'utf8');
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    throw new ConfigError('config_unreadable', [`${name}: cannot read ${file} (${code})`]);
+  }
+  if (keys.trim() !== '') return keys;
+  throw new ConfigError('config_invalid', [`${name}: expected a key in ${file}, which is empty`]);
+}
+
+/** @param format as a flag or a variable has it; a file that cannot be read says nothing of it */
+function attempt(
+  load: () => Config,
+  { host, format }: { readonly host: Host; readonly format: string | undefined },
+  prefix: string,
+): Config | null {
+  try {
+    return load();
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    const { code, message } = error;
+    tellStartFailed(host, format, { code, problems: message.split('\n'), prefix });
+    return null;
+  }
+}
+
+export interface CheckResult {
+  readonly good: boolean;
+  /** If the file is valid, one line and its notes, otherwise a line for each problem. Without the last newline. */
+  readonly text: string;
+  /** One line for each thing that is valid and risky, and for each variable that has no effect. */
+  readonly warnings: readonly string[];
+}
+
+export function check(file: string, env: Environment): CheckResult {
+  try {
+    const { config, warnings: risks, variables } = loadWithAdvice(file, env);
+    const unknown = unknownVariables(env, variables).map(describeUnknown);
+    const warnings = [...risks, ...unknown.map((text) => `warning: ${text}`)];
+    const { length } = config.routes;
+    const verdict = `${file}: ok (${counted(length, 'route')}${warnings.length === 0 ? '' : `, ${counted(warnings.length, 'warning')}`})`;
+    return { good: true, text: [verdict, ...notesOn(config)].join('\n'), warnings };
+  } catch (error) {
+    if (error instanceof ConfigError) return { good: false, text: error.message, warnings: [] };
+    throw error;
+  }
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}

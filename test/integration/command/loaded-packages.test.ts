@@ -1,0 +1,61 @@
+/** Which packages a command loads: the time to start is the time to load them. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { expect, test } from 'vitest';
+
+/** The sources, since the program of other tests is a bundle. */
+const CHECKOUT = join(import.meta.dirname, '../../..');
+const COMMAND = join(CHECKOUT, 'bin/mrtr-gateway.js');
+
+/** Prints the packages when the process exits. A worker has a channel, and prints nothing. */
+const hook = `data:text/javascript,${encodeURIComponent(`
+  import { registerHooks } from 'node:module';
+  const packages = new Set();
+  registerHooks({
+    load(url, context, next) {
+      const name = /.*\\/node_modules\\/((?:@[^/]+\\/)?[^/]+)/.exec(url)?.[1];
+      if (name !== undefined) packages.add(name);
+      return next(url, context);
+    },
+  });
+  const isWorker = process.send !== undefined;
+  process.on('exit', () => isWorker || process.stdout.write(JSON.stringify([...packages].sort())));
+`)}`;
+
+function start(words: readonly string[]) {
+  const args = ['--import', hook, COMMAND, ...words];
+  return spawn(process.execPath, args, { cwd: CHECKOUT, stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+test.each<[string[], string[]]>([
+  [['--version'], ['secure-json-parse']],
+  [['--help'], ['secure-json-parse']],
+  [['keygen'], ['secure-json-parse']],
+  [
+    ['check', 'config/example.yaml'],
+    ['secure-json-parse', 'yaml', 'zod'],
+  ],
+])('%j loads no server and no client', async (words, packages) => {
+  const { stdout } = start(words);
+  const printed = await text(stdout);
+  expect(JSON.parse(printed.slice(printed.lastIndexOf('[')))).toEqual(packages);
+});
+
+test('the primary of several workers loads nothing that speaks to servers', async () => {
+  const addresses = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'];
+  const child = start(['--upstream', 'http://127.0.0.1:9/mcp', '--workers', '2', ...addresses]);
+  const printed = text(child.stdout);
+  let log = '';
+  child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+    if (log.includes('gateway.listening')) return;
+    log += chunk;
+    if (log.includes('gateway.listening')) child.kill('SIGTERM');
+  });
+  await once(child, 'exit');
+  const packages = JSON.parse(await printed) as string[];
+  expect(packages).toContain('fastify');
+  const needless = ['undici', '@fastify/http-proxy', 'eventsource-parser', 'ioredis', 'jose'];
+  expect(packages.filter((name) => needless.includes(name))).toEqual([]);
+});
