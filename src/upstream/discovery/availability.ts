@@ -119,7 +119,8 @@ export class Availability {
         `${where} refuses the gateway (HTTP ${failure.details.httpStatus}), and clients' credentials are not forwarded: correct upstream.headers, or let clients bring theirs with upstream.authorization: forward`,
       );
     }
-    if (failure.code === 'upstream_protocol_error') {
+    // JSON that is no reply can come from a server that is not ready yet, or from what stands in front of it.
+    if (failure.code === 'upstream_protocol_error' && failure.details.isForReply !== true) {
       throw new StartFailure(
         'upstream_not_mcp',
         `${where} does not speak MCP: ${failure.message}; ${upstream.knownKind === 'stdio' ? 'check the command, and its arguments and variables' : 'give the URL of its MCP endpoint, such as http://host:port/mcp or /sse'}`,
