@@ -188,18 +188,21 @@ export function sendJson(
   response: ServerResponse,
   status: number,
   body: object,
-  headers: Readonly<Record<string, string>> = {},
+  headers = NO_HEADERS,
 ): void {
   if (response.destroyed) return;
-  // As bytes: with a string body Node encodes the headers like the body, and changes those beyond ASCII.
-  const bytes = Buffer.from(JSON.stringify(body));
-  response.writeHead(status, {
-    ...headers,
-    'content-type': 'application/json',
-    'content-length': bytes.byteLength,
-  });
-  response.end(bytes);
+  const text = JSON.stringify(body);
+  const content = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) };
+  if (headers === NO_HEADERS && response.getHeaderNames().length === 0) {
+    // Node.js writes head and body as one text, which is quicker than two buffers.
+    response.writeHead(status, content).end(text);
+    return;
+  }
+  // As bytes: with a text Node.js encodes the headers like the body, and changes those beyond ASCII.
+  response.writeHead(status, { ...headers, ...content }).end(Buffer.from(text));
 }
+
+const NO_HEADERS: Readonly<Record<string, string>> = {};
 
 export interface Refusal {
   readonly httpStatus: number;

@@ -55,6 +55,7 @@ export function countedLog(log: Log, metrics: Metrics, outcomes: Outcomes): Log 
       COUNTS[name]?.(metrics, fields, outcomes);
       log.event(name, fields);
     },
+    takes: (name) => COUNTS[name] !== undefined || log.takes(name),
     setLevel: (level) => log.setLevel?.(level),
   };
 }

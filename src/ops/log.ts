@@ -212,6 +212,8 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
 export interface Log {
   event<Name extends LogEvent>(name: Name, fields: LogEvents[Name] & OfRequest): void;
+  /** Tells whether anybody takes such an event now: the fields of one that nobody takes need not be collected. */
+  takes(name: LogEvent): boolean;
   /** Logs events of this level and above from here on. */
   readonly setLevel?: (level: LogLevel) => void;
 }

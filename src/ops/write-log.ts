@@ -40,25 +40,42 @@ export function createLog({
   let { level } = options;
   // Workers share a pipe, which takes only so much of each as one piece.
   const buffer = new LineBuffer(destination, worker === undefined ? Infinity : PIPE_BUF);
+  const takes = (name: LogEvent) => SEVERITIES[levelOf(name)] >= SEVERITIES[level];
   return {
     setLevel: (next) => {
       level = next;
     },
+    takes,
     event(name, fields) {
-      const of = LEVELS[name] ?? 'info';
-      if (SEVERITIES[of] < SEVERITIES[level]) return;
-      const line = { level: of, time: timeNow(), event: name } as LogLine;
-      if (worker !== undefined) line['worker'] = worker;
-      const values = fields as Readonly<Record<string, unknown>>;
-      for (const field in values) {
-        const max = field === 'problem' ? MAX_PROBLEM_CHARACTERS : MAX_FIELD_CHARACTERS;
-        line[field] = safe(values[field], max);
-      }
-      line.msg = TEXTS[name] ?? name;
-      buffer.write(`${format === 'pretty' ? prettyLine(line, colors) : JSON.stringify(line)}\n`);
+      if (!takes(name)) return;
+      const line: Line = { level: levelOf(name), time: timeNow(), event: name };
+      const all = worker === undefined ? fields : { worker, ...fields };
+      buffer.write(format === 'pretty' ? prettyLine(line, all, colors) : jsonLine(line, all));
       if (!IN_EVERY_CALL.has(name)) buffer.flush();
     },
   };
+}
+
+function levelOf(name: LogEvent): LogLevel {
+  return LEVELS[name] ?? 'info';
+}
+
+/** The beginning of a line. Its fields follow, and what the event means. */
+interface Line {
+  readonly level: LogLevel;
+  readonly time: string;
+  readonly event: LogEvent;
+}
+
+/** Formats an event as one line of JSON. It is written member by member, since each call logs one. */
+function jsonLine({ level, time, event }: Line, fields: object): string {
+  let line = `{"level":"${level}","time":"${time}","event":"${event}"`;
+  const values = fields as Readonly<Record<string, unknown>>;
+  for (const name in values) {
+    const value = safe(name, values[name]);
+    if (value !== undefined) line += `,"${name}":${JSON.stringify(value)}`;
+  }
+  return `${line},"msg":${JSON.stringify(TEXTS[event] ?? event)}}\n`;
 }
 
 /** The second of the last line, in ms since the epoch, and as text up to the point: to write it takes longer than the rest. */
@@ -74,26 +91,20 @@ function timeNow(): string {
   return `${second.text}${String(ms).padStart(3, '0')}Z`;
 }
 
-interface LogLine extends Record<string, unknown> {
-  readonly level: LogLevel;
-  readonly time: string;
-  readonly event: LogEvent;
-  msg: string;
-}
-
 /** Formats an event as one line for people: the time of day, level, event, fields, and what it means. */
-function prettyLine({ level, time, event, msg, ...fields }: LogLine, colors: boolean): string {
+function prettyLine({ level, time, event }: Line, fields: object, colors: boolean): string {
   const paint = (code: number, text: string) => (colors ? `\u001b[${code}m${text}\u001b[0m` : text);
   const shown = Object.entries(fields)
     .filter(([, value]) => value !== null && value !== '')
-    .map(([name, value]) => `${paint(DIM, `${name}=`)}${quoted(value)}`);
-  const said = msg === event ? [] : [paint(DIM, `(${msg})`)];
+    .map(([name, value]) => `${paint(DIM, `${name}=`)}${quoted(safe(name, value))}`);
+  const msg = TEXTS[event];
+  const said = msg === undefined ? [] : [paint(DIM, `(${msg})`)];
   const start = [
     paint(DIM, time.slice(11, 23)),
     paint(COLORS[level], level.toUpperCase().padEnd(5)),
     event,
   ];
-  return [...start, ...shown, ...said].join(' ');
+  return `${[...start, ...shown, ...said].join(' ')}\n`;
 }
 
 function quoted(value: unknown): string {
@@ -159,8 +170,10 @@ class LineBuffer {
   }
 }
 
-function safe(value: unknown, max: number): unknown {
+/** Truncates a text, and escapes its control characters. */
+function safe(name: string, value: unknown): unknown {
   if (typeof value !== 'string') return value;
+  const max = name === 'problem' ? MAX_PROBLEM_CHARACTERS : MAX_FIELD_CHARACTERS;
   if (value.length <= max && !HAS_CONTROL.test(value)) return value;
   const escaped = value.replace(CONTROL, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;

@@ -103,7 +103,9 @@ export function edgeOptions(
       const isToolError = reply.kind === 'result' && reply.result['isError'] === true;
       const reason = failureReasonOf(reply);
       metrics.operation(name, { method, target, code, isToolError, reason }, ms);
-      log.event('edge.request', { route: name, method, status, code, ms, ...traceOf(request) });
+      if (log.takes('edge.request')) {
+        log.event('edge.request', { route: name, method, status, code, ms, ...traceOf(request) });
+      }
     },
   };
 }

@@ -7,7 +7,7 @@ import { answersDigest } from '../../seal/digests.ts';
 import { keysOf, openRequests } from '../machine/selectors.ts';
 import type { CallState, LegId, LegReply, RetryEvent } from '../machine/states.ts';
 import { LossyLeg, Notifications } from '../notifications.ts';
-import type { CallData, Retry, UpstreamReplies, WaitingLeg } from './data.ts';
+import { legOf, type CallData, type Retry, type UpstreamReplies, type WaitingLeg } from './data.ts';
 import { giveToTask } from './limits.ts';
 import { logNotificationLoss } from './log.ts';
 import type { ReadAnswers } from './questions.ts';
@@ -34,7 +34,7 @@ export function attachLeg(
     call.feed({ type: 'legClosed', leg: id });
   };
   const lossy = new LossyLeg(leg, request.logLevel);
-  call.legs.set(id, { leg: lossy, request, replies, reply: resolve, onClosed });
+  call.legs.push({ id, leg: lossy, request, replies, reply: resolve, onClosed });
   leg.closed.addEventListener('abort', onClosed);
   tellLegListeners(call);
   return { id, reply: promise };
@@ -42,13 +42,13 @@ export function attachLeg(
 
 /** Detaches a leg whose client left before the leg was attached: no event reports that. */
 export function noticeClosed(call: CallData, id: LegId): void {
-  const waiting = call.legs.get(id);
+  const waiting = legOf(call, id);
   if (waiting?.leg.closed.aborted === true) waiting.onClosed();
 }
 
 /** Serves a retry of a call that is here. @returns the reply to the retry */
 export function retryCall(call: CallData, { pointer, request, leg }: Retry): Promise<CallReply> {
-  if (call.legs.size >= MAX_LEGS) return Promise.resolve(failed(TOO_MANY_RETRIES));
+  if (call.legs.length >= MAX_LEGS) return Promise.resolve(failed(TOO_MANY_RETRIES));
   const { round } = pointer;
   const open = round === openRound(call.state) ? openRequests(call.state) : [];
   const read =
@@ -67,7 +67,7 @@ export function retryCall(call: CallData, { pointer, request, leg }: Retry): Pro
     uncovered: call.questions?.uncovered(keysOf(open), request.profile) ?? [],
     declined: read.declined,
   });
-  const waiting = call.legs.get(id);
+  const waiting = legOf(call, id);
   if (waiting !== undefined) call.notifications?.catchUp(waiting);
   noticeClosed(call, id);
   return reply;
@@ -75,19 +75,20 @@ export function retryCall(call: CallData, { pointer, request, leg }: Retry): Pro
 
 /** Makes the request of an accepted retry the one that counts: what the server asks now is for its client. */
 export function acceptRetry(call: CallData, { leg }: RetryEvent): void {
-  const waiting = call.legs.get(leg);
+  const waiting = legOf(call, leg);
   if (waiting !== undefined) call.request = waiting.request;
 }
 
 /** Feeds retries once more whose legs still wait. */
 export function repeatRetries(call: CallData, retries: readonly RetryEvent[]): void {
-  for (const retry of retries) if (call.legs.has(retry.leg)) call.feed(retry);
+  for (const retry of retries) if (legOf(call, retry.leg) !== undefined) call.feed(retry);
 }
 
 /** Passes a notification of the server to the legs that want it. */
 export function notifyLegs(call: CallData, method: string, params: JsonObject): void {
   call.notifications ??= new Notifications();
-  call.notifications.deliver(method, params, call.legs.values());
+  // A leg can leave meanwhile.
+  call.notifications.deliver(method, params, [...call.legs]);
 }
 
 /** Detaches those of the legs that still wait, and replies to them. */
@@ -105,7 +106,7 @@ export function replyToLegs(call: CallData, legs: readonly LegId[], reply: LegRe
  */
 export function backlogOf(call: CallData): Promise<void> | null {
   const backlogs: Promise<void>[] = [];
-  for (const { leg } of call.legs.values()) {
+  for (const { leg } of call.legs) {
     const { backlog } = leg;
     if (backlog === null) return null;
     backlogs.push(backlog);
@@ -123,9 +124,9 @@ export function backlogOf(call: CallData): Promise<void> | null {
 }
 
 function detachLeg(call: CallData, id: LegId): WaitingLeg | null {
-  const waiting = call.legs.get(id);
+  const waiting = legOf(call, id);
   if (waiting === undefined) return null;
-  call.legs.delete(id);
+  call.legs.splice(call.legs.indexOf(waiting), 1);
   waiting.leg.closed.removeEventListener('abort', waiting.onClosed);
   const loss = waiting.leg.end();
   if (loss !== null) logNotificationLoss(call, loss);

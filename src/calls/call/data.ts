@@ -87,12 +87,18 @@ export type UpstreamReplies = ReadonlyMap<InputKey, JsonRpcReply>;
 
 /** A leg that waits for its reply. */
 export interface WaitingLeg {
+  readonly id: LegId;
   readonly leg: LossyLeg;
   readonly request: EdgeRequest;
   readonly replies: UpstreamReplies;
   readonly reply: (reply: CallReply) => void;
   /** Called if the client closes its connection. */
   readonly onClosed: () => void;
+}
+
+export interface RunningTimer {
+  readonly name: TimerName;
+  readonly timer: Timer;
 }
 
 /** What is known of a call when it begins in this process. */
@@ -130,7 +136,8 @@ export class CallData {
   /** Events that wait until the effects of an earlier one are carried out. */
   readonly events: CallEvent[] = [];
   isMoving = false;
-  readonly timers = new Map<TimerName, Timer>();
+  /** Those that run: few, of one each. */
+  readonly timers: RunningTimer[] = [];
   use: CallUse = 'none';
 
   // The client.
@@ -139,7 +146,8 @@ export class CallData {
   request: EdgeRequest;
   /** What pointers are bound to. It is computed from the request before its params are dropped. */
   expected: ExpectedRequest | null = null;
-  readonly legs = new Map<LegId, WaitingLeg>();
+  /** Those that wait, in the order in which they came. */
+  readonly legs: WaitingLeg[] = [];
   lastLegId: LegId = 0;
   /** Called when a leg comes or goes; `null` until somebody waits for that. */
   legListeners: Set<() => void> | null = null;
@@ -265,4 +273,9 @@ export function expectedRequest(
     digest: requestDigest(method, params),
     principal: principalTag(audience, caller.principal),
   };
+}
+
+/** @returns the leg, if it still waits */
+export function legOf({ legs }: CallData, id: LegId): WaitingLeg | undefined {
+  return legs.find((waiting) => waiting.id === id);
 }

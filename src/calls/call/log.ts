@@ -8,7 +8,7 @@ import { isOver } from '../machine/selectors.ts';
 import type { CallEvent, CallState, Effect, TimerName } from '../machine/states.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { logAudit } from './audit.ts';
-import type { CallData } from './data.ts';
+import { legOf, type CallData } from './data.ts';
 import { endName, errorTypeOf } from './work.ts';
 
 /** Logs a move, and the events of the call's life that it stands for. */
@@ -20,22 +20,24 @@ export function logMove(
   effects: readonly Effect[],
 ): void {
   const { log } = call.services;
-  const leg = event.type === 'retry' ? call.legs.get(event.leg) : undefined;
+  const leg = event.type === 'retry' ? legOf(call, event.leg) : undefined;
   const request = leg?.request ?? call.request;
-  const of = idsOf(call, request);
+  const of = () => idsOf(call, request);
   const { state: to, method, loggedTarget: target } = call;
   const waitedMs = noteWaiting(call);
   const { rung } = call;
-  log.event('call.moved', { ...of, rule, from: from.name, to: to.name });
+  if (log.takes('call.moved')) {
+    log.event('call.moved', { ...of(), rule, from: from.name, to: to.name });
+  }
   const asked = effects.find(
     (effect) => effect.do === 'reply' && effect.reply.type === 'inputRequired',
   );
   if (asked?.do === 'reply' && asked.reply.type === 'inputRequired') {
     const { round, keys } = asked.reply;
-    log.event('call.parked', { ...of, round, questions: keys.length });
+    log.event('call.parked', { ...of(), round, questions: keys.length });
   } else if (from.name !== to.name && (to.name === 'answering' || from.name === 'suspended')) {
     log.event('call.resumed', {
-      ...of,
+      ...of(),
       round: to.round,
       rung,
       ...(waitedMs !== null && { waitedMs }),
@@ -49,7 +51,7 @@ export function logMove(
     logAudit(call, request, { round, rung, waitedMs, replies: leg.replies.values() });
   }
   if (to.name === 'settled' && from.name !== 'settled') {
-    log.event('call.settled', { ...of, round: to.round });
+    log.event('call.settled', { ...of(), round: to.round });
   }
   if (isOver(to) && !isOver(from)) {
     // What the server still has to do with a call that was cancelled is no part of it.
@@ -61,7 +63,16 @@ export function logMove(
     const ms = call.overSinceMs - call.origin.startedAtMs;
     const workMs = call.overSinceMs - call.beganAtMs - call.waitedMs;
     const errorType = errorTypeOf(to.end);
-    log.event('call.ended', { ...of, method, target, round: to.round, end, errorType, ms, workMs });
+    log.event('call.ended', {
+      ...of(),
+      method,
+      target,
+      round: to.round,
+      end,
+      errorType,
+      ms,
+      workMs,
+    });
   }
 }
 

@@ -41,7 +41,7 @@ export function beginCall(call: CallData, effects: readonly Effect[]): void {
 
 /** Forgets a call that is over: no retry can reach it any more. */
 export function forgetCall(call: CallData): void {
-  keepTimers(call, []);
+  stopTimers(call, () => true);
   call.services.registry.remove(call);
 }
 
@@ -68,7 +68,8 @@ function move(call: CallData, event: CallEvent): void {
   call.state = to;
   logMove(call, row.rule, event, from, effects);
   if (call.work !== null) endWork(call);
-  keepTimers(call, timersOf(to));
+  const kept = timersOf(to);
+  stopTimers(call, (name) => !kept.includes(name));
   call.lease?.moved(phaseOf(to));
   // A call that waits for a session is sent after this.
   if (isDetached(to) && call.exchange !== null) dropParams(call);
@@ -125,12 +126,21 @@ function carryOut(call: CallData, effect: Effect): void {
 function arm(call: CallData, timer: TimerName, afterMs: number): void {
   // Without a pointer no client can repeat its retry.
   if (timer === 'redeliver' && !call.hasPointer) return;
-  call.timers.get(timer)?.cancel();
+  stopTimers(call, (name) => name === timer);
   const fire = () => {
-    call.timers.delete(timer);
+    stopTimers(call, (name) => name === timer);
     expire(call, timer);
   };
-  call.timers.set(timer, call.services.clock.setTimer(afterMs, fire));
+  call.timers.push({ name: timer, timer: call.services.clock.setTimer(afterMs, fire) });
+}
+
+function stopTimers({ timers }: CallData, isStopped: (name: TimerName) => boolean): void {
+  for (let at = timers.length - 1; at >= 0; at -= 1) {
+    const { name, timer } = timers[at]!;
+    if (!isStopped(name)) continue;
+    timer.cancel();
+    timers.splice(at, 1);
+  }
 }
 
 function expire(call: CallData, timer: TimerName): void {
@@ -145,14 +155,6 @@ function expire(call: CallData, timer: TimerName): void {
       return call.feed({ type: 'held' });
     default:
       return call.feed({ type: 'expired', timer });
-  }
-}
-
-function keepTimers({ timers }: CallData, names: readonly TimerName[]): void {
-  for (const [name, timer] of timers) {
-    if (names.includes(name)) continue;
-    timer.cancel();
-    timers.delete(name);
   }
 }
 

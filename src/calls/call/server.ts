@@ -22,7 +22,7 @@ import { isOver, isRunning } from '../machine/selectors.ts';
 import type { LegId, OpenRequest } from '../machine/states.ts';
 import { noteAnswer, questionsOf, receiveQuestion } from './asked.ts';
 import { backlogOf, notifyLegs } from './client.ts';
-import type { CallData } from './data.ts';
+import { legOf, type CallData } from './data.ts';
 import {
   leaveExchange,
   freeExchange,
@@ -63,7 +63,7 @@ export function reattach(call: CallData, resume: ResumePoint, open: readonly Ope
 
 /** Makes a call again whose URLs were visited, in the same session if it lives. */
 export async function callAgain(call: CallData, leg: LegId): Promise<void> {
-  const waiting = call.legs.get(leg);
+  const waiting = legOf(call, leg);
   if (waiting === undefined) return;
   call.request = waiting.request;
   call.notifications?.forgetProgress();
@@ -82,7 +82,7 @@ export async function postAnswers(
   leg: LegId,
   requests: readonly OpenRequest[],
 ): Promise<void> {
-  const waiting = call.legs.get(leg);
+  const waiting = legOf(call, leg);
   const { exchange } = call;
   if (waiting === undefined || exchange === null) return;
   call.request = waiting.request;

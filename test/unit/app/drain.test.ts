@@ -40,7 +40,7 @@ test('a drain ends in its time when the clock is set back meanwhile', async () =
     drain: { delayMs: 0, parkedMs: 0, timeoutMs: 1_000 },
     graceMs: 1_000,
     clock,
-    log: { event: () => {} },
+    log: { event: () => {}, takes: () => true },
   }).then(() => (isOver = true));
   const passMs = async (ms: number) => {
     for (let passed = 0; passed < ms; passed += 50) {

@@ -7,7 +7,7 @@ import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
 const PARENT = { traceparent: `00-${'1'.repeat(32)}-${'a'.repeat(16)}-01` };
 const UNSAMPLED = { traceparent: `00-${'1'.repeat(32)}-${'a'.repeat(16)}-00` };
-const silent: Log = { event: () => {} };
+const silent: Log = { event: () => {}, takes: () => true };
 
 afterEach(() => void vi.unstubAllEnvs());
 
@@ -24,7 +24,7 @@ describe('a tracer', () => {
   test('is not opened for another protocol, and the log says why', async () => {
     const event = vi.fn();
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' };
-    expect(await openTracer(env, { event })).toBeNull();
+    expect(await openTracer(env, { event, takes: () => true })).toBeNull();
     const problem = 'the OTLP protocol is grpc: expected http/protobuf';
     expect(event).toHaveBeenCalledWith('traces.off', { problem });
   });

@@ -48,7 +48,12 @@ function tasksTestbed(options: Partial<CallsOptions> = {}) {
   const counts = new LocalCounts();
   const tasks = new Tasks({
     ...{ route: 'route', boot: 'here', calls, promotion, clock },
-    ...{ pollIntervalMs: 1_000, relay: null, randomKey: randomId, log: { event: () => {} } },
+    ...{
+      pollIntervalMs: 1_000,
+      relay: null,
+      randomKey: randomId,
+      log: { event: () => {}, takes: () => true },
+    },
     store: new TaskStore(shared.store, createKeyRing(keys, 'task')),
     ids: new TaskIds(
       new SessionSeal({ keys: { all: keys }, audience: 'fleet', route: 'route' }),
