@@ -31,10 +31,10 @@ const COUNTS: EventCounters = {
     const isDone = end === 'complete' && errorType === null;
     if (isDone && method === 'tools/call') metrics.learnTools(route, [target]);
     if (end === 'complete') metrics.upstreamUp(route, true);
-    metrics.ends.inc({ route, end: end === 'expired' ? 'abandoned' : end });
+    metrics.callEnded(route, end === 'expired' ? 'abandoned' : end);
     metrics.clientOperation(route, method, target, errorType, workMs);
   },
-  'call.release_expired': (metrics, { route }) => metrics.ends.inc({ route, end: 'abandoned' }),
+  'call.release_expired': (metrics, { route }) => metrics.callEnded(route, 'abandoned'),
   'upstream.replied': (metrics, { route, method, errorType, ms }) =>
     metrics.clientOperation(route, method, '', errorType, ms),
   'upstream.failed': (metrics, { route, code }) => {

@@ -2,6 +2,7 @@
 import { Counter, Registry } from 'prom-client';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
+import { BatchedCounter } from './batched-counter.ts';
 import { DurationHistogram } from './duration-histogram.ts';
 import { registerGauges, registerReloads, type ReloadState, type Gauges } from './gauges.ts';
 import { CLOCK_REFUSALS, RUNGS } from './log.ts';
@@ -103,10 +104,12 @@ export class Metrics {
     'Refusals caused by clock differences, by kind',
     ['of'],
   );
-  readonly ends = this.#counter('mrtr_gateway_call_ends_total', 'Calls that ended, by how', [
-    'route',
-    'end',
-  ]);
+  readonly #ends = new BatchedCounter({
+    name: 'mrtr_gateway_call_ends_total',
+    help: 'Calls that ended, by how',
+    labels: ['route', 'end'],
+    registry: this.#registry,
+  });
   readonly #failures = this.#counter(
     'mrtr_gateway_failures_total',
     'Requests that the gateway failed, by data.reason',
@@ -132,25 +135,18 @@ export class Metrics {
     'Requests passed through that the server did not respond to',
     ['route'],
   );
-  /** Responses since the last scrape, by status: each request has one. */
-  readonly #newResponses = new Map<number, number>();
+  readonly #responses = new BatchedCounter({
+    name: 'mrtr_gateway_http_responses_total',
+    help: 'HTTP responses on the public listener, by status',
+    labels: ['status'],
+    registry: this.#registry,
+  });
   /** The tools that have series of their own, by route. Clients can make up any name. */
   readonly #tools = new Map<string, Set<string>>();
   /** Routes whose server could not be reached when it was last needed. */
   readonly #down = new Set<string>();
 
   constructor(gauges: Gauges) {
-    const newResponses = this.#newResponses;
-    new Counter({
-      name: 'mrtr_gateway_http_responses_total',
-      help: 'HTTP responses on the public listener, by status',
-      labelNames: ['status'],
-      registers: [this.#registry],
-      collect() {
-        for (const [status, count] of newResponses) this.inc({ status }, count);
-        newResponses.clear();
-      },
-    });
     registerGauges(this.#registry, gauges, this.#down);
   }
 
@@ -170,7 +166,7 @@ export class Metrics {
       for (const limit of limits) this.limited.inc({ route, limit }, 0);
       this.passFailures.inc({ route }, 0);
       for (const rung of [...RUNGS, 'lost'] as const) this.resumes.inc({ route, rung }, 0);
-      for (const end of CALL_ENDS) this.ends.inc({ route, end }, 0);
+      for (const end of CALL_ENDS) this.#ends.add(0, route, end);
     }
   }
 
@@ -222,6 +218,10 @@ export class Metrics {
     for (const name of names) if (known.size < MAX_TOOLS) known.add(name);
   }
 
+  callEnded(route: string, end: string): void {
+    this.#ends.add(1, route, end);
+  }
+
   upstreamUp(route: string, isUp: boolean): void {
     if (isUp) this.#down.delete(route);
     else this.#down.add(route);
@@ -233,7 +233,7 @@ export class Metrics {
   }
 
   responded(status: number): void {
-    this.#newResponses.set(status, (this.#newResponses.get(status) ?? 0) + 1);
+    this.#responses.add(1, String(status));
   }
 
   text(): Promise<string> {

@@ -183,15 +183,28 @@ const BACKSLASH = 0x5c;
  */
 export const MAX_CONTAINERS = 131_072;
 
+/** A limit of JSON text that is exceeded: how deep objects and arrays nest, or how many there are. */
+export type JsonExcess = 'depth' | 'containers';
+
 /**
- * Checks the limits of a text before it is parsed, in one pass without recursion.
+ * Checks the limits of a text before it is parsed.
  * @returns `depth` if objects and arrays nest deeper than `maxDepth`, `containers` if there are more than
  *   `MAX_CONTAINERS` of them, otherwise `null`
  */
-export function excessOf(text: string, maxDepth: number): 'depth' | 'containers' | null {
-  // Almost every message is too short to exceed a limit.
+export function excessOf(text: string, maxDepth: number): JsonExcess | null {
+  // Most messages of servers are too short to exceed a limit.
   if (text.length <= maxDepth) return null;
-  let [depth, containers] = [0, 0];
+  const members = membersWithin(text, maxDepth);
+  return typeof members === 'string' ? members : null;
+}
+
+/**
+ * Checks the limits of a text before it is parsed, and counts what would be members, in one pass without recursion.
+ * @returns which limit is exceeded, or one for each colon outside of strings: if the text is JSON, the members of all
+ *   objects
+ */
+export function membersWithin(text: string, maxDepth: number): JsonExcess | number {
+  let [depth, containers, members] = [0, 0, 0];
   for (let at = 0; at < text.length; at += 1) {
     switch (text.charCodeAt(at)) {
       case 0x7b: // {
@@ -208,9 +221,12 @@ export function excessOf(text: string, maxDepth: number): 'depth' | 'containers'
       case QUOTE:
         at = endOfString(text, at);
         break;
+      case 0x3a: // :
+        members += 1;
+        break;
     }
   }
-  return null;
+  return members;
 }
 
 /** Finds the closing quote of the string that begins at `start`. @returns its index, or the length of the text if there is none */

@@ -7,7 +7,7 @@ import {
   isJsonObject,
   type JsonValue,
   endOfString,
-  excessOf,
+  membersWithin,
   MAX_CONTAINERS,
   parseJson,
 } from '../../protocol/json.ts';
@@ -63,12 +63,12 @@ export function readJsonBody(bytes: Uint8Array, maxDepth: number): JsonBody {
   } catch {
     return { type: 'unparsable', problem: 'the body is not UTF-8' };
   }
-  const excess = excessOf(text, maxDepth);
-  if (excess !== null) return { type: 'refused', problem: EXCESSES[excess](maxDepth) };
+  const members = membersWithin(text, maxDepth);
+  if (typeof members === 'string') return { type: 'refused', problem: EXCESSES[members](maxDepth) };
   try {
     const value = parseJson(text);
     // The parser keeps the last of several members with one name.
-    if (membersOf(value) === membersIn(text)) return { type: 'json', value };
+    if (membersOf(value) === members) return { type: 'json', value };
     const name = duplicateIn(text);
     return { type: 'refused', problem: `duplicate member "${shorten(name)}"` };
   } catch {
@@ -93,17 +93,6 @@ function isJson(text: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** Counts the members of all objects in a text that is JSON: one for each colon outside of strings. */
-function membersIn(text: string): number {
-  let members = 0;
-  for (let at = 0; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) at = endOfString(text, at);
-    else if (code === COLON) members += 1;
-  }
-  return members;
 }
 
 /** Counts the members of all objects in a value. */
