@@ -6,7 +6,13 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { callFailure, reasonOf } from '../model/failures.ts';
-import { traceOf, type Caller, type CallReply, type EdgeRequest } from '../model/request.ts';
+import {
+  traceOf,
+  type Caller,
+  type CallerRefusal,
+  type CallReply,
+  type EdgeRequest,
+} from '../model/request.ts';
 import { traceIdOf, type Span, type TraceContext } from '../ops/tracing.ts';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import type { ListenLeg } from '../subscriptions/subscriptions.ts';
@@ -63,7 +69,7 @@ export class ModernEndpoint {
   async #postInFramework(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const route = this.#route;
     const { raw, body } = request;
-    const caller = await this.#identify(raw, reply.raw);
+    const caller = admitted(await route.identify(raw), reply.raw);
     if (caller === null) return void reply.hijack();
     const bytes = body instanceof Buffer ? body : Buffer.alloc(0);
     const serve = () => this.#serve(raw, reply.raw, bytes, caller, null);
@@ -86,10 +92,14 @@ export class ModernEndpoint {
     response: ServerResponse,
     framework: RequestListener,
   ): Promise<void> {
-    // Identified before the body is read, so that an unknown caller learns nothing.
-    const caller = await this.#identify(request, response);
+    // Identified before the body is read, so that an unknown caller learns nothing. What is known is not waited for: then
+    // the body, which mostly comes with the head, is not buffered.
+    const found = this.#route.identify(request);
+    const caller = admitted(found instanceof Promise ? await found : found, response);
     if (caller === null) return;
-    if (await this.#route.isModern(caller)) return framework(request, response);
+    const isModern = this.#route.isModern(caller);
+    if (isModern instanceof Promise ? await isModern : isModern)
+      return framework(request, response);
     this.#options.beforeBody(response);
     readBody(request, this.#options.maxBodyBytes, (body) => {
       if (body === null) return refuse(response, 413, BODY_TOO_LARGE);
@@ -104,14 +114,6 @@ export class ModernEndpoint {
         this.#fail(response, error);
       }
     });
-  }
-
-  /** Returns the caller, or `null` after a refusal. */
-  async #identify(request: IncomingMessage, response: ServerResponse): Promise<Caller | null> {
-    const found = await this.#route.identify(request);
-    if (!('httpStatus' in found)) return found;
-    refuse(response, found.httpStatus, found.message, found.headers);
-    return null;
   }
 
   /**
@@ -177,7 +179,8 @@ export class ModernEndpoint {
       const { httpStatus } = modern.encode({ kind: 'failed', failure: gate });
       return refuseRead({ ...gate, httpStatus, id });
     }
-    const mismatch = await route.parameterHeaders(request, rawHeaders);
+    const checked = route.parameterHeaders(request, rawHeaders);
+    const mismatch = checked instanceof Promise ? await checked : checked;
     if (mismatch !== null) {
       const error = { code: ErrorCode.headerMismatch, message: `Header mismatch: ${mismatch}` };
       return refuseRead({ httpStatus: 400, id, error });
@@ -256,6 +259,13 @@ const NO_STREAM = {
   httpStatus: 406,
   error: { code: ErrorCode.invalidRequest, message: 'Accept must list text/event-stream' },
 };
+
+/** @returns the caller, or `null` after a refusal */
+function admitted(found: Caller | CallerRefusal, response: ServerResponse): Caller | null {
+  if (!('httpStatus' in found)) return found;
+  refuse(response, found.httpStatus, found.message, found.headers);
+  return null;
+}
 
 function toEdgeRequest(
   modern: ModernRequest,
