@@ -11,9 +11,10 @@ import { traceOf, type CallReply, type EdgeRequest, type Leg } from './request.t
  * The outcome of a relayed retry.
  * - `replied`: the owner replied
  * - `unknown`: the owner is alive, and does not have the call
- * - `gone`: the owner is dead, as far as the connection shows
- * - `silent`: the owner sends nothing, and may still be alive
- * - `unreachable`: the connection failed, which says nothing about the owner
+ * - `gone`: the owner is dead, as far as can be seen: its port is closed, another process has its address, it has none, or
+ *   requests to it failed for ten seconds
+ * - `silent`: the owner sent no heartbeat or nothing valid, or its connection broke; it may still be alive
+ * - `unreachable`: Redis takes no messages, or there is no relay, which says nothing about the owner
  * - `left`: the client of this replica left, and the owner was told
  * - `released`: this replica stops, and the owner continues the call
  */

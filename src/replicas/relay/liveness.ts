@@ -5,7 +5,7 @@ import { LruMap } from '../../lib/containers.ts';
 export const HEARTBEAT_MS = 500;
 /** Six missed heartbeats. The owner is no longer waited for, which does not mean that it is dead. */
 export const OWNER_TIMEOUT_MS = 3_000;
-/** The same for an owner whose `ready` the asker has confirmed: large results for many clients can keep it busy. */
+/** The same for an owner that has sent a message for the retry: large results for many clients can keep it busy. */
 export const BUSY_OWNER_TIMEOUT_MS = 10_000;
 /**
  * How long after its request for confirmation the owner carries out a retry. It is shorter than

@@ -1,7 +1,8 @@
 /**
  * A retry that this replica sent to the owner of its call: the asker's side, whatever carries the messages (the kept
- * connection, HTTP or Redis). The owner carries out nothing before the asker confirms that its client still waits, so a
- * retry that was given up has no effect. A new call, or a request about a task, is relayed in the same way.
+ * connection, HTTP or Redis). The owner carries out nothing before it knows that the client still waits: it can see that the
+ * retry was just sent, or asks for a confirmation. So a retry that was given up has no effect. A new call, or a request about
+ * a task, is relayed in the same way.
  */
 import type { PointerOwner } from '../../seal/pointer.ts';
 import type { Leg } from '../../model/request.ts';

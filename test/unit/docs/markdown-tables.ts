@@ -26,12 +26,17 @@ function tablesOf(markdown: string): MarkdownTable[] {
   });
 }
 
-/** The one table that begins with this head. Throws when there is none. */
+/** The first table that begins with this head. Throws when there is none. */
 export function tableWith(markdown: string, ...head: readonly string[]): MarkdownTable {
-  const found = tablesOf(markdown).find((table) =>
+  return tablesWith(markdown, ...head)[0]!;
+}
+
+/** Every table that begins with this head. Throws when there is none. */
+export function tablesWith(markdown: string, ...head: readonly string[]): MarkdownTable[] {
+  const found = tablesOf(markdown).filter((table) =>
     head.every((cell, at) => table.head[at] === cell),
   );
-  if (found === undefined) throw new Error(`no table begins with ${head.join(', ')}`);
+  if (found.length === 0) throw new Error(`no table begins with ${head.join(', ')}`);
   return found;
 }
 

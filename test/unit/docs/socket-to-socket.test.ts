@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
-import { codesIn, tableWith, textOf } from './markdown-tables.ts';
+import { codesIn, tablesWith, textOf } from './markdown-tables.ts';
 
-const { rows } = tableWith(textOf('docs/architecture.md'), 'at', 'file', 'functions', 'does');
+const tables = tablesWith(textOf('docs/architecture.md'), 'at', 'file', 'functions', 'does');
+const rows = tables.flatMap((table) => table.rows);
 
-test.each(rows)('on the way of a retry, %s %s has %s', (_at, file = '', functions = '') => {
+test.each(rows)('from socket to socket, %s %s has %s', (_at, file = '', functions = '') => {
   const [path = ''] = codesIn(file);
   const text = textOf(path);
   for (const name of codesIn(functions)) expect(text).toMatch(wordOf(name));
