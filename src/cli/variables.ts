@@ -56,7 +56,7 @@ export function unknownVariables(
 /** Describes a variable without its value, in one line. */
 export function describeUnknown({ name, nearest: word }: UnknownVariable): string {
   const hint =
-    word === null ? '"mrtr-gateway --help" lists those there are' : `did you mean ${word}?`;
+    word === null ? '"mrtr-gateway --help" lists the variables' : `did you mean ${word}?`;
   return `unknown variable ${quote(name)}; ${hint}`;
 }
 

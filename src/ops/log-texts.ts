@@ -103,11 +103,11 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'call.thinned':
     'notifications were dropped: they arrived faster than the client read them, on a shared stream that cannot be paused',
   'gateway.listening': 'accepts connections; /readyz says when every server responds',
-  'route.listening': 'where clients reach this route, one of several',
+  'route.listening': 'where clients reach this route',
   'gateway.unknown_variable':
-    'the gateway reads no variable of this name: it has no effect; "mrtr-gateway --help" lists those there are',
+    'the gateway does not read this variable, so it has no effect; "mrtr-gateway --help" lists the variables',
   'gateway.few_open_files':
-    'the limit of open files is lower than the limits of the configuration can need, or low for a start: raise it (ulimit -n), or set limits.* and sessions.max to what you need',
+    'the limit of open files is lower than the gateway can need: raise it (ulimit -n), or set limits.* and sessions.max to what you need',
   'gateway.one_worker':
     'processes cannot share a port on this platform (SO_REUSEPORT): running one process in place of several workers',
   'traces.off': 'traces are configured in a way that the gateway does not know: none are exported',

@@ -88,7 +88,7 @@ function adviseOnAnonymous({ listen, identity, edge, routes }: Config): Problem[
     identity.source === 'none' || (identity.source === 'jwt' && identity.mode === 'optional');
   if (!canBeAnonymous || !routes.some(costs)) return [];
   const text =
-    'behind a proxy, callers without credentials get a session for each call, so each of their calls costs an initialize: have them bring credentials (identity), or accept it with sessions.scope: call';
+    'behind a proxy, callers without credentials get a session for each call, so each of their calls costs an initialize: configure identity, let callers send credentials, or accept it with sessions.scope: call';
   return [{ path: ['edge', key], text }];
 }
 

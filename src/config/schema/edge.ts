@@ -24,7 +24,7 @@ export const edge = section({
     .meta({ title: 'list of host names' })
     .prefault([])
     .describe(
-      'Additional `Host` names that a gateway on loopback accepts, such as that of the proxy in front of it. On other addresses every name is accepted. With it, callers without credentials are not the local user, and get a session for each call.',
+      'Additional `Host` names that a gateway on loopback accepts, such as that of the proxy in front of it. On other addresses every name is accepted. If it is set, callers without credentials are not the local user, and get a session for each call.',
     ),
   trustedProxies: z
     .array(
@@ -37,7 +37,7 @@ export const edge = section({
     .meta({ title: 'list of IP addresses and networks' })
     .prefault([])
     .describe(
-      'Proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are forwarded to the server, and that may set `identity.header`. From all other peers these headers are dropped. With it, callers without credentials are not the local user, and get a session for each call.',
+      'Proxies whose `X-Forwarded-For`, `-Host` and `-Proto` are forwarded to the server, and that may set `identity.header`. From all other peers these headers are dropped. If it is set, callers without credentials are not the local user, and get a session for each call.',
     ),
   legacyClients: choice(
     ['pass-through', 'reject'],

@@ -14,10 +14,10 @@ const tool = section({
 
 export const routeLimits = section({
   rate: rateOrOff(
-    'How many requests of all clients together are let through in a time. Retries of calls, task requests, and `server/discover` do not count, and are never refused. With `redis`, all replicas count together.',
+    'The maximum rate of requests of all clients together. Retries of calls, task requests, and `server/discover` do not count, and are never refused. With `redis`, all replicas count together.',
   ),
   ratePerPrincipal: rateOrOff(
-    'How many requests of one principal are let through in a time. Anonymous callers count as one principal.',
+    'The maximum rate of requests of one principal. Anonymous callers count as one principal.',
   ),
   tools: z
     .record(z.string(), tool, { error: 'a map of tool names to limits' })

@@ -213,7 +213,8 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
   received(stream: ResumableStream, value: JsonValue): void {
     const message = readMessage(value);
     const { source } = stream;
-    if (message.type === 'malformed') stream.wrongReply = `it sent no message: ${message.problem}`;
+    if (message.type === 'malformed')
+      stream.wrongReply = `it sent JSON that is no JSON-RPC message: ${message.problem}`;
     if (message.type === 'response' && source.stream === 'request') {
       if (message.id === source.id || message.id === null) stream.finished = true;
       else stream.wrongReply = 'it replied to another request';

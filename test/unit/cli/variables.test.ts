@@ -28,7 +28,7 @@ describe('an unknown variable', () => {
     ).map(describeUnknown);
     expect(lines).toEqual([
       'unknown variable "MRTR_GATEWAY_SEAL_KYE"; did you mean MRTR_GATEWAY_SEAL_KEY?',
-      'unknown variable "MRTR_GATEWAY_\\u001b[1mX\\n"; "mrtr-gateway --help" lists those there are',
+      'unknown variable "MRTR_GATEWAY_\\u001b[1mX\\n"; "mrtr-gateway --help" lists the variables',
     ]);
   });
 
