@@ -90,7 +90,7 @@ export interface LogEvents {
   'call.relayed': { route: string; holder: string };
   'call.started': { route: string; call: string; method: string; target: string };
   'call.parked': { route: string; call: string; round: number; questions: number };
-  /** `waitedMs`: from the question to the answer, if this process asked it. */
+  /** `waitedMs`: from the question to the answer, if the call here goes on with one. */
   'call.resumed': { route: string; call: string; round: number; rung: Rung; waitedMs?: number };
   'call.not_taken_up': { route: string; call: string; problem: string };
   'task.created': { route: string; status: string };

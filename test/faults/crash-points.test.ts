@@ -44,7 +44,7 @@ describe.for(STAGES)('in front of a server that %s, a crash when', ([, options, 
   const stage = stageFor(options);
   const tags = options.redis ? ['redis'] : [];
 
-  // Rule reattach-1.
+  // Rules reattach-1, metrics-6.
   test.for(points)('$when', { tags }, async (point) => {
     const { rescuer, script } = stage();
     const owner = await stage().owner(point.options);
@@ -61,8 +61,7 @@ describe.for(STAGES)('in front of a server that %s, a crash when', ([, options, 
       expect(reasonOf(done)).toBe('call_lost');
       expect(script.effects).toEqual(point.doneWhenLost);
     }
-    const rungs = rescuer.named('call.resumed').filter((line) => line['call'] === call);
-    expect(rungs.filter(({ rung }) => rung !== 'reattach')).toEqual([]);
+    expect(await rescuer.rungs(call)).toEqual(options.keepsEvents ? ['reattach'] : []);
     expect(await rescuer.metric('mrtr_gateway_parked_calls{route="mcp"}')).toBe(0);
   });
 
@@ -72,6 +71,7 @@ describe.for(STAGES)('in front of a server that %s, a crash when', ([, options, 
     const first = await owner.asked('two', 'a');
     owner.begin('two', first);
     await owner.isAt('gathering', 2);
+    const call = owner.callId;
     await owner.crash();
     const second = await callTool(rescuer.url, 'two', first);
     if (options.keepsEvents) {
@@ -81,6 +81,7 @@ describe.for(STAGES)('in front of a server that %s, a crash when', ([, options, 
       expect(reasonOf(second)).toBe('call_lost');
       expect(script.effects).toEqual([]);
     }
+    expect(await rescuer.rungs(call)).toEqual(options.keepsEvents ? ['reattach', 'here'] : []);
   });
 
   test('is over leaves nothing on the replica that stayed', { tags }, async () => {

@@ -82,6 +82,7 @@ describe('behind nginx', { tags: ['nginx'], timeout: 60_000 }, () => {
     await legacy.saw('notifications/cancelled');
   });
 
+  // Rule metrics-6.
   test('a retry whose replica is killed gets a 502, and goes on at another replica when it is repeated', async () => {
     const { tools, effects, finish } = slowGreeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -104,6 +105,8 @@ describe('behind nginx', { tags: ['nginx'], timeout: 60_000 }, () => {
     finish();
     const done = await whileRetryable(() => callTool(url, 'greet', answers));
     expect([text(done), effects]).toEqual(['Hello Ada', ['Ada']]);
+    expect(await second.rungs()).toEqual(['reattach']);
+    expect(await second.metric('mrtr_gateway_resumes_total{route="mcp",rung="reattach"}')).toBe(1);
   });
 
   test(

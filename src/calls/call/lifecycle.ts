@@ -74,7 +74,9 @@ export function reattachCall(
   call.hasPointer = true;
   call.isResumable = services.reattach;
   call.rung = 'reattach';
-  call.waitsSinceMs = retry.pointer.issuedAtSeconds * 1000;
+  // The clock of the process that asked can be ahead.
+  const askedAtMs = Math.min(retry.pointer.issuedAtSeconds * 1000, call.beganAtMs);
+  if (state.name === 'parked') call.waitsSinceMs = askedAtMs;
   beginCall(call, effects);
   const reply = retryCall(call, retry);
   reattach(call, continuation.resume, open);

@@ -4,7 +4,7 @@ import type { OfRequest } from '../../ops/log.ts';
 import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
 import type { UpstreamFailure } from '../../upstream/failure.ts';
 import type { NotificationLoss } from '../notifications.ts';
-import { isOver } from '../machine/selectors.ts';
+import { isOver, isServed } from '../machine/selectors.ts';
 import type { CallEvent, CallState, Effect, TimerName } from '../machine/states.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { logAudit } from './audit.ts';
@@ -26,8 +26,17 @@ export function logMove(
   const { state: to, method, loggedTarget: target } = call;
   const waitedMs = noteWaiting(call);
   const { rung } = call;
+  // A retry that comes for an outcome answers nothing.
+  const answeredMs = from.name === 'settled' || leg === undefined ? null : waitedMs;
   if (log.takes('call.moved')) {
     log.event('call.moved', { ...of(), rule, from: from.name, to: to.name });
+  }
+  if (event.type === 'retry' && leg !== undefined && isServed(event, to, effects)) {
+    const answered = answeredMs !== null && { waitedMs: answeredMs };
+    log.event('call.resumed', { ...of(), round: to.round, rung, ...answered });
+    request.span?.set({ 'mrtr_gateway.rung': rung });
+    call.lastRung = rung;
+    call.rung = 'here';
   }
   const asked = effects.find(
     (effect) => effect.do === 'reply' && effect.reply.type === 'inputRequired',
@@ -35,20 +44,11 @@ export function logMove(
   if (asked?.do === 'reply' && asked.reply.type === 'inputRequired') {
     const { round, keys } = asked.reply;
     log.event('call.parked', { ...of(), round, questions: keys.length });
-  } else if (from.name !== to.name && (to.name === 'answering' || from.name === 'suspended')) {
-    log.event('call.resumed', {
-      ...of(),
-      round: to.round,
-      rung,
-      ...(waitedMs !== null && { waitedMs }),
-    });
-    request.span?.set({ 'mrtr_gateway.rung': call.rung });
-    call.lastRung = rung;
-    call.rung = 'here';
   }
-  if (waitedMs !== null && leg !== undefined && from.name !== 'settled') {
+  if (answeredMs !== null && leg !== undefined) {
     const { round } = from;
-    logAudit(call, request, { round, rung, waitedMs, replies: leg.replies.values() });
+    const replies = leg.replies.values();
+    logAudit(call, request, { round, rung, waitedMs: answeredMs, replies });
   }
   if (to.name === 'settled' && from.name !== 'settled') {
     log.event('call.settled', { ...of(), round: to.round });

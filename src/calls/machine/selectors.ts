@@ -1,7 +1,9 @@
 /** What rows and the runner read from a state: its group, its legs, its open requests, its retries. */
 import type {
+  CallEnd,
   CallState,
   ConsumedRetry,
+  Effect,
   LegId,
   Live,
   OpenRequest,
@@ -141,6 +143,27 @@ export function repeats(
     consumed.round === event.round &&
     consumed.answersDigest === event.answersDigest
   );
+}
+
+/**
+ * The retry was served by the step to this state: it waits for the server now, or got what the call has for it. One that
+ * waits for the stream is looked at again, and one that is refused gets nothing of the call.
+ */
+export function isServed({ leg }: RetryEvent, to: CallState, effects: readonly Effect[]): boolean {
+  if (waitingRetries(to).some((retry) => retry.leg === leg)) return false;
+  for (const effect of effects) {
+    if (effect.do !== 'reply' || !effect.legs.includes(leg)) continue;
+    const { reply } = effect;
+    if (reply.type === 'end') return isEndOfItsOwn(reply.end);
+    return reply.type === 'inputRequired' || reply.type === 'sameInputRequired';
+  }
+  return true;
+}
+
+/** The call came to this end by itself, or by its client: it was not lost, given up or left to another process. */
+function isEndOfItsOwn(end: CallEnd): boolean {
+  if (end.type === 'refused') return end.reason !== 'draining';
+  return end.type === 'outcome' || end.type === 'declined';
 }
 
 /** Now that its exchange is over, the call waits for a retry of this round with these answers, or has had it. */
