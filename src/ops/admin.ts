@@ -1,5 +1,6 @@
 /** The admin listener: liveness, readiness, metrics and the live page. It is never on the public port. */
 import fastify, { type FastifyInstance } from 'fastify';
+import { WITHOUT_SCHEMAS } from '../lib/framework.ts';
 import { Registry } from 'prom-client';
 import type { Clock } from '../lib/clock.ts';
 import { LiveFeed } from './live/feed.ts';
@@ -44,7 +45,11 @@ export function createAdmin(
   isKnownHost: (host: string) => boolean,
   clock: Clock,
 ): FastifyInstance {
-  const app = fastify({ logger: false, requestTimeout: 10_000 });
+  const app = fastify({
+    logger: false,
+    schemaController: WITHOUT_SCHEMAS,
+    requestTimeout: 10_000,
+  });
   app.addHook('onRequest', async ({ headers: { host = '' } }, reply) => {
     if (!isKnownHost(host)) return reply.code(403).send({ status: 'unknown Host' });
   });

@@ -1,6 +1,7 @@
 /** The public listener: the connections of clients. What serves their requests is replaced by a reload (`public-app.ts`). */
 import type { RequestListener, Server, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
+import { WITHOUT_SCHEMAS } from '../../lib/framework.ts';
 import { ClientConnections, type ClientTimeouts } from '../../edge/http/connection.ts';
 import { Members } from '../../lib/releasing.ts';
 import type { ListenAddress } from '../../config/units.ts';
@@ -20,6 +21,7 @@ export class PublicListener {
     this.connections = connections;
     this.#app = fastify({
       logger: false,
+      schemaController: WITHOUT_SCHEMAS,
       // The framework disables Node's own limits; without them a slow client holds a socket forever.
       requestTimeout: timeouts.requestMs,
       keepAliveTimeout: timeouts.idleMs,

@@ -6,6 +6,7 @@
 import { Agent, request } from 'undici';
 import type { ServerResponse } from 'node:http';
 import fastify from 'fastify';
+import { WITHOUT_SCHEMAS } from '../../../lib/framework.ts';
 import type { FastifyInstance } from 'fastify';
 import type { Leg } from '../../../model/request.ts';
 import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../../model/relay.ts';
@@ -241,6 +242,7 @@ export function createRelayServer(options: RelayServerOptions): FastifyInstance 
   const retries = new IncomingRetries(options);
   const app = fastify({
     logger: false,
+    schemaController: WITHOUT_SCHEMAS,
     bodyLimit: maxSealedLength(options.maxBodyBytes),
     requestTimeout: 30_000,
     http: { headersTimeout: 10_000, connectionsCheckingInterval: 1_000 },
