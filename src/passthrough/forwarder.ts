@@ -7,6 +7,7 @@ import type { OnRefused, PassThroughOptions } from './options.ts';
 import {
   boundedBody,
   downstreamHeaders,
+  INVALID_TARGET,
   joinedQuery,
   plainPath,
   removesEndToEndHeaders,
@@ -30,9 +31,6 @@ import {
   type OpenedSession,
 } from './sealed-sessions.ts';
 import type { UpstreamAgent } from './upstream-agent.ts';
-
-const INVALID_TARGET =
-  'Invalid request target: expected a path without dot segments or encoded slashes';
 
 /** The target of a request upstream, and its headers. */
 interface Target {
@@ -60,7 +58,10 @@ export class PassThroughForwarder {
     this.#endpointRules = { headers, authorization: options.authorization };
   }
 
-  /** @param endpoint the path of the endpoint upstream; `null` for the path of the request */
+  /**
+   * @param reply of the application that has the library
+   * @param endpoint the path of the endpoint upstream; `null` for the path of the request
+   */
   async forward(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -146,7 +147,7 @@ export class PassThroughForwarder {
     onBegin: () => void,
   ): replyFrom.FastifyReplyFromHooks {
     const { upstream, path, sessions, onEndpoint, hostHeader, challenge, onToken } = this.#options;
-    const body = this.#bodyOf(request);
+    const body = this.#bodyOf(request, reply);
     const sealing = session === null ? undefined : sessions;
     let isSealed = true;
     const passOn = (stream: Readable) => {
@@ -208,14 +209,14 @@ export class PassThroughForwarder {
     };
   }
 
-  #bodyOf(request: FastifyRequest): replyFrom.FastifyReplyFromHooks {
+  #bodyOf(request: FastifyRequest, reply: FastifyReply): replyFrom.FastifyReplyFromHooks {
     if (request.body instanceof Buffer) {
       // With a type, the library does not serialize the body.
       const contentType = request.headers['content-type'] ?? 'application/octet-stream';
       return { body: request.body, contentType };
     }
     if (request.body instanceof Readable) {
-      request.body = boundedBody(request.body, this.#options.maxBodyBytes);
+      reply.request.body = boundedBody(request.body, this.#options.maxBodyBytes);
     }
     return {};
   }

@@ -6,6 +6,9 @@ import { Transform, type Readable } from 'node:stream';
 import { validateHeaderName, validateHeaderValue, type IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 
+export const INVALID_TARGET =
+  'Invalid request target: expected a path without dot segments or encoded slashes';
+
 /**
  * Reads the path of a request target.
  * @param requestTarget of the request line, with the query

@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
+import { WITHOUT_SCHEMAS } from '../../lib/framework.ts';
 import { publicPaths } from '../../config/schema.ts';
 import { Guard } from '../../edge/http/guard.ts';
 import { refusalReason } from '../../edge/response-writer.ts';
@@ -56,14 +57,7 @@ export async function createPublicApp(
   for (const route of routes) {
     const callers = callersOf(route, shared);
     await app.register(async (scope) => {
-      const passThrough = await routePassThrough(
-        scope,
-        route,
-        httpRoutes,
-        callers,
-        shared,
-        metrics,
-      );
+      const passThrough = routePassThrough(scope, route, httpRoutes, callers, shared, metrics);
       // A scope of its own, since the edge reads bodies and the pass-through streams them.
       await scope.register(async (edge) => endpoints.install(edge, route, callers, passThrough));
     });
@@ -103,6 +97,7 @@ export async function createPublicApp(
 function createFramework({ config }: PublicServices, writeStallMs: number): FastifyInstance {
   const app = fastify({
     logger: false,
+    schemaController: WITHOUT_SCHEMAS,
     bodyLimit: config.limits.maxBodyBytes,
     // An empty list trusts no proxy either, but is evaluated for every request.
     trustProxy: config.edge.trustedProxies.length > 0 && [...config.edge.trustedProxies],

@@ -25,20 +25,20 @@ export const NO_PASS_THROUGH: PassThrough = {
  * @param httpRoutes the routes of the configuration that have a server over HTTP
  * @returns the pass-through, for requests that turn out to be for it, within the limits of the route
  */
-export async function routePassThrough(
+export function routePassThrough(
   scope: FastifyInstance,
   route: Route,
   httpRoutes: readonly HttpRoute[],
   callers: RouteCallers,
   shared: PublicServices,
   metrics: Metrics,
-): Promise<PassThrough> {
+): PassThrough {
   if (!isHttpRoute(route)) return registerNoPassThrough(scope, route.config.path);
   const { config, log, openResponses } = shared;
   const { config: server, upstream, circuit } = route.server.http;
   const { id } = route.config;
   const tellOfLegacyClient = once(() => log.event('route.legacy_client', { route: id }));
-  const passThrough = await registerPassThrough(scope, {
+  const passThrough = registerPassThrough(scope, {
     upstream: server.url,
     path: route.config.path,
     others: route === httpRoutes[0] ? otherPaths(httpRoutes, config.edge.legacyClients) : [],

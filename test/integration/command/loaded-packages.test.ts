@@ -59,3 +59,46 @@ test('the primary of several workers loads nothing that speaks to servers', asyn
   const needless = ['undici', '@fastify/http-proxy', 'eventsource-parser', 'ioredis', 'jose'];
   expect(packages.filter((name) => needless.includes(name))).toEqual([]);
 });
+
+/** Starts a gateway, ends it when `use` has resolved, and returns what it loaded. */
+async function loadedBy(use: (origin: string) => Promise<void>): Promise<string[]> {
+  const addresses = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'];
+  const child = start(['--upstream', 'http://127.0.0.1:9/mcp', ...addresses]);
+  const printed = text(child.stdout);
+  const exited = once(child, 'exit');
+  const origin = await new Promise<string>((resolve) => {
+    let log = '';
+    child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+      log += chunk;
+      const line = log.split('\n').find((one) => one.includes('gateway.listening'));
+      const found = /http:\/\/127\.0\.0\.1:\d+/.exec(line ?? '');
+      if (found !== null) resolve(found[0]);
+    });
+  });
+  try {
+    await use(origin);
+  } finally {
+    child.kill('SIGTERM');
+    await exited;
+  }
+  return JSON.parse(await printed) as string[];
+}
+
+test('a gateway that has passed nothing through has not loaded the forwarding library', async () => {
+  const packages = await loadedBy(async (origin) => {
+    const headers = { 'content-type': 'application/json', 'mcp-protocol-version': '2026-07-28' };
+    const { status } = await fetch(`${origin}/mcp`, { method: 'POST', headers, body: '{' });
+    expect(status).toBe(400);
+  });
+  expect(packages).toContain('fastify');
+  const needless = ['@fastify/reply-from', 'ajv', '@fastify/ajv-compiler', 'ioredis'];
+  expect(packages.filter((name) => needless.includes(name))).toEqual([]);
+});
+
+test('the first request that is passed through has it loaded', async () => {
+  const packages = await loadedBy(async (origin) => {
+    const { status } = await fetch(`${origin}/other`);
+    expect(status).toBe(502);
+  });
+  expect(packages).toContain('@fastify/reply-from');
+});
