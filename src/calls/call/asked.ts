@@ -1,4 +1,5 @@
 /** A question of the server: whether the client is asked, or it is answered here. */
+import { once } from '../../lib/once.ts';
 import { missingCapability, notAnswerable } from '../../model/question-failures.ts';
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
@@ -68,8 +69,30 @@ export function receiveQuestion(
     if (call.state.name === 'parked' && call.lastRound !== null) {
       services.gaps.askedAgain(call.loggedTarget, atMs - call.lastRound.atMs);
     }
-    call.feed({ type: 'asked', request: decision.request, atMs });
+    whenBegun(call, () => {
+      if (!questions.isWithdrawn(id)) call.feed({ type: 'asked', request: decision.request, atMs });
+    });
   }
+}
+
+/** How long a question waits until the response to its call begins, in ms. */
+const BEGIN_WAIT_MS = 50;
+
+/**
+ * Waits until the response to the call has begun, for a client that wants notifications. A busy server that asks on a
+ * stream of the session can write its question before the response to the call, with the notifications that it sent before.
+ */
+function whenBegun(call: CallData, then: () => void): void {
+  const { exchange, generation, request, services } = call;
+  if (exchange === null || (request.progressToken === null && request.logLevel === null)) {
+    return then();
+  }
+  const begin = once(() => {
+    timer.cancel();
+    if (call.generation === generation) then();
+  });
+  const timer = services.clock.setTimer(BEGIN_WAIT_MS, begin);
+  exchange.accepted.then(begin, begin);
 }
 
 /**

@@ -1,6 +1,15 @@
 /** The way of a call through the room, with a server that the test plays. */
-import { expect, test } from 'vitest';
-import { callsTestbed, LIMITS, settled, waitingClient } from '../../fixtures/calls-testbed.ts';
+import { describe, expect, test } from 'vitest';
+import { serverRequestId } from '../../../src/protocol/ids.ts';
+import {
+  callsTestbed,
+  FIRST,
+  LIMITS,
+  requestStateOf,
+  RESULT,
+  settled,
+  waitingClient,
+} from '../../fixtures/calls-testbed.ts';
 
 test('a client that leaves while its tool is looked up leaves no call behind', async () => {
   const client = waitingClient();
@@ -31,4 +40,51 @@ test('between the effect that posts an answer and the session there is one funct
   expect(functions.slice(0, 2)).toEqual(['postAnswers', 'carryOut']);
   server.replies();
   expect(await retried).toMatchObject({ kind: 'result' });
+});
+
+describe('a question that comes before the response to its call, which a busy server begins later', () => {
+  test('waits for it if the client wants notifications, so that none of them comes too late', async () => {
+    const { calls, server, clock } = callsTestbed();
+    const begun = Promise.withResolvers<void>();
+    server.accepted = begun.promise;
+    const notified: string[] = [];
+    const leg = { ...waitingClient().leg, notify: (method: string) => void notified.push(method) };
+    const reply = calls.serve({ ...FIRST, progressToken: 'fifty' }, leg);
+    await settled();
+    server.asks(1);
+    await settled();
+    clock.advance(LIMITS.gatherWindowMs);
+    server.says.notified('notifications/progress', { progress: 50 });
+    expect(notified).toEqual(['notifications/progress']);
+    begun.resolve();
+    await settled();
+    clock.advance(LIMITS.gatherWindowMs);
+    expect(requestStateOf(await reply)).toEqual(expect.any(String));
+  });
+
+  test('waits for 50 ms at most', async () => {
+    const { calls, server, clock } = callsTestbed();
+    server.accepted = new Promise(() => {});
+    const reply = calls.serve({ ...FIRST, progressToken: 'fifty' }, waitingClient().leg);
+    await settled();
+    server.asks(1);
+    clock.advance(50);
+    clock.advance(LIMITS.gatherWindowMs);
+    expect(requestStateOf(await reply)).toEqual(expect.any(String));
+  });
+
+  test('does not come if the server takes it back meanwhile', async () => {
+    const { calls, server, clock } = callsTestbed();
+    const begun = Promise.withResolvers<void>();
+    server.accepted = begun.promise;
+    const reply = calls.serve({ ...FIRST, progressToken: 'fifty' }, waitingClient().leg);
+    await settled();
+    server.asks(1);
+    server.says.withdrawn(serverRequestId(1));
+    begun.resolve();
+    await settled();
+    clock.advance(LIMITS.gatherWindowMs);
+    server.replies();
+    expect(await reply).toMatchObject({ kind: 'result', result: RESULT });
+  });
 });
