@@ -102,19 +102,22 @@ export class ProxyApp {
       this.#passing.get(raw)?.fail(error);
     });
     app.register(async (scope) => {
-      const { default: library } = await import('@fastify/reply-from');
-      await scope.register(library, {
-        base: upstream.origin,
+      const { default: httpProxy } = await import('@fastify/http-proxy');
+      await scope.register(httpProxy, {
+        upstream: upstream.origin,
         // The library's types are those of its own undici. It only calls this function with a callback.
         undici: { request: this.#agent.request as unknown as LibraryRequest },
         disableRequestLogging: true,
-      });
-      scope.all('/*', async (request, reply) => {
-        const passing = this.#passing.get(request.raw);
-        if (passing === undefined) throw new Error('a request came past the other application');
-        await passing.serve(reply);
-        reply.hijack();
-        passing.done();
+        // The application already streams its bodies.
+        proxyPayloads: false,
+        routes: ['/*'],
+        handler: async (request, reply) => {
+          const passing = this.#passing.get(request.raw);
+          if (passing === undefined) throw new Error('a request came past the other application');
+          await passing.serve(reply);
+          reply.hijack();
+          passing.done();
+        },
       });
     });
     await app.ready();
