@@ -1,6 +1,5 @@
 /**
- * The sessions of one route: which one a call or another request uses. Principals never share a session unless the
- * operator says so, nor do clients that declare different capabilities.
+ * The sessions of one route. Principals share none unless the operator says so, nor do clients of different capabilities.
  */
 import { ReleasingMap } from '../lib/releasing.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -212,8 +211,7 @@ export class SessionPool {
   }
 
   /**
-   * Waits until no caller has the only session of the server.
-   * @returns a function that leaves it to others
+   * Waits until no caller has the only session of the server. @returns a function that leaves it to others
    * @throws UpstreamFailure `upstream_busy`
    */
   async reserveOnlySession(): Promise<() => void> {

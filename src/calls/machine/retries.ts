@@ -25,21 +25,13 @@ import {
   DETACHED,
   isEndedByDrain,
   isOfRound,
-  isOver,
   keysOf,
   LIVE,
+  refusalOfRetry,
   repeats,
   unansweredBy,
 } from './selectors.ts';
-import type {
-  CallEnd,
-  CallLimits,
-  CallState,
-  OpenRequest,
-  RetryEvent,
-  StateNamed,
-  StepTo,
-} from './states.ts';
+import type { CallEnd, CallLimits, OpenRequest, RetryEvent, StateNamed, StepTo } from './states.ts';
 
 export const RETRIES: readonly Row[] = [
   row({
@@ -264,7 +256,7 @@ export const RETRIES: readonly Row[] = [
       state,
       effects: reply([event.leg], {
         type: 'invalidRequestState',
-        reason: refusalOf(state),
+        reason: refusalOfRetry(state),
       }),
     }),
   }),
@@ -335,12 +327,6 @@ export const RETRIES: readonly Row[] = [
     },
   }),
 ];
-
-/** Why a retry is refused that no other row serves. */
-function refusalOf(state: CallState): 'consumed' | 'ended' | 'expired' {
-  if (!isOver(state)) return 'consumed';
-  return state.end.type === 'expired' ? 'expired' : 'ended';
-}
 
 /** Ends a call with the retry after which it is not made again. */
 function endVisit(

@@ -175,3 +175,9 @@ export function isKnownRetry(state: CallState, round: number, answersDigest: str
   const isRepeated = consumed?.round === round && consumed.answersDigest === answersDigest;
   return round === state.round || isRepeated;
 }
+
+/** Why a retry is refused that no row serves. */
+export function refusalOfRetry(state: CallState): 'consumed' | 'ended' | 'expired' {
+  if (!isOver(state)) return 'consumed';
+  return state.end.type === 'expired' ? 'expired' : 'ended';
+}
