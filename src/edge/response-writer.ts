@@ -188,12 +188,12 @@ export function sendJson(
   response: ServerResponse,
   status: number,
   body: object,
-  headers = NO_HEADERS,
+  headers: Readonly<Record<string, string>> = {},
 ): void {
   if (response.destroyed) return;
   const text = JSON.stringify(body);
   const content = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) };
-  if (headers === NO_HEADERS && response.getHeaderNames().length === 0) {
+  if (Object.keys(headers).length === 0 && response.getHeaderNames().length === 0) {
     // Node.js writes head and body as one text, which is quicker than two buffers.
     response.writeHead(status, content).end(text);
     return;
@@ -201,8 +201,6 @@ export function sendJson(
   // As bytes: with a text Node.js encodes the headers like the body, and changes those beyond ASCII.
   response.writeHead(status, { ...headers, ...content }).end(Buffer.from(text));
 }
-
-const NO_HEADERS: Readonly<Record<string, string>> = {};
 
 export interface Refusal {
   readonly httpStatus: number;

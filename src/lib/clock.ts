@@ -1,6 +1,7 @@
 /** Time as a dependency: everything that waits takes a `Clock`, so that tests control the time. */
 
 import type { Closed } from './closing.ts';
+import { RingPlace } from './ring.ts';
 
 export interface Timer {
   /** Stops the timer. It does nothing if the timer has fired. */
@@ -82,29 +83,14 @@ class TimerQueue {
 }
 
 /** A timer, and its place in a queue: one that leaves it leaves no garbage there. */
-class QueuedTimer implements Timer {
+class QueuedTimer extends RingPlace implements Timer {
   readonly dueMs: number;
-  next: QueuedTimer = this;
-  #previous: QueuedTimer = this;
   #callback: (() => void) | null;
 
   constructor(dueMs: number, callback: () => void) {
+    super();
     this.dueMs = dueMs;
     this.#callback = callback;
-  }
-
-  putBefore(other: QueuedTimer): void {
-    this.#previous = other.#previous;
-    this.next = other;
-    this.#previous.next = this;
-    other.#previous = this;
-  }
-
-  leave(): void {
-    this.#previous.next = this.next;
-    this.next.#previous = this.#previous;
-    this.next = this;
-    this.#previous = this;
   }
 
   fire(): void {

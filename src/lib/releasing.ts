@@ -7,6 +7,8 @@
  * containers leave behind points to nothing.
  */
 
+import { RingPlace } from './ring.ts';
+
 /** What can be read of a `Map`, and of a `ReleasingMap`. */
 export interface Entries<Key, Value> extends Iterable<readonly [Key, Value]> {
   readonly size: number;
@@ -75,17 +77,19 @@ export class Members<Member extends object> {
   }
 
   *[Symbol.iterator](): Generator<Member, void> {
-    for (const { member } of [...this.#end.others()]) if (member !== undefined) yield member;
+    const places: Place<Member>[] = [];
+    for (let place = this.#end.next; place !== this.#end; place = place.next) places.push(place);
+    // Some can leave meanwhile.
+    for (const { member } of places) if (member !== undefined) yield member;
   }
 }
 
 /** The place of one object among `Members`. */
-export class Place<Member extends object> {
+export class Place<Member extends object> extends RingPlace {
   #member: Member | undefined;
-  #next: Place<Member> = this;
-  #previous: Place<Member> = this;
 
   constructor(member: Member | undefined) {
+    super();
     this.#member = member;
   }
 
@@ -94,24 +98,8 @@ export class Place<Member extends object> {
     return this.#member;
   }
 
-  putBefore(other: Place<Member>): void {
-    this.#previous = other.#previous;
-    this.#next = other;
-    this.#previous.#next = this;
-    other.#previous = this;
-  }
-
-  /** Removes the object. It does nothing if it has left. */
-  leave(): void {
-    this.#previous.#next = this.#next;
-    this.#next.#previous = this.#previous;
-    this.#next = this;
-    this.#previous = this;
+  override leave(): void {
+    super.leave();
     this.#member = undefined;
-  }
-
-  /** Goes through the other places of the ring. None of them may leave meanwhile. */
-  *others(): Generator<Place<Member>, void> {
-    for (let place = this.#next; place !== this; place = place.#next) yield place;
   }
 }

@@ -56,6 +56,14 @@ export interface Leg {
   readonly closed: Closed;
 }
 
+/** Whether the client wants notifications while it waits: progress, or log messages. */
+export function wantsNotifications({
+  progressToken,
+  logLevel,
+}: Pick<EdgeRequest, 'progressToken' | 'logLevel'>): boolean {
+  return progressToken !== null || logLevel !== null;
+}
+
 /** Creates a leg that ignores notifications. @param closed what tells that nobody waits any more, if anything does */
 export function legWithoutNotifications(closed: Closed = new AbortController().signal): Leg {
   return { closed, backlog: null, notify: () => {} };

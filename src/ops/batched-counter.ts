@@ -1,5 +1,6 @@
 /** Counters of what happens with every request. */
 import { Counter, type Registry } from 'prom-client';
+import { labelled } from './duration-histogram.ts';
 
 interface BatchedCounterOptions<Label extends string> {
   readonly name: string;
@@ -8,27 +9,31 @@ interface BatchedCounterOptions<Label extends string> {
   readonly registry: Registry;
 }
 
+interface CountedSeries<Label extends string> {
+  readonly labels: Readonly<Record<Label, string>>;
+  /** Since the last reading. */
+  count: number;
+}
+
 /** A counter that the library is told of only when it is read: it sorts and hashes the labels for each increment. */
 export class BatchedCounter<Label extends string> {
   readonly #labels: readonly Label[];
-  /** Since the last reading, by the values of the labels. */
-  readonly #news = new Map<string, { readonly values: readonly string[]; count: number }>();
+  readonly #series: Map<string, CountedSeries<Label>>;
 
   constructor({ name, help, labels, registry }: BatchedCounterOptions<Label>) {
+    const all = new Map<string, CountedSeries<Label>>();
     this.#labels = labels;
-    const tell = (counter: Counter<Label>) => {
-      for (const { values, count } of this.#news.values()) {
-        counter.inc(this.#labelsOf(values), count);
-      }
-      this.#news.clear();
-    };
+    this.#series = all;
     new Counter({
       name,
       help,
       labelNames: [...labels],
       registers: [registry],
       collect() {
-        tell(this);
+        for (const series of all.values()) {
+          this.inc(series.labels, series.count);
+          series.count = 0;
+        }
       },
     });
   }
@@ -39,13 +44,8 @@ export class BatchedCounter<Label extends string> {
    */
   add(count: number, ...values: readonly string[]): void {
     const key = values.join('\n');
-    const news = this.#news.get(key);
-    if (news === undefined) this.#news.set(key, { values, count });
-    else news.count += count;
-  }
-
-  #labelsOf(values: readonly string[]): Record<Label, string> {
-    const pairs = this.#labels.map((label, index) => [label, values[index] ?? ''] as const);
-    return Object.fromEntries(pairs) as Record<Label, string>;
+    const series = this.#series.get(key);
+    if (series !== undefined) series.count += count;
+    else this.#series.set(key, { labels: labelled(this.#labels, values), count });
   }
 }

@@ -39,7 +39,7 @@ export class DurationHistogram<Label extends string> {
     let series = this.#series.get(key);
     if (series === undefined) {
       series = {
-        labels: this.#labelsOf(values),
+        labels: labelled(this.#options.labels, values),
         counts: Array(buckets.length + 1).fill(0),
         sum: 0,
       };
@@ -50,12 +50,6 @@ export class DurationHistogram<Label extends string> {
     while (bucket < buckets.length && seconds > buckets[bucket]!) bucket += 1;
     series.counts[bucket]! += 1;
     series.sum += seconds;
-  }
-
-  #labelsOf(values: readonly string[]): Record<Label, string> {
-    const { labels } = this.#options;
-    const pairs = labels.map((label, index) => [label, values[index] ?? ''] as const);
-    return Object.fromEntries(pairs) as Record<Label, string>;
   }
 
   #get() {
@@ -75,4 +69,13 @@ export class DurationHistogram<Label extends string> {
     });
     return { name, help, type: 'histogram', values, aggregator: 'sum' };
   }
+}
+
+/** @param values of the labels, in their order */
+export function labelled<Label extends string>(
+  labels: readonly Label[],
+  values: readonly string[],
+): Record<Label, string> {
+  const pairs = labels.map((label, index) => [label, values[index] ?? ''] as const);
+  return Object.fromEntries(pairs) as Record<Label, string>;
 }

@@ -1,20 +1,20 @@
 /** Requests that wait for the server, as a greeting or a list can for long. A process that stops replies to them first. */
+import { Members } from '../../lib/releasing.ts';
 import { STOPPING_FOR_REQUEST } from '../../model/failures.ts';
 import type { CallReply } from '../../model/request.ts';
 
 export const STOPPED_REPLY: CallReply = { kind: 'failed', failure: STOPPING_FOR_REQUEST };
 
 export class PendingRequests {
-  readonly #pending = new Set<() => void>();
+  readonly #pending = new Members<() => void>();
   #isStopped = false;
 
   /** Returns what the work results in, or `ifStopped` if the process stops before. The work never rejects. */
   add<Result>(work: Promise<Result>, ifStopped: Result): Promise<Result> {
     if (this.#isStopped) return Promise.resolve(ifStopped);
     const { promise, resolve } = Promise.withResolvers<Result>();
-    const stop = () => resolve(ifStopped);
-    this.#pending.add(stop);
-    void work.then(resolve).finally(() => this.#pending.delete(stop));
+    const place = this.#pending.add(() => resolve(ifStopped));
+    void work.then(resolve).finally(() => place.leave());
     return promise;
   }
 

@@ -1,6 +1,7 @@
 /** A question of the server: whether the client is asked, or it is answered here. */
 import { once } from '../../lib/once.ts';
 import { missingCapability, notAnswerable } from '../../model/question-failures.ts';
+import { wantsNotifications } from '../../model/request.ts';
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import { ErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
@@ -56,6 +57,7 @@ export function receiveQuestion(
     return failCall(call, missingCapability(required));
   }
   const { key } = decision.request;
+  const show = showing(call, questions, decision.request);
   const repeated = given?.repeat(questions.digestOf(key));
   if (repeated !== undefined) {
     questions.withdraw(id);
@@ -64,15 +66,22 @@ export function receiveQuestion(
     questions.withdraw(id);
     logRefusedQuestion(call, method, 'too many questions in one round');
     answerQuietly(call, id, { error: TOO_MANY_QUESTIONS });
-  } else if (!answerAhead(call, questions, decision.request)) {
-    const atMs = services.clock.now();
+  } else if (!answerAhead(call, questions, decision.request, show)) {
     if (call.state.name === 'parked' && call.lastRound !== null) {
-      services.gaps.askedAgain(call.loggedTarget, atMs - call.lastRound.atMs);
+      const gapMs = services.clock.now() - call.lastRound.atMs;
+      services.gaps.askedAgain(call.loggedTarget, gapMs);
     }
-    whenBegun(call, () => {
-      if (!questions.isWithdrawn(id)) call.feed({ type: 'asked', request: decision.request, atMs });
-    });
+    whenBegun(call, show);
   }
+}
+
+/** @returns what asks the client, unless the server has taken the question back by then, or the call was made again */
+function showing(call: CallData, questions: Questions, request: OpenRequest): () => void {
+  const { generation, services } = call;
+  return () => {
+    if (call.generation !== generation || !questions.has(request.key)) return;
+    call.feed({ type: 'asked', request, atMs: services.clock.now() });
+  };
 }
 
 /** How long a question waits until the response to its call begins, in ms. */
@@ -83,37 +92,36 @@ const BEGIN_WAIT_MS = 50;
  * stream of the session can write its question before the response to the call, with the notifications that it sent before.
  */
 function whenBegun(call: CallData, then: () => void): void {
-  const { exchange, generation, request, services } = call;
-  if (exchange === null || (request.progressToken === null && request.logLevel === null)) {
-    return then();
-  }
+  const { exchange, request, services } = call;
+  if (exchange === null || !wantsNotifications(request)) return then();
   const begin = once(() => {
     timer.cancel();
-    if (call.generation === generation) then();
+    then();
   });
   const timer = services.clock.setTimer(BEGIN_WAIT_MS, begin);
   exchange.accepted.then(begin, begin);
 }
 
 /**
- * Answers a question with what the client gave before it came. If the server does not take the answer, the client is
- * asked.
+ * Answers a question with what the client gave before it came.
+ * @param show called if the server does not take the answer
  * @returns false if the client gave nothing that fits
  */
-function answerAhead(call: CallData, questions: Questions, request: OpenRequest): boolean {
-  const { exchange, generation, ahead } = call;
+function answerAhead(
+  call: CallData,
+  questions: Questions,
+  request: OpenRequest,
+  show: () => void,
+): boolean {
+  const { exchange, ahead } = call;
   const { key, id } = request;
   if (ahead === null || exchange === null || id === null) return false;
   const reply = questions.readAhead(key, ahead);
   if (reply === null) return false;
   logAnsweredAhead(call, questions.kindOf(key), reply);
-  exchange.respond(id, reply, call.request.caller.headers).then(
-    () => noteAnswer(call, key, reply),
-    () => {
-      if (call.generation !== generation || questions.isWithdrawn(id)) return;
-      call.feed({ type: 'asked', request, atMs: call.services.clock.now() });
-    },
-  );
+  exchange
+    .respond(id, reply, call.request.caller.headers)
+    .then(() => noteAnswer(call, key, reply), show);
   return true;
 }
 

@@ -1,5 +1,5 @@
 /** The limits of one call: those of its route, and others for a call that is a task or may become one. */
-import type { EdgeRequest } from '../../model/request.ts';
+import { wantsNotifications, type EdgeRequest } from '../../model/request.ts';
 import type { WaitingTask } from '../../model/waiting-task.ts';
 import type { CallLimits } from '../machine/states.ts';
 import { loggedTarget } from '../../protocol/target.ts';
@@ -23,8 +23,8 @@ export function limitsFor(
   request: EdgeRequest,
   startedAtMs: number,
 ): CallLimits {
-  const { method, params, progressToken, logLevel } = request;
-  const isNotified = progressToken !== null || logLevel !== null;
+  const { method, params } = request;
+  const isNotified = wantsNotifications(request);
   const limits = services.gaps.limitsFor(loggedTarget(method, params), isNotified);
   const ageMs = services.clock.now() - startedAtMs;
   if (request.task !== undefined) {

@@ -106,6 +106,11 @@ export class Questions {
     }
   }
 
+  /** False once the server took the question back, if no client had seen it. */
+  has(key: InputKey): boolean {
+    return this.#questions.has(key);
+  }
+
   isWithdrawn(id: ServerRequestId): boolean {
     return this.#withdrawn.has(id);
   }

@@ -88,3 +88,19 @@ describe('a question that comes before the response to its call, which a busy se
     expect(await reply).toMatchObject({ kind: 'result', result: RESULT });
   });
 });
+
+test.each([null, 'fifty'])(
+  'a question with the id of one that the server took back is asked (progress token: %j)',
+  async (progressToken) => {
+    const { calls, server, clock } = callsTestbed();
+    const reply = calls.serve({ ...FIRST, progressToken }, waitingClient().leg);
+    await settled();
+    server.asks(1);
+    await settled();
+    server.says.withdrawn(serverRequestId(1));
+    server.asks(1);
+    await settled();
+    clock.advance(LIMITS.gatherWindowMs);
+    expect(requestStateOf(await reply)).toEqual(expect.any(String));
+  },
+);
