@@ -73,7 +73,7 @@ export class Home {
       entry !== null &&
       !mustYield &&
       this.#settleMs(owner, request) === 0 &&
-      (!isAsked || entry.session.isCertain) &&
+      (!isAsked || entry.session.questions.isCertain) &&
       entry.session.ready(owner.headers) === true;
     if (isNow) return this.#lend(this.#use(entry), queued, request);
     return this.#whilePending(async () => {
@@ -197,15 +197,15 @@ export class Home {
 
   /** How long calls that were cancelled may still ask, in ms: what they ask must not be taken for the next call's. */
   #settleMs({ profile }: SessionOwner, { target }: LeaseRequest): number {
-    const session = this.#sessions.current?.session;
-    if (session === undefined || this.#options.silentTargets.has(target)) return 0;
-    return canBeAsked(profile) && session.isCertain ? session.certainInMs : 0;
+    const questions = this.#sessions.current?.session.questions;
+    if (questions === undefined || this.#options.silentTargets.has(target)) return 0;
+    return canBeAsked(profile) && questions.isCertain ? questions.certainInMs : 0;
   }
 
   #rule(): StartRule {
     const { concurrency, upstream } = this.#options;
     if (concurrency !== 'auto') return concurrency;
-    if (this.#sessions.current?.session.mustQueue === true) return 'queue';
+    if (this.#sessions.current?.session.questions.mustQueue === true) return 'queue';
     switch (upstream.askingStyle) {
       case 'on-stream':
         return 'together';
@@ -223,7 +223,7 @@ export class Home {
       if (entry !== this.#sessions.current) continue;
       this.#use(entry);
       const isReady = await entry.session.ready(owner.headers);
-      if (isReady && (!isAsked || entry.session.isCertain)) return entry;
+      if (isReady && (!isAsked || entry.session.questions.isCertain)) return entry;
       this.#sessions.replace(
         entry,
         isReady ? 'uncertain' : entry.session.dead ? 'forgotten' : 'no_stream',

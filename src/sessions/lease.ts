@@ -95,7 +95,7 @@ export class CallLease implements Lease {
   #end(how: LeaseEnd): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.session.keepAlive(false, this);
+    if (this.#phase !== 'running') this.session.keepAlive(false, this);
     this.#to.onEnd(how, this.#hasParked);
     this.#to.leases?.end();
   }

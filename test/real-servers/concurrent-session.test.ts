@@ -77,7 +77,10 @@ describe('server-everything over Streamable HTTP', () => {
     await one.answer(first, form({ name: 'Ada' }));
     expect(await one.text()).toContain('Ada');
     expect(await other.text()).toContain('Grace');
-    expect([session.askingStyle, session.mustQueue]).toEqual(['on-stream', false]);
+    expect([session.questions.askingStyle, session.questions.mustQueue]).toEqual([
+      'on-stream',
+      false,
+    ]);
   });
 });
 
@@ -87,10 +90,13 @@ describe('the elicitation form example of the v1 SDK, which asks beside the stre
     const { session } = await sessionWith(startFormExample, '/mcp');
     const asking = await callTool(session, 'create_event');
     const step = await asking.asked('elicitation/create');
-    expect([session.askingStyle, session.mustQueue]).toEqual(['unrelated', false]);
+    expect([session.questions.askingStyle, session.questions.mustQueue]).toEqual([
+      'unrelated',
+      false,
+    ]);
     const other = await callTool(session, 'register_user');
     // The first call waits for its answer, and could ask more; so could the second one.
-    await turnsUntil(() => session.mustQueue);
+    await turnsUntil(() => session.questions.mustQueue);
     expect(other.questions('elicitation/create')).toEqual([]);
     await asking.answer(step, { action: 'decline' });
     expect(await asking.text()).toContain('Event creation cancelled');
@@ -130,7 +136,7 @@ describe('the elicitation form example of the v1 SDK, which asks beside the stre
     await left.exchange.cancel('the client left', {});
     await left.answer(step, { action: 'cancel' });
     left.exchange.abandon();
-    expect([session.isCertain, session.certainInMs]).toEqual([true, 5_000]);
+    expect([session.questions.isCertain, session.questions.certainInMs]).toEqual([true, 5_000]);
     clock.advance(5_000);
     const next = await callTool(session, 'create_event');
     const asked = await next.asked('elicitation/create');
@@ -164,7 +170,10 @@ describe('a server of the Python SDK over Streamable HTTP', { tags: ['python'] }
     await trips[0]?.answer(questions[0], form({ city: 'Oslo' }));
     expect(await trips[0]?.text()).toContain('nights in Oslo');
     expect(await trips[1]?.text()).toContain('nights in Lima');
-    expect([session.askingStyle, session.mustQueue]).toEqual(['on-stream', false]);
+    expect([session.questions.askingStyle, session.questions.mustQueue]).toEqual([
+      'on-stream',
+      false,
+    ]);
   });
 
   // Rule concurrent-1.
@@ -173,7 +182,7 @@ describe('a server of the Python SDK over Streamable HTTP', { tags: ['python'] }
     const trip = await callTool(session, 'book');
     const where = await trip.asked('elicitation/create');
     const haiku = await callTool(session, 'haiku_apart', { about: 'frost' });
-    await turnsUntil(() => session.mustQueue);
+    await turnsUntil(() => session.questions.mustQueue);
     expect(haiku.questions('sampling/createMessage')).toEqual([]);
     await trip.answer(where, form({ city: 'Oslo' }));
     expect(await trip.text()).toContain('nights in Oslo');
@@ -187,13 +196,13 @@ describe('over HTTP+SSE', () => {
   // Rule concurrent-1.
   test('server-everything asks the call that is left', async () => {
     const { session } = await sessionWith(() => startEverything('sse'), '/sse');
-    expect(session.askingStyle).toBe('unrelated');
+    expect(session.questions.askingStyle).toBe('unrelated');
     const slow = await callTool(session, 'trigger-long-running-operation', {
       duration: 0.5,
       steps: 1,
     });
     const asking = await callTool(session, 'trigger-elicitation-request');
-    await turnsUntil(() => session.mustQueue);
+    await turnsUntil(() => session.questions.mustQueue);
     expect(asking.questions('elicitation/create')).toEqual([]);
     const question = await asking.asked('elicitation/create');
     expect(hasHeard(slow, 'replied')).toBe(true);
@@ -208,7 +217,7 @@ describe('over HTTP+SSE', () => {
     const trip = await callTool(session, 'book');
     const where = await trip.asked('elicitation/create');
     const haiku = await callTool(session, 'haiku_apart', { about: 'frost' });
-    await turnsUntil(() => session.mustQueue);
+    await turnsUntil(() => session.questions.mustQueue);
     await trip.answer(where, form({ city: 'Oslo' }));
     expect(await trip.text()).toContain('nights in Oslo');
     await haiku.answer(await haiku.asked('sampling/createMessage'), sample('white grass'));

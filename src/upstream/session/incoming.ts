@@ -1,5 +1,5 @@
 /** The receiving half of a session: gives each message of the server to the call or request that it is for. */
-import type { UpstreamRequestId } from '../../protocol/ids.ts';
+import { upstreamRequestId, type UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { questionKey, isCutTo32Bits } from '../discovery/broadcast-detector.ts';
 import { UpstreamFailure } from '../failure.ts';
@@ -149,6 +149,10 @@ export class IncomingMessages implements TransportListener {
     const session = this.#session;
     const call = source.stream === 'request' ? session.calls.get(source.id) : undefined;
     if (call?.streamResumed === true && !this.#isAccepted(call, message)) return;
+    if (message.type === 'response') {
+      if (message.id !== null) this.#onReply(upstreamRequestId(message.id), message.reply);
+      return;
+    }
     const { transport, calls, questions, detector } = session;
     const { hasUnfinished } = questions;
     const isAnyCalls = call?.streamShared === true && (calls.size > 1 || hasUnfinished);
@@ -177,8 +181,6 @@ export class IncomingMessages implements TransportListener {
     switch (route.type) {
       case 'ignored':
         return;
-      case 'reply':
-        return this.#onReply(route.id, route.reply);
       case 'question': {
         const { call, id, method, params } = route;
         // A resumed stream can repeat what another call of the session was asked.

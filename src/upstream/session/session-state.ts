@@ -5,7 +5,6 @@ import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import {
-  type AskingStyle,
   type AskingStyleDetector,
   newSessionIdentity,
   type BroadcastDetector,
@@ -122,35 +121,6 @@ export class SessionState implements CallHost {
   /** True if an error reply to a request may mean that the server does not know the session any more. */
   get mayBeGone(): boolean {
     return this.wasKnown || this.#hasCarriedCall;
-  }
-
-  /** Where the server was seen to ask. The one stream of HTTP+SSE names no call. */
-  get askingStyle(): AskingStyle {
-    return this.questions.askingStyle;
-  }
-
-  /**
-   * True if the server has asked a question in this session while several calls ran that can have asked it. Calls
-   * that run one after the other can be told apart.
-   */
-  get mustQueue(): boolean {
-    return this.questions.hadSeveral;
-  }
-
-  /**
-   * False if the server asks on streams that name no call, and calls ended without a reply that the server was not
-   * told to stop. They can ask for long, and the questions of later calls are declined.
-   */
-  get isCertain(): boolean {
-    return this.askingStyle !== 'unrelated' || this.questions.allStopped;
-  }
-
-  /**
-   * In how many ms a call can begin whose questions are told from those of calls that ended without a reply, or that
-   * have just asked; 0 if it can begin now. A call that begins earlier can have such a question declined.
-   */
-  get certainInMs(): number {
-    return this.askingStyle === 'unrelated' ? this.questions.certainInMs : 0;
   }
 
   get visits(): UrlVisits {

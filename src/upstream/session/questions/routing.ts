@@ -1,6 +1,6 @@
 /**
- * Finds out whom a message of the server is for. Servers ask on streams that name no call: what comes there is
- * told from the calls that can have asked it.
+ * Finds out whom a request or a notification of the server is for. Servers ask on streams that name no call: what
+ * comes there is told from the calls that can have asked it.
  */
 import type { Entries } from '../../../lib/releasing.ts';
 import {
@@ -33,8 +33,6 @@ export interface RoutingContext<Call extends RoutedCall> {
 
 export type RoutedMessage<Call> =
   | { readonly type: 'ignored' }
-  /** The reply to a request of ours. */
-  | { readonly type: 'reply'; readonly id: UpstreamRequestId; readonly reply: JsonRpcReply }
   /** A question of a call. */
   | {
       readonly type: 'question';
@@ -84,16 +82,13 @@ export function isQuestion(method: string): boolean {
   return QUESTIONS.has(method);
 }
 
-/** Decides whom a message is for. */
+/** Decides whom a message is for that is no reply. */
 export function routeOf<Call extends RoutedCall>(
-  message: JsonRpcMessage,
+  message: Exclude<JsonRpcMessage, { readonly type: 'response' }>,
   source: MessageSource,
   context: RoutingContext<Call>,
 ): RoutedMessage<Call> {
   switch (message.type) {
-    case 'response':
-      if (message.id === null) return IGNORED;
-      return { type: 'reply', id: upstreamRequestId(message.id), reply: message.reply };
     case 'request': {
       const { method, params } = message;
       return routeOfRequest({ id: serverRequestId(message.id), method, params }, source, context);

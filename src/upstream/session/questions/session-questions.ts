@@ -13,12 +13,7 @@ import type {
   BroadcastDetector,
 } from '../../discovery/broadcast-detector.ts';
 import { hasOneStream, type Transport } from '../../transport/transport.ts';
-import {
-  ASKS_TOGETHER_MS,
-  HeldQuestions,
-  type UnrelatedQuestion,
-  UnfinishedCalls,
-} from './held-questions.ts';
+import { ASKS_TOGETHER_MS, HeldQuestions, type UnrelatedQuestion } from './held-questions.ts';
 import { BROADCAST_REFUSAL, unasked } from './routing.ts';
 import type { SessionCall } from '../session-call.ts';
 import { SharedRoots } from './shared-roots.ts';
@@ -38,30 +33,22 @@ export interface SessionQuestionsOptions {
 const MAX_BESIDE = 64;
 const MIN_ENDED = 256;
 
+interface UnrelatedQuestions {
+  readonly held: HeldQuestions<SessionCall>;
+  readonly roots: SharedRoots<SessionCall>;
+}
+
 export class SessionQuestions {
   readonly #options: SessionQuestionsOptions;
   readonly #unfinished: UnfinishedCalls;
   /** The calls that ended last. Another replica may not know it. */
   readonly #ended = new RecentMap<UpstreamRequestId, true>(MIN_ENDED);
-  readonly #held: HeldQuestions<SessionCall>;
-  readonly #roots: SharedRoots<SessionCall>;
+  /** What the server asks on streams that name no call; `null` until it does. */
+  #unrelated: UnrelatedQuestions | null = null;
 
   constructor(options: SessionQuestionsOptions) {
     this.#options = options;
-    const { clock, calls, reply } = options;
-    this.#unfinished = new UnfinishedCalls(clock);
-    this.#roots = new SharedRoots(calls);
-    this.#held = new HeldQuestions({
-      clock,
-      running: calls,
-      askedAtMs: (call) => call.askedAtMs,
-      unfinished: this.#unfinished,
-      ask: (call, question) => this.#ask(call, question),
-      decline: ({ id, method }, mayHaveAsked) => {
-        reply(id, unasked(method));
-        for (const { listener } of mayHaveAsked) listener.unanswerable(method, 'ambiguous');
-      },
-    });
+    this.#unfinished = new UnfinishedCalls(options.clock);
   }
 
   /** Where the server was seen to ask. One stream for all names no call. */
@@ -70,9 +57,12 @@ export class SessionQuestions {
     return hasOneStream(transport) ? 'unrelated' : askingStyle.style;
   }
 
-  /** True if the server has asked a question in this session while several calls ran that can have asked it. */
-  get hadSeveral(): boolean {
-    return this.#held.hadSeveral;
+  /**
+   * True if the server has asked a question in this session while several calls ran that can have asked it. Calls
+   * that run one after the other can be told apart.
+   */
+  get mustQueue(): boolean {
+    return this.#unrelated?.held.hadSeveral === true;
   }
 
   /** True if calls that ended without a reply can still ask. */
@@ -80,13 +70,20 @@ export class SessionQuestions {
     return !this.#unfinished.isEmpty;
   }
 
-  /** True if the server was told to stop all of those, so that they are over soon. */
-  get allStopped(): boolean {
-    return this.#unfinished.allStopped;
+  /**
+   * False if the server asks on streams that name no call, and calls ended without a reply that the server was not
+   * told to stop. They can ask for long, and the questions of later calls are declined.
+   */
+  get isCertain(): boolean {
+    return this.#unfinished.allStopped || this.askingStyle !== 'unrelated';
   }
 
-  /** In how many ms neither they nor the calls that wait for an answer now can ask more. */
+  /**
+   * In how many ms a call can begin whose questions are told from those of calls that ended without a reply, or that
+   * have just asked; 0 if it can begin now. A call that begins earlier can have such a question declined.
+   */
   get certainInMs(): number {
+    if (this.askingStyle !== 'unrelated') return 0;
     const { calls, clock } = this.#options;
     const nowMs = clock.elapsed();
     const waitMs = [...calls.values()].map(({ askedAtMs }) =>
@@ -100,8 +97,8 @@ export class SessionQuestions {
     if (this.wasAsked(id)) return;
     if (method !== 'roots/list') {
       this.#options.askingStyle.asked('unrelated');
-      this.#held.receive({ id, method, params });
-    } else if (!this.#roots.receive(id, params)) {
+      this.#begun().held.receive({ id, method, params });
+    } else if (!this.#begun().roots.receive(id, params)) {
       this.#options.reply(id, unasked(method));
     }
   }
@@ -113,26 +110,26 @@ export class SessionQuestions {
 
   /** True if a question is open, or was asked in a call that runs: an id is used once in a session. */
   wasAsked(id: ServerRequestId): boolean {
-    if (this.#held.has(id) || this.#roots.has(id)) return true;
+    if (this.#unrelated?.held.has(id) || this.#unrelated?.roots.has(id)) return true;
     for (const call of this.#options.calls.values()) if (call.wasAsked(id)) return true;
     return false;
   }
 
   /** Returns the requests of the server that share a call's answer, or `null` if it is for one question only. */
   sharing(call: SessionCall, id: ServerRequestId): readonly ServerRequestId[] | null {
-    return this.#roots.answeredBy(call, id);
+    return this.#unrelated?.roots.answeredBy(call, id) ?? null;
   }
 
   /** The server has taken an answer that these requests share. Gives it to all of them but the first. */
   shared(requests: readonly ServerRequestId[], reply: JsonRpcReply): void {
-    const later = this.#roots.close(requests);
+    const later = this.#unrelated?.roots.close(requests) ?? [];
     for (const id of [...requests.slice(1), ...later]) this.#options.reply(id, reply);
   }
 
   /** The server takes a question back. */
   withdraw(id: ServerRequestId): void {
-    this.#held.withdraw(id);
-    if (!this.#roots.withdraw(id)) return;
+    this.#unrelated?.held.withdraw(id);
+    if (this.#unrelated?.roots.withdraw(id) === false) return;
     for (const call of this.#options.calls.values()) call.withdraw(id);
   }
 
@@ -156,28 +153,49 @@ export class SessionQuestions {
   }
 
   callCancelled(call: SessionCall): void {
-    this.#roots.cancelled(call);
+    this.#unrelated?.roots.cancelled(call);
   }
 
   /** A call is not among those that run any more. @param isOver false if the server may still run it */
   callLeft(call: SessionCall, isOver: boolean): void {
-    for (const id of this.#roots.ended(call)) this.#options.reply(id, unasked('roots/list'));
+    for (const id of this.#unrelated?.roots.ended(call) ?? []) {
+      this.#options.reply(id, unasked('roots/list'));
+    }
     if (isOver) this.#ended.set(call.id, true);
     else this.#unfinished.add(call);
-    this.#held.ended(call.id, isOver);
+    this.#unrelated?.held.ended(call.id, isOver);
   }
 
   /** The server has replied to a request that does not wait any more. It may be a call that has ended here. */
   lateReply(id: UpstreamRequestId): void {
     if (!this.#unfinished.delete(id)) return;
     this.#ended.set(id, true);
-    this.#held.ended(id, true);
+    this.#unrelated?.held.ended(id, true);
   }
 
   /** Forgets all questions: the session is over. */
   clear(): void {
-    this.#held.clear();
-    this.#roots.clear();
+    this.#unrelated?.held.clear();
+    this.#unrelated?.roots.clear();
+  }
+
+  #begun(): UnrelatedQuestions {
+    const { clock, calls, reply } = this.#options;
+    this.#unrelated ??= {
+      roots: new SharedRoots(calls),
+      held: new HeldQuestions({
+        clock,
+        running: calls,
+        askedAtMs: (call) => call.askedAtMs,
+        unfinished: () => this.#unfinished.ids(),
+        ask: (call, question) => this.#ask(call, question),
+        decline: ({ id, method }, mayHaveAsked) => {
+          reply(id, unasked(method));
+          for (const { listener } of mayHaveAsked) listener.unanswerable(method, 'ambiguous');
+        },
+      }),
+    };
+    return this.#unrelated;
   }
 
   #ask(call: SessionCall, { id, method, params }: UnrelatedQuestion): void {
@@ -185,5 +203,80 @@ export class SessionQuestions {
     // While the question was held, the server was seen to broadcast.
     this.#options.reply(id, BROADCAST_REFUSAL);
     call.listener.unanswerable(method, 'broadcast');
+  }
+}
+
+/** A call, as far as it matters here. */
+interface UnfinishedCall {
+  readonly id: UpstreamRequestId;
+  /** The server took the cancellation, and every question of the call was answered or withdrawn. */
+  readonly wasStopped: boolean;
+}
+
+/**
+ * How long a call can still ask after the server was told to stop it, in ms. A receiver of
+ * `notifications/cancelled` SHOULD stop (cancellation, "Behavior Requirements"), but tools of the TypeScript
+ * SDK run on unless they look at their signal, and nothing reports their end. A tool that was waiting for an
+ * answer gets it with the cancellation, and asks again at once or not at all.
+ */
+const STOPPED_CALL_MS = 5_000;
+/** The same for a call that the server was not told to stop, or that waits for an answer. */
+const UNFINISHED_CALL_MS = 600_000;
+/** The oldest is forgotten first. */
+const MAX_CALLS = 1_000;
+
+/** Calls of a session that ended without a reply. The server may still run them, and they may still ask. */
+class UnfinishedCalls {
+  readonly #clock: Clock;
+  readonly #calls = new Map<UpstreamRequestId, { call: UnfinishedCall; endedAtMs: number }>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  add(call: UnfinishedCall): void {
+    this.#calls.set(call.id, { call, endedAtMs: this.#clock.elapsed() });
+    for (const oldest of this.#calls.keys()) {
+      if (this.#calls.size <= MAX_CALLS) break;
+      this.#calls.delete(oldest);
+    }
+  }
+
+  /** The call has ended after all, or is resumed. @returns whether it was one of these */
+  delete(id: UpstreamRequestId): boolean {
+    return this.#calls.delete(id);
+  }
+
+  get isEmpty(): boolean {
+    if (this.#calls.size > 0) this.#forgetOld();
+    return this.#calls.size === 0;
+  }
+
+  /** True if the server was told to stop all of them, so that they are over soon. */
+  get allStopped(): boolean {
+    this.#forgetOld();
+    for (const { call } of this.#calls.values()) if (!call.wasStopped) return false;
+    return true;
+  }
+
+  /** Returns the ids of those that can still ask. */
+  ids(): UpstreamRequestId[] {
+    this.#forgetOld();
+    return [...this.#calls.keys()];
+  }
+
+  /** In how many ms all of them can ask no more. */
+  get overInMs(): number {
+    const leftMs = [...this.#calls.values()].map((entry) => this.#leftMs(entry));
+    return Math.max(0, ...leftMs);
+  }
+
+  #forgetOld(): void {
+    for (const [id, entry] of this.#calls) if (this.#leftMs(entry) <= 0) this.#calls.delete(id);
+  }
+
+  #leftMs({ call, endedAtMs }: { call: UnfinishedCall; endedAtMs: number }): number {
+    const limitMs = call.wasStopped ? STOPPED_CALL_MS : UNFINISHED_CALL_MS;
+    return endedAtMs + limitMs - this.#clock.elapsed();
   }
 }

@@ -183,8 +183,8 @@ describe('several calls in one session', () => {
     await other.heard.until('asked');
     expect(questionsOf(one)).toEqual(['of-one']);
     expect(questionsOf(other)).toEqual(['of-other']);
-    expect(session.askingStyle).toBe('on-stream');
-    expect(session.mustQueue).toBe(false);
+    expect(session.questions.askingStyle).toBe('on-stream');
+    expect(session.questions.mustQueue).toBe(false);
   });
 
   // Rule concurrent-1.
@@ -230,8 +230,8 @@ describe('several calls in one session', () => {
     one.finish();
     await other.heard.until('asked');
     expect([one, other, late].map(questionsOf)).toEqual([[], ['q'], []]);
-    expect(session.askingStyle).toBe('unrelated');
-    expect(session.mustQueue).toBe(true);
+    expect(session.questions.askingStyle).toBe('unrelated');
+    expect(session.questions.mustQueue).toBe(true);
     await other.exchange.respond(serverRequestId('q'), ACCEPTED, {});
     expect(replies()['q']).toEqual({ action: 'accept', content: {} });
   });
@@ -406,8 +406,8 @@ describe('roots/list on a stream that names no call', () => {
     const roots = { roots: [{ uri: 'file:///home' }] };
     await carrier.exchange.respond(serverRequestId('r1'), { result: roots }, {});
     for (const id of ['r1', 'r2', 'r3']) expect(await replied(id)).toEqual(roots);
-    expect(session.askingStyle).toBe('unknown');
-    expect(session.mustQueue).toBe(false);
+    expect(session.questions.askingStyle).toBe('unknown');
+    expect(session.questions.mustQueue).toBe(false);
     send({ id: 'r4', ...ROOTS });
     await settled(ground);
     expect([...questionsOf(one), ...questionsOf(other)]).toContain('r4');
@@ -466,12 +466,16 @@ describe('a call that ended without a reply', () => {
     clock.advance(4_999);
     send({ id: 'early', ...ELICITATION });
     await settled(ground);
-    expect([session.isCertain, session.certainInMs, session.mustQueue]).toEqual([true, 1, false]);
+    expect([
+      session.questions.isCertain,
+      session.questions.certainInMs,
+      session.questions.mustQueue,
+    ]).toEqual([true, 1, false]);
     clock.advance(1);
     send({ id: 'later', ...ELICITATION });
     await settled(ground);
     // A call that has just asked can ask more.
-    expect(session.certainInMs).toBe(250);
+    expect(session.questions.certainInMs).toBe(250);
     expect(questionsOf(next)).toEqual(['later']);
     clock.advance(29_999);
     expect(await replied('early')).toEqual({ action: 'cancel' });
@@ -487,7 +491,7 @@ describe('a call that ended without a reply', () => {
     await first.heard.until('asked');
     await first.exchange.cancel('the client left', {});
     first.exchange.abandon();
-    expect(session.isCertain).toBe(false);
+    expect(session.questions.isCertain).toBe(false);
     const next = await start();
     send({ id: 'q', ...ELICITATION });
     await settled(ground);
@@ -496,7 +500,7 @@ describe('a call that ended without a reply', () => {
     expect(questionsOf(next)).toEqual([]);
     expect(unanswerableOf(next)).toEqual([['elicitation/create', 'ambiguous']]);
     clock.advance(570_000);
-    expect(session.isCertain).toBe(true);
+    expect(session.questions.isCertain).toBe(true);
     send({ id: 'later', ...ELICITATION });
     await next.heard.until('asked');
     expect(questionsOf(next)).toEqual(['later']);
@@ -511,9 +515,9 @@ describe('a call that ended without a reply', () => {
     await first.heard.until('asked');
     await first.exchange.cancel('the client left', {});
     first.exchange.abandon();
-    expect([session.isCertain, session.certainInMs]).toEqual([false, 600_000]);
+    expect([session.questions.isCertain, session.questions.certainInMs]).toEqual([false, 600_000]);
     await first.exchange.respond(serverRequestId('open'), { result: { action: 'cancel' } }, {});
-    expect([session.isCertain, session.certainInMs]).toEqual([true, 5_000]);
+    expect([session.questions.isCertain, session.questions.certainInMs]).toEqual([true, 5_000]);
     clock.advance(5_000);
     const next = await start();
     send({ id: 'q', ...ELICITATION });
