@@ -14,11 +14,11 @@ import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import { logStopped } from './call/audit.ts';
 import { drainCall, isRetryOfLostCall, outlivesProcess, startCall } from './call/lifecycle.ts';
 import { type CallData, type CallServices, type Retry, expectedRequest } from './call/data.ts';
-import { liveCallOf } from './call/live.ts';
+import { liveCallOf } from './call/log.ts';
 import { failed } from './call/replies.ts';
 import { isBroken, isDetached, isOver } from './machine/selectors.ts';
 import { CallRegistry, type Capacity } from './registry.ts';
-import { QuestionGaps } from './call/questions.ts';
+import { QuestionGaps } from './call/limits.ts';
 import { RetryLadder } from './retry-ladder.ts';
 
 export interface CallsOptions extends Omit<CallServices, 'registry' | 'gaps'> {

@@ -214,12 +214,14 @@ export class CallRegistry<Call extends RegisteredCall> {
     return isRetry ? OVERLOADED_FOR_RETRY : OVERLOADED;
   }
 
-  /** Adds a call. It takes the place of a lost call with this id, and its claim. */
+  /** Adds a call. One that is continued takes the place of a lost call with this id, and its claim. */
   add(call: Call): void {
-    const replaced = this.#calls.get(call.id);
-    if (replaced !== undefined) this.#count(replaced, 'none');
-    this.#ended.delete(call.id);
-    this.#released.delete(call.id);
+    if (call.origin.isContinued) {
+      const replaced = this.#calls.get(call.id);
+      if (replaced !== undefined) this.#count(replaced, 'none');
+      this.#ended.delete(call.id);
+      this.#released.delete(call.id);
+    }
     this.#calls.set(call.id, call);
   }
 

@@ -2,13 +2,14 @@
 import { CALL_CANCELLED, TOO_MANY_RETRIES } from '../../model/failures.ts';
 import { illFormedAnswer } from '../../model/question-failures.ts';
 import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
+import type { WaitingTask } from '../../model/waiting-task.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import { answersDigest } from '../../seal/digests.ts';
 import { keysOf, openRequests } from '../machine/selectors.ts';
 import type { CallState, LegId, LegReply, RetryEvent } from '../machine/states.ts';
-import { LossyLeg, Notifications } from '../notifications.ts';
+import { LossyLeg, Notifications, type ListeningLeg } from '../notifications.ts';
 import { legOf, type CallData, type Retry, type UpstreamReplies, type WaitingLeg } from './data.ts';
-import { giveToTask } from './limits.ts';
+import { lifeOf, limitsOfTask } from './limits.ts';
 import { logNotificationLoss } from './log.ts';
 import type { ReadAnswers } from './questions.ts';
 import { failed, replyToLeg } from './replies.ts';
@@ -33,8 +34,7 @@ export function attachLeg(
     resolve(failed(CALL_CANCELLED));
     call.feed({ type: 'legClosed', leg: id });
   };
-  const lossy = new LossyLeg(leg, request.logLevel);
-  call.legs.push({ id, leg: lossy, request, replies, reply: resolve, onClosed });
+  call.legs.push({ id, leg, lossy: null, request, replies, reply: resolve, onClosed });
   leg.closed.addEventListener('abort', onClosed);
   tellLegListeners(call);
   return { id, reply: promise };
@@ -68,9 +68,20 @@ export function retryCall(call: CallData, { pointer, request, leg }: Retry): Pro
     declined: read.declined,
   });
   const waiting = legOf(call, id);
-  if (waiting !== undefined) call.notifications?.catchUp(waiting);
+  if (waiting !== undefined) call.notifications?.catchUp(listening(waiting));
   noticeClosed(call, id);
   return reply;
+}
+
+/** Lets a task wait for the call from here on. */
+export function giveToTask(call: CallData, task: WaitingTask): void {
+  const { limits, origin, services, serverTask } = call;
+  const ageMs = services.clock.now() - origin.startedAtMs;
+  call.limits = limitsOfTask(services, limits, task, ageMs, call.task === null);
+  if (call.task === task) return;
+  call.feed({ type: 'givenToTask', leftMs: lifeOf(task) });
+  call.task = task;
+  if (serverTask !== null) task.learned(serverTask);
 }
 
 /** Makes the request of an accepted retry the one that counts: what the server asks now is for its client. */
@@ -88,7 +99,13 @@ export function repeatRetries(call: CallData, retries: readonly RetryEvent[]): v
 export function notifyLegs(call: CallData, method: string, params: JsonObject): void {
   call.notifications ??= new Notifications();
   // A leg can leave meanwhile.
-  call.notifications.deliver(method, params, [...call.legs]);
+  call.notifications.deliver(method, params, call.legs.map(listening));
+}
+
+function listening(waiting: WaitingLeg): ListeningLeg {
+  const { leg, request } = waiting;
+  waiting.lossy ??= new LossyLeg(leg, request.logLevel);
+  return { leg: waiting.lossy, request };
 }
 
 /** Detaches those of the legs that still wait, and replies to them. */
@@ -128,7 +145,7 @@ function detachLeg(call: CallData, id: LegId): WaitingLeg | null {
   if (waiting === undefined) return null;
   call.legs.splice(call.legs.indexOf(waiting), 1);
   waiting.leg.closed.removeEventListener('abort', waiting.onClosed);
-  const loss = waiting.leg.end();
+  const loss = waiting.lossy?.end() ?? null;
   if (loss !== null) logNotificationLoss(call, loss);
   tellLegListeners(call);
   return waiting;

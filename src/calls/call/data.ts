@@ -21,7 +21,8 @@ import type { SessionPool } from '../../sessions/session-pool.ts';
 import type { CallExchange, UnanswerableCause } from '../../upstream/session/call-exchange.ts';
 import type { CallEvent, CallLimits, CallState, LegId, TimerName } from '../machine/states.ts';
 import type { LossyLeg, Notifications } from '../notifications.ts';
-import type { QuestionGaps, GivenAnswers, Questions } from './questions.ts';
+import type { QuestionGaps } from './limits.ts';
+import type { GivenAnswers, Questions } from './questions.ts';
 import type { CallRegistry, CallUse } from '../registry.ts';
 import { sha256 } from '../../lib/crypto.ts';
 import { principalTag, requestDigest } from '../../seal/digests.ts';
@@ -88,7 +89,9 @@ export type UpstreamReplies = ReadonlyMap<InputKey, JsonRpcReply>;
 /** A leg that waits for its reply. */
 export interface WaitingLeg {
   readonly id: LegId;
-  readonly leg: LossyLeg;
+  readonly leg: Leg;
+  /** What notifications go through on their way to the leg; `null` until there is one. */
+  lossy: LossyLeg | null;
   readonly request: EdgeRequest;
   readonly replies: UpstreamReplies;
   readonly reply: (reply: CallReply) => void;

@@ -17,7 +17,7 @@ import type { Session } from '../../upstream/session/session.ts';
 import { isOver } from '../machine/selectors.ts';
 import type { OpenRequest } from '../machine/states.ts';
 import type { CallData } from './data.ts';
-import { beginWork } from './work.ts';
+import { beginWork } from './log.ts';
 import { runsToolTasks } from '../../protocol/task.ts';
 import { upstreamParams } from '../../protocol/translate/from-server.ts';
 import { TaskCall } from '../../upstream/session/tasks/task-call.ts';

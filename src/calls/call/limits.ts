@@ -1,9 +1,21 @@
-/** The limits of one call: those of its route, and others for a call that is a task or may become one. */
+/**
+ * The limits of one call: those of its route, and others for a tool that was seen to ask, and for a call that is a task or may
+ * become one.
+ */
+import type { Clock } from '../../lib/clock.ts';
+import { LruMap } from '../../lib/containers.ts';
 import { wantsNotifications, type EdgeRequest } from '../../model/request.ts';
-import type { WaitingTask } from '../../model/waiting-task.ts';
+import type { Promotion, WaitingTask } from '../../model/waiting-task.ts';
 import type { CallLimits } from '../machine/states.ts';
 import { loggedTarget } from '../../protocol/target.ts';
-import type { CallData, CallServices } from './data.ts';
+
+/** What decides the limits of a call, besides its request. */
+interface LimitSources {
+  readonly gaps: QuestionGaps;
+  readonly promotion: (request: EdgeRequest) => Promotion | null;
+  readonly longestCallMs: number;
+  readonly clock: Pick<Clock, 'now'>;
+}
 
 /** A task has no limit of rounds besides its time: this one is never reached. */
 const MAX_TASK_ROUNDS = 1_000_000_000;
@@ -19,7 +31,7 @@ const RENEWAL_MS = 60_000;
  * @param startedAtMs when the call began, here or elsewhere, in ms since the epoch
  */
 export function limitsFor(
-  services: CallServices,
+  services: LimitSources,
   request: EdgeRequest,
   startedAtMs: number,
 ): CallLimits {
@@ -28,7 +40,7 @@ export function limitsFor(
   const limits = services.gaps.limitsFor(loggedTarget(method, params), isNotified);
   const ageMs = services.clock.now() - startedAtMs;
   if (request.task !== undefined) {
-    return limitsOfTask(services, limits, request.task, ageMs, FIRST_RENEWAL_MS);
+    return limitsOfTask(services, limits, request.task, ageMs, true);
   }
   const promotion = services.promotion(request);
   if (promotion === null) return limits;
@@ -46,44 +58,85 @@ export function limitsFor(
  */
 const STOPPED_WITHIN_MS = 30_000;
 
-/** Lets a task wait for the call from here on. */
-export function giveToTask(call: CallData, task: WaitingTask): void {
-  const { limits, origin, services, serverTask } = call;
-  const renewalMs = call.task === null ? FIRST_RENEWAL_MS : RENEWAL_MS;
-  call.limits = limitsOfTask(
-    services,
-    limits,
-    task,
-    services.clock.now() - origin.startedAtMs,
-    renewalMs,
-  );
-  if (call.task === task) return;
-  call.feed({ type: 'givenToTask', leftMs: lifeOf(task) });
-  call.task = task;
-  if (serverTask !== null) task.learned(serverTask);
-}
-
-/** Returns how long the call of a task lives, in ms. Timers of one length share one of Node.js, so there are few lengths. */
-function lifeOf({ leftMs }: WaitingTask): number {
+/** Returns how long the call of a task lives from now on, in ms. Timers of one length share one of Node.js, so there are few lengths. */
+export function lifeOf({ leftMs }: WaitingTask): number {
   return Math.ceil((leftMs + STOPPED_WITHIN_MS) / 1_000) * 1_000;
 }
 
-/** The life of the whole call is the limit of all that is done in it. */
-function limitsOfTask(
-  { longestCallMs: longestMs }: CallServices,
+/**
+ * Returns the limits of the call of a task: the life of the whole call is that of all that is done in it.
+ * @param ageMs how long ago the call began, in ms
+ * @param isNew whether the task has just begun to wait for it
+ */
+export function limitsOfTask(
+  { longestCallMs: longestMs }: Pick<LimitSources, 'longestCallMs'>,
   limits: CallLimits,
   task: WaitingTask,
   ageMs: number,
-  maxHoldMs: number,
+  isNew: boolean,
 ): CallLimits {
   return {
     ...limits,
     ...{
-      maxHoldMs,
+      maxHoldMs: isNew ? FIRST_RENEWAL_MS : RENEWAL_MS,
       callTtlMs: ageMs + lifeOf(task),
       maxDurationMs: longestMs,
       parkTtlMs: longestMs,
     },
     maxRounds: MAX_TASK_ROUNDS,
   };
+}
+
+/** Targets are named by clients, so only so many are remembered. */
+const MAX_TARGETS = 1_000;
+/** How long to wait for the next question of a tool that was seen to ask several apart, in ms. */
+const APART_WINDOW_MS = 30;
+
+/**
+ * How long to wait for more questions, by what was seen of a tool: not at all if it asked one at a time, longer if it asked
+ * several a little apart. A client that wants notifications waits for a moment in any case: what the server sent on another
+ * stream just before its question can arrive after it.
+ */
+export class QuestionGaps {
+  readonly #limits: CallLimits;
+  readonly #limitsAlone: CallLimits;
+  readonly #limitsApart: CallLimits;
+  /** By target. Without an entry the tool has not asked yet. */
+  readonly #seen = new LruMap<string, CallLimits>(MAX_TARGETS);
+
+  constructor(limits: CallLimits) {
+    this.#limits = limits;
+    this.#limitsAlone = { ...limits, gatherWindowMs: 0 };
+    const gatherWindowMs = Math.max(limits.gatherWindowMs, APART_WINDOW_MS);
+    this.#limitsApart = { ...limits, gatherWindowMs };
+  }
+
+  /**
+   * Returns the limits for a call of this target.
+   * @param target the tool, prompt or resource, as the log shows it
+   * @param isNotified whether the client wants notifications of the call
+   */
+  limitsFor(target: string, isNotified: boolean): CallLimits {
+    const seen = this.#seen.get(target) ?? this.#limits;
+    return isNotified && seen === this.#limitsAlone ? this.#limits : seen;
+  }
+
+  /** Notes that so many questions are shown to the client in one round. */
+  shown(target: string, questions: number): void {
+    const seen = this.#seen.get(target);
+    if (questions > 1 && seen !== this.#limitsApart) this.#seen.set(target, this.#limits);
+    if (questions === 1 && seen === undefined) this.#seen.set(target, this.#limitsAlone);
+  }
+
+  /**
+   * Notes a question that came while the client already had others.
+   * @param gapMs the time since those were sent to the client
+   */
+  askedAgain(target: string, gapMs: number): void {
+    if (gapMs >= this.#limits.gatherLimitMs) return;
+    // Waiting for a moment is enough, if that was not done.
+    const isSoon =
+      gapMs <= this.#limits.gatherWindowMs && this.#seen.get(target) === this.#limitsAlone;
+    this.#seen.set(target, isSoon ? this.#limits : this.#limitsApart);
+  }
 }

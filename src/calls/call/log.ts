@@ -1,15 +1,23 @@
-/** What the operator sees of one call. No question, no answer and no result is in it. */
+/** What the operator sees of one call: in the log, on the live page, and as a span. No question, no answer and no result is in it. */
 import { traceOf } from '../../model/request.ts';
+import { shownName, type LiveCall } from '../../ops/live/snapshot.ts';
 import type { OfRequest } from '../../ops/log.ts';
+import { mcpOperation, type Span } from '../../ops/tracing.ts';
 import type { InputRequestKind } from '../../protocol/translate/input-request.ts';
 import type { UpstreamFailure } from '../../upstream/failure.ts';
 import type { NotificationLoss } from '../notifications.ts';
-import { isOver, isServed } from '../machine/selectors.ts';
-import type { CallEvent, CallState, Effect, TimerName } from '../machine/states.ts';
+import { isAttached, isOver, isServed, openRequests } from '../machine/selectors.ts';
+import type {
+  CallEnd,
+  CallEvent,
+  CallState,
+  Effect,
+  StateNamed,
+  TimerName,
+} from '../machine/states.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { logAudit } from './audit.ts';
+import { logAudit, whoIs } from './audit.ts';
 import { legOf, type CallData } from './data.ts';
-import { endName, errorTypeOf } from './work.ts';
 
 /** Logs a move, and the events of the call's life that it stands for. */
 export function logMove(
@@ -134,4 +142,74 @@ export function idsOf({ services, id, request: newest }: CallData, request = new
 interface CallIds extends OfRequest {
   readonly route: string;
   readonly call: string;
+}
+
+/**
+ * Starts the span of what the server does for the legs that wait, unless it has begun: from the request, or from the answers of
+ * a retry, until the reply to the legs. The time that people take is in no span.
+ * @returns `null` without traces */
+export function beginWork(call: CallData): Span | null {
+  const { request, method, loggedTarget, services, lease } = call;
+  if (call.work !== null || request.span === undefined) return call.work;
+  const revision = lease?.session.initializeResult.protocolVersion;
+  call.work = request.span.child(
+    mcpOperation('client', method, loggedTarget, {
+      ...services.peer,
+      ...(revision !== undefined && { 'mcp.protocol.version': revision }),
+      'mrtr_gateway.call.id': call.id,
+    }),
+  );
+  return call.work;
+}
+
+/** Ends the span if no leg waits any more. */
+export function endWork(call: CallData): void {
+  const { work, state } = call;
+  if (work === null || isAttached(state)) return;
+  call.work = null;
+  work.set({ 'mrtr_gateway.round': state.round });
+  if (state.name === 'settled') work.end(errorTypeOf({ type: 'outcome', outcome: state.outcome }));
+  else if (state.name === 'done' || state.name === 'cancelling') work.end(errorTypeOf(state.end));
+  else work.end(null);
+}
+
+/** Says in one word how a call ended, for the log and the metrics. */
+export function endName(end: CallEnd): string {
+  if (end.type === 'outcome') return end.outcome.kind;
+  if (end.type !== 'refused') return end.type;
+  if (end.reason === 'timeout') return end.reason;
+  // No other process can go on with a call that a drain cancelled.
+  return end.reason === 'draining' ? 'lost' : end.type;
+}
+
+/** Says in one word how a call failed. @returns `null` if it did not */
+export function errorTypeOf(end: CallEnd): string | null {
+  if (end.type === 'outcome') {
+    const { outcome } = end;
+    if (outcome.kind === 'failed') return String(outcome.failure.error.code);
+    return outcome.result['isError'] === true ? 'tool_error' : null;
+  }
+  return end.type === 'declined' || end.type === 'left' ? null : endName(end);
+}
+
+type Detached = StateNamed<'parked' | 'idle' | 'settled' | 'suspended'>;
+
+/** Shows a call in this state. No question, no answer and no argument is in it. */
+export function liveCallOf(call: CallData, state: Detached): Omit<LiveCall, 'owner'> {
+  const { id, services, method, loggedTarget, origin, request, questions, beganAtMs } = call;
+  const kinds = openRequests(state).flatMap(({ key }) => questions?.kindOf(key) ?? []);
+  return {
+    id,
+    route: shownName(services.routeId),
+    method: shownName(method),
+    target: shownName(loggedTarget),
+    who: shownName(whoIs(request.caller)),
+    kinds: [...new Set(kinds)],
+    state: state.name,
+    round: state.round,
+    startedAtMs: origin.startedAtMs,
+    sinceMs: call.waitsSinceMs ?? call.lastRound?.atMs ?? beganAtMs,
+    rung: call.lastRung,
+    isTask: call.task !== null,
+  };
 }

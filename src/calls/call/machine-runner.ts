@@ -11,10 +11,9 @@ import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
 import { acceptRetry, repeatRetries, replyToLegs } from './client.ts';
 import { CallData, type CallOrigin, type CallServices } from './data.ts';
 import { cancelExchange, closeOut, leaveExchange, freeExchange } from './leased-exchange.ts';
-import { logMove } from './log.ts';
+import { endWork, logMove } from './log.ts';
 import { boundRequest, replyOfEnd } from './replies.ts';
 import { callAgain, postAnswers } from './server.ts';
-import { endWork } from './work.ts';
 
 const WAITS_FOR_CLIENT: ReadonlySet<CallState['name']> = new Set(['parked', 'idle', 'suspended']);
 

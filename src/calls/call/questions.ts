@@ -1,6 +1,6 @@
 /**
  * The questions of one call: how the client sees each of them, how its answer is translated back, which capabilities the
- * refused ones would have needed, and what was answered; and which tools ask several questions at a time.
+ * refused ones would have needed, and what was answered.
  */
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import {
@@ -19,10 +19,9 @@ import type { InputErrors, JsonRpcErrorObject, JsonRpcReply } from '../../protoc
 import type { LegacyRevision } from '../../protocol/meta.ts';
 import type { KeyCounters, SealedQuestion, AnsweredQuestion } from '../../seal/pointer.ts';
 import { questionDigest } from '../../seal/digests.ts';
-import type { OpenRequest, CallLimits } from '../machine/states.ts';
+import type { OpenRequest } from '../machine/states.ts';
 import { InputKeys, type InputKeyOptions } from './input-keys.ts';
 import type { UrlElicitation } from '../../protocol/translate/error-map.ts';
-import { LruMap } from '../../lib/containers.ts';
 
 interface Question {
   /** Whether its key is one that a client can know before it is asked. */
@@ -297,59 +296,5 @@ export class GivenAnswers {
     const at = this.#toRepeat.findIndex((answered) => answered.question === question);
     if (at < 0) return undefined;
     return this.#toRepeat.splice(at, 1)[0]?.reply;
-  }
-}
-
-/** Targets are named by clients, so only so many are remembered. */
-const MAX_TARGETS = 1_000;
-/** How long to wait for the next question of a tool that was seen to ask several apart, in ms. */
-const APART_WINDOW_MS = 30;
-
-/**
- * How long to wait for more questions, by what was seen of a tool: not at all if it asked one at a time, longer if it asked
- * several a little apart. A client that wants notifications waits for a moment in any case: what the server sent on another
- * stream just before its question can arrive after it.
- */
-export class QuestionGaps {
-  readonly #limits: CallLimits;
-  readonly #limitsAlone: CallLimits;
-  readonly #limitsApart: CallLimits;
-  /** By target. Without an entry the tool has not asked yet. */
-  readonly #seen = new LruMap<string, CallLimits>(MAX_TARGETS);
-
-  constructor(limits: CallLimits) {
-    this.#limits = limits;
-    this.#limitsAlone = { ...limits, gatherWindowMs: 0 };
-    const gatherWindowMs = Math.max(limits.gatherWindowMs, APART_WINDOW_MS);
-    this.#limitsApart = { ...limits, gatherWindowMs };
-  }
-
-  /**
-   * Returns the limits for a call of this target.
-   * @param target the tool, prompt or resource, as the log shows it
-   * @param isNotified whether the client wants notifications of the call
-   */
-  limitsFor(target: string, isNotified: boolean): CallLimits {
-    const seen = this.#seen.get(target) ?? this.#limits;
-    return isNotified && seen === this.#limitsAlone ? this.#limits : seen;
-  }
-
-  /** Notes that so many questions are shown to the client in one round. */
-  shown(target: string, questions: number): void {
-    const seen = this.#seen.get(target);
-    if (questions > 1 && seen !== this.#limitsApart) this.#seen.set(target, this.#limits);
-    if (questions === 1 && seen === undefined) this.#seen.set(target, this.#limitsAlone);
-  }
-
-  /**
-   * Notes a question that came while the client already had others.
-   * @param gapMs the time since those were sent to the client
-   */
-  askedAgain(target: string, gapMs: number): void {
-    if (gapMs >= this.#limits.gatherLimitMs) return;
-    // Waiting for a moment is enough, if that was not done.
-    const isSoon =
-      gapMs <= this.#limits.gatherWindowMs && this.#seen.get(target) === this.#limitsAlone;
-    this.#seen.set(target, isSoon ? this.#limits : this.#limitsApart);
   }
 }

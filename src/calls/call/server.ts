@@ -32,9 +32,8 @@ import {
   stopExchange,
   type CallListener,
 } from './leased-exchange.ts';
-import { idsOf, logRefusedQuestion, logUpstreamFailure } from './log.ts';
+import { beginWork, idsOf, logRefusedQuestion, logUpstreamFailure } from './log.ts';
 import { failCall, outcomeOfReply } from './replies.ts';
-import { beginWork } from './work.ts';
 
 /** What a client that asked for log messages is told, once. */
 const STATE_IS_GONE: JsonObject = {
