@@ -6,7 +6,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import { CallLease, type Lease, type OpenLeases, type SharedLease } from './lease.ts';
-import type { SessionOwner } from './session-owner.ts';
+import type { KeyedOwner } from './session-owner.ts';
 import { UseCount } from './shared-sessions.ts';
 import { openInSlot, type SlottedSession, type SlotOptions } from './open-in-slot.ts';
 
@@ -17,15 +17,6 @@ export interface ExclusiveSessionsOptions extends SlotOptions {
   readonly clock: Clock;
   /** Called with each session that is ended, until the server was told. */
   readonly onEnding: (ending: Promise<void>) => void;
-}
-
-/** Whose session it is. */
-export interface KeyedOwner {
-  readonly owner: SessionOwner;
-  /** Equal for owners that may use the same session; `null` if none may. */
-  readonly key: string | null;
-  /** For `Slots`. */
-  readonly principal: string | null;
 }
 
 /** A session between two calls. Requests that cannot lead to questions may use it. */

@@ -13,13 +13,10 @@ import {
   type OpenLeases,
   type SharedLease,
 } from './lease.ts';
-import { canBeAsked, type SessionOwner } from './session-owner.ts';
+import { canBeAsked, type HomeConcurrency, type SessionOwner } from './session-owner.ts';
 import { HomeSessions, type HomeSession, type HomeSessionsOptions } from './home-sessions.ts';
 import type { QueueLimits } from './slots.ts';
 import { CallQueue, type StartedCall, type StartRule } from './call-queue.ts';
-
-/** How calls of one home that come at the same time are run; see `CallQueue`. */
-export type HomeConcurrency = 'auto' | 'together' | 'queue';
 
 export interface HomeOptions extends HomeSessionsOptions {
   readonly concurrency: HomeConcurrency;

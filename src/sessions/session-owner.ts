@@ -1,4 +1,4 @@
-/** Whose session a request uses. */
+/** Whose session a request uses, which owners share one, and whose sessions are counted together. */
 import { sha256 } from '../lib/crypto.ts';
 import type { EdgeRequest, CallerKind } from '../model/request.ts';
 import { profileKey, type ClientProfile } from '../protocol/translate/client-profile.ts';
@@ -55,13 +55,8 @@ export function sessionOwnerOf({
   };
 }
 
-/** Returns the scope of the sessions of a caller, where none is configured. Anonymous callers never meet. */
-export function defaultScope({ kind }: Pick<SessionOwner, 'kind'>): SessionScope {
-  return kind === 'anonymous' ? 'call' : 'principal';
-}
-
 /** Returns a text that is equal for owners that may share a session. */
-export function ownerKey(owner: SessionOwner, scope: SessionScope, key: ConversationKey): string {
+function ownerKey(owner: SessionOwner, scope: SessionScope, key: ConversationKey): string {
   const { clientInfo, profile, kind, credentialsKey } = owner;
   const isShared = scope === 'shared';
   // With a verified identity a session survives a refreshed token.
@@ -84,4 +79,75 @@ function conversationOf({ conversation, meta }: SessionOwner, key: ConversationK
 /** True if the server can ask the user or the model of the client. Roots are the caller's, not a call's. */
 export function canBeAsked(profile: ClientProfile): boolean {
   return profile.elicitationForm || profile.elicitationUrl || profile.sampling;
+}
+
+/** How calls of one home that come at the same time are run; see `CallQueue`. */
+export type HomeConcurrency = 'auto' | 'together' | 'queue';
+
+export interface SharingOptions {
+  /** `null`: `call` for anonymous owners, `principal` for others. */
+  readonly scope: SessionScope | null;
+  readonly key: ConversationKey;
+  /** `separate`: each call has a session of its own, and a kept one if there is one. For the others see `CallQueue`. */
+  readonly concurrency: HomeConcurrency | 'separate';
+}
+
+/** Which home an owner has, and how its calls run together. */
+export interface HomeName {
+  /** Equal for owners that share a home. */
+  readonly key: string;
+  readonly concurrency: HomeConcurrency;
+}
+
+/** An owner without a home. */
+export interface KeyedOwner {
+  readonly owner: SessionOwner;
+  /** Equal for owners that may use the same session; `null` if none may. */
+  readonly key: string | null;
+  /** For `Slots`. */
+  readonly principal: string | null;
+}
+
+export class Sharing {
+  readonly #options: SharingOptions;
+
+  constructor(options: SharingOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Returns which home an owner has; `null` for one whose calls have sessions of their own. Callers that only the
+   * operator's word brings together are not asked in each other's calls.
+   */
+  homeFor(owner: SessionOwner): HomeName | null {
+    const { concurrency, key } = this.#options;
+    const scope = this.scope(owner);
+    if (scope === 'call' || concurrency === 'separate') return null;
+    if (scope === 'shared' && concurrency === 'auto') return null;
+    return { key: ownerKey(owner, scope, key), concurrency };
+  }
+
+  /** Where no scope is configured, anonymous callers never meet. */
+  scope({ kind }: SessionOwner): SessionScope {
+    return this.#options.scope ?? (kind === 'anonymous' ? 'call' : 'principal');
+  }
+
+  /** Returns a text that is equal for owners whose requests can use the same session. */
+  key(owner: SessionOwner): string {
+    return ownerKey(owner, this.scope(owner), this.#options.key);
+  }
+
+  /** Returns the same text, or `null` for an owner that must not share a session. */
+  sharingKey(owner: SessionOwner): string | null {
+    return this.scope(owner) === 'call' ? null : this.key(owner);
+  }
+
+  /** Whose sessions are counted together. Anonymous callers are no principal, and nor is everybody. */
+  principal(owner: SessionOwner): string | null {
+    return this.scope(owner) === 'principal' ? owner.principalKey : null;
+  }
+
+  keyedOwner(owner: SessionOwner): KeyedOwner {
+    return { owner, key: this.sharingKey(owner), principal: this.principal(owner) };
+  }
 }

@@ -18,11 +18,10 @@ import {
   type LeaseRequest,
   type SharedLease,
 } from './lease.ts';
-import type { SessionOwner } from './session-owner.ts';
+import { Sharing, type HomeName, type SessionOwner, type SharingOptions } from './session-owner.ts';
 import type { HomePlacement } from './placement.ts';
 import type { SlotOptions } from './open-in-slot.ts';
 import type { ReplacementReason } from './home-sessions.ts';
-import { Sharing, type HomeName, type SharingOptions } from './sharing.ts';
 import { busy, type QueueLimits, Slots } from './slots.ts';
 import { SharedSessions } from './shared-sessions.ts';
 import { ExclusiveSessions } from './exclusive-sessions.ts';
