@@ -1,7 +1,6 @@
 /** Creates what the routes of a process share, whatever the configuration in force is (`shared-services.ts` has the types). */
 import { Capacity, type ParkingLimit } from '../calls/registry.ts';
 import type { Config } from '../config/schema.ts';
-import type { Clock } from '../lib/clock.ts';
 import { LocalCounts } from '../lib/counts.ts';
 import { Quota } from '../lib/quota.ts';
 import { OpenResponses } from '../lib/responses.ts';
@@ -14,9 +13,8 @@ import { SealKeys } from '../seal/seal-keys.ts';
 import { createSealer } from '../seal/seal.ts';
 import { observeRelayed } from './replica/observed-relay.ts';
 import { openRateStore } from './rate-store.ts';
-import { EventLoopMonitor, eventLoopMeter } from '../limits/event-loop.ts';
 import { limitLog } from '../limits/limit-log.ts';
-import { MemoryMonitor, processMemory } from '../limits/memory.ts';
+import { Load, MemoryMonitor, processMemory } from '../limits/load.ts';
 import { PendingRequests } from './public/pending-requests.ts';
 import { joinReplicas } from './replica/replica.ts';
 import { configuredKeys, generateSealKey } from './reload/keys.ts';
@@ -61,12 +59,12 @@ export async function openServices(
   const serveRelayed = observeRelayed(routes.serveRelayed, tracer);
   const replica = await joinReplicas(config, serveRelayed, services);
   let rateStore = await openRateStore(config, clock);
-  let eventLoop = eventLoopOf(config, clock);
   const memory = new MemoryMonitor(
     processMemory(() => siblings?.count ?? 1),
     () => capacity.used,
     clock,
   );
+  const load = new Load(config.limits, memory, clock);
   const shared: SharedServices = {
     get config() {
       return inForce;
@@ -104,19 +102,10 @@ export async function openServices(
       metrics.limited.inc({ route, limit });
       outcomes.refused(route);
     },
-    overloadedBy: () => {
-      const { maxMemoryPercent } = inForce.limits;
-      if (maxMemoryPercent !== null && memory.isShort(maxMemoryPercent)) {
-        return 'limits.maxMemoryPercent';
-      }
-      return eventLoop?.isLate() ? 'limits.maxEventLoopDelay' : null;
-    },
+    overloadedBy: load.exceeds,
   };
   const use = (next: Config) => {
-    if (next.limits.maxEventLoopDelayMs !== inForce.limits.maxEventLoopDelayMs) {
-      eventLoop?.close();
-      eventLoop = eventLoopOf(next, clock);
-    }
+    load.use(next.limits);
     inForce = next;
     log.setLevel?.(next.log.level);
   };
@@ -124,7 +113,7 @@ export async function openServices(
     rateStore ??= await openRateStore(next, clock);
   };
   const close = () => {
-    eventLoop?.close();
+    load.close();
     rateStore?.close();
   };
   telemetry.shared = shared;
@@ -136,10 +125,4 @@ function keysOf(config: Config, generated: SecretKey | null, log: Log): readonly
   if (configured.length > 0) return configured;
   if (generated !== null) return [generated];
   return [generateSealKey(log)];
-}
-
-function eventLoopOf({ limits }: Config, clock: Clock): EventLoopMonitor | null {
-  const { maxEventLoopDelayMs } = limits;
-  if (maxEventLoopDelayMs === null) return null;
-  return new EventLoopMonitor(maxEventLoopDelayMs, eventLoopMeter(), clock);
 }

@@ -10,14 +10,12 @@ export interface ChallengeOptions {
 
 const RETRY_AFTER_SECONDS = '5';
 
-/** Returns the refusal of a caller; `null` if it is known. */
+/** Returns the refusal of a caller that is not known. */
 export function refusalOf(
-  verdict: IdentityVerdict,
+  verdict: Exclude<IdentityVerdict, { readonly kind: 'known' }>,
   options: ChallengeOptions,
-): CallerRefusal | null {
+): CallerRefusal {
   switch (verdict.kind) {
-    case 'known':
-      return null;
     case 'no-header':
       return {
         httpStatus: 401,

@@ -10,9 +10,11 @@ import type { PublicServices } from '../shared-services.ts';
 
 export interface RouteCallers {
   /** Never rejects. */
-  identify(request: IncomingMessage): Caller | CallerRefusal | Promise<Caller | CallerRefusal>;
+  readonly identify: (
+    request: IncomingMessage,
+  ) => Caller | CallerRefusal | Promise<Caller | CallerRefusal>;
   /** @returns `null` if the caller is known */
-  refusalOf(request: IncomingMessage): Promise<CallerRefusal | null>;
+  readonly refusalOf: (request: IncomingMessage) => Promise<CallerRefusal | null>;
 }
 
 /**
@@ -36,11 +38,10 @@ export function callersOf(
   const whyNotLocal = localUserCheck({ ...edge, listenHost: listen.host });
   let isCostLogged = sessions.scope !== null;
   const judge = (request: IncomingMessage, verdict: IdentityVerdict): Caller | CallerRefusal => {
-    const refused = refusalOf(verdict, challenge);
-    if (refused !== null) return refused;
+    if (verdict.kind !== 'known') return refusalOf(verdict, challenge);
     const address = identity.addressOf(request);
     const caller = {
-      ...callerOf(request.headers, verdict.kind === 'known' ? verdict.principal : null, options),
+      ...callerOf(request.headers, verdict.principal, options),
       ...(address !== undefined && { address }),
     };
     if (caller.kind !== 'anonymous') return caller;
@@ -56,8 +57,10 @@ export function callersOf(
     return kind === 'token' ? null : exchangeRefusalOf(kind, challenge);
   };
   return {
-    refusalOf: async (request) =>
-      refusalOf(await identity.identify(request), challenge) ?? exchanged(request),
+    refusalOf: async (request) => {
+      const verdict = await identity.identify(request);
+      return verdict.kind === 'known' ? exchanged(request) : refusalOf(verdict, challenge);
+    },
     identify: (request) => {
       const verdict = identity.identify(request);
       if (!(verdict instanceof Promise)) return judge(request, verdict);

@@ -1,7 +1,10 @@
 /** What the modern edge gets from the rest of the gateway for one route: its services, and its settings. */
-import { failureReasonOf } from '../../model/failures.ts';
-import { traceOf, type EdgeRequest } from '../../model/request.ts';
+import { CALL_CANCELLED, failureReasonOf } from '../../model/failures.ts';
+import { traceOf, type CallReply, type EdgeRequest } from '../../model/request.ts';
 import { sleep } from '../../lib/clock.ts';
+import type { Closed } from '../../lib/closing.ts';
+import type { Admission, AdmissionVerdict } from '../../limits/admission.ts';
+import { canRequireInput, isMethod } from '../../edge/request/methods.ts';
 import type { ClientConnections } from '../../edge/http/connection.ts';
 import type { EdgeOptions, EdgeRoute } from '../../edge/options.ts';
 import { readModernRequest, type RequestPolicy } from '../../edge/request/modern-request.ts';
@@ -14,7 +17,6 @@ import { loggedTarget } from '../../protocol/target.ts';
 import { annotatedParameters } from '../../protocol/translate/header-annotations.ts';
 import { objectMember } from '../../protocol/json.ts';
 import type { RouteCallers } from './callers.ts';
-import { whenAdmitted } from './admissions.ts';
 import { serveTaskMethod } from '../../tasks/methods.ts';
 import { legacyClientsOf, supportedVersions, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../shared-services.ts';
@@ -49,7 +51,7 @@ export function edgeRoute(
       const kind = await route.server.upstream.greet(headers).catch(() => null);
       return kind !== null && kind !== 'modern';
     },
-    identify: (request) => callers.identify(request),
+    identify: callers.identify,
     capabilities: (request) => route.discovery.capabilitiesFor(request),
     discover: (request) => pending.add(route.discovery.discover(request), STOPPED_REPLY),
     forward: (request, closed) => {
@@ -72,6 +74,33 @@ export function edgeRoute(
       ),
     passThrough: (request, reply, onRefused) => passThrough.forward(request, reply, onRefused),
   };
+}
+
+/** Serves a request of a modern client, if it is admitted. */
+function whenAdmitted(
+  admission: Admission,
+  request: EdgeRequest,
+  closed: Closed,
+  serve: () => Promise<CallReply>,
+): Promise<CallReply> {
+  const { method, params, caller } = request;
+  const verdict = admission.admit({
+    principalKey: caller.principalKey,
+    tool: method === 'tools/call' ? String(params['name']) : null,
+    isCall: isMethod(method) && canRequireInput(method),
+    isRetry: request.requestState !== null,
+  });
+  const proceed = async (decided: AdmissionVerdict): Promise<CallReply> => {
+    if (decided.type === 'refused') return { kind: 'failed', failure: decided.failure };
+    try {
+      if (closed.aborted) return { kind: 'failed', failure: CALL_CANCELLED };
+      return await serve();
+    } finally {
+      decided.done?.();
+    }
+  };
+  if (verdict instanceof Promise) return verdict.then(proceed);
+  return verdict.type === 'admitted' && verdict.done === null ? serve() : proceed(verdict);
 }
 
 /** The settings of the modern edge of a route. */

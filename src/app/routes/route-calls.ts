@@ -8,6 +8,8 @@ import type { Relay } from '../../model/relay.ts';
 import type { EdgeRequest } from '../../model/request.ts';
 import { callId } from '../../protocol/ids.ts';
 import type { LegacyServer } from '../../upstream/legacy-server.ts';
+import { onlyServerTasks, promotionOf } from '../../tasks/promotion.ts';
+import type { TaskPlaces } from '../replica/task-places.ts';
 import type { SharedServices } from '../shared-services.ts';
 import type { RouteCatalogue } from './route-catalogue.ts';
 import { peerOf, type RouteServer } from './route-server.ts';
@@ -89,5 +91,20 @@ function limitsOf({ calls, parking }: RouteConfig): CallLimits {
     redeliverMs: parking.redeliverMs,
     maxRounds: parking.maxRounds,
     maxInputRequestsPerRound: MAX_INPUT_REQUESTS_PER_ROUND,
+  };
+}
+
+/**
+ * Creates what decides which calls of a route become tasks.
+ * @param places where tasks are kept; `null` if none are offered
+ */
+export function promotionBy(
+  { tasks }: RouteConfig,
+  places: TaskPlaces | null,
+): CallsOptions['promotion'] {
+  return (request) => {
+    if (places === null) return null;
+    const decided = promotionOf(request, tasks);
+    return places.type === 'owners' ? onlyServerTasks(decided) : decided;
   };
 }

@@ -1,6 +1,6 @@
 /** One route: its upstream, its calls, and what is known of its server. */
 import { isDeepStrictEqual } from 'node:util';
-import { Calls, type CallsOptions } from '../../calls/calls.ts';
+import { Calls } from '../../calls/calls.ts';
 import { Discovery } from '../../catalogue/discovery.ts';
 import type { ListCache } from '../../catalogue/list-cache.ts';
 import type { ToolCatalogue } from '../../catalogue/tools.ts';
@@ -12,15 +12,15 @@ import type { LimitName } from '../../model/limited.ts';
 import { MODERN_REVISION } from '../../protocol/meta.ts';
 import { Subscriptions } from '../../subscriptions/subscriptions.ts';
 import { followedTasks } from '../../tasks/methods.ts';
-import { onlyServerTasks, promotionOf, promotesAny } from '../../tasks/promotion.ts';
+import { promotesAny } from '../../tasks/promotion.ts';
 import type { Tasks } from '../../tasks/tasks.ts';
 import type { LegacyServer } from '../../upstream/legacy-server.ts';
 import { PublicResource } from '../public/public-resource.ts';
 import { observeRelay } from '../replica/observed-relay.ts';
-import { createTasks, taskPlacesOf, type TaskPlaces } from '../replica/task-places.ts';
+import { createTasks, taskPlacesOf } from '../replica/task-places.ts';
 import type { SharedServices } from '../shared-services.ts';
 import type { HttpServer } from './legacy-server.ts';
-import { callsOptions } from './route-calls.ts';
+import { callsOptions, promotionBy } from './route-calls.ts';
 import { createCatalogue, MAX_CACHED_CALLERS, type RouteCatalogue } from './route-catalogue.ts';
 import { createRouteServer, type RouteServer } from './route-server.ts';
 
@@ -110,15 +110,6 @@ export function createRoute(
       calls.resumeNewCalls();
     },
     retire: () => void server.listeners.delete(catalogue.changed),
-  };
-}
-
-/** @param places where tasks are kept; `null` if none are offered */
-function promotionBy({ tasks }: RouteConfig, places: TaskPlaces | null): CallsOptions['promotion'] {
-  return (request) => {
-    if (places === null) return null;
-    const decided = promotionOf(request, tasks);
-    return places.type === 'owners' ? onlyServerTasks(decided) : decided;
   };
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { EventLoopMonitor } from '../../../src/limits/event-loop.ts';
+import { EventLoopMonitor } from '../../../src/limits/load.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 function monitor() {

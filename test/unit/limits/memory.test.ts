@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { MemoryMonitor, processMemory } from '../../../src/limits/memory.ts';
+import { MemoryMonitor, processMemory } from '../../../src/limits/load.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 const MAX_PERCENT = 80;

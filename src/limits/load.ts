@@ -1,16 +1,129 @@
-/** Finds out whether this process has nearly used up the memory that it can have. */
+/** Finds out whether this process has more to do than it can: from its event loop, and from its memory. */
 import { totalmem } from 'node:os';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapSpaceStatistics, getHeapStatistics } from 'node:v8';
 import type { Clock } from '../lib/clock.ts';
+import type { LimitName } from '../model/limited.ts';
 
-const INTERVAL_MS = 250;
+/** The operator's limits; `null` for none. */
+export interface LoadLimits {
+  readonly maxMemoryPercent: number | null;
+  readonly maxEventLoopDelayMs: number | null;
+}
+
+export class Load {
+  readonly #memory: MemoryMonitor;
+  readonly #clock: Clock;
+  #limits: LoadLimits;
+  #eventLoop: EventLoopMonitor | null;
+
+  constructor(limits: LoadLimits, memory: MemoryMonitor, clock: Clock) {
+    this.#memory = memory;
+    this.#clock = clock;
+    this.#limits = limits;
+    this.#eventLoop = this.#newMonitor();
+  }
+
+  /** Is to be called for each request. @returns the limit by which no more work can come now; `null` if it can */
+  readonly exceeds = (): LimitName | null => {
+    const { maxMemoryPercent } = this.#limits;
+    if (maxMemoryPercent !== null && this.#memory.isShort(maxMemoryPercent)) {
+      return 'limits.maxMemoryPercent';
+    }
+    return this.#eventLoop?.isLate() ? 'limits.maxEventLoopDelay' : null;
+  };
+
+  /** Puts other limits in force. */
+  use(limits: LoadLimits): void {
+    const { maxEventLoopDelayMs } = this.#limits;
+    this.#limits = limits;
+    if (limits.maxEventLoopDelayMs === maxEventLoopDelayMs) return;
+    this.#eventLoop?.close();
+    this.#eventLoop = this.#newMonitor();
+  }
+
+  close(): void {
+    this.#eventLoop?.close();
+  }
+
+  #newMonitor(): EventLoopMonitor | null {
+    const { maxEventLoopDelayMs } = this.#limits;
+    if (maxEventLoopDelayMs === null) return null;
+    return new EventLoopMonitor(maxEventLoopDelayMs, eventLoopMeter(), this.#clock);
+  }
+}
+
+/** How often the event loop is looked at, in ms. The delay is that beyond it. */
+const RESOLUTION_MS = 20;
+const WINDOW_MS = 1_000;
+/** With a delay in between, the next request after a window comes this late at most. */
+const MAX_GAP_MS = 10_000;
+/** One long task is no overload. */
+const WINDOWS = 2;
+
+/** Measures the mean delay of the event loop since it was last read. */
+interface DelayMeter {
+  /** @returns the mean in ms */
+  read(): number;
+  close(): void;
+}
+
+/** Measures the event loop of this process. */
+function eventLoopMeter(): DelayMeter {
+  const histogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  histogram.enable();
+  return {
+    read: () => {
+      const { mean } = histogram;
+      histogram.reset();
+      return Number.isNaN(mean) ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS);
+    },
+    close: () => void histogram.disable(),
+  };
+}
+
+export class EventLoopMonitor {
+  readonly #maxDelayMs: number;
+  readonly #meter: DelayMeter;
+  readonly #clock: Pick<Clock, 'elapsed'>;
+  #readAtMs: number;
+  /** The windows in a row in which the delay was too long. */
+  #slow = 0;
+
+  constructor(maxDelayMs: number, meter: DelayMeter, clock: Pick<Clock, 'elapsed'>) {
+    this.#maxDelayMs = maxDelayMs;
+    this.#meter = meter;
+    this.#clock = clock;
+    this.#readAtMs = clock.elapsed();
+  }
+
+  /** Is to be called for each request. @returns whether it was late in the last windows */
+  isLate(): boolean {
+    const sinceMs = this.#clock.elapsed() - this.#readAtMs;
+    if (sinceMs >= WINDOW_MS) {
+      this.#readAtMs += sinceMs;
+      const isSlow = this.#meter.read() > this.#maxDelayMs;
+      // What was long ago says nothing.
+      const isInRow = sinceMs < MAX_GAP_MS;
+      this.#slow = isSlow ? (isInRow ? this.#slow : 0) + 1 : 0;
+    }
+    return this.#slow >= WINDOWS;
+  }
+
+  close(): void {
+    this.#meter.close();
+  }
+}
+
+/** How often the memory is looked at, at most. */
+const MEMORY_INTERVAL_MS = 250;
 /** How far memory has to fall below the limit until any number of calls can come, as a part of all of it. */
 const RELIEF = 0.05;
 /** The part of the heap's limit that is the old generation's, at least, if V8 divides it. */
 const OLD_PART = 32 / 35;
 
 /** Returns how much is used of what can be used, from 0 to 1. */
-export type MemoryMeter = () => number;
+type MemoryMeter = () => number;
 
 /**
  * Measures the memory of this process: the old generation of its heap by the limit of V8, and all of it by the limit of its
@@ -79,7 +192,7 @@ export class MemoryMonitor {
    */
   isShort(maxPercent: number): boolean {
     const now = this.#clock.elapsed();
-    if (now - this.#readAtMs >= INTERVAL_MS) {
+    if (now - this.#readAtMs >= MEMORY_INTERVAL_MS) {
       this.#readAtMs = now;
       this.#room = this.#roomFor(this.#meter(), maxPercent / 100);
     }
