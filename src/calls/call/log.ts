@@ -174,7 +174,7 @@ export function endWork(call: CallData): void {
 }
 
 /** Says in one word how a call ended, for the log and the metrics. */
-export function endName(end: CallEnd): string {
+function endName(end: CallEnd): string {
   if (end.type === 'outcome') return end.outcome.kind;
   if (end.type !== 'refused') return end.type;
   if (end.reason === 'timeout') return end.reason;
@@ -183,7 +183,7 @@ export function endName(end: CallEnd): string {
 }
 
 /** Says in one word how a call failed. @returns `null` if it did not */
-export function errorTypeOf(end: CallEnd): string | null {
+function errorTypeOf(end: CallEnd): string | null {
   if (end.type === 'outcome') {
     const { outcome } = end;
     if (outcome.kind === 'failed') return String(outcome.failure.error.code);
