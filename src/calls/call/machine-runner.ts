@@ -81,6 +81,7 @@ function move(call: CallData, event: CallEvent): void {
   const isLeft = to.name === 'done' && to.end.type === 'left';
   // Without a pointer no client can come back.
   if (isLeft || (to.name === 'done' && !call.hasPointer)) forgetCall(call);
+  else if (to.name === 'done') keepForRepeats(call);
   // A task that waits for no reply looks at the call, unless it goes on elsewhere.
   if (event.type !== 'retry' && isDetached(from) && !isLeft) call.task?.moved();
 }
@@ -162,6 +163,18 @@ function dropParams(call: CallData): void {
   boundRequest(call);
   const { span: _ended, ...request } = call.request;
   call.request = { ...request, params: {}, inputResponses: null, requestState: null };
+}
+
+/**
+ * Keeps of a call that is over what the reply to a repeated retry takes, and what its log lines name: all outcomes of the
+ * last `parking.redeliver` are in memory.
+ */
+function keepForRepeats(call: CallData): void {
+  dropParams(call);
+  call.questions = null;
+  call.given = null;
+  call.notifications = null;
+  call.lastRound = null;
 }
 
 /** Stores an outcome for a client that retries elsewhere, because it lost the reply or has not had it yet. */
