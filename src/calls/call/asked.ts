@@ -1,5 +1,4 @@
 /** A question of the server: whether the client is asked, or it is answered here. */
-import { once } from '../../lib/once.ts';
 import { missingCapability, notAnswerable } from '../../model/question-failures.ts';
 import { wantsNotifications } from '../../model/request.ts';
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
@@ -62,7 +61,7 @@ export function receiveQuestion(
   if (repeated !== undefined) {
     questions.withdraw(id);
     answerQuietly(call, id, repeated);
-  } else if (openRequests(call.state).length >= services.limits.maxInputRequestsPerRound) {
+  } else if (openQuestions(call) >= services.limits.maxInputRequestsPerRound) {
     questions.withdraw(id);
     logRefusedQuestion(call, method, 'too many questions in one round');
     answerQuietly(call, id, { error: TOO_MANY_QUESTIONS });
@@ -73,6 +72,10 @@ export function receiveQuestion(
     }
     whenBegun(call, show);
   }
+}
+
+function openQuestions({ state, early }: CallData): number {
+  return openRequests(state).length + (early?.shows.length ?? 0);
 }
 
 /** @returns what asks the client, unless the server has taken the question back by then, or the call was made again */
@@ -91,15 +94,25 @@ const BEGIN_WAIT_MS = 50;
  * Waits until the response to the call has begun, for a client that wants notifications. A busy server that asks on a
  * stream of the session can write its question before the response to the call, with the notifications that it sent before.
  */
-function whenBegun(call: CallData, then: () => void): void {
-  const { exchange, request, services } = call;
-  if (exchange === null || !wantsNotifications(request)) return then();
-  const begin = once(() => {
-    timer.cancel();
-    then();
-  });
-  const timer = services.clock.setTimer(BEGIN_WAIT_MS, begin);
+function whenBegun(call: CallData, show: () => void): void {
+  const { exchange, request, services, early } = call;
+  if (exchange === null || !wantsNotifications(request)) return show();
+  if (early !== null) return void early.shows.push(show);
+  const begin = () => {
+    if (call.early === waiting) showEarly(call);
+  };
+  const waiting = { shows: [show], timer: services.clock.setTimer(BEGIN_WAIT_MS, begin) };
+  call.early = waiting;
   exchange.accepted.then(begin, begin);
+}
+
+/** Shows the questions that wait for the response to the call, in the order in which they came. */
+export function showEarly(call: CallData): void {
+  const { early } = call;
+  if (early === null) return;
+  call.early = null;
+  early.timer.cancel();
+  for (const show of early.shows) show();
 }
 
 /**

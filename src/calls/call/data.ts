@@ -104,6 +104,13 @@ export interface RunningTimer {
   readonly timer: Timer;
 }
 
+/** Questions that wait until the response to their call has begun. */
+export interface EarlyQuestions {
+  /** What shows each of them. */
+  readonly shows: (() => void)[];
+  readonly timer: Timer;
+}
+
 /** What is known of a call when it begins in this process. */
 export interface CallOrigin {
   readonly id: CallId;
@@ -206,6 +213,8 @@ export class CallData {
   unanswerable: UnanswerableCause | null = null;
   /** `null` until the server asks. */
   questions: Questions | null = null;
+  /** Those that the client is asked as soon as the response to the call has begun; `null` if there are none. */
+  early: EarlyQuestions | null = null;
   /** `null` until an answer has to be remembered for a replay. */
   given: GivenAnswers | null = null;
   /** What the client answered in its first request; `null` if nothing, and once the call is over. */

@@ -8,6 +8,7 @@ import { isBroken, isDetached, isWorthReplaying, isOver, timersOf } from '../mac
 import type { CallEvent, CallLimits, CallState, Effect, TimerName } from '../machine/states.ts';
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
+import { showEarly } from './asked.ts';
 import { acceptRetry, repeatRetries, replyToLegs } from './client.ts';
 import { CallData, type CallOrigin, type CallServices } from './data.ts';
 import { cancelExchange, closeOut, leaveExchange, freeExchange } from './leased-exchange.ts';
@@ -46,6 +47,8 @@ export function forgetCall(call: CallData): void {
 
 /** Runs each event to completion: one that comes out of the effects of another waits for them. */
 function feed(call: CallData, event: CallEvent): void {
+  // What happens after a question finds the question asked.
+  showEarly(call);
   call.events.push(event);
   if (call.isMoving) return;
   call.isMoving = true;

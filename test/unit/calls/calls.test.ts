@@ -4,6 +4,7 @@ import { serverRequestId } from '../../../src/protocol/ids.ts';
 import {
   callsTestbed,
   FIRST,
+  inputRequestsOf,
   LIMITS,
   requestStateOf,
   RESULT,
@@ -102,5 +103,47 @@ test.each([null, 'fifty'])(
     await settled();
     clock.advance(LIMITS.gatherWindowMs);
     expect(requestStateOf(await reply)).toEqual(expect.any(String));
+  },
+);
+
+describe.each([null, 'fifty'])(
+  'a question that just came (progress token: %j)',
+  (progressToken) => {
+    const asking = async () => {
+      const testbed = callsTestbed();
+      const client = waitingClient();
+      const reply = testbed.calls.serve({ ...FIRST, progressToken }, client.leg);
+      await settled();
+      return { ...testbed, client, reply };
+    };
+
+    test('counts for the limit of one round', async () => {
+      const { server, clock, reply } = await asking();
+      for (let id = 1; id <= LIMITS.maxInputRequestsPerRound + 1; id += 1) server.asks(id);
+      await settled();
+      expect(server.did.slice(2)).toEqual([`respond ${LIMITS.maxInputRequestsPerRound + 1}`]);
+      clock.advance(LIMITS.gatherWindowMs);
+      expect(Object.keys(inputRequestsOf(await reply))).toHaveLength(
+        LIMITS.maxInputRequestsPerRound,
+      );
+    });
+
+    test('is answered if the server ends the call without an answer', async () => {
+      const { server, reply } = await asking();
+      server.asks(1);
+      server.replies();
+      expect(await reply).toMatchObject({ kind: 'result', result: RESULT });
+      await settled();
+      expect(server.did.slice(2)).toEqual(['respond 1', 'give back']);
+    });
+
+    test('is answered after the cancellation if the client leaves', async () => {
+      const { server, client, reply } = await asking();
+      server.asks(1);
+      client.leave();
+      await reply;
+      await settled();
+      expect(server.did.slice(2)).toEqual(['cancel', 'respond 1']);
+    });
   },
 );
