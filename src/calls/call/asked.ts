@@ -70,7 +70,7 @@ export function receiveQuestion(
       const gapMs = services.clock.now() - call.lastRound.atMs;
       services.gaps.askedAgain(call.loggedTarget, gapMs);
     }
-    whenBegun(call, show);
+    whenBegun(call, session, show);
   }
 }
 
@@ -91,12 +91,14 @@ function showing(call: CallData, questions: Questions, request: OpenRequest): ()
 const BEGIN_WAIT_MS = 50;
 
 /**
- * Waits until the response to the call has begun, for a client that wants notifications. A busy server that asks on a
- * stream of the session can write its question before the response to the call, with the notifications that it sent before.
+ * Waits until the response to the call has begun, if something of it is wanted with the question: notifications, for a
+ * client that wants them, or the id of an event, after which another reader can resume the stream. A server that asks on
+ * a stream of the session can write its question before the response to the call.
  */
-function whenBegun(call: CallData, show: () => void): void {
+function whenBegun(call: CallData, session: Session, show: () => void): void {
   const { exchange, request, services, early } = call;
-  if (exchange === null || !wantsNotifications(request)) return show();
+  const isBeginWanted = wantsNotifications(request) || (services.reattach && session.numbersEvents);
+  if (exchange === null || !isBeginWanted) return show();
   if (early !== null) return void early.shows.push(show);
   const begin = () => {
     if (call.early === waiting) showEarly(call);

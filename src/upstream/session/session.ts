@@ -109,6 +109,11 @@ export class Session extends SessionState {
     return this.transport.hasSession || this.#options.statefulWithoutSessionId;
   }
 
+  /** True once an event on the stream of a request had an id, so that the stream of a call can probably be resumed. */
+  get numbersEvents(): boolean {
+    return this.transport.numbersEvents === true;
+  }
+
   get standaloneStreamOpen(): boolean {
     return this.standalone === 'open';
   }

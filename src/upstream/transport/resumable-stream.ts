@@ -35,6 +35,8 @@ export interface StreamContext {
   readonly clock: Clock;
   /** True if messages carry a session id. */
   readonly hasSession: boolean;
+  /** Set once an event on the stream of a request had an id. */
+  numbersEvents: boolean;
   /** Returns the headers of a message that serves this caller. */
   headersFor(caller: CallerHeaders): Record<string, string>;
   /** Takes a message. Sets `finished` if it is the reply. */
@@ -197,6 +199,7 @@ export class ResumableStream implements ResponseReader {
   event({ event, data, id }: ServerSentEvent): void {
     // A stream cannot be resumed after an id that no header can carry.
     if (id !== undefined) this.lastEventId = HEADER_TEXT.test(id) ? id : undefined;
+    if (this.source.stream === 'request') this.#context.numbersEvents ||= id !== undefined;
     if (event !== 'message' || data === '') return;
     this.#idleTimeout?.reset();
     this.json(upstreamJson(data));

@@ -50,6 +50,7 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
   readonly kind = 'streamable-http';
   readonly http: HttpClient;
   readonly clock: Clock;
+  numbersEvents = false;
   readonly noteResumption: (outcome: ResumptionOutcome) => void;
   readonly #listener: TransportListener;
   readonly #streams = new ReleasingMap<UpstreamRequestId, ResumableStream>();

@@ -69,6 +69,8 @@ export interface Transport {
   readonly hasSession: boolean;
   /** The id by which another process can take the session over; `null` if none can. */
   readonly sessionId: SessionId | null;
+  /** True once an event on the stream of a request had an id: the server numbers them, so that streams can be resumed. */
+  readonly numbersEvents?: boolean;
   /** True if the text contains the id of the session. */
   reveals(text: string): boolean;
   /** Opens what has to be open before the first message. Throws UpstreamFailure. */

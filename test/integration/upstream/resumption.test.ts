@@ -231,3 +231,25 @@ test('the standalone stream is resumed after its last event, if that has an id',
   const again = await server.saw(({ headers }) => 'last-event-id' in headers);
   expect(again.headers['last-event-id']).toBe('e1');
 });
+
+test.each([
+  { ids: 'an id', idLine: 'id: e1\n', isNumbered: true },
+  { ids: 'no id', idLine: '', isNumbered: false },
+])(
+  'a call of which an event had $ids: whether the server numbers events is known from then on',
+  async ({ idLine, isNumbered }) => {
+    let standalone: ReturnType<typeof eventStream> | undefined;
+    const server = await legacyServer(
+      ({ body }, response) => {
+        standalone?.send({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' }, 's1');
+        eventStream(response).raw(`${idLine}data: ${JSON.stringify(reply(body.id))}\n\n`);
+      },
+      { onGet: (_received, response) => void (standalone = eventStream(response)) },
+    );
+    const session = await open(upstreamOf(server, HTTP));
+    expect(session.numbersEvents).toBe(false);
+    const { heard } = call(session);
+    await heard.until('replied');
+    expect(session.numbersEvents).toBe(isNumbered);
+  },
+);

@@ -1,11 +1,13 @@
 /** The way of a call through the room, with a server that the test plays. */
 import { describe, expect, test } from 'vitest';
 import { serverRequestId } from '../../../src/protocol/ids.ts';
+import type { Sealer, UnsealedPointer } from '../../../src/seal/seal.ts';
 import {
   callsTestbed,
   FIRST,
   inputRequestsOf,
   LIMITS,
+  openSealer,
   requestStateOf,
   RESULT,
   settled,
@@ -72,6 +74,34 @@ describe('a question that comes before the response to its call, which a busy se
     clock.advance(50);
     clock.advance(LIMITS.gatherWindowMs);
     expect(requestStateOf(await reply)).toEqual(expect.any(String));
+  });
+
+  test.each([
+    { reattach: true, waits: 'waits for it if another replica can resume the call only then' },
+    { reattach: false, waits: 'does not wait for that if no replica resumes calls' },
+  ])('$waits', async ({ reattach }) => {
+    const sealer = openSealer();
+    const pointers: UnsealedPointer[] = [];
+    const seal: Sealer['seal'] = (pointer) => {
+      pointers.push(pointer);
+      return sealer.seal(pointer);
+    };
+    const { call, server, clock } = callsTestbed({ sealer: { ...sealer, seal }, reattach });
+    const begun = Promise.withResolvers<void>();
+    server.accepted = begun.promise;
+    server.numbersEvents = true;
+    const { reply } = call();
+    await settled();
+    server.asks(1);
+    await settled();
+    clock.advance(LIMITS.gatherWindowMs);
+    server.keepsEvents();
+    begun.resolve();
+    await settled();
+    clock.advance(LIMITS.gatherWindowMs);
+    await reply;
+    const points = pointers.map(({ continuation }) => continuation?.resume?.lastEventId ?? null);
+    expect(points).toEqual([reattach ? 'event' : null]);
   });
 
   test('does not come if the server takes it back meanwhile', async () => {
