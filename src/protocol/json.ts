@@ -153,7 +153,7 @@ function isHeld(number: string): boolean {
   return Math.abs(value) <= Number.MAX_SAFE_INTEGER || String(value) === number;
 }
 
-/** Puts the numbers back, in place, without recursion. */
+/** Puts the numbers back, in place, without recursion. @throws SyntaxError if one stood for the name of a member */
 function withNumbers(parsed: JsonValue, long: readonly string[]): JsonValue {
   const left: (JsonValue[] | JsonObject)[] = [];
   const visit = (value: JsonValue): JsonValue => {
@@ -168,7 +168,10 @@ function withNumbers(parsed: JsonValue, long: readonly string[]): JsonValue {
     if (Array.isArray(next)) {
       for (let index = 0; index < next.length; index += 1) next[index] = visit(next[index] ?? null);
     } else {
-      for (const name of Object.keys(next)) next[name] = visit(next[name] ?? null);
+      for (const name of Object.keys(next)) {
+        if (name.startsWith(MARK)) throw new SyntaxError('a member has a number for its name');
+        next[name] = visit(next[name] ?? null);
+      }
     }
   }
   return root;

@@ -39,6 +39,10 @@ describe('a number that JavaScript cannot hold', () => {
     ).toEqual([true, false, false, true, false]);
   });
 
+  test.each(LONG)('%s is no name of a member', (number) => {
+    expect(() => parseJson(`{"a":1,"b":{${number}:2}}`)).toThrow(SyntaxError);
+  });
+
   test('survives in copies of what holds it', () => {
     const parsed = parseJson('{"id":9007199254740993,"old":1}');
     const copied = isJsonObject(parsed) ? { ...parsed, old: 2 } : null;
