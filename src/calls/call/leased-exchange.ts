@@ -17,6 +17,7 @@ import type { Session } from '../../upstream/session/session.ts';
 import { isOver } from '../machine/selectors.ts';
 import type { OpenRequest } from '../machine/states.ts';
 import type { CallData } from './data.ts';
+import type { Questions } from './questions.ts';
 import { beginWork } from './log.ts';
 import { runsToolTasks } from '../../protocol/task.ts';
 import { upstreamParams } from '../../protocol/translate/from-server.ts';
@@ -114,11 +115,12 @@ export function answerQuietly(call: CallData, id: ServerRequestId, reply: JsonRp
 
 /** Answers what the server left open in a call that it has ended. The session is given back after that. */
 export function closeOut(call: CallData, open: readonly OpenRequest[]): void {
-  const { exchange } = call;
+  // The call forgets its questions when it is over.
+  const { exchange, questions } = call;
   const { headers } = call.request.caller;
   const closing = call.closing ?? Promise.resolve(true);
   call.closing = closing.then(
-    (isTaken) => isTaken && answerAll(exchange, closeOutReplies(call, open), headers),
+    (isTaken) => isTaken && answerAll(exchange, closeOutReplies(questions, open), headers),
   );
 }
 
@@ -160,13 +162,14 @@ async function cancel(
   exchange: CallExchange,
   open: readonly OpenRequest[],
 ): Promise<boolean> {
+  const { questions } = call;
   const { headers } = call.request.caller;
   if (await call.services.registry.isOurs(call.id)) {
     const { state } = call;
     const isStopped = isOver(state) && state.end.type === 'stopped';
     const who = isStopped ? 'operator' : 'client';
     const isTaken = await tellCancelled(call, exchange, `the ${who} cancelled the call`);
-    return isTaken && answerAll(exchange, closeOutReplies(call, open), headers);
+    return isTaken && answerAll(exchange, closeOutReplies(questions, open), headers);
   }
   call.isTainted = true;
   leaveExchange(call);
@@ -195,7 +198,7 @@ async function answerAll(
 }
 
 /** A question that the server has withdrawn gets no answer (cancellation, "Behavior Requirements"). */
-function closeOutReplies({ questions }: CallData, open: readonly OpenRequest[]) {
+function closeOutReplies(questions: Questions | null, open: readonly OpenRequest[]) {
   const replies: [ServerRequestId, JsonRpcReply][] = [];
   for (const { key, id } of open) {
     if (questions === null || id === null || questions.isWithdrawn(id)) continue;

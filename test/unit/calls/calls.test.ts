@@ -167,6 +167,40 @@ describe.each([null, 'fifty'])(
       expect(server.did.slice(2)).toEqual(['respond 1', 'give back']);
     });
 
+    describe('in the second round', () => {
+      const askingAgain = async () => {
+        const testbed = await asking();
+        const { server, calls, clock, reply } = testbed;
+        server.asks(1);
+        await settled();
+        clock.advance(LIMITS.gatherWindowMs);
+        const inputResponses = { 'elicitation-1': { action: 'accept', content: {} } };
+        const requestState = requestStateOf(await reply);
+        const client = waitingClient();
+        const retry = { ...FIRST, progressToken, inputResponses, requestState };
+        const retried = calls.serve(retry, client.leg);
+        await settled();
+        server.asks(2);
+        return { ...testbed, client, retried };
+      };
+
+      test('is answered if the server ends the call without an answer', async () => {
+        const { server, retried } = await askingAgain();
+        server.replies();
+        expect(await retried).toMatchObject({ kind: 'result', result: RESULT });
+        await settled();
+        expect(server.did.slice(2)).toEqual(['respond 1', 'respond 2', 'give back']);
+      });
+
+      test('is answered if the client leaves, and the server ends the call meanwhile', async () => {
+        const { server, client } = await askingAgain();
+        client.leave();
+        server.replies();
+        await settled();
+        expect(server.did.slice(2)).toEqual(['respond 1', 'cancel', 'respond 2', 'give back']);
+      });
+    });
+
     test('is answered after the cancellation if the client leaves', async () => {
       const { server, client, reply } = await asking();
       server.asks(1);
