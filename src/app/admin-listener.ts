@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { ListenAddress } from '../config/units.ts';
 import { isAllowedHost } from '../edge/http/guard.ts';
 import type { Clock } from '../lib/clock.ts';
-import { isLoopbackHost } from '../lib/loopback.ts';
+import { isLoopbackHost } from '../lib/http.ts';
 import { createAdmin, type AdminSource } from '../ops/admin.ts';
 import { listen } from './listen.ts';
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { ListenAddress } from '../config/units.ts';
-import { StartFailure } from '../lib/start-failure.ts';
+import { StartFailure } from '../lib/program.ts';
 
 /**
  * Makes an application listen.

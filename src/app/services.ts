@@ -1,9 +1,8 @@
 /** Creates what the routes of a process share, whatever the configuration in force is (`shared-services.ts` has the types). */
 import { Capacity, type ParkingLimit } from '../calls/registry.ts';
 import type { Config } from '../config/schema.ts';
-import { LocalCounts } from '../lib/counts.ts';
-import { Quota } from '../lib/quota.ts';
-import { OpenResponses } from '../lib/responses.ts';
+import { LocalCounts, Quota } from '../lib/counts.ts';
+import { OpenResponses } from '../lib/http.ts';
 import type { Log } from '../ops/log.ts';
 import type { Outcomes } from '../ops/live/outcomes.ts';
 import type { Metrics } from '../ops/metrics.ts';

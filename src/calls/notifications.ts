@@ -2,7 +2,7 @@
  * Notifications of the server on their way to the client that waits. A client that reads slowly misses some of them,
  * since the stream of the server cannot wait for one client.
  */
-import type { Closed } from '../lib/closing.ts';
+import type { Closed } from '../lib/clock.ts';
 import type { EdgeRequest, Leg } from '../model/request.ts';
 import { numberOf, type JsonObject } from '../protocol/json.ts';
 import { LOG_LEVELS } from '../protocol/meta.ts';

@@ -2,7 +2,7 @@
  * Requests that ask nothing are served where their caller has its home, in one hop: what a server lists can depend on what it
  * keeps in that session. Since they have no effects, another session serves them if that replica does not respond.
  */
-import type { Closed } from '../lib/closing.ts';
+import type { Closed } from '../lib/clock.ts';
 import { DirectoryUnavailable } from '../model/directory.ts';
 import { CALL_CANCELLED } from '../model/failures.ts';
 import { logRelayFailure, type Relay } from '../model/relay.ts';

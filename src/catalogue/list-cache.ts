@@ -2,8 +2,7 @@
  * Serves the list methods, from a cache if the operator allows it. What is cached for one caller is shown
  * to no other one (caching, "Cache Scope").
  */
-import type { Clock } from '../lib/clock.ts';
-import type { Closed } from '../lib/closing.ts';
+import type { Clock, Closed } from '../lib/clock.ts';
 import { type JsonObject, without, type JsonValue, canonicalJson } from '../protocol/json.ts';
 import type { CallReply, EdgeRequest } from '../model/request.ts';
 import { LruMap } from '../lib/containers.ts';

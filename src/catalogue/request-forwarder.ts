@@ -2,8 +2,7 @@
  * Forwards requests that can ask nothing: the list methods and completion. Collects all pages of a list,
  * since a legacy cursor does not outlive its session and modern clients have none.
  */
-import type { Clock } from '../lib/clock.ts';
-import type { Closed } from '../lib/closing.ts';
+import type { Clock, Closed } from '../lib/clock.ts';
 import type { Log } from '../ops/log.ts';
 import { mcpOperation, withContext, type Attributes } from '../ops/tracing.ts';
 import { completeResult, type CacheFields } from '../protocol/translate/edge-result.ts';

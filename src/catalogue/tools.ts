@@ -1,6 +1,5 @@
 /** Caches the tools of a server as one caller sees them, and which of them demand a task. */
-import type { Clock } from '../lib/clock.ts';
-import type { Closed } from '../lib/closing.ts';
+import type { Clock, Closed } from '../lib/clock.ts';
 import { isJsonObject, objectMember, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import { clientKey } from './list-cache.ts';
 import type { CallReply, EdgeRequest } from '../model/request.ts';

@@ -2,7 +2,7 @@
 import type { CommandValues, FlagValues, Overrides } from '../config/load/from-flags.ts';
 import { parseDuration } from '../config/units.ts';
 import { nearest } from '../config/load/problem.ts';
-import type { Environment } from '../lib/environment.ts';
+import type { Environment } from '../lib/program.ts';
 import { parseRealCall, type RealCall } from '../probe/named-call.ts';
 import {
   ADMIN_URL,

@@ -9,7 +9,7 @@ import { notesOn } from '../config/load/notes.ts';
 import { ConfigError } from '../config/load/problem.ts';
 import type { Config } from '../config/schema.ts';
 import { systemClock } from '../lib/clock.ts';
-import type { Environment } from '../lib/environment.ts';
+import type { Environment } from '../lib/program.ts';
 import { nameOfValue, type Command, type Host } from './arguments.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { logFor, serve, tellStartFailed, type Start } from './serve.ts';

@@ -1,5 +1,5 @@
 /** The exit codes of the command, which follow sysexits.h if one fits. */
-import type { StartFailureCode } from '../lib/start-failure.ts';
+import type { StartFailureCode } from '../lib/program.ts';
 
 export const EXIT = {
   ok: 0,

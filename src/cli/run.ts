@@ -1,5 +1,5 @@
 /** Runs the command of a command line. What a command needs is loaded for that command only, so that all respond at once. */
-import { VERSION } from '../lib/version.ts';
+import { VERSION } from '../lib/program.ts';
 import { givenFormat, parseArguments, type Host } from './arguments.ts';
 import { completionFor } from './completion.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';

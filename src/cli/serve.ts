@@ -7,7 +7,7 @@ import type { Gateway } from '../app/gateway.ts';
 import { nameOfServer } from '../app/routes/route-settings.ts';
 import type { Log } from '../ops/log.ts';
 import { createLog } from '../ops/write-log.ts';
-import { StartFailure, type StartFailureCode } from '../lib/start-failure.ts';
+import { StartFailure, type StartFailureCode } from '../lib/program.ts';
 import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';
 import type { Host } from './arguments.ts';
 

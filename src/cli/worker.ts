@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net';
 import { readConfig, type FromWorker, type ToWorker } from '../app/workers/messages.ts';
 import { Worker } from '../app/workers/worker.ts';
-import { StartFailure } from '../lib/start-failure.ts';
+import { StartFailure } from '../lib/program.ts';
 import { EXIT, exitCodeOfStart, type ExitCode } from './exit-codes.ts';
 import type { Host } from './arguments.ts';
 import { describe, logFor } from './serve.ts';

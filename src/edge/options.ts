@@ -1,9 +1,8 @@
 /** What the edge needs from the rest of the gateway: the services of one route, and the settings of an endpoint. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Clock } from '../lib/clock.ts';
-import type { Closed } from '../lib/closing.ts';
-import type { OpenResponses } from '../lib/responses.ts';
+import type { Clock, Closed } from '../lib/clock.ts';
+import type { OpenResponses } from '../lib/http.ts';
 import type { Caller, CallerRefusal, CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
 import type { Tracer } from '../ops/tracing.ts';

@@ -3,9 +3,8 @@
  * else an event stream, from the first notification on or after `commitAfterMs`. Both end with the JSON-RPC reply.
  */
 import type { ServerResponse } from 'node:http';
-import type { Clock, Timer } from '../lib/clock.ts';
-import { Closing } from '../lib/closing.ts';
-import type { OpenResponses } from '../lib/responses.ts';
+import { type Clock, type Timer, Closing } from '../lib/clock.ts';
+import type { OpenResponses } from '../lib/http.ts';
 import type { CallReply, Leg } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import { type JsonObject, objectMember } from '../protocol/json.ts';

@@ -3,7 +3,7 @@
  * its own without credentials: callers behind a proxy cannot be told apart.
  */
 import type { IncomingMessage } from 'node:http';
-import { isLoopbackHost } from '../lib/loopback.ts';
+import { isLoopbackHost } from '../lib/http.ts';
 
 export interface LocalUserOptions {
   /** The host on which the gateway listens. */

@@ -7,8 +7,6 @@
  * containers leave behind points to nothing.
  */
 
-import { RingPlace } from './ring.ts';
-
 /** What can be read of a `Map`, and of a `ReleasingMap`. */
 export interface Entries<Key, Value> extends Iterable<readonly [Key, Value]> {
   readonly size: number;
@@ -63,6 +61,30 @@ export class ReleasingMap<Key, Value extends object> implements Entries<Key, Val
 /** What the tables of a map hold in place of a value. */
 interface Cell<Value> {
   value: Value | undefined;
+}
+
+/**
+ * A place in a ring of places, in the order in which they came. It is alone until it joins others; one that left holds none of
+ * them, and none of them holds it.
+ */
+export class RingPlace {
+  next: this = this;
+  #previous: this = this;
+
+  putBefore(other: this): void {
+    this.#previous = other.#previous;
+    this.next = other;
+    this.#previous.next = this;
+    other.#previous = this;
+  }
+
+  /** It does nothing if this has left. */
+  leave(): void {
+    this.#previous.next = this.next;
+    this.next.#previous = this.#previous;
+    this.next = this;
+    this.#previous = this;
+  }
 }
 
 /** Objects in the order in which they came. Each leaves by its own place. */

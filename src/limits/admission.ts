@@ -3,8 +3,7 @@
  * server is known to be, and by how often and how many at a time its caller, its tool and the route are asked. What
  * continues a call, such as a retry with answers, was let through before, and is never refused.
  */
-import type { Counts } from '../lib/counts.ts';
-import { Quota } from '../lib/quota.ts';
+import { type Counts, Quota } from '../lib/counts.ts';
 import { limited, type LimitName } from '../model/limited.ts';
 import type { Failure } from '../model/request.ts';
 import type { CircuitBreaker } from '../upstream/circuit-breaker.ts';

@@ -1,6 +1,6 @@
 /** A client's request without its HTTP: who sent it, who waits for it, how its call ends, and the reply. */
 import { z } from 'zod';
-import type { Closed } from '../lib/closing.ts';
+import type { Closed } from '../lib/clock.ts';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
 import { jsonObject, jsonValue } from '../protocol/json-schemas.ts';
 import type { JsonObject } from '../protocol/json.ts';

@@ -1,6 +1,6 @@
 /** The admin listener: liveness, readiness, metrics and the live page. It is never on the public port. */
 import fastify, { type FastifyInstance } from 'fastify';
-import { WITHOUT_SCHEMAS } from '../lib/framework.ts';
+import { WITHOUT_SCHEMAS } from '../lib/http.ts';
 import { Registry } from 'prom-client';
 import type { Clock } from '../lib/clock.ts';
 import { LiveFeed } from './live/feed.ts';

@@ -1,6 +1,6 @@
 /** Values that are read when metrics are scraped. */
 import { collectDefaultMetrics, Gauge, type Registry } from 'prom-client';
-import { VERSION } from '../lib/version.ts';
+import { VERSION } from '../lib/program.ts';
 
 type ByName = () => ReadonlyMap<string, number>;
 

@@ -1,5 +1,5 @@
 /** Opens a tracer. The OpenTelemetry SDK is loaded only if the environment names an endpoint to export to. */
-import type { Environment } from '../lib/environment.ts';
+import type { Environment } from '../lib/program.ts';
 import type { Log } from './log.ts';
 import type { Tracer } from './tracing.ts';
 

@@ -30,8 +30,8 @@ import {
   type Sampler,
   type SpanExporter,
 } from '@opentelemetry/sdk-trace';
-import type { Environment } from '../lib/environment.ts';
-import { VERSION } from '../lib/version.ts';
+import type { Environment } from '../lib/program.ts';
+import { VERSION } from '../lib/program.ts';
 import type { Log } from './log.ts';
 import type {
   EntrySpanOptions,

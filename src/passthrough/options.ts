@@ -1,6 +1,6 @@
 /** What a pass-through is created with, and what it tells. */
 import type { FastifyRequest } from 'fastify';
-import type { OpenResponses } from '../lib/responses.ts';
+import type { OpenResponses } from '../lib/http.ts';
 import type { CallerRefusal } from '../model/request.ts';
 import type { RequestHeaderRules } from './request.ts';
 import type { FailureStatus } from './response.ts';

@@ -6,7 +6,7 @@
 import type { IncomingMessage } from 'node:http';
 import type replyFrom from '@fastify/reply-from';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { WITHOUT_SCHEMAS } from '../lib/framework.ts';
+import { WITHOUT_SCHEMAS } from '../lib/http.ts';
 import type { PassThroughOptions } from './options.ts';
 import { refusePassThrough } from './response.ts';
 import type { UpstreamAgent } from './upstream-agent.ts';

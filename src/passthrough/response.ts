@@ -6,7 +6,7 @@ import { pipeline, type Readable, Transform } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { createParser } from 'eventsource-parser';
 import { BODY_TOO_LARGE, refuse as sendRefusal } from '../edge/response-writer.ts';
-import type { OpenResponses } from '../lib/responses.ts';
+import type { OpenResponses } from '../lib/http.ts';
 import type { CallerRefusal } from '../model/request.ts';
 import { EFFECTS_IN_WORDS, type MayHaveActed } from '../model/failures.ts';
 import { BodyTooLarge } from './request.ts';

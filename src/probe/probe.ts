@@ -8,7 +8,7 @@ import { asUpstreamFailure, type UpstreamFailure } from '../upstream/failure.ts'
 import { StdioUpstream } from '../upstream/stdio-upstream.ts';
 import { onlyModern } from '../upstream/discovery/offerings.ts';
 import { Upstream } from '../upstream/upstream.ts';
-import { VERSION } from '../lib/version.ts';
+import { VERSION } from '../lib/program.ts';
 import { advise } from './advice.ts';
 import { CLOSING_MS, Deadline, RecordingHttpClient } from './ask.ts';
 import { probeLegacy, probeModern } from './legacy.ts';

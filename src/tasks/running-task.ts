@@ -2,8 +2,7 @@
  * A task at the replica that has it. It stands in for the client of its call: it waits for the call, shows its questions,
  * and retries with the answers. So all that holds for calls of clients that retry holds for tasks.
  */
-import { sleep, type Clock, type Timer } from '../lib/clock.ts';
-import type { Closed } from '../lib/closing.ts';
+import { sleep, type Clock, type Timer, type Closed } from '../lib/clock.ts';
 import type { Caller, Failure, CallReply, Leg } from '../model/request.ts';
 import { callLost } from '../model/failures.ts';
 import { isTaskOver, type TaskState } from '../model/task.ts';

@@ -2,9 +2,8 @@
  * The tasks of one route, over its calls. A call becomes a task when its client would be told to retry: the task does
  * that in its place. It lives with its call, and any replica serves its client.
  */
-import { sleep, type Clock } from '../lib/clock.ts';
-import type { Closed } from '../lib/closing.ts';
-import type { Quota } from '../lib/quota.ts';
+import { sleep, type Clock, type Closed } from '../lib/clock.ts';
+import type { Quota } from '../lib/counts.ts';
 import { DirectoryUnavailable } from '../model/directory.ts';
 import { COORDINATION_UNAVAILABLE, UNKNOWN_TASK } from '../model/failures.ts';
 import type { Relay, RelayedHandle } from '../model/relay.ts';

@@ -1,7 +1,7 @@
 /** What the live page shows: the sum of what processes told. */
 import type { Config } from '../../config/schema.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { VERSION } from '../../lib/version.ts';
+import { VERSION } from '../../lib/program.ts';
 import { sumParts, type LiveSnapshot } from '../../ops/live/snapshot.ts';
 import type { LiveView } from './others.ts';
 

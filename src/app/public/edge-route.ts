@@ -1,8 +1,7 @@
 /** What the modern edge gets from the rest of the gateway for one route: its services, and its settings. */
 import { CALL_CANCELLED, failureReasonOf } from '../../model/failures.ts';
 import { traceOf, type CallReply, type EdgeRequest } from '../../model/request.ts';
-import { sleep } from '../../lib/clock.ts';
-import type { Closed } from '../../lib/closing.ts';
+import { sleep, type Closed } from '../../lib/clock.ts';
 import type { Admission, AdmissionVerdict } from '../../limits/admission.ts';
 import { canRequireInput, isMethod } from '../../edge/request/methods.ts';
 import type { ClientConnections } from '../../edge/http/connection.ts';

@@ -4,12 +4,10 @@
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
-import { WITHOUT_SCHEMAS } from '../../lib/framework.ts';
+import { WITHOUT_SCHEMAS, cutWhenStalled, isLoopbackHost } from '../../lib/http.ts';
 import { publicPaths } from '../../config/schema.ts';
 import { Guard } from '../../edge/http/guard.ts';
 import { refusalReason } from '../../edge/response-writer.ts';
-import { isLoopbackHost } from '../../lib/loopback.ts';
-import { cutWhenStalled } from '../../lib/responses.ts';
 import type { Metrics } from '../../ops/metrics.ts';
 import { ROOT_METADATA_PATH } from '../../protocol/protected-resource.ts';
 import { isHttpRoute, type Route } from '../routes/route.ts';

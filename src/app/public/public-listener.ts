@@ -1,7 +1,7 @@
 /** The public listener: the connections of clients. What serves their requests is replaced by a reload (`public-app.ts`). */
 import type { RequestListener, Server, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
-import { WITHOUT_SCHEMAS } from '../../lib/framework.ts';
+import { WITHOUT_SCHEMAS } from '../../lib/http.ts';
 import { ClientConnections, type ClientTimeouts } from '../../edge/http/connection.ts';
 import { Members } from '../../lib/releasing.ts';
 import type { ListenAddress } from '../../config/units.ts';

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { ConfigError } from '../../config/load/problem.ts';
 import type { Config } from '../../config/schema.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { StartFailure } from '../../lib/start-failure.ts';
+import { StartFailure } from '../../lib/program.ts';
 import type { Log } from '../../ops/log.ts';
 import type { ReloadState } from '../../ops/gauges.ts';
 import { InvalidKeyRing } from '../../seal/key-ring.ts';

@@ -7,7 +7,7 @@ import { listen } from '../listen.ts';
 import type { RedisDirectory } from '../../replicas/directory/redis-directory.ts';
 import { DirectoryUnavailable, type ClaimStore, type Directory } from '../../model/directory.ts';
 import type { FleetClock } from '../../replicas/directory/fleet-clock.ts';
-import type { OpenResponses } from '../../lib/responses.ts';
+import type { OpenResponses } from '../../lib/http.ts';
 import type { Log } from '../../ops/log.ts';
 import { randomId } from '../../lib/crypto.ts';
 import { DirectRelay } from '../../replicas/relay/direct/direct-relay.ts';
@@ -18,7 +18,7 @@ import { OwnerActivity, UNREAD_TIMEOUT_MS } from '../../replicas/relay/liveness.
 import type { KeyRing } from '../../seal/key-ring.ts';
 import type { SealKeys } from '../../seal/seal-keys.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
-import { StartFailure } from '../../lib/start-failure.ts';
+import { StartFailure } from '../../lib/program.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { RemoteClaims } from '../../replicas/directory/claim-table.ts';
 import type { Peers } from '../../replicas/peers/peers.ts';

@@ -2,7 +2,7 @@
 import type { Config, RouteConfig } from '../../config/schema.ts';
 import { randomId } from '../../lib/crypto.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { Quota } from '../../lib/quota.ts';
+import type { Quota } from '../../lib/counts.ts';
 import type { ClaimStore } from '../../model/directory.ts';
 import type { Log } from '../../ops/log.ts';
 import type { SealKeys } from '../../seal/seal-keys.ts';

@@ -1,7 +1,7 @@
 /** Creates the legacy server of a route, over HTTP or over stdio, with what the log says of it. */
 import type { HttpUpstreamConfig, RouteConfig } from '../../config/schema.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { VERSION } from '../../lib/version.ts';
+import { VERSION } from '../../lib/program.ts';
 import type { Log } from '../../ops/log.ts';
 import { CircuitBreaker } from '../../upstream/circuit-breaker.ts';
 import type { DetectionCause } from '../../upstream/discovery/detection.ts';

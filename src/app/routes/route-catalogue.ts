@@ -1,5 +1,5 @@
 /** What a route knows of the lists of its server: it forwards requests that ask nothing, and caches what comes back. */
-import type { Closed } from '../../lib/closing.ts';
+import type { Closed } from '../../lib/clock.ts';
 import { forwardHome } from '../../catalogue/forward-home.ts';
 import { ListCache } from '../../catalogue/list-cache.ts';
 import { RequestForwarder } from '../../catalogue/request-forwarder.ts';

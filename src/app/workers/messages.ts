@@ -1,6 +1,6 @@
 /** The messages between the primary and its workers, over the channel that Node.js opens for a forked process. */
 import type { Config } from '../../config/schema.ts';
-import type { StartFailureCode } from '../../lib/start-failure.ts';
+import type { StartFailureCode } from '../../lib/program.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { LiveView } from '../live/others.ts';
 import type { StopOrder } from '../../ops/live/stop.ts';

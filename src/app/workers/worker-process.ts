@@ -1,8 +1,7 @@
 /** A worker as the primary sees it: a forked process, what it has reported, and when it ends. */
 import { fork, type ChildProcess } from 'node:child_process';
 import type { Clock } from '../../lib/clock.ts';
-import { COMMAND_FILE } from '../../lib/program.ts';
-import { StartFailure } from '../../lib/start-failure.ts';
+import { COMMAND_FILE, StartFailure } from '../../lib/program.ts';
 import type { StopOrder } from '../../ops/live/stop.ts';
 import type { Arrival } from '../../replicas/relay/direct/handshake.ts';
 import type { Config } from '../../config/schema.ts';

@@ -1,5 +1,5 @@
 /** The address to listen on that the surroundings of the process set. */
-import type { Environment } from '../../lib/environment.ts';
+import type { Environment } from '../../lib/program.ts';
 
 /** The container image sets it: nothing outside a container can reach its loopback. */
 export const LISTEN_DEFAULT_VARIABLE = 'MRTR_GATEWAY_LISTEN_DEFAULT';

@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyError, FastifyInstance } from 'fastify';
 import { MODERN_REVISION } from '../../protocol/meta.ts';
 import { BODY_TOO_LARGE, refuse } from '../response-writer.ts';
-import { isLoopbackHost } from '../../lib/loopback.ts';
+import { isLoopbackHost } from '../../lib/http.ts';
 
 export interface GuardOptions {
   readonly policy: OriginPolicy;

@@ -3,7 +3,7 @@
  * what it declares comes back in `Mcp-Session-Id`, sealed. A client can also send its capabilities in `_meta`.
  */
 import { InvalidMessage, unlessEmpty, type Codec } from '../../dialects/codec.ts';
-import { VERSION } from '../../lib/version.ts';
+import { VERSION } from '../../lib/program.ts';
 import type { Caller, CallReply } from '../../model/request.ts';
 import type { ClientRequestId } from '../../protocol/ids.ts';
 import { isJsonObject, objectMember, without, type JsonObject } from '../../protocol/json.ts';

@@ -1,7 +1,7 @@
 /** The live page on the admin listener, and what it reads. */
 import type { FastifyInstance } from 'fastify';
 import type { ServerResponse } from 'node:http';
-import { cutWhenStalled } from '../../lib/responses.ts';
+import { cutWhenStalled } from '../../lib/http.ts';
 import type { LiveFeed } from './feed.ts';
 import { readPage, type Page } from './page.ts';
 import { isFromOperator, stopOrder, type StopOrder } from './stop.ts';

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { isLoopbackHost } from '../../lib/loopback.ts';
+import { isLoopbackHost } from '../../lib/http.ts';
 
 export const stopOrder = z.object({
   call: z.string().max(64),

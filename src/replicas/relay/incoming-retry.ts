@@ -4,9 +4,8 @@
  */
 import { ReleasingMap } from '../../lib/releasing.ts';
 import type { ServeRelayed, RelayedHandle } from '../../model/relay.ts';
-import type { Clock } from '../../lib/clock.ts';
-import type { Closed } from '../../lib/closing.ts';
-import type { OpenResponses } from '../../lib/responses.ts';
+import type { Clock, Closed } from '../../lib/clock.ts';
+import type { OpenResponses } from '../../lib/http.ts';
 import { randomId } from '../../lib/crypto.ts';
 import { splitIntoPieces, readRequest, type MessageKind, type RelayMessage } from './messages.ts';
 import {

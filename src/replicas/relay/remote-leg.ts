@@ -1,7 +1,6 @@
 /** The leg of a client that waits at another replica: lines for it are sent there, in messages. */
 import type { CallReply, Leg } from '../../model/request.ts';
-import type { Clock, Timer } from '../../lib/clock.ts';
-import { Closing } from '../../lib/closing.ts';
+import { type Clock, type Timer, Closing } from '../../lib/clock.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import { startHeartbeat } from './liveness.ts';
 import { writeLine } from './messages.ts';

@@ -4,7 +4,7 @@
  */
 import { sleep, type Clock, type Timer } from '../../lib/clock.ts';
 import type { Log } from '../../ops/log.ts';
-import { StartFailure } from '../../lib/start-failure.ts';
+import { StartFailure } from '../../lib/program.ts';
 import type { LegacyServer } from '../legacy-server.ts';
 import { asUpstreamFailure, type UpstreamFailure, type UpstreamFailureCode } from '../failure.ts';
 

@@ -2,8 +2,7 @@
  * One session with a legacy server: its handshake, its requests, and its calls. `incoming.ts` receives what
  * the server sends.
  */
-import type { Clock } from '../../lib/clock.ts';
-import type { Closed } from '../../lib/closing.ts';
+import type { Clock, Closed } from '../../lib/clock.ts';
 import { legacyCapabilities, type ClientProfile } from '../../protocol/translate/client-profile.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';

@@ -10,7 +10,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import fastify from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { OpenResponses } from '../../../src/lib/responses.ts';
+import { OpenResponses } from '../../../src/lib/http.ts';
 import { registerPassThrough } from '../../../src/passthrough/passthrough.ts';
 import { startEverything, type ServerProcess } from '../../fixtures/processes.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';

@@ -18,7 +18,7 @@ import {
 import { gzipSync } from 'node:zlib';
 import fastify, { type FastifyInstance } from 'fastify';
 import { describe, expect, test, vi } from 'vitest';
-import { OpenResponses } from '../../../src/lib/responses.ts';
+import { OpenResponses } from '../../../src/lib/http.ts';
 import type { PassThroughFailure, PassThroughOptions } from '../../../src/passthrough/options.ts';
 import { registerPassThrough } from '../../../src/passthrough/passthrough.ts';
 import { freePort } from '../../fixtures/processes.ts';

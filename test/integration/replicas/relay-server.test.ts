@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import type { CallReply, Leg } from '../../../src/model/request.ts';
 import type { ServeRelayed } from '../../../src/model/relay.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
-import { OpenResponses } from '../../../src/lib/responses.ts';
+import { OpenResponses } from '../../../src/lib/http.ts';
 import { openMessage, sealMessage } from '../../../src/replicas/relay/messages.ts';
 import { writeRequest } from '../../../src/replicas/relay/messages.ts';
 import { createRelayServer } from '../../../src/replicas/relay/http/http-relay.ts';

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { drainCalls } from '../../../src/app/drain.ts';
 import { LocalCounts } from '../../../src/lib/counts.ts';
 import { Capacity } from '../../../src/calls/registry.ts';
-import { OpenResponses } from '../../../src/lib/responses.ts';
+import { OpenResponses } from '../../../src/lib/http.ts';
 
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { run } from '../../../src/cli/run.ts';
 import type { Start } from '../../../src/cli/serve.ts';
 import type { Config } from '../../../src/config/schema.ts';
-import { StartFailure } from '../../../src/lib/start-failure.ts';
+import { StartFailure } from '../../../src/lib/program.ts';
 import { testHost } from './test-host.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'mrtr-gateway-run-'));

@@ -4,7 +4,7 @@ import { serve, type ConfigSource, type Start } from '../../../src/cli/serve.ts'
 import type { Config } from '../../../src/config/schema.ts';
 import { configFromFlags } from '../../../src/config/load/from-flags.ts';
 import type { Gateway } from '../../../src/app/gateway.ts';
-import { StartFailure, type StartFailureCode } from '../../../src/lib/start-failure.ts';
+import { StartFailure, type StartFailureCode } from '../../../src/lib/program.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { testHost } from './test-host.ts';
 

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { ModernEndpoint } from '../../../src/edge/edge.ts';
 import type { EdgeOptions, EdgeRoute } from '../../../src/edge/options.ts';
 import { readModernRequest } from '../../../src/edge/request/modern-request.ts';
-import { OpenResponses } from '../../../src/lib/responses.ts';
+import { OpenResponses } from '../../../src/lib/http.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';

@@ -1,7 +1,6 @@
 /** Places for listeners and tasks. */
 import { expect, test } from 'vitest';
-import { LocalCounts } from '../../../src/lib/counts.ts';
-import { Quota } from '../../../src/lib/quota.ts';
+import { LocalCounts, Quota } from '../../../src/lib/counts.ts';
 
 // Rule subscriptions-4.
 test('one principal takes no more than its share, and all together no more than there are', () => {

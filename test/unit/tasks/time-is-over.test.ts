@@ -1,9 +1,8 @@
 /** A task that nobody fetches: its time is over, and nothing of it is left. */
 import { expect, test } from 'vitest';
 import type { CallsOptions } from '../../../src/calls/calls.ts';
-import { LocalCounts } from '../../../src/lib/counts.ts';
+import { LocalCounts, Quota } from '../../../src/lib/counts.ts';
 import { randomId } from '../../../src/lib/crypto.ts';
-import { Quota } from '../../../src/lib/quota.ts';
 import type { Claimable, ClaimStore } from '../../../src/model/directory.ts';
 import type { Promotion } from '../../../src/model/waiting-task.ts';
 import { createKeyRing, generateKey } from '../../../src/seal/key-ring.ts';

@@ -1,6 +1,5 @@
 /** A connection between two replicas, kept for all retries that either of them relays to the other. */
-import { type Clock, sleep } from '../../../lib/clock.ts';
-import { Closing } from '../../../lib/closing.ts';
+import { type Clock, sleep, Closing } from '../../../lib/clock.ts';
 import { splitIntoPieces } from '../messages.ts';
 import { FrameReader, FrameSealer, type Frame, type StampedFrame } from './frames.ts';
 import type { Agreed } from './handshake.ts';

@@ -6,7 +6,7 @@
 import { Agent, request } from 'undici';
 import type { ServerResponse } from 'node:http';
 import fastify from 'fastify';
-import { WITHOUT_SCHEMAS } from '../../../lib/framework.ts';
+import { WITHOUT_SCHEMAS, cutWhenStalled } from '../../../lib/http.ts';
 import type { FastifyInstance } from 'fastify';
 import type { Leg } from '../../../model/request.ts';
 import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../../model/relay.ts';
@@ -29,7 +29,6 @@ import type { Peers } from '../../peers/peers.ts';
 import { UNREAD_TIMEOUT_MS, type OwnerActivity } from '../liveness.ts';
 import { OutgoingRetry, type ReachableOwner } from '../outgoing-retry.ts';
 import { relayInLetters } from './letters.ts';
-import { cutWhenStalled } from '../../../lib/responses.ts';
 import { IncomingRetries, type IncomingRetriesOptions } from '../incoming-retry.ts';
 
 export interface HttpRelayOptions {

@@ -1,6 +1,5 @@
 /** A tool call that the server runs as a task (2025-11-25, "Tasks"). Its stream is that of `tasks/result`, asked for again if it breaks. */
-import type { Clock } from '../../../lib/clock.ts';
-import { Closing } from '../../../lib/closing.ts';
+import { type Clock, Closing } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../../protocol/json.ts';
 import { LegacyErrorCode, type JsonRpcReply } from '../../../protocol/json-rpc.ts';

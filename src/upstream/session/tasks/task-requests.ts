@@ -1,6 +1,5 @@
 /** The requests about a task of the server: for its status and its end. What fails is repeated, less and less often. */
-import { sleep, type Clock } from '../../../lib/clock.ts';
-import { Closing, type Closed } from '../../../lib/closing.ts';
+import { sleep, type Clock, Closing, type Closed } from '../../../lib/clock.ts';
 import type { JsonObject } from '../../../protocol/json.ts';
 import { ErrorCode } from '../../../protocol/json-rpc.ts';
 import { isTerminal, pollIntervalOf } from '../../../protocol/task.ts';

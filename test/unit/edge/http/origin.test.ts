@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { isLoopbackHost } from '../../../../src/lib/loopback.ts';
+import { isLoopbackHost } from '../../../../src/lib/http.ts';
 import { describe, expect, test } from 'vitest';
 import {
   isAllowedHost,

@@ -1,7 +1,7 @@
 /** Two replicas that write to each other through mailboxes: how each learns that the other is gone. */
 import { describe, expect, test } from 'vitest';
 import type { CallReply, Leg } from '../../../../src/model/request.ts';
-import { OpenResponses } from '../../../../src/lib/responses.ts';
+import { OpenResponses } from '../../../../src/lib/http.ts';
 import { OwnerActivity } from '../../../../src/replicas/relay/liveness.ts';
 import type { MessageQueue } from '../../../../src/replicas/relay/redis-queue.ts';
 import { RedisRelay, type RedisRelayOptions } from '../../../../src/replicas/relay/redis-relay.ts';

@@ -1,6 +1,26 @@
-/** HTTP responses that have not reached their clients: counted, since a drain waits for them, and cut if they stall. */
+/** HTTP as all listeners of the gateway use it: the framework, names of this machine, and responses on their way. */
 import type { ServerResponse } from 'node:http';
+import type { FastifyServerOptions } from 'fastify';
 
+/** No route has a JSON schema: without this, the framework loads ajv and fast-json-stringify when it starts. */
+export const WITHOUT_SCHEMAS = {
+  compilersFactory: { buildValidator: refuseSchema, buildSerializer: refuseSchema },
+} satisfies FastifyServerOptions['schemaController'];
+
+function refuseSchema(): never {
+  throw new Error('routes of the gateway have no JSON schemas');
+}
+
+const LOOPBACK_NAMES: readonly string[] = ['localhost', '::1', '[::1]'];
+const LOOPBACK_IPV4 = /^(?:::ffff:)?127(?:\.\d{1,3}){3}$/;
+
+/** Returns true for the loopback names and addresses. */
+export function isLoopbackHost(host: string): boolean {
+  const name = host.toLowerCase();
+  return LOOPBACK_NAMES.includes(name) || name.endsWith('.localhost') || LOOPBACK_IPV4.test(name);
+}
+
+/** Responses that have not reached their clients: a drain waits for them. */
 export class OpenResponses {
   #count = 0;
 

@@ -1,2 +1,0 @@
-/** The variables of a process, by name. */
-export type Environment = Readonly<Record<string, string | undefined>>;
