@@ -9,10 +9,9 @@ import type { Session } from '../upstream/session/session.ts';
 import type { InitializeResult } from '../upstream/session/handshake.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
-import { callerKey } from './list-cache.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
-import type { CallReply, EdgeRequest } from '../model/request.ts';
-import type { Greeting } from '../upstream/options.ts';
+import { type CallReply, type EdgeRequest, callerKey } from '../model/request.ts';
+import type { Greeting } from '../upstream/legacy-server.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import { LruMap } from '../lib/containers.ts';
 

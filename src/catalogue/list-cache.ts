@@ -4,7 +4,7 @@
  */
 import type { Clock, Closed } from '../lib/clock.ts';
 import { type JsonObject, without, type JsonValue, canonicalJson } from '../protocol/json.ts';
-import type { CallReply, EdgeRequest } from '../model/request.ts';
+import { callerKey, type CallReply, type EdgeRequest } from '../model/request.ts';
 import { LruMap } from '../lib/containers.ts';
 import { profileKey } from '../protocol/translate/client-profile.ts';
 import { upstreamParams } from '../protocol/translate/from-server.ts';
@@ -81,11 +81,6 @@ function withAge(result: JsonObject, ageMs: number): CallReply {
 
 /** Members of `_meta` that go upstream and do not change what a request asks for. */
 const TRACE_CONTEXT = ['traceparent', 'tracestate', 'baggage'];
-
-/** Builds a key that is equal for the same principal with the same credentials only. */
-export function callerKey({ caller }: EdgeRequest): string {
-  return JSON.stringify([caller.principalKey, caller.credentialsKey]);
-}
 
 /** Builds a key that also depends on what the client declares. */
 export function clientKey(request: EdgeRequest): string {

@@ -4,13 +4,12 @@
  */
 import type { Clock, Closed } from '../lib/clock.ts';
 import type { Log } from '../ops/log.ts';
-import { mcpOperation, withContext, type Attributes } from '../ops/tracing.ts';
+import { mcpOperation, withContext, type Attributes, loggedTarget } from '../ops/tracing.ts';
 import { completeResult, type CacheFields } from '../protocol/translate/edge-result.ts';
 import { edgeError } from '../protocol/translate/error-map.ts';
 import { objectMember, without, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { isAtLeast } from '../protocol/meta.ts';
-import { loggedTarget } from '../protocol/target.ts';
 import { upstreamParams } from '../protocol/translate/from-server.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';

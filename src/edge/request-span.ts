@@ -7,9 +7,9 @@ import {
   type Span,
   type TraceContext,
   type Tracer,
+  loggedTarget,
 } from '../ops/tracing.ts';
 import { MODERN_REVISION } from '../protocol/meta.ts';
-import { loggedTarget } from '../protocol/target.ts';
 import type { ModernRequest } from './request/message.ts';
 
 /** Where a client's request stands in the client's trace. */

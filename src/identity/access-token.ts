@@ -1,7 +1,7 @@
 /** Verifies the access tokens of callers: JWTs that an authorization server issued for this gateway (RFC 9068). */
 import type { errors, JWTPayload } from 'jose';
 import type { Clock } from '../lib/clock.ts';
-import { loadJose } from './jose.ts';
+import { loadJose } from './key-set.ts';
 import { KeysUnavailable, type KeySet } from './key-set.ts';
 
 export interface TokenRules {

@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import type { createLocalJWKSet, JSONWebKeySet, JWTVerifyGetKey } from 'jose';
 import type { Clock, Timer } from '../lib/clock.ts';
 import { fetchJson } from './fetch-json.ts';
-import { loadJose } from './jose.ts';
+import type * as Jose from 'jose';
 
 export interface JwksSource {
   /** Exactly one of the three is set. */
@@ -132,4 +132,12 @@ export class KeySet {
     }
     return file === null ? inline : JSON.parse(await readFile(file, 'utf8'));
   }
+}
+
+/** jose takes long to load, and only a gateway that checks tokens needs it. */
+let loading: Promise<typeof Jose> | undefined;
+
+/** Loads the library once: to import a module that is there takes 13 us, and would be done for each token. */
+export function loadJose(): Promise<typeof Jose> {
+  return (loading ??= import('jose'));
 }

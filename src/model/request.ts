@@ -1,13 +1,12 @@
-/** A client's request without its HTTP: who sent it, who waits for it, how its call ends, and the reply. */
+/** A client's request without its HTTP: who sent it, who waits for it (a leg or a task), how its call ends, and the reply. */
 import { z } from 'zod';
 import type { Closed } from '../lib/clock.ts';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
-import { jsonObject, jsonValue } from '../protocol/json-schemas.ts';
-import type { JsonObject } from '../protocol/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import type { OfRequest } from '../ops/log.ts';
 import type { Span, TraceContext } from '../ops/tracing.ts';
 import type { ProgressToken } from '../protocol/meta.ts';
-import type { WaitingTask } from './waiting-task.ts';
+import type { ServerTask } from '../protocol/task.ts';
 import type { InputErrors, JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 
 /** A modern request that the edge has checked. */
@@ -69,10 +68,45 @@ export function legWithoutNotifications(closed: Closed = new AbortController().s
   return { closed, backlog: null, notify: () => {} };
 }
 
+/** When a call becomes a task, if its client knows tasks. */
+export interface Promotion {
+  /**
+   * How long the client waits for an outcome or a question before that, in ms; `null` if the call becomes one only when its
+   * server runs it as a legacy task.
+   */
+  readonly afterMs: number | null;
+  /** Whether a question makes it a task. If not, the client is asked as without tasks. */
+  readonly onQuestion: boolean;
+  /** How long the task can live, in ms. */
+  readonly ttlMs: number;
+}
+
+/** The task that waits for a call in place of a client. */
+export interface WaitingTask {
+  /** How long it lives yet, in ms. */
+  readonly leftMs: number;
+  /** Whether no other process can go on with it. */
+  readonly endsWithProcess: boolean;
+  /** Whether it waits only to have the server cancel the call, which is not left to the server then. */
+  readonly isStopping?: true;
+  /** Called when the server asks or withdraws something, or ends the call, while the task does not wait for it. */
+  moved(): void;
+  /** Called with what the server says of its own task. */
+  learned(task: ServerTask): void;
+}
+
 /** What the gateway replies to a request: a result, or an error. */
 export type CallReply =
   | { readonly kind: 'result'; readonly result: JsonObject }
   | { readonly kind: 'failed'; readonly failure: Failure };
+
+// JSON in messages that this gateway wrote itself: any content is accepted.
+
+export const jsonObject = z.custom<JsonObject>(isJsonObject, 'Invalid input: expected object');
+export const jsonValue = z.custom<JsonValue>(
+  (value) => value !== undefined,
+  'Invalid input: expected a value',
+);
 
 /** Checks a reply that comes from another process or from a store. */
 export const callReply = z.discriminatedUnion('kind', [
@@ -140,6 +174,11 @@ export interface Caller {
   readonly address?: string;
   /** Headers that go upstream with this request: credentials, and what the client addressed to the server. */
   readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Builds a key that is equal for the same principal with the same credentials only. */
+export function callerKey({ caller }: EdgeRequest): string {
+  return JSON.stringify([caller.principalKey, caller.credentialsKey]);
 }
 
 /** The end of the upstream request. The result is the legacy one, unchanged. */

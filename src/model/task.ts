@@ -1,8 +1,7 @@
 /** Tasks, as the rest of the gateway and dialects see them: what a task is now, and what can be done with it. */
 import { z } from 'zod';
-import { jsonObject, jsonValue } from '../protocol/json-schemas.ts';
 import type { JsonObject } from '../protocol/json.ts';
-import type { Failure, EdgeRequest, Leg } from './request.ts';
+import { type Failure, type EdgeRequest, type Leg, jsonObject, jsonValue } from './request.ts';
 
 /** What a task is at, with what its client has to know of that (tasks, "Task Status"). */
 export const taskState = z.discriminatedUnion('status', [

@@ -2,8 +2,7 @@
 import { Counter, Registry } from 'prom-client';
 import { ErrorCode } from '../protocol/json-rpc.ts';
 import { INVALID_REQUEST_STATE_REASONS } from '../seal/invalid-request-state.ts';
-import { BatchedCounter } from './batched-counter.ts';
-import { DurationHistogram } from './duration-histogram.ts';
+import { BatchedCounter, DurationHistogram } from './request-metrics.ts';
 import { registerGauges, registerReloads, type ReloadState, type Gauges } from './gauges.ts';
 import { CLOCK_REFUSALS, RUNGS } from './log.ts';
 import { isClientFault } from './tracing.ts';

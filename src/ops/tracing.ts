@@ -1,4 +1,5 @@
 /** Distributed tracing, as the rest of the gateway uses it. The OpenTelemetry SDK is behind it in `otlp.ts`. */
+import type { JsonObject } from '../protocol/json.ts';
 import { ErrorCode, isModernError } from '../protocol/json-rpc.ts';
 
 /** A place in a trace, as W3C Trace Context writes it: in headers, and in `_meta` (SEP-414). */
@@ -71,6 +72,22 @@ const TARGETS: Readonly<Record<string, string>> = {
   'prompts/get': 'gen_ai.prompt.name',
   'resources/read': 'mcp.resource.uri',
 };
+
+/**
+ * Returns the target as far as it may be logged.
+ * @returns the name of the tool or prompt, or as much of the URI as says which resource it is: whoever reads
+ *   the rest of a signed URL can get the resource
+ */
+export function loggedTarget(method: string, params: JsonObject): string {
+  const target = method === 'resources/read' ? params['uri'] : params['name'];
+  if (typeof target !== 'string') return '';
+  return method === 'resources/read' ? withoutSecrets(target) : target;
+}
+
+/** Removes query, fragment and userinfo (RFC 3986, section 3). Any text is accepted: URIs are not checked here. */
+function withoutSecrets(uri: string): string {
+  return uri.replace(/[?#].*$/s, '').replace(/^([^/\\]*[/\\]{2})[^/\\]*@/, '$1');
+}
 
 const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/;
 

@@ -6,7 +6,7 @@ import { sleep, type Clock } from '../lib/clock.ts';
 import type { HttpUpstreamConfig, RouteConfig, StdioUpstreamConfig } from '../config/schema.ts';
 import { asUpstreamFailure, type UpstreamFailure } from '../upstream/failure.ts';
 import { StdioUpstream } from '../upstream/stdio-upstream.ts';
-import { onlyModern } from '../upstream/discovery/offerings.ts';
+import { onlyModern } from '../upstream/discovery/modern-side.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { VERSION } from '../lib/program.ts';
 import { advise } from './advice.ts';

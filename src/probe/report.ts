@@ -1,7 +1,7 @@
 /** The report of a probe, as `--json` prints it. Members can be added; their names do not change. */
 import type { JsonObject } from '../protocol/json.ts';
 import type { Listings } from '../upstream/discovery/listings.ts';
-import type { Offering } from '../upstream/discovery/offerings.ts';
+import type { Offering } from '../upstream/discovery/modern-side.ts';
 
 export interface ProbeReport extends Listings {
   /** Increases if a member changes its meaning. */

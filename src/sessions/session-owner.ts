@@ -3,7 +3,7 @@ import { sha256 } from '../lib/crypto.ts';
 import type { EdgeRequest, CallerKind } from '../model/request.ts';
 import { profileKey, type ClientProfile } from '../protocol/translate/client-profile.ts';
 import type { JsonObject } from '../protocol/json.ts';
-import type { SessionRequest } from '../upstream/options.ts';
+import type { SessionRequest } from '../upstream/legacy-server.ts';
 
 export interface SessionOwner extends SessionRequest {
   readonly kind: CallerKind;

@@ -1,6 +1,5 @@
 /** Which calls become tasks, and when: as the operator has configured it for the route and the tool. */
-import type { EdgeRequest } from '../model/request.ts';
-import type { Promotion } from '../model/waiting-task.ts';
+import type { EdgeRequest, Promotion } from '../model/request.ts';
 
 /**
  * When the call of a client that knows tasks becomes one.

@@ -1,8 +1,7 @@
 /** What is known of a task: what its client sees, and what a replica needs to go on with its call. */
 import { z } from 'zod';
-import type { EdgeRequest } from '../model/request.ts';
+import { type EdgeRequest, jsonObject } from '../model/request.ts';
 import { taskState, type Task } from '../model/task.ts';
-import { jsonObject } from '../protocol/json-schemas.ts';
 import { parseJson } from '../protocol/json.ts';
 
 /** The request of a call, without what belongs to one HTTP request of its client. */

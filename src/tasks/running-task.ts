@@ -3,17 +3,15 @@
  * and retries with the answers. So all that holds for calls of clients that retry holds for tasks.
  */
 import { sleep, type Clock, type Timer, type Closed } from '../lib/clock.ts';
-import type { Caller, Failure, CallReply, Leg } from '../model/request.ts';
+import type { Caller, Failure, CallReply, Leg, WaitingTask } from '../model/request.ts';
 import { callLost } from '../model/failures.ts';
 import { isTaskOver, type TaskState } from '../model/task.ts';
-import type { WaitingTask } from '../model/waiting-task.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { ServerTask } from '../protocol/task.ts';
 import type { TaskRecord } from './record.ts';
-import { stopElsewhere } from './stop-call.ts';
 import type { TaskStore } from './store.ts';
-import { retryOf, type TaskCalls } from './task-calls.ts';
+import { retryOf, type TaskCalls, stopElsewhere } from './task-calls.ts';
 
 export interface RunningTaskOptions {
   readonly key: TaskKey;

@@ -1,5 +1,12 @@
-/** The call of a task, as the task sees it: it retries as a client would. */
-import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
+/** The call of a task, as the task sees it: it retries as a client would, and has the server cancel it. */
+import { sleep, type Clock } from '../lib/clock.ts';
+import {
+  legWithoutNotifications,
+  type CallReply,
+  type EdgeRequest,
+  type Leg,
+  type WaitingTask,
+} from '../model/request.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 
 /** What a task does with its call. */
@@ -23,4 +30,40 @@ export function retryOf(reply: CallReply): PromotedReply | null {
   if (typeof requestState !== 'string') return null;
   const inputRequests = objectMember(reply.result, 'inputRequests') ?? {};
   return { requestState, inputRequests, meta: objectMember(reply.result, '_meta') };
+}
+
+/** How long the call that is taken up again lives, in ms. */
+const LIVES_MS = 10_000;
+const MAX_ATTEMPTS = 20;
+const RETRY_MS = 1_000;
+
+const STOPPING_TASK: WaitingTask = {
+  leftMs: LIVES_MS,
+  endsWithProcess: false,
+  isStopping: true,
+  moved: () => {},
+  learned: () => {},
+};
+
+/**
+ * Has the server cancel the call of a task that is over, when the call is not here: it was left to the server, or to nobody.
+ * Takes the call up again, and cancels it. Never throws.
+ * @param request the retry of the task
+ * @returns whether the server was told, or no cancellation is needed
+ */
+export async function stopElsewhere(
+  calls: TaskCalls,
+  clock: Clock,
+  request: EdgeRequest,
+): Promise<boolean> {
+  const retry = { ...request, inputResponses: null, task: STOPPING_TASK };
+  for (let attempt = 1; ; attempt += 1) {
+    const reply = await calls.serve(retry, legWithoutNotifications());
+    const again = retryOf(reply);
+    if (again !== null) return calls.cancelHere(retry, again.requestState);
+    const error = reply.kind === 'failed' ? { ...reply.failure.error } : {};
+    if (objectMember(error, 'data')?.['retryable'] !== true) return true;
+    if (attempt === MAX_ATTEMPTS) return false;
+    await sleep(clock, RETRY_MS);
+  }
 }

@@ -1,14 +1,18 @@
-/** A legacy server behind a route, however it is reached. `Upstream` is one over HTTP, `StdioUpstream` one over stdio. */
+/** A legacy server behind a route, however it is reached: what it is created with, what it is asked for, and what it was told. */
+import type { JsonObject } from '../protocol/json.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
-
+import type { ClientProfile } from '../protocol/translate/client-profile.ts';
 import type { AskingStyle, BroadcastDetector } from './discovery/broadcast-detector.ts';
+import type { DetectionCause, LegacyTransport, UpstreamKind } from './discovery/detection.ts';
+import type { Offering } from './discovery/modern-side.ts';
+import type { ResumptionOutcome } from './discovery/resumptions.ts';
+import type { InitializeResult } from './session/handshake.ts';
 import type { Session } from './session/session.ts';
 import type { CallerHeaders, StreamPoint } from './transport/transport.ts';
-import type { UpstreamKind } from './discovery/detection.ts';
-import type { SessionRequest } from './options.ts';
 
 export type ServerKind = UpstreamKind | 'stdio';
 
+/** `Upstream` is one over HTTP, `StdioUpstream` one over stdio. */
 export interface LegacyServer {
   readonly detector: BroadcastDetector;
   /** The revision that the server chose last, if known. */
@@ -40,4 +44,67 @@ export interface LegacyServer {
   ): Promise<Session>;
   /** Frees everything, and ends what the gateway runs. */
   close(): Promise<void>;
+}
+
+export interface SessionCapacityOptions {
+  /** Whether the limits of the operator allow no second session. */
+  readonly hasOneSession?: boolean;
+  /**
+   * Waits until no caller has the only session of the server.
+   * @returns a function that leaves it to others
+   */
+  readonly reserveOnlySession?: () => Promise<() => void>;
+}
+
+export interface UpstreamOptions extends SessionCapacityOptions {
+  readonly url: URL;
+  readonly era: 'auto' | 'legacy' | 'modern';
+  readonly transport: 'auto' | LegacyTransport;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly connectTimeoutMs: number;
+  readonly headersTimeoutMs: number;
+  readonly maxBodyBytes: number;
+  readonly maxEventBytes: number;
+  readonly pingIntervalMs: number;
+  readonly statefulWithoutSessionId: boolean;
+  /** The `clientInfo` for clients that gave none. */
+  readonly gatewayInfo: { readonly name: string; readonly version: string };
+  /** Called like `IncomingOptions.onChange`, for every session. */
+  readonly onChange?: (method: string) => void;
+  /** Called once, when the server has shown that it can have one session only. */
+  readonly onOneSession?: (cause: 'refused' | 'crashed') => void;
+  /** Whether other replicas may use the server at the same time. */
+  readonly hasSiblings?: boolean;
+  /** Called with the status of each response, and with `null` for a request that got none. */
+  readonly onOutcome?: (status: number | null) => void;
+  /** Called when it is found out what the server speaks, and again when that has changed. */
+  readonly onDetected?: (kind: UpstreamKind, cause: DetectionCause) => void;
+  /** Called once for a server that speaks both eras and offers more in the modern one. */
+  readonly onOnlyModern?: (offerings: readonly Offering[]) => void;
+  /** Called when it took long to find out what the server speaks. */
+  readonly onSlow?: (ms: number) => void;
+  /** Called once, when the server is first seen to broadcast. */
+  readonly onBroadcast?: () => void;
+  /** Called when resumed streams are found to deliver replies at once, and when they do not any more. */
+  readonly onResumption?: (delivers: boolean, cause: ResumptionOutcome) => void;
+  /** Called with each session that was opened for a caller. */
+  readonly onSession?: (session: Session, transport: LegacyTransport) => void;
+}
+
+/** What a server said of itself to a client that declares nothing. */
+export interface Greeting {
+  /** The headers of the caller, as JSON. */
+  readonly headers: string;
+  readonly initialized: InitializeResult;
+  /** Whether it offered a standalone stream. */
+  readonly hasStream: boolean;
+}
+
+export interface SessionRequest {
+  readonly profile: ClientProfile;
+  /** The `clientInfo` of the client. Some servers behave differently for different clients. */
+  readonly clientInfo: JsonObject | null;
+  readonly headers: CallerHeaders;
+  /** A text that is equal for the same principal only; absent for the gateway itself. */
+  readonly principalKey?: string;
 }

@@ -7,13 +7,12 @@ import type { LegacyRevision } from '../protocol/meta.ts';
 
 import { AskingStyleDetector, BroadcastDetector } from './discovery/broadcast-detector.ts';
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
-import type { LegacyServer } from './legacy-server.ts';
+import type { LegacyServer, SessionCapacityOptions, SessionRequest } from './legacy-server.ts';
 import { Session } from './session/session.ts';
 import { ProcessOutput } from './transport/stdio/process-output.ts';
 import { StartDelays } from './transport/stdio/start-delays.ts';
 import { StdioTransport } from './transport/stdio/stdio.ts';
 import type { TransportListener } from './transport/transport.ts';
-import type { SessionCapacityOptions, SessionRequest } from './options.ts';
 
 export interface StdioUpstreamOptions extends SessionCapacityOptions {
   readonly process: {

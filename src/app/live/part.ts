@@ -1,8 +1,13 @@
-/** What this process tells the live page. */
+/** What this process tells the live page, and the sum of what processes told, which the page shows. */
+import type { Config } from '../../config/schema.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { VERSION } from '../../lib/program.ts';
 import type { Readiness } from '../../ops/admin.ts';
 import type { Metrics } from '../../ops/metrics.ts';
 import type { Outcomes } from '../../ops/live/outcomes.ts';
 import {
+  sumParts,
+  type LiveSnapshot,
   shownCalls,
   shownName,
   shownProblem,
@@ -13,6 +18,7 @@ import {
 import type { Route } from '../routes/route.ts';
 import { maxSessions } from '../routes/route-settings.ts';
 import type { Routes } from '../routes/routes.ts';
+import type { LiveView } from './others.ts';
 
 const PROCESS_CHARACTERS = 6;
 /** How many calls of each route are looked at. Of those, the longest waiting are shown. */
@@ -72,4 +78,19 @@ function liveRouteOf(
     tasks: Object.fromEntries(tasks?.byStatus ?? []),
     recent: outcomes.of(id),
   };
+}
+
+/** Sums what processes told. */
+export function snapshotOf(
+  { parts, missing }: LiveView,
+  clock: Pick<Clock, 'now'>,
+  config: Config,
+): LiveSnapshot {
+  const actions: LiveSnapshot['actions'] = mayStop(config) ? ['cancel'] : [];
+  return sumParts(parts, missing, { version: VERSION, atMs: clock.now(), actions });
+}
+
+/** Tells whether calls can be cancelled from the live page. */
+export function mayStop({ adminActions }: Config): boolean {
+  return adminActions === 'cancel';
 }

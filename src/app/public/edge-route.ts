@@ -12,7 +12,7 @@ import type { ToolCatalogue } from '../../catalogue/tools.ts';
 import type { Metrics } from '../../ops/metrics.ts';
 import { STOPPED_REPLY } from './pending-requests.ts';
 import type { PassThrough } from '../../passthrough/passthrough.ts';
-import { loggedTarget } from '../../protocol/target.ts';
+import { loggedTarget } from '../../ops/tracing.ts';
 import { annotatedParameters } from '../../protocol/translate/header-annotations.ts';
 import { objectMember } from '../../protocol/json.ts';
 import type { RouteCallers } from './callers.ts';

@@ -5,10 +5,13 @@ import { VERSION } from '../../lib/program.ts';
 import type { Log } from '../../ops/log.ts';
 import { CircuitBreaker } from '../../upstream/circuit-breaker.ts';
 import type { DetectionCause } from '../../upstream/discovery/detection.ts';
-import type { LegacyServer, ServerKind } from '../../upstream/legacy-server.ts';
+import type {
+  LegacyServer,
+  ServerKind,
+  SessionCapacityOptions,
+} from '../../upstream/legacy-server.ts';
 import type { Session } from '../../upstream/session/session.ts';
 import type { Transport } from '../../upstream/transport/transport.ts';
-import type { SessionCapacityOptions } from '../../upstream/options.ts';
 import { StdioUpstream, type ProcessEvent } from '../../upstream/stdio-upstream.ts';
 import { Upstream } from '../../upstream/upstream.ts';
 

@@ -12,7 +12,7 @@ import { SummedMetrics } from '../../ops/summed-metrics.ts';
 import type { SecretKey } from '../../seal/key-ring.ts';
 import { AdminListener } from '../admin-listener.ts';
 import { findPort } from '../listen.ts';
-import { mayStop, snapshotOf } from '../live/snapshot.ts';
+import { mayStop, snapshotOf } from '../live/part.ts';
 import { lookAtWorkers, stopAtWorkers } from '../live/workers.ts';
 import type { Gateway, GatewayOptions } from '../gateway.ts';
 import { logListening } from '../listening-log.ts';

@@ -1,8 +1,7 @@
 /** The client's side of a call: legs come, wait, get notifications, and get their reply. */
 import { CALL_CANCELLED, TOO_MANY_RETRIES } from '../../model/failures.ts';
 import { illFormedAnswer } from '../../model/question-failures.ts';
-import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
-import type { WaitingTask } from '../../model/waiting-task.ts';
+import type { CallReply, EdgeRequest, Leg, WaitingTask } from '../../model/request.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import { answersDigest } from '../../seal/digests.ts';
 import { keysOf, openRequests } from '../machine/selectors.ts';

@@ -4,16 +4,21 @@
  */
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { Directory } from '../../model/directory.ts';
-import type { Failure, CallReply, EdgeRequest, Leg } from '../../model/request.ts';
+import type {
+  Failure,
+  CallReply,
+  EdgeRequest,
+  Leg,
+  Promotion,
+  WaitingTask,
+} from '../../model/request.ts';
 import type { Log, Rung } from '../../ops/log.ts';
-import type { Attributes, Span } from '../../ops/tracing.ts';
+import { type Attributes, type Span, loggedTarget } from '../../ops/tracing.ts';
 import type { CallId, InputKey } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CacheFields } from '../../protocol/translate/edge-result.ts';
 import type { Pointer, PointerOwner, ResumePoint } from '../../seal/pointer.ts';
-import type { Promotion, WaitingTask } from '../../model/waiting-task.ts';
-import { loggedTarget } from '../../protocol/target.ts';
 import type { ServerTask } from '../../protocol/task.ts';
 import type { ExpectedRequest, Sealer } from '../../seal/seal.ts';
 import type { Lease } from '../../sessions/lease.ts';

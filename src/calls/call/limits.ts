@@ -4,10 +4,14 @@
  */
 import type { Clock } from '../../lib/clock.ts';
 import { LruMap } from '../../lib/containers.ts';
-import { wantsNotifications, type EdgeRequest } from '../../model/request.ts';
-import type { Promotion, WaitingTask } from '../../model/waiting-task.ts';
+import {
+  wantsNotifications,
+  type EdgeRequest,
+  type Promotion,
+  type WaitingTask,
+} from '../../model/request.ts';
 import type { CallLimits } from '../machine/states.ts';
-import { loggedTarget } from '../../protocol/target.ts';
+import { loggedTarget } from '../../ops/tracing.ts';
 
 /** What decides the limits of a call, besides its request. */
 interface LimitSources {

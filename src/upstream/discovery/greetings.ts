@@ -10,9 +10,8 @@ import {
 } from './detection.ts';
 import { asUpstreamFailure } from '../failure.ts';
 import { readListings, type List } from './listings.ts';
-import type { ModernSide } from './modern-side.ts';
-import { onlyModern, type Side } from './offerings.ts';
-import type { Greeting, SessionRequest, UpstreamOptions } from '../options.ts';
+import { type ModernSide, onlyModern, type Side } from './modern-side.ts';
+import type { Greeting, SessionRequest, UpstreamOptions } from '../legacy-server.ts';
 import type { Session } from '../session/session.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
 

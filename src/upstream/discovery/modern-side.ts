@@ -1,4 +1,4 @@
-/** A server as a modern client sees it: requests without a session. */
+/** A server as a modern client sees it: requests without a session. And what it offers to modern clients only. */
 import { systemClock } from '../../lib/clock.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
 import { isModernError, readMessage, type JsonRpcReply } from '../../protocol/json-rpc.ts';
@@ -6,8 +6,13 @@ import { Meta, MODERN_REVISION } from '../../protocol/meta.ts';
 import { asUpstreamFailure, UpstreamFailure } from '../failure.ts';
 import type { HttpClient } from '../http/client.ts';
 import { MessageReader } from '../http/readers.ts';
-import { readListings, type List } from './listings.ts';
-import type { Side } from './offerings.ts';
+import {
+  readListings,
+  type Entry,
+  type List,
+  type Listings,
+  type ResourceEntry,
+} from './listings.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
 
 export class ModernSide {
@@ -124,4 +129,46 @@ function noReply(method: string): UpstreamFailure {
 function tooLate(method: string, timeoutMs: number): UpstreamFailure {
   const problem = `no reply to ${method} within ${timeoutMs} ms`;
   return new UpstreamFailure('upstream_timeout', problem, { mayHaveActed: false });
+}
+
+const LISTS = ['tools', 'prompts', 'resources', 'resourceTemplates'] as const;
+
+/** Names of one kind. */
+export interface Offering {
+  readonly what: 'capabilities' | (typeof LISTS)[number];
+  readonly names: readonly string[];
+}
+
+/** One side of a server. */
+export interface Side extends Listings {
+  readonly capabilities: JsonObject;
+}
+
+/** Compares the sides of a server that speaks both eras: returns what the modern side has and the legacy side has not. A list that could not be read is left out. */
+export function onlyModern(modern: Side, legacy: Side): readonly Offering[] {
+  const known = new Set(featuresOf(legacy.capabilities));
+  const capabilities = featuresOf(modern.capabilities).filter((name) => !known.has(name));
+  return [
+    { what: 'capabilities', names: capabilities } as const,
+    ...LISTS.map((what) => {
+      const there = legacy[what];
+      const isKnown = there.problem === null && !there.truncated;
+      const knownNames = new Set(there.items.map(nameOf));
+      const names = modern[what].items.map(nameOf);
+      return { what, names: isKnown ? names.filter((name) => !knownNames.has(name)) : [] };
+    }),
+  ].filter(({ names }) => names.length > 0);
+}
+
+/** Returns capabilities and their flags by name, such as `resources.subscribe`. */
+function featuresOf(capabilities: JsonObject): string[] {
+  return Object.entries(capabilities).flatMap(([name, value]) => {
+    const members = isJsonObject(value) ? Object.entries(value) : [];
+    const on = members.filter(([, set]) => set !== false).map(([member]) => `${name}.${member}`);
+    return [name, ...on];
+  });
+}
+
+function nameOf(item: Entry | ResourceEntry): string {
+  return 'uri' in item ? item.uri : item.name;
 }

@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
-import { DurationHistogram } from '../../../src/ops/duration-histogram.ts';
+import { DurationHistogram } from '../../../src/ops/request-metrics.ts';
 import { SummedMetrics } from '../../../src/ops/summed-metrics.ts';
 
 function histogram() {

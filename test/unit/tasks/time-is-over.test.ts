@@ -4,7 +4,7 @@ import type { CallsOptions } from '../../../src/calls/calls.ts';
 import { LocalCounts, Quota } from '../../../src/lib/counts.ts';
 import { randomId } from '../../../src/lib/crypto.ts';
 import type { Claimable, ClaimStore } from '../../../src/model/directory.ts';
-import type { Promotion } from '../../../src/model/waiting-task.ts';
+import type { Promotion } from '../../../src/model/request.ts';
 import { createKeyRing, generateKey } from '../../../src/seal/key-ring.ts';
 import { SessionSeal } from '../../../src/seal/session-seal.ts';
 import { TaskStore } from '../../../src/tasks/store.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { eraOf, hasClaim, type EraPolicy } from '../../../../src/edge/request/era.ts';
+import { eraOf, hasClaim, type EraPolicy } from '../../../../src/edge/request/modern-request.ts';
 import type { JsonObject, JsonValue } from '../../../../src/protocol/json.ts';
 import { arbitraryJson, objectsOf } from '../../../fixtures/arbitrary/json.ts';
 

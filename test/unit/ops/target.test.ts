@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { loggedTarget } from '../../../src/protocol/target.ts';
+import { loggedTarget } from '../../../src/ops/tracing.ts';
 
 describe('the log calls what a call is for', () => {
   test.each(['tools/call', 'prompts/get'])('by its name in %s', (method) => {
