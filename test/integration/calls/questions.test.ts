@@ -157,8 +157,10 @@ describe('questions that come one after the other', () => {
   // Rule shown-3: Questions that come in one read, or within 1 ms of each other, are shown in one result, in the
   // order in which they were asked. Once a tool, prompt or resource was seen to ask one question at a time, those of
   // its later calls are shown at once, unless the client wants progress or log messages: what the server sent on
-  // another stream just before its question can arrive after it. If it was seen to ask again within 150 ms after its
-  // questions were shown, its later calls wait 30 ms for each further question, and 150 ms at most for all of them.
+  // another stream just before its question can arrive after it. For such a client, and where events of the server
+  // have ids, a question that comes before the response to its call waits for that response, for 50 ms at most. If a
+  // tool was seen to ask again within 150 ms after its questions were shown, its later calls wait 30 ms for each
+  // further question, and 150 ms at most for all of them.
   test('within 1 ms of each other are shown together', async () => {
     const { asked, ask, clock, parked } = await paced();
     await ask();

@@ -45,6 +45,7 @@ test('between the effect that posts an answer and the session there is one funct
   expect(await retried).toMatchObject({ kind: 'result' });
 });
 
+// Rule shown-3.
 describe('a question that comes before the response to its call, which a busy server begins later', () => {
   test('waits for it if the client wants notifications, so that none of them comes too late', async () => {
     const { calls, server, clock } = callsTestbed();
