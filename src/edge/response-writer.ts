@@ -238,6 +238,7 @@ export function refusalReason(response: ServerResponse): string | undefined {
 }
 
 export const BODY_TOO_LARGE = 'Request body too large (limits.maxBody)';
+export const NO_SUCH_PATH = 'No route of the gateway has this path';
 
 /**
  * Refuses a request whose JSON-RPC message was not read. Does not read the rest of the body.

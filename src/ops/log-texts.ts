@@ -59,6 +59,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'identity.exchange_failed': 'warn',
   'identity.keys_unavailable': 'error',
   'edge.refused': 'warn',
+  'edge.wrong_path': 'warn',
   'edge.rejected': 'debug',
   'edge.failed': 'error',
 };
@@ -131,6 +132,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the keys of identity.jwks cannot be read; the gateway keeps trying. Without keys it refuses all tokens with 503',
   'edge.refused':
     'the gateway listens on loopback and refused a request with another Host or Origin: if it comes from your proxy or your page, add it to edge.allowedHosts or edge.allowedOrigins',
+  'edge.wrong_path':
+    'a client of 2026-07-28 sent a request to a path that no route has, so its calls are not parked: give it the URL with one of these paths, without a slash at the end. The line comes once a minute at most',
   'relay.failed':
     'the replica that owns the call, or has the session of a new call, did not accept the request; it is served in another way if there is one',
   'directory.waiting':

@@ -191,6 +191,8 @@ export interface LogEvents {
   'identity.exchange_failed': { route: string; problem: string };
   'identity.keys_unavailable': { problem: string };
   'edge.refused': { header: 'Host' | 'Origin'; value: string };
+  /** `paths`: those of the routes. `requests`: how many since the last line. */
+  'edge.wrong_path': { path: string; paths: string; requests: number };
   /** `client`: its address, if it is known. */
   'edge.rejected': {
     method: string;

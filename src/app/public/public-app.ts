@@ -17,6 +17,7 @@ import { serveOwnMetadata } from './own-metadata.ts';
 import type { PublicListener } from './public-listener.ts';
 import { RouteEndpoints } from './route-endpoints.ts';
 import { routePassThrough } from './route-pass-through.ts';
+import { wrongPathLog } from './wrong-paths.ts';
 
 /** For one event of a response. The framework and its plugins add as many as the default allows. */
 const MAX_LISTENERS = 20;
@@ -111,7 +112,9 @@ function createFramework({ config }: PublicServices, writeStallMs: number): Fast
 }
 
 /** Creates what checks HTTP, `Host` and `Origin` of every request. */
-function createGuard(routes: readonly Route[], { config, log }: PublicServices): Guard {
+function createGuard(routes: readonly Route[], shared: PublicServices): Guard {
+  const { config, log } = shared;
+  const paths = routes.flatMap((route) => publicPaths(route.config));
   return new Guard({
     policy: {
       allowedOrigins: config.edge.allowedOrigins,
@@ -119,13 +122,14 @@ function createGuard(routes: readonly Route[], { config, log }: PublicServices):
       allowLoopback: isLoopbackHost(config.listen.host),
     },
     legacyClients: config.edge.legacyClients,
-    paths: routes.flatMap((route) => publicPaths(route.config)),
+    paths,
     maxBodyBytes: config.limits.maxBodyBytes,
     requestHeaders: [
       ...config.identity.credentialHeaders,
       ...routes.flatMap((route) => route.config.upstream.forwardHeaders),
     ],
     refused: (header, value) => log.event('edge.refused', { header, value }),
+    strayed: wrongPathLog(paths, shared),
   });
 }
 

@@ -4,6 +4,7 @@ import { ModernEndpoint } from '../../edge/edge.ts';
 import type { ClientConnections } from '../../edge/http/connection.ts';
 import type { EdgeOptions } from '../../edge/options.ts';
 import { isMethod, serviceOf } from '../../edge/request/methods.ts';
+import { NO_SUCH_PATH } from '../../edge/response-writer.ts';
 import type { Metrics } from '../../ops/metrics.ts';
 import type { PassThrough } from '../../passthrough/passthrough.ts';
 import { ErrorCode } from '../../protocol/json-rpc.ts';
@@ -83,7 +84,7 @@ function retriesOf(read: EdgeOptions['read']): EdgeOptions['read'] {
       const { requestState, method } = found.request;
       if (requestState !== null || (isMethod(method) && serviceOf(method) === 'task')) return found;
     }
-    const error = { code: ErrorCode.invalidRequest, message: 'Not found' };
+    const error = { code: ErrorCode.invalidRequest, message: NO_SUCH_PATH };
     const id = found.type === 'request' ? found.request.id : null;
     return { type: 'refused', refusal: { httpStatus: 404, id, error } };
   };

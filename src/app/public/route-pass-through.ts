@@ -1,6 +1,6 @@
 /** Connects the pass-through with a route: what goes to its server untranslated, and what is told of that. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { refuse, sendRefusal } from '../../edge/response-writer.ts';
+import { NO_SUCH_PATH, refuse, sendRefusal } from '../../edge/response-writer.ts';
 import { once } from '../../lib/once.ts';
 import { STOPPING, STOPPING_WAIT_MS } from '../../model/failures.ts';
 import { secondsOf, statusOfLimit } from '../../model/limited.ts';
@@ -20,7 +20,7 @@ import { knownCaller, otherPathHeaderRules, otherPaths, sessionsOf } from './oth
 
 /** Passes nothing through. */
 export const NO_PASS_THROUGH: PassThrough = {
-  forward: async (_request, reply) => refuse(reply.hijack().raw, 404, 'Not found'),
+  forward: async (_request, reply) => refuse(reply.hijack().raw, 404, NO_SUCH_PATH),
 };
 
 /**

@@ -6,7 +6,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyError, FastifyInstance } from 'fastify';
 import { MODERN_REVISION } from '../../protocol/meta.ts';
-import { BODY_TOO_LARGE, refuse } from '../response-writer.ts';
+import { BODY_TOO_LARGE, NO_SUCH_PATH, refuse } from '../response-writer.ts';
 import { isLoopbackHost } from '../../lib/http.ts';
 
 export interface GuardOptions {
@@ -21,6 +21,8 @@ export interface GuardOptions {
   readonly requestHeaders: readonly string[];
   /** Reports a `Host` or `Origin` that was refused, so that the operator can allow it. */
   readonly refused: (header: 'Host' | 'Origin', value: string) => void;
+  /** Reports a modern request to a path that is not one of `paths`: its client has a wrong URL. */
+  readonly strayed: (path: string) => void;
 }
 
 export class Guard {
@@ -32,12 +34,14 @@ export class Guard {
 
   /** Checks the requests that the HTTP framework serves, and turns its errors into JSON-RPC errors. */
   install(app: FastifyInstance): void {
-    const { paths } = this.#options;
+    const { paths, strayed } = this.#options;
     app.addHook('onRequest', (request, reply, next) => {
       // As the router compares paths: after decoding. A method without a handler has no route.
-      const path = request.routeOptions.url ?? request.url.split('?')[0] ?? '';
-      if (this.passes(request.raw, reply.raw, paths.includes(path))) next();
-      else reply.hijack();
+      const sentTo = request.url.split('?', 1)[0] ?? '';
+      const isMcp = paths.includes(request.routeOptions.url ?? sentTo);
+      if (!this.passes(request.raw, reply.raw, isMcp)) return void reply.hijack();
+      if (!isMcp && isModernPost(request.raw)) strayed(sentTo);
+      next();
     });
     app.setErrorHandler((error: FastifyError, _request, reply) => {
       const status = error.statusCode ?? 500;
@@ -48,7 +52,7 @@ export class Guard {
       else refuse(raw, status, message);
     });
     app.setNotFoundHandler((_request, reply) => {
-      refuse(reply.hijack().raw, 404, 'Not found');
+      refuse(reply.hijack().raw, 404, NO_SUCH_PATH);
     });
   }
 
@@ -101,6 +105,10 @@ export class Guard {
     const { legacyClients } = this.#options;
     return legacyClients === 'reject' || headers['mcp-protocol-version'] === MODERN_REVISION;
   }
+}
+
+function isModernPost({ method, headers }: IncomingMessage): boolean {
+  return method === 'POST' && headers['mcp-protocol-version'] === MODERN_REVISION;
 }
 
 const MESSAGES: Readonly<Record<string, string>> = {

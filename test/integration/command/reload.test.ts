@@ -110,7 +110,10 @@ test('a route that is removed takes no new calls, and serves the retries of its 
     removed: 'one',
   });
   const refused = await call(gateway, 'count', {}, '/one');
-  expect(refused).toMatchObject({ status: 404, response: { error: { message: 'Not found' } } });
+  expect(refused).toMatchObject({
+    status: 404,
+    response: { error: { message: 'No route of the gateway has this path' } },
+  });
   expect(text(await call(gateway, 'ask', answersOf(asked, 'Ada'), '/one'))).toBe('Ada 1');
   expect(other.sessions).toBe(1);
   expect(text(await call(gateway, 'ask', answersOf(again, 'Bob'), '/one'))).toBe('Bob 2');

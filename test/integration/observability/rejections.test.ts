@@ -14,7 +14,7 @@ describe('a request that is refused', () => {
     ['for its version', '', { ...headers, 'mcp-protocol-version': '2027-01-01' }, body, 400, ''],
     ['for its body', '?token=secret', headers, '{', 400, 'not JSON'],
     ['for the size of its body', '', headers, ' '.repeat(3_000), 413, 'limits.maxBody'],
-    ['for its path', '/nothing/here', headers, body, 404, 'Not found'],
+    ['for its path', '/nothing/here', headers, body, 404, 'No route'],
   ] as const)('%s is logged with the reason', async ([, suffix, sent, text, status, problem]) => {
     const { gateway } = await ground({
       limits: { maxBodyBytes: 2_000 },
