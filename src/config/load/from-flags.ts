@@ -61,6 +61,8 @@ export function configFromFlags(
   nameOf: (flag: string) => string = withDashes,
 ): Config {
   const { upstream, listen, admin, workers, path, publicUrl } = values;
+  const nameless = values.sealKey === undefined ? [] : keysWithoutName(values.sealKey);
+  if (nameless.length > 0) throw invalid(nameless, nameOf);
   const transport = TRANSPORT_ALIASES.get(values.transport) ?? values.transport;
   const { config, problems } = validate({
     listen,
@@ -86,11 +88,28 @@ export function configFromFlags(
 
 /** Parses sealing keys as `keygen --format raw` prints them. */
 function sealKeysIn(text: string): { readonly kid: string; readonly key: string }[] {
-  const keys = text.split(/[\s,]+/).filter((word) => word !== '');
-  return keys.map((word) => {
+  return wordsIn(text).map((word) => {
     const colon = word.indexOf(':');
-    return { kid: word.slice(0, Math.max(0, colon)), key: word.slice(colon + 1) };
+    return { kid: word.slice(0, colon), key: word.slice(colon + 1) };
   });
+}
+
+/** Reports keys without a name: 32 random bytes are a valid key in a file, where the name has a field of its own. */
+function keysWithoutName(text: string): Problem[] {
+  return wordsIn(text).flatMap((word, index) =>
+    word.includes(':')
+      ? []
+      : [
+          {
+            path: ['seal', 'keys', index],
+            text: 'expected KID:KEY, as "mrtr-gateway keygen --format raw" prints it, got a text without ":" (not shown)',
+          },
+        ],
+  );
+}
+
+function wordsIn(text: string): string[] {
+  return text.split(/[\s,]+/).filter((word) => word !== '');
 }
 
 /**
