@@ -41,7 +41,7 @@ export function probeFailureOf(failure: UpstreamFailure, attempt: ProbeAttempt):
   if (failure.code === 'upstream_busy' || (status !== undefined && status >= 500)) {
     return new ProbeFailure(
       'server_error',
-      `${url} answers HTTP ${status}; look into the log of the server, or try again later`,
+      `${url} answers HTTP ${status}${saidIn(failure)}; look into the log of the server, or try again later`,
     );
   }
   if (failure.code === 'upstream_unavailable') return unreachable(failure, cause, attempt);
@@ -69,7 +69,6 @@ function unauthorized(failure: UpstreamFailure, { url, gaveHeaders }: ProbeAttem
   const wayOut = gaveHeaders
     ? 'it does not accept the given --header'
     : `give credentials with --header "Authorization: ${scheme} ..."`;
-  const said = failure.details.said ? `: "${clean(failure.details.said, 160)}"` : '';
   const hint =
     wwwAuthenticate === undefined
       ? '; if it checks Host, use the name that it accepts (upstream.url, upstream.hostHeader)'
@@ -78,8 +77,13 @@ function unauthorized(failure: UpstreamFailure, { url, gaveHeaders }: ProbeAttem
         : '';
   return new ProbeFailure(
     'unauthorized',
-    `${url} refuses access (HTTP ${httpStatus})${said}; ${wayOut}${hint}`,
+    `${url} refuses access (HTTP ${httpStatus})${saidIn(failure)}; ${wayOut}${hint}`,
   );
+}
+
+/** Returns the words of the server, as the end of a clause. */
+function saidIn({ details: { said } }: UpstreamFailure): string {
+  return said ? `: "${clean(said, 160)}"` : '';
 }
 
 function redirected({ details }: UpstreamFailure, { url }: ProbeAttempt): ProbeFailure {
@@ -136,7 +140,7 @@ function notMcp(failure: UpstreamFailure, { url, page }: ProbeAttempt): ProbeFai
       ? 'not found (HTTP 404)'
       : page === 'text/html'
         ? 'it is a web page (HTML)'
-        : clean(failure.message, 200);
+        : `${clean(failure.message, 200)}${saidIn(failure)}`;
   return new ProbeFailure(
     'not_mcp',
     `${url} does not speak MCP: ${problem}; give the URL of the MCP endpoint, such as http://host:port/mcp or /sse`,

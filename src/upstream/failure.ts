@@ -28,7 +28,7 @@ export interface UpstreamFailureDetails {
   /** The JSON-RPC error that came with an error status. */
   readonly rpcError?: JsonRpcErrorObject;
   readonly wwwAuthenticate?: string;
-  /** The beginning of what the server said with a 401 or 403. It can repeat what was sent to it. */
+  /** The beginning of what the server said with an error. It can repeat what was sent to it. */
   readonly said?: string;
   readonly retryAfterMs?: number;
   /** The target of a redirect. */
@@ -47,6 +47,14 @@ export class UpstreamFailure extends Error {
     this.code = code;
     this.details = details;
   }
+}
+
+const MAX_SAID_CHARACTERS = 160;
+
+/** Returns the beginning of a text as one line, without characters that change how a terminal shows it. */
+export function beginningOf(text: string): string {
+  const line = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
+  return line.length > MAX_SAID_CHARACTERS ? `${line.slice(0, MAX_SAID_CHARACTERS - 1)}…` : line;
 }
 
 /** The client left before the reply. The server is not at fault. */

@@ -54,11 +54,18 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     server: nameOfServer(config.upstream),
     upstream,
     takesCredentials: takesCredentials(config),
-    headers: config.upstream.headers,
+    secrets: secretsOf(config),
     clock,
     log,
   });
   return { upstream, http, pool, availability, listeners };
+}
+
+/** Returns what the operator gives to the server that can be a secret. */
+function secretsOf({ upstream: { url, process, headers } }: RouteConfig): string[] {
+  const given = Object.values(headers);
+  if (process !== null) return [...given, ...Object.values(process.env)];
+  return [...given, url.search, ...url.searchParams.values()];
 }
 
 /** Tells whether clients' credentials reach the server. The operator's `Authorization` replaces the client's. */

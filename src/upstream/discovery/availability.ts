@@ -9,7 +9,7 @@ import type { LegacyServer } from '../legacy-server.ts';
 import { asUpstreamFailure, type UpstreamFailure, type UpstreamFailureCode } from '../failure.ts';
 
 const FIRST_RETRY_MS = 1_000;
-/** Shorter values of headers are words, and no secrets. */
+/** Shorter values are words, and no secrets. */
 const MIN_SECRET_CHARACTERS = 6;
 const MAX_RETRY_MS = 30_000;
 
@@ -20,8 +20,8 @@ export interface AvailabilityOptions {
   readonly upstream: LegacyServer;
   /** Whether the credentials of clients are forwarded to the server. */
   readonly takesCredentials: boolean;
-  /** The operator's headers, whose values are not logged. */
-  readonly headers: Readonly<Record<string, string>>;
+  /** What the operator gives to the server, and what is not logged if the server repeats it. */
+  readonly secrets: readonly string[];
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -81,8 +81,9 @@ export class Availability {
         this.#logRefusal(failure);
         return null;
       }
-      this.#problem = `${failure.code}: ${failure.message}`;
-      this.#logUnavailable(failure.code, failure.message);
+      const problem = this.#problemOf(failure);
+      this.#problem = `${failure.code}: ${problem}`;
+      this.#logUnavailable(failure.code, problem);
       this.#checkLater();
       return failure;
     }
@@ -95,13 +96,21 @@ export class Availability {
 
   /** A server that names no way to log in may refuse the gateway for another reason, such as its `Host`. */
   #logRefusal({ details: { httpStatus = 0, wwwAuthenticate, said = '' } }: UpstreamFailure): void {
-    const { log, route, headers } = this.#options;
+    const { log, route } = this.#options;
     if (wwwAuthenticate !== undefined) return;
-    const secrets = Object.values(headers).flatMap((value) => [value, ...value.split(' ')]);
-    const shown = secrets
+    log.event('upstream.refused', { route, status: httpStatus, said: this.#withoutSecrets(said) });
+  }
+
+  /** Describes a failure with the words of the server. No client has a part in these checks, so none of its data is in them. */
+  #problemOf({ message, details: { said } }: UpstreamFailure): string {
+    return said === undefined ? message : `${message}: "${this.#withoutSecrets(said)}"`;
+  }
+
+  #withoutSecrets(said: string): string {
+    return this.#options.secrets
+      .flatMap((value) => [value, ...value.split(' ')])
       .filter(({ length }) => length >= MIN_SECRET_CHARACTERS)
-      .reduce((text, secret) => text.replaceAll(secret, '***'), said);
-    log.event('upstream.refused', { route, status: httpStatus, said: shown });
+      .reduce(withoutSecret, said);
   }
 
   #checkLater(): void {
@@ -123,8 +132,19 @@ export class Availability {
     if (failure.code === 'upstream_protocol_error' && failure.details.isForReply !== true) {
       throw new StartFailure(
         'upstream_not_mcp',
-        `${where} does not speak MCP: ${failure.message}; ${upstream.knownKind === 'stdio' ? 'check the command, and its arguments and variables' : 'give the URL of its MCP endpoint, such as http://host:port/mcp or /sse'}`,
+        `${where} does not speak MCP: ${this.#problemOf(failure)}; ${upstream.knownKind === 'stdio' ? 'check the command, and its arguments and variables' : 'give the URL of its MCP endpoint, such as http://host:port/mcp or /sse'}`,
       );
     }
   }
+}
+
+/** Removes a secret from the words of a server, also one that their end cuts off. */
+function withoutSecret(said: string, secret: string): string {
+  const text = said.replaceAll(secret, '***');
+  if (!text.endsWith('…')) return text;
+  for (let length = secret.length - 1; length >= MIN_SECRET_CHARACTERS; length -= 1) {
+    const cut = `${secret.slice(0, length)}…`;
+    if (text.endsWith(cut)) return `${text.slice(0, -cut.length)}***…`;
+  }
+  return text;
 }

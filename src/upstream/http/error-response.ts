@@ -1,7 +1,7 @@
 /** What HTTP responses mean that are not a success: statuses, redirects, and errors of sessions. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isModernError, readMessage, type JsonRpcErrorObject } from '../../protocol/json-rpc.ts';
-import { UpstreamFailure } from '../failure.ts';
+import { beginningOf, UpstreamFailure } from '../failure.ts';
 import { upstreamJson } from './bodies.ts';
 
 /** The head of a response, as far as it is looked at here. */
@@ -39,7 +39,11 @@ export function mayHaveActedWith(status: number): boolean {
 export function failureOfStatus(head: Head, text: string, inSession: boolean): UpstreamFailure {
   const { status, headers } = head;
   const error = errorIn(head, text);
-  const details = { mayHaveActed: mayHaveActedWith(status), httpStatus: status };
+  const details = {
+    mayHaveActed: mayHaveActedWith(status),
+    httpStatus: status,
+    ...saidWith(head, text, error),
+  };
   const what = `HTTP ${status}${error === null ? '' : ` (JSON-RPC error ${error.code})`}`;
   if (inSession && saysSessionGone(status, error)) {
     return new UpstreamFailure('session_gone', `the server no longer knows the session: ${what}`, {
@@ -69,30 +73,38 @@ export function failureOfStatus(head: Head, text: string, inSession: boolean): U
   });
 }
 
-const MAX_SAID_CHARACTERS = 160;
-
-/** Returns the beginning of a text as one line, without characters that change how a terminal shows it. */
-function beginningOf(text: string): string {
-  const line = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
-  return line.length > MAX_SAID_CHARACTERS ? `${line.slice(0, MAX_SAID_CHARACTERS - 1)}…` : line;
+/** Returns what the server said with an error. A page is for people, and says nothing in its first line. */
+function saidWith({ mediaType }: Head, text: string, error: JsonRpcErrorObject | null) {
+  const words = error?.message ?? (mediaType === 'text/html' ? '' : text);
+  return words === '' ? {} : { said: beginningOf(words) };
 }
 
 /** @throws UpstreamFailure for a redirect, and for a compressed body */
 export function refuseForeignForms({ status, headers }: Head): void {
   const encoding = headers['content-encoding'];
+  const { location } = headers;
   const problem =
     status >= 300
-      ? `it responded with a redirect (HTTP ${status}), which the gateway does not follow`
+      ? `it responded with a redirect${targetOf(location)} (HTTP ${status}), which the gateway does not follow`
       : encoding !== undefined && encoding !== 'identity'
         ? 'it sent a compressed body, which the gateway did not accept'
         : null;
   if (problem === null) return;
-  const { location } = headers;
   throw new UpstreamFailure('upstream_protocol_error', problem, {
     mayHaveActed: mayHaveActedWith(status),
     httpStatus: status,
     ...(location === undefined ? {} : { location }),
   });
+}
+
+const NO_ORIGIN = 'http://relative.invalid';
+
+/** Names the target of a redirect, without userinfo and query: they can have a token in them. */
+function targetOf(location: string | undefined): string {
+  const target = location === undefined ? null : URL.parse(location, NO_ORIGIN);
+  if (target === null) return '';
+  const { origin, pathname } = target;
+  return ` to ${beginningOf(origin === NO_ORIGIN ? pathname : origin + pathname)}`;
 }
 
 const SESSION_WORDS =

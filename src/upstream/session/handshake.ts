@@ -1,8 +1,8 @@
 /** The `initialize` handshake: agrees on a revision, and reads what the server says of itself. */
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
-import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
+import type { JsonRpcErrorObject, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { isLegacyRevision, LEGACY_REVISIONS, type LegacyRevision } from '../../protocol/meta.ts';
-import { UpstreamFailure } from '../failure.ts';
+import { beginningOf, UpstreamFailure } from '../failure.ts';
 
 export interface InitializeResult {
   readonly protocolVersion: LegacyRevision;
@@ -26,7 +26,7 @@ export async function initialize(
     const reply = await ask({ protocolVersion: offer, capabilities, clientInfo });
     if ('result' in reply) return readInitializeResult(reply.result);
     const other = attempt === 0 ? bestSupported(reply.error.data) : null;
-    if (other === null) throw refusedInitialize(reply.error.code);
+    if (other === null) throw refusedInitialize(reply.error);
     offer = other;
   }
 }
@@ -51,10 +51,10 @@ function bestSupported(data: unknown): LegacyRevision | null {
   return LEGACY_REVISIONS.find((revision) => supported.includes(revision)) ?? null;
 }
 
-function refusedInitialize(code: number): UpstreamFailure {
+function refusedInitialize({ code, message }: JsonRpcErrorObject): UpstreamFailure {
   return new UpstreamFailure(
     'upstream_protocol_error',
     `it refused initialize with the JSON-RPC error ${code}`,
-    { mayHaveActed: false },
+    { mayHaveActed: false, ...(message === '' ? {} : { said: beginningOf(message) }) },
   );
 }

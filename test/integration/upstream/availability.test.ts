@@ -130,6 +130,87 @@ test('probes are answered while a server has not responded yet', async () => {
   ]);
 });
 
+type Words = readonly [title: string, status: number, type: string, body: string, problem: string];
+
+// Rule detection-8: What a server says in place of MCP at the start is in the log and in the error of the start, as one short
+// line, without the operator's credentials for it, and a redirect with its target.
+test.for<Words>([
+  ['with text', 500, 'text/plain', 'no\n database', 'HTTP 500: "no database"'],
+  [
+    'with a JSON-RPC error',
+    400,
+    'application/json',
+    JSON.stringify({ jsonrpc: '2.0', id: null, error: { code: -32000, message: 'Bad tenant' } }),
+    'HTTP 400 (JSON-RPC error -32000): "Bad tenant"',
+  ],
+  ['with a page', 500, 'text/html', '<h1>Oops</h1>', 'HTTP 500'],
+  [
+    'with its credentials',
+    404,
+    'text/plain',
+    'no /mcp?key=canary-query for canary-header',
+    'HTTP 404: "no /mcp*** for ***"',
+  ],
+  [
+    'with credentials that are cut off',
+    503,
+    'text/plain',
+    `${'x'.repeat(150)}canary-header`,
+    `the server is busy: HTTP 503: "${'x'.repeat(150)}***…"`,
+  ],
+])('a server that is no MCP server, and says so %s', async ([, status, type, body, problem]) => {
+  const server = await ScriptedServer.start((_received, response) => {
+    response.writeHead(status, { 'content-type': type }).end(body);
+  });
+  stopAfterTest(() => server.stop());
+  const upstream = { headers: { 'x-api-key': 'canary-header' } };
+  const config = testConfig(`${server.url}?key=canary-query`, { upstream });
+  const log = new RecordedLog();
+  const started = await startGateway(config, { log, clock: new ManualClock() }).then(
+    (gateway) => void stopAfterTest(() => gateway.close()),
+    String,
+  );
+  expect(log.named('upstream.unavailable')).toMatchObject([{ problem }]);
+  // A status that a proxy gives while the server is down does not keep the gateway from starting.
+  if (status >= 500) expect(started).toBeUndefined();
+  else expect(started).toContain(`does not speak MCP: ${problem}; give the URL`);
+});
+
+// Rule detection-8.
+test.each([
+  [
+    'https://user:canary-word@mcp.example.com/v2/mcp?key=canary-query',
+    'https://mcp.example.com/v2/mcp',
+  ],
+  ['/mcp/?key=canary-query', '/mcp/'],
+])('a server that redirects to %s', async (location, target) => {
+  const server = await ScriptedServer.start((_received, response) => {
+    response.writeHead(307, { location }).end();
+  });
+  stopAfterTest(() => server.stop());
+  await expect(startTestGateway(server.url)).rejects.toMatchObject({
+    code: 'upstream_not_mcp',
+    message: expect.stringContaining(
+      `does not speak MCP: it responded with a redirect to ${target} (HTTP 307), which the gateway does not follow; give`,
+    ),
+  });
+});
+
+// Rule detection-8.
+test('a server that refuses initialize', async () => {
+  const server = await ScriptedServer.start(({ body: { id } }, response) => {
+    const error = { code: -32002, message: 'License expired' };
+    json(response, 200, { jsonrpc: '2.0', id, error });
+  });
+  stopAfterTest(() => server.stop());
+  const starting = startTestGateway(server.url, { transport: 'streamable-http' });
+  await expect(starting).rejects.toMatchObject({
+    message: expect.stringContaining(
+      'it refused initialize with the JSON-RPC error -32002: "License expired"; give',
+    ),
+  });
+});
+
 const REFUSALS = [401, 403].flatMap((status) =>
   (['auto', 'streamable-http', 'http-sse'] as const).map((transport) => ({ status, transport })),
 );

@@ -84,6 +84,16 @@ test('a redirect without a target is named all the same', () => {
   });
 });
 
+test('the words of the server are in the line', () => {
+  const details = { httpStatus: 503, said: 'in maintenance\nuntil 9' };
+  expect(ofAnswer('upstream_busy', details).message).toBe(
+    'https://a/mcp answers HTTP 503: "in maintenance until 9"; look into the log of the server, or try again later',
+  );
+  expect(ofAnswer('upstream_protocol_error', { said: 'License expired' }).message).toMatch(
+    /does not speak MCP: .*: "License expired"; give the URL/,
+  );
+});
+
 test.each([
   [{ httpStatus: 503 }, 'upstream_busy', 'server_error'],
   [{ httpStatus: 500 }, 'upstream_unavailable', 'server_error'],
