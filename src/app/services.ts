@@ -44,7 +44,7 @@ export async function openServices(
   shares: WorkerShares | null,
 ): Promise<Services> {
   let inForce = config;
-  const { routes, clock, log, metrics, outcomes } = telemetry;
+  const { routes, fleetClock, clock, log, metrics, outcomes } = telemetry;
   const openResponses = new OpenResponses();
   const counts = shares?.counts ?? new LocalCounts();
   const logLimit = limitLog<ParkingLimit>(clock, (limit, refused) =>
@@ -53,7 +53,7 @@ export async function openServices(
   const capacity = new Capacity(() => inForce.limits, counts, logLimit);
   const sealKeys = new SealKeys(keysOf(config, shares?.generatedKey ?? null, log), clock);
   const siblings = shares?.siblings ?? null;
-  const services = { sealKeys, siblings, openResponses, clock, log };
+  const services = { sealKeys, siblings, openResponses, fleetClock, clock, log };
   const tracer = await openTracer(process.env, log);
   const serveRelayed = observeRelayed(routes.serveRelayed, tracer);
   const replica = await joinReplicas(config, serveRelayed, services);

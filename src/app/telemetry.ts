@@ -13,7 +13,9 @@ import type { SharedServices } from './shared-services.ts';
 export class Telemetry {
   /** Empty at first. */
   readonly routes = new Routes();
-  readonly clock: FleetClock;
+  /** The time that replicas share by Redis; `null` without it. */
+  readonly fleetClock: FleetClock | null;
+  readonly clock: Clock;
   readonly metrics: Metrics;
   readonly outcomes: Outcomes;
   readonly log: Log;
@@ -23,7 +25,8 @@ export class Telemetry {
   /** @param config that the process starts with */
   constructor(config: Config, options: { readonly log: Log; readonly clock: Clock }) {
     const { routes } = this;
-    this.clock = new FleetClock(options.clock);
+    this.fleetClock = config.redis === null ? null : new FleetClock(options.clock);
+    this.clock = this.fleetClock ?? options.clock;
     this.outcomes = new Outcomes(this.clock);
     this.metrics = new Metrics({
       parked: () => routes.each(({ calls }) => calls.parked),
@@ -41,7 +44,7 @@ export class Telemetry {
       limits: () => limitsOf(this.shared?.config ?? config),
       circuitsOpen: () => routes.sum(({ http }) => Number(http?.circuit.isOpen ?? false)),
       redisUp: () => (config.redis === null ? null : (this.shared?.replica.directory?.up ?? false)),
-      clockAheadMs: () => this.clock.aheadMs,
+      clockAheadMs: () => this.fleetClock?.aheadMs ?? null,
     });
     this.log = countedLog(options.log, this.metrics, this.outcomes);
   }

@@ -1,4 +1,4 @@
-/** Unguessable bytes and ids, and digests for keys and tokens. */
+/** Unguessable bytes, numbers and ids, and digests for keys and tokens. */
 import { randomFillSync, hash } from 'node:crypto';
 
 const ID_BYTES = 16;
@@ -14,6 +14,14 @@ export function fewRandomBytes(count: number): Buffer {
 /** Generates 128 random bits. @returns base64url */
 export function randomId(): string {
   return takeRandom(ID_BYTES, (start) => pool.toString('base64url', start, used));
+}
+
+/** Generates 52 random bits, with a one before them: an integer from 2^52 to 2^53 - 1, which is exact as a double. */
+export function randomInteger(): number {
+  return takeRandom(8, (start) => {
+    const high = pool.readUInt32LE(start) >>> 12;
+    return (2 ** 20 + high) * 2 ** 32 + pool.readUInt32LE(start + 4);
+  });
 }
 
 /** Has some bytes of the pool copied, which are used once. */

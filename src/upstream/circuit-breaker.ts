@@ -54,7 +54,7 @@ export class CircuitBreaker {
   }
 
   /** Notes what became of a request. @param status of the response; `null` if there is none */
-  ended(status: number | null): void {
+  readonly ended = (status: number | null): void => {
     const { consecutiveFailures, statuses, maxOpenForMs, openForMs } = this.#options;
     if (consecutiveFailures === null) return;
     if (status !== null && !statuses.includes(status)) return this.#close();
@@ -70,7 +70,7 @@ export class CircuitBreaker {
     this.#openForMs = Math.min(openForMs, maxOpenForMs);
     this.#stayOpen();
     this.#options.onChange(true);
-  }
+  };
 
   #stayOpen(): void {
     const jitter = 0.75 + this.#options.random() / 2;

@@ -61,9 +61,13 @@ export function edgeRoute(
       route.config.tools.parameterHeaders === 'strip'
         ? null
         : parameterHeaders(route.catalogue, request, rawHeaders),
+    // Only a call whose client knows tasks can become one.
     call: (request, leg) =>
       whenAdmitted(route.admission, request, leg.closed, () =>
-        (tasks ?? route.calls).serve(request, leg),
+        (request.profile.tasks === true && tasks !== null ? tasks : route.calls).serve(
+          request,
+          leg,
+        ),
       ),
     task: tasks && ((request, leg) => serveTaskMethod(tasks, request, leg)),
     published: (reply, caller) => route.resource?.published(reply, caller) ?? reply,

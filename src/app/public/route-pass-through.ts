@@ -56,7 +56,7 @@ export function routePassThrough(
     onToken: (status, challenge) => route.resource?.answered(status, challenge),
     onEndpoint: (endpoint) => upstream.messagePaths.toldClient(endpoint),
     refusalOf: ({ raw }) => callers.refusalOf(raw),
-    onOutcome: (status) => circuit.ended(status),
+    onOutcome: circuit.ended,
     connectTimeoutMs: server.connectTimeoutMs,
     headersTimeoutMs: server.headersTimeoutMs,
     maxBodyBytes: config.limits.maxBodyBytes,

@@ -61,7 +61,9 @@ export interface ReplicaServices {
   /** `null` if this process is the only worker. */
   readonly siblings: Siblings | null;
   readonly openResponses: OpenResponses;
-  readonly clock: FleetClock;
+  /** `null` without Redis. */
+  readonly fleetClock: FleetClock | null;
+  readonly clock: Clock;
   readonly log: Log;
 }
 
@@ -296,16 +298,16 @@ const SILENT_WAIT_MS = 500;
 async function openDirectory(
   { redis, seal }: Config,
   owner: PointerOwner,
-  { clock, log }: { readonly clock: FleetClock; readonly log: Log },
+  { fleetClock, clock, log }: Pick<ReplicaServices, 'fleetClock' | 'clock' | 'log'>,
 ): Promise<Replica['directory']> {
   if (redis === null) return null;
   const { audience } = seal;
   const { RedisDirectory } = await redisModules();
   const directory = new RedisDirectory({
     ...{ redis, audience, owner, clock, random: Math.random },
-    onClockSample: (sample) => clock.sample(sample),
+    onClockSample: (sample) => fleetClock?.sample(sample),
   });
-  clock.onSkew((aheadMs) => {
+  fleetClock?.onSkew((aheadMs) => {
     log.event('clock.skewed', { aheadSeconds: Math.round(aheadMs / 1000) });
   });
   directory.onChange((up) => log.event(up ? 'directory.up' : 'directory.down', {}));

@@ -78,7 +78,7 @@ export function createLegacyServer(
       ...config,
       ...options,
       hasSiblings,
-      onOutcome: (status) => circuit.ended(status),
+      onOutcome: circuit.ended,
       onOnlyModern: (offerings) => {
         for (const { what, names } of offerings) {
           log.event('upstream.only_modern', { route, what, names: names.join(', ') });

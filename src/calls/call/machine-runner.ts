@@ -48,7 +48,7 @@ export function forgetCall(call: CallData): void {
 /** Runs each event to completion: one that comes out of the effects of another waits for them. */
 function feed(call: CallData, event: CallEvent): void {
   // What happens after a question finds the question asked.
-  showEarly(call);
+  if (call.early !== null) showEarly(call);
   call.events.push(event);
   if (call.isMoving) return;
   call.isMoving = true;

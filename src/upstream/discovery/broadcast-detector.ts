@@ -3,9 +3,8 @@
  * broadcast to all clients, and event stores that mix streams. Ids of the gateway are random, and unique over all sessions,
  * processes and restarts, so an id in the wrong session is a proof. Some servers find streams by the request id alone.
  */
-import { randomFillSync } from 'node:crypto';
 import { LruMap, RecentMap } from '../../lib/containers.ts';
-import { sha256, randomId } from '../../lib/crypto.ts';
+import { randomId, randomInteger, sha256 } from '../../lib/crypto.ts';
 import { type UpstreamRequestId, upstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcMessage } from '../../protocol/json-rpc.ts';
 import type { Transport } from '../transport/transport.ts';
@@ -223,23 +222,9 @@ function randomTextId(): UpstreamRequestId {
   return upstreamRequestId(`mrtr-${randomId()}`);
 }
 
-/** Random words for many ids: one system call costs more than the bytes. */
-const pool = new Uint32Array(512);
-let used = pool.length;
-
-/**
- * Returns a random integer from 2^52 to 2^53 - 1, that is, 52 random bits. It is exact as a double, and
- * always beyond 32 bits, so that a server that cuts ids to 32 bits is noticed at once.
- */
+/** Returns a random number that is always beyond 32 bits, so that a server that cuts ids to 32 bits is noticed at once. */
 export function randomRequestId(): UpstreamRequestId {
-  if (used === pool.length) {
-    randomFillSync(pool);
-    used = 0;
-  }
-  const high = pool[used] ?? 0;
-  const low = pool[used + 1] ?? 0;
-  used += 2;
-  return upstreamRequestId((2 ** 20 + (high >>> 12)) * 2 ** 32 + low);
+  return upstreamRequestId(randomInteger());
 }
 
 /**

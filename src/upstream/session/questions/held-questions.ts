@@ -6,14 +6,7 @@
 import type { Entries } from '../../../lib/releasing.ts';
 import type { Clock, Timer } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
-import type { JsonObject } from '../../../protocol/json.ts';
-
-/** An elicitation or a sampling request that names no call. */
-export interface UnrelatedQuestion {
-  readonly id: ServerRequestId;
-  readonly method: string;
-  readonly params: JsonObject;
-}
+import type { ServerRequest } from './routing.ts';
 
 export interface HeldQuestionsOptions<Call> {
   readonly clock: Clock;
@@ -24,9 +17,9 @@ export interface HeldQuestionsOptions<Call> {
   /** Returns the calls that ended without a reply, and can still ask. */
   readonly unfinished: () => readonly UpstreamRequestId[];
   /** Passes a question on to the call that asked it. */
-  readonly ask: (call: Call, question: UnrelatedQuestion) => void;
+  readonly ask: (call: Call, question: ServerRequest) => void;
   /** Declines a question at the server. @param mayHaveAsked the calls that can have asked it, and still run */
-  readonly decline: (question: UnrelatedQuestion, mayHaveAsked: readonly Call[]) => void;
+  readonly decline: (question: ServerRequest, mayHaveAsked: readonly Call[]) => void;
 }
 
 /**
@@ -44,7 +37,7 @@ const MAX_QUESTIONS = 64;
 const MAX_BYTES = 1024 * 1024;
 
 interface HeldQuestion {
-  readonly question: UnrelatedQuestion;
+  readonly question: ServerRequest;
   /** The calls that could ask when it came, and have not ended since. */
   readonly candidates: Set<UpstreamRequestId>;
   readonly bytes: number;
@@ -67,7 +60,7 @@ export class HeldQuestions<Call> {
   }
 
   /** Takes a question that came just now. */
-  receive(question: UnrelatedQuestion): void {
+  receive(question: ServerRequest): void {
     const { clock, running, unfinished } = this.#options;
     if (running.size > 1) this.hadSeveral = true;
     const working = [...running].filter(([, call]) => !this.#isWaiting(call)).map(([id]) => id);
@@ -128,7 +121,7 @@ export class HeldQuestions<Call> {
   }
 
   /** @returns false if several calls can still have asked the question */
-  #settle(question: UnrelatedQuestion, candidates: ReadonlySet<UpstreamRequestId>): boolean {
+  #settle(question: ServerRequest, candidates: ReadonlySet<UpstreamRequestId>): boolean {
     if (!this.#isSettled(candidates)) return false;
     const [call] = this.#running(candidates);
     if (call === undefined) this.#options.decline(question, []);

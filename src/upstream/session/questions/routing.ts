@@ -31,23 +31,18 @@ export interface RoutingContext<Call extends RoutedCall> {
   readonly detector: BroadcastDetector;
 }
 
+export interface ServerRequest {
+  readonly id: ServerRequestId;
+  readonly method: string;
+  readonly params: JsonObject;
+}
+
 export type RoutedMessage<Call> =
   | { readonly type: 'ignored' }
   /** A question of a call. */
-  | {
-      readonly type: 'question';
-      readonly call: Call;
-      readonly id: ServerRequestId;
-      readonly method: string;
-      readonly params: JsonObject;
-    }
+  | (ServerRequest & { readonly type: 'question'; readonly call: Call })
   /** A question on a stream that names no call, while calls run. */
-  | {
-      readonly type: 'unrelated-question';
-      readonly id: ServerRequestId;
-      readonly method: string;
-      readonly params: JsonObject;
-    }
+  | (ServerRequest & { readonly type: 'unrelated-question' })
   /** A request that the gateway replies to itself. */
   | {
       readonly type: 'gateway-reply';
@@ -102,12 +97,6 @@ export function routeOf<Call extends RoutedCall>(
       return { type: 'gateway-reply', id: message.id, reply: { error } };
     }
   }
-}
-
-interface ServerRequest {
-  readonly id: ServerRequestId;
-  readonly method: string;
-  readonly params: JsonObject;
 }
 
 function routeOfRequest<Call extends RoutedCall>(

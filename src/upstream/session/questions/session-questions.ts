@@ -13,8 +13,8 @@ import type {
   BroadcastDetector,
 } from '../../discovery/broadcast-detector.ts';
 import { hasOneStream, type Transport } from '../../transport/transport.ts';
-import { ASKS_TOGETHER_MS, HeldQuestions, type UnrelatedQuestion } from './held-questions.ts';
-import { BROADCAST_REFUSAL, unasked } from './routing.ts';
+import { ASKS_TOGETHER_MS, HeldQuestions } from './held-questions.ts';
+import { BROADCAST_REFUSAL, unasked, type ServerRequest } from './routing.ts';
 import type { SessionCall } from '../session-call.ts';
 import { SharedRoots } from './shared-roots.ts';
 
@@ -93,7 +93,7 @@ export class SessionQuestions {
   }
 
   /** Takes a question that came just now: passes it on, or holds it. */
-  receive({ id, method, params }: UnrelatedQuestion): void {
+  receive({ id, method, params }: ServerRequest): void {
     if (this.wasAsked(id)) return;
     if (method !== 'roots/list') {
       this.#options.askingStyle.asked('unrelated');
@@ -198,7 +198,7 @@ export class SessionQuestions {
     return this.#unrelated;
   }
 
-  #ask(call: SessionCall, { id, method, params }: UnrelatedQuestion): void {
+  #ask(call: SessionCall, { id, method, params }: ServerRequest): void {
     if (this.#options.detector.isOnlyCall(call.id)) return call.ask(id, method, params);
     // While the question was held, the server was seen to broadcast.
     this.#options.reply(id, BROADCAST_REFUSAL);
