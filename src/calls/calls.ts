@@ -98,7 +98,7 @@ export class Calls {
 
   /** How many calls were released and wait for their client, as far as this process knows. */
   get released(): number {
-    return this.#registry.released;
+    return this.#registry.released.size;
   }
 
   /** True while a parked call, or a task, is here that no other process could continue. */
@@ -187,7 +187,7 @@ export class Calls {
     }
     if (!isHere && !this.#registry.hasEnded(pointer)) {
       // Retries may come to several replicas: only this one resumes the call for them.
-      const mayResume = !this.isStopping && this.#registry.isReleased(pointer.callId);
+      const mayResume = !this.isStopping && this.#registry.released.has(pointer.callId);
       return mayResume ? { begin: () => this.#ladder.climb(retry), sendClientBack } : null;
     }
     return { begin: () => this.#serveOrRefuse(retry), sendClientBack };
@@ -241,7 +241,7 @@ export class Calls {
   endAll(): void {
     this.#registry.phase = 'closed';
     for (const call of this.#registry.all()) drainCall(call);
-    this.#registry.forgetReleased();
+    this.#registry.released.clear();
     this.#options.relay?.release();
   }
 

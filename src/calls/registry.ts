@@ -147,7 +147,8 @@ export class CallRegistry<Call extends RegisteredCall> {
   readonly #calls = new ReleasingMap<CallId, Call>();
   /** Calls that were left or lost: any replica may continue them, this one as well. */
   readonly #left: TtlSet<CallId>;
-  readonly #released: ReleasedCalls;
+  /** Calls that were left to their server while they were parked, and that no retry has resumed here. */
+  readonly released: ReleasedCalls;
   /** Calls that were continued here and have ended here. */
   readonly #ended: TtlSet<CallId>;
   /** The epochs of the claims that this process holds. */
@@ -160,7 +161,7 @@ export class CallRegistry<Call extends RegisteredCall> {
     this.#left = new TtlSet(options.clock, options.longestCallMs);
     const { clock, parkTtlMs: ttlMs, capacity, onReleaseExpired: onExpired } = options;
     const move: typeof capacity.move = (...use) => capacity.move(...use);
-    this.#released = new ReleasedCalls({ clock, ttlMs, move, onExpired });
+    this.released = new ReleasedCalls({ clock, ttlMs, move, onExpired });
     this.#ended = new TtlSet(options.clock, options.longestCallMs);
   }
 
@@ -174,24 +175,9 @@ export class CallRegistry<Call extends RegisteredCall> {
     return this.#running;
   }
 
-  /** How many calls of the route were released (`parking.release`) and wait for their client. */
-  get released(): number {
-    return this.#released.size;
-  }
-
   /** Notes that a parked call was left to its server at once (`parking.release`). */
   wasReleased({ id, principalKey, task }: Call): void {
-    this.#released.add(id, task === null ? principalKey : null);
-  }
-
-  /** Counts released calls no longer, since the process stops. */
-  forgetReleased(): void {
-    this.#released.clear();
-  }
-
-  /** Whether this process released the call, and no retry has resumed it here. */
-  isReleased(id: CallId): boolean {
-    return this.#released.has(id);
+    this.released.add(id, task === null ? principalKey : null);
   }
 
   find(id: CallId): Call | undefined {
@@ -220,7 +206,7 @@ export class CallRegistry<Call extends RegisteredCall> {
       const replaced = this.#calls.get(call.id);
       if (replaced !== undefined) this.#count(replaced, 'none');
       this.#ended.delete(call.id);
-      this.#released.delete(call.id);
+      this.released.delete(call.id);
     }
     this.#calls.set(call.id, call);
   }

@@ -49,7 +49,6 @@ export interface SentResponse {
   readonly status: number;
   /** The JSON-RPC error code, or `null` for a result. */
   readonly code: number | null;
-  readonly streamed: boolean;
 }
 
 const STREAM_HEADERS = {
@@ -125,10 +124,10 @@ export class ResponseWriter implements Leg {
     if (this.#streaming) {
       this.#send(body);
       this.#response.end();
-      return { status: 200, code, streamed: true };
+      return { status: 200, code };
     }
     sendJson(this.#response, status, body, headers);
-    return { status, code, streamed: false };
+    return { status, code };
   }
 
   #commit(): void {
