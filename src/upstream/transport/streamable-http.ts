@@ -342,7 +342,7 @@ function withoutReply(
         mayHaveActed: true,
       })
     : new UpstreamFailure('upstream_protocol_error', problem, {
-        ...{ mayHaveActed: true, isForReply: true },
+        ...{ mayHaveActed: true, isForReply: true, isOtherJson: failure === null },
         cause: failure,
       });
 }

@@ -27,6 +27,8 @@ const elicitation = (id: string, taskId: string) => ({
   },
 });
 
+const DONE = { content: [{ type: 'text', text: 'done' }] };
+
 function start(session: Session) {
   const listener = new Heard();
   const toolCall = {
@@ -123,3 +125,30 @@ test('progress and log messages of a task reach the call that runs it, on whatev
   send({ jsonrpc: '2.0', method: 'notifications/message', params });
   expect(await one.heard.until('notified')).toEqual(['notified', 'notifications/message']);
 });
+
+test.each([
+  { sent: 'a page of a server that starts', body: '{"status":"starting"}' },
+  { sent: 'the reply to another request', body: '{"jsonrpc":"2.0","id":"other","result":{}}' },
+])(
+  'the result of a task is asked for again if $sent came in its place',
+  async ({ body: wrong }) => {
+    let asked = 0;
+    const server = await legacyServer(
+      ({ body: { id, method } }, response) => {
+        const isCall = method === 'tools/call';
+        asked += isCall ? 0 : 1;
+        if (asked === 1)
+          return void response.setHeader('content-type', 'application/json').end(wrong);
+        const result = isCall ? { task: task('task-1') } : DONE;
+        json(response, 200, { jsonrpc: '2.0', id, result });
+      },
+      { capabilities: { tasks: { requests: { tools: { call: {} } } } } },
+    );
+    const session = await open(upstreamOf(server, { transport: 'streamable-http' }));
+    const { heard } = start(session);
+    expect(await Promise.race([heard.until('replied'), heard.until('lost')])).toEqual([
+      'replied',
+      { result: DONE },
+    ]);
+  },
+);

@@ -148,6 +148,7 @@ export class TaskRequests {
 /** True if a request can be repeated. 409 means that another replica reads the stream. */
 export function isTransient({ code, details }: UpstreamFailure): boolean {
   if (details.httpStatus === 409) return false;
+  if (details.isOtherJson === true) return true;
   return code === 'upstream_unavailable' || code === 'upstream_busy' || code === 'upstream_timeout';
 }
 
