@@ -85,7 +85,9 @@ export class OneSession {
       return;
     }
     if (this.#cause !== null || this.#hasHadTwo || !opening.isSecond) return;
-    const isRefused = isRefusal(failure) || failure.code === 'upstream_busy';
+    // A server that starts says nothing of its sessions, nor does what stands in front of it.
+    const isOther = failure.details.isOtherJson === true;
+    const isRefused = (isRefusal(failure) && !isOther) || failure.code === 'upstream_busy';
     if (this.#hasBroken(opening)) return this.#crashed();
     if (!isRefused || this.#others().length !== 1 || this.#trials >= MAX_TRIALS) return;
     this.#trials += 1;

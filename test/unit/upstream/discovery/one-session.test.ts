@@ -41,6 +41,14 @@ test('a refusal beside another session is tried again alone, and tells only then
   expect([one.isOne, causes]).toEqual([true, ['refused']]);
 });
 
+test('JSON of a server that starts is no refusal, for which another session would be ended', () => {
+  const { one, open } = stage();
+  open();
+  const details = { mayHaveActed: true, isForReply: true, isOtherJson: true };
+  one.failed(one.begin(), new UpstreamFailure('upstream_protocol_error', 'starting', details));
+  expect(one.isOne).toBe(false);
+});
+
 test('a caller that is refused in any case does not make it a server with one session', () => {
   const { one, causes, open, refuse } = stage();
   for (let trial = 1; trial <= 3; trial += 1) {
