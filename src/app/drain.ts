@@ -38,13 +38,15 @@ export async function drainCalls(options: DrainOptions): Promise<void> {
   for (const route of subscriptions) route.endAll();
   const isIdle = () => capacity.running + openResponses.count === 0;
   const keptUntilMs = clock.elapsed() + drain.parkedMs;
-  const isKeeping = () =>
-    clock.elapsed() < keptUntilMs && calls.some((route) => route.hasCallsOnlyHere);
+  const onlyHere = () => calls.reduce((total, { callsOnlyHere }) => total + callsOnlyHere, 0);
+  const isKeeping = () => clock.elapsed() < keptUntilMs && onlyHere() > 0;
   // A call that is parked again is kept, too. A call that was retried has time to finish.
   do {
     await until(() => !isKeeping(), drain.parkedMs, clock);
     await until(() => isIdle() || isKeeping(), drain.timeoutMs, clock);
   } while (isKeeping());
+  const lost = onlyHere();
+  if (lost > 0) log.event('gateway.calls_lost', { calls: lost });
   for (const route of tasks) route.stop();
   for (const route of calls) route.endAll();
   pendingRequests.endAll();

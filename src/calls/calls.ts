@@ -101,13 +101,13 @@ export class Calls {
     return this.#registry.released.size;
   }
 
-  /** True while a parked call, or a task, is here that no other process could continue. */
-  get hasCallsOnlyHere(): boolean {
-    return this.#registry.all().some((call) => {
+  /** How many parked calls, and tasks, are here that no other process could continue. */
+  get callsOnlyHere(): number {
+    return this.#registry.all().filter((call) => {
       const { task, state } = call;
       if (task === null) return isDetached(state) && !outlivesProcess(call);
       return !isOver(state) && (task.endsWithProcess || !outlivesProcess(call));
-    });
+    }).length;
   }
 
   /** Whether a call uses these sessions, or can still use them. */

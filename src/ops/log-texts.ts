@@ -6,6 +6,7 @@ export const LEVELS: Partial<Record<LogEvent, LogLevel>> = {
   'gateway.unknown_variable': 'warn',
   'gateway.few_open_files': 'warn',
   'gateway.one_worker': 'warn',
+  'gateway.calls_lost': 'warn',
   'gateway.homes_apart': 'warn',
   'gateway.crashed': 'fatal',
   'gateway.start_failed': 'fatal',
@@ -120,6 +121,8 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'config.refused':
     'the configuration that was loaded cannot be used: the earlier one stays in force',
   'gateway.draining': 'draining: running calls finish or move to another replica',
+  'gateway.calls_lost':
+    'calls that wait for their client end with this process, since no other can continue them: drain.parked keeps them until they are answered',
   'upstream.only_modern':
     'the server speaks both eras and offers this to modern clients only; clients of the gateway do not see it, since legacy sessions are what its tools can ask in (upstream.era: modern passes all requests through instead)',
   'upstream.slow':

@@ -31,6 +31,8 @@ export interface LogEvents {
   'config.reloaded': { added: string; changed: string; removed: string; settings: string };
   'config.refused': { problem: string };
   'gateway.draining': { running: number; parked: number };
+  /** `calls`: that waited for their client when a drain ended, and that no other process can continue. */
+  'gateway.calls_lost': { calls: number };
   'gateway.stopped': { code: number };
   'gateway.crashed': { problem: string };
   'gateway.start_failed': { code: string; problem: string };

@@ -121,12 +121,14 @@ describe('a call that no other process can resume', () => {
   );
 
   // Rule drain-5.
+  // Rule drain-12: A drain that ends parked calls is a warning in the log, with their number.
   test('is cancelled while it is parked, and its retry elsewhere is told that it is lost', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });
     const [one, other] = await replicas(legacy, 2);
     const asked = await callTool(one.url, 'greet');
     expect(await one.drain()).toBe(0);
+    expect(one.named('gateway.calls_lost')).toMatchObject([{ level: 'warn', calls: 1 }]);
     await legacy.saw('notifications/cancelled');
     const retried = await callTool(other.url, 'greet', answersOf(asked, 'Ada'));
     expect(reasonOf(retried)).toBe('call_lost');
@@ -208,6 +210,7 @@ describe('with drain.parked a parked call that no other process can resume', () 
     expect(text(await callTool(other.url, 'greet', answersOf(first, 'Ada')))).toBe('Hello Ada');
     expect(text(await callTool(one.url, 'greet', answersOf(second, 'Bob')))).toBe('Hello Bob');
     expect(await gone).toBe(0);
+    expect(one.named('gateway.calls_lost')).toEqual([]);
     expect(effects).toEqual(['Ada', 'Bob']);
     expect(legacy.methods()).not.toContain('notifications/cancelled');
   });

@@ -124,6 +124,8 @@ function createGuard(routes: readonly Route[], shared: PublicServices): Guard {
     legacyClients: config.edge.legacyClients,
     paths,
     maxBodyBytes: config.limits.maxBodyBytes,
+    identityHeader:
+      config.identity.source === 'header' ? config.identity.header.toLowerCase() : null,
     requestHeaders: [
       ...config.identity.credentialHeaders,
       ...routes.flatMap((route) => route.config.upstream.forwardHeaders),

@@ -17,6 +17,8 @@ export interface GuardOptions {
   readonly legacyClients: 'pass-through' | 'reject';
   /** A body with a larger `Content-Length` is refused before a byte of it is read. */
   readonly maxBodyBytes: number;
+  /** The header in which a proxy names the caller, in lower case; `null` if none does. It must not be repeated. */
+  readonly identityHeader: string | null;
   /** Headers that the pages of allowed origins can send, besides those of MCP. In lower case. */
   readonly requestHeaders: readonly string[];
   /** Reports a `Host` or `Origin` that was refused, so that the operator can allow it. */
@@ -27,9 +29,13 @@ export interface GuardOptions {
 
 export class Guard {
   readonly #options: GuardOptions;
+  readonly #singleHeaders: readonly string[];
 
   constructor(options: GuardOptions) {
     this.#options = options;
+    const { identityHeader } = options;
+    this.#singleHeaders =
+      identityHeader === null ? SINGLE_HEADERS : [...SINGLE_HEADERS, identityHeader];
   }
 
   /** Checks the requests that the HTTP framework serves, and turns its errors into JSON-RPC errors. */
@@ -64,7 +70,7 @@ export class Guard {
   passes(request: IncomingMessage, response: ServerResponse, isMcp: boolean): boolean {
     const { policy, maxBodyBytes, requestHeaders, refused } = this.#options;
     const { headers } = request;
-    const problem = httpProblem(request);
+    const problem = httpProblem(request, this.#singleHeaders);
     if (problem !== null) {
       const [httpStatus, message] = problem;
       refuse(response, httpStatus, message, { connection: 'close' });
@@ -127,12 +133,15 @@ const MAX_HEADERS = 100;
  * Finds what a proxy must refuse although HTTP allows it: requests that two parsers could read differently.
  * @returns the HTTP status and the message of the refusal, or `null`
  */
-function httpProblem(request: IncomingMessage): readonly [number, string] | null {
+function httpProblem(
+  request: IncomingMessage,
+  singleHeaders: readonly string[],
+): readonly [number, string] | null {
   const { rawHeaders, headers, url = '' } = request;
   if (rawHeaders.length / 2 > MAX_HEADERS) {
     return [431, `Too many headers: at most ${MAX_HEADERS} are allowed`];
   }
-  const repeated = repeatedHeader(rawHeaders);
+  const repeated = repeatedHeader(rawHeaders, singleHeaders);
   if (repeated !== null) return [400, `Duplicate ${repeated} header`];
   if (headers.host === undefined || headers.host === '') {
     return [400, 'The Host header is missing'];
@@ -147,13 +156,19 @@ function httpProblem(request: IncomingMessage): readonly [number, string] | null
   return null;
 }
 
-/** @param rawHeaders names and values alternating, as in `IncomingMessage.rawHeaders` */
-function repeatedHeader(rawHeaders: readonly string[]): string | null {
+/**
+ * @param rawHeaders names and values alternating, as in `IncomingMessage.rawHeaders`
+ * @param singleHeaders in lower case
+ */
+function repeatedHeader(
+  rawHeaders: readonly string[],
+  singleHeaders: readonly string[],
+): string | null {
   let seen = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
-    const index = SINGLE_HEADERS.indexOf(rawHeaders[at]!.toLowerCase());
+    const index = singleHeaders.indexOf(rawHeaders[at]!.toLowerCase());
     if (index < 0) continue;
-    if ((seen & (1 << index)) !== 0) return SINGLE_HEADERS[index]!;
+    if ((seen & (1 << index)) !== 0) return singleHeaders[index]!;
     seen |= 1 << index;
   }
   return null;

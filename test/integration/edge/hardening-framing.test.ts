@@ -144,8 +144,8 @@ describe('headers', () => {
     await expectUnharmed(field);
   });
 
-  // Rule http-4 (streamable-http, "Server Validation"): `Host`, `Origin`, `Authorization` and `Content-Type`
-  // may stand in a request once (400), even if both say the same. A repeated `MCP-Protocol-Version`,
+  // Rule http-4 (streamable-http, "Server Validation"): `Host`, `Origin`, `Authorization`, `Content-Type`
+  // and the header of `identity.header` may stand in a request once (400), even if both say the same. A repeated `MCP-Protocol-Version`,
   // `Mcp-Method` or `Mcp-Name` is 400 with -32020.
   test.each([
     ['Host', 'localhost', -32600],
@@ -163,6 +163,20 @@ describe('headers', () => {
     expect(errorOf(answer)).toMatchObject({ code });
     expect(callsOf(field)).toBe(0);
     await expectUnharmed(field);
+  });
+
+  // Rule http-4.
+  test('nor may the header that names the caller: a proxy that adds it keeps that of the client', async () => {
+    const field = await ground({ identity: { source: 'header', header: 'X-User' } });
+    const named = { 'x-user': 'ada' };
+    const answer = await sendRaw(field.url, rawCall({ changes: named, more: [['X-User', 'bob']] }));
+    expect(answer.status).toBe(400);
+    expect(errorOf(answer)).toMatchObject({ code: -32600, message: 'Duplicate x-user header' });
+    expect((await sendRaw(field.url, rawCall({ changes: named }))).status).toBe(200);
+    expect(callsOf(field)).toBe(1);
+    const free = await ground();
+    const twice = rawCall({ changes: named, more: [['X-User', 'bob']] });
+    expect((await sendRaw(free.url, twice)).status).toBe(200);
   });
 
   // Rule http-5: The request target must be a path: absolute URLs, `//host` and `*` get 400, and CONNECT

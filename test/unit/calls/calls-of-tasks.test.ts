@@ -102,7 +102,7 @@ test('a call that was left to its server can be resumed here as long as its task
 test('a process that stops keeps the call of a task that ends with it', async () => {
   const testbed = await askedCall();
   const { calls, clock, asked } = testbed;
-  expect(calls.hasCallsOnlyHere).toBe(false);
+  expect(calls.callsOnlyHere).toBe(0);
   await retryOfTask(testbed, asked, {}, clock.now() + DAY_MS);
-  expect(calls.hasCallsOnlyHere).toBe(true);
+  expect(calls.callsOnlyHere).toBe(1);
 });

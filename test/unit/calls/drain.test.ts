@@ -26,7 +26,7 @@ async function parkedCall(options: Parameters<typeof callsTestbed>[0] = {}) {
 
 /** Nobody else could resume the call: `drain.parked` keeps it, and its end cancels it. */
 async function expectKeptAndCancelled({ calls, server, clock }: CallsTestbed): Promise<void> {
-  expect(calls.hasCallsOnlyHere).toBe(true);
+  expect(calls.callsOnlyHere).toBe(1);
   calls.endAll();
   await settled();
   clock.advance(LIMITS.cancelGraceMs);
@@ -38,7 +38,7 @@ describe('a parked call whose process stops', () => {
   // Rule drain-4.
   test('is left to the server that keeps it, and is not resumed by the process that stops', async () => {
     const { calls, server, asked, retry } = await parkedCall();
-    expect(calls.hasCallsOnlyHere).toBe(false);
+    expect(calls.callsOnlyHere).toBe(0);
     calls.endAll();
     await settled();
     expect(server.did).toEqual(['lease', 'call', 'leave']);
@@ -96,15 +96,15 @@ describe('a call that the server has ended before its client came back', () => {
   test('is left once its outcome is in the store', async () => {
     const { promise: kept, resolve: keep } = Promise.withResolvers<void>();
     const { calls } = await endedCall(() => kept);
-    expect(calls.hasCallsOnlyHere).toBe(true);
+    expect(calls.callsOnlyHere).toBe(1);
     keep();
     await settled();
-    expect(calls.hasCallsOnlyHere).toBe(false);
+    expect(calls.callsOnlyHere).toBe(0);
   });
 
   // Rule drain-4.
   test('is kept as long as the drain allows if the store did not take its outcome', async () => {
     const { calls } = await endedCall(() => Promise.reject(new Error('the store is away')));
-    expect(calls.hasCallsOnlyHere).toBe(true);
+    expect(calls.callsOnlyHere).toBe(1);
   });
 });

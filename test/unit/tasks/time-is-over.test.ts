@@ -115,7 +115,7 @@ test.each(STAGES)('frees everything where %s', async (_, options, happens) => {
   expect(server.did.at(-1)).toMatch(/end|release/);
   expect([...tasks.byStatus.values()]).toEqual([0, 0, 0, 0, 0]);
   expect([kept.size, claims.size]).toEqual([0, 0]);
-  expect([calls.parked, capacity.running, calls.hasCallsOnlyHere]).toEqual([0, 0, false]);
+  expect([calls.parked, capacity.running, calls.callsOnlyHere]).toEqual([0, 0, 0]);
   expect(clock.pending).toBe(0);
 });
 
