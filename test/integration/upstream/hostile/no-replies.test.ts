@@ -77,6 +77,11 @@ describe('in place of a reply', () => {
     ['upstream_protocol_error', 'an event without messages', sends(200, EVENTS, eventOf([]))],
     ['call_lost', 'no event', sends(200, EVENTS, '')],
     ['call_lost', 'other events', sends(200, EVENTS, eventOf(notification))],
+    [
+      'call_lost',
+      'an event that is no JSON-RPC, and other events after it',
+      sends(200, EVENTS, eventOf({ ok: true }) + eventOf(notification)),
+    ],
     ['call_lost', 'half an event', sends(200, EVENTS, 'data: {"jsonrpc":')],
     ['call_lost', 'half of the JSON', breaksOff(JSON_TYPE, '{"jsonrpc":')],
     ['call_lost', 'events, and no end', breaksOff(EVENTS, eventOf(notification))],
