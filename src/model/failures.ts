@@ -254,13 +254,18 @@ const REFUSALS: Readonly<Record<RefusalReason, string>> = {
   draining: 'The gateway is shutting down and has cancelled the call',
 };
 
-/** The answers may not have reached the server. The pointer stays valid, and the client can retry. */
-export const ANSWERS_NOT_TAKEN: Failure = callFailure(
-  'upstream_unavailable',
-  'yes',
-  'The server did not confirm that it received the answers',
-  { retryable: true },
-);
+/**
+ * The answers may not have reached the server. The pointer stays valid, and the client can retry.
+ * @param retryAfterMs how long the server asks to wait; `null` if it does not say
+ */
+export function answersNotTaken(retryAfterMs: number | null): Failure {
+  return callFailure(
+    'upstream_unavailable',
+    'yes',
+    'The server did not confirm that it received the answers',
+    { retryable: true, ...(retryAfterMs === null ? {} : { retryAfterMs }) },
+  );
+}
 
 /** A request about tasks comes from a client that does not declare them (tasks, "Protocol Errors"). */
 export const TASKS_NOT_DECLARED: Failure = {

@@ -177,7 +177,13 @@ export interface LogEvents {
     target: string;
     by: string | null;
   };
-  'call.answer_refused': { route: string; call: string; round: number; cause: string };
+  'call.answer_refused': {
+    route: string;
+    call: string;
+    round: number;
+    cause: string;
+    problem: string;
+  };
   'call.thinned': { route: string; call: string | null; progress: number; messages: number };
   'call.moved': { route: string; call: string; rule: string; from: string; to: string };
   'pointer.refused': { route: string; reason: string; call: string | null; problem?: string };

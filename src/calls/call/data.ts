@@ -212,6 +212,8 @@ export class CallData {
   hasNewSession = false;
   /** How the server refused the credentials, if it did. */
   unauthorized: Failure | null = null;
+  /** How long the server asked to wait when it did not take answers, if it said so. */
+  answersWaitMs: number | null = null;
   /** Whether the server refuses the stream because another reader has it. */
   isHeldElsewhere = false;
   /** Why a question was refused that may have been one of this call. */

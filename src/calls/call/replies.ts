@@ -1,6 +1,6 @@
 /** What each leg is told, as the reply that its client gets; and the pointer in each `InputRequiredResult`. */
 import {
-  ANSWERS_NOT_TAKEN,
+  answersNotTaken,
   CALL_CANCELLED,
   callLost,
   COORDINATION_UNAVAILABLE,
@@ -48,7 +48,7 @@ export function replyToLeg(call: CallData, reply: LegReply, profile: ClientProfi
     case 'unauthorized':
       return failed(call.unauthorized ?? callLost(call.hasBegun));
     case 'unreachable':
-      return failed(ANSWERS_NOT_TAKEN);
+      return failed(answersNotTaken(call.answersWaitMs));
   }
 }
 

@@ -291,12 +291,13 @@ function receivePostFailure(
   failure: UpstreamFailure,
   accepted: readonly ServerRequestId[],
 ): void {
-  const { code } = failure;
+  const { code, details, message: problem } = failure;
   const cause =
     code === 'session_gone' ? 'sessionGone' : code === 'unauthorized' ? code : 'unreachable';
   if (cause === 'unauthorized') call.unauthorized = failureOfCall(failure, true);
+  call.answersWaitMs = details.retryAfterMs ?? null;
   const { round } = call.state;
-  call.services.log.event('call.answer_refused', { ...idsOf(call), round, cause });
+  call.services.log.event('call.answer_refused', { ...idsOf(call), round, cause, problem });
   call.feed({ type: 'postRefused', cause, accepted });
 }
 

@@ -48,6 +48,7 @@ async function asking(...script: Answer[]) {
   const { requestState } = asked.response.result;
   const inputResponses = { one: accept(), two: accept() };
   return {
+    gateway,
     retry: (token = 'first', answers: object = inputResponses): Promise<Exchanged> =>
       callTool(gateway.url, 'ask', { requestState, inputResponses: answers }, as(token)),
     /** The answers as they came, with the tokens that they carried. */
@@ -87,6 +88,36 @@ describe('credentials that the server refuses', () => {
       expect(calls()).toBe(1);
     },
   );
+});
+
+describe('a server that is busy', () => {
+  // Rule answers-12: If the server refuses an answer with 429 or 503, the client gets the same error, with the `Retry-After` of
+  // the server in `data.retryAfterMs`, and the log says what the server responded with.
+  test.each([429, 503])('with %i is told as retryable, with the time to wait', async (status) => {
+    const busy: Answer = (_received, response) =>
+      void response.writeHead(status, { 'retry-after': '3' }).end();
+    const { gateway, retry, answers } = await asking(taken, busy);
+    expect((await retry()).response.error.data).toEqual({
+      reason: 'upstream_unavailable',
+      mayHaveActed: 'yes',
+      retryable: true,
+      retryAfterMs: 3_000,
+    });
+    expect(gateway.log.named('call.answer_refused')).toMatchObject([
+      { cause: 'unreachable', problem: `the server is busy: HTTP ${status}` },
+    ]);
+    expect(textOf(await retry())).toBe('done');
+    expect(answers().map(([id]) => id)).toEqual(['one', 'two', 'two']);
+  });
+
+  // Rule answers-12.
+  test('and then does not say how long is told without a time', async () => {
+    const busy: Answer = (_received, response) =>
+      void response.writeHead(503, { 'retry-after': '3' }).end();
+    const { retry } = await asking(busy, refused(503));
+    await retry();
+    expect((await retry()).response.error.data).not.toHaveProperty('retryAfterMs');
+  });
 });
 
 describe('a connection that breaks under an answer', () => {
