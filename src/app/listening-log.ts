@@ -2,7 +2,7 @@
 import type { Config } from '../config/schema.ts';
 import type { Log } from '../ops/log.ts';
 import { promotesAny } from '../tasks/promotion.ts';
-import { nameOfServer } from './routes/route-settings.ts';
+import { nameOfServer } from './settings.ts';
 
 /** Logs that clients can connect, and what replicas do not share. @returns the URL of the first route */
 export function logListening(

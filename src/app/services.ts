@@ -12,11 +12,11 @@ import { SealKeys } from '../seal/seal-keys.ts';
 import { createSealer } from '../seal/seal.ts';
 import { observeRelayed } from './replica/observed-relay.ts';
 import { openRateStore } from './rate-store.ts';
-import { limitLog } from '../limits/limit-log.ts';
+import { limitLog } from '../limits/admission.ts';
 import { Load, MemoryMonitor, processMemory } from '../limits/load.ts';
 import { PendingRequests } from './public/pending-requests.ts';
 import { joinReplicas } from './replica/replica.ts';
-import { configuredKeys, generateSealKey } from './reload/keys.ts';
+import { configuredKeys, generateSealKey } from './settings.ts';
 import type { SharedServices, WorkerShares } from './shared-services.ts';
 import type { Telemetry } from './telemetry.ts';
 

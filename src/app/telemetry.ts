@@ -6,7 +6,7 @@ import { Outcomes } from '../ops/live/outcomes.ts';
 import type { Log } from '../ops/log.ts';
 import { Metrics } from '../ops/metrics.ts';
 import { FleetClock } from '../replicas/directory/fleet-clock.ts';
-import { maxSessions } from './routes/route-settings.ts';
+import { maxSessions } from './settings.ts';
 import { Routes } from './routes/routes.ts';
 import type { SharedServices } from './shared-services.ts';
 

@@ -4,7 +4,7 @@ import type { ConfigFile } from '../config/load/config-file.ts';
 import type { ConfigErrorCode } from '../config/load/problem.ts';
 import type { Config } from '../config/schema.ts';
 import type { Gateway } from '../app/gateway.ts';
-import { nameOfServer } from '../app/routes/route-settings.ts';
+import { nameOfServer } from '../app/settings.ts';
 import type { Log } from '../ops/log.ts';
 import { createLog } from '../ops/write-log.ts';
 import { StartFailure, type StartFailureCode } from '../lib/program.ts';

@@ -3,6 +3,7 @@
  * server is known to be, and by how often and how many at a time its caller, its tool and the route are asked. What
  * continues a call, such as a retry with answers, was let through before, and is never refused.
  */
+import type { Clock } from '../lib/clock.ts';
 import { type Counts, Quota } from '../lib/counts.ts';
 import { limited, type LimitName } from '../model/limited.ts';
 import type { Failure } from '../model/request.ts';
@@ -175,4 +176,26 @@ function ratesOf(
 
 function quotaOf(name: string, max: number, counts: Counts): Quota {
   return new Quota(name, () => ({ max, maxPerPrincipal: Infinity }), counts);
+}
+
+const REPORT_INTERVAL_MS = 60_000;
+
+/**
+ * Creates what is to be called for each refusal, so that the log has no line for each.
+ * @param report called for each limit at most once a minute, with the number of refusals since the last time
+ */
+export function limitLog<Limit>(
+  clock: Pick<Clock, 'elapsed'>,
+  report: (limit: Limit, refused: number) => void,
+): (limit: Limit) => void {
+  const limits = new Map<Limit, { reportedAtMs: number; refused: number }>();
+  return (limit) => {
+    const seen = limits.get(limit) ?? { reportedAtMs: -Infinity, refused: 0 };
+    limits.set(limit, seen);
+    seen.refused += 1;
+    const now = clock.elapsed();
+    if (now - seen.reportedAtMs < REPORT_INTERVAL_MS) return;
+    report(limit, seen.refused);
+    Object.assign(seen, { reportedAtMs: now, refused: 0 });
+  };
 }

@@ -103,10 +103,16 @@ export type CallReply =
 // JSON in messages that this gateway wrote itself: any content is accepted.
 
 export const jsonObject = z.custom<JsonObject>(isJsonObject, 'Invalid input: expected object');
-export const jsonValue = z.custom<JsonValue>(
+const jsonValue = z.custom<JsonValue>(
   (value) => value !== undefined,
   'Invalid input: expected a value',
 );
+
+export const jsonRpcError = z.strictObject({
+  code: z.number(),
+  message: z.string(),
+  data: z.exactOptional(jsonValue),
+});
 
 /** Checks a reply that comes from another process or from a store. */
 export const callReply = z.discriminatedUnion('kind', [
@@ -114,11 +120,7 @@ export const callReply = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('failed'),
     failure: z.strictObject({
-      error: z.strictObject({
-        code: z.number(),
-        message: z.string(),
-        data: z.exactOptional(jsonValue),
-      }),
+      error: jsonRpcError,
       httpStatus: z.int(),
       headers: z.exactOptional(z.record(z.string(), z.string())),
     }),

@@ -1,7 +1,7 @@
 /** Tasks, as the rest of the gateway and dialects see them: what a task is now, and what can be done with it. */
 import { z } from 'zod';
 import type { JsonObject } from '../protocol/json.ts';
-import { type Failure, type EdgeRequest, type Leg, jsonObject, jsonValue } from './request.ts';
+import { type Failure, type EdgeRequest, type Leg, jsonObject, jsonRpcError } from './request.ts';
 
 /** What a task is at, with what its client has to know of that (tasks, "Task Status"). */
 export const taskState = z.discriminatedUnion('status', [
@@ -13,11 +13,7 @@ export const taskState = z.discriminatedUnion('status', [
   /** The JSON-RPC error of the call. */
   z.strictObject({
     status: z.literal('failed'),
-    error: z.strictObject({
-      code: z.number(),
-      message: z.string(),
-      data: z.exactOptional(jsonValue),
-    }),
+    error: jsonRpcError,
   }),
   z.strictObject({ status: z.literal('cancelled') }),
 ]);

@@ -164,6 +164,7 @@ export class Upstream implements LegacyServer {
     const initialized = this.#initialized ?? {
       protocolVersion: revision,
       capabilities: {},
+      runsToolTasks: false,
       raw: {},
     };
     const options = this.#sessionOptions(request);

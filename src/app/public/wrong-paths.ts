@@ -1,6 +1,6 @@
 /** Tells the operator of modern clients with a wrong URL: the pass-through hides their mistake from both sides. */
 import type { Clock } from '../../lib/clock.ts';
-import { limitLog } from '../../limits/limit-log.ts';
+import { limitLog } from '../../limits/admission.ts';
 import type { Log } from '../../ops/log.ts';
 
 const MAX_PATH_CHARACTERS = 200;

@@ -9,14 +9,13 @@ import { Identity } from '../../identity/identity.ts';
 import { sleep } from '../../lib/clock.ts';
 import { LIMIT_NAMES } from '../../model/limited.ts';
 import { CANCEL_GRACE_MS } from '../routes/route-calls.ts';
-import { longestCallMs } from '../routes/route-settings.ts';
 import { createRoute, type Route } from '../routes/route.ts';
 import type { RouteServer } from '../routes/route-server.ts';
 import type { PublicListener } from '../public/public-listener.ts';
 import { createPublicApp, type PublicApp } from '../public/public-app.ts';
 import type { Routes } from '../routes/routes.ts';
 import type { Services } from '../services.ts';
-import { configuredKeys, longestLife } from './keys.ts';
+import { configuredKeys, longestLife, longestCallMs } from '../settings.ts';
 
 export interface Generation {
   readonly config: Config;

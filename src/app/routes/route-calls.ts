@@ -13,7 +13,7 @@ import type { TaskPlaces } from '../replica/task-places.ts';
 import type { SharedServices } from '../shared-services.ts';
 import type { RouteCatalogue } from './route-catalogue.ts';
 import { peerOf, type RouteServer } from './route-server.ts';
-import { longestCallMs, maxSessions } from './route-settings.ts';
+import { longestCallMs, maxSessions } from '../settings.ts';
 
 /** What a server asks in one turn comes in one read, or right after it. */
 const GATHER_WINDOW_MS = 1;

@@ -8,7 +8,7 @@ import type { Attributes } from '../../ops/tracing.ts';
 import type { LegacyServer } from '../../upstream/legacy-server.ts';
 import type { SharedServices } from '../shared-services.ts';
 import { createLegacyServer, type HttpServer } from './legacy-server.ts';
-import { maxSessions, nameOfServer } from './route-settings.ts';
+import { maxSessions, nameOfServer } from '../settings.ts';
 
 export interface RouteServer {
   readonly upstream: LegacyServer;

@@ -12,8 +12,7 @@ import { SummedMetrics } from '../../ops/summed-metrics.ts';
 import type { SecretKey } from '../../seal/key-ring.ts';
 import { AdminListener } from '../admin-listener.ts';
 import { findPort } from '../listen.ts';
-import { mayStop, snapshotOf } from '../live/part.ts';
-import { lookAtWorkers, stopAtWorkers } from '../live/workers.ts';
+import { mayStop, snapshotOf, lookAtWorkers, stopAtWorkers } from '../live/part.ts';
 import type { Gateway, GatewayOptions } from '../gateway.ts';
 import { logListening } from '../listening-log.ts';
 import {
@@ -31,11 +30,11 @@ import {
 } from '../../replicas/directory/claim-table.ts';
 import { readinessOfWorkers } from '../readiness.ts';
 import type { createPeers, HomePeers } from '../replica/peers.ts';
-import { configuredKeys, generateSealKey, longestLife } from '../reload/keys.ts';
+import { configuredKeys, generateSealKey, longestLife } from '../settings.ts';
 import { ConfigRefused, Reloads, type Prepared } from '../reload/reloads.ts';
 import { SealKeys } from '../../seal/seal-keys.ts';
 import { CountSums } from './shared-counts.ts';
-import { Restarts } from './restarts.ts';
+import { Restarts } from './number-of-workers.ts';
 import { WorkerProcess } from './worker-process.ts';
 import { RelayListener } from './relay-listener.ts';
 

@@ -19,7 +19,6 @@ import type { OpenRequest } from '../machine/states.ts';
 import type { CallData } from './data.ts';
 import type { Questions } from './questions.ts';
 import { beginWork } from './log.ts';
-import { runsToolTasks } from '../../protocol/task.ts';
 import { upstreamParams } from '../../protocol/translate/from-server.ts';
 import { TaskCall } from '../../upstream/session/tasks/task-call.ts';
 
@@ -67,7 +66,8 @@ export async function sendRequest(
       await session.ensureLogLevel(logLevel, caller.headers);
       if (!listener.isCurrent || isOver(call.state)) return freeExchange(call, true);
     }
-    if (!mayRunAsTask(call, session)) {
+    // A tool of a server that runs tool calls as tasks may have to be called as one.
+    if (call.method !== 'tools/call' || !session.initializeResult.runsToolTasks) {
       call.exchange = startExchange(call, request, session, listener);
       return;
     }
@@ -228,11 +228,6 @@ function leaseRequestOf(call: CallData, listener: CallListener, fresh: boolean):
 
 function serverInfoOf(session: Session): JsonObject | null {
   return objectMember(session.initializeResult.raw, 'serverInfo') ?? null;
-}
-
-/** True if the server runs tool calls as tasks, so that this one may have to be a task. */
-function mayRunAsTask({ method }: CallData, { initializeResult }: Session): boolean {
-  return method === 'tools/call' && runsToolTasks(initializeResult.capabilities);
 }
 
 /**

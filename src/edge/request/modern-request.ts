@@ -140,11 +140,10 @@ export interface EraPolicy {
 export function eraOf(body: JsonValue, versionHeader: string | null, policy: EraPolicy): Era {
   if (Array.isArray(body)) return eraOfBatch(body, policy);
   if (!isJsonObject(body)) return invalidEra('the body must be one JSON-RPC message');
-  const isModern = hasClaim(body) || versionHeader === MODERN_REVISION;
   if (typeof body['method'] !== 'string') return eraOfReply(body, policy);
   if (hasClaim(body)) return { type: 'modern', message: body };
   if (!Object.hasOwn(body, 'id')) {
-    if (isModern) return { type: 'modern', message: body };
+    if (versionHeader === MODERN_REVISION) return { type: 'modern', message: body };
     return policy.legacyClients === 'pass-through' ? { type: 'legacy' } : { type: 'dropped' };
   }
   return eraOfRequestWithoutClaim(body, versionHeader, policy);

@@ -2,11 +2,14 @@
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcErrorObject, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import { isLegacyRevision, LEGACY_REVISIONS, type LegacyRevision } from '../../protocol/meta.ts';
+import { runsToolTasks } from '../../protocol/task.ts';
 import { beginningOf, UpstreamFailure } from '../failure.ts';
 
 export interface InitializeResult {
   readonly protocolVersion: LegacyRevision;
   readonly capabilities: JsonObject;
+  /** Whether the server runs tool calls as tasks. */
+  readonly runsToolTasks: boolean;
   /** The whole result as the server sent it. */
   readonly raw: JsonObject;
 }
@@ -40,7 +43,8 @@ function readInitializeResult(result: JsonObject): InitializeResult {
       { mayHaveActed: false },
     );
   }
-  return { protocolVersion, capabilities: objectMember(result, 'capabilities') ?? {}, raw: result };
+  const capabilities = objectMember(result, 'capabilities') ?? {};
+  return { protocolVersion, capabilities, runsToolTasks: runsToolTasks(capabilities), raw: result };
 }
 
 /** Returns the newest known revision that an `initialize` error lists in `data.supported`, or `null`. */

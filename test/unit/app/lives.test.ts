@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { longestLife } from '../../../src/app/reload/keys.ts';
+import { longestLife } from '../../../src/app/settings.ts';
 import { configOf, withRoute } from '../config/problems-of.ts';
 
 test('what lives for a month is not forgotten before, also if a later configuration is shorter', () => {

@@ -30,6 +30,7 @@ class FakeSession implements NotifyingSession {
     this.initializeResult = {
       protocolVersion: '2025-11-25' as const,
       capabilities,
+      runsToolTasks: false,
       raw: { serverInfo: { name: 'fake', version: '1' } },
     };
   }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Restarts } from '../../../../src/app/workers/restarts.ts';
+import { Restarts } from '../../../../src/app/workers/number-of-workers.ts';
 
 test('a worker is replaced later each time, and the fifth end within a minute is the last', () => {
   const restarts = new Restarts();

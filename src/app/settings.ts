@@ -1,0 +1,37 @@
+/** What follows from a configuration, and from the settings of its routes. It loads nothing of what serves them. */
+import type { Config, RouteConfig } from '../config/schema.ts';
+import type { Log } from '../ops/log.ts';
+import { generateKey, type SecretKey } from '../seal/key-ring.ts';
+import { promotesAny } from '../tasks/promotion.ts';
+
+/** Names the server of a route without its query or its arguments, which can contain a key. */
+export function nameOfServer({ url, process }: RouteConfig['upstream']): string {
+  return process === null ? `${url.origin}${url.pathname}` : `the command ${process.command}`;
+}
+
+/** Over stdio, each session is a process. */
+export function maxSessions({ sessions: { max }, upstream: { process } }: RouteConfig): number {
+  return process === null ? max : Math.min(max, process.maxProcesses);
+}
+
+/** A call can be parked for as long as it may before it becomes a task, and lives a little longer than that. */
+export function longestCallMs({ parking, tasks }: RouteConfig): number {
+  const ofTasks = promotesAny(tasks) ? tasks.afterMs + tasks.ttlMs + 60_000 : 0;
+  return parking.callTtlMs + ofTasks;
+}
+
+/** Returns the sealing keys that all replicas share, as they are configured. */
+export function configuredKeys({ seal }: Config): SecretKey[] {
+  return seal.keys.map(({ kid, key }) => ({ kid, secret: Buffer.from(key, 'base64url') }));
+}
+
+/** Generates a sealing key for a gateway that has none configured, and logs it. */
+export function generateSealKey(log: Log): SecretKey {
+  log.event('gateway.key_ephemeral', {});
+  return generateKey();
+}
+
+/** Returns how long a client can have a pointer to a call, or a task, in ms. */
+export function longestLife(...configs: readonly (Config | undefined)[]): number {
+  return Math.max(...configs.flatMap((config) => config?.routes.map(longestCallMs) ?? []));
+}
