@@ -5,10 +5,10 @@ import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
 import { ErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { Session } from '../../upstream/session/session.ts';
-import { openRequests } from '../machine/selectors.ts';
+import { isOver, openRequests } from '../machine/selectors.ts';
 import type { OpenRequest } from '../machine/states.ts';
 import type { CallData } from './data.ts';
-import { answerQuietly, sessionOf, stopExchange } from './leased-exchange.ts';
+import { answerQuietly, closeOut, sessionOf, stopExchange } from './leased-exchange.ts';
 import { logAnsweredAhead, logRefusedQuestion } from './log.ts';
 import { GivenAnswers, Questions } from './questions.ts';
 import { failCall } from './replies.ts';
@@ -83,6 +83,8 @@ function showing(call: CallData, questions: Questions, request: OpenRequest): ()
   const { generation, services } = call;
   return () => {
     if (call.generation !== generation || !questions.has(request.key)) return;
+    // Nobody is asked any more, and the server has yet to be told that the call is cancelled.
+    if (isOver(call.state)) return closeOut(call, [request]);
     call.feed({ type: 'asked', request, atMs: services.clock.now() });
   };
 }

@@ -1,5 +1,6 @@
 /** The way of a call through the room, with a server that the test plays. */
 import { describe, expect, test } from 'vitest';
+import type { Directory } from '../../../src/model/directory.ts';
 import { serverRequestId } from '../../../src/protocol/ids.ts';
 import type { Sealer, UnsealedPointer } from '../../../src/seal/seal.ts';
 import {
@@ -200,6 +201,20 @@ describe.each([null, 'fifty'])(
         await settled();
         expect(server.did.slice(2)).toEqual(['respond 1', 'cancel', 'respond 2', 'give back']);
       });
+    });
+
+    test('is answered if the client has left, and the store is still asked whose call it is', async () => {
+      const asked = Promise.withResolvers<null>();
+      const directory: Partial<Directory> = { holderOf: () => asked.promise };
+      const { server, calls } = callsTestbed({ directory: directory as Directory });
+      const client = waitingClient();
+      void calls.serve({ ...FIRST, progressToken }, client.leg);
+      await settled();
+      client.leave();
+      server.asks(1);
+      asked.resolve(null);
+      await settled();
+      expect(server.did.slice(2)).toEqual(['cancel', 'respond 1']);
     });
 
     test('is answered after the cancellation if the client leaves', async () => {
