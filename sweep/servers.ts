@@ -82,7 +82,11 @@ export const SERVERS: readonly PublishedServer[] = [
     name: 'server-memory',
     package: npm('@modelcontextprotocol/server-memory', '2026.8.31'),
     language: 'TypeScript',
-    start: stdio('{bin}/mcp-server-memory'),
+    start: {
+      ...stdio('{bin}/mcp-server-memory'),
+      // Otherwise all runs share a file of the package.
+      env: { MEMORY_FILE_PATH: '{dir}/memory.jsonl' },
+    },
     calls: ENTITIES,
   },
   {

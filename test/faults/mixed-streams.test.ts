@@ -1,10 +1,11 @@
 /**
  * A server that gives a stream to the wrong reader when it is taken up by `Last-Event-ID`: what belongs to
- * another call ends this one, and never reaches its client.
+ * another session ends the call, and never reaches its client.
  */
 import { expect, test } from 'vitest';
 import { callTool } from '../fixtures/clients/modern-client.ts';
 import { answersOf, reasonOf, replicas } from '../fixtures/gateways/replica-testbed.ts';
+import { startEverything } from '../fixtures/processes.ts';
 import { eventStream, legacyServer } from '../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
@@ -22,6 +23,9 @@ const done = (id: unknown, said: string) => ({
 });
 
 type Stream = ReturnType<typeof eventStream>;
+
+/** An id that a gateway gave a request of another session than the one with this id. */
+const elsewhere = (id: number) => id + (Math.floor(id / 2 ** 30) % 2 === 0 ? 2 ** 30 : -(2 ** 30));
 
 /** Parks a call, kills its owner, and has the stream taken up by another replica, which is sent this. */
 async function takenUp(sent: (stream: Stream, callId: number) => void) {
@@ -44,24 +48,27 @@ async function takenUp(sent: (stream: Stream, callId: number) => void) {
 }
 
 // Rule mixed-sessions-1 (2025-11-25 transports, "Resumability and Redelivery"): On a stream that was resumed
-// by `Last-Event-ID`, the reply, the progress token and the withdrawn question must be the call's. One that
+// by `Last-Event-ID`, the reply, the progress token and the withdrawn question must be of the call's session. One that
 // is not ends the call with error -32603 `upstream_streams_mixed`; the call is cancelled at the server.
 test.each<[string, (stream: Stream, callId: number) => void]>([
-  ['a reply to another request', (stream, id) => stream.send(done(id + 1, 'of alice'), 'e2')],
   [
-    'progress of another request',
+    'a reply to a request of another session',
+    (stream, id) => stream.send(done(elsewhere(id), 'of alice'), 'e2'),
+  ],
+  [
+    'progress of a request of another session',
     (stream, id) => {
-      const params = { progressToken: id + 1, progress: 1 };
+      const params = { progressToken: elsewhere(id), progress: 1 };
       stream.send({ jsonrpc: '2.0', method: 'notifications/progress', params }, 'e2');
       stream.send(done(id, 'of whoever'), 'e3');
     },
   ],
   [
-    'a reply to another request, behind what named the call,',
+    'a reply to a request of another session, behind what named the call,',
     (stream, id) => {
       const params = { progressToken: id, progress: 1 };
       stream.send({ jsonrpc: '2.0', method: 'notifications/progress', params }, 'e2');
-      stream.send(done(id + 1, 'of alice'), 'e3');
+      stream.send(done(elsewhere(id), 'of alice'), 'e3');
       stream.send(question('of alice'), 'e4');
     },
   ],
@@ -83,6 +90,41 @@ test.each<[string, (stream: Stream, callId: number) => void]>([
   const call = await server.saw(({ body }) => body?.method === 'tools/call');
   const cancelled = await server.saw(({ body }) => body?.method === 'notifications/cancelled');
   expect(cancelled.body.params.requestId).toBe(call.body.id);
+});
+
+// Rule mixed-sessions-6: A server may repeat on that stream what it sent on other streams of the session, as server-everything
+// does. Replies to the process that had the session before are recognized by their ids, and ignored.
+test('what belongs to other requests of the session, of the process that had it before, does not end the call', async () => {
+  const { response } = await takenUp((stream, id) => {
+    const params = { progressToken: id + 1, progress: 1 };
+    stream.send({ jsonrpc: '2.0', method: 'notifications/progress', params }, 'e2');
+    stream.send(done(id + 2, 'of another call of the caller'), 'e3');
+    stream.send(done(id, 'done'), 'e4');
+  });
+  expect(response.result.content).toEqual([{ type: 'text', text: 'done' }]);
+});
+
+// Rule mixed-sessions-6.
+test('a call of server-everything goes on in another replica, though its caller made other calls meanwhile', async () => {
+  const server = await startEverything('streamableHttp');
+  stopAfterTest(() => server.stop());
+  const identity = { source: 'header', header: 'x-user' };
+  const config = { identity };
+  const [one, other] = await replicas({ url: `${server.origin}/mcp` }, 2, { config });
+  const as = { headers: { 'x-user': 'ada' }, capabilities: { elicitation: { form: {} } } };
+  const asked = await callTool(one.url, 'trigger-elicitation-request', {}, as);
+  for (const message of ['one', 'two']) {
+    const { response } = await callTool(one.url, 'echo', { arguments: { message } }, as);
+    expect(response.result.content).toEqual([{ type: 'text', text: `Echo: ${message}` }]);
+  }
+  await one.kill();
+  const { response } = await callTool(
+    other.url,
+    'trigger-elicitation-request',
+    answersOf(asked, 'Ada'),
+    as,
+  );
+  expect(response.result.content[0].text).toBe('✅ User provided the requested information!');
 });
 
 // Rule mixed-sessions-2: What names no request there (log messages, new questions) passes when the server was

@@ -1,13 +1,14 @@
 /**
  * What is learned of how a server delivers messages. Detects servers that send messages to the wrong session: bridges that
- * broadcast to all clients, and event stores that mix streams. Ids of the gateway are random, and unique over all sessions,
- * processes and restarts, so an id in the wrong session is a proof. Some servers find streams by the request id alone.
+ * broadcast to all clients, and event stores that mix streams. An id in the wrong session is a proof. Some servers find
+ * streams by the request id alone.
  */
 import { LruMap, RecentMap } from '../../lib/containers.ts';
-import { randomId, randomInteger, sha256 } from '../../lib/crypto.ts';
-import { type UpstreamRequestId, upstreamRequestId } from '../../protocol/ids.ts';
+import { sha256 } from '../../lib/crypto.ts';
+import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcMessage } from '../../protocol/json-rpc.ts';
 import type { Transport } from '../transport/transport.ts';
+import { hasGatewayIdForm, type SessionIds } from './request-ids.ts';
 
 /** The most ids that are remembered; the oldest is forgotten first. */
 const MIN_IDS = 32_768;
@@ -26,14 +27,10 @@ export interface BroadcastDetectorOptions {
 }
 
 /**
- * The identity of a session; only compared. It is no reference to the session: its ids are remembered for long after
+ * The identity of a session, which has its ids. It is no reference to the session: the ids are remembered for long after
  * it is over, and would keep it in memory.
  */
-export type SessionIdentity = symbol;
-
-export function newSessionIdentity(): SessionIdentity {
-  return Symbol('session');
-}
+export type SessionIdentity = SessionIds;
 
 interface EndedCall {
   readonly endedAtMs: number;
@@ -76,7 +73,7 @@ export class BroadcastDetector {
 
   /** Issues an id for a request of this session. */
   issueId(session: SessionIdentity): UpstreamRequestId {
-    const id = this.#textIds ? randomTextId() : randomRequestId();
+    const id = this.#textIds ? session.nextText() : session.nextNumber();
     this.#issued.set(id, session);
     return id;
   }
@@ -198,33 +195,6 @@ function gatewayIdIn(message: JsonRpcMessage): UpstreamRequestId | null {
     default:
       return null;
   }
-}
-
-const TEXT_ID = /^mrtr-[\w-]{22}$/;
-
-/** True if only a gateway can have issued the id: other clients count from 0, or use other strings. */
-function hasGatewayIdForm(id: unknown): id is UpstreamRequestId {
-  if (typeof id === 'string') return TEXT_ID.test(id);
-  return Number.isSafeInteger(id) && Number(id) >= 2 ** 52;
-}
-
-/**
- * True if a server without 64-bit integers made `theirs` of `ours`: truncated, signed or unsigned, or the
- * largest value. Servers with an old rmcp do this.
- */
-export function isCutTo32Bits(ours: UpstreamRequestId, theirs: unknown): boolean {
-  if (typeof ours !== 'number') return false;
-  return [ours % 2 ** 32, ours | 0, 2 ** 32 - 1, 2 ** 31 - 1].some((cut) => cut === theirs);
-}
-
-/** Returns a random id of 128 bits as a string, in characters that every server accepts. */
-function randomTextId(): UpstreamRequestId {
-  return upstreamRequestId(`mrtr-${randomId()}`);
-}
-
-/** Returns a random number that is always beyond 32 bits, so that a server that cuts ids to 32 bits is noticed at once. */
-export function randomRequestId(): UpstreamRequestId {
-  return upstreamRequestId(randomInteger());
 }
 
 /**

@@ -9,6 +9,7 @@ import {
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { BroadcastDetector } from '../discovery/broadcast-detector.ts';
+import { isOfSameSession } from '../discovery/request-ids.ts';
 import { isProgressToken } from '../../protocol/meta.ts';
 import type { UpstreamFailure } from '../failure.ts';
 import { relatedTaskOf, withRelatedTask } from '../../protocol/task.ts';
@@ -262,7 +263,7 @@ export class SessionCall implements RequestExchange {
    * Checks a message on a resumed stream: an event store that mixes streams delivers messages of other
    * sessions there. A message that names a request has to name this one. A message that names none is
    * accepted from a server that was never seen to mix streams, or after the call was named.
-   * @param isOwnId whether the session issued an id
+   * @param isOwnId whether the session issued an id in this process
    */
   checkStream(message: JsonRpcMessage, isOwnId: (id: UpstreamRequestId) => boolean): StreamCheck {
     if (this.#stream === 'original') return ACCEPTED;
@@ -272,9 +273,9 @@ export class SessionCall implements RequestExchange {
         if (this.#stream === 'unverified') this.#stream = 'verified';
         return ACCEPTED;
       }
-      // A store may repeat what the session was sent on other streams.
+      // A store may repeat what the session was sent on other streams, here or in the process that had it before.
       const isId = typeof named === 'number' || typeof named === 'string';
-      if (isId && isOwnId(upstreamRequestId(named))) {
+      if (isId && (isOwnId(upstreamRequestId(named)) || isOfSameSession(this.id, named))) {
         this.#stream = 'shared';
         return ACCEPTED;
       }

@@ -6,9 +6,9 @@ import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import {
   type AskingStyleDetector,
-  newSessionIdentity,
   type BroadcastDetector,
 } from '../discovery/broadcast-detector.ts';
+import { SessionIds } from '../discovery/request-ids.ts';
 import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../failure.ts';
 import {
   hasOneStream,
@@ -49,7 +49,7 @@ export interface SessionStateOptions {
 export class SessionState implements CallHost {
   readonly clock: Clock;
   readonly transport: Transport;
-  readonly identity = newSessionIdentity();
+  readonly identity = new SessionIds();
   readonly detector: BroadcastDetector;
   readonly requests: SessionRequests;
   readonly calls = new ReleasingMap<UpstreamRequestId, SessionCall>();

@@ -1,8 +1,6 @@
 import { expect, test } from 'vitest';
-import {
-  BroadcastDetector,
-  newSessionIdentity,
-} from '../../../../src/upstream/discovery/broadcast-detector.ts';
+import { BroadcastDetector } from '../../../../src/upstream/discovery/broadcast-detector.ts';
+import { SessionIds } from '../../../../src/upstream/discovery/request-ids.ts';
 
 /** More ids than are remembered. */
 const MANY = 70_000;
@@ -16,7 +14,7 @@ const resultFor = (id: ReturnType<BroadcastDetector['issueId']>) =>
 
 test('the reply to a call that ran for as long as any number of other requests is its own', () => {
   const detector = newDetector();
-  const [session, other] = [newSessionIdentity(), newSessionIdentity()];
+  const [session, other] = [new SessionIds(), new SessionIds()];
   const call = detector.issueId(session);
   detector.callBegan(call, session);
   for (let times = 0; times < MANY; times += 1) detector.issueId(other);
@@ -28,7 +26,7 @@ test('the reply to a call that ran for as long as any number of other requests i
 
 test('so is the late reply to a call that nobody waits for any more', () => {
   const detector = newDetector();
-  const [session, other] = [newSessionIdentity(), newSessionIdentity()];
+  const [session, other] = [new SessionIds(), new SessionIds()];
   const call = detector.issueId(session);
   detector.callBegan(call, session);
   detector.callEnded(call, false);
@@ -40,8 +38,8 @@ test('so is the late reply to a call that nobody waits for any more', () => {
 test('a reply under an id of ours that was never given out shows another gateway over HTTP+SSE', () => {
   const detector = newDetector();
   detector.received(
-    resultFor(newDetector().issueId(newSessionIdentity())),
-    newSessionIdentity(),
+    resultFor(newDetector().issueId(new SessionIds())),
+    new SessionIds(),
     'http-sse',
   );
   expect(detector.broadcasts).toBe(true);
