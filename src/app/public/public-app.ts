@@ -78,8 +78,7 @@ export async function createPublicApp(
         open -= 1;
         closeIfOver();
       });
-      const endpoint =
-        request.method === 'POST' ? endpoints.byPath.get(request.url ?? '') : undefined;
+      const endpoint = request.method === 'POST' ? endpoints.find(request.url ?? '') : undefined;
       if (endpoint === undefined) app.routing(request, response);
       else if (guard.passes(request, response, true)) {
         void endpoint.post(request, response, app.routing);

@@ -19,7 +19,7 @@ export class RouteEndpoints {
   readonly #shared: PublicServices;
   readonly #metrics: Metrics;
   readonly #connections: ClientConnections;
-  readonly byPath = new Map<string, ModernEndpoint>();
+  readonly #byPath = new Map<string, ModernEndpoint>();
   /** The paths of each former route that no other route has. */
   readonly #formerPaths = new Map<Route, readonly string[]>();
 
@@ -27,6 +27,11 @@ export class RouteEndpoints {
     this.#shared = shared;
     this.#metrics = metrics;
     this.#connections = connections;
+  }
+
+  /** @param path as a client wrote it */
+  find(path: string): ModernEndpoint | undefined {
+    return this.#byPath.get(path);
   }
 
   /** Installs the endpoints of a route: its own, and those of its dialects. @param scope a scope of their own */
@@ -40,10 +45,10 @@ export class RouteEndpoints {
     const options = this.#optionsOf(route);
     const endpoint = new ModernEndpoint(served, options);
     endpoint.install(scope);
-    this.byPath.set(route.config.path, endpoint);
+    this.#byPath.set(route.config.path, endpoint);
     for (const [path, dialect] of dialectEndpoints(route, served, options, this.#shared)) {
       installDialect(scope, path, dialect);
-      this.byPath.set(path, dialect);
+      this.#byPath.set(path, dialect);
     }
   }
 
@@ -55,9 +60,9 @@ export class RouteEndpoints {
     const own = new ModernEndpoint(served, { ...options, read: retriesOf(options.read) });
     const dialects = dialectEndpoints(route, served, options, this.#shared, retriesOf);
     const free = [[route.config.path, own] as const, ...dialects].filter(
-      ([path]) => !this.byPath.has(path),
+      ([path]) => !this.#byPath.has(path),
     );
-    for (const [path, endpoint] of free) this.byPath.set(path, endpoint);
+    for (const [path, endpoint] of free) this.#byPath.set(path, endpoint);
     this.#formerPaths.set(
       route,
       free.map(([path]) => path),
@@ -66,7 +71,7 @@ export class RouteEndpoints {
 
   /** Removes the endpoints of a former route. */
   forget(former: Route): void {
-    for (const path of this.#formerPaths.get(former) ?? []) this.byPath.delete(path);
+    for (const path of this.#formerPaths.get(former) ?? []) this.#byPath.delete(path);
     this.#formerPaths.delete(former);
   }
 

@@ -109,7 +109,7 @@ test('a key in a file seals without a configuration file, and a missing file is 
   writeFileSync(file, 'not a key');
   const { code, err } = await finished(words);
   expect(code).toBe(64);
-  expect(err).toContain('"problem":"--seal-key-file[0].kid: expected a name');
+  expect(err).toContain('"problem":"--seal-key-file[0]: expected KID:KEY');
   expect(err).not.toContain('not a key');
 });
 

@@ -48,11 +48,15 @@ export class HeldQuestions<Call> {
   readonly #options: HeldQuestionsOptions<Call>;
   #held: readonly HeldQuestion[] = [];
   #bytes = 0;
-  /** True if a question has come while several calls ran that can have asked it. */
-  hadSeveral = false;
+  #hadSeveral = false;
 
   constructor(options: HeldQuestionsOptions<Call>) {
     this.#options = options;
+  }
+
+  /** True if a question has come while several calls ran that can have asked it. */
+  get hadSeveral(): boolean {
+    return this.#hadSeveral;
   }
 
   has(id: ServerRequestId): boolean {
@@ -62,7 +66,7 @@ export class HeldQuestions<Call> {
   /** Takes a question that came just now. */
   receive(question: ServerRequest): void {
     const { clock, running, unfinished } = this.#options;
-    if (running.size > 1) this.hadSeveral = true;
+    if (running.size > 1) this.#hadSeveral = true;
     const working = [...running].filter(([, call]) => !this.#isWaiting(call)).map(([id]) => id);
     const asking = working.length > 0 ? working : running.keys();
     const candidates = new Set([...asking, ...unfinished()]);
