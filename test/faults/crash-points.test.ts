@@ -117,11 +117,15 @@ describe('a crash before the client has a pointer', () => {
     ],
     [
       'while the question waits for others',
-      (owner) => {
-        owner.begin('greet');
-        return owner.isAt('gathering');
+      async (owner, { script }) => {
+        // The gateway waits longer for a tool that was seen to ask apart.
+        await owner.asked('apart');
+        script.finishing.resolve();
+        await owner.followed('question-while-parked');
+        owner.begin('apart');
+        await owner.isAt('gathering', 2);
       },
-      1,
+      2,
     ],
   ])('%s ends the request, and the next call is like any other', async ([, reach, calls]) => {
     const { legacy, rescuer, script } = stage();
