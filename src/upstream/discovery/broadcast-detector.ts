@@ -26,27 +26,21 @@ export interface BroadcastDetectorOptions {
   readonly onBroadcast?: () => void;
 }
 
-/**
- * The identity of a session, which has its ids. It is no reference to the session: the ids are remembered for long after
- * it is over, and would keep it in memory.
- */
-export type SessionIdentity = SessionIds;
-
 interface EndedCall {
   readonly endedAtMs: number;
-  readonly session: SessionIdentity;
+  readonly session: SessionIds;
 }
 
 export class BroadcastDetector {
   readonly hasSiblings: boolean;
   readonly #options: BroadcastDetectorOptions;
-  readonly #issued = new RecentMap<UpstreamRequestId, SessionIdentity>(MIN_IDS);
+  readonly #issued = new RecentMap<UpstreamRequestId, SessionIds>(MIN_IDS);
   /** The last questions, and the sessions that received them. */
-  readonly #questions = new LruMap<string, Set<SessionIdentity>>(MAX_QUESTIONS);
+  readonly #questions = new LruMap<string, Set<SessionIds>>(MAX_QUESTIONS);
   /** Calls can run for hours, longer than `#issued` remembers their ids. */
-  readonly #running = new Map<UpstreamRequestId, SessionIdentity>();
+  readonly #running = new Map<UpstreamRequestId, SessionIds>();
   /** Progress tokens of tasks, which outlive the request that created the task. */
-  readonly #tokens = new Map<UpstreamRequestId, SessionIdentity>();
+  readonly #tokens = new Map<UpstreamRequestId, SessionIds>();
   /** Calls that ended without a reply, the oldest first. */
   readonly #unfinished = new Map<UpstreamRequestId, EndedCall>();
   #textIds = false;
@@ -72,7 +66,7 @@ export class BroadcastDetector {
   }
 
   /** Issues an id for a request of this session. */
-  issueId(session: SessionIdentity): UpstreamRequestId {
+  issueId(session: SessionIds): UpstreamRequestId {
     const id = this.#textIds ? session.nextText() : session.nextNumber();
     this.#issued.set(id, session);
     return id;
@@ -84,12 +78,12 @@ export class BroadcastDetector {
   }
 
   /** Moves the id of a call to the session that resumes it. */
-  moveId(id: UpstreamRequestId, session: SessionIdentity): void {
+  moveId(id: UpstreamRequestId, session: SessionIds): void {
     this.#issued.set(id, session);
   }
 
   /** Remembers the progress token of a task, as long as its call runs. */
-  tokenHeld(token: UpstreamRequestId, session: SessionIdentity): void {
+  tokenHeld(token: UpstreamRequestId, session: SessionIds): void {
     this.#tokens.set(token, session);
   }
 
@@ -97,11 +91,11 @@ export class BroadcastDetector {
     this.#tokens.delete(token);
   }
 
-  isIssuedBy(id: UpstreamRequestId, session: SessionIdentity): boolean {
+  isIssuedBy(id: UpstreamRequestId, session: SessionIds): boolean {
     return this.#issuerOf(id) === session;
   }
 
-  callBegan(id: UpstreamRequestId, session: SessionIdentity): void {
+  callBegan(id: UpstreamRequestId, session: SessionIds): void {
     this.#running.set(id, session);
   }
 
@@ -118,7 +112,7 @@ export class BroadcastDetector {
   }
 
   /** Checks a message that a session received, whether it is for that session or not. */
-  received(message: JsonRpcMessage, session: SessionIdentity, transport: Transport['kind']): void {
+  received(message: JsonRpcMessage, session: SessionIds, transport: Transport['kind']): void {
     const id = gatewayIdIn(message);
     if (id === null) return;
     const issuer = this.#issuerOf(id);
@@ -141,13 +135,13 @@ export class BroadcastDetector {
   }
 
   /** Remembers that the session received the question. */
-  questionReceived(question: string, session: SessionIdentity): void {
+  questionReceived(question: string, session: SessionIds): void {
     const receivers = this.#questions.get(question) ?? new Set();
     this.#questions.set(question, receivers.add(session));
   }
 
   /** True if the session received the question recently. */
-  hasReceived(question: string, session: SessionIdentity): boolean {
+  hasReceived(question: string, session: SessionIds): boolean {
     return this.#questions.get(question)?.has(session) ?? false;
   }
 
@@ -162,7 +156,7 @@ export class BroadcastDetector {
     );
   }
 
-  #issuerOf(id: UpstreamRequestId): SessionIdentity | undefined {
+  #issuerOf(id: UpstreamRequestId): SessionIds | undefined {
     const { session } = this.#unfinished.get(id) ?? {};
     return this.#issued.get(id) ?? this.#running.get(id) ?? this.#tokens.get(id) ?? session;
   }

@@ -9,12 +9,16 @@ import { type UpstreamRequestId, upstreamRequestId } from '../../protocol/ids.ts
 /** How many numbers begin alike: half of the 52 bits below the highest one. */
 const NUMBERS = 2 ** 26;
 const TEXT_ID = /^mrtr-[\w-]{22}$/;
-/** How many characters text ids of one session have in common. */
-const TEXT_START = 'mrtr-'.length + 11;
+/** Of the 22 characters, half begin alike. */
+const TEXT_HALF = 11;
+const TEXT_START = 'mrtr-'.length + TEXT_HALF;
 
-/** The ids of one session. */
+/**
+ * The ids of one session, and its identity. It is no reference to the session: ids are remembered for long after it is
+ * over, and would keep it in memory.
+ */
 export class SessionIds {
-  /** Of all ids, or of those that are left. A session that uses up all numbers goes on with others. */
+  /** When none is left, the session continues with numbers that begin otherwise. */
   #numbers = newNumbers();
   readonly #textStart = `mrtr-${randomId()}`.slice(0, TEXT_START);
 
@@ -29,7 +33,7 @@ export class SessionIds {
 
   /** Returns a string of characters that every server accepts. */
   nextText(): UpstreamRequestId {
-    return upstreamRequestId(`${this.#textStart}${randomId().slice(0, 22 - 11)}`);
+    return upstreamRequestId(`${this.#textStart}${randomId().slice(0, TEXT_HALF)}`);
   }
 }
 
