@@ -31,6 +31,8 @@ export interface RunningTaskOptions {
 const RETRY_MS = 1_000;
 /** How long an answer waits to be taken or refused before it is acknowledged, in ms. */
 const ACKNOWLEDGE_MS = 250;
+/** How long a task that is left waits for the store to take it, in ms. */
+const LEAVE_MS = 2_000;
 /** The least interval that a server can ask for, in ms. */
 const MIN_POLL_INTERVAL_MS = 500;
 /** How long the store keeps a record longer than the task lives, in ms. */
@@ -40,6 +42,8 @@ const PROGRESS_TOKEN = 'task';
 export class RunningTask implements WaitingTask {
   readonly #options: RunningTaskOptions;
   #record: TaskRecord;
+  /** What was asked when answers came that are on their way; `null` if another replica took them, or there are none. */
+  #asked: Pick<TaskRecord, 'state' | 'retry'> | null = null;
   /** Whose credentials go upstream: those of the last request about the task. */
   #caller: Caller;
   /** Closes the leg that waits for the call; `null` while none does. */
@@ -123,16 +127,15 @@ export class RunningTask implements WaitingTask {
       Object.hasOwn(state.inputRequests, key),
     );
     if (given.length === 0) return null;
+    this.#asked = { state, retry };
     this.#change({
       state: { status: 'working' },
       retry: { ...retry, inputResponses: Object.fromEntries(given) },
     });
-    const failure = await Promise.race([
+    return Promise.race([
       this.#wait(),
       sleep(clock, ACKNOWLEDGE_MS, this.#over.signal).then(() => null),
     ]);
-    if (failure !== null) this.#change({ state, retry });
-    return failure;
   }
 
   /** Ends the task for its client, and its call at the server. */
@@ -142,9 +145,11 @@ export class RunningTask implements WaitingTask {
     this.#end({ status: 'cancelled' });
   }
 
-  /** Leaves the task to whichever replica its client comes to next. Resolves when the store knows it. */
+  /** Leaves the task to whichever replica its client comes to next. Resolves when the store knows it, or does not respond. */
   async leave(): Promise<void> {
-    await this.#saving;
+    if (this.#saving !== null) {
+      await Promise.race([this.#saving, sleep(this.#options.clock, LEAVE_MS, this.#over.signal)]);
+    }
     this.#goAway();
   }
 
@@ -166,16 +171,20 @@ export class RunningTask implements WaitingTask {
       const reply = await calls.serve(this.#requestOf(retry), this.#legOf(waiting.signal));
       if (this.#waiting !== waiting) return null;
       this.#waiting = null;
-      const next = this.#take(reply);
-      if (next.type === 'refused') return next.failure;
-      if (next.type === 'later') {
+      const next = this.#take(reply, retry);
+      if (next.type === 'refused') {
+        // The question is open again. What was asked is not known of answers that another replica took.
+        this.#change(this.#asked ?? { retry: { ...retry, inputResponses: null } });
+        if (this.#asked !== null) return next.failure;
+      } else if (next.type === 'later') {
         await sleep(this.#options.clock, RETRY_MS, this.#over.signal);
         if (!(await this.#options.isOurs())) this.#goAway();
       } else if (next.type === 'shown' && !this.#hasMoved) return null;
     }
   }
 
-  #take(reply: CallReply): Next {
+  /** @param sent what the call was retried with */
+  #take(reply: CallReply, sent: TaskRecord['retry']): Next {
     const { retry } = this.#record;
     if (retry === null) return { type: 'shown' };
     if (reply.kind === 'failed') {
@@ -196,11 +205,18 @@ export class RunningTask implements WaitingTask {
     }
     const { requestState, inputRequests } = promoted;
     const isAsked = Object.keys(inputRequests).length > 0;
-    this.#change({
+    const asked: Pick<TaskRecord, 'state' | 'retry'> = {
       state: isAsked ? { status: 'input_required', inputRequests } : { status: 'working' },
       retry: { ...retry, requestState, inputResponses: null },
-    });
-    return { type: isAsked ? 'shown' : 'renewed' };
+    };
+    if (retry === sent) {
+      this.#change(asked);
+      return { type: isAsked ? 'shown' : 'renewed' };
+    }
+    // Answers have come meanwhile: the next retry has them.
+    this.#asked = asked;
+    this.#change({ retry: { ...retry, requestState } });
+    return { type: 'renewed' };
   }
 
   #requestOf({ request, requestState, inputResponses }: NonNullable<TaskRecord['retry']>) {

@@ -1,0 +1,114 @@
+/** A task that waits for its call: what becomes of answers that come meanwhile, and of a store that is away. */
+import { describe, expect, test } from 'vitest';
+import { DirectoryUnavailable } from '../../../src/model/directory.ts';
+import { illFormedAnswer } from '../../../src/model/question-failures.ts';
+import type { CallReply, EdgeRequest } from '../../../src/model/request.ts';
+import { taskKey } from '../../../src/protocol/ids.ts';
+import type { JsonObject } from '../../../src/protocol/json.ts';
+import { RunningTask } from '../../../src/tasks/running-task.ts';
+import type { TaskStore } from '../../../src/tasks/store.ts';
+import { FIRST, settled } from '../../fixtures/calls-testbed.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
+
+const QUESTIONS: JsonObject = { 'elicitation-1': { method: 'elicitation/create', params: {} } };
+const ANSWERS: JsonObject = { 'elicitation-1': { action: 'accept', content: {} } };
+const DONE: CallReply = { kind: 'result', result: { resultType: 'complete', content: [] } };
+
+function asking(requestState: string): CallReply {
+  const result = { resultType: 'input_required', inputRequests: QUESTIONS, requestState };
+  return { kind: 'result', result };
+}
+
+/** A task whose call replies when the test says so. */
+function taskTestbed({
+  store = null,
+  inputResponses = null,
+}: { readonly store?: TaskStore | null; readonly inputResponses?: JsonObject | null } = {}) {
+  const clock = new ManualClock();
+  const retries: EdgeRequest[] = [];
+  let reply: (reply: CallReply) => void = () => {};
+  const { caller, inputResponses: _none, requestState: _new, ...request } = FIRST;
+  const status = inputResponses === null ? 'input_required' : 'working';
+  const nowMs = clock.now();
+  const task = new RunningTask(
+    {
+      state: status === 'working' ? { status } : { status, inputRequests: QUESTIONS },
+      statusMessage: null,
+      ...{ createdAtMs: nowMs, updatedAtMs: nowMs, ttlMs: 600_000, pollIntervalMs: 1_000 },
+      retry: { request, requestState: 'round-1', inputResponses },
+    },
+    caller,
+    {
+      key: taskKey('task:1'),
+      calls: {
+        serve: (retry) => {
+          retries.push(retry);
+          return new Promise((resolve) => (reply = resolve));
+        },
+        cancelHere: () => true,
+      },
+      ...{ store, clock },
+      isOurs: async () => true,
+      onGone: () => {},
+      onNotStopped: () => {},
+    },
+  );
+  const replies = async (to: CallReply) => {
+    reply(to);
+    await settled();
+  };
+  return { task, clock, retries, replies };
+}
+
+// Rule promoted-3.
+test('answers that come while the task looks at its call go with the next retry', async () => {
+  const { task, clock, retries, replies } = taskTestbed();
+  // The stream of the parked call is being resumed: the retry that looks at it waits.
+  task.moved();
+  const answered = task.answer(ANSWERS);
+  await settled();
+  clock.advance(250);
+  expect(await answered).toBeNull();
+  await replies(asking('round-1'));
+  expect(retries.map(({ inputResponses }) => inputResponses)).toEqual([null, ANSWERS]);
+  await replies(DONE);
+  expect(task.record.state.status).toBe('completed');
+});
+
+describe('an answer that does not fit its question', () => {
+  const refused: CallReply = { kind: 'failed', failure: illFormedAnswer('elicitation-1', 'wrong') };
+
+  // Rule promoted-4.
+  test('leaves the question open, also when that is found out late', async () => {
+    const { task, clock, replies } = taskTestbed();
+    const answered = task.answer(ANSWERS);
+    await settled();
+    clock.advance(250);
+    expect(await answered).toBeNull();
+    await replies(refused);
+    expect(task.record.state).toEqual({ status: 'input_required', inputRequests: QUESTIONS });
+  });
+
+  // Rule promoted-4.
+  test('leaves the question open at the replica that went on with the task', async () => {
+    const { task, retries, replies } = taskTestbed({ inputResponses: ANSWERS });
+    task.begin();
+    await replies(refused);
+    await replies(asking('round-1'));
+    expect(retries.map(({ inputResponses }) => inputResponses)).toEqual([ANSWERS, null]);
+    expect(task.record.state).toEqual({ status: 'input_required', inputRequests: QUESTIONS });
+  });
+});
+
+test('a task is left although the store is away', async () => {
+  const keep = () => Promise.reject(new DirectoryUnavailable('timeout', 'away'));
+  const store: Partial<TaskStore> = { keep };
+  const { task, clock } = taskTestbed({ store: store as TaskStore });
+  task.learned({ ttlMs: null, pollIntervalMs: 1_000, statusMessage: 'half done' });
+  await settled();
+  const left = task.leave();
+  clock.advance(2_000);
+  await left;
+  await settled();
+  expect(clock.pending).toBe(0);
+});
