@@ -7,7 +7,7 @@ import {
   type AskingStyle,
   BroadcastDetector,
 } from './discovery/broadcast-detector.ts';
-import { BroadcastProbe } from './discovery/broadcast-probe.ts';
+import { BroadcastProbe, repliesToPing } from './discovery/broadcast-probe.ts';
 import { isRefusal, type LegacyTransport, type UpstreamKind } from './discovery/detection.ts';
 import { asUpstreamFailure, UpstreamFailure } from './failure.ts';
 import { Greetings } from './discovery/greetings.ts';
@@ -64,6 +64,7 @@ export class Upstream implements LegacyServer {
     this.#oneSession = new OneSession({
       isConfigured: options.hasOneSession === true,
       broken: () => this.#http.broken,
+      replies: (session) => repliesToPing(session, clock),
       onCertain: (cause) => options.onOneSession?.(cause),
     });
     const server = {
@@ -133,11 +134,11 @@ export class Upstream implements LegacyServer {
     const opening = this.#oneSession.begin();
     try {
       const session = await this.#openFor(kind, request);
-      this.#oneSession.opened(opening, session);
+      await this.#oneSession.opened(opening, session);
       return session;
     } catch (error) {
       const failure = asUpstreamFailure(error, false);
-      this.#oneSession.failed(opening, failure);
+      await this.#oneSession.failed(opening, failure);
       if (this.hasOneSession || !isRefusal(failure) || !this.doubt()) throw error;
       // It may have been upgraded.
       const now = await this.#greetings.greetAlone(request.headers).catch(() => kind);

@@ -84,15 +84,21 @@ export class BroadcastProbe {
   async #ping(): Promise<boolean> {
     const session = await this.#session;
     if (session?.dead !== false) return false;
-    const over = new AbortController();
-    const late = sleep(this.#clock, PING_TIMEOUT_MS, over.signal).then(() => false);
-    const replied = session.request('ping', {}, session.headers, over.signal).then(
-      () => true,
-      () => false,
-    );
-    const all = await Promise.race([replied, late]);
-    over.abort();
+    const all = await repliesToPing(session, this.#clock);
     if (this.#detector.broadcasts) await this.close();
     return all;
   }
+}
+
+/** Finds out whether the server replies to a ping in a session, and soon. */
+export async function repliesToPing(session: Session, clock: Clock): Promise<boolean> {
+  const over = new AbortController();
+  const late = sleep(clock, PING_TIMEOUT_MS, over.signal).then(() => false);
+  const replied = session.request('ping', {}, session.headers, over.signal).then(
+    () => true,
+    () => false,
+  );
+  const isThere = await Promise.race([replied, late]);
+  over.abort();
+  return isThere;
 }

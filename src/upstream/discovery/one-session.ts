@@ -9,7 +9,7 @@ import type { Session } from '../session/session.ts';
 /**
  * - `configured`: the limits of the operator allow no second session
  * - `refused`: it refused a second session, and accepted it when the first one had ended
- * - `crashed`: the connection broke each time that a second session was opened
+ * - `crashed`: connections broke and the other sessions were lost each time that a second session was opened
  */
 type OneSessionCause = 'configured' | 'refused' | 'crashed';
 
@@ -20,6 +20,8 @@ const MIN_CRASHES = 2;
 
 /** A session that is being opened. */
 export interface Opening {
+  /** The sessions that were open before. */
+  readonly others: readonly Session[];
   /** Whether another session was open or being opened. */
   readonly isSecond: boolean;
   readonly isTrial: boolean;
@@ -31,6 +33,8 @@ export interface OneSessionOptions {
   readonly isConfigured: boolean;
   /** Returns how many connections to the server have broken. */
   readonly broken: () => number;
+  /** Finds out whether the server replies to a ping in a session. */
+  readonly replies: (session: Session) => Promise<boolean>;
   /** Called once, when the server has shown that it can have one session only. */
   readonly onCertain: (cause: 'refused' | 'crashed') => void;
 }
@@ -58,25 +62,28 @@ export class OneSession {
 
   /** Notes that a session is being opened. `opened` or `failed` follows. */
   begin(): Opening {
-    const isSecond = this.#opening > 0 || this.#others().length > 0;
+    const others = this.#others();
+    const isSecond = this.#opening > 0 || others.length > 0;
     this.#opening += 1;
-    return { isSecond, isTrial: this.#isTrial, broken: this.#options.broken() };
+    return { others, isSecond, isTrial: this.#isTrial, broken: this.#options.broken() };
   }
 
-  opened(opening: Opening, session: Session): void {
+  async opened(opening: Opening, session: Session): Promise<void> {
     this.#opening -= 1;
     if (this.#hasHadTwo) return;
     const others = this.#others();
     this.#open = [...others, session];
     if (opening.isTrial && this.#isTrial) this.#found('refused');
     if (this.#cause !== null || !opening.isSecond) return;
-    if (this.#hasBroken(opening)) return this.#crashed();
-    if (others.length === 0) return;
+    const broken = this.#hasBroken(opening);
+    const beside = broken ? [...opening.others, ...others] : others;
+    if (beside.length === 0) return;
+    if (broken && !(await this.#isAnyLeft(beside))) return this.#crashed();
     this.#hasHadTwo = true;
     this.#open = [];
   }
 
-  failed(opening: Opening, failure: UpstreamFailure): void {
+  async failed(opening: Opening, failure: UpstreamFailure): Promise<void> {
     this.#opening -= 1;
     if (opening.isTrial && this.#isTrial) {
       // It refuses the only session as well.
@@ -88,7 +95,11 @@ export class OneSession {
     // A server that starts says nothing of its sessions, nor does what stands in front of it.
     const isOther = failure.details.isOtherJson === true;
     const isRefused = (isRefusal(failure) && !isOther) || failure.code === 'upstream_busy';
-    if (this.#hasBroken(opening)) return this.#crashed();
+    if (this.#hasBroken(opening)) {
+      const beside = [...opening.others, ...this.#others()];
+      if (beside.length > 0 && !(await this.#isAnyLeft(beside))) this.#crashed();
+      return;
+    }
     if (!isRefused || this.#others().length !== 1 || this.#trials >= MAX_TRIALS) return;
     this.#trials += 1;
     this.#isTrial = true;
@@ -99,7 +110,14 @@ export class OneSession {
     return this.#options.broken() > broken;
   }
 
+  /** A network breaks connections, too. A server that crashed has lost its sessions. */
+  async #isAnyLeft(sessions: readonly Session[]): Promise<boolean> {
+    const last = sessions.findLast(({ dead }) => !dead);
+    return last !== undefined && (await this.#options.replies(last));
+  }
+
   #crashed(): void {
+    if (this.#cause !== null || this.#hasHadTwo) return;
     this.#crashes += 1;
     if (this.#crashes >= MIN_CRASHES) this.#found('crashed');
   }

@@ -4,6 +4,7 @@ import { accept, callTool, send, type Exchanged } from '../../fixtures/clients/m
 import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
 import { countingServer } from '../../fixtures/servers/counting-server.ts';
 import type { LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
+import { Severable } from '../../fixtures/network/flaky-proxy.ts';
 import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 
@@ -133,8 +134,8 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
   });
 
   // Rule sessions-22: A server that refuses a session beside the only other one, and accepts it alone, is served with one
-  // from then on, as is one whose connections break twice when a second session opens, and that never had two. The log
-  // says so (`upstream.one_session`).
+  // from then on, as is one that twice breaks connections and loses its other sessions when another one opens, and that
+  // never had two. The log says so (`upstream.one_session`).
   test('a server that refuses a second session is served with one, and the log says so', async () => {
     const { call, gateway } = await stage({ transport, secondSession: 'refused' }, {});
     for (const name of [...NAMES, ...NAMES]) expect(textOf(await call(name, 'count'))).toBe('1');
@@ -151,4 +152,28 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
     expect(server.crashes).toBe(crashes);
     expect(gateway.log.named('upstream.one_session')).toEqual([{ route: 'mcp', cause: 'crashed' }]);
   });
+});
+
+// Rule sessions-22.
+test('a network that breaks connections while sessions open does not mean one session', async () => {
+  const { server } = await countingServer();
+  const way = await Severable.to({ host: '127.0.0.1', port: server.port });
+  stopAfterTest(() => way.stop());
+  const gateway = await startTestGateway(`http://127.0.0.1:${way.port}/mcp`);
+  stopAfterTest(() => gateway.close());
+  for (const name of NAMES) {
+    let hasBroken = false;
+    way.watch((chunk) => {
+      if (hasBroken || !chunk.includes('"initialize"')) return;
+      hasBroken = true;
+      // Not only this connection breaks, but also the streams of all sessions.
+      way.mend();
+    });
+    expect(textOf(await callTool(gateway.url, 'count', {}, as(name)))).toBe('1');
+    expect(hasBroken).toBe(true);
+  }
+  for (const name of NAMES) {
+    expect(textOf(await callTool(gateway.url, 'count', {}, as(name)))).toBe('2');
+  }
+  expect(gateway.log.named('upstream.one_session')).toEqual([]);
 });

@@ -8,83 +8,105 @@ const REFUSED = new UpstreamFailure('upstream_unavailable', 'HTTP 400', {
   httpStatus: 400,
 });
 
+const BROKEN = new UpstreamFailure('upstream_unavailable', '', { mayHaveActed: false });
+
 function stage() {
   const causes: string[] = [];
   const server = { broken: 0 };
+  const stays: object[] = [];
   const one = new OneSession({
     isConfigured: false,
     broken: () => server.broken,
+    replies: async (session) => stays.includes(session),
     onCertain: (cause) => causes.push(cause),
   });
-  const open = () => {
+  const open = async () => {
     const session = { dead: false };
-    one.opened(one.begin(), session as unknown as Session);
+    await one.opened(one.begin(), session as unknown as Session);
     return session;
   };
   const refuse = () => one.failed(one.begin(), REFUSED);
-  const crash = (session: { dead: boolean }) => {
+  const crash = async (session: { dead: boolean }) => {
     const opening = one.begin();
     session.dead = true;
     server.broken += 1;
-    one.failed(opening, new UpstreamFailure('upstream_unavailable', '', { mayHaveActed: false }));
+    await one.failed(opening, BROKEN);
   };
-  return { one, causes, open, refuse, crash };
+  /** The connection of a session that is being opened breaks, and nothing else. */
+  const interrupt = async (session: object) => {
+    const opening = one.begin();
+    stays.push(session);
+    server.broken += 1;
+    await one.failed(opening, BROKEN);
+  };
+  return { one, causes, open, refuse, crash, interrupt };
 }
 
-test('a refusal beside another session is tried again alone, and tells only then', () => {
+test('a refusal beside another session is tried again alone, and tells only then', async () => {
   const { one, causes, open, refuse } = stage();
-  const first = open();
-  refuse();
+  const first = await open();
+  await refuse();
   expect([one.isOne, causes]).toEqual([true, []]);
   first.dead = true;
-  open();
+  await open();
   expect([one.isOne, causes]).toEqual([true, ['refused']]);
 });
 
-test('JSON of a server that starts is no refusal, for which another session would be ended', () => {
+test('JSON of a server that starts is no refusal, for which another session would be ended', async () => {
   const { one, open } = stage();
-  open();
+  await open();
   const details = { mayHaveActed: true, isForReply: true, isOtherJson: true };
-  one.failed(one.begin(), new UpstreamFailure('upstream_protocol_error', 'starting', details));
+  await one.failed(
+    one.begin(),
+    new UpstreamFailure('upstream_protocol_error', 'starting', details),
+  );
   expect(one.isOne).toBe(false);
 });
 
-test('a caller that is refused in any case does not make it a server with one session', () => {
+test('a caller that is refused in any case does not make it a server with one session', async () => {
   const { one, causes, open, refuse } = stage();
   for (let trial = 1; trial <= 3; trial += 1) {
-    const first = open();
-    refuse();
+    const first = await open();
+    await refuse();
     expect(one.isOne).toBe(true);
     first.dead = true;
-    refuse();
+    await refuse();
     expect(one.isOne).toBe(false);
   }
-  open();
-  refuse();
+  await open();
+  await refuse();
   expect([one.isOne, causes]).toEqual([false, []]);
 });
 
-test('a server that had two sessions is not suspected any more', () => {
+test('a server that had two sessions is not suspected any more', async () => {
   const { one, open, refuse, crash } = stage();
-  const first = open();
-  const second = open();
+  const first = await open();
+  const second = await open();
   second.dead = true;
-  refuse();
-  crash(first);
-  crash(open());
+  await refuse();
+  await crash(first);
+  await crash(await open());
   expect(one.isOne).toBe(false);
 });
 
-test('connections that break once are a restart, and those that break twice a server with one session', () => {
+test('connections that break once are a restart, and those that break twice a server with one session', async () => {
   const { one, causes, open, crash } = stage();
-  crash(open());
+  await crash(await open());
   expect(one.isOne).toBe(false);
-  crash(open());
+  await crash(await open());
   expect([one.isOne, causes]).toEqual([true, ['crashed']]);
 });
 
-test('a refusal of the first session says nothing', () => {
+test('a refusal of the first session says nothing', async () => {
   const { one, refuse } = stage();
-  refuse();
+  await refuse();
+  expect(one.isOne).toBe(false);
+});
+
+test('connections that break while the other session lives say nothing', async () => {
+  const { one, open, interrupt } = stage();
+  const first = await open();
+  await interrupt(first);
+  await interrupt(first);
   expect(one.isOne).toBe(false);
 });
