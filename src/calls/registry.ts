@@ -4,8 +4,7 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import type { Counts } from '../lib/counts.ts';
-import { TtlSet } from '../lib/containers.ts';
-import { ReleasingMap } from '../lib/releasing.ts';
+import { TtlSet, ReleasingMap } from '../lib/containers.ts';
 import type { Directory } from '../model/directory.ts';
 import {
   OVERLOADED,

@@ -1,6 +1,6 @@
 /** Time as a dependency: everything that waits takes a `Clock`, so that tests control the time. And what ends a wait early. */
 
-import { RingPlace } from './releasing.ts';
+import { RingPlace } from './containers.ts';
 
 export interface Timer {
   /** Stops the timer. It does nothing if the timer has fired. */

@@ -1,9 +1,8 @@
 /**
  * The sessions of one route. Principals share none unless the operator says so, nor do clients of different capabilities.
  */
-import { ReleasingMap } from '../lib/releasing.ts';
 import type { Clock } from '../lib/clock.ts';
-import { LruMap } from '../lib/containers.ts';
+import { ReleasingMap, LruMap } from '../lib/containers.ts';
 import { LocalCounts, type Counts } from '../lib/counts.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import type { Session } from '../upstream/session/session.ts';

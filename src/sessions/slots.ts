@@ -3,7 +3,7 @@
  * free, the session that was idle for the longest time ends; where none is idle, whoever needs one waits, and has the
  * other processes end one.
  */
-import { ReleasingMap } from '../lib/releasing.ts';
+import { ReleasingMap } from '../lib/containers.ts';
 import type { Counts } from '../lib/counts.ts';
 import type { Clock, Timer } from '../lib/clock.ts';
 import { UpstreamFailure } from '../upstream/failure.ts';

@@ -1,5 +1,5 @@
 /** Requests that wait for the server, as a greeting or a list can for long. A process that stops replies to them first. */
-import { Members } from '../../lib/releasing.ts';
+import { Members } from '../../lib/containers.ts';
 import { STOPPING_FOR_REQUEST } from '../../model/failures.ts';
 import type { CallReply } from '../../model/request.ts';
 

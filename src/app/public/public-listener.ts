@@ -3,7 +3,7 @@ import type { RequestListener, Server, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
 import { WITHOUT_SCHEMAS } from '../../lib/http.ts';
 import { ClientConnections, type ClientTimeouts } from '../../edge/http/connection.ts';
-import { Members } from '../../lib/releasing.ts';
+import { Members } from '../../lib/containers.ts';
 import type { ListenAddress } from '../../config/units.ts';
 import { listen } from '../listen.ts';
 

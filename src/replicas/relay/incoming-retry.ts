@@ -2,7 +2,7 @@
  * Retries of clients of other replicas whose call is here: the owner's side, whatever carries the messages (the kept
  * connection, HTTP or Redis). New calls whose home is here, and requests about tasks, come in the same way.
  */
-import { ReleasingMap } from '../../lib/releasing.ts';
+import { ReleasingMap } from '../../lib/containers.ts';
 import type { ServeRelayed, RelayedHandle } from '../../model/relay.ts';
 import type { Clock, Closed } from '../../lib/clock.ts';
 import type { OpenResponses } from '../../lib/http.ts';

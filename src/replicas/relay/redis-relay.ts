@@ -2,7 +2,7 @@
  * The relay for replicas that cannot reach each other: messages go through queues in Redis. It is slower than HTTP,
  * and behaves the same.
  */
-import { ReleasingMap } from '../../lib/releasing.ts';
+import { ReleasingMap } from '../../lib/containers.ts';
 import type { EdgeRequest, Leg } from '../../model/request.ts';
 import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../model/relay.ts';
 import { sleep } from '../../lib/clock.ts';

@@ -1,6 +1,6 @@
 /** Requests of a session that cannot lead to questions, while they wait for their replies. */
 import type { Clock, Closed } from '../../lib/clock.ts';
-import { ReleasingMap } from '../../lib/releasing.ts';
+import { ReleasingMap } from '../../lib/containers.ts';
 import type { UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { CallerHeaders, OutgoingRequest, Transport } from '../transport/transport.ts';

@@ -1,6 +1,6 @@
 /** What the two halves of a session share: `session.ts` extends it to send, `incoming.ts` receives. */
 import type { Clock } from '../../lib/clock.ts';
-import { ReleasingMap } from '../../lib/releasing.ts';
+import { ReleasingMap } from '../../lib/containers.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';

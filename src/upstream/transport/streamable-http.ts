@@ -2,7 +2,7 @@
  * The Streamable HTTP transport of 2025-03-26 to 2025-11-25, as a client: a POST for each message, replies
  * as JSON or events, a standalone GET stream, resumption. The session knows what the messages mean.
  */
-import { ReleasingMap } from '../../lib/releasing.ts';
+import { ReleasingMap } from '../../lib/containers.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { once } from '../../lib/once.ts';
 import {

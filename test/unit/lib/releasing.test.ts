@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Members, type Place, ReleasingMap } from '../../../src/lib/releasing.ts';
+import { Members, type Place, ReleasingMap } from '../../../src/lib/containers.ts';
 
 const CHURN = fileURLToPath(new URL('../../fixtures/churn.ts', import.meta.url));
 

@@ -2,9 +2,8 @@
  * The relay for replicas that reach each other: one kept connection between two of them carries the retries in both
  * directions. Each retry has a window of its own, so a client that reads slowly holds back no other.
  */
-import { ReleasingMap } from '../../../lib/releasing.ts';
 import { sleep } from '../../../lib/clock.ts';
-import { LruMap } from '../../../lib/containers.ts';
+import { ReleasingMap, LruMap } from '../../../lib/containers.ts';
 import { randomId } from '../../../lib/crypto.ts';
 import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../../model/relay.ts';
 import type { EdgeRequest, Leg } from '../../../model/request.ts';

@@ -3,7 +3,7 @@
  * held until one of these calls is left, and is then a question of that call: a call that waits for an answer does
  * not end before it. One that stays ambiguous is declined.
  */
-import type { Entries } from '../../../lib/releasing.ts';
+import type { Entries } from '../../../lib/containers.ts';
 import type { Clock, Timer } from '../../../lib/clock.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { ServerRequest } from './routing.ts';

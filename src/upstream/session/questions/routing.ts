@@ -2,7 +2,7 @@
  * Finds out whom a request or a notification of the server is for. Servers ask on streams that name no call: what
  * comes there is told from the calls that can have asked it.
  */
-import type { Entries } from '../../../lib/releasing.ts';
+import type { Entries } from '../../../lib/containers.ts';
 import {
   serverRequestId,
   upstreamRequestId,

@@ -2,9 +2,8 @@
  * The questions of a session on streams that name no call: which call is asked each of them, and what is known of
  * how the server asks. A question on the stream of a call does not come here.
  */
-import type { Entries } from '../../../lib/releasing.ts';
 import type { Clock } from '../../../lib/clock.ts';
-import { RecentMap } from '../../../lib/containers.ts';
+import { type Entries, RecentMap } from '../../../lib/containers.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { JsonRpcReply } from '../../../protocol/json-rpc.ts';
 import type {

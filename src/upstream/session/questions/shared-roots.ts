@@ -2,7 +2,7 @@
  * `roots/list` on streams that name no call. The roots are the caller's and not a call's: one of the running calls
  * asks its client, and the answer goes to every such request of the server that is open then.
  */
-import type { Entries } from '../../../lib/releasing.ts';
+import type { Entries } from '../../../lib/containers.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { JsonObject } from '../../../protocol/json.ts';
 
