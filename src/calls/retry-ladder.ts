@@ -31,7 +31,7 @@ import { retryCall } from './call/client.ts';
 import type { CallData, CallServices, Retry } from './call/data.ts';
 import { failed } from './call/replies.ts';
 import { isBroken } from './machine/selectors.ts';
-import { mayOwnerLive, relayRequest } from './owner-replica.ts';
+import { mayOwnerLive, relayRequest } from './elsewhere.ts';
 import { fetchOutcome } from './sealed-outcome.ts';
 
 /** What the relay rung found out about the owner of a call. */
