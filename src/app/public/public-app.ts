@@ -1,23 +1,32 @@
 /**
- * The application behind the public listener, for one configuration: the guard, the modern edge and the pass-through of
- * each route. A reload creates another one. The listener and its connections stay (`public-listener.ts`).
+ * The application behind the public listener, for one configuration: the guard, and the modern endpoints and the pass-through
+ * of each route. A reload creates another one. The listener and its connections stay (`public-listener.ts`).
  */
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { WITHOUT_SCHEMAS, cutWhenStalled, isLoopbackHost } from '../../lib/http.ts';
 import { publicPaths } from '../../config/schema.ts';
 import { Guard } from '../../edge/http/guard.ts';
-import { refusalReason } from '../../edge/response-writer.ts';
+import { refusalReason, NO_SUCH_PATH } from '../../edge/response-writer.ts';
 import type { Metrics } from '../../ops/metrics.ts';
 import { ROOT_METADATA_PATH } from '../../protocol/protected-resource.ts';
 import { isHttpRoute, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../shared-services.ts';
-import { callersOf } from './callers.ts';
+import { callersOf, type RouteCallers } from './callers.ts';
 import { serveOwnMetadata } from './own-metadata.ts';
 import type { PublicListener } from './public-listener.ts';
-import { RouteEndpoints } from './route-endpoints.ts';
-import { routePassThrough } from './route-pass-through.ts';
-import { wrongPathLog } from './wrong-paths.ts';
+import { routePassThrough, NO_PASS_THROUGH } from './route-pass-through.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { limitLog } from '../../limits/admission.ts';
+import type { Log } from '../../ops/log.ts';
+import { ModernEndpoint } from '../../edge/edge.ts';
+import type { ClientConnections } from '../../edge/http/connection.ts';
+import type { EdgeOptions } from '../../edge/options.ts';
+import { isMethod, serviceOf } from '../../edge/request/methods.ts';
+import type { PassThrough } from '../../passthrough/passthrough.ts';
+import { ErrorCode } from '../../protocol/json-rpc.ts';
+import { dialectEndpoints, installDialect } from './dialect-endpoints.ts';
+import { edgeOptions, edgeRoute } from './edge-route.ts';
 
 /** For one event of a response. The framework and its plugins add as many as the default allows. */
 const MAX_LISTENERS = 20;
@@ -163,4 +172,106 @@ function installMetadata(app: FastifyInstance, routes: readonly Route[]): void {
     for (const path of free) served.add(path);
     resource.install(app, free);
   }
+}
+
+const MAX_PATH_CHARACTERS = 200;
+
+/**
+ * Creates what is to be called for each modern request to a path that no route has. It logs the latest of them, since the
+ * pass-through hides such a mistake from both sides.
+ * @param paths those of the routes
+ */
+export function wrongPathLog(
+  paths: readonly string[],
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+): (path: string) => void {
+  let latest = '';
+  const report = limitLog<'path'>(clock, (_limit, requests) => {
+    log.event('edge.wrong_path', { path: latest, paths: paths.join(', '), requests });
+  });
+  return (path) => {
+    latest = path.slice(0, MAX_PATH_CHARACTERS);
+    report('path');
+  };
+}
+
+/** The modern endpoints by their paths: those of the routes of one configuration, and of former routes. */
+class RouteEndpoints {
+  readonly #shared: PublicServices;
+  readonly #metrics: Metrics;
+  readonly #connections: ClientConnections;
+  readonly #byPath = new Map<string, ModernEndpoint>();
+  /** The paths of each former route that no other route has. */
+  readonly #formerPaths = new Map<Route, readonly string[]>();
+
+  constructor(shared: PublicServices, metrics: Metrics, connections: ClientConnections) {
+    this.#shared = shared;
+    this.#metrics = metrics;
+    this.#connections = connections;
+  }
+
+  /** @param path as a client wrote it */
+  find(path: string): ModernEndpoint | undefined {
+    return this.#byPath.get(path);
+  }
+
+  /** Installs the endpoints of a route: its own, and those of its dialects. @param scope a scope of their own */
+  install(
+    scope: FastifyInstance,
+    route: Route,
+    callers: RouteCallers,
+    passThrough: PassThrough,
+  ): void {
+    const served = edgeRoute(route, callers, this.#shared, passThrough);
+    const options = this.#optionsOf(route);
+    const endpoint = new ModernEndpoint(served, options);
+    endpoint.install(scope);
+    this.#byPath.set(route.config.path, endpoint);
+    for (const [path, dialect] of dialectEndpoints(route, served, options, this.#shared)) {
+      installDialect(scope, path, dialect);
+      this.#byPath.set(path, dialect);
+    }
+  }
+
+  /** Adds the endpoints of a former route for retries, on those of its paths that are free. */
+  addFormer(route: Route): void {
+    const callers = callersOf(route, this.#shared);
+    const served = edgeRoute(route, callers, this.#shared, NO_PASS_THROUGH);
+    const options = this.#optionsOf(route);
+    const own = new ModernEndpoint(served, { ...options, read: retriesOf(options.read) });
+    const dialects = dialectEndpoints(route, served, options, this.#shared, retriesOf);
+    const free = [[route.config.path, own] as const, ...dialects].filter(
+      ([path]) => !this.#byPath.has(path),
+    );
+    for (const [path, endpoint] of free) this.#byPath.set(path, endpoint);
+    this.#formerPaths.set(
+      route,
+      free.map(([path]) => path),
+    );
+  }
+
+  /** Removes the endpoints of a former route. */
+  forget(former: Route): void {
+    for (const path of this.#formerPaths.get(former) ?? []) this.#byPath.delete(path);
+    this.#formerPaths.delete(former);
+  }
+
+  #optionsOf(route: Route): EdgeOptions {
+    return edgeOptions(route, this.#shared, this.#metrics, this.#connections);
+  }
+}
+
+/** Reads only what goes on with what a route has begun: its calls, and its tasks. */
+function retriesOf(read: EdgeOptions['read']): EdgeOptions['read'] {
+  return (request, body, caller) => {
+    const found = read(request, body, caller);
+    if (found.type === 'refused') return found;
+    if (found.type === 'request') {
+      const { requestState, method } = found.request;
+      if (requestState !== null || (isMethod(method) && serviceOf(method) === 'task')) return found;
+    }
+    const error = { code: ErrorCode.invalidRequest, message: NO_SUCH_PATH };
+    const id = found.type === 'request' ? found.request.id : null;
+    return { type: 'refused', refusal: { httpStatus: 404, id, error } };
+  };
 }
