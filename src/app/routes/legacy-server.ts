@@ -3,7 +3,7 @@ import type { HttpUpstreamConfig, RouteConfig } from '../../config/schema.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { VERSION } from '../../lib/program.ts';
 import type { Log } from '../../ops/log.ts';
-import { CircuitBreaker } from '../../upstream/circuit-breaker.ts';
+import { CircuitBreaker } from '../../limits/admission.ts';
 import type { DetectionCause } from '../../upstream/discovery/detection.ts';
 import type {
   LegacyServer,

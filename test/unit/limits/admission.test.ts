@@ -1,8 +1,7 @@
 /** What limits refuse takes nothing of a server that was down: only one request is tried there. */
 import { describe, expect, test } from 'vitest';
 import { LocalCounts } from '../../../src/lib/counts.ts';
-import { Admission, type RouteLimits } from '../../../src/limits/admission.ts';
-import { CircuitBreaker } from '../../../src/upstream/circuit-breaker.ts';
+import { Admission, type RouteLimits, CircuitBreaker } from '../../../src/limits/admission.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 const ONE = { requests: 1, windowMs: 3_600_000 };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { CircuitBreaker } from '../../../src/upstream/circuit-breaker.ts';
+import { CircuitBreaker } from '../../../src/limits/admission.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 function breaker(more: { consecutiveFailures?: number | null; random?: () => number } = {}) {
