@@ -75,7 +75,7 @@ for (const { sdk, tags, server } of SDKS)
     // Rule resumption-2 (transports, "Resumability and Redelivery"): A server that takes the GET that resumes
     // a stream, refuses nothing and holds the head of its response back for a second counts as open: answers
     // are sent. Servers of the Go SDK send the head with the first event only, which may be the reply to the
-    // answer.
+    // answer. The call is not lost, however often such a GET times out (`upstream.headersTimeout`).
     // Rule mixed-sessions-3.
     test.each([
       { how: 'killed', end: (owner: GatewayProcess) => owner.kill() },

@@ -169,7 +169,14 @@ export class ResumableStream implements ResponseReader {
         return await this.#get(options);
       } catch (error) {
         const failure = asUpstreamFailure(error, true);
-        if (this.finished || !mayPass(failure) || attempt >= MAX_RESUME_ATTEMPTS) throw failure;
+        if (this.finished || !mayPass(failure)) throw failure;
+        if (this.source.stream === 'request' && failure.code === 'upstream_timeout') {
+          // The server had nothing to send, and holds the head of its response back until it has: nothing has failed.
+          attempt = 0;
+          waitMs = this.#retryMs ?? FIRST_BACKOFF_MS;
+          continue;
+        }
+        if (attempt >= MAX_RESUME_ATTEMPTS) throw failure;
         options.onRefusal?.();
         waitMs = Math.min(FIRST_BACKOFF_MS * 2 ** attempt, MAX_BACKOFF_MS);
       }
