@@ -1,4 +1,5 @@
 /** The sessions of a home: the current one, those that earlier calls still use, and one that nothing is connected to. */
+import type { SessionId } from '../protocol/ids.ts';
 import { asUpstreamFailure } from '../upstream/failure.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
@@ -90,6 +91,8 @@ export class HomeSessions {
   #current: HomeSession | null = null;
   #disconnected: DisconnectedSession | null = null;
   #opening: { readonly headers: string; readonly entry: Promise<HomeSession> } | null = null;
+  /** Sessions that another process had, or that were left, while they are taken over. */
+  readonly #adopting = new Map<SessionId, Promise<HomeSession>>();
   #hasLostState: boolean;
   #isHandedOver = false;
   #isClosed = false;
@@ -165,6 +168,7 @@ export class HomeSessions {
     const entry = this.#openOrGoOn(owner)
       .then((opened) => {
         this.#current = opened;
+        opened.isForeign = false;
         this.#options.onSession(opened.session);
         return opened;
       })
@@ -181,15 +185,20 @@ export class HomeSessions {
     for (const entry of this.#all) {
       if (entry.session.id === point.sessionId && !entry.session.dead) return entry;
     }
+    const running = this.#adopting.get(point.sessionId);
+    // What failed for another request, as with credentials that have expired, is tried once more.
+    if (running !== undefined) return running.catch(() => this.adopt(owner, point, isHome));
     const disconnected = this.#disconnected;
     if (disconnected?.point.sessionId === point.sessionId && disconnected.slot !== null) {
       this.#current = await this.#reconnect(owner, disconnected);
       return this.#current;
     }
-    const entry = await this.#adopted(owner, point, await slots.take(principal));
-    if (this.lacksSession && isHome) this.#current = entry;
-    else entry.isForeign = upstream.detector.hasSiblings;
-    return entry;
+    return this.#once(point, async () => {
+      const entry = await this.#adopted(owner, point, await slots.take(principal));
+      if (this.lacksSession && isHome) this.#current = entry;
+      else entry.isForeign = upstream.detector.hasSiblings;
+      return entry;
+    });
   }
 
   /** Takes the session that the home had in another process for its own. */
@@ -283,14 +292,25 @@ export class HomeSessions {
   }
 
   /** Connects with a session that nothing here is connected to. If the server has forgotten it, it is replaced. */
-  async #reconnect(
+  #reconnect(
     owner: SessionOwner,
     { point, slot, left }: DisconnectedSession,
   ): Promise<HomeSession> {
     const { slots, principal } = this.#options;
     this.#disconnected = null;
     slot?.used();
-    return this.#adopted(owner, point, slot ?? (await slots.take(principal)), left);
+    return this.#once(point, async () =>
+      this.#adopted(owner, point, slot ?? (await slots.take(principal)), left),
+    );
+  }
+
+  /** Takes a session over once for all who wait for it: whoever has it alone ends it after its call. */
+  #once({ sessionId }: SessionPoint, adopt: () => Promise<HomeSession>): Promise<HomeSession> {
+    const running = this.#adopting.get(sessionId);
+    if (running !== undefined) return running;
+    const adopting = adopt().finally(() => this.#adopting.delete(sessionId));
+    this.#adopting.set(sessionId, adopting);
+    return adopting;
   }
 
   async #openNew(owner: SessionOwner): Promise<HomeSession> {

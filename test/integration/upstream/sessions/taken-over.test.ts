@@ -1,0 +1,42 @@
+/** Calls that are continued at the same time in a session that the process before had opened for their caller. */
+import { expect, test, vi } from 'vitest';
+import { sessionId } from '../../../../src/protocol/ids.ts';
+import { SessionPool } from '../../../../src/sessions/session-pool.ts';
+import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
+import { turnsUntil } from '../../../fixtures/manual-clock.ts';
+import { ADA, ANY, poolStage, POOL_OPTIONS } from '../../../fixtures/servers/pool-testbed.ts';
+import { closeAfterTest, upstreamOf } from '../../../fixtures/servers/upstream-testbed.ts';
+
+const POINT = { sessionId: sessionId('session-before'), revision: '2025-11-25' } as const;
+
+/** The pool of a process that has just started: it has yet to find out what the server speaks. */
+async function freshPool() {
+  const { server, clock, ended } = await poolStage();
+  const upstream = upstreamOf(server, {}, clock);
+  const pool = new SessionPool(upstream, { ...POOL_OPTIONS, concurrency: 'auto' }, clock);
+  closeAfterTest(() => pool.close());
+  return { pool, upstream, ended, adopt: () => pool.adopt(ADA, POINT, ANY) };
+}
+
+// Rule sessions-2.
+test('they share it, and the first one that ends does not end it for the others', async () => {
+  const { pool, ended, adopt } = await freshPool();
+  const [first, second] = await Promise.all([adopt(), adopt()]);
+  second.giveBack(true);
+  expect(pool.size).toBe(1);
+  first.giveBack(true);
+  const next = await pool.lease(ADA, ANY);
+  expect(next.session.id).toBe(POINT.sessionId);
+  next.giveBack(true);
+  await pool.close();
+  await turnsUntil(() => ended().includes(POINT.sessionId));
+});
+
+test('one whose credentials are good gets it, although those of another one were refused', async () => {
+  const { upstream, adopt } = await freshPool();
+  const refused = new UpstreamFailure('unauthorized', 'expired', { mayHaveActed: false });
+  vi.spyOn(upstream, 'adoptSession').mockRejectedValueOnce(refused);
+  const [first, second] = await Promise.allSettled([adopt(), adopt()]);
+  expect(first).toMatchObject({ status: 'rejected', reason: refused });
+  expect(second).toMatchObject({ status: 'fulfilled' });
+});
