@@ -88,24 +88,16 @@ export class HomePlacement {
    * Gives a home up.
    * @param isSessionLeft whether the server still has the session, so that another process can go on with it
    */
-  async giveUp(key: string, isSessionLeft: boolean): Promise<void> {
+  giveUp(key: string, isSessionLeft: boolean): void {
     const held = this.#held.get(key);
     if (held === undefined) return;
     this.#held.delete(key);
-    const { store } = this.#options;
-    // What cannot be told to the store expires there.
-    if (!isSessionLeft) await store.forget(held.id).catch(() => {});
-    await store.release(held.id, held.epoch).catch(() => {});
+    this.#free(held, isSessionLeft);
   }
 
   /** Gives all homes up at once, with their sessions. What is claimed for them from now on is another home. */
   abandon(): void {
-    const { store } = this.#options;
-    for (const { id, epoch } of this.#held.values()) {
-      // Sent before any later claim. What cannot be told to the store expires there.
-      void store.forget(id).catch(() => {});
-      void store.release(id, epoch).catch(() => {});
-    }
+    for (const held of this.#held.values()) this.#free(held, false);
     this.close();
   }
 
@@ -113,6 +105,13 @@ export class HomePlacement {
   close(): void {
     this.#renewal?.cancel();
     this.#held.clear();
+  }
+
+  /** Sends all of it before any later claim of the home. What cannot be told to the store expires there. */
+  #free({ id, epoch }: HeldHome, isSessionLeft: boolean): void {
+    const { store } = this.#options;
+    if (!isSessionLeft) void store.forget(id).catch(() => {});
+    void store.release(id, epoch).catch(() => {});
   }
 
   async #claim(key: string): Promise<HomeClaim> {

@@ -276,7 +276,7 @@ export class SessionPool {
       onEmpty: (isSessionLeft, isUntold) => {
         this.#homes.delete(key);
         if (isUntold) this.#untold.set(key, true);
-        void placement?.giveUp(key, isSessionLeft);
+        placement?.giveUp(key, isSessionLeft);
       },
     });
     this.#homes.set(key, home);
