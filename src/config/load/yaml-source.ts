@@ -57,7 +57,7 @@ const SYNTAX: Partial<Record<ErrorCode, string>> = {
 /** A comment of other languages, which people paste with JSON. */
 const SLASH_COMMENT = /(?:^|[\s,{[])\/[/*]/m;
 
-/** Reads the text of a file. It reports all syntax problems and does not throw. */
+/** Reads the text of a file. It reports the first syntax problem and does not throw. */
 export function readSource(text: string): Source {
   const lines = new LineCounter();
   const document = parse(text, lines);
@@ -77,15 +77,14 @@ export function readSource(text: string): Source {
     reader.problem([], offset, `${NOT_YAML}: comments begin with #, not with // or /*`);
     return { data: undefined, problems: reader.problems, positionOf: () => START };
   }
-  for (const { code, pos } of errors) {
-    const what = SYNTAX[code];
-    reader.problem(
-      [],
-      pos[0],
-      what === undefined ? `${NOT_YAML} (${code})` : `${NOT_YAML}: ${what}`,
-    );
+  // What the parser reports further on mostly follows from the first one.
+  const [first] = errors.toSorted((left, right) => left.pos[0] - right.pos[0]);
+  if (first !== undefined) {
+    const what = SYNTAX[first.code];
+    const text = what === undefined ? `${NOT_YAML} (${first.code})` : `${NOT_YAML}: ${what}`;
+    reader.problem([], first.pos[0], text);
   }
-  const data = errors.length > 0 ? undefined : reader.read(document.contents, []);
+  const data = first === undefined ? reader.read(document.contents, []) : undefined;
   return {
     data,
     problems: reader.problems,

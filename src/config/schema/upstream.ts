@@ -267,35 +267,34 @@ const processKeys = {
   ),
 };
 
-export const upstream = z
-  .preprocess(
-    checkKeys,
-    section(
-      {
-        ...httpKeys,
-        ...processKeys,
-        headersTimeout: duration(
-          '60s',
-          '100ms',
-          '1h',
-          'Timeout of the response headers, and of the whole response to a request that cannot ask for input. The response to a call over Streamable HTTP, headers included, is bounded by `calls.maxDuration` only.',
-        ),
-        maxEvent: size(
-          '4MiB',
-          '1KiB',
-          '256MiB',
-          'The largest event of a stream, and the longest line of a server over stdio.',
-        ),
-        pingInterval: duration(
-          '60s',
-          '1s',
-          '1h',
-          'How often a session that waits for answers is pinged, so that the server keeps it open.',
-        ),
-      },
-      'a map with a url or a command',
+const keys = section(
+  {
+    ...httpKeys,
+    ...processKeys,
+    headersTimeout: duration(
+      '60s',
+      '100ms',
+      '1h',
+      'Timeout of the response headers, and of the whole response to a request that cannot ask for input. The response to a call over Streamable HTTP, headers included, is bounded by `calls.maxDuration` only.',
     ),
-  )
+    maxEvent: size(
+      '4MiB',
+      '1KiB',
+      '256MiB',
+      'The largest event of a stream, and the longest line of a server over stdio.',
+    ),
+    pingInterval: duration(
+      '60s',
+      '1s',
+      '1h',
+      'How often a session that waits for answers is pinged, so that the server keeps it open.',
+    ),
+  },
+  'a map with a url or a command',
+);
+
+export const upstream = z
+  .preprocess(checkKeys, keys)
   .transform(({ url, command, args, env, cwd, maxProcesses, maxProcessAgeMs, ...common }) => {
     const inherited = INHERITED_VARIABLES;
     const process = { args, env, inherited, cwd, maxProcesses, maxProcessAgeMs };
@@ -326,5 +325,8 @@ function checkKeys(written: unknown, context: z.core.$RefinementCtx): unknown {
       report(key, `no ${key} without upstream.command`);
     }
   }
+  // With an issue of its own, a preprocessor keeps the schema from checking the rest.
+  const rest = context.issues.length === 0 ? undefined : keys.safeParse(written).error;
+  for (const issue of rest?.issues ?? []) context.issues.push({ ...issue, input: undefined });
   return written;
 }

@@ -342,6 +342,30 @@ describe('a file that is not a configuration at all', () => {
   });
 });
 
+test('a mistake in the syntax has one line, though the parser reports what follows from it', () => {
+  const file =
+    'routes:\n  - upstream: {url: ${UPSTREAM}}\n    parking: {ttl: 10m}\nlog: {level: info}\n';
+  expect(problemsOf(file)).toEqual([
+    '2:22 not valid YAML: unexpected text after the value; put the whole text in quotes',
+  ]);
+});
+
+test('what else is wrong with an upstream is said beside a URL that is missing or too much', () => {
+  expect(problemsOf('routes: [{upstream: {urll: "http://a/mcp", maxBody: 4mb}}]\n')).toEqual([
+    expect.stringMatching(
+      /^1:11 routes\[0\]\.upstream\.url: expected an http or https URL, or .*, got nothing$/,
+    ),
+    expect.stringMatching(/^1:22 routes\[0\]\.upstream\.urll: unknown key; did you mean "url"\?$/),
+    expect.stringMatching(/^1:53 routes\[0\]\.upstream\.maxBody: expected a size from 1KiB/),
+  ]);
+  expect(problemsOf('routes: [{upstream: {command: a, url: "http://a/mcp", arg: [b]}}]\n')).toEqual(
+    [
+      expect.stringMatching(/upstream\.url: expected no url, since upstream\.command/),
+      expect.stringMatching(/upstream\.arg: unknown key; did you mean "args"\?$/),
+    ],
+  );
+});
+
 describe('references that lead nowhere', () => {
   test('a variable that is not set is named, with the way out', () => {
     expect(problemsOf(withRoute('log: {level: "${LEVEL}"}\n'))).toEqual([
