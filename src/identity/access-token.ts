@@ -1,8 +1,7 @@
 /** Verifies the access tokens of callers: JWTs that an authorization server issued for this gateway (RFC 9068). */
 import type { errors, JWTPayload } from 'jose';
 import type { Clock } from '../lib/clock.ts';
-import { loadJose } from './key-set.ts';
-import { KeysUnavailable, type KeySet } from './key-set.ts';
+import { KeysUnavailable, loadJose, type KeySet } from './key-set.ts';
 
 export interface TokenRules {
   readonly issuer: string;
@@ -48,7 +47,10 @@ export async function verifyToken(
   clock: Clock,
 ): Promise<TokenVerdict> {
   const { issuer, audiences, requiredScopes, principalClaim, clockToleranceMs } = rules;
-  const { errors, jwtVerify } = await loadJose();
+  const jose = await loadJose().catch(() => null);
+  // Then there are no keys either, and the log says why.
+  if (jose === null) return { kind: 'unavailable' };
+  const { errors, jwtVerify } = jose;
   let payload: JWTPayload;
   try {
     ({ payload } = await jwtVerify(token, keys.find, {

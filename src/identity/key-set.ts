@@ -5,8 +5,8 @@
 import { readFile } from 'node:fs/promises';
 import type { createLocalJWKSet, JSONWebKeySet, JWTVerifyGetKey } from 'jose';
 import type { Clock, Timer } from '../lib/clock.ts';
+import { loadedOnce } from '../lib/once.ts';
 import { fetchJson } from './fetch-json.ts';
-import type * as Jose from 'jose';
 
 export interface JwksSource {
   /** Exactly one of the three is set. */
@@ -134,10 +134,8 @@ export class KeySet {
   }
 }
 
-/** jose takes long to load, and only a gateway that checks tokens needs it. */
-let loading: Promise<typeof Jose> | undefined;
-
-/** Loads the library once: to import a module that is there takes 13 us, and would be done for each token. */
-export function loadJose(): Promise<typeof Jose> {
-  return (loading ??= import('jose'));
-}
+/**
+ * Loads jose, which takes long, and only a gateway that checks tokens needs it. To import a module that is there takes 13 us,
+ * and would be done for each token.
+ */
+export const loadJose = loadedOnce(() => import('jose'));
