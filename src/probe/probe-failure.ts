@@ -39,9 +39,11 @@ export function probeFailureOf(failure: UpstreamFailure, attempt: ProbeAttempt):
   if (failure.code === 'unauthorized') return unauthorized(failure, attempt);
   if (status !== undefined && status >= 300 && status < 400) return redirected(failure, attempt);
   if (failure.code === 'upstream_busy' || (status !== undefined && status >= 500)) {
+    const { retryAfterMs } = failure.details;
+    const when = retryAfterMs === undefined ? 'later' : `in ${retryAfterMs / 1000} s`;
     return new ProbeFailure(
       'server_error',
-      `${url} answers HTTP ${status}${saidIn(failure)}; look into the log of the server, or try again later`,
+      `${url} answers HTTP ${status}${saidIn(failure)}; look into the log of the server, or try again ${when}`,
     );
   }
   if (failure.code === 'upstream_unavailable') return unreachable(failure, cause, attempt);

@@ -94,6 +94,13 @@ test('the words of the server are in the line', () => {
   );
 });
 
+test('a server that says when to come back is repeated', () => {
+  const details = { httpStatus: 429, said: 'slow down', retryAfterMs: 30_000 };
+  expect(ofAnswer('upstream_busy', details).message).toBe(
+    'https://a/mcp answers HTTP 429: "slow down"; look into the log of the server, or try again in 30 s',
+  );
+});
+
 test.each([
   [{ httpStatus: 503 }, 'upstream_busy', 'server_error'],
   [{ httpStatus: 500 }, 'upstream_unavailable', 'server_error'],
