@@ -83,6 +83,7 @@ describe.each(TRANSPORTS)('a server said to speak $transport', ({ transport, pat
     expect((await readiness(gateway)).status).toBe(200);
   });
 
+  // Rule detection-9.
   test.each([200, 404])(
     'and no MCP, with HTTP %i, keeps the gateway from starting',
     async (status) => {
@@ -174,6 +175,31 @@ test.for<Words>([
   // A status that a proxy gives while the server is down does not keep the gateway from starting.
   if (status >= 500) expect(started).toBeUndefined();
   else expect(started).toContain(`does not speak MCP: ${problem}; give the URL`);
+});
+
+// Rule detection-9: JSON that is no reply can come from a server that is not ready yet, or from what stands in front of it. At
+// the start that keeps the gateway from being ready and not from starting: the server is asked again until it speaks MCP. With a
+// page, other text, a redirect or a status such as 404 in place of MCP the gateway does not start.
+test('a server that sends JSON that is no reply while it starts is asked again', async () => {
+  const starting = await ScriptedServer.start((_received, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{"status":"starting"}');
+  });
+  stopAfterTest(() => starting.stop());
+  const gateway = await gatewayTo(starting.url, {});
+  expect(await readiness(gateway)).toMatchObject({
+    status: 503,
+    body: {
+      routes: { mcp: expect.stringMatching(/^upstream_protocol_error: it sent JSON that is/) },
+    },
+  });
+  expect(gateway.log.named('upstream.unavailable')).toMatchObject([
+    { code: 'upstream_protocol_error' },
+  ]);
+  const port = Number(new URL(starting.url).port);
+  await starting.stop();
+  await legacy({ port });
+  await gateway.log.saw('upstream.detected');
+  expect((await readiness(gateway)).status).toBe(200);
 });
 
 // Rule detection-8.

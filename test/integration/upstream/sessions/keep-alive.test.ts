@@ -45,6 +45,42 @@ test('a parked call outlives credentials that expire, and the next leg brings th
   expect(session.dead).toBe(false);
 });
 
+// Rule keep-alive-2.
+test.each([
+  [200, false],
+  [429, false],
+  [503, false],
+  [500, true],
+  [502, true],
+  [504, true],
+])(
+  'a server whose pings get HTTP %i, with JSON that is no reply: gone is %s',
+  async (status, gone) => {
+    const server = await legacyServer(({ body }, response) => {
+      if (body.method === 'ping') {
+        response.writeHead(status, { 'content-type': 'application/json' });
+        response.end('{"status":"starting"}');
+      } else {
+        eventStream(response).send({ jsonrpc: '2.0', id: 'q', method: 'roots/list' });
+      }
+    });
+    const clock = new ManualClock();
+    const options = { transport: 'streamable-http', headersTimeoutMs: 600_000 } as const;
+    const upstream = upstreamOf(server, options, clock);
+    const session = await upstream.openSession({ profile: ASKING, clientInfo: null, headers: {} });
+    closeAfterTest(() => session.close());
+    const { heard } = call(session);
+    await heard.until('asked');
+    session.keepAlive(true);
+    const pings = () => server.received.filter(({ body }) => body?.method === 'ping').length;
+    await turnsUntil(() => {
+      clock.advance(1_000);
+      return session.dead || pings() === 4;
+    });
+    expect([session.dead, pings()]).toEqual(gone ? [true, 2] : [false, 4]);
+  },
+);
+
 // Rule keep-alive-5: At most 32 pings are under way at one server at a time, however many sessions are held.
 test('pings of many sessions that are due at once are sent one after the other', async () => {
   const held: (() => void)[] = [];
