@@ -2,7 +2,6 @@
 import type { Config, RouteConfig } from '../config/schema.ts';
 import type { Log } from '../ops/log.ts';
 import { generateKey, type SecretKey } from '../seal/key-ring.ts';
-import { promotesAny } from '../tasks/promotion.ts';
 
 /** Names the server of a route without its query or its arguments, which can contain a key. */
 export function nameOfServer({ url, process }: RouteConfig['upstream']): string {
@@ -12,6 +11,14 @@ export function nameOfServer({ url, process }: RouteConfig['upstream']): string 
 /** Over stdio, each session is a process. */
 export function maxSessions({ sessions: { max }, upstream: { process } }: RouteConfig): number {
   return process === null ? max : Math.min(max, process.maxProcesses);
+}
+
+/** True if any call of the route can become a task. */
+export function promotesAny({
+  promote,
+  tools,
+}: Pick<RouteConfig['tasks'], 'promote' | 'tools'>): boolean {
+  return [promote, ...Object.values(tools)].some((policy) => policy !== 'never');
 }
 
 /** A call can be parked for as long as it may before it becomes a task, and lives a little longer than that. */

@@ -1,14 +1,13 @@
-/** What the calls of a route are created with: its services, and its limits. */
+/** What the calls of a route are created with: its services and limits, and what decides which of them become tasks. */
 import type { CallsOptions } from '../../calls/calls.ts';
 import type { CallLimits } from '../../calls/machine/states.ts';
 import { isRepeatable, type ToolCatalogue } from '../../catalogue/tools.ts';
 import type { RouteConfig } from '../../config/schema.ts';
 import { randomId } from '../../lib/crypto.ts';
 import type { Relay } from '../../model/relay.ts';
-import type { EdgeRequest } from '../../model/request.ts';
+import type { EdgeRequest, Promotion } from '../../model/request.ts';
 import { callId } from '../../protocol/ids.ts';
 import type { LegacyServer } from '../../upstream/legacy-server.ts';
-import { onlyServerTasks, promotionOf } from '../../tasks/promotion.ts';
 import type { TaskPlaces } from '../replica/task-places.ts';
 import type { SharedServices } from '../shared-services.ts';
 import type { RouteCatalogue } from './route-catalogue.ts';
@@ -21,6 +20,14 @@ const GATHER_LIMIT_MS = 150;
 /** How long a cancellation can take to reach the server. */
 export const CANCEL_GRACE_MS = 2_000;
 const MAX_INPUT_REQUESTS_PER_ROUND = 16;
+/** The shortest life of a task that its client asks for, in ms. */
+const MIN_TASK_TTL_MS = 1_000;
+
+/** When calls become tasks, as the operator has configured it for the route and for single tools. */
+export type PromotionSettings = Pick<
+  RouteConfig['tasks'],
+  'promote' | 'tools' | 'afterMs' | 'ttlMs'
+>;
 
 /** Returns the options of the calls of a route. @param relay `null` if replicas do not reach each other */
 export function callsOptions(
@@ -107,4 +114,26 @@ export function promotionBy(
     const decided = promotionOf(request, tasks);
     return places.type === 'owners' ? onlyServerTasks(decided) : decided;
   };
+}
+
+/** Decides whether and when a call becomes a task. @returns `null` if it does not */
+export function promotionOf(
+  { method, params, profile, wantsTask }: EdgeRequest,
+  { promote, tools, afterMs, ttlMs }: PromotionSettings,
+): Promotion | null {
+  // Only this method can have a task as its result ("Supported Methods").
+  if (method !== 'tools/call' || profile.tasks !== true) return null;
+  const tool = String(params['name']);
+  const policy = Object.hasOwn(tools, tool) ? tools[tool] : promote;
+  if (wantsTask !== undefined || policy === 'always') {
+    const askedMs = Math.max(MIN_TASK_TTL_MS, wantsTask?.ttlMs ?? ttlMs);
+    return { afterMs: 0, onQuestion: true, ttlMs: Math.min(askedMs, ttlMs) };
+  }
+  if (policy === 'never') return null;
+  return { afterMs, onQuestion: policy === 'interactive', ttlMs };
+}
+
+/** Keeps of a decision what goes for calls that their server runs as legacy tasks. */
+export function onlyServerTasks(promotion: Promotion | null): Promotion | null {
+  return promotion && { ...promotion, afterMs: null, onQuestion: false };
 }

@@ -4,10 +4,10 @@ import { describe, expect, test } from 'vitest';
 import type { EdgeRequest } from '../../../src/model/request.ts';
 import {
   onlyServerTasks,
-  promotesAny,
   promotionOf,
   type PromotionSettings,
-} from '../../../src/tasks/promotion.ts';
+} from '../../../src/app/routes/route-calls.ts';
+import { promotesAny } from '../../../src/app/settings.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';
 
 const SETTINGS: PromotionSettings = { promote: 'slow', tools: {}, afterMs: 30_000, ttlMs: 60_000 };
