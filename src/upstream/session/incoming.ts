@@ -1,8 +1,7 @@
 /** The receiving half of a session: gives each message of the server to the call or request that it is for. */
 import { upstreamRequestId, type UpstreamRequestId } from '../../protocol/ids.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { questionKey } from '../discovery/broadcast-detector.ts';
-import { isCutTo32Bits } from '../discovery/request-ids.ts';
+import { questionKey, isCutTo32Bits } from '../discovery/broadcast-detector.ts';
 import { UpstreamFailure } from '../failure.ts';
 import type { MessageSource, TransportListener } from '../transport/transport.ts';
 import { isQuestion, LIST_CHANGES, routeOf, type RoutedMessage } from './questions/routing.ts';

@@ -8,8 +8,7 @@ import {
 } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcMessage, JsonRpcReply } from '../../protocol/json-rpc.ts';
-import type { BroadcastDetector } from '../discovery/broadcast-detector.ts';
-import { isOfSameSession } from '../discovery/request-ids.ts';
+import { type BroadcastDetector, isOfSameSession } from '../discovery/broadcast-detector.ts';
 import { isProgressToken } from '../../protocol/meta.ts';
 import type { UpstreamFailure } from '../failure.ts';
 import { relatedTaskOf, withRelatedTask } from '../../protocol/task.ts';

@@ -7,8 +7,8 @@ import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
 import {
   type AskingStyleDetector,
   type BroadcastDetector,
+  SessionIds,
 } from '../discovery/broadcast-detector.ts';
-import { SessionIds } from '../discovery/request-ids.ts';
 import { asUpstreamFailure, beforeRequest, UpstreamFailure } from '../failure.ts';
 import {
   hasOneStream,

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
-import { BroadcastDetector } from '../../../../src/upstream/discovery/broadcast-detector.ts';
-import { SessionIds } from '../../../../src/upstream/discovery/request-ids.ts';
+import {
+  BroadcastDetector,
+  SessionIds,
+} from '../../../../src/upstream/discovery/broadcast-detector.ts';
 
 /** More ids than are remembered. */
 const MANY = 70_000;

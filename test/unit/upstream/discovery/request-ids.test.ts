@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest';
-import { SessionIds, isOfSameSession } from '../../../../src/upstream/discovery/request-ids.ts';
+import {
+  SessionIds,
+  isOfSameSession,
+} from '../../../../src/upstream/discovery/broadcast-detector.ts';
 
 const SESSIONS = 2_000;
 const IDS = 10;
