@@ -8,7 +8,7 @@ import type { SessionPoint } from '../upstream/transport/transport.ts';
 import { CallLease, type Lease, type OpenLeases, type SharedLease } from './lease.ts';
 import type { KeyedOwner } from './session-owner.ts';
 import { UseCount } from './shared-sessions.ts';
-import { openInSlot, type SlottedSession, type SlotOptions } from './open-in-slot.ts';
+import { openInSlot, type SlottedSession, type SlotOptions } from './slots.ts';
 
 export interface ExclusiveSessionsOptions extends SlotOptions {
   readonly idleTimeoutMs: number;

@@ -5,8 +5,7 @@ import type { Session } from '../upstream/session/session.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import type { SessionOwner } from './session-owner.ts';
 import type { Clock } from '../lib/clock.ts';
-import { openInSlot, type SlotOptions, type SlottedSession } from './open-in-slot.ts';
-import type { Slot } from './slots.ts';
+import { openInSlot, type SlotOptions, type SlottedSession, type Slot } from './slots.ts';
 
 /**
  * Why a session of earlier calls was replaced.

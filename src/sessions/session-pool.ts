@@ -19,9 +19,8 @@ import {
 } from './lease.ts';
 import { Sharing, type HomeName, type SessionOwner, type SharingOptions } from './session-owner.ts';
 import type { HomePlacement } from './placement.ts';
-import type { SlotOptions } from './open-in-slot.ts';
 import type { ReplacementReason } from './home-sessions.ts';
-import { busy, type QueueLimits, Slots } from './slots.ts';
+import { type SlotOptions, busy, type QueueLimits, Slots } from './slots.ts';
 import { SharedSessions } from './shared-sessions.ts';
 import { ExclusiveSessions } from './exclusive-sessions.ts';
 import { SingleSession, type SessionRequirement } from './single-session.ts';

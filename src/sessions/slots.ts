@@ -1,12 +1,14 @@
 /**
  * Counts the sessions of a route, and those of each principal, in all processes that share the counts. Where no slot is
  * free, the session that was idle for the longest time ends; where none is idle, whoever needs one waits, and has the
- * other processes end one.
+ * other processes end one. Sessions are opened in a slot of their own, and alone where the server can have one only.
  */
 import { ReleasingMap } from '../lib/containers.ts';
 import type { Counts } from '../lib/counts.ts';
 import type { Clock, Timer } from '../lib/clock.ts';
 import { UpstreamFailure } from '../upstream/failure.ts';
+import type { LegacyServer } from '../upstream/legacy-server.ts';
+import type { Session } from '../upstream/session/session.ts';
 
 export interface SlotLimits {
   /** The most sessions of the route. */
@@ -224,4 +226,51 @@ export interface QueueLimits {
 /** Builds the failure of a call that has waited in vain. Nothing of it was sent. */
 export function busy(problem: string): UpstreamFailure {
   return new UpstreamFailure('upstream_busy', problem, { mayHaveActed: false });
+}
+
+export interface SlottedSession {
+  readonly session: Session;
+  readonly slot: Slot;
+}
+
+export interface SlotOptions {
+  readonly upstream: LegacyServer;
+  readonly slots: Slots;
+  /** Ends the sessions that have no slot, such as those of subscriptions. */
+  readonly endOthers: () => Promise<void>;
+}
+
+/**
+ * Takes a slot and opens a session in it. A server that refuses a session beside another one is tried again alone.
+ * @param principal for `Slots`
+ * @throws UpstreamFailure
+ */
+export async function openInSlot(
+  options: SlotOptions,
+  principal: string | null,
+  open: () => Promise<Session>,
+): Promise<SlottedSession> {
+  const { upstream } = options;
+  const hadOneSession = upstream.hasOneSession;
+  try {
+    return await openOnce(options, principal, open);
+  } catch (error) {
+    if (hadOneSession || !upstream.hasOneSession) throw error;
+    return await openOnce(options, principal, open);
+  }
+}
+
+async function openOnce(
+  { upstream, slots, endOthers }: SlotOptions,
+  principal: string | null,
+  open: () => Promise<Session>,
+): Promise<SlottedSession> {
+  const slot = await slots.take(principal);
+  try {
+    if (upstream.hasOneSession) await endOthers();
+    return { session: await open(), slot };
+  } catch (error) {
+    slot.free();
+    throw error;
+  }
 }
