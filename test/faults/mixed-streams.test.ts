@@ -4,8 +4,15 @@
  */
 import { expect, test } from 'vitest';
 import { callTool } from '../fixtures/clients/modern-client.ts';
-import { answersOf, reasonOf, replicas } from '../fixtures/gateways/replica-testbed.ts';
+import {
+  answersOf,
+  legacyServer as startLegacyServer,
+  reasonOf,
+  replicas,
+  text,
+} from '../fixtures/gateways/replica-testbed.ts';
 import { startEverything } from '../fixtures/processes.ts';
+import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
 import { eventStream, legacyServer } from '../fixtures/servers/scripted-server.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
@@ -48,8 +55,8 @@ async function takenUp(sent: (stream: Stream, callId: number) => void) {
 }
 
 // Rule mixed-sessions-1 (2025-11-25 transports, "Resumability and Redelivery"): On a stream that was resumed
-// by `Last-Event-ID`, the reply, the progress token and the withdrawn question must be of the call's session. One that
-// is not ends the call with error -32603 `upstream_streams_mixed`; the call is cancelled at the server.
+// by `Last-Event-ID`, the reply and the progress token must be of the call's session. One that is not ends the call with
+// error -32603 `upstream_streams_mixed`; the call is cancelled at the server.
 test.each<[string, (stream: Stream, callId: number) => void]>([
   [
     'a reply to a request of another session',
@@ -72,14 +79,6 @@ test.each<[string, (stream: Stream, callId: number) => void]>([
       stream.send(question('of alice'), 'e4');
     },
   ],
-  [
-    'the withdrawal of a question that was never asked',
-    (stream, id) => {
-      const params = { requestId: 'of alice' };
-      stream.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, 'e2');
-      stream.send(done(id, 'of whoever'), 'e3');
-    },
-  ],
 ])('%s ends the call with a clear error', async (_what, sent) => {
   const { server, response, gateway } = await takenUp(sent);
   expect(response.error.data.reason).toBe('upstream_streams_mixed');
@@ -90,6 +89,45 @@ test.each<[string, (stream: Stream, callId: number) => void]>([
   const call = await server.saw(({ body }) => body?.method === 'tools/call');
   const cancelled = await server.saw(({ body }) => body?.method === 'notifications/cancelled');
   expect(cancelled.body.params.requestId).toBe(call.body.id);
+});
+
+// Rule mixed-sessions-7: The withdrawal of a question that is not known to be the call's is ignored there. A tool of the
+// TypeScript SDK that is cancelled takes back all its questions, with those that were answered long ago.
+test('a tool that takes back all its questions does not end calls after it', async () => {
+  const working = Promise.withResolvers<string>();
+  stopAfterTest(async () => working.resolve(''));
+  const tools: LegacyServerOptions['tools'] = {
+    twice: async (call) => {
+      const names = [await askName(call), await askName(call, 'And then?')];
+      return names[0] === 'Ada' ? working.promise : names.join(' ');
+    },
+  };
+  const legacy = await startLegacyServer({ tools, keepsEvents: true });
+  const [one, other] = await replicas(legacy, 2);
+  const first = await callTool(one.url, 'twice');
+  const second = await callTool(one.url, 'twice', answersOf(first, 'Ada'));
+  const bystander = await callTool(one.url, 'twice');
+  await one.kill();
+  const leaving = new AbortController();
+  const { signal } = leaving;
+  const left = callTool(other.url, 'twice', answersOf(second, 'Ada'), { signal }).catch(() => {});
+  await legacy.saw('response', 2);
+  leaving.abort();
+  await Promise.all([left, other.saw('call.ended')]);
+  const asked = await callTool(other.url, 'twice', answersOf(bystander, 'Bob'));
+  const done = await callTool(other.url, 'twice', answersOf(asked, 'Carl'));
+  expect(text(done)).toBe('Bob Carl');
+  expect(other.named('upstream.failed')).toEqual([]);
+});
+
+// Rule mixed-sessions-7.
+test('a withdrawn question of whoever is ignored', async () => {
+  const { response } = await takenUp((stream, id) => {
+    const params = { requestId: 'of whoever' };
+    stream.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, 'e2');
+    stream.send(done(id, 'done'), 'e3');
+  });
+  expect(response.result.content).toEqual([{ type: 'text', text: 'done' }]);
 });
 
 // Rule mixed-sessions-6: A server may repeat on that stream what it sent on other streams of the session, as server-everything

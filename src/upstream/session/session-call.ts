@@ -321,9 +321,8 @@ export class SessionCall implements RequestExchange {
     if (message.type === 'notification' && message.method === 'notifications/cancelled') {
       const { requestId } = message.params;
       const isId = typeof requestId === 'string' || typeof requestId === 'number';
-      if (isId && this.wasAsked(serverRequestId(requestId))) return ACCEPTED;
-      const problem = 'the resumed stream carried the withdrawal of a question of another request';
-      return { type: 'mixed', problem };
+      // A tool of the TypeScript SDK that is cancelled also takes back what was answered before the stream was resumed.
+      return isId && this.wasAsked(serverRequestId(requestId)) ? ACCEPTED : IGNORED;
     }
     if (!this.#host.detector.mixesStreams) return ACCEPTED;
     if (message.type !== 'request') return IGNORED;
