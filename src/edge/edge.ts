@@ -69,7 +69,7 @@ export class ModernEndpoint {
   async #postInFramework(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const route = this.#route;
     const { raw, body } = request;
-    const caller = admitted(await route.identify(raw), reply.raw);
+    const caller = callerOrRefuse(await route.identify(raw), reply.raw);
     if (caller === null) return void reply.hijack();
     const bytes = body instanceof Buffer ? body : Buffer.alloc(0);
     const serve = () => this.#serve(raw, reply.raw, bytes, caller, null);
@@ -95,7 +95,7 @@ export class ModernEndpoint {
     // Identified before the body is read, so that an unknown caller learns nothing. What is known is not waited for: then
     // the body, which mostly comes with the head, is not buffered.
     const found = this.#route.identify(request);
-    const caller = admitted(found instanceof Promise ? await found : found, response);
+    const caller = callerOrRefuse(found instanceof Promise ? await found : found, response);
     if (caller === null) return;
     const isModern = this.#route.isModern(caller);
     if (isModern instanceof Promise ? await isModern : isModern)
@@ -148,8 +148,8 @@ export class ModernEndpoint {
         const span = tracer === null ? null : startSpan(tracer, route.id, read.request, origin);
         const served = toEdgeRequest(read.request, caller, span?.context ?? origin.parent, span);
         const { rawHeaders } = request;
-        const answered = this.#answer(rawHeaders, response, read.request, served, passThrough);
-        const over = answered.catch((error: unknown) => this.#fail(response, error, served));
+        const responded = this.#respond(rawHeaders, response, read.request, served, passThrough);
+        const over = responded.catch((error: unknown) => this.#fail(response, error, served));
         // Without a reply, the client has left.
         if (span !== null) void over.finally(() => span.end(null));
         return true;
@@ -157,7 +157,7 @@ export class ModernEndpoint {
     }
   }
 
-  async #answer(
+  async #respond(
     rawHeaders: readonly string[],
     response: ServerResponse,
     modern: ModernRequest,
@@ -261,7 +261,7 @@ const NO_STREAM = {
 };
 
 /** @returns the caller, or `null` after a refusal */
-function admitted(found: Caller | CallerRefusal, response: ServerResponse): Caller | null {
+function callerOrRefuse(found: Caller | CallerRefusal, response: ServerResponse): Caller | null {
   if (!('httpStatus' in found)) return found;
   refuse(response, found.httpStatus, found.message, found.headers);
   return null;
