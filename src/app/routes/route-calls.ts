@@ -19,7 +19,7 @@ const GATHER_WINDOW_MS = 1;
 const GATHER_LIMIT_MS = 150;
 /** How long a cancellation can take to reach the server. */
 export const CANCEL_GRACE_MS = 2_000;
-const MAX_INPUT_REQUESTS_PER_ROUND = 16;
+const MAX_OPEN_QUESTIONS = 16;
 /** The shortest life of a task that its client asks for, in ms. */
 const MIN_TASK_TTL_MS = 1_000;
 
@@ -97,7 +97,7 @@ function limitsOf({ calls, parking }: RouteConfig): CallLimits {
     cancelGraceMs: CANCEL_GRACE_MS,
     redeliverMs: parking.redeliverMs,
     maxRounds: parking.maxRounds,
-    maxInputRequestsPerRound: MAX_INPUT_REQUESTS_PER_ROUND,
+    maxOpenQuestions: MAX_OPEN_QUESTIONS,
   };
 }
 

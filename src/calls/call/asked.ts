@@ -61,7 +61,7 @@ export function receiveQuestion(
   if (repeated !== undefined) {
     questions.withdraw(id);
     answerQuietly(call, id, repeated);
-  } else if (openQuestions(call) >= services.limits.maxInputRequestsPerRound) {
+  } else if (openQuestions(call) >= services.limits.maxOpenQuestions) {
     questions.withdraw(id);
     logRefusedQuestion(call, method, 'too many questions in one round');
     answerQuietly(call, id, { error: TOO_MANY_QUESTIONS });

@@ -252,7 +252,7 @@ export interface CallLimits {
   readonly cancelGraceMs: number;
   readonly redeliverMs: number;
   readonly maxRounds: number;
-  readonly maxInputRequestsPerRound: number;
+  readonly maxOpenQuestions: number;
 }
 
 /**

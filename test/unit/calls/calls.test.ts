@@ -151,13 +151,11 @@ describe.each([null, 'fifty'])(
 
     test('counts for the limit of one round', async () => {
       const { server, clock, reply } = await asking();
-      for (let id = 1; id <= LIMITS.maxInputRequestsPerRound + 1; id += 1) server.asks(id);
+      for (let id = 1; id <= LIMITS.maxOpenQuestions + 1; id += 1) server.asks(id);
       await settled();
-      expect(server.did.slice(2)).toEqual([`respond ${LIMITS.maxInputRequestsPerRound + 1}`]);
+      expect(server.did.slice(2)).toEqual([`respond ${LIMITS.maxOpenQuestions + 1}`]);
       clock.advance(LIMITS.gatherWindowMs);
-      expect(Object.keys(inputRequestsOf(await reply))).toHaveLength(
-        LIMITS.maxInputRequestsPerRound,
-      );
+      expect(Object.keys(inputRequestsOf(await reply))).toHaveLength(LIMITS.maxOpenQuestions);
     });
 
     test('is answered if the server ends the call without an answer', async () => {

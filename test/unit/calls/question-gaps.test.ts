@@ -26,7 +26,7 @@ function route() {
     ...LIMITS,
     gatherWindowMs: WINDOW_MS,
     gatherLimitMs: LIMIT_MS,
-    maxInputRequestsPerRound: 16,
+    maxOpenQuestions: 16,
   };
   const testbed = callsTestbed({ limits });
   const { clock, server } = testbed;

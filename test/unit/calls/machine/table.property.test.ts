@@ -39,7 +39,7 @@ const LIMITS: CallLimits = {
   cancelGraceMs: 2_000,
   redeliverMs: 120_000,
   maxRounds: 2,
-  maxInputRequestsPerRound: 3,
+  maxOpenQuestions: 3,
 };
 
 /** What became of a request of the server, as the server sees it. */

@@ -33,7 +33,7 @@ const LIMITS: CallLimits = {
   cancelGraceMs: 2_000,
   redeliverMs: 120_000,
   maxRounds: 10,
-  maxInputRequestsPerRound: 4,
+  maxOpenQuestions: 4,
 };
 
 interface Case {
@@ -225,7 +225,7 @@ const ASKING: readonly Case[] = [
     title: 'there is no window if a round holds one request only',
     from: running(),
     on: asked(env, 1_000),
-    limits: { maxInputRequestsPerRound: 1 },
+    limits: { maxOpenQuestions: 1 },
     state: gathering(),
     effects: [armGather(0)],
   },
@@ -258,7 +258,7 @@ const ASKING: readonly Case[] = [
     title: 'a full round ends the window at once',
     from: gathering(),
     on: asked(size, 1_010),
-    limits: { maxInputRequestsPerRound: 2 },
+    limits: { maxOpenQuestions: 2 },
     state: gathering({ open: [env, size] }),
     effects: [armGather(0)],
   },
@@ -522,7 +522,7 @@ const RETRYING: readonly Case[] = [
     title: 'no window if what came since fills the round',
     from: answering({ arrived: [size, color], arrivedSinceMs: 5_000 }),
     on: { type: 'posted' },
-    limits: { maxInputRequestsPerRound: 2 },
+    limits: { maxOpenQuestions: 2 },
     state: gathering({
       round: 4,
       legs: [9],
