@@ -153,7 +153,7 @@ export function dropCall(call: CallData): void {
 
 /** Ends a call as well as possible, since the process stops. */
 export function drainCall(call: CallData): void {
-  call.feed({ type: 'drain', resumable: outlivesProcess(call) });
+  call.feed({ type: 'drain', outlivesProcess: outlivesProcess(call) });
 }
 
 /** @returns true if another process could continue the call: client, store or server has what it needs */

@@ -20,7 +20,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     on: 'drain',
     to: ['done'],
     why: 'the process stops; the server keeps the call for the replica that the client comes to next',
-    when: (_state, event) => event.resumable,
+    when: (_state, event) => event.outlivesProcess,
     then: (state, _event, limits) => {
       const legs = 'legs' in state ? state.legs : [];
       const keys = keysOf(openRequests(state));
@@ -58,7 +58,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     on: 'drain',
     to: ['done'],
     why: 'the process stops; the next replica finds the outcome in the store, or the URLs in the pointer',
-    when: (_state, event) => event.resumable,
+    when: (_state, event) => event.outlivesProcess,
     then: (state, _event, limits) => abandon(state, LEFT, limits),
   }),
   row({

@@ -158,7 +158,7 @@ export type CallEvent =
   | { readonly type: 'lost' }
   | { readonly type: 'ended' }
   /** `resumable`: another replica could take the exchange up. */
-  | { readonly type: 'drain'; readonly resumable: boolean }
+  | { readonly type: 'drain'; readonly outlivesProcess: boolean }
   | { readonly type: 'shutOut' }
   | { readonly type: 'released' }
   | { readonly type: 'takenOver' }

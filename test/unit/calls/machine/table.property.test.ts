@@ -527,10 +527,10 @@ const callEnds = fc
     ),
     fc.boolean(),
   )
-  .map(([type, resumable]): Happening => (world) => {
+  .map(([type, outlivesProcess]): Happening => (world) => {
     // The grace of a call can only end when there is one.
     if (type === 'ended' && world.state.name !== 'cancelling') return;
-    world.feed(type === 'drain' ? { type, resumable } : { type });
+    world.feed(type === 'drain' ? { type, outlivesProcess } : { type });
   });
 
 const operatorStops = fc.constant<Happening>((world) => world.feed({ type: 'operatorStops' }));

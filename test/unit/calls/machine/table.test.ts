@@ -188,7 +188,7 @@ const postRefused = (
   cause: 'unauthorized' | 'unreachable' | 'sessionGone',
   accepted: readonly OpenRequest[] = [],
 ): CallEvent => ({ type: 'postRefused', cause, accepted: accepted.map(idOf) });
-const drain = (resumable = false): CallEvent => ({ type: 'drain', resumable });
+const drain = (outlivesProcess = false): CallEvent => ({ type: 'drain', outlivesProcess });
 const legClosed = (leg: LegId): CallEvent => ({ type: 'legClosed', leg });
 const timeIsUp = (timer: 'run' | 'park' | 'call'): CallEvent => ({ type: 'expired', timer });
 
