@@ -241,7 +241,7 @@ export class Calls {
     this.#registry.phase = 'closed';
     for (const call of this.#registry.all()) drainCall(call);
     this.#registry.released.clear();
-    this.#options.relay?.release();
+    this.#options.relay?.sendClientsBack();
   }
 
   #start(request: EdgeRequest, leg: Leg, mayReplay: boolean, id: CallId): Promise<CallReply> {

@@ -16,7 +16,7 @@ import { traceOf, type CallReply, type EdgeRequest, type Leg } from './request.t
  * - `silent`: the owner sent no heartbeat or nothing valid, or its connection broke; it may still be alive
  * - `unreachable`: Redis takes no messages, or there is no relay, which says nothing about the owner
  * - `left`: the client of this replica left, and the owner was told
- * - `released`: this replica stops, and the owner continues the call
+ * - `released`: this replica stops and lets go of the request, and the owner continues the call
  */
 export type RelayOutcome =
   | { readonly type: 'replied'; readonly reply: CallReply }
@@ -57,7 +57,7 @@ export interface Relay {
    */
   relay(owner: PointerOwner, request: EdgeRequest, leg: Leg): Promise<RelayOutcome>;
   /** Tells the clients of relayed retries to retry, since this replica stops. Holds for later ones as well. */
-  release(): void;
+  sendClientsBack(): void;
 }
 
 /** A request that was relayed, for the log. */

@@ -31,7 +31,7 @@ export function observeRelay(
         log.event('relay.hop', { route, replica: owner.id, outcome, ms, ...traceOf(request) });
       }
     },
-    release: () => relay.release(),
+    sendClientsBack: () => relay.sendClientsBack(),
   };
 }
 

@@ -276,9 +276,9 @@ class SiblingRelay implements Relay {
     return this.#toOthers === null ? NO_ADDRESS : this.#toOthers.relay(owner, request, leg);
   }
 
-  release(): void {
-    this.#toSiblings.release();
-    if (this.#toOthers !== this.#toSiblings) this.#toOthers?.release();
+  sendClientsBack(): void {
+    this.#toSiblings.sendClientsBack();
+    if (this.#toOthers !== this.#toSiblings) this.#toOthers?.sendClientsBack();
   }
 }
 

@@ -132,7 +132,7 @@ export class OutgoingRetry {
   }
 
   /** Asks the owner to tell the client to retry, since this process stops. Gives up if the owner does not reply. */
-  release(): void {
+  sendClientBack(): void {
     if (this.#state !== 'waiting' || this.#timer !== null) return;
     const released = { type: 'released', problem: 'this replica stops' } as const;
     if (!this.#isConfirmed) return this.end(released);

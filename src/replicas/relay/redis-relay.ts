@@ -61,7 +61,7 @@ export class RedisRelay {
   >();
   readonly #incoming: IncomingRetries;
   readonly #pushing = new Set<Promise<PushResult>>();
-  #isReleasing = false;
+  #isStopping = false;
 
   constructor(options: RedisRelayOptions) {
     this.#options = options;
@@ -78,9 +78,9 @@ export class RedisRelay {
   for(route: string): Relay {
     return {
       relay: (owner, request, leg) => this.#relay(route, owner, request, leg),
-      release: () => {
-        this.#isReleasing = true;
-        for (const { retry } of this.#outgoing.values()) retry.release();
+      sendClientsBack: () => {
+        this.#isStopping = true;
+        for (const { retry } of this.#outgoing.values()) retry.sendClientBack();
       },
     };
   }
@@ -117,7 +117,7 @@ export class RedisRelay {
     });
     owners.recordRequest(boot);
     this.#outgoing.set(id, { boot, retry });
-    if (this.#isReleasing) retry.release();
+    if (this.#isStopping) retry.sendClientBack();
     const result = await push('retry', writeRequest({ route, request }));
     // If the owner has it all the same, it has no effect: nothing confirms it.
     if (result !== 'taken') {

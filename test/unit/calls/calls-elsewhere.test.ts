@@ -27,7 +27,7 @@ function serve(outcomes: RelayOutcome[], holders: (PointerOwner | null)[] = []) 
   } as unknown as CallServices;
   const relay = {
     relay: async () => outcomes[relayed++] ?? REPLIED,
-    release: () => {},
+    sendClientsBack: () => {},
   };
   const leg = legWithoutNotifications();
   const reply = new CallsElsewhere(services, relay).serve(Promise.resolve(HOLDER), FIRST, leg);

@@ -81,7 +81,7 @@ export class DirectRelay {
   readonly #all = new Set<Connection>();
   /** Processes that do not speak frames. */
   readonly #oldOwners = new LruMap<string, true>(MAX_OLD_OWNERS);
-  #isReleasing = false;
+  #isStopping = false;
   #isClosed = false;
 
   constructor(options: DirectRelayOptions) {
@@ -94,10 +94,10 @@ export class DirectRelay {
     const fallback = this.#options.fallback(route);
     return {
       relay: (owner, request, leg) => this.#relay(route, owner, request, leg, fallback),
-      release: () => {
-        this.#isReleasing = true;
-        for (const { retry } of this.#sent.values()) retry.release();
-        fallback.release();
+      sendClientsBack: () => {
+        this.#isStopping = true;
+        for (const { retry } of this.#sent.values()) retry.sendClientBack();
+        fallback.sendClientsBack();
       },
     };
   }
@@ -183,7 +183,7 @@ export class DirectRelay {
       ...{ connection: null, failure: null, reading: null },
     };
     this.#sent.set(id, sent);
-    if (this.#isReleasing) retry.release();
+    if (this.#isStopping) retry.sendClientBack();
     return sent;
   }
 

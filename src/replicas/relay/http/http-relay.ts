@@ -62,7 +62,7 @@ export class HttpRelay {
   });
   readonly #retries = new Set<OutgoingRetry>();
   readonly #sending = new Set<Promise<unknown>>();
-  #isReleasing = false;
+  #isStopping = false;
 
   constructor(options: HttpRelayOptions) {
     this.#options = options;
@@ -72,9 +72,9 @@ export class HttpRelay {
   for(route: string): Relay {
     return {
       relay: (owner, request, leg) => this.#relay(owner, writeRequest({ route, request }), leg),
-      release: () => {
-        this.#isReleasing = true;
-        for (const retry of this.#retries) retry.release();
+      sendClientsBack: () => {
+        this.#isStopping = true;
+        for (const retry of this.#retries) retry.sendClientBack();
       },
     };
   }
@@ -121,7 +121,7 @@ export class HttpRelay {
       onEnd: () => void this.#retries.delete(retry),
     });
     this.#retries.add(retry);
-    if (this.#isReleasing) retry.release();
+    if (this.#isStopping) retry.sendClientBack();
     const ending = this.#receiveAll(owner, id, text, retry, connection.signal);
     const outcome = await retry.outcome;
     connection.abort();

@@ -28,7 +28,7 @@ describe('the span of a hop', () => {
   test('ends where it begins, if the relay throws', async () => {
     const { span, ends } = spanOf();
     const log = new RecordedLog();
-    const relay = { relay: () => Promise.reject(DEFECT), release: () => {} };
+    const relay = { relay: () => Promise.reject(DEFECT), sendClientsBack: () => {} };
     const observed = observeRelay('mcp', relay, new ManualClock(), log);
     const request = { span } as unknown as EdgeRequest;
     await expect(observed?.relay(OWNER, request, legWithoutNotifications())).rejects.toBe(DEFECT);
