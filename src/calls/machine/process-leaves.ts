@@ -48,7 +48,7 @@ export const PROCESS_LEAVES: readonly Row[] = [
     from: LIVE,
     on: 'drain',
     to: ['cancelling'],
-    why: 'the process stops, and no other process can go on with the call',
+    why: 'the process stops, and no other can go on with the call, or answers are on their way to the server',
     then: (state, _event, limits) =>
       cancelForAll(state, { type: 'refused', reason: 'draining' }, limits),
   }),

@@ -68,6 +68,7 @@ export type ExchangePoint = SharedSessionPoint &
     | { readonly lastEventId: null; readonly task: CreatedCallTask }
   );
 
+/** `SessionCall` is one, and `TaskCall` one of a call that its server runs as a legacy task. */
 export interface CallExchange {
   readonly id: UpstreamRequestId;
   /**
