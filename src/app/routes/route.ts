@@ -18,10 +18,9 @@ import { observeRelay } from '../replica/observed-relay.ts';
 import { promotesAny } from '../settings.ts';
 import { createTasks, taskPlacesOf } from '../replica/task-places.ts';
 import type { SharedServices } from '../shared-services.ts';
-import type { HttpServer } from './legacy-server.ts';
 import { callsOptions, promotionBy } from './route-calls.ts';
 import { createCatalogue, MAX_CACHED_CALLERS, type RouteCatalogue } from './route-catalogue.ts';
-import { createRouteServer, type RouteServer } from './route-server.ts';
+import { type HttpServer, createRouteServer, type RouteServer } from './route-server.ts';
 
 /** One route with everything that serves it. */
 export interface Route {
