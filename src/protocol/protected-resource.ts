@@ -48,4 +48,6 @@ export function challengeParameter(challenge: string, name: string): string | nu
   return null;
 }
 
-const PARAMETER = /([\w!#$%&'*+.^`|~-]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))/g;
+/** It begins with the first character of a name, so that a name without a value is read once, however long it is. */
+const PARAMETER =
+  /(?<![\w!#$%&'*+.^`|~-])([\w!#$%&'*+.^`|~-]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))/g;

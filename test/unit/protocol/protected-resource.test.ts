@@ -54,4 +54,12 @@ describe('a challenge', () => {
     const challenge = 'Bearer error=invalid_token, error_description="says \\"no\\""';
     expect(challengeParameter(challenge, name)).toBe(value);
   });
+
+  test('that a hostile server made of one long name is read at once', () => {
+    const challenge = `Bearer ${'a'.repeat(60_000)}, error=invalid_token`;
+    const startedAtMs = performance.now();
+    expect(challengeParameter(challenge, 'error')).toBe('invalid_token');
+    // A name that is read again from each of its characters takes more than 10 s.
+    expect(performance.now() - startedAtMs).toBeLessThan(2_000);
+  });
 });
