@@ -46,6 +46,8 @@ export interface AdmissionRequest {
   readonly isCall: boolean;
   /** Whether it continues a call that was let through. */
   readonly isRetry: boolean;
+  /** Whether it is sent together with more, of which the last is what is tried at a server that was down. */
+  readonly hasMore: boolean;
 }
 
 export type AdmissionVerdict =
@@ -141,7 +143,7 @@ export class Admission {
       return this.#refuse(asked, 'limits.tools.maxRunning', BUSY_WAIT_MS);
     }
     // Last, since only one request is tried at a server that was down: one that is then sent.
-    const circuitMs = this.#options.circuit?.admit() ?? 0;
+    const circuitMs = asked.hasMore ? 0 : (this.#options.circuit?.admit() ?? 0);
     if (circuitMs === 0) return done === null ? ADMITTED : { type: 'admitted', done };
     done?.();
     return this.#refuse(asked, 'upstream.circuitBreaker', circuitMs);

@@ -92,6 +92,7 @@ function whenAdmitted(
     tool: method === 'tools/call' ? String(params['name']) : null,
     isCall: isMethod(method) && canRequireInput(method),
     isRetry: request.requestState !== null,
+    hasMore: false,
   });
   const proceed = async (decided: AdmissionVerdict): Promise<CallReply> => {
     if (decided.type === 'refused') return { kind: 'failed', failure: decided.failure };

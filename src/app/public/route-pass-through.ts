@@ -1,7 +1,9 @@
 /** Connects the pass-through with a route: what goes to its server untranslated, and what is told of that. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { NO_SUCH_PATH, refuse, sendRefusal } from '../../edge/response-writer.ts';
+import { hasClaim } from '../../edge/request/modern-request.ts';
 import { once } from '../../lib/once.ts';
+import type { AdmissionVerdict } from '../../limits/admission.ts';
 import { STOPPING, STOPPING_WAIT_MS } from '../../model/failures.ts';
 import { secondsOf, statusOfLimit } from '../../model/limited.ts';
 import type { Caller } from '../../model/request.ts';
@@ -91,43 +93,63 @@ function withinLimits(
 }
 
 /**
- * Decides whether a message is passed through. What continues something is: a response, a notification, a retry, and what
- * concerns a task.
+ * Decides whether a message is passed through: all requests of a batch, or none. What continues something is: a response, a
+ * notification, a retry, and what concerns a task.
  * @returns false if it is not, and has its response
  */
 async function passesLimits(
-  { admission, calls }: Route,
+  route: Route,
   { body }: FastifyRequest,
   reply: FastifyReply,
   caller: () => Caller,
 ): Promise<boolean> {
+  const { admission, calls } = route;
   if ((admission.isClear && !calls.isStopping) || !(body instanceof Buffer)) return true;
-  const request = requestIn(body);
-  if (request === null) return true;
-  const { method, params, id } = request;
-  const isTool = method === 'tools/call' && isJsonObject(params);
-  const isRetry = isJsonObject(params) && params['requestState'] !== undefined;
-  const isRefused = calls.isStopping && !isRetry;
-  const verdict = isRefused
-    ? STOPPING_VERDICT
-    : await admission.admit({
-        principalKey: caller().principalKey,
-        tool: isTool ? String(params['name']) : null,
-        isCall: true,
-        isRetry,
-      });
-  if (verdict.type === 'admitted') {
+  const requests = requestsIn(body);
+  for (const [index, request] of requests.entries()) {
+    const hasMore = index < requests.length - 1;
+    const verdict = await verdictOf(route, request, hasMore, caller);
+    if (verdict.type !== 'admitted') {
+      sendVerdict(request, reply, verdict);
+      return false;
+    }
     if (reply.raw.destroyed) verdict.done?.();
     else if (verdict.done !== null) reply.raw.once('close', verdict.done);
-    return true;
   }
+  return true;
+}
+
+/** A legacy request is never a retry, whatever is in its parameters. */
+function verdictOf(
+  { admission, calls }: Route,
+  request: JsonObject,
+  hasMore: boolean,
+  caller: () => Caller,
+) {
+  const { method, params } = request;
+  const isTool = method === 'tools/call' && isJsonObject(params);
+  const isRetry = hasClaim(request) && isJsonObject(params) && params['requestState'] !== undefined;
+  if (calls.isStopping && !isRetry) return STOPPING_VERDICT;
+  return admission.admit({
+    principalKey: caller().principalKey,
+    tool: isTool ? String(params['name']) : null,
+    isCall: true,
+    isRetry,
+    hasMore,
+  });
+}
+
+function sendVerdict(
+  { id }: JsonObject,
+  reply: FastifyReply,
+  verdict: Exclude<AdmissionVerdict, { readonly type: 'admitted' }> | typeof STOPPING_VERDICT,
+): void {
   const { retryAfterMs, failure } = verdict;
   const httpStatus = verdict.type === 'stopping' ? 503 : statusOfLimit(verdict.limit);
   const isId = typeof id === 'string' || typeof id === 'number';
   const refusal = { httpStatus, id: isId ? clientRequestId(id) : null, error: failure.error };
   const headers = { 'retry-after': String(secondsOf(retryAfterMs)) };
   sendRefusal(reply.hijack().raw, refusal, headers);
-  return false;
 }
 
 const STOPPING_VERDICT = {
@@ -136,18 +158,18 @@ const STOPPING_VERDICT = {
   failure: STOPPING,
 } as const;
 
-/** Finds the request in a body, or the first one of a batch. @returns `null` if there is none that limits concern */
-function requestIn(body: Buffer): JsonObject | null {
+/** Finds the requests in a body that limits concern. What cannot be read, such as a compressed body, can be one. */
+function requestsIn(body: Buffer): readonly JsonObject[] {
   let read: JsonValue;
   try {
     read = parseJson(body.toString('utf8'));
   } catch {
-    return null;
+    return [{}];
   }
   const isRequest = (message: JsonValue): message is JsonObject =>
     isJsonObject(message) &&
     typeof message['method'] === 'string' &&
     message['id'] !== undefined &&
     !/^(?:tasks\/|server\/discover$)/.test(message['method']);
-  return (Array.isArray(read) ? read : [read]).find(isRequest) ?? null;
+  return (Array.isArray(read) ? read : [read]).filter(isRequest);
 }

@@ -1,6 +1,7 @@
 /** What keeps requests from the server: rates, tools that are busy, a server that is down, and too much load. */
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import {
   startTestGateway,
@@ -9,6 +10,7 @@ import {
 } from '../../fixtures/gateways/gateway.ts';
 import { answersOf } from '../../fixtures/gateways/replica-testbed.ts';
 import { callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
+import { ChangingServer } from '../../fixtures/servers/changing-server.ts';
 import {
   eventStream,
   json,
@@ -331,7 +333,8 @@ describe('requests that are passed through', () => {
 
   // Rule admission-8: Of what is passed through to the endpoint of a server, requests count as well. One too many gets 429,
   // and one for a server that is down, or in a process that cannot keep up, 503; both with `Retry-After`, in seconds that
-  // are rounded up, and with the same JSON-RPC error. Responses, notifications and other paths are not limited.
+  // are rounded up, and with the same JSON-RPC error. Each request of a batch counts, and so does what only the server could
+  // read. Responses, notifications and other paths are not limited.
   test('get 429 with Retry-After, and answers of legacy clients pass', async () => {
     const { url, server, gateway } = await start({ routeLimits: { ratePerPrincipal: rate(1) } });
     const asked = await post(url, { ...call, params: { name: 'ask' } });
@@ -349,6 +352,43 @@ describe('requests that are passed through', () => {
     expect(await asked.text()).toContain('done');
     expect(server.methods().filter((method) => method === 'tools/call')).toHaveLength(1);
     expect(await refusals(gateway)).toEqual(['limits.ratePerPrincipal 1']);
+  });
+
+  // Rule admission-8.
+  test('of legacy clients count with the member of retries as well', async () => {
+    const { url, calls } = await start({ routeLimits: { ratePerPrincipal: rate(1) } });
+    const params = { name: 'plain', requestState: 'any' };
+    expect((await post(url, { ...call, params })).status).toBe(200);
+    expect((await post(url, { ...call, params })).status).toBe(429);
+    expect(calls()).toBe(1);
+  });
+
+  // Rule admission-8.
+  test('count each for itself in a batch, which is passed as a whole or not at all', async () => {
+    const tools = { plain: { ...tool, rate: rate(1) } };
+    const { url, server } = await start({ routeLimits: { tools } });
+    const ping = { jsonrpc: '2.0', id: 6, method: 'ping' };
+    const refused = await post(url, [ping, call, { ...call, id: 8 }]);
+    expect(refused.status).toBe(429);
+    expect(await refused.json()).toMatchObject({ id: 8, error: { code: -32603 } });
+    expect(server.received.filter(({ body }) => Array.isArray(body))).toEqual([]);
+  });
+
+  // Rule admission-8.
+  test('of a modern server count when only the server could read them', async () => {
+    const server = await ChangingServer.start('modern');
+    const gateway = await startTestGateway(server.url, {
+      routeLimits: { ratePerPrincipal: rate(1) },
+    });
+    stopAfterTest(() => gateway.close());
+    expect((await callTool(gateway.url, 'where')).status).toBe(200);
+    const compressed = await fetch(gateway.url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+      body: gzipSync(JSON.stringify(call)),
+    });
+    expect(compressed.status).toBe(429);
+    expect(await compressed.json()).toMatchObject({ error: { data: { reason: 'rate_limited' } } });
   });
 
   // Rule admission-8.

@@ -20,8 +20,8 @@ function admission(limits: Partial<RouteLimits>) {
     ...{ route: 'mcp', limits: { ...NO_LIMITS, tools: {}, ...limits }, circuit },
     ...{ overloadedBy: () => null, store: null, counts: new LocalCounts(), onRefused: () => {} },
   });
-  const ask = (principalKey: string) =>
-    route.admit({ principalKey, tool: 'slow', isCall: true, isRetry: false });
+  const ask = (principalKey: string, hasMore = false) =>
+    route.admit({ principalKey, tool: 'slow', isCall: true, isRetry: false, hasMore });
   const halfOpen = () => {
     circuit.ended(503);
     clock.advance(1_000);
@@ -52,6 +52,14 @@ describe('the request that is tried at a server that was down', () => {
     expect(await ask('Bob')).toMatchObject({ limit: 'upstream.circuitBreaker' });
     circuit.ended(200);
     expect(await ask('Bob')).toMatchObject({ type: 'admitted' });
+  });
+
+  test('is the last one of those that are sent together', async () => {
+    const { ask, halfOpen } = admission({});
+    halfOpen();
+    expect(await ask('Ada', true)).toMatchObject({ type: 'admitted' });
+    expect(await ask('Ada')).toMatchObject({ type: 'admitted' });
+    expect(await ask('Bob', true)).toMatchObject({ limit: 'upstream.circuitBreaker' });
   });
 
   test('is not counted by a rate before its time', async () => {
