@@ -7,7 +7,7 @@ import { accept, callTool, type Exchanged } from '../fixtures/clients/modern-cli
 import { stateOf, whileRetryable } from '../fixtures/gateways/replica-testbed.ts';
 import { freePort } from '../fixtures/processes.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
-import { textOf, pathOf } from '../unit/docs/markdown-tables.ts';
+import { textOf } from '../unit/docs/markdown-tables.ts';
 import { render } from './chart.ts';
 import {
   BUILD_MS,
@@ -51,8 +51,13 @@ describe('in containers', { tags: ['deploy', 'podman'], timeout: 5 * 60_000 }, (
     const file = join(folder, 'docker-compose.yml');
     const topology = textOf('docker-compose.yml')
       .replace('127.0.0.1:8080:8080', `127.0.0.1:${port}:8080`)
-      .replaceAll('./deploy', pathOf('deploy'));
+      .replace('./deploy/compose/nginx.conf', join(folder, 'nginx.conf'));
     writeFileSync(file, topology);
+    // podman has no DNS server at this address, and Debian's nginx knows no "resolve".
+    const front = textOf('deploy/compose/nginx.conf')
+      .replace(/^ *resolver .*\n/m, '')
+      .replaceAll(' resolve;', ';');
+    writeFileSync(join(folder, 'nginx.conf'), front);
     writeFileSync(join(folder, '.env'), `SEAL_KEY=${SEAL_KEY}\n`);
     const project = `mrtr-compose-${process.pid}`;
     const compose = ['--file', file, '--project-name', project];

@@ -77,7 +77,8 @@ describe('deploy/compose/nginx.conf', () => {
   });
 
   test('sends to both replicas, at the port on which they listen', () => {
-    const servers = [...conf.matchAll(/^\s+server ([a-z0-9-]+):(\d+);/gm)];
+    // With "resolve" a replica that is created again is found under its new address.
+    const servers = [...conf.matchAll(/^\s+server ([a-z0-9-]+):(\d+) resolve;/gm)];
     expect(servers.map(([, name, port]) => [name, Number(port)])).toEqual([
       ['gateway-1', config.listen.port],
       ['gateway-2', config.listen.port],
@@ -91,6 +92,18 @@ describe('deploy/compose/nginx.conf', () => {
     expect(Number(mebibytes) * 1024 * 1024).toBe(config.limits.maxBodyBytes);
     expect(conf).toContain('proxy_next_upstream error timeout;');
     expect(conf).toContain('proxy_buffering off;');
+  });
+});
+
+describe('deploy/front/nginx.conf', () => {
+  test('finds services that are created again: it looks up their names once, so they keep their addresses', () => {
+    const servers = [...textOf('deploy/front/nginx.conf').matchAll(/^\s+server ([a-z]+):\d+;/gm)];
+    expect(servers.map(([, name]) => name)).toEqual(['gateway', 'login']);
+    const services = member(read('deploy/front/compose.yaml'), 'services');
+    const addresses = servers.map(
+      ([, name = '']) => member(services, name, 'networks', 'inside')['ipv4_address'],
+    );
+    expect(new Set(addresses)).toEqual(new Set(['10.87.0.4', '10.87.0.3']));
   });
 });
 
