@@ -6,7 +6,7 @@ import type { Closed } from '../lib/clock.ts';
 import type { EdgeRequest, Leg } from '../model/request.ts';
 import { numberOf, type JsonObject } from '../protocol/json.ts';
 import { LOG_LEVELS } from '../protocol/meta.ts';
-import { fromServer } from '../protocol/translate/from-server.ts';
+import { fromServer } from '../protocol/translate/cleaning.ts';
 
 /** A leg, and what its request asks to be notified of. */
 export interface ListeningLeg {

@@ -7,7 +7,7 @@ import { type JsonObject, without, type JsonValue, canonicalJson } from '../prot
 import { callerKey, type CallReply, type EdgeRequest } from '../model/request.ts';
 import { LruMap } from '../lib/containers.ts';
 import { profileKey } from '../protocol/translate/client-profile.ts';
-import { upstreamParams } from '../protocol/translate/from-server.ts';
+import { upstreamParams } from '../protocol/translate/cleaning.ts';
 import { sha256 } from '../lib/crypto.ts';
 
 export interface ListCacheOptions {

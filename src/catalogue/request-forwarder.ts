@@ -10,7 +10,7 @@ import { edgeError } from '../protocol/translate/error-map.ts';
 import { objectMember, without, type JsonObject, type JsonValue } from '../protocol/json.ts';
 import type { JsonRpcReply } from '../protocol/json-rpc.ts';
 import { isAtLeast } from '../protocol/meta.ts';
-import { upstreamParams } from '../protocol/translate/from-server.ts';
+import { upstreamParams } from '../protocol/translate/cleaning.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 import { asUpstreamFailure, ClientLeft } from '../upstream/failure.ts';

@@ -1,9 +1,6 @@
-/** The revisions of the protocol, and `_meta` (basic/index, "`_meta`"): reserved names, and the values of some of them. */
-import { isJsonInteger, isJsonObject, type ExactNumber, type JsonObject } from './json.ts';
+/** The revisions of the protocol, and the names and values in `_meta` that have a meaning (basic/index, "`_meta`"). */
+import { isJsonInteger, type ExactNumber } from './json.ts';
 
-const META_PREFIX = 'io.modelcontextprotocol/';
-/** The prefix of what this gateway itself tells clients. */
-const OWN_META_PREFIX = 'mrtr-gateway/';
 /** The names of `_meta` members that this gateway reads or writes. */
 export const Meta = {
   protocolVersion: 'io.modelcontextprotocol/protocolVersion',
@@ -35,37 +32,6 @@ export type ProgressToken = string | number | ExactNumber;
 /** Tells whether a value is a progress token: a string or an integer, of any size. */
 export function isProgressToken(value: unknown): value is ProgressToken {
   return typeof value === 'string' || isJsonInteger(value);
-}
-
-/**
- * Returns a message without the `_meta` members that have a meaning on one side only: reserved names and
- * the progress token. Vendor members and trace context stay. An empty `_meta` is removed.
- */
-export function withoutReservedMeta(message: JsonObject): JsonObject {
-  if (!Object.hasOwn(message, '_meta')) return message;
-  const { _meta: meta, ...rest } = message;
-  if (!isJsonObject(meta)) return rest;
-  const kept = withoutReserved(meta);
-  return Object.keys(kept).length === 0 ? rest : { ...rest, _meta: kept };
-}
-
-/** Returns the members of a `_meta` that have a meaning on both sides. No parser lets a member `__proto__` in. */
-export function withoutReserved(meta: JsonObject): JsonObject {
-  const kept: JsonObject = {};
-  for (const name in meta) if (!isReserved(name)) kept[name] = meta[name]!;
-  return kept;
-}
-
-const OF_MCP = /^[^./]*\.(?:modelcontextprotocol|mcp)(?:\.[^/]*)?\//;
-
-/** Tells whether MCP reserves a name (the second label of its prefix is `modelcontextprotocol` or `mcp`), or we do. */
-export function isReserved(name: string): boolean {
-  return name === 'progressToken' || isOwnMeta(name) || OF_MCP.test(name);
-}
-
-/** Tells whether only the protocol itself (not an extension of it) or this gateway uses a name. */
-export function isOwnMeta(name: string): boolean {
-  return name.startsWith(META_PREFIX) || name.startsWith(OWN_META_PREFIX);
 }
 
 /** The only modern revision that is served to clients. */

@@ -6,7 +6,7 @@ import { objectMember, type JsonObject, isJsonObject } from '../protocol/json.ts
 import type { Leg } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import { Meta } from '../protocol/meta.ts';
-import { fromServer } from '../protocol/translate/from-server.ts';
+import { fromServer } from '../protocol/translate/cleaning.ts';
 
 export interface NotificationFilter {
   readonly toolsListChanged: boolean;

@@ -19,7 +19,7 @@ import type { OpenRequest } from '../machine/states.ts';
 import type { CallData } from './data.ts';
 import type { Questions } from './questions.ts';
 import { beginWork } from './log.ts';
-import { upstreamParams } from '../../protocol/translate/from-server.ts';
+import { upstreamParams } from '../../protocol/translate/cleaning.ts';
 import { TaskCall } from '../../upstream/session/tasks/task-call.ts';
 
 /** Hears of one exchange of a call, and ignores what comes after that exchange. */

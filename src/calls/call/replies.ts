@@ -17,7 +17,7 @@ import { ErrorCode, type JsonRpcReply } from '../../protocol/json-rpc.ts';
 import type { ClientProfile } from '../../protocol/translate/client-profile.ts';
 import { completeResult, inputRequiredResult } from '../../protocol/translate/edge-result.ts';
 import { edgeError } from '../../protocol/translate/error-map.ts';
-import { errorFromServer } from '../../protocol/translate/from-server.ts';
+import { errorFromServer } from '../../protocol/translate/cleaning.ts';
 import type { Continuation } from '../../seal/pointer.ts';
 import { UnsealablePointer, type ExpectedRequest } from '../../seal/seal.ts';
 import type { CallEnd, LegReply } from '../machine/states.ts';

@@ -14,7 +14,7 @@ import {
 import { readUrlElicitations } from '../../protocol/translate/error-map.ts';
 import type { ServerTask } from '../../protocol/task.ts';
 import { withContext } from '../../ops/tracing.ts';
-import { errorFromServer } from '../../protocol/translate/from-server.ts';
+import { errorFromServer } from '../../protocol/translate/cleaning.ts';
 import type { ResumePoint } from '../../seal/pointer.ts';
 import { asUpstreamFailure, beforeRequest, type UpstreamFailure } from '../../upstream/failure.ts';
 import type { UnanswerableCause } from '../../upstream/session/call-exchange.ts';

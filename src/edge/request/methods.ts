@@ -8,7 +8,8 @@ import {
 } from '../../protocol/json.ts';
 import type { Refusal } from '../response-writer.ts';
 import { readProfile, type ClientProfile } from '../../protocol/translate/client-profile.ts';
-import { Meta, isProgressToken, type ProgressToken, withoutReserved } from '../../protocol/meta.ts';
+import { Meta, isProgressToken, type ProgressToken } from '../../protocol/meta.ts';
+import { withoutReserved } from '../../protocol/translate/cleaning.ts';
 
 /**
  * How a method is served.

@@ -4,7 +4,7 @@
  * "Cacheable Results").
  */
 import { annotatedParameters, withoutHeaderAnnotations } from './header-annotations.ts';
-import { fromServer } from './from-server.ts';
+import { fromServer } from './cleaning.ts';
 import type { InputRequest } from './input-request.ts';
 import { isJsonObject, objectMember, without, type JsonObject, type JsonValue } from '../json.ts';
 import { Meta } from '../meta.ts';

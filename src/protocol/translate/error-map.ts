@@ -5,7 +5,7 @@
 import { isJsonObject, type JsonObject } from '../json.ts';
 import { ErrorCode, LegacyErrorCode, type JsonRpcErrorObject } from '../json-rpc.ts';
 import { isWebUrl } from '../web-url.ts';
-import { errorFromServer, namesUnsafeUrl } from './from-server.ts';
+import { errorFromServer, namesUnsafeUrl } from './cleaning.ts';
 
 export interface EdgeError {
   readonly error: JsonRpcErrorObject;

@@ -8,7 +8,7 @@ import {
   restoreContent,
   type SchemaInverse,
 } from './elicitation-schema.ts';
-import { fromServer } from './from-server.ts';
+import { fromServer, withoutReservedMeta } from './cleaning.ts';
 import {
   isJsonNumber,
   isJsonObject,
@@ -18,7 +18,7 @@ import {
   type JsonValue,
 } from '../json.ts';
 import { ErrorCode, type JsonRpcErrorObject, type JsonRpcReply } from '../json-rpc.ts';
-import { withoutReservedMeta, isAtLeast, type LegacyRevision } from '../meta.ts';
+import { isAtLeast, type LegacyRevision } from '../meta.ts';
 import { urlProblem } from '../web-url.ts';
 
 /** A value of `inputRequests`. It is a type, not an interface, so that the compiler takes it for a JSON object. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { upstreamParams } from '../../../../src/protocol/translate/from-server.ts';
+import { upstreamParams } from '../../../../src/protocol/translate/cleaning.ts';
 import {
   arbitraryJsonObject,
   unknownMembers,

@@ -1,10 +1,10 @@
 /**
- * Cleans messages of a legacy server: members that have a meaning only in the modern revision or for this
- * gateway must not reach a modern client (basic/index, "ResultType", "`_meta`"). And the params that it gets.
+ * Cleans what crosses from one side to the other. Members that have a meaning only in the modern revision or for this gateway
+ * must not reach a modern client in a message of a legacy server, and what is of the modern envelope must not reach the server
+ * (basic/index, "ResultType", "`_meta`").
  */
 import { isJsonObject, objectMember, without, type JsonObject, type JsonValue } from '../json.ts';
 import { LegacyErrorCode, type JsonRpcErrorObject } from '../json-rpc.ts';
-import { isOwnMeta, withoutReservedMeta } from '../meta.ts';
 import { hasUserinfo } from '../web-url.ts';
 
 /** Legacy servers have neither result types nor rounds. */
@@ -93,4 +93,39 @@ export function upstreamParams(
     ...without(params, ['inputResponses', 'requestState', 'task', '_meta']),
     ...(Object.keys(meta).length > 0 ? { _meta: meta } : {}),
   };
+}
+
+const META_PREFIX = 'io.modelcontextprotocol/';
+/** The prefix of what this gateway itself tells clients. */
+const OWN_META_PREFIX = 'mrtr-gateway/';
+
+/**
+ * Returns a message without the `_meta` members that have a meaning on one side only: reserved names and
+ * the progress token. Vendor members and trace context stay. An empty `_meta` is removed.
+ */
+export function withoutReservedMeta(message: JsonObject): JsonObject {
+  if (!Object.hasOwn(message, '_meta')) return message;
+  const { _meta: meta, ...rest } = message;
+  if (!isJsonObject(meta)) return rest;
+  const kept = withoutReserved(meta);
+  return Object.keys(kept).length === 0 ? rest : { ...rest, _meta: kept };
+}
+
+/** Returns the members of a `_meta` that have a meaning on both sides. No parser lets a member `__proto__` in. */
+export function withoutReserved(meta: JsonObject): JsonObject {
+  const kept: JsonObject = {};
+  for (const name in meta) if (!isReserved(name)) kept[name] = meta[name]!;
+  return kept;
+}
+
+const OF_MCP = /^[^./]*\.(?:modelcontextprotocol|mcp)(?:\.[^/]*)?\//;
+
+/** Tells whether MCP reserves a name (the second label of its prefix is `modelcontextprotocol` or `mcp`), or we do. */
+export function isReserved(name: string): boolean {
+  return name === 'progressToken' || isOwnMeta(name) || OF_MCP.test(name);
+}
+
+/** Tells whether only the protocol itself (not an extension of it) or this gateway uses a name. */
+function isOwnMeta(name: string): boolean {
+  return name.startsWith(META_PREFIX) || name.startsWith(OWN_META_PREFIX);
 }

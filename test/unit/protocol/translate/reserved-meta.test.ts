@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { isReserved, withoutReservedMeta } from '../../../src/protocol/meta.ts';
-import { arbitraryJsonObject, unknownMeta } from '../../fixtures/arbitrary/json.ts';
+import { isReserved, withoutReservedMeta } from '../../../../src/protocol/translate/cleaning.ts';
+import { arbitraryJsonObject, unknownMeta } from '../../../fixtures/arbitrary/json.ts';
 
 // Rule requests-3 (basic, "`_meta`"): Of `_meta` go on the trace context (`traceparent`, `tracestate`,
 // `baggage`) and the members of vendors. What the protocol keeps for itself does not,
