@@ -1,6 +1,6 @@
 /**
- * Forwards requests that can ask nothing: the list methods and completion. Collects all pages of a list,
- * since a legacy cursor does not outlive its session and modern clients have none.
+ * Forwards requests that can ask nothing, the list methods and completion, where their caller has its home. Collects all pages
+ * of a list, since a legacy cursor does not outlive its session and modern clients have none.
  */
 import type { Clock, Closed } from '../lib/clock.ts';
 import type { Log } from '../ops/log.ts';
@@ -15,9 +15,16 @@ import type { Session } from '../upstream/session/session.ts';
 import type { SessionPool } from '../sessions/session-pool.ts';
 import { asUpstreamFailure, ClientLeft } from '../upstream/failure.ts';
 import { requestFailure, CALL_CANCELLED } from '../model/failures.ts';
-import { traceOf, type CallReply, type EdgeRequest } from '../model/request.ts';
+import {
+  traceOf,
+  type CallReply,
+  type EdgeRequest,
+  legWithoutNotifications,
+} from '../model/request.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
+import { DirectoryUnavailable } from '../model/directory.ts';
+import { logRelayFailure, type Relay } from '../model/relay.ts';
 
 export interface RequestForwarderOptions {
   readonly route: string;
@@ -169,4 +176,39 @@ export class RequestForwarder {
       log.event('upstream.replied', { route, method, errorType, ms, ...traceOf(request) });
     }
   }
+}
+
+export interface ForwardHomeOptions {
+  readonly route: string;
+  readonly pool: SessionPool;
+  /** `null` if replicas do not reach each other. */
+  readonly relay: Relay | null;
+  readonly log: Log;
+  /** Serves a request in this process. Never rejects. */
+  readonly forward: (request: EdgeRequest, closed: Closed) => Promise<CallReply>;
+}
+
+/**
+ * Serves a request where its caller has its home, in one hop: what a server lists can depend on what it keeps in that session.
+ * Since it has no effects, another session serves it if that replica does not respond. Never rejects because of the upstream or
+ * another replica.
+ */
+export async function forwardHome(
+  { route, pool, relay, log, forward }: ForwardHomeOptions,
+  request: EdgeRequest,
+  closed: Closed,
+): Promise<CallReply> {
+  const holder =
+    relay === null ? null : await pool.holderOf(sessionOwnerOf(request))?.catch(ifAway);
+  if (relay === null || holder === null || holder === undefined) return forward(request, closed);
+  const outcome = await relay.relay(holder, request, legWithoutNotifications(closed));
+  if (outcome.type === 'replied') return outcome.reply;
+  logRelayFailure(log, { route, call: null, request, owner: holder }, outcome);
+  return closed.aborted ? { kind: 'failed', failure: CALL_CANCELLED } : forward(request, closed);
+}
+
+/** While the store is away, any session serves a list. */
+function ifAway(error: unknown): null {
+  if (error instanceof DirectoryUnavailable) return null;
+  throw error;
 }

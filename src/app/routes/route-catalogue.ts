@@ -1,8 +1,7 @@
 /** What a route knows of the lists of its server: it forwards requests that ask nothing, and caches what comes back. */
 import type { Closed } from '../../lib/clock.ts';
-import { forwardHome } from '../../catalogue/forward-home.ts';
 import { ListCache } from '../../catalogue/list-cache.ts';
-import { RequestForwarder } from '../../catalogue/request-forwarder.ts';
+import { forwardHome, RequestForwarder } from '../../catalogue/request-forwarder.ts';
 import { TaskTools, ToolCatalogue } from '../../catalogue/tools.ts';
 import type { RouteConfig } from '../../config/schema.ts';
 import type { Relay } from '../../model/relay.ts';
