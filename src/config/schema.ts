@@ -9,10 +9,17 @@ import { edge } from './schema/edge.ts';
 import { identity } from './schema/identity.ts';
 import { drain, limits, log, workers, seal } from './schema/process.ts';
 import { redis, relay } from './schema/replicas.ts';
-import { caching, calls, continuation, parking, questions, tools } from './schema/calls.ts';
-import { routeLimits } from './schema/route-limits.ts';
+import {
+  caching,
+  calls,
+  continuation,
+  parking,
+  questions,
+  tools,
+  routeLimits,
+  tasks,
+} from './schema/calls.ts';
 import { sessions } from './schema/sessions.ts';
-import { tasks } from './schema/tasks.ts';
 import { publicUrl, upstream } from './schema/upstream.ts';
 
 const PATH = /^\/$|^(?!.*\/\.{1,2}(?:\/|$))(?:\/[A-Za-z0-9._~-]+)+$/;

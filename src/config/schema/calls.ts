@@ -1,6 +1,16 @@
-/** The keys of a route: how calls run, wait for answers, and survive failures. */
+/** The keys of a route for calls: how they run, wait for answers, survive failures and become tasks, and how many there can be. */
 import { z } from 'zod';
-import { choice, count, duration, durationOrOff, flag, section, text } from './fields.ts';
+import {
+  choice,
+  count,
+  duration,
+  durationOrOff,
+  flag,
+  section,
+  text,
+  countOrOff,
+  rateOrOff,
+} from './fields.ts';
 
 export const calls = section({
   maxDuration: duration('1h', '1s', '7d', 'How long a call can run while a client is connected.'),
@@ -132,3 +142,58 @@ export const questions = section({
 })
   .prefault({})
   .describe('Presentation of questions.');
+
+const toolLimits = section({
+  rate: rateOrOff('How often the tool can be called.'),
+  ratePerPrincipal: rateOrOff('How often one principal can call the tool.'),
+  maxRunning: countOrOff(
+    'off',
+    { min: 1, max: 1_000_000 },
+    'The maximum number of calls of the tool whose client waits, in one gateway. Parked calls do not count.',
+  ),
+});
+
+export const routeLimits = section({
+  rate: rateOrOff(
+    'The maximum rate of requests of all clients together. Retries of calls, task requests, and `server/discover` do not count, and are never refused. With `redis`, all replicas count together.',
+  ),
+  ratePerPrincipal: rateOrOff(
+    'The maximum rate of requests of one principal. Anonymous callers count as one principal.',
+  ),
+  tools: z
+    .record(z.string(), toolLimits, { error: 'a map of tool names to limits' })
+    .meta({ title: 'map of tool names to `rate`, `ratePerPrincipal` and `maxRunning`' })
+    .prefault({})
+    .describe('Limits of single tools, besides those of the route.'),
+})
+  .prefault({})
+  .describe(
+    'Limits on what clients can ask of the route. A request beyond them is not sent to the server.',
+  );
+
+const POLICIES = ['never', 'slow', 'interactive', 'always'] as const;
+
+export const tasks = section({
+  promote: choice(
+    POLICIES,
+    'slow',
+    'When a tool call becomes a task, for clients that declare the extension `io.modelcontextprotocol/tasks`. `slow`: after `tasks.after`, or when the server runs it as a task. `interactive`: as `slow`, and when the server asks something. `always`: at once.',
+  ),
+  tools: z
+    .record(z.string(), z.enum(POLICIES, { error: `one of ${POLICIES.join(', ')}` }), {
+      error: 'a map of tool names to never, slow, interactive or always',
+    })
+    .meta({ title: 'map of names to policies' })
+    .prefault({})
+    .describe('`tasks.promote` for single tools.'),
+  after: duration('30s', '0s', '1h', 'How long a client waits before its call becomes a task.'),
+  ttl: duration(
+    '1h',
+    '1s',
+    '30d',
+    'How long a task lives, from its creation on. Its result and its questions can be fetched until then. If the server runs the call as a task with a shorter life, that one counts.',
+  ),
+  pollInterval: duration('1s', '500ms', '10m', 'How often clients are asked to poll a task.'),
+})
+  .prefault({})
+  .describe('Tasks, which clients poll instead of waiting.');
