@@ -11,7 +11,6 @@ import type { SecretKey } from '../seal/key-ring.ts';
 import { SealKeys } from '../seal/seal-keys.ts';
 import { createSealer } from '../seal/seal.ts';
 import { observeRelayed } from './replica/observed-relay.ts';
-import { openRateStore } from './rate-store.ts';
 import { limitLog } from '../limits/admission.ts';
 import { Load, MemoryMonitor, processMemory } from '../limits/load.ts';
 import { PendingRequests } from './public/pending-requests.ts';
@@ -19,6 +18,8 @@ import { joinReplicas } from './replica/replica.ts';
 import { configuredKeys, generateSealKey } from './settings.ts';
 import type { SharedServices, WorkerShares } from './shared-services.ts';
 import type { Telemetry } from './telemetry.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { RateStore } from '../limits/rates.ts';
 
 const MAX_REQUEST_STATE_BYTES = 32 * 1024;
 const LISTENER_LIMITS = { max: 1_000, maxPerPrincipal: 100 };
@@ -124,4 +125,40 @@ function keysOf(config: Config, generated: SecretKey | null, log: Log): readonly
   if (configured.length > 0) return configured;
   if (generated !== null) return [generated];
   return [generateSealKey(log)];
+}
+
+/** Where replicas count requests together, so that a limit holds for all of them. */
+interface OpenRateStore extends RateStore {
+  close(): void;
+}
+
+/**
+ * Connects to the Redis in which replicas count requests. Until it responds, and while it is away, each counts for itself.
+ * @returns `null` if there is no Redis, or no route limits a rate
+ */
+async function openRateStore(
+  { redis, routes, seal }: Config,
+  clock: Clock,
+): Promise<OpenRateStore | null> {
+  const isLimited = routes.some(({ limits: { tools, ...all } }) =>
+    [all, ...Object.values(tools)].some(
+      (one) => one.rate !== null || one.ratePerPrincipal !== null,
+    ),
+  );
+  if (redis === null || !isLimited) return null;
+  const { createRedis, keepConnecting } = await import('../replicas/redis/client.ts');
+  let isClosed = false;
+  const client = createRedis(redis, Math.random);
+  // The directory has a connection of its own, and logs that Redis is away.
+  client.on('error', () => {});
+  keepConnecting(client, clock, () => !isClosed);
+  client.connect().catch(() => {});
+  return {
+    client,
+    prefix: `mrtr:${encodeURIComponent(seal.audience)}:rate:`,
+    close: () => {
+      isClosed = true;
+      client.disconnect();
+    },
+  };
 }
