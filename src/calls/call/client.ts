@@ -158,3 +158,8 @@ function tellLegListeners({ legListeners }: CallData): void {
 function openRound(state: CallState): number {
   return state.name === 'parked' || state.name === 'suspended' ? state.round : 0;
 }
+
+/** Has the client retry, if one more call may be parked. */
+export function hold(call: CallData): void {
+  call.feed({ type: 'held', mayPark: call.services.registry.hasRoomToPark(call) });
+}

@@ -9,7 +9,7 @@ import type { CallEvent, CallLimits, CallState, Effect, TimerName } from '../mac
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
 import { showEarly } from './asked.ts';
-import { acceptRetry, repeatRetries, replyToLegs } from './client.ts';
+import { acceptRetry, hold, repeatRetries, replyToLegs } from './client.ts';
 import { CallData, type CallOrigin, type CallServices } from './data.ts';
 import { cancelExchange, closeOut, leaveExchange, freeExchange } from './leased-exchange.ts';
 import { endWork, logMove } from './log.ts';
@@ -93,7 +93,7 @@ function move(call: CallData, event: CallEvent): void {
 function offerTask(call: CallData): void {
   call.isTaskDue = false;
   if (call.task === null && call.services.promotion(call.request) !== null) {
-    call.feed({ type: 'held' });
+    hold(call);
   }
 }
 
@@ -155,7 +155,7 @@ function expire(call: CallData, timer: TimerName): void {
     case 'redeliver':
       return forgetCall(call);
     case 'hold':
-      return call.feed({ type: 'held' });
+      return hold(call);
     default:
       return call.feed({ type: 'expired', timer });
   }

@@ -21,7 +21,7 @@ import type { UnanswerableCause } from '../../upstream/session/call-exchange.ts'
 import { isOver, isRunning } from '../machine/selectors.ts';
 import type { LegId, OpenRequest } from '../machine/states.ts';
 import { noteAnswer, questionsOf, receiveQuestion } from './asked.ts';
-import { backlogOf, notifyLegs } from './client.ts';
+import { backlogOf, hold, notifyLegs } from './client.ts';
 import { legOf, type CallData } from './data.ts';
 import {
   leaveExchange,
@@ -160,7 +160,7 @@ class EventFeeder implements CallListener {
     this.taskChanged(task);
     // What the server runs as a task is one for the client as well, if the client knows tasks.
     if (state.name !== 'running') this.#call.isTaskDue = true;
-    else if (services.promotion(request) !== null) this.#call.feed({ type: 'held' });
+    else if (services.promotion(request) !== null) hold(this.#call);
   }
 
   taskChanged(task: ServerTask): void {

@@ -1,11 +1,21 @@
 /** A client closes its connection, is told to retry later, leaves the call to a task, or does not retry in time. Or the operator cancels the call. */
-import { row, type Row, type TypedRow, abandon, askClient, cancelForAll } from './steps.ts';
+import {
+  row,
+  type Row,
+  type TypedRow,
+  abandon,
+  askClient,
+  cancelForAll,
+  holdTimer,
+} from './steps.ts';
 import { ATTACHED, DETACHED, LIVE, waitingRetries, withoutLeg } from './selectors.ts';
 import type { CallEnd, EventName } from './states.ts';
 
 const TIMEOUT: CallEnd = { type: 'refused', reason: 'timeout' };
 const EXPIRED: CallEnd = { type: 'expired' };
 const STOPPED: CallEnd = { type: 'stopped' };
+/** When a place for a parked call can be free. Nobody knows. */
+const LOT_FULL_WAIT_MS = 1_000;
 
 /** Has the clients of a running call retry later, unless the rounds are used up. */
 const TOLD_TO_RETRY = {
@@ -54,7 +64,20 @@ export const CLIENT_LEAVES: readonly Row[] = [
     ...TOLD_TO_RETRY,
     rule: 'client-held',
     on: 'held',
+    when: (state, event, limits) => event.mayPark && TOLD_TO_RETRY.when(state, event, limits),
     why: 'no connection waits longer than the operator allows: the client retries (MRTR, state without requests)',
+  }),
+  row({
+    rule: 'client-held-on',
+    from: ['running'],
+    on: 'held',
+    to: ['running'],
+    why: 'there is no place for one more call that waits for its client: this one stays with it until there is',
+    when: (_state, event) => !event.mayPark,
+    then: (state, _event, limits) => ({
+      state,
+      effects: holdTimer(state, limits, LOT_FULL_WAIT_MS),
+    }),
   }),
   row({
     ...TOLD_TO_RETRY,

@@ -148,7 +148,7 @@ export type CallEvent =
     }
   | { readonly type: 'legClosed'; readonly leg: LegId }
   | { readonly type: 'expired'; readonly timer: 'run' | 'park' | 'call' }
-  | { readonly type: 'held' }
+  | { readonly type: 'held'; readonly mayPark: boolean }
   | { readonly type: 'operatorStops' }
   | { readonly type: 'askerStops' }
   /** `leftMs`: how long the task lives yet. */

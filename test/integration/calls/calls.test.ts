@@ -667,7 +667,8 @@ describe('limits', () => {
 
   // Rule time-and-room-6: At most `limits.maxParkedCalls` wait, and `limits.maxParkedCallsPerPrincipal` for
   // one caller. A call that would be one more is cancelled instead of being parked, and the client gets error
-  // -32603 with `data.reason` `too_many_parked_calls`; those that wait already are left alone.
+  // -32603 with `data.reason` `too_many_parked_calls`; those that wait already are left alone. One that `calls.maxHold`
+  // would park stays with its client instead.
   test('a caller beyond its number of parked calls gets a clear error, and upstream is cancelled', async () => {
     const { url, legacy } = await start(
       { tools: greetDeaf },
@@ -717,6 +718,21 @@ describe('limits', () => {
     ]);
     const other = await callTool(url, 'greet', {}, { headers: { authorization: 'Bearer other' } });
     expect(other.response.result.resultType).toBe('input_required');
+  });
+
+  // Rule time-and-room-6.
+  test('a client that would be told to retry waits on while no further call may be parked', async () => {
+    const held = Promise.withResolvers<void>();
+    const tools = { late: async () => held.promise.then(() => 'done') };
+    const limits = { maxParkedCallsPerPrincipal: 1 };
+    const { url } = await start({ tools }, { limits, calls: { maxHoldMs: 20 } });
+    const first = await callTool(url, 'late');
+    const second = callTool(url, 'late');
+    // So late that the time of the second one is over as well.
+    setTimeout(() => held.resolve(), 500);
+    expect(text(await second)).toBe('done');
+    const { requestState } = first.response.result;
+    expect(text(await callTool(url, 'late', { requestState }))).toBe('done');
   });
 
   // Rule time-and-room-6.

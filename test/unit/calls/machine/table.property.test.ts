@@ -134,7 +134,7 @@ class World {
         this.forgotten = true;
         return;
       case 'hold':
-        return this.feed({ type: 'held' });
+        return this.feed({ type: 'held', mayPark });
       default:
         return this.feed({ type: 'expired', timer });
     }

@@ -1425,11 +1425,20 @@ const HOLDING: readonly Case[] = [
     rule: 'client-held',
     title: 'a client that has waited for as long as one reply may take is told to retry',
     from: running(),
-    on: { type: 'held' },
+    on: { type: 'held', mayPark: true },
     limits: { maxHoldMs: 60_000 },
     state: idle(),
     effects: [ask([7], 3, []), armPark],
   },
+  ...[0, 60_000].map((maxHoldMs): Case => ({
+    rule: 'client-held-on',
+    title: `a client waits on while no further call may be parked (${maxHoldMs} ms)`,
+    from: running(),
+    on: { type: 'held', mayPark: false },
+    limits: { maxHoldMs },
+    state: running(),
+    effects: [{ do: 'arm', timer: 'hold', afterMs: Math.max(maxHoldMs, 1_000) }],
+  })),
 ];
 
 const TASKS: readonly Case[] = [
@@ -1507,7 +1516,7 @@ describe('with a limit on how long one response may take', () => {
 
   // Rule time-and-room-3.
   test('it does not count when the rounds are used up: the client waits to the end', () => {
-    expect(step(running({ round: 11 }), { type: 'held' }, limits).row).toBeNull();
+    expect(step(running({ round: 11 }), { type: 'held', mayPark: true }, limits).row).toBeNull();
   });
 });
 
@@ -1568,7 +1577,7 @@ describe('what no row mentions changes nothing', () => {
     operatorStops: { type: 'operatorStops' },
     givenToTask: { type: 'givenToTask', leftMs: 1_000 },
     shutOut: { type: 'shutOut' },
-    held: { type: 'held' },
+    held: { type: 'held', mayPark: true },
     evict: { type: 'evict' },
   };
   const NEVER_NEWS: readonly EventName[] = [
