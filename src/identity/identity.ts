@@ -6,13 +6,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv6 } from 'node:net';
 import type { Clock } from '../lib/clock.ts';
 import { sha256 } from '../lib/crypto.ts';
-import {
-  ANONYMOUS_KEY,
-  callerKindOf,
-  CREDENTIALS_PREFIX,
-  LOCAL_USER_KEY,
-  type Caller,
-} from '../model/request.ts';
+import { ANONYMOUS_KEY, callerKindOf, CREDENTIALS_PREFIX, type Caller } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
 import { bearerTokenOf, verifyToken, type TokenRules, type TokenVerdict } from './access-token.ts';
 import { KeySet, type JwksSource } from './key-set.ts';
@@ -225,11 +219,6 @@ function digestOf(
 ): string {
   if (keys.length > 0) return sha256(JSON.stringify([authorization ?? null, keys]));
   return authorization === undefined ? '' : sha256(authorization);
-}
-
-/** Returns an anonymous caller as the local user. Its pointers are those of any anonymous caller. */
-export function asLocalUser(caller: Caller): Caller {
-  return { ...caller, kind: 'local-user', principalKey: LOCAL_USER_KEY };
 }
 
 function conversationOf(headers: IncomingHttpHeaders, name: string | null): string | null {

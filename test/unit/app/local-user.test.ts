@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { localUserCheck, type RequestOrigin } from '../../../src/identity/local-user.ts';
+import { localUserCheck, type RequestOrigin } from '../../../src/app/public/callers.ts';
 
 const OPEN = { listenHost: '127.0.0.1', allowedHosts: [], trustedProxies: [] };
 
