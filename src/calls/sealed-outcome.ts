@@ -23,6 +23,7 @@ const outcomeRecord = z.strictObject({
    * while no client was connected, so that no answer counted.
    */
   answersDigest: z.string().min(1).nullable(),
+  /** The reply. It is called `answer` in the store, which replicas of earlier versions read. */
   answer: callReply,
 });
 export type OutcomeRecord = z.infer<typeof outcomeRecord>;

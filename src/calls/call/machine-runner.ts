@@ -47,7 +47,7 @@ export function forgetCall(call: CallData): void {
 
 /** Runs each event to completion: one that comes out of the effects of another waits for them. */
 function feed(call: CallData, event: CallEvent): void {
-  // What happens after a question finds the question asked.
+  // Questions that are not shown yet came before this event, so theirs come first.
   if (call.early !== null) showEarly(call);
   call.events.push(event);
   if (call.isMoving) return;
