@@ -152,7 +152,7 @@ function createLegacyServer(
       log.event('session.opened', { route, revision, transport, standalone });
       const openedAtMs = clock.elapsed();
       session.onOver = () =>
-        log.event('session.ended', { route, ms: clock.elapsed() - openedAtMs });
+        log.event('session.ended', { route, ms: Math.round(clock.elapsed() - openedAtMs) });
       // Once for each server, since anonymous callers get a session for each call.
       if (standalone || isNoStreamLogged || !session.interactive) return;
       if (transport === 'streamable-http') log.event('session.no_standalone_stream', { route });
@@ -184,7 +184,7 @@ function createLegacyServer(
           log.event('upstream.only_modern', { route, what, names: names.join(', ') });
         }
       },
-      onSlow: (ms) => log.event('upstream.slow', { route, ms }),
+      onSlow: (ms) => log.event('upstream.slow', { route, ms: Math.round(ms) }),
       onOneSession: logOneSession,
       onResumption: (delivers, cause) =>
         log.event('upstream.resumption', { route, delivers, cause }),
