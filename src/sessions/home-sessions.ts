@@ -181,9 +181,6 @@ export class HomeSessions {
   /** Returns a session that another process had, or that was left here. @throws UpstreamFailure */
   async adopt(owner: SessionOwner, point: SessionPoint, isHome: boolean): Promise<HomeSession> {
     const { slots, principal, upstream } = this.#options;
-    for (const entry of this.#all) {
-      if (entry.session.id === point.sessionId && !entry.session.dead) return entry;
-    }
     const running = this.#adopting.get(point.sessionId);
     // What failed for another request, as with credentials that have expired, is tried once more.
     if (running !== undefined) return running.catch(() => this.adopt(owner, point, isHome));
@@ -285,7 +282,7 @@ export class HomeSessions {
     const disconnected = this.#disconnected;
     if (disconnected === null) return this.#openNew(owner);
     const entry = await this.#reconnect(owner, disconnected);
-    entry.hasServed = disconnected.hasServed;
+    entry.hasServed ||= disconnected.hasServed;
     await entry.session.openStandaloneStream(owner.headers);
     return entry;
   }
@@ -303,9 +300,11 @@ export class HomeSessions {
     );
   }
 
-  /** Takes a session over once for all who wait for it: whoever has it alone ends it after its call. */
+  /** Takes a session over once for all who wait for it, or use it: what a server asks beside its streams comes on one connection. */
   #once({ sessionId }: SessionPoint, adopt: () => Promise<HomeSession>): Promise<HomeSession> {
-    const running = this.#adopting.get(sessionId);
+    const connected = [...this.#all].find(({ session: { id, dead } }) => id === sessionId && !dead);
+    const running =
+      connected === undefined ? this.#adopting.get(sessionId) : Promise.resolve(connected);
     if (running !== undefined) return running;
     const adopting = adopt().finally(() => this.#adopting.delete(sessionId));
     this.#adopting.set(sessionId, adopting);

@@ -12,6 +12,7 @@ import type {
 } from '../../fixtures/gateways/gateway-process.ts';
 import {
   answersOf,
+  legacyServer,
   redisServer,
   replica,
   replicas,
@@ -21,6 +22,7 @@ import {
 import { until } from '../../fixtures/process-ids.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { SubscribingServer } from '../../fixtures/servers/subscribing-server.ts';
+import { askName } from '../../fixtures/servers/legacy-server.ts';
 import { countingServer } from '../../fixtures/servers/counting-server.ts';
 
 const ADA: SendOptions = { headers: { authorization: 'Bearer ada' } };
@@ -150,6 +152,42 @@ describe('two replicas with Redis', { tags: ['redis'] }, () => {
     open();
     expect(text(await slow)).toBe('1');
     expect(text(await call(c, 'count'))).toBe('3');
+  });
+
+  // Rules sessions-16, questions-2.
+  test('go on with a session that a resumed call uses, and ask each call its own questions', async () => {
+    const redis = await redisServer();
+    const working = Promise.withResolvers<void>();
+    stopAfterTest(async () => working.resolve());
+    const server = await legacyServer({
+      tools: {
+        works: async (asking) => {
+          const name = await askName(asking);
+          await working.promise;
+          return name;
+        },
+        asks: async ({ server }) => {
+          const requestedSchema = {
+            type: 'object',
+            properties: { name: { type: 'string' } },
+          } as const;
+          const { content } = await server.elicitInput({ message: 'Who?', requestedSchema });
+          return String(content?.['name']);
+        },
+      },
+      keepsEvents: true,
+    });
+    const [a, b] = await replicas(server, 2, { redis: redis.url });
+    const asked = await call(a, 'works');
+    await a.kill();
+    // The home is that of the replica that was killed, until its lease ends.
+    const works = call(b, 'works', ADA, answersOf(asked, 'Ada'));
+    await server.saw('response');
+    const asks = call(b, 'asks');
+    await server.saw('tools/call', 2);
+    working.resolve();
+    expect(text(await works)).toBe('Ada');
+    expect(text(await call(b, 'asks', ADA, answersOf(await asks, 'Bob')))).toBe('Bob');
   });
 
   test('keep the homes of two callers apart', async () => {
