@@ -5,7 +5,7 @@ import { ConfigFile } from '../config/load/config-file.ts';
 import { configFromFlags, overrideConfig, type FlagValues } from '../config/load/from-flags.ts';
 import { listenDefault } from '../config/load/listen-default.ts';
 import { loadWithAdvice } from '../config/load/load.ts';
-import { notesOn } from '../config/load/notes.ts';
+import { notesOn } from '../config/load/advice.ts';
 import { ConfigError } from '../config/load/problem.ts';
 import type { Config } from '../config/schema.ts';
 import { systemClock } from '../lib/clock.ts';

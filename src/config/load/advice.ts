@@ -1,4 +1,4 @@
-/** What is valid in a configuration, and risky. `check` prints it. */
+/** What is valid in a configuration, and risky, or what the operator has to make true elsewhere. `check` prints it. */
 import type { Config, RouteConfig } from '../schema.ts';
 import { formatAddress, isLoopback } from '../units.ts';
 import type { FieldPath, Problem } from './problem.ts';
@@ -138,4 +138,33 @@ function adviseOnCredentials(
   const text =
     'MCP forbids to pass on a token that was issued for another resource: forward is right only if the server accepts the same audience';
   return [{ path, text }];
+}
+
+const CREDENTIAL_NAME = /key|token|auth|secret|session/;
+
+/** Returns a line for each thing that a valid configuration says, and that the operator has to make true elsewhere. */
+export function notesOn({ routes, identity: { credentialHeaders } }: Config): string[] {
+  return routes.flatMap((route, index) =>
+    notesOnRoute(route, credentialHeaders).map((note) => `routes[${index}].${note}`),
+  );
+}
+
+function notesOnRoute(
+  { publicUrl, upstream: { forwardHeaders } }: RouteConfig,
+  credentialHeaders: readonly string[],
+): string[] {
+  const untold = forwardHeaders.filter(
+    (name) => CREDENTIAL_NAME.test(name) && !credentialHeaders.includes(name),
+  );
+  return [
+    ...(publicUrl === null
+      ? []
+      : [
+          `publicUrl: clients get tokens for ${publicUrl.href}; the server must accept this audience`,
+        ]),
+    ...untold.map(
+      (name) =>
+        `upstream.forwardHeaders: if ${name} tells users apart, name it in identity.credentialHeaders, too`,
+    ),
+  ];
 }
