@@ -4,7 +4,6 @@ import { type Config, fileSchema } from '../schema.ts';
 import { crossCheck } from './cross-checks.ts';
 import { hintFor } from './hints.ts';
 import { type FieldPath, isSecretField, lookUp, type Problem } from './problem.ts';
-import { repaired } from './repair.ts';
 import { resolvedSchema, type SchemaNode } from '../schema/json-schema.ts';
 
 export type Validation =
@@ -136,4 +135,48 @@ function show(value: unknown): string {
       : harmless;
   // Terminals interpret these characters, and JSON does not escape them.
   return JSON.stringify(short).replace(/[\u007f-\u009f\u2028\u2029]/g, '?');
+}
+
+/** Each repair leaves out the maps around what was missing in the one before. */
+const MAX_REPAIRS = 8;
+/** Takes the place of an upstream that was left out. */
+const UPSTREAM = { url: 'http://upstream.invalid/' };
+
+/**
+ * Leaves out what is wrong, so that the rules between several fields can be checked for the rest.
+ * @returns the configuration of the rest; `null` if there is none
+ */
+function repaired(data: unknown, issues: readonly z.core.$ZodIssue[]): Config | null {
+  const copy: unknown = structuredClone(data);
+  let left = issues;
+  for (let round = 0; round < MAX_REPAIRS; round += 1) {
+    for (const issue of left) leaveOut(copy, issue);
+    const parsed = fileSchema.safeParse(copy);
+    if (parsed.success) return parsed.data;
+    left = parsed.error.issues;
+  }
+  return null;
+}
+
+function leaveOut(data: unknown, issue: z.core.$ZodIssue): void {
+  const path = issue.path.map((step) => (typeof step === 'number' ? step : String(step)));
+  if (issue.code !== 'unrecognized_keys') return remove(data, path);
+  // Another issue may have removed the map.
+  const map = lookUp(data, path) as Record<string, unknown> | undefined;
+  for (const key of issue.keys) delete map?.[key];
+}
+
+/** Removes a value, or the map or list around it if it is missing or an item. */
+function remove(data: unknown, path: FieldPath): void {
+  const name = path.at(-1);
+  const around = lookUp(data, path.slice(0, -1));
+  if (name === undefined || typeof around !== 'object' || around === null) return;
+  const map = around as Record<string | number, unknown>;
+  const [first, index] = path;
+  if (first === 'routes' && path.length === 1) map[name] = [{ upstream: UPSTREAM }];
+  else if (first === 'routes' && path.length === 2) {
+    map[name] = { path: `/invalid-${index}`, upstream: UPSTREAM };
+  } else if (first === 'routes' && path.length === 3 && name === 'upstream') map[name] = UPSTREAM;
+  else if (Array.isArray(around) || !Object.hasOwn(map, name)) remove(data, path.slice(0, -1));
+  else delete map[name];
 }
