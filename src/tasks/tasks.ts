@@ -263,11 +263,20 @@ export class Tasks implements TaskEngine {
     const record = (await store?.find(key)) ?? null;
     const leftMs = record === null ? 0 : record.createdAtMs + record.ttlMs - clock.now();
     if (store === null || record === null || leftMs <= 0) return null;
-    if (isTaskOver(record.state) || this.#isStopping) return { type: 'over', record };
+    if (isTaskOver(record.state)) return { type: 'over', record };
     const claim = await store.claim(key, leftMs + CLAIMED_LONGER_MS);
     if (claim.type === 'held') return { type: 'elsewhere', record, holder: claim.by };
-    // Another request has claimed it meanwhile, or the replica that had it is gone.
-    const task = this.#tasks.get(key) ?? this.#takeOver(key, record, request);
+    // The replica that had it could change it until the claim.
+    const latest = await store.find(key);
+    // Another request may have claimed it meanwhile.
+    let task = this.#tasks.get(key);
+    if (task === undefined) {
+      if (latest === null || isTaskOver(latest.state) || this.#isStopping) {
+        void store.release(key, claim.epoch);
+        return latest && { type: 'over', record: latest };
+      }
+      task = this.#takeOver(key, latest, request);
+    }
     this.#epochs.set(key, claim.epoch);
     return { type: 'here', task };
   }
@@ -291,7 +300,11 @@ export class Tasks implements TaskEngine {
     for (;;) {
       const place = await this.#find(request, taskId);
       if (place.type === 'failed') return place;
-      if (place.type === 'over') return this.#replyOf(taskId, place.record);
+      if (place.type === 'over') {
+        // Nothing changes a task that this process may not take over any more.
+        if (!isTaskOver(place.record.state) && request.method !== 'tasks/get') return UNREACHABLE;
+        return this.#replyOf(taskId, place.record);
+      }
       if (place.type === 'here') {
         return this.#taskReply(await this.#serveOwn(request, taskId, place.task));
       }

@@ -1,4 +1,4 @@
-/** A task that nobody fetches: its time is over, and nothing of it is left. */
+/** Tasks in a store: of one whose time is over nothing is left, and one that ends meanwhile is not taken over. */
 import { expect, test } from 'vitest';
 import type { CallsOptions } from '../../../src/calls/calls.ts';
 import { LocalCounts, Quota } from '../../../src/lib/counts.ts';
@@ -45,21 +45,23 @@ function tasksTestbed(options: Partial<CallsOptions> = {}) {
   const keys = [generateKey()];
   const shared = memoryStore();
   const counts = new LocalCounts();
-  const tasks = new Tasks({
-    ...{ route: 'route', boot: 'here', calls, promotion, clock },
-    ...{
-      pollIntervalMs: 1_000,
-      relay: null,
-      randomKey: randomId,
-      log: { event: () => {}, takes: () => true },
-    },
-    store: new TaskStore(shared.store, createKeyRing(keys, 'task')),
-    ids: new TaskIds(
-      new SessionSeal({ keys: { all: keys }, audience: 'fleet', route: 'route' }),
-      null,
-    ),
-    quota: new Quota('tasks', () => ({ max: 1, maxPerPrincipal: 1 }), counts),
-  });
+  const replica = (boot: string, store: ClaimStore) =>
+    new Tasks({
+      ...{ route: 'route', boot, calls, promotion, clock },
+      ...{
+        pollIntervalMs: 1_000,
+        relay: null,
+        randomKey: randomId,
+        log: { event: () => {}, takes: () => true },
+      },
+      store: new TaskStore(store, createKeyRing(keys, 'task')),
+      ids: new TaskIds(
+        new SessionSeal({ keys: { all: keys }, audience: 'fleet', route: 'route' }),
+        null,
+      ),
+      quota: new Quota('tasks', () => ({ max: 1, maxPerPrincipal: 1 }), counts),
+    });
+  const tasks = replica('here', shared.store);
   /** Lets time pass, and what it sets off happen. */
   const pass = async (ms: number) => {
     const untilMs = clock.now() + ms;
@@ -73,7 +75,7 @@ function tasksTestbed(options: Partial<CallsOptions> = {}) {
     await settled();
   };
   const serve = () => tasks.serve(FIRST, waitingClient().leg);
-  return { ...testbed, ...shared, tasks, counts, pass, serve };
+  return { ...testbed, ...shared, tasks, replica, counts, pass, serve };
 }
 
 type Testbed = ReturnType<typeof tasksTestbed>;
@@ -131,4 +133,53 @@ test('gives its place to another one', async () => {
   expect(await begin()).toMatchObject({ result: { resultType: 'input_required' } });
   await pass(TTL_MS);
   expect(await begin()).toMatchObject({ result: { resultType: 'task' } });
+});
+
+async function taskOf({ pass, serve }: Testbed): Promise<string> {
+  const reply = serve();
+  await pass(PROMOTION.afterMs ?? 0);
+  const created = await reply;
+  return created.kind === 'result' ? String(created.result['taskId']) : '';
+}
+
+// Rule promoted-5.
+test('that ends while another replica is about to take it over is over there as well', async () => {
+  const testbed = tasksTestbed();
+  const { tasks, replica, store, claims } = testbed;
+  const taskId = await taskOf(testbed);
+  const { leg } = waitingClient();
+  const there = replica('there', {
+    ...store,
+    claim: async (id, ttlMs) => {
+      await tasks.cancel(FIRST, taskId, leg);
+      await settled();
+      return store.claim(id, ttlMs);
+    },
+  });
+  const cancelled = { type: 'task', task: { state: { status: 'cancelled' } } };
+  expect(await there.get(FIRST, taskId, leg)).toMatchObject(cancelled);
+  await settled();
+  expect(await there.get(FIRST, taskId, leg)).toMatchObject(cancelled);
+  expect(claims.size).toBe(0);
+});
+
+const HOLDERS: readonly (readonly [string, Partial<ClaimStore>])[] = [
+  ['another replica has', { claim: async () => ({ type: 'held', by: { id: 'a', boot: 'here' } }) }],
+  ['nobody has', {}],
+];
+
+// Rule promoted-5.
+test.each(HOLDERS)('that %s is not said to be cancelled by one that stops', async (_, held) => {
+  const testbed = tasksTestbed();
+  const { tasks, replica, store, claims } = testbed;
+  const taskId = await taskOf(testbed);
+  await tasks.close();
+  const there = replica('there', { ...store, ...held });
+  there.stop();
+  const { leg } = waitingClient();
+  expect(await there.cancel(FIRST, taskId, leg)).toMatchObject({ type: 'failed' });
+  const working = { type: 'task', task: { state: { status: 'working' } } };
+  expect(await there.get(FIRST, taskId, leg)).toMatchObject(working);
+  await settled();
+  expect(claims.size).toBe(0);
 });
