@@ -27,7 +27,7 @@ const LINGER_MS = 1_000;
 const HELD_HEAD_MS = 1_000;
 /** A replay follows the head of the response at once. What comes later than this is new, in ms. */
 const REPLAY_MS = 1_000;
-const HEADER_TEXT = /^[\x20-\x7e\x80-\xff]*$/;
+const HEADER_TEXT = /^[\x20-\x7e\x80-\xff]+$/;
 
 /** What a stream needs of its transport. */
 export interface StreamContext {
@@ -204,7 +204,7 @@ export class ResumableStream implements ResponseReader {
   }
 
   event({ event, data, id }: ServerSentEvent): void {
-    // A stream cannot be resumed after an id that no header can carry.
+    // A stream cannot be resumed after an id that no header can carry, or that is empty (HTML, section 9.2.6).
     if (id !== undefined) this.lastEventId = HEADER_TEXT.test(id) ? id : undefined;
     if (this.source.stream === 'request') this.#context.numbersEvents ||= id !== undefined;
     if (event !== 'message' || data === '') return;

@@ -279,6 +279,21 @@ describe('a stream that ends too early', () => {
     expect(await heard.until('lost')).toEqual(['lost', 'upstream_unavailable']);
   });
 
+  // Rule resumption-4.
+  test('is lost when the last id is empty, and is not taken for the standalone stream', async () => {
+    const server = await legacyServer(
+      (_received, response) => {
+        const stream = eventStream(response);
+        stream.raw('id: e1\nretry: 100\ndata:\n\nid:\ndata:\n\n');
+        stream.end();
+      },
+      { onGet: (_received, response) => void eventStream(response) },
+    );
+    const { heard } = call(await open(upstreamOf(server)));
+    expect(await heard.until('lost')).toEqual(['lost', 'upstream_unavailable']);
+    expect(server.received.filter(({ headers }) => 'last-event-id' in headers)).toEqual([]);
+  });
+
   // Rule resumption-1 (2025-11-25 transports, "Resumability and Redelivery"): A stream of a call that ends
   // without a response, behind an event with an id, is resumed by GET with `Last-Event-ID`; a server that
   // closes it on purpose is polled in this way. What had come before is not shown again.
