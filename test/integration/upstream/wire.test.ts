@@ -153,8 +153,12 @@ test('an initialize that has no reply in time is given up, and never cancelled',
     if (body.method !== 'initialize') return void response.writeHead(202).end();
     if (answers) json(response, 200, reply(body.id, INITIALIZE_RESULT));
   });
-  const upstream = upstreamOf(server, { ...HTTP, headersTimeoutMs: 100 });
-  await expect(open(upstream)).rejects.toMatchObject({ code: 'upstream_timeout' });
+  const clock = new ManualClock();
+  const upstream = upstreamOf(server, { ...HTTP, headersTimeoutMs: 1_000 }, clock);
+  const opening = expect(open(upstream)).rejects.toMatchObject({ code: 'upstream_timeout' });
+  await server.saw(({ body }) => body?.method === 'initialize');
+  clock.advance(1_000);
+  await opening;
   answers = true;
   await open(upstream, EMPTY_PROFILE);
   expect(server.methods()).toEqual(['initialize', 'initialize', 'notifications/initialized']);
