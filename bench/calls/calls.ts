@@ -14,7 +14,7 @@ import { median, percentile, ratio, spreadOf, type Spread } from '../report/stat
  * with an upstream of that transport.
  */
 export type PathName =
-  'direct' | 'nginx' | 'http-proxy' | 'gateway' | 'drop-in' | 'http-sse' | 'earlier';
+  'direct' | 'nginx' | 'http-proxy' | 'bare' | 'gateway' | 'drop-in' | 'http-sse' | 'earlier';
 
 const BRIDGES: ReadonlySet<PathName> = new Set(['gateway', 'drop-in', 'http-sse', 'earlier']);
 /** Who calls at each bridge; the drop-in has no header for that, so its callers are anonymous. */

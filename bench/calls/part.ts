@@ -14,7 +14,7 @@ interface Result {
 export const calls = part<Result>({
   name: 'calls',
   estimateMs: ({ calls: { loads, warmUpMs }, earlier }) => {
-    const paths = earlier === null ? 6 : 7;
+    const paths = earlier === null ? 7 : 8;
     const turnsMs = loads.reduce((sum, { rounds, runMs }) => sum + rounds * runMs, 0);
     return 5_000 + paths * (warmUpMs + turnsMs);
   },
@@ -91,6 +91,7 @@ const PATH_NAMES: Readonly<Record<PathName, string>> = {
   direct: 'direct',
   nginx: 'nginx',
   'http-proxy': '@fastify/http-proxy (blind)',
+  bare: 'node:http and undici alone (bare)',
   gateway: 'gateway',
   'drop-in': 'gateway, default drop-in',
   'http-sse': 'gateway, HTTP+SSE upstream',

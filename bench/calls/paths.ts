@@ -5,6 +5,7 @@ import type { Path } from './calls.ts';
 import { startNginx } from './nginx.ts';
 
 const BLIND_PROXY = new URL('./blind-proxy-process.ts', import.meta.url);
+const BARE_PROXY = new URL('./bare-proxy-process.ts', import.meta.url);
 
 export interface Paths {
   readonly paths: readonly Path[];
@@ -23,6 +24,8 @@ export async function startPaths(
   const upstreamUrl = `${upstream}/mcp`;
   const blind = Child.node('the blind proxy', BLIND_PROXY, [upstream]);
   const blindOrigin = `http://127.0.0.1:${await blind.port()}`;
+  const bare = Child.node('the bare proxy', BARE_PROXY, [upstream]);
+  const bareOrigin = `http://127.0.0.1:${await bare.port()}`;
   const nginx = withNginx ? await startNginx(upstream, folder) : null;
   const gateway = await startGateway({ upstreamUrl, folder });
   const dropIn = await startDropIn(upstreamUrl);
@@ -38,6 +41,7 @@ export async function startPaths(
     { name: 'direct', origin: upstream, pid: null },
     ...pathOf('nginx', nginx),
     { name: 'http-proxy', origin: blindOrigin, pid: blind.pid },
+    { name: 'bare', origin: bareOrigin, pid: bare.pid },
     ...pathOf('gateway', gateway),
     ...pathOf('drop-in', dropIn),
     ...pathOf('http-sse', sse),
@@ -49,7 +53,7 @@ export async function startPaths(
   ];
   const stop = async () => {
     const children = [gateway, dropIn, sse, before, nginx].map((one) => one?.child);
-    await Promise.all([blind, ...children].map((child) => child?.stop()));
+    await Promise.all([blind, bare, ...children].map((child) => child?.stop()));
   };
   return { paths, notes, stop };
 }
