@@ -72,10 +72,19 @@ function jsonLine({ level, time, event }: Line, fields: object): string {
   let line = `{"level":"${level}","time":"${time}","event":"${event}"`;
   const values = fields as Readonly<Record<string, unknown>>;
   for (const name in values) {
-    const value = safe(name, values[name]);
-    if (value !== undefined) line += `,"${name}":${JSON.stringify(value)}`;
+    const value = values[name];
+    if (value !== undefined) line += `,"${name}":${jsonOf(name, value)}`;
   }
   return `${line},"msg":${JSON.stringify(TEXTS[event] ?? event)}}\n`;
+}
+
+/** A text that JSON has to escape, or that is not ASCII. */
+const NEEDS_ESCAPE = /[^\x20\x21\x23-\x5b\x5d-\x7e]/;
+
+/** Nearly every text is short and plain. To write it as it is takes half as long as `JSON.stringify`. */
+function jsonOf(name: string, value: unknown): string {
+  const isText = typeof value === 'string' && value.length <= MAX_FIELD_CHARACTERS;
+  return isText && !NEEDS_ESCAPE.test(value) ? `"${value}"` : JSON.stringify(safe(name, value));
 }
 
 /** The second of the last line, in ms since the epoch, and as text up to the point: to write it takes longer than the rest. */

@@ -1,8 +1,9 @@
 import { Writable } from 'node:stream';
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createLog, type LogOptions } from '../../../src/ops/write-log.ts';
 
-function written(options: Partial<LogOptions>): string {
+function written(options: Partial<LogOptions>, said = 'not "you"\n'): string {
   let text = '';
   const destination = new Writable({
     write(chunk, _encoding, done) {
@@ -12,7 +13,7 @@ function written(options: Partial<LogOptions>): string {
   });
   const log = createLog({ level: 'info', format: 'json', destination, ...options });
   log.event('session.ended', { route: 'mcp', ms: 1 });
-  log.event('upstream.refused', { route: 'mcp', status: 403, said: 'not "you"\n' });
+  log.event('upstream.refused', { route: 'mcp', status: 403, said });
   log.event('gateway.stopped', { code: 0 });
   return text;
 }
@@ -35,6 +36,24 @@ test('JSON has the names of levels and the time in ISO 8601', () => {
     },
     { level: 'info', time, event: 'gateway.stopped', code: 0, msg: 'gateway.stopped' },
   ]);
+});
+
+test('a JSON line is JSON in one line, whatever a field says', () => {
+  const said = fc.oneof(
+    fc.string({ maxLength: 300 }),
+    fc.string({ unit: 'binary', maxLength: 300 }),
+  );
+  fc.assert(
+    fc.property(said, (text) => {
+      const [line = ''] = written({}, text).split('\n');
+      const read = JSON.parse(line) as { said: string };
+      const escaped = text.replace(
+        /[\u0000-\u001f\u007f-\u009f]/g,
+        (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`,
+      );
+      expect(read.said).toBe(escaped.length > 256 ? `${escaped.slice(0, 256)}…` : escaped);
+    }),
+  );
 });
 
 test('text is one line for each event', () => {
