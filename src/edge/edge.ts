@@ -85,9 +85,14 @@ export class ModernEndpoint {
 
   /**
    * Serves a POST on the route's path, which the HTTP framework has not seen.
+   * Never throws.
    * @param framework called if the framework has to serve the request
    */
-  async post(
+  post(request: IncomingMessage, response: ServerResponse, framework: RequestListener): void {
+    this.#post(request, response, framework).catch((error: unknown) => this.#fail(response, error));
+  }
+
+  async #post(
     request: IncomingMessage,
     response: ServerResponse,
     framework: RequestListener,
@@ -242,7 +247,9 @@ export class ModernEndpoint {
 
   #fail(response: ServerResponse, error: unknown, request?: EdgeRequest): void {
     this.#logDefect(error, request);
-    refuse(response, 500, 'Internal error', {}, 'unknown');
+    // What has begun cannot become a refusal. A client takes a response that is cut for a failure.
+    if (response.headersSent) response.destroy();
+    else refuse(response, 500, 'Internal error', {}, 'unknown');
   }
 
   #logDefect(error: unknown, request?: EdgeRequest): void {

@@ -90,7 +90,7 @@ export async function createPublicApp(
       const endpoint = request.method === 'POST' ? endpoints.find(request.url ?? '') : undefined;
       if (endpoint === undefined) app.routing(request, response);
       else if (guard.passes(request, response, true)) {
-        void endpoint.post(request, response, app.routing);
+        endpoint.post(request, response, app.routing);
       }
     },
     forget: (route) => endpoints.forget(route),

@@ -65,7 +65,7 @@ async function served(changes: Partial<EdgeRoute>, read?: EdgeOptions['read']) {
   const [framework] = app.server.listeners('request') as RequestListener[];
   app.server.removeAllListeners('request');
   app.server.on('request', (request, response) => {
-    void endpoint.post(request, response, framework ?? (() => {}));
+    endpoint.post(request, response, framework ?? (() => {}));
   });
   const origin = await app.listen({ host: '127.0.0.1', port: 0 });
   stopAfterTest(() => app.close());
@@ -127,5 +127,28 @@ describe('a defect of ours', () => {
       expect(JSON.stringify(body)).not.toContain('the detail');
     }
     expect(log.named('edge.failed')).toHaveLength(2);
+  });
+
+  // Rule responses-5.
+  test('in telling who calls gets 500, and the process goes on', async () => {
+    const { post, log } = await served({ identify: broken });
+    expect(await post('tools/call', { name: 'n' })).toMatchObject({ status: 500 });
+    expect(log.named('edge.failed')).toHaveLength(1);
+  });
+
+  // Rule responses-5.
+  test('in a response that has begun cuts it, and the process goes on', async () => {
+    const { post, log, openResponses } = await served({
+      call: async (_request, leg) => {
+        leg.notify('notifications/message', { level: 'info', data: 'begun' });
+        return DONE;
+      },
+      published: () => {
+        throw new TypeError('the detail');
+      },
+    });
+    await expect(post('tools/call', { name: 'n' })).rejects.toThrow('terminated');
+    expect(log.named('edge.failed')).toEqual([{ route: 'mcp', problem: 'TypeError: the detail' }]);
+    expect(openResponses.count).toBe(0);
   });
 });
