@@ -69,16 +69,13 @@ export class Subscriptions {
     const { quota, maxResourcesPerListener } = this.#options;
     const giveBack = quota.take(request.caller.principalKey);
     if (giveBack === null) return TOO_MANY;
+    // The place is taken until the connection closes.
+    void leg.over.then(giveBack);
     const tasks = await this.#tasksOf(request);
-    if (tasks === null) {
-      giveBack();
-      return { kind: 'failed', failure: TASKS_NOT_DECLARED };
-    }
+    if (tasks === null) return { kind: 'failed', failure: TASKS_NOT_DECLARED };
     const filter = readFilter(request.params, maxResourcesPerListener);
     const listener = new Listener(id, filter, leg, tasks);
     this.#listeners.add(listener);
-    // The place is taken until the connection closes.
-    void leg.over.then(giveBack);
     const stream = this.#options.pool.canListen ? this.#streamFor(request) : null;
     try {
       // Nothing can be heard where the server has one session, which its callers take turns to have.
