@@ -197,6 +197,15 @@ describe('retries between two replicas', () => {
     expect(outcome.type).toBe('gone');
   });
 
+  test.each(['no address', 'unix:/run/relay', 'https://127.0.0.1:1'])(
+    'have no connection to an address that is not one of a relay (%s)',
+    async (address) => {
+      const asker = await replica('asker');
+      const outcome = await asker.relay.for('route').relay(ownerAt({ address }), RETRY, client());
+      expect(outcome.type).toBe('silent');
+    },
+  );
+
   test('wait for the connection of a replica that accepts it within three seconds, and then no more', async () => {
     const { createServer } = await import('node:net');
     const mute = createServer(() => {});

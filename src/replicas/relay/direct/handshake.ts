@@ -72,7 +72,7 @@ export function connect(
   local: Local,
 ): Promise<Agreed | NotConnected> {
   const secret = randomBytes(SECRET_BYTES);
-  return new Promise((resolve) => {
+  const connecting = new Promise<Agreed | NotConnected>((resolve) => {
     const asking = request(new URL(PATH + encodeURIComponent(to.boot), to.address), {
       agent: false,
       headers: {
@@ -107,6 +107,8 @@ export function connect(
     asking.on('error', (error) => resolve(failureOf(error)));
     asking.end();
   });
+  // Addresses come from other replicas, and this one cannot send a request to every text.
+  return connecting.catch(failureOf);
 }
 
 function failureOf(error: Error): NotConnected {
