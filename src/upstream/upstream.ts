@@ -15,7 +15,7 @@ import { Handshakes } from './discovery/handshakes.ts';
 import { HttpClient } from './http/client.ts';
 import type { LegacyServer, Greeting, SessionRequest, UpstreamOptions } from './legacy-server.ts';
 import { ModernSide, type Side } from './discovery/modern-side.ts';
-import { OneSession } from './discovery/one-session.ts';
+import { FREED_AFTER_MS, OneSession } from './discovery/one-session.ts';
 import { Resumptions } from './discovery/resumptions.ts';
 import type { InitializeResult } from './session/handshake.ts';
 import { PingTurns } from './session/keep-alive.ts';
@@ -29,9 +29,6 @@ import type {
   Transport,
   TransportListener,
 } from './transport/transport.ts';
-
-/** How long a server with one session may take to notice that its session has ended, in ms. Over HTTP+SSE nobody tells it. */
-const FREED_AFTER_MS = 100;
 
 export class Upstream implements LegacyServer {
   /** The paths to which a server of HTTP+SSE wants messages posted. */
@@ -127,10 +124,15 @@ export class Upstream implements LegacyServer {
     return this.#greetings.modernSide(headers);
   }
 
-  /** Opens a session for a client with this profile. Throws UpstreamFailure. */
-  async openSession(request: SessionRequest): Promise<Session> {
+  /**
+   * Opens a session for a client with this profile.
+   * @param isSecondTry whether the server has refused it, perhaps for a session of the gateway that has ended since
+   * @throws UpstreamFailure
+   */
+  async openSession(request: SessionRequest, isSecondTry = false): Promise<Session> {
     const kind = this.knownKind ?? (await this.#greetings.greetAlone(request.headers));
     if (kind === 'modern') throw serverIsModern();
+    const { leftOpen } = this.#greetings;
     const opening = this.#oneSession.begin();
     try {
       const session = await this.#openFor(kind, request);
@@ -139,7 +141,14 @@ export class Upstream implements LegacyServer {
     } catch (error) {
       const failure = asUpstreamFailure(error, false);
       await this.#oneSession.failed(opening, failure);
-      if (this.hasOneSession || !isRefusal(failure) || !this.doubt()) throw error;
+      if (this.hasOneSession || !isRefusal(failure)) throw error;
+      // It may take no session beside one of the gateway's own.
+      const hasRoom = this.#broadcastProbe.makeRoom();
+      if (!isSecondTry && (leftOpen ?? hasRoom) !== null) {
+        await Promise.all([leftOpen, hasRoom]);
+        return this.openSession(request, true);
+      }
+      if (!this.doubt()) throw error;
       // It may have been upgraded.
       const now = await this.#greetings.greetAlone(request.headers).catch(() => kind);
       if (now === 'modern') throw serverIsModern();

@@ -4,6 +4,7 @@
  */
 import { sleep, type Clock } from '../../lib/clock.ts';
 import type { BroadcastDetector } from './broadcast-detector.ts';
+import { FREED_AFTER_MS } from './one-session.ts';
 import type { Session } from '../session/session.ts';
 
 /** How long to wait for the reply to a ping, in ms. Without a reply nothing is proved. */
@@ -18,6 +19,7 @@ export class BroadcastProbe {
   #opening = 0;
   /** It is known whether the server broadcasts. */
   #closed = false;
+  #leaving: Promise<void> | null = null;
   /** The server was seen to send replies to their own session only. */
   #repliesSeparate = false;
 
@@ -56,6 +58,24 @@ export class BroadcastProbe {
     if (session === null || !(await this.#ping())) return;
     if (this.#detector.hasReceived(question, session.identity)) this.#detector.reportBroadcast();
     await this.close();
+  }
+
+  /**
+   * Closes the session if no caller has one: it may have taken the only place.
+   * @returns resolves when the server has noticed; `null` if nothing was closed
+   */
+  makeRoom(): Promise<void> | null {
+    const session = this.#session;
+    if (session !== null && this.#others.every(({ dead }) => dead)) {
+      this.#session = null;
+      this.#leaving = session
+        .then((opened) => opened?.close())
+        .then(() => sleep(this.#clock, FREED_AFTER_MS))
+        .finally(() => {
+          this.#leaving = null;
+        });
+    }
+    return this.#leaving;
   }
 
   /** Closes the session for good. */

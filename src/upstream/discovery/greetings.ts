@@ -1,5 +1,5 @@
 /** Greets a legacy server to find out which transport and era it speaks, and doubts what it found out when that no longer fits. */
-import type { Clock } from '../../lib/clock.ts';
+import { sleep, type Clock } from '../../lib/clock.ts';
 import { EMPTY_PROFILE } from '../../protocol/translate/client-profile.ts';
 import {
   detect,
@@ -11,6 +11,7 @@ import {
 import { asUpstreamFailure } from '../failure.ts';
 import { readListings, type List } from './listings.ts';
 import { type ModernSide, onlyModern, type Side } from './modern-side.ts';
+import { FREED_AFTER_MS } from './one-session.ts';
 import type { Greeting, SessionRequest, UpstreamOptions } from '../legacy-server.ts';
 import type { Session } from '../session/session.ts';
 import type { CallerHeaders } from '../transport/transport.ts';
@@ -44,7 +45,8 @@ export class Greetings {
   #hasModernSide: boolean;
   /** Whether the server may speak something else by now. */
   #isDoubted = false;
-  #comparing: Promise<void> | null = null;
+  #hasCompared = false;
+  #leftOpen: Promise<void> | null = null;
   #greeting: { readonly headers: string; readonly kind: Promise<UpstreamKind> } | null = null;
   #lastGreeting: Greeting | null = null;
 
@@ -70,6 +72,11 @@ export class Greetings {
   /** Whether a `requestState` can be one that the server issued itself, to a client that was passed through. */
   get mayIssueStates(): boolean {
     return this.#hasModernSide;
+  }
+
+  /** Resolves when the server has noticed the end of the last greeting's session; `null` after that. */
+  get leftOpen(): Promise<void> | null {
+    return this.#leftOpen;
   }
 
   /**
@@ -181,12 +188,23 @@ export class Greetings {
   /** Ends the session of the greeting. A server that speaks both eras is compared first, once. */
   async #endGreeting({ kind, cause, session }: Detected, headers: CallerHeaders): Promise<void> {
     if (session === null) return;
-    const isAsked = this.#options.onOnlyModern === undefined || this.#comparing !== null;
-    if (isAsked || kind !== 'streamable-http' || cause !== 'sessions') return session.close();
-    this.#comparing = this.#compare(session, headers)
-      .catch(() => {})
-      .then(() => session.close());
-    if (this.#server.hasOneSession()) await this.#comparing;
+    const isCompared =
+      this.#options.onOnlyModern !== undefined &&
+      !this.#hasCompared &&
+      kind === 'streamable-http' &&
+      cause === 'sessions';
+    this.#hasCompared ||= isCompared;
+    const closed = isCompared
+      ? this.#compare(session, headers)
+          .catch(() => {})
+          .then(() => session.close())
+      : session.close();
+    const freed = closed.then(() => sleep(this.#clock, FREED_AFTER_MS));
+    this.#leftOpen = freed;
+    void freed.then(() => {
+      if (this.#leftOpen === freed) this.#leftOpen = null;
+    });
+    if (!isCompared || this.#server.hasOneSession()) await closed;
   }
 
   async #compare(session: Session, headers: CallerHeaders): Promise<void> {

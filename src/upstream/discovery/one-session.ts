@@ -13,6 +13,8 @@ import type { Session } from '../session/session.ts';
  */
 type OneSessionCause = 'configured' | 'refused' | 'crashed';
 
+/** How long a server may take to notice that a session has ended, in ms. Over HTTP+SSE nobody tells it. */
+export const FREED_AFTER_MS = 100;
 /** After so many refusals that had another reason, no session is ended to find out more. */
 const MAX_TRIALS = 3;
 /** A server that is redeployed breaks connections, too. */
@@ -27,6 +29,7 @@ export interface Opening {
   readonly isTrial: boolean;
   /** The connections to the server that had broken before. */
   readonly broken: number;
+  readonly end: PromiseWithResolvers<void>;
 }
 
 export interface OneSessionOptions {
@@ -48,7 +51,7 @@ export class OneSession {
   #crashes = 0;
   /** Whether two sessions were open at once. */
   #hasHadTwo = false;
-  #opening = 0;
+  readonly #opening = new Set<Opening>();
   #open: readonly Session[] = [];
 
   constructor(options: OneSessionOptions) {
@@ -63,13 +66,16 @@ export class OneSession {
   /** Notes that a session is being opened. `opened` or `failed` follows. */
   begin(): Opening {
     const others = this.#others();
-    const isSecond = this.#opening > 0 || others.length > 0;
-    this.#opening += 1;
-    return { others, isSecond, isTrial: this.#isTrial, broken: this.#options.broken() };
+    const isSecond = this.#opening.size > 0 || others.length > 0;
+    const broken = this.#options.broken();
+    const end = Promise.withResolvers<void>();
+    const opening = { others, isSecond, isTrial: this.#isTrial, broken, end };
+    this.#opening.add(opening);
+    return opening;
   }
 
   async opened(opening: Opening, session: Session): Promise<void> {
-    this.#opening -= 1;
+    this.#ended(opening);
     if (this.#hasHadTwo) return;
     const others = this.#others();
     this.#open = [...others, session];
@@ -84,7 +90,7 @@ export class OneSession {
   }
 
   async failed(opening: Opening, failure: UpstreamFailure): Promise<void> {
-    this.#opening -= 1;
+    this.#ended(opening);
     if (opening.isTrial && this.#isTrial) {
       // It refuses the only session as well.
       this.#isTrial = false;
@@ -100,10 +106,19 @@ export class OneSession {
       if (beside.length > 0 && !(await this.#isAnyLeft(beside))) this.#crashed();
       return;
     }
-    if (!isRefused || this.#others().length !== 1 || this.#trials >= MAX_TRIALS) return;
+    if (!isRefused) return;
+    // It may have been refused for one of those that are being opened.
+    await Promise.all([...this.#opening].map(({ end }) => end.promise));
+    if (this.#others().length !== 1 || this.#trials >= MAX_TRIALS) return;
+    if (this.#cause !== null || this.#hasHadTwo) return;
     this.#trials += 1;
     this.#isTrial = true;
     this.#cause = 'refused';
+  }
+
+  #ended(opening: Opening): void {
+    this.#opening.delete(opening);
+    opening.end.resolve();
   }
 
   #hasBroken({ broken }: Opening): boolean {

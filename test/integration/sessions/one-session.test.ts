@@ -135,12 +135,26 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
 
   // Rule sessions-22: A server that refuses a session beside the only other one, and accepts it alone, is served with one
   // from then on, as is one that twice breaks connections and loses its other sessions when another one opens, and that
-  // never had two. The log says so (`upstream.one_session`).
+  // never had two. The log says so (`upstream.one_session`). A session that is refused while the gateway has one of its own
+  // there, such as that of the greeting, is opened again when that has ended.
   test('a server that refuses a second session is served with one, and the log says so', async () => {
     const { call, gateway } = await stage({ transport, secondSession: 'refused' }, {});
     for (const name of [...NAMES, ...NAMES]) expect(textOf(await call(name, 'count'))).toBe('1');
     expect(gateway.log.named('upstream.one_session')).toEqual([{ route: 'mcp', cause: 'refused' }]);
   });
+
+  // Rule sessions-22.
+  test.each([1, 3])(
+    'of %d first calls none is refused for the greeting or another',
+    async (count) => {
+      const { server } = await countingServer({ transport, secondSession: 'refused' });
+      const gateway = await startTestGateway(server.url);
+      stopAfterTest(() => gateway.close());
+      const callers = NAMES.slice(0, count);
+      const calls = callers.map((name) => callTool(gateway.url, 'count', {}, as(name)));
+      expect((await Promise.all(calls)).map(textOf)).toEqual(callers.map(() => '1'));
+    },
+  );
 
   // Rule sessions-22.
   test('a server that a second session crashes twice is served with one', async () => {
