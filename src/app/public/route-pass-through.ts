@@ -106,16 +106,22 @@ async function passesLimits(
   const { admission, calls } = route;
   if ((admission.isClear && !calls.isStopping) || !(body instanceof Buffer)) return true;
   const requests = requestsIn(body);
+  const places: (() => void)[] = [];
+  const giveBack = () => {
+    for (const done of places) done();
+  };
   for (const [index, request] of requests.entries()) {
     const hasMore = index < requests.length - 1;
     const verdict = await verdictOf(route, request, hasMore, caller);
     if (verdict.type !== 'admitted') {
+      giveBack();
       sendVerdict(request, reply, verdict);
       return false;
     }
-    if (reply.raw.destroyed) verdict.done?.();
-    else if (verdict.done !== null) reply.raw.once('close', verdict.done);
+    if (verdict.done !== null) places.push(verdict.done);
   }
+  if (reply.raw.destroyed) giveBack();
+  else if (places.length > 0) reply.raw.once('close', giveBack);
   return true;
 }
 

@@ -375,6 +375,23 @@ describe('requests that are passed through', () => {
   });
 
   // Rule admission-8.
+  test('give their places back when a long batch is refused, without a warning', async () => {
+    const warnings: string[] = [];
+    const onWarning = ({ message }: Error) => void warnings.push(message);
+    process.on('warning', onWarning);
+    stopAfterTest(async () => void process.off('warning', onWarning));
+    const tools = { plain: { ...tool, maxRunning: 30 } };
+    const { url, calls } = await start({ routeLimits: { tools } });
+    const batch = Array.from({ length: 31 }, (_, id) => ({ ...call, id }));
+    for (let times = 0; times < 2; times += 1) {
+      const refused = await post(url, batch);
+      expect(await refused.json()).toMatchObject({ id: 30, error: { code: -32603 } });
+    }
+    expect(calls()).toBe(0);
+    expect(warnings).toEqual([]);
+  });
+
+  // Rule admission-8.
   test('of a modern server count when only the server could read them', async () => {
     const server = await ChangingServer.start('modern');
     const gateway = await startTestGateway(server.url, {
