@@ -97,7 +97,14 @@ describe('a response that is not of MCP', () => {
       'compressed events',
       sends(200, { 'content-type': 'text/event-stream', 'content-encoding': 'br' }),
     ],
-    ['of a coding nobody knows', sends(200, { ...JSON_TYPE, 'content-encoding': SECRET }, '{}')],
+    [
+      'of a coding nobody knows',
+      ({ body: { id } }, response) => {
+        const result = { content: [] };
+        response.writeHead(200, { ...JSON_TYPE, 'content-encoding': SECRET });
+        response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+      },
+    ],
     ['a refusal as text', sends(400, { 'content-type': 'text/plain' })],
     ['a refusal as JSON', sends(418, JSON_TYPE, JSON.stringify({ error: { message: SECRET } }))],
     ['not modified', sends(304, {}, '')],
