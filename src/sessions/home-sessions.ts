@@ -282,22 +282,23 @@ export class HomeSessions {
     const disconnected = this.#disconnected;
     if (disconnected === null) return this.#openNew(owner);
     const entry = await this.#reconnect(owner, disconnected);
-    entry.hasServed ||= disconnected.hasServed;
     await entry.session.openStandaloneStream(owner.headers);
     return entry;
   }
 
   /** Connects with a session that nothing here is connected to. If the server has forgotten it, it is replaced. */
-  #reconnect(
+  async #reconnect(
     owner: SessionOwner,
-    { point, slot, left }: DisconnectedSession,
+    { point, slot, left, hasServed }: DisconnectedSession,
   ): Promise<HomeSession> {
     const { slots, principal } = this.#options;
     this.#disconnected = null;
     slot?.used();
-    return this.#once(point, async () =>
+    const entry = await this.#once(point, async () =>
       this.#adopted(owner, point, slot ?? (await slots.take(principal)), left),
     );
+    entry.hasServed ||= hasServed;
+    return entry;
   }
 
   /** Takes a session over once for all who wait for it, or use it: what a server asks beside its streams comes on one connection. */

@@ -40,3 +40,22 @@ test('one whose credentials are good gets it, although those of another one were
   expect(first).toMatchObject({ status: 'rejected', reason: refused });
   expect(second).toMatchObject({ status: 'fulfilled' });
 });
+
+// Rule sessions-20.
+test('the state of a session is still known when a call that was left in it has been cancelled', async () => {
+  const replaced: string[] = [];
+  const { pool } = await poolStage(
+    {},
+    { concurrency: 'auto', max: 1, onReplaced: (reason) => replaced.push(reason) },
+  );
+  const served = await pool.lease(ADA, ANY);
+  served.giveBack(true);
+  const left = await pool.lease(ADA, ANY);
+  const point = { sessionId: left.session.id ?? sessionId(''), revision: '2025-11-25' } as const;
+  left.leave();
+  const resumed = await pool.adopt(ADA, point, ANY);
+  resumed.giveBack(false);
+  const other = await pool.lease({ ...ADA, principalKey: 'bob' }, ANY);
+  expect(replaced).toEqual(['needed']);
+  other.giveBack(true);
+});
