@@ -1,13 +1,5 @@
 /** A client closes its connection, is told to retry later, leaves the call to a task, or does not retry in time. Or the operator cancels the call. */
-import {
-  row,
-  type Row,
-  type TypedRow,
-  abandon,
-  askClient,
-  cancelForAll,
-  holdTimer,
-} from './steps.ts';
+import { row, type Row, type TypedRow, abandon, askClient, cancelForAll } from './steps.ts';
 import { ATTACHED, DETACHED, LIVE, waitingRetries, withoutLeg } from './selectors.ts';
 import type { CallEnd, EventName } from './states.ts';
 
@@ -73,11 +65,11 @@ export const CLIENT_LEAVES: readonly Row[] = [
     on: 'held',
     to: ['running'],
     why: 'there is no place for one more call that waits for its client: this one stays with it until there is',
-    when: (_state, event) => !event.mayPark,
-    then: (state, _event, limits) => ({
-      state,
-      effects: holdTimer(state, limits, LOT_FULL_WAIT_MS),
-    }),
+    when: (state, event, limits) => !event.mayPark && TOLD_TO_RETRY.when(state, event, limits),
+    then: (state, _event, { maxHoldMs }) => {
+      const afterMs = Math.max(maxHoldMs ?? 0, LOT_FULL_WAIT_MS);
+      return { state, effects: [{ do: 'arm', timer: 'hold', afterMs }] };
+    },
   }),
   row({
     ...TOLD_TO_RETRY,

@@ -199,17 +199,10 @@ function callTimer(limits: CallLimits): Effect {
   return { do: 'arm', timer: 'call', afterMs: limits.callTtlMs };
 }
 
-/**
- * How long one answer may keep a client waiting, where that is bounded and there is a stream.
- * @param leastMs the client waits for that long at least
- */
-export function holdTimer(
-  { stream }: Pick<Live, 'stream'>,
-  limits: CallLimits,
-  leastMs = 0,
-): readonly Effect[] {
+/** How long one response may keep a client waiting, where that is bounded and there is a stream. */
+export function holdTimer({ stream }: Pick<Live, 'stream'>, limits: CallLimits): readonly Effect[] {
   if (limits.maxHoldMs === null || stream === 'broken') return [];
-  return [{ do: 'arm', timer: 'hold', afterMs: Math.max(limits.maxHoldMs, leastMs) }];
+  return [{ do: 'arm', timer: 'hold', afterMs: limits.maxHoldMs }];
 }
 
 /** The timers of a client that begins to wait for the server. */

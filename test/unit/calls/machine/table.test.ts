@@ -1430,14 +1430,14 @@ const HOLDING: readonly Case[] = [
     state: idle(),
     effects: [ask([7], 3, []), armPark],
   },
-  ...[0, 60_000].map((maxHoldMs): Case => ({
+  ...[null, 0, 60_000].map((maxHoldMs): Case => ({
     rule: 'client-held-on',
     title: `a client waits on while no further call may be parked (${maxHoldMs} ms)`,
     from: running(),
     on: { type: 'held', mayPark: false },
     limits: { maxHoldMs },
     state: running(),
-    effects: [{ do: 'arm', timer: 'hold', afterMs: Math.max(maxHoldMs, 1_000) }],
+    effects: [{ do: 'arm', timer: 'hold', afterMs: Math.max(maxHoldMs ?? 0, 1_000) }],
   })),
 ];
 
@@ -1516,7 +1516,9 @@ describe('with a limit on how long one response may take', () => {
 
   // Rule time-and-room-3.
   test('it does not count when the rounds are used up: the client waits to the end', () => {
-    expect(step(running({ round: 11 }), { type: 'held', mayPark: true }, limits).row).toBeNull();
+    for (const mayPark of [true, false]) {
+      expect(step(running({ round: 11 }), { type: 'held', mayPark }, limits).row).toBeNull();
+    }
   });
 });
 
