@@ -156,38 +156,23 @@ export class HomeSessions {
     if (this.#current !== null) return this.#current;
     const headers = JSON.stringify(owner.headers);
     const running = this.#opening;
-    if (running !== null) {
-      return running.entry.catch((error: unknown) => {
-        const refused = asUpstreamFailure(error, false).code === 'unauthorized';
-        if (!refused || running.headers === headers) throw error;
-        // The credentials of an earlier request were refused, as an expired token is.
-        return this.take(owner);
-      });
-    }
-    const entry = this.#openOrGoOn(owner)
-      .then((opened) => {
-        this.#current = opened;
-        opened.isForeign = false;
-        this.#options.onSession(opened.session);
-        return opened;
-      })
-      .finally(() => {
-        this.#opening = null;
-      });
-    this.#opening = { headers, entry };
-    return entry;
+    if (running?.headers === headers) return running.entry;
+    if (running !== null) return againIfRefused(running.entry, () => this.take(owner));
+    return this.#takeOnce(headers, this.#openOrGoOn(owner));
   }
 
   /** Returns a session that another process had, or that was left here. @throws UpstreamFailure */
   async adopt(owner: SessionOwner, point: SessionPoint, isHome: boolean): Promise<HomeSession> {
     const { slots, principal, upstream } = this.#options;
     const running = this.#adopting.get(point.sessionId);
-    // What failed for another request, as with credentials that have expired, is tried once more.
-    if (running !== undefined) return running.catch(() => this.adopt(owner, point, isHome));
+    if (running !== undefined) {
+      return againIfRefused(running, () => this.adopt(owner, point, isHome));
+    }
     const disconnected = this.#disconnected;
-    if (disconnected?.point.sessionId === point.sessionId && disconnected.slot !== null) {
-      this.#current = await this.#reconnect(owner, disconnected);
-      return this.#current;
+    if (disconnected?.point.sessionId === point.sessionId) {
+      const isCurrent = disconnected.slot !== null || (isHome && this.lacksSession);
+      const headers = JSON.stringify(owner.headers);
+      if (isCurrent) return this.#takeOnce(headers, this.#reconnect(owner, disconnected));
     }
     return this.#once(point, async () => {
       const entry = await this.#adopted(owner, point, await slots.take(principal));
@@ -278,6 +263,22 @@ export class HomeSessions {
     this.#options.onEnding(ending.finally(() => slot.free()));
   }
 
+  /** Has a session that is on its way be the current one, for all who wait for it. */
+  #takeOnce(headers: string, opening: Promise<HomeSession>): Promise<HomeSession> {
+    const entry = opening
+      .then((opened) => {
+        this.#current = opened;
+        opened.isForeign = false;
+        this.#options.onSession(opened.session);
+        return opened;
+      })
+      .finally(() => {
+        this.#opening = null;
+      });
+    this.#opening = { headers, entry };
+    return entry;
+  }
+
   async #openOrGoOn(owner: SessionOwner): Promise<HomeSession> {
     const disconnected = this.#disconnected;
     if (disconnected === null) return this.#openNew(owner);
@@ -346,4 +347,12 @@ export class HomeSessions {
     this.#hasLostState = true;
     this.#options.onReplaced(reason);
   }
+}
+
+/** Tries again if the credentials of an earlier request were refused, as an expired token is. */
+function againIfRefused<Taken>(taking: Promise<Taken>, again: () => Promise<Taken>) {
+  return taking.catch((error: unknown) => {
+    if (asUpstreamFailure(error, false).code !== 'unauthorized') throw error;
+    return again();
+  });
 }

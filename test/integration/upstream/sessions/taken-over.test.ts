@@ -2,9 +2,16 @@
 import { expect, test, vi } from 'vitest';
 import { sessionId } from '../../../../src/protocol/ids.ts';
 import { SessionPool } from '../../../../src/sessions/session-pool.ts';
+import type { HomePlacement } from '../../../../src/sessions/placement.ts';
 import { UpstreamFailure } from '../../../../src/upstream/failure.ts';
 import { turnsUntil } from '../../../fixtures/manual-clock.ts';
-import { ADA, ANY, poolStage, POOL_OPTIONS } from '../../../fixtures/servers/pool-testbed.ts';
+import {
+  ADA,
+  ANY,
+  IDLE_MS,
+  poolStage,
+  POOL_OPTIONS,
+} from '../../../fixtures/servers/pool-testbed.ts';
 import { closeAfterTest, upstreamOf } from '../../../fixtures/servers/upstream-testbed.ts';
 
 const POINT = { sessionId: sessionId('session-before'), revision: '2025-11-25' } as const;
@@ -58,4 +65,44 @@ test('the state of a session is still known when a call that was left in it has 
   const other = await pool.lease({ ...ADA, principalKey: 'bob' }, ANY);
   expect(replaced).toEqual(['needed']);
   other.giveBack(true);
+});
+
+// Rule sessions-16.
+test('a session that is ended is not left to the next process', async () => {
+  const { server, clock, ended } = await poolStage();
+  const left: boolean[] = [];
+  let isHere = false;
+  const placed: Partial<HomePlacement> = {
+    claim: async () => {
+      isHere = true;
+      return { type: 'here', session: POINT };
+    },
+    isHere: () => isHere,
+    giveUp: (_key, isSessionLeft) => void left.push(isSessionLeft),
+    keep: () => {},
+    onLost: () => {},
+    close: () => {},
+  };
+  const options = { concurrency: 'auto', placement: placed as HomePlacement } as const;
+  const pool = new SessionPool(
+    upstreamOf(server, {}, clock),
+    { ...POOL_OPTIONS, ...options },
+    clock,
+  );
+  closeAfterTest(() => pool.close());
+  const resumed = await pool.adopt(ADA, POINT, ANY);
+  resumed.giveBack(true);
+  clock.advance(IDLE_MS);
+  await turnsUntil(() => left.length > 0);
+  await turnsUntil(() => ended().includes(POINT.sessionId));
+  expect(left).toEqual([false]);
+});
+
+test('what fails for another reason fails for all who wait for it', async () => {
+  const { upstream, adopt } = await freshPool();
+  const failed = new UpstreamFailure('upstream_timeout', 'late', { mayHaveActed: false });
+  const adoption = vi.spyOn(upstream, 'adoptSession').mockRejectedValue(failed);
+  const adopted = await Promise.allSettled([adopt(), adopt(), adopt()]);
+  expect(adopted.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
+  expect(adoption).toHaveBeenCalledTimes(1);
 });
