@@ -25,23 +25,34 @@ const MAX_RETRY_MS = 30_000;
 
 export class EventStreamBody {
   readonly #maxEventBytes: number;
+  readonly #listener: EventStreamListener;
   readonly #bytes: EventBytes;
   readonly #parser: ReturnType<typeof createParser>;
   #failure: UpstreamFailure | null = null;
+  /** The id of the last block, until its event comes. A block without data has none. */
+  #loneId: string | undefined;
 
   /** @param maxEventBytes the limit for the data of one event */
   constructor(maxEventBytes: number, listener: EventStreamListener) {
     this.#maxEventBytes = maxEventBytes;
+    this.#listener = listener;
     this.#bytes = new EventBytes(maxEventBytes);
     this.#parser = createParser({
       maxBufferSize: maxEventBytes,
+      onId: (id) => {
+        this.#tellLoneId();
+        this.#loneId = id;
+      },
       onEvent: ({ event = 'message', data, id }) => {
-        this.#failure ??= this.#problemOf(data, id);
-        if (this.#failure === null) listener.event({ event, data, id });
+        if (id === undefined) this.#tellLoneId();
+        this.#loneId = undefined;
+        this.#tell({ event, data, id });
       },
       onRetry: (waitMs) => listener.retryAfter(clampRetry(waitMs)),
       onError: ({ type }) => {
-        if (type === 'max-buffer-size-exceeded') this.#failure ??= this.#eventTooLarge();
+        if (type !== 'max-buffer-size-exceeded') return;
+        this.#tellLoneId();
+        this.#failure ??= this.#eventTooLarge();
       },
     });
   }
@@ -53,6 +64,7 @@ export class EventStreamBody {
   write(chunk: Buffer): void {
     const whole = this.#bytes.take(chunk);
     if (whole.length > 0) this.#parser.feed(whole.toString('utf8'));
+    this.#tellLoneId();
     if (this.#bytes.isTooLarge) this.#failure ??= this.#eventTooLarge();
     if (this.#failure !== null) throw this.#failure;
   }
@@ -60,6 +72,18 @@ export class EventStreamBody {
   /** An event that did not end is dropped. A reconnection time in it counts. */
   end(): void {
     this.#parser.feed(this.#bytes.rest().toString('utf8'));
+  }
+
+  /** Tells an id without data as an event without data: the stream can be resumed after it (HTML, section 9.2.6). */
+  #tellLoneId(): void {
+    const id = this.#loneId;
+    this.#loneId = undefined;
+    if (id !== undefined) this.#tell({ event: 'message', data: '', id });
+  }
+
+  #tell(event: ServerSentEvent): void {
+    this.#failure ??= this.#problemOf(event.data, event.id);
+    if (this.#failure === null) this.#listener.event(event);
   }
 
   /** The parser limits what it buffers, not what arrives whole. */

@@ -79,6 +79,7 @@ function interpreted(content: Buffer): Heard {
   for (const line of lines) {
     if (line === '') {
       if (data.length > 0) events.push([event === '' ? 'message' : event, data.join('\n'), id]);
+      else if (id !== undefined) events.push(['message', '', id]);
       [event, id, data] = ['', undefined, []];
       continue;
     }

@@ -48,6 +48,20 @@ describe('an event stream', () => {
     expect(events).toEqual([{ event: 'message', data: '', id: 'e1' }]);
   });
 
+  // Rule wire-6.
+  test('gives the id of an event that has no data line, in its place', async () => {
+    const content = 'id: e1\n\nid: e2\n\ndata: x\n\nid: e3\ndata: y\n\nevent: z\nid: e4\n\nid: e5';
+    const expected = [
+      { event: 'message', data: '', id: 'e1' },
+      { event: 'message', data: '', id: 'e2' },
+      { event: 'message', data: 'x', id: undefined },
+      { event: 'message', data: 'y', id: 'e3' },
+      { event: 'message', data: '', id: 'e4' },
+    ];
+    expect((await read([content])).events).toEqual(expected);
+    expect((await read([...content])).events).toEqual(expected);
+  });
+
   // Rule limits-3.
   test('is refused when an event is larger than the limit', async () => {
     const endless = ['data: ', 'x'.repeat(600), 'x'.repeat(600), 'x'.repeat(600)];
