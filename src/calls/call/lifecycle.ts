@@ -1,5 +1,5 @@
 /** How a call begins in this process (started, reattached or replayed), and how the process lets go of it. */
-import { failedCallReply } from '../../model/failures.ts';
+import { CALL_CANCELLED, failedCallReply } from '../../model/failures.ts';
 import { ELICITATION_DECLINED, illFormedAnswer } from '../../model/question-failures.ts';
 import type { CallReply, EdgeRequest, Leg } from '../../model/request.ts';
 import { answersDigest } from '../../seal/digests.ts';
@@ -97,6 +97,8 @@ export function replayCall(
   const { callId: id, round } = pointer;
   const lost = registry.find(id);
   if (lost !== undefined && !onlyReplayHelps(lost)) return retryCall(lost, retry);
+  // The client may have left while the owner was looked for. The lost call waits for its next retry.
+  if (leg.closed.aborted) return Promise.resolve(failed(CALL_CANCELLED));
   const refusal = registry.refusal(true);
   if (refusal !== null) return Promise.resolve(failed(refusal));
   const { inputResponses, inputErrors } = request;
@@ -104,7 +106,6 @@ export function replayCall(
   const limits = limitsFor(services, request, continuation.startedAtMs);
   const { state, effects } = begin(FIRST_LEG, limitsLeft(services, limits, continuation), consumed);
   const call = createCall(services, originOf(retry, continuation), request, limits, state);
-  if (request.task !== undefined) giveToTask(call, request.task);
   // The server asks from the beginning.
   const { questions, given } = restore(call, continuation, 0);
   const read = questions.read(continuation.questions, inputResponses, inputErrors);
@@ -118,6 +119,8 @@ export function replayCall(
     given.add({ question: questions.digestOf(key), reply });
   }
   given.repeatAll();
+  // Only now, since it starts a timer.
+  if (request.task !== undefined) giveToTask(call, request.task);
   call.hasPointer = true;
   call.lastRung = 'replay';
   services.log.event('call.resumed', { ...idsOf(call), round, rung: 'replay' });

@@ -1,6 +1,7 @@
 /** What the log says of retries: each one that is served is one `call.resumed`, whatever state its call is in. */
 import { describe, expect, test } from 'vitest';
 import type { CallsOptions } from '../../../src/calls/calls.ts';
+import type { Directory } from '../../../src/model/directory.ts';
 import type { CallReply } from '../../../src/model/request.ts';
 import { LegacyErrorCode } from '../../../src/protocol/json-rpc.ts';
 import type { Sealer } from '../../../src/seal/seal.ts';
@@ -10,6 +11,7 @@ import {
   FIRST,
   LIMITS,
   openSealer,
+  requestStateOf,
   RESULT,
   settled,
   waitingClient,
@@ -253,4 +255,47 @@ test('a retry that makes its call again is logged once', async () => {
   testbed.server.replies();
   expect(await reply).toMatchObject({ result: RESULT });
   expect(resumed(testbed)).toEqual(['replay']);
+});
+
+describe('a retry that could make its call again', () => {
+  test('does not for a client that leaves while the owner is looked for, and the next one does', async () => {
+    const { promise: isAlive, resolve: tell } = Promise.withResolvers<boolean>();
+    const directory: Partial<Directory> = {
+      claim: async () => ({ type: 'claimed', epoch: 1 }),
+      release: async () => {},
+      isAlive: () => isAlive,
+      kept: async () => null,
+      keep: async () => {},
+    };
+    const options = { mayReplay: async () => true, directory: directory as Directory };
+    const testbed = await heirOf(parkedElsewhere, options);
+    const { leg, leave } = waitingClient();
+    const left = testbed.retry(testbed.last, ACCEPT, leg);
+    await settled();
+    const details = { mayHaveActed: true };
+    testbed.server.says.lost(new UpstreamFailure('upstream_unavailable', 'gone', details));
+    await settled();
+    leave();
+    tell(false);
+    await left;
+    expect(testbed.server.did).not.toContain('lease');
+    const next = testbed.retry(testbed.last, ACCEPT);
+    await settled();
+    testbed.server.replies();
+    expect(await next).toMatchObject({ result: RESULT });
+  });
+
+  test('leaves nothing behind if its answers are ill-formed and a task waits for it', async () => {
+    const options = { mayReplay: async () => true, reattach: false };
+    const testbed = await heirOf(parkedElsewhere, options);
+    const task = { leftMs: 60_000, endsWithProcess: true, moved: () => {}, learned: () => {} };
+    const inputResponses = { 'elicitation-1': 'ill-formed' };
+    const requestState = requestStateOf(testbed.last);
+    const request = { ...FIRST, inputResponses, requestState, task };
+    const reply = await testbed.calls.serve(request, waitingClient().leg);
+    expect(reply).toMatchObject({ kind: 'failed' });
+    const loggedBefore = [...testbed.logged];
+    testbed.clock.advance(LIMITS.callTtlMs);
+    expect(testbed.logged).toEqual(loggedBefore);
+  });
 });
