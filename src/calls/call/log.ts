@@ -115,14 +115,17 @@ export function logAnsweredAhead(
   logAudit(call, call.request, { round, rung: 'ahead', waitedMs: 0, replies: [reply] });
 }
 
-/** Logs that the server did not end the call in time. */
+/** Logs that the server did not end the call in time, or that its stream did not come back. */
 function logTimeout(call: CallData, timer: TimerName): void {
-  const { callTtlMs, maxDurationMs } = call.limits;
+  const { callTtlMs, maxDurationMs, parkTtlMs } = call.limits;
   const limit =
     timer === 'call'
       ? `${callTtlMs} ms (parking.callTtl)`
       : `${maxDurationMs} ms (calls.maxDuration)`;
-  const message = `the server did not end the call within ${limit}`;
+  const message =
+    timer === 'park'
+      ? `a retry came, and the stream did not come back within ${parkTtlMs} ms (parking.ttl)`
+      : `the server did not end the call within ${limit}`;
   logUpstreamFailure(call, { code: 'upstream_timeout', message });
 }
 

@@ -93,10 +93,10 @@ export const CLIENT_LEAVES: readonly Row[] = [
     from: ['parked', 'idle'],
     on: 'expired',
     to: ['cancelling'],
-    why: 'the client did not retry in time, or the time of the call ran out while a retry waited for the stream',
+    why: 'the client did not retry in time, or the time ran out while its retry waited for the stream',
     when: (_state, event) => event.timer !== 'run',
-    then: (state, event, limits) => {
-      const isAwaited = event.timer === 'call' && waitingRetries(state).length > 0;
+    then: (state, _event, limits) => {
+      const isAwaited = waitingRetries(state).length > 0;
       return cancelForAll(state, isAwaited ? TIMEOUT : EXPIRED, limits);
     },
   }),

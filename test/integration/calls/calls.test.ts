@@ -552,7 +552,8 @@ describe('while nobody is connected', () => {
   // Rule time-and-room-1 (MRTR, "Server Requirements" 5 and 8): A round may wait for `parking.ttl` (10 min by
   // default), from when it was last asked, and a call for `parking.callTtl` (1 h) over all of its
   // rounds, on whatever replicas. After that the server is told to stop, and a retry is refused as a bad
-  // pointer.
+  // pointer. One that came in time and still waits for a stream that broke gets error -32603 with `data.reason`
+  // `upstream_timeout`.
   test('a round that is not answered in time is closed out and cancelled upstream', async () => {
     const clock = new ManualClock();
     const overrides = { clock, parking: { ttlMs: 60_000 } };

@@ -981,11 +981,11 @@ const DEADLINES: readonly Case[] = [
   },
   {
     rule: 'client-away-too-long',
-    title: 'the time to answer is up while the stream is broken',
-    from: broken(parked(), [retry()]),
+    title: 'the time to answer is up while the stream is broken, and nobody came',
+    from: broken(parked()),
     on: timeIsUp('park'),
     state: cancelling(expired),
-    effects: [tellEnd([9], expired), ...cancel(env)],
+    effects: cancel(env),
   },
   ...[running(), gathering()].map((from) => ({
     rule: 'server-took-too-long',
@@ -999,14 +999,14 @@ const DEADLINES: readonly Case[] = [
       ...cancel(...('open' in from ? from.open : [])),
     ],
   })),
-  {
+  ...(['call', 'park'] as const).map((timer) => ({
     rule: 'client-away-too-long',
-    title: 'a client whose retry waits for the stream is told that the time of the call is up',
+    title: `a client whose retry waits for the stream came in time: it is told that the time is up (${timer})`,
     from: broken(parked(), [retry([env])]),
-    on: timeIsUp('call'),
+    on: timeIsUp(timer),
     state: cancelling(refused('timeout')),
     effects: [tellEnd([9], refused('timeout')), ...cancel(env)],
-  },
+  })),
   {
     rule: 'grace-over',
     title: 'the grace is over: the stream is closed and the session not used again',
