@@ -40,9 +40,6 @@ const EXPECTED = new Set([
   'draining',
   'stopping',
   'upstream_session_lost',
-  // The event store of the server replays the events of all streams of a session, so a call that another replica takes
-  // over can get those of another one.
-  'upstream_streams_mixed',
 ]);
 
 function reasonOf(error: unknown): string | null {

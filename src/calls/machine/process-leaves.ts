@@ -43,6 +43,8 @@ export const PROCESS_LEAVES: readonly Row[] = [
     why: 'the server keeps the parked call, and any replica resumes it: nothing of it stays here',
     then: leaveForOthers,
   }),
+  // While answers are on their way nobody knows whether the server has them. With the pointer of their round the client could
+  // give others in their place; with that of the next round the next process could wait for a server that has none.
   row({
     rule: 'cancelled-on-drain',
     from: LIVE,
