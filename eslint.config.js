@@ -19,6 +19,7 @@ export default tseslint.config(
     files: ['src/**'],
     languageOptions: { parserOptions: { projectService: true } },
     rules: {
+      'max-lines': ['error', 350],
       // "void promise" says that nobody waits for it; what can fail there must be caught.
       '@typescript-eslint/no-floating-promises': 'error',
       '@typescript-eslint/switch-exhaustiveness-check': [

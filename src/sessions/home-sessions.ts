@@ -4,7 +4,12 @@ import { asUpstreamFailure } from '../upstream/failure.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { SessionPoint } from '../upstream/transport/transport.ts';
 import type { SessionOwner } from './session-owner.ts';
-import type { Clock } from '../lib/clock.ts';
+import {
+  LeftCalls,
+  type DisconnectedSession,
+  type HomeSession,
+  type LeftCallsOptions,
+} from './home-session.ts';
 import { openInSlot, type SlotOptions, type SlottedSession, type Slot } from './slots.ts';
 
 /**
@@ -16,7 +21,7 @@ import { openInSlot, type SlotOptions, type SlottedSession, type Slot } from './
  */
 export type ReplacementReason = 'forgotten' | 'no_stream' | 'uncertain' | 'needed';
 
-export interface HomeSessionsOptions extends SlotOptions {
+export interface HomeSessionsOptions extends SlotOptions, LeftCallsOptions {
   /** Whose sessions these are, for `Slots`. */
   readonly principal: string | null;
   /** Whether the caller has to be told that the state of an earlier session is gone. */
@@ -26,62 +31,6 @@ export interface HomeSessionsOptions extends SlotOptions {
   readonly onReplaced: (reason: ReplacementReason) => void;
   /** Called with each session that becomes the current one. */
   readonly onSession: (session: Session) => void;
-  /** For how long a call that was left can be resumed, in ms. */
-  readonly leftForMs: number;
-  readonly clock: Clock;
-}
-
-/** Counts the calls that were left in a session, for another replica or for later. */
-class LeftCalls {
-  readonly #options: Pick<HomeSessionsOptions, 'leftForMs' | 'clock'>;
-  #count = 0;
-  #untilMs = 0;
-
-  constructor(options: Pick<HomeSessionsOptions, 'leftForMs' | 'clock'>) {
-    this.#options = options;
-  }
-
-  /** For how long one can still be resumed, in ms; 0 if there is none. */
-  get forMs(): number {
-    return this.#count === 0 ? 0 : Math.max(0, this.#untilMs - this.#options.clock.elapsed());
-  }
-
-  get any(): boolean {
-    return this.forMs > 0;
-  }
-
-  add(): void {
-    const { clock, leftForMs } = this.#options;
-    this.#count = this.any ? this.#count + 1 : 1;
-    this.#untilMs = clock.elapsed() + leftForMs;
-  }
-
-  /** One was resumed. */
-  remove(): void {
-    this.#count = Math.max(0, this.#count - 1);
-  }
-}
-
-/** A session of the home, and what uses it. */
-export interface HomeSession extends SlottedSession {
-  /** Calls and other requests that use the session now. */
-  users: number;
-  readonly left: LeftCalls;
-  hasServed: boolean;
-  /** Whether it may be the home of the caller at another replica. */
-  isForeign: boolean;
-  /** Called when the home gets another session. */
-  readonly onReplaced: Set<() => void>;
-}
-
-/** A session that nothing here is connected to. The server keeps it. */
-interface DisconnectedSession {
-  readonly point: SessionPoint;
-  /** `null` if the home had the session in another process. */
-  readonly slot: Slot | null;
-  readonly left: LeftCalls;
-  readonly hasServed: boolean;
-  readonly isInherited: boolean;
 }
 
 export class HomeSessions {

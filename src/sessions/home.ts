@@ -14,7 +14,8 @@ import {
   type SharedLease,
 } from './lease.ts';
 import { canBeAsked, type HomeConcurrency, type SessionOwner } from './session-owner.ts';
-import { HomeSessions, type HomeSession, type HomeSessionsOptions } from './home-sessions.ts';
+import type { HomeSession } from './home-session.ts';
+import { HomeSessions, type HomeSessionsOptions } from './home-sessions.ts';
 import type { QueueLimits } from './slots.ts';
 import { CallQueue, type StartedCall, type StartRule } from './call-queue.ts';
 

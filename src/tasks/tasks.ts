@@ -1,6 +1,6 @@
 /**
- * The tasks of one route, over its calls. A call becomes a task when its client would be told to retry: the task does
- * that in its place. It lives with its call, and any replica serves its client.
+ * The tasks of one route, over its calls. A call becomes a task when its client would be told to retry: the task does that
+ * in its place. It lives with its call, and any replica serves its client.
  */
 import { sleep, type Clock, type Closed } from '../lib/clock.ts';
 import type { Quota } from '../lib/counts.ts';
@@ -80,8 +80,7 @@ export class Tasks implements TaskEngine {
   get byStatus(): ReadonlyMap<string, number> {
     const counts = new Map<string, number>(TASK_STATUSES.map((status) => [status, 0]));
     for (const { record } of this.#tasks.values()) {
-      const { status } = record.state;
-      counts.set(status, (counts.get(status) ?? 0) + 1);
+      counts.set(record.state.status, (counts.get(record.state.status) ?? 0) + 1);
     }
     return counts;
   }

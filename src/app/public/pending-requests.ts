@@ -9,12 +9,12 @@ export class PendingRequests {
   readonly #pending = new Members<() => void>();
   #isStopped = false;
 
-  /** Returns what the work results in, or `ifStopped` if the process stops before. The work never rejects. */
+  /** Returns what the work results in, or `ifStopped` if the process stops before. Rejects as the work does. */
   add<Result>(work: Promise<Result>, ifStopped: Result): Promise<Result> {
     if (this.#isStopped) return Promise.resolve(ifStopped);
-    const { promise, resolve } = Promise.withResolvers<Result>();
+    const { promise, resolve, reject } = Promise.withResolvers<Result>();
     const place = this.#pending.add(() => resolve(ifStopped));
-    void work.then(resolve).finally(() => place.leave());
+    void work.then(resolve, reject).finally(() => place.leave());
     return promise;
   }
 

@@ -1,0 +1,63 @@
+/** One session of a home, what uses it, and the calls that were left in it. */
+import type { Clock } from '../lib/clock.ts';
+import type { SessionPoint } from '../upstream/transport/transport.ts';
+import type { Slot, SlottedSession } from './slots.ts';
+
+export interface LeftCallsOptions {
+  /** For how long a call that was left can be resumed, in ms. */
+  readonly leftForMs: number;
+  readonly clock: Clock;
+}
+
+/** Counts the calls that were left in a session, for another replica or for later. */
+export class LeftCalls {
+  readonly #options: LeftCallsOptions;
+  #count = 0;
+  #untilMs = 0;
+
+  constructor(options: LeftCallsOptions) {
+    this.#options = options;
+  }
+
+  /** For how long one can still be resumed, in ms; 0 if there is none. */
+  get forMs(): number {
+    return this.#count === 0 ? 0 : Math.max(0, this.#untilMs - this.#options.clock.elapsed());
+  }
+
+  get any(): boolean {
+    return this.forMs > 0;
+  }
+
+  add(): void {
+    const { clock, leftForMs } = this.#options;
+    this.#count = this.any ? this.#count + 1 : 1;
+    this.#untilMs = clock.elapsed() + leftForMs;
+  }
+
+  /** One was resumed. */
+  remove(): void {
+    this.#count = Math.max(0, this.#count - 1);
+  }
+}
+
+/** A session of the home, and what uses it. */
+export interface HomeSession extends SlottedSession {
+  /** Calls and other requests that use the session now. */
+  users: number;
+  readonly left: LeftCalls;
+  hasServed: boolean;
+  /** Whether it may be the home of the caller at another replica. */
+  isForeign: boolean;
+  /** Called when the home gets another session. */
+  readonly onReplaced: Set<() => void>;
+}
+
+/** A session that nothing here is connected to. The server keeps it. */
+export interface DisconnectedSession {
+  readonly point: SessionPoint;
+  /** `null` if the home had the session in another process. */
+  readonly slot: Slot | null;
+  readonly left: LeftCalls;
+  readonly hasServed: boolean;
+  readonly isInherited: boolean;
+}
