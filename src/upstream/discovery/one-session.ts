@@ -51,6 +51,8 @@ export class OneSession {
   #crashes = 0;
   /** Whether two sessions were open at once. */
   #hasHadTwo = false;
+  /** Whether the last session that was opened was refused by a server that said it was busy. */
+  #wasBusy = false;
   readonly #opening = new Set<Opening>();
   #open: readonly Session[] = [];
 
@@ -76,6 +78,7 @@ export class OneSession {
 
   async opened(opening: Opening, session: Session): Promise<void> {
     this.#ended(opening);
+    this.#wasBusy = false;
     if (this.#hasHadTwo) return;
     const others = this.#others();
     this.#open = [...others, session];
@@ -100,13 +103,15 @@ export class OneSession {
     if (this.#cause !== null || this.#hasHadTwo || !opening.isSecond) return;
     // A server that starts says nothing of its sessions, nor does what stands in front of it.
     const isOther = failure.details.isOtherJson === true;
-    const isRefused = (isRefusal(failure) && !isOther) || failure.code === 'upstream_busy';
+    const isBusy = failure.code === 'upstream_busy';
+    const isRefused = (isRefusal(failure) && !isOther) || isBusy;
     if (this.#hasBroken(opening)) {
       const beside = [...opening.others, ...this.#others()];
       if (beside.length > 0 && !(await this.#isAnyLeft(beside))) this.#crashed();
       return;
     }
     if (!isRefused) return;
+    if (isBusy && !(await this.#isBusyAgain())) return;
     // It may have been refused for one of those that are being opened.
     await Promise.all([...this.#opening].map(({ end }) => end.promise));
     if (this.#others().length !== 1 || this.#trials >= MAX_TRIALS) return;
@@ -114,6 +119,13 @@ export class OneSession {
     this.#trials += 1;
     this.#isTrial = true;
     this.#cause = 'refused';
+  }
+
+  /** Most servers are busy for a moment, and then in all sessions. */
+  async #isBusyAgain(): Promise<boolean> {
+    const wasBusy = this.#wasBusy;
+    this.#wasBusy = true;
+    return wasBusy && (await this.#isAnyLeft(this.#others()));
   }
 
   #ended(opening: Opening): void {

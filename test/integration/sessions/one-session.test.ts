@@ -1,7 +1,9 @@
 /** Servers that can have one session only: a second one is refused, or crashes them. Their callers take turns. */
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { accept, callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
 import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
+import { SubscribingServer } from '../../fixtures/servers/subscribing-server.ts';
+import { ListeningClient } from '../../fixtures/clients/listening-client.ts';
 import { countingServer } from '../../fixtures/servers/counting-server.ts';
 import type { LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
 import { Severable } from '../../fixtures/network/flaky-proxy.ts';
@@ -135,7 +137,8 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
 
   // Rule sessions-22: A server that refuses a session beside the only other one, and accepts it alone, is served with one
   // from then on, as is one that twice breaks connections and loses its other sessions when another one opens, and that
-  // never had two. The log says so (`upstream.one_session`). A session that is refused while the gateway has one of its own
+  // never had two. The log says so (`upstream.one_session`). A server that says it is busy (429, 503) must refuse twice in a
+  // row, and reply in the other session meanwhile. A session that is refused while the gateway has one of its own
   // there, such as that of the greeting, is opened again when that has ended.
   test('a server that refuses a second session is served with one, and the log says so', async () => {
     const { call, gateway } = await stage({ transport, secondSession: 'refused' }, {});
@@ -190,4 +193,26 @@ test('a network that breaks connections while sessions open does not mean one se
     expect(textOf(await callTool(gateway.url, 'count', {}, as(name)))).toBe('2');
   }
   expect(gateway.log.named('upstream.one_session')).toEqual([]);
+});
+
+// Rule sessions-22.
+test('a server that is busy once for another caller keeps the session of the first one', async () => {
+  const server = await SubscribingServer.start();
+  stopAfterTest(() => server.stop());
+  const gateway = await startTestGateway(server.url);
+  stopAfterTest(() => gateway.close());
+  const listener = await ListeningClient.open(gateway.url, { toolsListChanged: true }, as('ada'));
+  // That of the greeting has ended.
+  await vi.waitFor(() => expect(server.sessions.size).toBe(1));
+  const kept = [...server.sessions.keys()];
+  server.down = true;
+  const { response } = await callTool(gateway.url, 'change', {}, as('bob'));
+  expect(response.error.data.reason).toBe('upstream_busy');
+  server.down = false;
+  expect([...server.sessions.keys()]).toEqual(kept);
+  await callTool(gateway.url, 'change', {}, as('bob'));
+  await server.changed('tools');
+  await listener.until(2);
+  expect(gateway.log.named('upstream.one_session')).toEqual([]);
+  await listener.leave();
 });

@@ -8,6 +8,8 @@ const REFUSED = new UpstreamFailure('upstream_unavailable', 'HTTP 400', {
   httpStatus: 400,
 });
 
+const BUSY = new UpstreamFailure('upstream_busy', 'HTTP 503', { mayHaveActed: false });
+
 const BROKEN = new UpstreamFailure('upstream_unavailable', '', { mayHaveActed: false });
 
 function stage() {
@@ -26,6 +28,11 @@ function stage() {
     return session;
   };
   const refuse = () => one.failed(one.begin(), REFUSED);
+  /** @param beside the other session, if the server still replies in it */
+  const beBusy = (beside?: object) => {
+    if (beside !== undefined) stays.push(beside);
+    return one.failed(one.begin(), BUSY);
+  };
   const crash = async (session: { dead: boolean }) => {
     const opening = one.begin();
     session.dead = true;
@@ -39,7 +46,7 @@ function stage() {
     server.broken += 1;
     await one.failed(opening, BROKEN);
   };
-  return { one, causes, open, refuse, crash, interrupt };
+  return { one, causes, open, refuse, beBusy, crash, interrupt };
 }
 
 test('a refusal beside another session is tried again alone, and tells only then', async () => {
@@ -50,6 +57,26 @@ test('a refusal beside another session is tried again alone, and tells only then
   first.dead = true;
   await open();
   expect([one.isOne, causes]).toEqual([true, ['refused']]);
+});
+
+test('a server that is busy once, or in its other session as well, is not suspected', async () => {
+  const { one, open, beBusy } = stage();
+  const first = await open();
+  await beBusy(first);
+  expect(one.isOne).toBe(false);
+  first.dead = true;
+  await open();
+  await beBusy();
+  await beBusy();
+  expect(one.isOne).toBe(false);
+});
+
+test('a server that is busy twice for another session alone may have one only', async () => {
+  const { one, open, beBusy } = stage();
+  const first = await open();
+  await beBusy(first);
+  await beBusy(first);
+  expect(one.isOne).toBe(true);
 });
 
 test('JSON of a server that starts is no refusal, for which another session would be ended', async () => {
