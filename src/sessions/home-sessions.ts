@@ -120,8 +120,9 @@ export class HomeSessions {
     const disconnected = this.#disconnected;
     if (disconnected?.point.sessionId === point.sessionId) {
       const isCurrent = disconnected.slot !== null || (isHome && this.lacksSession);
-      const headers = JSON.stringify(owner.headers);
-      if (isCurrent) return this.#takeOnce(headers, this.#reconnect(owner, disconnected));
+      if (isCurrent) {
+        return this.#takeOnce(JSON.stringify(owner.headers), this.#reconnect(owner, disconnected));
+      }
     }
     return this.#once(point, async () => {
       const entry = await this.#adopted(owner, point, await slots.take(principal));

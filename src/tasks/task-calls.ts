@@ -1,5 +1,6 @@
 /** The call of a task, as the task sees it: it retries as a client would, and has the server cancel it. */
 import { sleep, type Clock } from '../lib/clock.ts';
+import type { RelayedHandle } from '../model/relay.ts';
 import {
   legWithoutNotifications,
   type CallReply,
@@ -14,6 +15,12 @@ export interface TaskCalls {
   serve(request: EdgeRequest, leg: Leg): Promise<CallReply>;
   /** Cancels a call that is here. @returns false if it is not, or if its stream is being resumed */
   cancelHere(request: EdgeRequest, requestState: string): boolean;
+}
+
+/** What the tasks of a route do with its calls. */
+export interface RouteCalls extends TaskCalls {
+  serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedHandle | null>;
+  runsAsServerTask(request: EdgeRequest, requestState: string): boolean;
 }
 
 /** A reply that tells the client to retry, which a task can be made of. */

@@ -16,7 +16,7 @@ import type { PointerOwner } from '../seal/pointer.ts';
 import type { TaskRecord, TaskRequest } from './record.ts';
 import { RunningTask, untilChanged } from './running-task.ts';
 import type { TaskStore } from './store.ts';
-import { retryOf, type TaskCalls } from './task-calls.ts';
+import { retryOf, type RouteCalls } from './task-calls.ts';
 import { TaskIds, type TaskName } from './task-ids.ts';
 import { createTaskResult, detailedTask, readDetailedTask } from './wire.ts';
 
@@ -24,10 +24,7 @@ export interface TasksOptions {
   readonly route: string;
   /** The boot id of this process. */
   readonly boot: string;
-  readonly calls: TaskCalls & {
-    serveRelayed(request: EdgeRequest, leg: Leg): Promise<RelayedHandle | null>;
-    runsAsServerTask(request: EdgeRequest, requestState: string): boolean;
-  };
+  readonly calls: RouteCalls;
   /** `null` if tasks live in this process only. */
   readonly store: TaskStore | null;
   /** `null` if replicas do not reach each other. */
@@ -80,7 +77,8 @@ export class Tasks implements TaskEngine {
   get byStatus(): ReadonlyMap<string, number> {
     const counts = new Map<string, number>(TASK_STATUSES.map((status) => [status, 0]));
     for (const { record } of this.#tasks.values()) {
-      counts.set(record.state.status, (counts.get(record.state.status) ?? 0) + 1);
+      const { status } = record.state;
+      counts.set(status, (counts.get(status) ?? 0) + 1);
     }
     return counts;
   }

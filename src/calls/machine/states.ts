@@ -157,7 +157,7 @@ export type CallEvent =
   | { readonly type: 'resumed' }
   | { readonly type: 'lost' }
   | { readonly type: 'ended' }
-  /** `resumable`: another replica could take the exchange up. */
+  /** `outlivesProcess`: another process could go on with the call. */
   | { readonly type: 'drain'; readonly outlivesProcess: boolean }
   | { readonly type: 'shutOut' }
   | { readonly type: 'released' }
