@@ -237,19 +237,26 @@ export class HomeSessions {
     return entry;
   }
 
-  /** Connects with a session that nothing here is connected to. If the server has forgotten it, it is replaced. */
-  async #reconnect(
-    owner: SessionOwner,
-    { point, slot, left, hasServed }: DisconnectedSession,
-  ): Promise<HomeSession> {
+  /**
+   * Connects with a session that nothing here is connected to. If the server has forgotten it, it is replaced. If the server cannot
+   * be reached, the next request tries again.
+   */
+  async #reconnect(owner: SessionOwner, disconnected: DisconnectedSession): Promise<HomeSession> {
     const { slots, principal } = this.#options;
+    const { point, slot, left, hasServed } = disconnected;
     this.#disconnected = null;
     slot?.used();
-    const entry = await this.#once(point, async () =>
-      this.#adopted(owner, point, slot ?? (await slots.take(principal)), left),
-    );
-    entry.hasServed ||= hasServed;
-    return entry;
+    try {
+      const entry = await this.#once(point, async () =>
+        this.#adopted(owner, point, slot ?? (await slots.take(principal)), left),
+      );
+      entry.hasServed ||= hasServed;
+      return entry;
+    } catch (error) {
+      const isKept = asUpstreamFailure(error, false).code !== 'session_gone';
+      if (isKept && !this.#isClosed) this.#disconnected = { ...disconnected, slot: null };
+      throw error;
+    }
   }
 
   /** Takes a session over once for all who wait for it, or use it: what a server asks beside its streams comes on one connection. */

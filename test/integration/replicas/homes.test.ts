@@ -13,13 +13,16 @@ import type {
 import {
   answersOf,
   legacyServer,
+  reasonOf,
   redisServer,
   replica,
   replicas,
   text,
   whileRetryable,
 } from '../../fixtures/gateways/replica-testbed.ts';
+import { openDoor } from '../../fixtures/network/door.ts';
 import { until } from '../../fixtures/process-ids.ts';
+import { freePort } from '../../fixtures/processes.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { SubscribingServer } from '../../fixtures/servers/subscribing-server.ts';
 import { askName } from '../../fixtures/servers/legacy-server.ts';
@@ -217,6 +220,23 @@ describe('two replicas with Redis', { tags: ['redis'] }, () => {
     const { a, b } = await stage({ config: { drain: { delay: '0s' } } });
     expect(text(await call(a, 'count'))).toBe('1');
     await a.drain();
+    expect(text(await call(b, 'count'))).toBe('2');
+  });
+
+  // Rule sessions-16.
+  test('go on with the session also if the server cannot be reached at first', async () => {
+    const redis = await redisServer();
+    const { server } = await countingServer();
+    const config = { drain: { delay: '0s' } };
+    const a = await replica(server, { redis: redis.url, config });
+    expect(text(await call(a, 'count'))).toBe('1');
+    const port = await freePort();
+    // Nothing listens there yet, so that the replica has not got to know the server when it is called.
+    const b = await replica({ url: `http://127.0.0.1:${port}/mcp` }, { redis: redis.url, config });
+    await a.drain();
+    expect(reasonOf(await call(b, 'count'))).toBe('upstream_unavailable');
+    const way = await openDoor(port, Number(new URL(server.url).port));
+    stopAfterTest(async () => void way.close());
     expect(text(await call(b, 'count'))).toBe('2');
   });
 
