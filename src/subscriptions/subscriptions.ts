@@ -73,6 +73,8 @@ export class Subscriptions {
     void leg.over.then(giveBack);
     const tasks = await this.#tasksOf(request);
     if (tasks === null) return { kind: 'failed', failure: TASKS_NOT_DECLARED };
+    // While its tasks were looked up, all listeners may have been ended.
+    if (this.#stopping) return REFUSED;
     const filter = readFilter(request.params, maxResourcesPerListener);
     const listener = new Listener(id, filter, leg, tasks);
     this.#listeners.add(listener);

@@ -3,11 +3,17 @@ import { expect, test } from 'vitest';
 import { LocalCounts, Quota } from '../../../src/lib/counts.ts';
 import { legWithoutNotifications } from '../../../src/model/request.ts';
 import { clientRequestId } from '../../../src/protocol/ids.ts';
-import { Subscriptions } from '../../../src/subscriptions/subscriptions.ts';
+import { Subscriptions, type FollowedTasks } from '../../../src/subscriptions/subscriptions.ts';
 import { RETRY } from '../../fixtures/clients/edge-request.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
-test('a listener whose tasks cannot be looked up takes its place until its connection closes', async () => {
+const TASK_LISTENER = {
+  ...RETRY,
+  profile: { ...RETRY.profile, tasks: true as const },
+  params: { notifications: { taskIds: ['task'] } },
+};
+
+function subscriptionsWith(has: FollowedTasks['has']) {
   const quota = new Quota('listeners', () => ({ max: 1, maxPerPrincipal: 1 }), new LocalCounts());
   const subscriptions = new Subscriptions({
     route: 'route',
@@ -17,25 +23,39 @@ test('a listener whose tasks cannot be looked up takes its place until its conne
       sharingKey: () => null,
     },
     quota,
-    tasks: {
-      has: () => Promise.reject(new TypeError('a defect')),
-      follow: () => () => {},
-    },
+    tasks: { has, follow: () => () => {} },
     maxResourcesPerListener: 10,
     clock: new ManualClock(),
     log: { event: () => {}, takes: () => true },
   });
   const { promise: over, resolve: close } = Promise.withResolvers<void>();
-  const request = {
-    ...RETRY,
-    profile: { ...RETRY.profile, tasks: true as const },
-    params: { notifications: { taskIds: ['task'] } },
-  };
   const leg = { ...legWithoutNotifications(), over };
-  const listening = subscriptions.listen(request, clientRequestId(1), leg);
+  return {
+    quota,
+    subscriptions,
+    listening: subscriptions.listen(TASK_LISTENER, clientRequestId(1), leg),
+    close: () => {
+      close();
+      return over;
+    },
+  };
+}
+
+test('a listener whose tasks cannot be looked up takes its place until its connection closes', async () => {
+  const { quota, listening, close } = subscriptionsWith(() =>
+    Promise.reject(new TypeError('a defect')),
+  );
+  const { principalKey } = TASK_LISTENER.caller;
   await expect(listening).rejects.toThrow('a defect');
-  expect(quota.take(request.caller.principalKey)).toBeNull();
-  close();
-  await over;
-  expect(quota.take(request.caller.principalKey)).not.toBeNull();
+  expect(quota.take(principalKey)).toBeNull();
+  await close();
+  expect(quota.take(principalKey)).not.toBeNull();
+});
+
+test('a listener whose tasks are looked up when all listeners are ended does not begin', async () => {
+  const { promise: found, resolve: find } = Promise.withResolvers<boolean>();
+  const { subscriptions, listening } = subscriptionsWith(() => found);
+  subscriptions.endAll();
+  find(true);
+  expect(await listening).toMatchObject({ failure: { error: { data: { reason: 'stopping' } } } });
 });
