@@ -121,6 +121,8 @@ function failureOf(error: Error): NotConnected {
 /** Passes each replica that wants to connect on, and refuses all other upgrades. */
 export function takeArrivals(server: Server, onArrival: (arrival: Arrival) => void): void {
   server.on('upgrade', (asked, socket, head) => {
+    // Nobody else listens while it waits for a worker, and an error without a listener ends the process.
+    socket.on('error', () => {});
     const arrival = readArrival(asked, socket, head);
     if (arrival === null) refuse(socket, '421 Misdirected Request');
     else onArrival(arrival);
@@ -163,7 +165,6 @@ export function refuseArrival({ socket }: Arrival): void {
 }
 
 function refuse(socket: Duplex, status: string): void {
-  socket.on('error', () => {});
   socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`, () =>
     socket.destroy(),
   );
