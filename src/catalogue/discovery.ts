@@ -60,7 +60,7 @@ export class Discovery {
     if (known === undefined) return null;
     this.#refreshIfOld(known, key, request);
     const { clock, ttlMs } = this.#options;
-    const tooOld = clock.now() - known.atMs > ttlMs * TTLS_TO_TRUST;
+    const tooOld = clock.elapsed() - known.atMs > ttlMs * TTLS_TO_TRUST;
     return tooOld ? null : known.initialized.capabilities;
   }
 
@@ -106,13 +106,13 @@ export class Discovery {
   }
 
   #findingOf({ initialized, hasStream }: Greeting): Finding {
-    return { initialized, canPush: hasStream, atMs: this.#options.clock.now() };
+    return { initialized, canPush: hasStream, atMs: this.#options.clock.elapsed() };
   }
 
   /** Refreshes an old finding in the background. */
   #refreshIfOld({ atMs }: Finding, key: string, request: EdgeRequest): void {
     const { clock, ttlMs } = this.#options;
-    if (clock.now() - atMs > ttlMs) void this.#refresh(key, request).catch(() => {});
+    if (clock.elapsed() - atMs > ttlMs) void this.#refresh(key, request).catch(() => {});
   }
 
   #refresh(key: string, request: EdgeRequest): Promise<Finding> {
@@ -134,7 +134,7 @@ export class Discovery {
       return {
         initialized: session.initializeResult,
         canPush: await this.#canPush(session, request),
-        atMs: this.#options.clock.now(),
+        atMs: this.#options.clock.elapsed(),
       };
     } finally {
       giveBack();

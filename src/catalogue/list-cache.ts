@@ -53,12 +53,12 @@ export class ListCache {
     }
     const key = listKey(request);
     const last = kept.get(key);
-    const ageMs = last === undefined ? Infinity : clock.now() - last.atMs;
+    const ageMs = last === undefined ? Infinity : clock.elapsed() - last.atMs;
     if (last !== undefined && ageMs < keepMs) return withAge(last.result, ageMs);
     const changes = this.#changes.get(request.method);
     const answer = await forward(request, closed);
     if (answer.kind === 'result' && this.#changes.get(request.method) === changes) {
-      kept.set(key, { result: answer.result, atMs: clock.now() });
+      kept.set(key, { result: answer.result, atMs: clock.elapsed() });
     }
     return answer;
   }

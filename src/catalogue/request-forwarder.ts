@@ -164,7 +164,7 @@ export class RequestForwarder {
     const hasContext = method !== 'completion/complete' || isAtLeast(protocolVersion, '2025-06-18');
     const sent = hasContext ? all : without(all, ['context']);
     const headers = withContext(caller.headers, span);
-    const startedAtMs = clock.now();
+    const startedAtMs = clock.elapsed();
     let errorType: string | null = '_OTHER';
     try {
       const reply = await session.request(method, { ...sent, ...more }, headers, closed);
@@ -172,7 +172,7 @@ export class RequestForwarder {
       return reply;
     } finally {
       span?.end(errorType);
-      const ms = clock.now() - startedAtMs;
+      const ms = Math.round(clock.elapsed() - startedAtMs);
       log.event('upstream.replied', { route, method, errorType, ms, ...traceOf(request) });
     }
   }

@@ -50,9 +50,9 @@ export class ToolCatalogue {
     const { clock, ttlMs } = this.#options;
     const key = clientKey(request);
     const lookup = this.#lookups.get(key);
-    if (lookup !== undefined && clock.now() - lookup.atMs < ttlMs) return lookup.tools;
+    if (lookup !== undefined && clock.elapsed() - lookup.atMs < ttlMs) return lookup.tools;
     const tools = this.#look(request).catch(() => new Map<string, JsonObject>());
-    this.#lookups.set(key, { tools, atMs: clock.now() });
+    this.#lookups.set(key, { tools, atMs: clock.elapsed() });
     void tools.then(({ size }) => {
       // An empty list is not cached: the next call asks again.
       if (size === 0 && this.#lookups.get(key)?.tools === tools) this.#lookups.delete(key);
@@ -118,7 +118,7 @@ export class TaskTools {
       isJsonObject(tool) && isTaskTool(tool) ? tool['name'] : null,
     );
     const demanding = new Set(names.filter((name) => typeof name === 'string'));
-    this.#known.set(clientKey(request), { demanding, atMs: this.#options.clock.now() });
+    this.#known.set(clientKey(request), { demanding, atMs: this.#options.clock.elapsed() });
   }
 
   /**
@@ -141,7 +141,7 @@ export class TaskTools {
   #isKnown(key: string): boolean {
     const { clock, ttlMs } = this.#options;
     const known = this.#known.get(key);
-    return known !== undefined && clock.now() - known.atMs < ttlMs;
+    return known !== undefined && clock.elapsed() - known.atMs < ttlMs;
   }
 
   /** Calls that come together wait for one list. */

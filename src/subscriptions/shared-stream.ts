@@ -79,7 +79,7 @@ export class SharedStream {
 
   constructor(options: SharedStreamOptions) {
     this.#options = options;
-    this.#troubleSinceMs = options.clock.now();
+    this.#troubleSinceMs = options.clock.elapsed();
     this.#watched = new WatchedResources({
       subscribe: (uri) => this.#request('resources/subscribe', uri),
       unsubscribe: async (uri) => void (await this.#request('resources/unsubscribe', uri)),
@@ -147,7 +147,7 @@ export class SharedStream {
       lease,
       epoch,
       offer: offerOf(session.initializeResult.capabilities, session.standaloneStreamOpen),
-      openedAtMs: clock.now(),
+      openedAtMs: clock.elapsed(),
       moved: Promise.resolve().then(() => this.#watched.moveTo(epoch)),
       gone: new AbortController(),
     };
@@ -172,7 +172,7 @@ export class SharedStream {
     if (this.#current !== connection) return;
     this.#drop();
     if (this.#over.signal.aborted) return;
-    const nowMs = this.#options.clock.now();
+    const nowMs = this.#options.clock.elapsed();
     if (nowMs - connection.openedAtMs >= STEADY_MS) {
       this.#attempts = 0;
       this.#troubleSinceMs = nowMs;
@@ -186,7 +186,7 @@ export class SharedStream {
     const { clock, onTrouble } = this.#options;
     onTrouble(first);
     for (let failure = first; ;) {
-      const tooLong = clock.now() - this.#troubleSinceMs >= GIVE_UP_AFTER_MS;
+      const tooLong = clock.elapsed() - this.#troubleSinceMs >= GIVE_UP_AFTER_MS;
       if (failure.code === 'unauthorized' || tooLong) {
         if (failure !== first) onTrouble(failure);
         // Listeners without an acknowledgement get the failure as their reply.
@@ -232,10 +232,10 @@ export class SharedStream {
     if (this.#catchUpTimer !== null || this.#over.signal.aborted) return;
     const now = () => {
       this.#catchUpTimer = null;
-      this.#caughtUpAtMs = clock.now();
+      this.#caughtUpAtMs = clock.elapsed();
       for (const listener of this.#acknowledged()) listener.catchUp();
     };
-    const waitMs = this.#caughtUpAtMs + CATCH_UP_EVERY_MS - clock.now();
+    const waitMs = this.#caughtUpAtMs + CATCH_UP_EVERY_MS - clock.elapsed();
     if (waitMs <= 0) now();
     else this.#catchUpTimer = clock.setTimer(waitMs, now);
   }

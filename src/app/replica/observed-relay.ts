@@ -19,7 +19,7 @@ export function observeRelay(
     relay: async (owner, request, leg) => {
       const attributes = { 'mrtr_gateway.route': route, 'mrtr_gateway.replica': owner.id };
       const span = request.span?.child({ kind: 'client', name: HOP, attributes });
-      const startedAtMs = clock.now();
+      const startedAtMs = clock.elapsed();
       let outcome = 'failed';
       try {
         const relayed = await relay.relay(owner, span ? { ...request, span } : request, leg);
@@ -27,7 +27,7 @@ export function observeRelay(
         return relayed;
       } finally {
         span?.end(outcome === 'replied' || outcome === 'left' ? null : outcome);
-        const ms = clock.now() - startedAtMs;
+        const ms = Math.round(clock.elapsed() - startedAtMs);
         log.event('relay.hop', { route, replica: owner.id, outcome, ms, ...traceOf(request) });
       }
     },

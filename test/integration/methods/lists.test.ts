@@ -129,6 +129,19 @@ describe('a gateway that serves lists itself', () => {
     expect(listed()).toBe(2);
   });
 
+  // Rule caching-4.
+  test('keeps no list longer because its clock is set back', async () => {
+    const { scripted, listed } = await server();
+    const clock = new ManualClock();
+    const { url } = await gateway(scripted, { caching, clock });
+    await list(url);
+    clock.setBy(-3_600_000);
+    expect((await list(url)).ttlMs).toBe(60_000);
+    clock.advance(60_000);
+    await list(url);
+    expect(listed()).toBe(2);
+  });
+
   // Rules lists-4, caching-4.
   test('asks again for each caller, and for each kind of client', async () => {
     const { scripted, listed } = await server();

@@ -330,3 +330,24 @@ test('a server that cuts its stream all the time makes its clients look only now
   }
   expect(heard.filter((line) => line === 'tools/list_changed')).toHaveLength(2);
 });
+
+// Rule changes-5.
+test('a clock that is set back delays no hint', async () => {
+  const stage = new Stage();
+  const { heard } = await stage.joined(TOOLS);
+  stage.session.changes?.missed();
+  stage.clock.setBy(-3_600_000);
+  stage.session.changes?.missed();
+  await stage.pass(30_000);
+  expect(heard.filter((line) => line === 'tools/list_changed')).toHaveLength(2);
+});
+
+test('a clock that is set forward gives up no stream', async () => {
+  const stage = new Stage();
+  const { listener } = await stage.joined(TOOLS);
+  stage.failsWith = 'upstream_unavailable';
+  stage.session.lose('upstream_unavailable');
+  stage.clock.setBy(3_600_000);
+  await stage.pass(1_000);
+  expect(listener.over).toBe(false);
+});
