@@ -94,7 +94,7 @@ function withinLimits(
 
 /**
  * Decides whether a message is passed through: all requests of a batch, or none. What continues something is: a response, a
- * notification, a retry, and what concerns a task.
+ * notification, and what concerns a task.
  * @returns false if it is not, and has its response
  */
 async function passesLimits(
@@ -125,7 +125,10 @@ async function passesLimits(
   return true;
 }
 
-/** A legacy request is never a retry, whatever is in its parameters. */
+/**
+ * Only a modern server knows whether it issued a `requestState`: with one that is made up, a limit must not be evaded. A legacy
+ * request is never a retry, whatever is in its parameters.
+ */
 function verdictOf(
   { admission, calls }: Route,
   request: JsonObject,
@@ -140,7 +143,7 @@ function verdictOf(
     principalKey: caller().principalKey,
     tool: isTool ? String(params['name']) : null,
     isCall: true,
-    isRetry,
+    isRetry: false,
     hasMore,
   });
 }

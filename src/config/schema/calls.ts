@@ -155,7 +155,7 @@ const toolLimits = section({
 
 export const routeLimits = section({
   rate: rateOrOff(
-    'The maximum rate of requests of all clients together. Retries of calls, task requests, and `server/discover` do not count, and are never refused. With `redis`, all replicas count together.',
+    'The maximum rate of requests of all clients together. Retries of calls, task requests, and `server/discover` do not count, and are never refused; a retry for a modern server counts. With `redis`, all replicas count together.',
   ),
   ratePerPrincipal: rateOrOff(
     'The maximum rate of requests of one principal. Anonymous callers count as one principal.',

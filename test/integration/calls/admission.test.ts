@@ -87,7 +87,7 @@ describe('a rate', () => {
   // sent to the server, and get error -32603 with `data.reason` `rate_limited`, `data.limit` and the time to wait,
   // `data.retryAfterMs`. Others are not affected.
   // Rule admission-2: A retry, with or without answers, and what concerns a task are never refused by a limit: the call was
-  // let through before.
+  // let through before. A retry that is passed through is one more request (admission-8).
   test('of one caller holds for new calls and lists, and not for its retries or for others', async () => {
     const { gateway, url, calls } = await start({
       identity: IDENTITY,
@@ -319,6 +319,15 @@ test(
 );
 
 describe('requests that are passed through', () => {
+  /** A modern server behind a gateway with limits. */
+  const modern = async (routeLimits: GatewayOverrides['routeLimits'] & object) => {
+    const server = await ChangingServer.start('modern');
+    const gateway = await startTestGateway(server.url, { routeLimits });
+    stopAfterTest(() => gateway.close());
+    const calls = () =>
+      server.scripted.methods().filter((method) => method === 'tools/call').length;
+    return { url: gateway.url, calls };
+  };
   const post = (url: string, body: object, headers: Record<string, string> = {}) =>
     fetch(url, {
       method: 'POST',
@@ -333,8 +342,8 @@ describe('requests that are passed through', () => {
 
   // Rule admission-8: Of what is passed through to the endpoint of a server, requests count as well. One too many gets 429,
   // and one for a server that is down, or in a process that cannot keep up, 503; both with `Retry-After`, in seconds that
-  // are rounded up, and with the same JSON-RPC error. Each request of a batch counts, and so does what only the server could
-  // read. Responses, notifications and other paths are not limited.
+  // are rounded up, and with the same JSON-RPC error. Each request of a batch counts, and so do a retry for a modern
+  // server, since only that server knows whether it issued the `requestState`, and what only the server could read. Responses, notifications and other paths are not limited.
   test('get 429 with Retry-After, and answers of legacy clients pass', async () => {
     const { url, server, gateway } = await start({ routeLimits: { ratePerPrincipal: rate(1) } });
     const asked = await post(url, { ...call, params: { name: 'ask' } });
@@ -360,6 +369,15 @@ describe('requests that are passed through', () => {
     const params = { name: 'plain', requestState: 'any' };
     expect((await post(url, { ...call, params })).status).toBe(200);
     expect((await post(url, { ...call, params })).status).toBe(429);
+    expect(calls()).toBe(1);
+  });
+
+  // Rule admission-8.
+  test('of a modern server count with a requestState as well, which only that server could check', async () => {
+    const { url, calls } = await modern({ ratePerPrincipal: rate(1) });
+    expect((await callTool(url, 'where')).status).toBe(200);
+    const retry = { requestState: 'made-up', inputResponses: {} };
+    expect((await callTool(url, 'where', retry)).status).toBe(429);
     expect(calls()).toBe(1);
   });
 
@@ -393,13 +411,9 @@ describe('requests that are passed through', () => {
 
   // Rule admission-8.
   test('of a modern server count when only the server could read them', async () => {
-    const server = await ChangingServer.start('modern');
-    const gateway = await startTestGateway(server.url, {
-      routeLimits: { ratePerPrincipal: rate(1) },
-    });
-    stopAfterTest(() => gateway.close());
-    expect((await callTool(gateway.url, 'where')).status).toBe(200);
-    const compressed = await fetch(gateway.url, {
+    const { url } = await modern({ ratePerPrincipal: rate(1) });
+    expect((await callTool(url, 'where')).status).toBe(200);
+    const compressed = await fetch(url, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
       body: gzipSync(JSON.stringify(call)),
