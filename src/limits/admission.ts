@@ -106,6 +106,11 @@ export class Admission {
     return !hasLimits && circuit?.isOpen !== true && overloadedBy() === null;
   }
 
+  /** Whether it depends on the tool that is called. */
+  get limitsTools(): boolean {
+    return this.#tools.size > 0;
+  }
+
   /** Decides on a request. At once, unless something has to be counted. */
   admit(asked: AdmissionRequest): AdmissionVerdict | Promise<AdmissionVerdict> {
     const { overloadedBy, circuit } = this.#options;

@@ -1,6 +1,7 @@
 /** Connects the pass-through with a route: what goes to its server untranslated, and what is told of that. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { NO_SUCH_PATH, refuse, sendRefusal } from '../../edge/response-writer.ts';
+import { readJsonBody } from '../../edge/request/body.ts';
 import { hasClaim } from '../../edge/request/modern-request.ts';
 import { once } from '../../lib/once.ts';
 import type { AdmissionVerdict } from '../../limits/admission.ts';
@@ -14,7 +15,7 @@ import {
   type PassThrough,
 } from '../../passthrough/passthrough.ts';
 import { clientRequestId } from '../../protocol/ids.ts';
-import { isJsonObject, parseJson, type JsonObject, type JsonValue } from '../../protocol/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../protocol/json.ts';
 import { isHttpRoute, type HttpRoute, type Route } from '../routes/route.ts';
 import type { PublicServices } from '../shared-services.ts';
 import type { RouteCallers } from './callers.ts';
@@ -82,10 +83,11 @@ function withinLimits(
   route: HttpRoute,
   shared: PublicServices,
 ): PassThrough {
+  const { maxJsonDepth } = shared.config.limits;
   return {
     forward: async (request, reply, onServerRefused) => {
       const caller = () => knownCaller(request, route, shared);
-      if (await passesLimits(route, request, reply, caller)) {
+      if (await passesLimits(route, request, reply, caller, maxJsonDepth)) {
         await passThrough.forward(request, reply, onServerRefused);
       }
     },
@@ -102,10 +104,17 @@ async function passesLimits(
   { body }: FastifyRequest,
   reply: FastifyReply,
   caller: () => Caller,
+  maxJsonDepth: number,
 ): Promise<boolean> {
   const { admission, calls } = route;
   if ((admission.isClear && !calls.isStopping) || !(body instanceof Buffer)) return true;
-  const requests = requestsIn(body);
+  const read = requestsIn(body, maxJsonDepth);
+  if (read === null && admission.limitsTools) {
+    refuse(reply.hijack().raw, 415, UNREADABLE);
+    return false;
+  }
+  // It can be a request.
+  const requests = read ?? [{}];
   const places: (() => void)[] = [];
   const giveBack = () => {
     for (const done of places) done();
@@ -167,18 +176,21 @@ const STOPPING_VERDICT = {
   failure: STOPPING,
 } as const;
 
-/** Finds the requests in a body that limits concern. What cannot be read, such as a compressed body, can be one. */
-function requestsIn(body: Buffer): readonly JsonObject[] {
-  let read: JsonValue;
-  try {
-    read = parseJson(body.toString('utf8'));
-  } catch {
-    return [{}];
-  }
+const UNREADABLE =
+  'The gateway limits single tools, and cannot read which one is called: expected JSON in UTF-8, not compressed';
+
+/**
+ * Finds the requests in a body that limits concern.
+ * @returns `null` if only the server could read it, such as a compressed body, or could read it in another way
+ */
+function requestsIn(body: Buffer, maxDepth: number): readonly JsonObject[] | null {
+  const read = readJsonBody(body, maxDepth);
+  if (read.type !== 'json') return null;
+  const { value } = read;
   const isRequest = (message: JsonValue): message is JsonObject =>
     isJsonObject(message) &&
     typeof message['method'] === 'string' &&
     message['id'] !== undefined &&
     !/^(?:tasks\/|server\/discover$)/.test(message['method']);
-  return (Array.isArray(read) ? read : [read]).filter(isRequest);
+  return (Array.isArray(value) ? value : [value]).filter(isRequest);
 }

@@ -339,11 +339,13 @@ describe('requests that are passed through', () => {
       body: JSON.stringify(body),
     });
   const call = { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name: 'plain' } };
+  const where = JSON.stringify({ ...call, params: { name: 'where' } });
 
   // Rule admission-8: Of what is passed through to the endpoint of a server, requests count as well. One too many gets 429,
   // and one for a server that is down, or in a process that cannot keep up, 503; both with `Retry-After`, in seconds that
   // are rounded up, and with the same JSON-RPC error. Each request of a batch counts, and so do a retry for a modern
-  // server, since only that server knows whether it issued the `requestState`, and what only the server could read. Responses, notifications and other paths are not limited.
+  // server, since only that server knows whether it issued the `requestState`, and what only the server could read. The
+  // latter gets 415 where single tools are limited. Responses, notifications and other paths are not limited.
   test('get 429 with Retry-After, and answers of legacy clients pass', async () => {
     const { url, server, gateway } = await start({ routeLimits: { ratePerPrincipal: rate(1) } });
     const asked = await post(url, { ...call, params: { name: 'ask' } });
@@ -420,6 +422,23 @@ describe('requests that are passed through', () => {
     });
     expect(compressed.status).toBe(429);
     expect(await compressed.json()).toMatchObject({ error: { data: { reason: 'rate_limited' } } });
+  });
+
+  // Rule admission-8.
+  test.each([
+    ['compressed', gzipSync(where), { 'content-encoding': 'gzip' }],
+    ['in UTF-16', Buffer.from(`\ufeff${where}`, 'utf16le'), {}],
+    ['with two names', where.replace('{"name"', '{"name":"other","name"'), {}],
+  ])('of a modern server get 415 where tools are limited: %s', async (_how, body, headers) => {
+    const { url, calls } = await modern({ tools: { where: { ...tool, maxRunning: 1 } } });
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body,
+    });
+    expect(response.status).toBe(415);
+    expect(await response.json()).toMatchObject({ error: { code: -32600 } });
+    expect(calls()).toBe(0);
   });
 
   // Rule admission-8.
