@@ -163,3 +163,10 @@ function openRound(state: CallState): number {
 export function hold(call: CallData): void {
   call.feed({ type: 'held', mayPark: call.services.registry.hasRoomToPark(call) });
 }
+
+/** Tells a client that knows tasks to retry: its call becomes a task then. While the stream is broken, that stays due. */
+export function offerTask(call: CallData): void {
+  const { task, request, services } = call;
+  call.isTaskDue = task === null && services.promotion(request) !== null;
+  if (call.isTaskDue) hold(call);
+}

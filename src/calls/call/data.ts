@@ -184,7 +184,7 @@ export class CallData {
 
   /** The task that waits for the call in place of its client; `null` if there is none. */
   task: WaitingTask | null = null;
-  /** Whether the server made the call a task while its client was being asked, so that the client is to hear of that. */
+  /** Whether the server runs the call as a task, and its client, which knows tasks, was not told yet. */
   isTaskDue = false;
 
   // The server.

@@ -9,7 +9,7 @@ import type { CallEvent, CallLimits, CallState, Effect, TimerName } from '../mac
 import { step } from '../machine/table.ts';
 import { sealOutcome, type OutcomeRecord } from '../sealed-outcome.ts';
 import { showEarly } from './asked.ts';
-import { acceptRetry, hold, repeatRetries, replyToLegs } from './client.ts';
+import { acceptRetry, hold, offerTask, repeatRetries, replyToLegs } from './client.ts';
 import { CallData, type CallOrigin, type CallServices } from './data.ts';
 import { cancelExchange, closeOut, leaveExchange, freeExchange } from './leased-exchange.ts';
 import { endWork, logMove } from './log.ts';
@@ -79,7 +79,9 @@ function move(call: CallData, event: CallEvent): void {
   registry.moved(call);
   for (const effect of effects) carryOut(call, effect);
   if (event.type === 'retry') acceptRetry(call, event);
-  if (call.isTaskDue && to.name === 'running') offerTask(call);
+  // While there is no place for it, a timer says when to try again.
+  if (event.type !== 'held' && call.isTaskDue && to.name === 'running') offerTask(call);
+  else if (event.type === 'held' && to.name === 'idle') call.isTaskDue = false;
   keepOutcome(call);
   const isLeft = to.name === 'done' && to.end.type === 'left';
   // Without a pointer no client can come back.
@@ -87,14 +89,6 @@ function move(call: CallData, event: CallEvent): void {
   else if (to.name === 'done') keepForRepeats(call);
   // A task that waits for no reply looks at the call, unless it goes on elsewhere.
   if (event.type !== 'retry' && isDetached(from) && !isLeft) call.task?.moved();
-}
-
-/** Tells a client that knows tasks to retry: its call becomes a task then. */
-function offerTask(call: CallData): void {
-  call.isTaskDue = false;
-  if (call.task === null && call.services.promotion(call.request) !== null) {
-    hold(call);
-  }
 }
 
 function phaseOf(state: CallState): CallPhase {

@@ -21,7 +21,7 @@ import type { UnanswerableCause } from '../../upstream/session/call-exchange.ts'
 import { isOver, isRunning } from '../machine/selectors.ts';
 import type { LegId, OpenRequest } from '../machine/states.ts';
 import { noteAnswer, questionsOf, receiveQuestion } from './asked.ts';
-import { backlogOf, hold, notifyLegs } from './client.ts';
+import { backlogOf, notifyLegs, offerTask } from './client.ts';
 import { legOf, type CallData } from './data.ts';
 import {
   leaveExchange,
@@ -156,11 +156,10 @@ class EventFeeder implements CallListener {
 
   taskCreated(task: ServerTask): void {
     if (!this.isCurrent) return;
-    const { request, services, state } = this.#call;
     this.taskChanged(task);
     // What the server runs as a task is one for the client as well, if the client knows tasks.
-    if (state.name !== 'running') this.#call.isTaskDue = true;
-    else if (services.promotion(request) !== null) hold(this.#call);
+    if (this.#call.state.name !== 'running') this.#call.isTaskDue = true;
+    else offerTask(this.#call);
   }
 
   taskChanged(task: ServerTask): void {

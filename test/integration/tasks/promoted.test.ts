@@ -1,4 +1,5 @@
 /** Calls that become tasks of the gateway, over HTTP: what their client sees, and what the server does. */
+import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
 import { accept, callTool, send } from '../../fixtures/clients/modern-client.ts';
@@ -9,7 +10,7 @@ import {
   untilTask,
 } from '../../fixtures/clients/task-client.ts';
 import { answersOf, text } from '../../fixtures/gateways/replica-testbed.ts';
-import { ManualClock } from '../../fixtures/manual-clock.ts';
+import { ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
 import {
   askName,
   LegacyServer,
@@ -282,11 +283,13 @@ describe('a tool that its server runs as a task', () => {
     expect(JSON.stringify(done)).not.toContain('related-task');
   });
 
-  // Rule promoted-14.
-  test('becomes one with the retry if its client was asked before the task was there', async () => {
+  /** A server that asks before it creates its task, when it is told to. */
+  async function askingFirst(overrides: GatewayOverrides = {}) {
     const reply = (id: unknown, result: object) => ({ jsonrpc: '2.0', id, result });
     const at = '2026-11-22T07:00:00Z';
     const status = { status: 'working', createdAt: at, lastUpdatedAt: at, ttl: 120_000 };
+    const answered = Promise.withResolvers<() => void>();
+    const followed: ServerResponse[] = [];
     let create = () => {};
     const server = await scriptedServer(
       ({ body }, response) => {
@@ -294,6 +297,7 @@ describe('a tool that its server runs as a task', () => {
         const tool = { name: 'work', inputSchema: { type: 'object' }, execution };
         if (body.method === 'tools/list')
           return json(response, 200, reply(body.id, { tools: [tool] }));
+        if (body.method === 'tasks/result') return void followed.push(response);
         if (body.method !== 'tools/call') return void eventStream(response);
         const stream = eventStream(response);
         const requestedSchema = { type: 'object', properties: { name: { type: 'string' } } };
@@ -301,16 +305,42 @@ describe('a tool that its server runs as a task', () => {
         stream.send({ jsonrpc: '2.0', id: 'q', method: 'elicitation/create', params });
         create = () => stream.send(reply(body.id, { task: { taskId: 'theirs', ...status } }));
       },
-      { capabilities: { tasks: { requests: { tools: { call: {} } } } } },
+      {
+        capabilities: { tasks: { requests: { tools: { call: {} } } } },
+        onResponse: (_received, response) =>
+          answered.resolve(() => void response.writeHead(202).end()),
+      },
     );
     stopAfterTest(() => server.stop());
-    const gateway = await startTestGateway(server.url);
+    const gateway = await startTestGateway(server.url, overrides);
     stopAfterTest(() => gateway.close());
     const asked = await callForTask(gateway.url, 'work');
     create();
-    await server.saw(({ body }) => body?.method === 'tasks/result');
-    const retried = await callForTask(gateway.url, 'work', answersOf(asked, 'Ada'));
-    expect(retried.response.result).toMatchObject({ resultType: 'task', ttlMs: 120_000 });
+    await turnsUntil(() => followed.length === 1);
+    const retried = callForTask(gateway.url, 'work', answersOf(asked, 'Ada'));
+    return { retried, followed, acceptAnswer: await answered.promise };
+  }
+
+  // Rule promoted-14.
+  test('becomes one with the retry if its client was asked before the task was there', async () => {
+    const { retried, followed, acceptAnswer } = await askingFirst();
+    for (const response of followed) eventStream(response);
+    acceptAnswer();
+    const { response } = await retried;
+    expect(response.result).toMatchObject({ resultType: 'task', ttlMs: 120_000 });
+  });
+
+  // Rule promoted-14.
+  test('becomes one as soon as its stream is back, if that broke meanwhile', async () => {
+    const { retried, followed, acceptAnswer } = await askingFirst({
+      tasks: { afterMs: 3_600_000 },
+    });
+    followed[0]?.destroy();
+    await turnsUntil(() => followed.length === 2);
+    // The head of the second response is held back.
+    acceptAnswer();
+    const { response } = await retried;
+    expect(response.result).toMatchObject({ resultType: 'task', ttlMs: 120_000 });
   });
 
   test('stays a call if the operator says so', async () => {
