@@ -22,6 +22,8 @@ export interface Generation {
   readonly identity: Identity;
   readonly routes: readonly Route[];
   readonly app: PublicApp;
+  /** The former routes whose retries the application serves. */
+  readonly former: readonly Route[];
   /**
    * Waits a while for what the current generation does not have.
    * @throws StartFailure if an upstream responds and is not usable
@@ -78,9 +80,10 @@ export class Generations {
     const identity = this.#identityFor(config);
     const routes = config.routes.map((settings) => this.#routeFor(settings));
     const leaving = configured.filter((route) => !routes.includes(route));
+    const served = [...former, ...leaving];
     const app = await createPublicApp(
       routes,
-      [...former, ...leaving],
+      served,
       { ...shared, config, identity },
       metrics,
       this.#listener,
@@ -93,7 +96,7 @@ export class Generations {
         ...servers.map(({ availability }) => availability.start(START_WAIT_MS)),
       ]);
     };
-    return { config, identity, routes, app, start };
+    return { config, identity, routes, app, former: served, start };
   }
 
   /** Closes a generation that does not take the place of the current one. */
@@ -124,6 +127,8 @@ export class Generations {
     earlier.app.retire();
     if (earlier.identity !== next.identity) earlier.identity.close();
     for (const route of earlier.routes) if (!next.routes.includes(route)) this.#leave(route);
+    // One can have ended while the generation was prepared.
+    for (const route of next.former) if (!this.#routes.former.has(route)) next.app.forget(route);
   }
 
   /** Closes everything. */
