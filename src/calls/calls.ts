@@ -225,8 +225,10 @@ export class Calls {
     return (this.#registry.find(pointer.callId)?.serverTask ?? null) !== null;
   }
 
-  /** Admits new calls again. */
+  /** Admits new calls again, and puts the times of these settings in force. */
   resumeNewCalls(): void {
+    const { longestCallMs, limits } = this.#options;
+    this.#registry.use({ longestCallMs, parkTtlMs: limits.parkTtlMs });
     this.#registry.phase = 'open';
   }
 

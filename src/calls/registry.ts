@@ -121,13 +121,17 @@ export interface RegisteredCall {
   use: CallUse;
 }
 
-export interface CallRegistryOptions {
-  /** The boot id of this process. */
-  readonly boot: string;
+/** The times of the settings of a route. */
+export interface CallLifetimes {
   /** For how long a call that ended or left is remembered, in ms: the longest life of a call, or of its task. */
   readonly longestCallMs: number;
   /** For how long a call waits for its client, in ms. */
   readonly parkTtlMs: number;
+}
+
+export interface CallRegistryOptions extends CallLifetimes {
+  /** The boot id of this process. */
+  readonly boot: string;
   readonly capacity: Capacity;
   /** Called with each released call whose client did not come back in time, as far as this process knows. */
   readonly onReleaseExpired: (id: CallId) => void;
@@ -152,16 +156,25 @@ export class CallRegistry<Call extends RegisteredCall> {
   readonly #ended: TtlSet<CallId>;
   /** The epochs of the claims that this process holds. */
   readonly #claims = new Map<CallId, number>();
+  #parkTtlMs: number;
   #parked = 0;
   #running = 0;
 
   constructor(options: CallRegistryOptions) {
+    const { clock, longestCallMs, parkTtlMs, capacity, onReleaseExpired: onExpired } = options;
     this.#options = options;
-    this.#left = new TtlSet(options.clock, options.longestCallMs);
-    const { clock, parkTtlMs: ttlMs, capacity, onReleaseExpired: onExpired } = options;
+    this.#left = new TtlSet(clock, longestCallMs);
     const move: typeof capacity.move = (...use) => capacity.move(...use);
-    this.released = new ReleasedCalls({ clock, ttlMs, move, onExpired });
-    this.#ended = new TtlSet(options.clock, options.longestCallMs);
+    this.released = new ReleasedCalls({ clock, move, onExpired });
+    this.#ended = new TtlSet(clock, longestCallMs);
+    this.#parkTtlMs = parkTtlMs;
+  }
+
+  /** Takes over the times of other settings of the route. Calls that began with longer ones are remembered for those. */
+  use({ longestCallMs, parkTtlMs }: CallLifetimes): void {
+    this.#left.extend(longestCallMs);
+    this.#ended.extend(longestCallMs);
+    this.#parkTtlMs = parkTtlMs;
   }
 
   /** How many calls of the route wait for their client. */
@@ -176,7 +189,7 @@ export class CallRegistry<Call extends RegisteredCall> {
 
   /** Notes that a parked call was left to its server at once (`parking.release`). */
   wasReleased({ id, principalKey, task }: Call): void {
-    this.released.add(id, task === null ? principalKey : null);
+    this.released.add(id, task === null ? principalKey : null, this.#parkTtlMs);
   }
 
   find(id: CallId): Call | undefined {

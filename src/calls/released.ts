@@ -6,8 +6,6 @@ type Use = 'released' | 'none';
 
 export interface ReleasedCallsOptions {
   readonly clock: Clock;
-  /** For how long a released call waits for its client, in ms. */
-  readonly ttlMs: number;
   /** Counts a call of this principal as `to` from here on, and no longer as `from`. */
   readonly move: (from: Use, to: Use, principalKey: string) => void;
   /** Called with each call whose client did not come back in time, as far as this process knows. */
@@ -35,9 +33,12 @@ export class ReleasedCalls {
     return this.#calls.has(id);
   }
 
-  /** @param principalKey whose call counts; `null` for a call of a task, which has limits of its own */
-  add(id: CallId, principalKey: string | null): void {
-    const { clock, ttlMs, move, onExpired } = this.#options;
+  /**
+   * @param principalKey whose call counts; `null` for a call of a task, which has limits of its own
+   * @param ttlMs for how long the call waits for its client, in ms
+   */
+  add(id: CallId, principalKey: string | null, ttlMs: number): void {
+    const { clock, move, onExpired } = this.#options;
     this.delete(id);
     const timer = clock.setTimer(ttlMs, () => {
       this.delete(id);

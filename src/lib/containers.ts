@@ -217,13 +217,18 @@ export class RecentMap<Key, Value> {
 /** A set whose members expire, so that it cannot grow without limit. */
 export class TtlSet<Member> {
   readonly #clock: { now(): number };
-  readonly #lifetimeMs: number;
+  #lifetimeMs: number;
   /** When each member expires, oldest first. */
   readonly #members = new Map<Member, number>();
 
   constructor(clock: { now(): number }, lifetimeMs: number) {
     this.#clock = clock;
     this.#lifetimeMs = lifetimeMs;
+  }
+
+  /** Lets the members that are added from here on live at least so long. */
+  extend(lifetimeMs: number): void {
+    this.#lifetimeMs = Math.max(this.#lifetimeMs, lifetimeMs);
   }
 
   add(member: Member): void {

@@ -4,8 +4,8 @@ import type { SessionPoint } from '../upstream/transport/transport.ts';
 import type { Slot, SlottedSession } from './slots.ts';
 
 export interface LeftCallsOptions {
-  /** For how long a call that was left can be resumed, in ms. */
-  readonly leftForMs: number;
+  /** Returns for how long a call that is left now can be resumed, in ms. */
+  readonly leftForMs: () => number;
   readonly clock: Clock;
 }
 
@@ -31,7 +31,7 @@ export class LeftCalls {
   add(): void {
     const { clock, leftForMs } = this.#options;
     this.#count = this.any ? this.#count + 1 : 1;
-    this.#untilMs = clock.elapsed() + leftForMs;
+    this.#untilMs = Math.max(this.#untilMs, clock.elapsed() + leftForMs());
   }
 
   /** One was resumed. */

@@ -31,8 +31,8 @@ export interface SessionPoolOptions extends SharingOptions {
   readonly max: number;
   readonly maxPerPrincipal: number;
   readonly queue: QueueLimits;
-  /** For how long a call that was left to its server can be resumed, in ms. */
-  readonly leftForMs: number;
+  /** Returns for how long a call that is left to its server now can be resumed, in ms. */
+  readonly leftForMs: () => number;
   /** What several processes count together, if `max` and `maxPerPrincipal` are for all of them. */
   readonly counts?: Counts;
   /** What the route is called in the counts. */

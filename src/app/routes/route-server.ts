@@ -33,6 +33,8 @@ export interface RouteServer {
   readonly availability: Availability;
   /** Called with the method of each change that the server tells. */
   readonly listeners: Set<(method: string) => void>;
+  /** Puts settings of its route in force that concern its sessions, and that can change without them. */
+  use(config: Pick<RouteConfig, 'parking'>): void;
 }
 
 /** How long the claim of a home outlives a process that does not renew it, in ms. */
@@ -44,6 +46,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
   const route = config.id;
   const listeners: RouteServer['listeners'] = new Set();
   const max = maxSessions(config);
+  let leftForMs = config.parking.ttlMs;
   const { server: upstream, http } = createLegacyServer(config, shared, {
     hasOneSession: max === 1,
     reserveOnlySession: () => pool.reserveOnlySession(),
@@ -56,7 +59,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     {
       ...config.sessions,
       max,
-      leftForMs: config.parking.ttlMs,
+      leftForMs: () => leftForMs,
       counts: shared.counts,
       name: route,
       placement: placementOf(config, shared.replica.relayOf(route), shared),
@@ -73,7 +76,8 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     clock,
     log,
   });
-  return { upstream, http, pool, availability, listeners };
+  const use: RouteServer['use'] = ({ parking }) => void (leftForMs = parking.ttlMs);
+  return { upstream, http, pool, availability, listeners, use };
 }
 
 /** Returns what the operator gives to the server that can be a secret. */

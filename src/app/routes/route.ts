@@ -41,7 +41,7 @@ export interface Route {
   readonly tokenExchange: TokenExchange | null;
   /** `null` without `publicUrl`. */
   readonly resource: PublicResource | null;
-  /** Takes new calls from here on. */
+  /** Takes new calls from here on, with its settings. */
   open(): void;
   /** Unsubscribes from its server. */
   retire(): void;
@@ -104,6 +104,7 @@ export function createRoute(
         ? null
         : new PublicResource(config, http.config, config.publicUrl, clock, log),
     open: () => {
+      server.use(config);
       server.listeners.add(catalogue.changed);
       calls.resumeNewCalls();
     },
