@@ -64,6 +64,8 @@ export function createCatalogue(
   const tools = new ToolCatalogue({ list, ...cached });
   const changed = (method: string) => {
     lists.changed(method);
+    // Some servers report the change of a resource many times in a second.
+    if (method !== 'notifications/tools/list_changed') return;
     tools.forget();
     taskTools.forget();
   };

@@ -33,12 +33,18 @@ async function server(
   beforeList: () => Promise<void> = async () => {},
 ) {
   let changed = () => {};
+  let update = () => {};
   let cut = () => {};
   const scripted = await ScriptedServer.start((received, response) => {
     const { body } = received;
     if (received.method === 'GET') {
       const stream = eventStream(response);
       changed = () => stream.send({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
+      update = () => {
+        const params = { uri: 'test://a' };
+        stream.send({ jsonrpc: '2.0', method: 'notifications/resources/updated', params });
+        stream.send({ jsonrpc: '2.0', id: 'after', method: 'ping' });
+      };
       cut = () => void stream.end();
       return;
     }
@@ -70,7 +76,12 @@ async function server(
   });
   stopAfterTest(() => scripted.stop());
   const listed = () => scripted.methods().filter((method) => method === 'tools/list').length;
-  return { scripted, listed, change: () => changed(), cut: () => cut() };
+  /** Resolves when the gateway has heard of the change of a resource. */
+  const updated = async () => {
+    update();
+    await scripted.saw(({ body }) => body?.id === 'after');
+  };
+  return { scripted, listed, updated, change: () => changed(), cut: () => cut() };
 }
 
 async function gateway(
@@ -248,6 +259,18 @@ describe('headers that repeat a parameter', () => {
     const agreeing = await call(url, { region: 'a' }, { 'mcp-param-region': 'a' });
     expect([agreeing.status, agreeing.response.result.content[0].text]).toEqual([200, 'called']);
     expect((await call(url, { query: 'q' })).status).toBe(200);
+  });
+
+  test('are looked up again when the tools changed, and not for each change of a resource', async () => {
+    const { scripted, listed, updated, change } = await server();
+    const { url } = await gateway(scripted, { tools: { parameterHeaders: 'validate' } });
+    const ada = { authorization: 'Bearer ada', 'mcp-param-region': 'a' };
+    await call(url, { region: 'a' }, ada);
+    await updated();
+    await call(url, { region: 'a' }, ada);
+    expect(listed()).toBe(1);
+    change();
+    while (listed() < 2) await call(url, { region: 'a' }, ada);
   });
 
   // Rule cancellation-2.
