@@ -139,7 +139,7 @@ function renamedPathsOf(earlier: Config, next: Config): string[] {
 }
 
 /** What can change beside routes. */
-const SETTINGS = ['identity', 'edge', 'limits', 'drain', 'seal', 'log'] as const;
+const SETTINGS = ['adminActions', 'identity', 'edge', 'limits', 'drain', 'seal', 'log'] as const;
 
 function changesOf(earlier: Config, next: Config) {
   const idsOf = ({ routes }: Config) => new Map(routes.map((route) => [route.id, route]));

@@ -24,22 +24,24 @@ const STATUS = 'an HTTP status from 500 to 599';
 const STATUSES = 'a list of HTTP statuses from 500 to 599';
 const PUBLIC_URL = 'an http or https URL without credentials, query and fragment';
 
-const upstreamUrl = z
-  .string({ error: 'an http or https URL' })
-  .transform((written, context): URL => {
-    const problem = upstreamUrlProblem(written);
-    if (problem === null) return new URL(written);
-    context.addIssue({ code: 'custom', message: problem });
-    return z.NEVER;
-  })
-  .meta({ title: 'URL' })
-  .describe('The URL of the legacy MCP server.');
+/** @param credentials the keys that credentials belong in */
+function httpUrl(credentials: string) {
+  return z
+    .string({ error: 'an http or https URL' })
+    .transform((written, context): URL => {
+      const problem = urlProblem(written, credentials);
+      if (problem === null) return new URL(written);
+      context.addIssue({ code: 'custom', message: problem });
+      return z.NEVER;
+    })
+    .meta({ title: 'URL' });
+}
 
-function upstreamUrlProblem(written: string): string | null {
+function urlProblem(written: string, credentials: string): string | null {
   const url = URL.canParse(written) ? new URL(written) : null;
   if (url === null || !['http:', 'https:'].includes(url.protocol)) return 'an http or https URL';
   if (url.username !== '' || url.password !== '') {
-    return 'a URL without credentials (use upstream.headers)';
+    return `a URL without credentials (use ${credentials})`;
   }
   return url.hash === '' ? null : 'a URL without a fragment';
 }
@@ -47,7 +49,7 @@ function upstreamUrlProblem(written: string): string | null {
 export const publicUrl = z
   .string({ error: PUBLIC_URL })
   .transform((written, context): URL => {
-    const url = upstreamUrlProblem(written) === null ? new URL(written) : null;
+    const url = urlProblem(written, '') === null ? new URL(written) : null;
     if (url?.search === '') return url;
     context.addIssue({ code: 'custom', message: PUBLIC_URL });
     return z.NEVER;
@@ -128,16 +130,9 @@ const env = z
 const tokenExchange = orNull(
   section(
     {
-      tokenEndpoint: z
-        .string({ error: 'an http or https URL' })
-        .transform((written, context): URL => {
-          const problem = upstreamUrlProblem(written);
-          if (problem === null) return new URL(written);
-          context.addIssue({ code: 'custom', message: problem });
-          return z.NEVER;
-        })
-        .meta({ title: 'URL' })
-        .describe('The token endpoint of the authorization server.'),
+      tokenEndpoint: httpUrl('clientId and clientSecret').describe(
+        'The token endpoint of the authorization server.',
+      ),
       clientId: text(CLIENT, 'a client id', 'text').describe('The gateway, as a client there.'),
       clientSecret: text(CLIENT, 'a client secret', 'text').describe(
         'Its secret, sent as `Basic`. Can be a `file:/path` reference.',
@@ -198,7 +193,7 @@ const circuitBreaker = section({
 
 /** The keys of a server that is reached over HTTP. */
 const httpKeys = {
-  url: upstreamUrl.optional(),
+  url: httpUrl('upstream.headers').describe('The URL of the legacy MCP server.').optional(),
   era: choice(
     ['auto', 'legacy', 'modern'],
     'auto',

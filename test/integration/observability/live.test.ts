@@ -202,7 +202,9 @@ test('only the page itself and programs cancel, and only if the configuration sa
   expect(await gateway.reload({ config: {} })).toMatchObject({ event: 'config.reloaded' });
   expect(await cancel(gateway, id)).toBe(403);
   await looksLike(gateway, { allCalls: 1, actions: [] });
-  await gateway.reload({ config: { adminActions: 'cancel' } });
+  expect(await gateway.reload({ config: { adminActions: 'cancel' } })).toMatchObject({
+    settings: 'adminActions',
+  });
   expect(await cancel(gateway, id, { origin, 'sec-fetch-site': 'same-origin' })).toBe(200);
 });
 

@@ -445,6 +445,11 @@ describe('token exchange', () => {
       JWT,
       /headers: expected no Authorization/,
     ],
+    [
+      `authorization: exchange, ${TOKENS.replace('//a/', '//b:canary@a/')}`,
+      JWT,
+      /tokenEndpoint: expected a URL without credentials \(use clientId and clientSecret\)/,
+    ],
   ])('with %s', (upstream, rest, problem) => {
     const problems = problemsOf(
       `routes: [{upstream: {url: "http://s:1/mcp", ${upstream}}}]\n${rest}`,
