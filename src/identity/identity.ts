@@ -47,6 +47,7 @@ export class Identity {
   readonly #options: IdentityOptions;
   readonly #isTrusted: (address: string) => boolean;
   readonly #keys: KeySet | null;
+  /** What was found by a token, or by an address, which is unknown once the connection is closed. */
   readonly #verdicts = new WeakMap<IncomingMessage, IdentityVerdict>();
 
   constructor(options: IdentityOptions) {
@@ -76,7 +77,7 @@ export class Identity {
   identify(request: IncomingMessage): IdentityVerdict | Promise<IdentityVerdict> {
     const { identity } = this.#options;
     if (identity.source === 'none') return NOBODY;
-    const known = this.#verdicts.get(request);
+    const known = this.#verdictOf(request);
     if (known !== undefined) return known;
     const keep = (verdict: IdentityVerdict): IdentityVerdict => {
       this.#verdicts.set(request, verdict);
@@ -89,8 +90,16 @@ export class Identity {
 
   /** The principal of a request that was identified; `null` if nobody is named. */
   principalOf(request: IncomingMessage): string | null {
-    const verdict = this.#verdicts.get(request);
+    const verdict = this.#verdictOf(request);
     return verdict?.kind === 'known' ? verdict.principal : null;
+  }
+
+  /** Returns what is known of a request. A header alone is read again: that takes less than to remember it. */
+  #verdictOf(request: IncomingMessage): IdentityVerdict | undefined {
+    const { identity, trustedProxies } = this.#options;
+    return identity.source === 'header' && trustedProxies.length === 0
+      ? this.#named(request, identity.header)
+      : this.#verdicts.get(request);
   }
 
   /** Returns the address of the client: that of the peer, or what trusted proxies say of it (`X-Forwarded-For`). */
@@ -231,15 +240,18 @@ function forwardedHeaders(
   { authorization, forwardHeaders }: CallerOptions,
 ): Record<string, string> {
   const forwarded: Record<string, string> = {};
-  for (const name in headers) {
-    const wanted =
-      name.startsWith('mcp-param-') ||
-      name === 'traceparent' ||
-      name === 'tracestate' ||
-      forwardHeaders.includes(name) ||
-      (name === 'authorization' && authorization === 'forward');
-    const value = wanted ? headers[name] : undefined;
+  const copy = (name: string) => {
+    const value = headers[name];
     if (typeof value === 'string') forwarded[name] = value;
-  }
+  };
+  if (authorization === 'forward') copy('authorization');
+  for (const name of TRACE_CONTEXT) copy(name);
+  for (const name of forwardHeaders) copy(name);
+  for (const name in headers) if (name.startsWith(PARAMETER_PREFIX)) copy(name);
   return forwarded;
 }
+
+/** Trace Context (W3C). */
+const TRACE_CONTEXT = ['traceparent', 'tracestate'];
+/** Headers that repeat parameters of a tool (streamable-http, "Custom Headers from Tool Parameters"). */
+const PARAMETER_PREFIX = 'mcp-param-';

@@ -212,8 +212,8 @@ export class Metrics {
 
   /** Gives series of their own to tools that the server has, as far as there is room. */
   learnTools(route: string, names: readonly string[]): void {
-    const known = this.#tools.get(route) ?? new Set();
-    this.#tools.set(route, known);
+    let known = this.#tools.get(route);
+    if (known === undefined) this.#tools.set(route, (known = new Set()));
     for (const name of names) if (known.size < MAX_TOOLS) known.add(name);
   }
 

@@ -46,8 +46,10 @@ export function startCall(
   call.ahead = answersAhead(services, request);
   beginCall(call, effects);
   launch(call, false);
-  const { method, loggedTarget: target } = call;
-  services.log.event('call.started', { ...idsOf(call), method, target });
+  if (services.log.takes('call.started')) {
+    const { method, loggedTarget: target } = call;
+    services.log.event('call.started', { ...idsOf(call), method, target });
+  }
   noticeClosed(call, FIRST_LEG);
   return reply;
 }

@@ -41,7 +41,9 @@ export function step(state: CallState, event: CallEvent, limits: CallLimits): Tr
   );
   if (row === undefined) return { state, effects: [], row: null };
   const next = row.then(state, event, limits);
-  return { state: next.state, effects: [...next.effects, ...retriesFreed(state, next)], row };
+  const freed = retriesFreed(state, next);
+  const effects = freed.length === 0 ? next.effects : [...next.effects, ...freed];
+  return { state: next.state, effects, row };
 }
 
 /** Looks at the retries again that waited for a stream, once nothing is left to wait for. */

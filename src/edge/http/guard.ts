@@ -8,6 +8,7 @@ import type { FastifyError, FastifyInstance } from 'fastify';
 import { MODERN_REVISION } from '../../protocol/meta.ts';
 import { BODY_TOO_LARGE, NO_SUCH_PATH, refuse } from '../response-writer.ts';
 import { isLoopbackHost } from '../../lib/http.ts';
+import { indexOfName } from './header-fields.ts';
 
 export interface GuardOptions {
   readonly policy: OriginPolicy;
@@ -30,6 +31,8 @@ export interface GuardOptions {
 export class Guard {
   readonly #options: GuardOptions;
   readonly #singleHeaders: readonly string[];
+  /** The last `Host` that was allowed: most requests have the same one. */
+  #allowedHost: string | null = null;
 
   constructor(options: GuardOptions) {
     this.#options = options;
@@ -77,11 +80,12 @@ export class Guard {
       return false;
     }
     const { origin, host = '' } = headers;
-    if (!isAllowedHost(host, policy)) {
+    if (host !== this.#allowedHost && !isAllowedHost(host, policy)) {
       refused('Host', host);
       refuse(response, 403, 'Host not allowed');
       return false;
     }
+    this.#allowedHost = host;
     if (!isAllowedOrigin(origin, policy)) {
       refused('Origin', origin ?? '');
       refuse(response, 403, 'Origin not allowed');
@@ -166,7 +170,7 @@ function repeatedHeader(
 ): string | null {
   let seen = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
-    const index = singleHeaders.indexOf(rawHeaders[at]!.toLowerCase());
+    const index = indexOfName(singleHeaders, rawHeaders[at]!);
     if (index < 0) continue;
     if ((seen & (1 << index)) !== 0) return singleHeaders[index]!;
     seen |= 1 << index;

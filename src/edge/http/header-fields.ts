@@ -28,12 +28,25 @@ export function readHeaders(
 ): readonly HeaderField[] {
   const fields = names.map(() => ABSENT);
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
-    const index = names.indexOf(rawHeaders[at]!.toLowerCase());
+    const index = indexOfName(names, rawHeaders[at]!);
     if (index < 0) continue;
     const value = withoutOuterWhitespace(rawHeaders[at + 1]!);
     fields[index] = fields[index] === ABSENT ? { type: 'present', value } : REPEATED;
   }
   return fields;
+}
+
+/**
+ * Finds a field name among others, regardless of case. Most names of a request are none of them, and have another length.
+ * @param names in lower case
+ * @returns its index, or -1
+ */
+export function indexOfName(names: readonly string[], name: string): number {
+  for (let index = 0; index < names.length; index += 1) {
+    const other = names[index]!;
+    if (other.length === name.length && other === name.toLowerCase()) return index;
+  }
+  return -1;
 }
 
 /** Only space and tab are whitespace in HTTP. `trim` would remove the last byte of some UTF-8 letters. */
@@ -100,5 +113,6 @@ export function readAccept(value: string | undefined): Accepts {
 
 /** Returns true for `application/json`, with or without parameters. */
 export function isJsonMediaType(value: string | undefined): boolean {
+  if (value === 'application/json') return true;
   return value?.split(';')[0]?.trim().toLowerCase() === 'application/json';
 }

@@ -32,18 +32,19 @@ export class Outcomes {
    */
   ended(route: string, end: string, errorType: string | null, workMs: number): void {
     if (end === 'left') return;
-    this.#add(route, seriesOf(end, errorType), 1);
-    this.#add(route, 'serverMs', workMs);
+    const history = this.#historyOf(route);
+    add(history, seriesOf(end, errorType), 1);
+    add(history, 'serverMs', workMs);
   }
 
   /** Notes a request that a limit refused, or whose `requestState` is not valid. */
   refused(route: string): void {
-    this.#add(route, 'refused', 1);
+    add(this.#historyOf(route), 'refused', 1);
   }
 
   /** Notes how long people took for an answer, in ms. */
   answered(route: string, ms: number): void {
-    this.#add(route, 'peopleMs', ms);
+    add(this.#historyOf(route), 'peopleMs', ms);
   }
 
   /** Returns the plots of a route, whose last bars are those of now. */
@@ -58,12 +59,6 @@ export class Outcomes {
         return isKept ? (history.values[placeOf(one, number)] ?? 0) : 0;
       }),
     );
-  }
-
-  #add(route: string, series: Series, value: number): void {
-    const history = this.#historyOf(route);
-    const place = placeOf(series, history.newest);
-    history.values[place] = (history.values[place] ?? 0) + Math.max(0, value);
   }
 
   #historyOf(route: string): History {
@@ -81,6 +76,11 @@ export class Outcomes {
     history.newest = Math.max(history.newest, bucket);
     return history;
   }
+}
+
+function add(history: History, series: Series, value: number): void {
+  const place = placeOf(series, history.newest);
+  history.values[place] = (history.values[place] ?? 0) + Math.max(0, value);
 }
 
 function placeOf(series: Series, bucket: number): number {

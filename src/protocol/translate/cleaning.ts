@@ -88,12 +88,12 @@ export function upstreamParams(
   { progressToken, forwardedMeta }: UpstreamParamsContext,
 ): JsonObject {
   const meta: JsonObject =
-    progressToken === null ? { ...forwardedMeta } : { ...forwardedMeta, progressToken };
-  return {
-    ...without(params, ['inputResponses', 'requestState', 'task', '_meta']),
-    ...(Object.keys(meta).length > 0 ? { _meta: meta } : {}),
-  };
+    progressToken === null ? forwardedMeta : { ...forwardedMeta, progressToken };
+  const forwarded = without(params, OF_MODERN_PARAMS);
+  return Object.keys(meta).length > 0 ? { ...forwarded, _meta: meta } : forwarded;
 }
+
+const OF_MODERN_PARAMS = ['inputResponses', 'requestState', 'task', '_meta'];
 
 const META_PREFIX = 'io.modelcontextprotocol/';
 /** The prefix of what this gateway itself tells clients. */

@@ -50,11 +50,12 @@ function newNumbers() {
 
 /** True if a process that had the session of `own` can have issued the id. By chance, one of 67 million of others fits. */
 export function isOfSameSession(own: UpstreamRequestId, id: unknown): boolean {
-  if (!hasGatewayIdForm(id)) return false;
-  if (typeof own === 'number' && typeof id === 'number') {
-    return Math.floor(own / NUMBERS) === Math.floor(id / NUMBERS);
-  }
-  return String(own).slice(0, TEXT_START) === String(id).slice(0, TEXT_START);
+  return hasGatewayIdForm(id) && startOf(own) === startOf(id);
+}
+
+/** Returns the half of an id that all ids of its session share. */
+function startOf(id: UpstreamRequestId): number | string {
+  return typeof id === 'number' ? Math.floor(id / NUMBERS) : id.slice(0, TEXT_START);
 }
 
 /** True if only a gateway can have issued the id: other clients count from 0, or use other strings. */
@@ -72,8 +73,9 @@ export function isCutTo32Bits(ours: UpstreamRequestId, theirs: unknown): boolean
   return [ours % 2 ** 32, ours | 0, 2 ** 32 - 1, 2 ** 31 - 1].some((cut) => cut === theirs);
 }
 
-/** The most ids that are remembered; the oldest is forgotten first. */
-const MIN_IDS = 32_768;
+/** The least sessions whose ids are recognized; the oldest is forgotten first. And the least ids that changed their session. */
+const MIN_SESSIONS = 32_768;
+const MIN_MOVED_IDS = 4_096;
 const MAX_QUESTIONS = 256;
 const MAX_UNFINISHED_CALLS = 1_000;
 /** How long a call that ended without a reply can still run at the server and ask questions, in ms. */
@@ -97,10 +99,13 @@ interface EndedCall {
 export class BroadcastDetector {
   readonly hasSiblings: boolean;
   readonly #options: BroadcastDetectorOptions;
-  readonly #issued = new RecentMap<UpstreamRequestId, SessionIds>(MIN_IDS);
+  /** Sessions by what their ids begin with: one entry for each session, not for each id. */
+  readonly #issuers = new RecentMap<number | string, SessionIds>(MIN_SESSIONS);
+  /** Ids of calls that another session has resumed. */
+  readonly #moved = new RecentMap<UpstreamRequestId, SessionIds>(MIN_MOVED_IDS);
   /** The last questions, and the sessions that received them. */
   readonly #questions = new LruMap<string, Set<SessionIds>>(MAX_QUESTIONS);
-  /** Calls can run for hours, longer than `#issued` remembers their ids. */
+  /** Calls can run for hours, in which many other sessions begin. */
   readonly #running = new Map<UpstreamRequestId, SessionIds>();
   /** Progress tokens of tasks, which outlive the request that created the task. */
   readonly #tokens = new Map<UpstreamRequestId, SessionIds>();
@@ -131,7 +136,8 @@ export class BroadcastDetector {
   /** Issues an id for a request of this session. */
   issueId(session: SessionIds): UpstreamRequestId {
     const id = this.#textIds ? session.nextText() : session.nextNumber();
-    this.#issued.set(id, session);
+    const start = startOf(id);
+    if (this.#issuers.get(start) !== session) this.#issuers.set(start, session);
     return id;
   }
 
@@ -142,7 +148,7 @@ export class BroadcastDetector {
 
   /** Moves the id of a call to the session that resumes it. */
   moveId(id: UpstreamRequestId, session: SessionIds): void {
-    this.#issued.set(id, session);
+    this.#moved.set(id, session);
   }
 
   /** Remembers the progress token of a task, as long as its call runs. */
@@ -220,8 +226,13 @@ export class BroadcastDetector {
   }
 
   #issuerOf(id: UpstreamRequestId): SessionIds | undefined {
-    const { session } = this.#unfinished.get(id) ?? {};
-    return this.#issued.get(id) ?? this.#running.get(id) ?? this.#tokens.get(id) ?? session;
+    return (
+      this.#moved.get(id) ??
+      this.#issuers.get(startOf(id)) ??
+      this.#running.get(id) ??
+      this.#tokens.get(id) ??
+      this.#unfinished.get(id)?.session
+    );
   }
 
   #allFinished(): boolean {
