@@ -10,6 +10,12 @@ export const ELICITATION_DECLINED: Failure = callFailure(
   'The user declined to visit a URL that the server requires',
 );
 
+export const ASKS_WITHOUT_END: Failure = callFailure(
+  'upstream_protocol_error',
+  'yes',
+  'The server asked more questions in one call than the gateway can remember. The call was cancelled',
+);
+
 const NOT_ANSWERABLE = {
   no_session_id:
     'The server asked for input but issued no session id (Mcp-Session-Id), so no answer can reach it. The call was cancelled. Run the server with sessions',

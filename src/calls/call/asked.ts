@@ -1,5 +1,9 @@
 /** A question of the server: whether the client is asked, or it is answered here. */
-import { missingCapability, notAnswerable } from '../../model/question-failures.ts';
+import {
+  ASKS_WITHOUT_END,
+  missingCapability,
+  notAnswerable,
+} from '../../model/question-failures.ts';
 import { wantsNotifications } from '../../model/request.ts';
 import type { InputKey, ServerRequestId } from '../../protocol/ids.ts';
 import type { JsonObject } from '../../protocol/json.ts';
@@ -47,6 +51,11 @@ export function receiveQuestion(
   const questions = questionsOf(call);
   const revision = session.initializeResult.protocolVersion;
   const decision = questions.ask(id, method, params, request.profile, revision);
+  if (questions.isTooMuch) {
+    logRefusedQuestion(call, method, 'too many questions in one call');
+    stopExchange(call, 'the server asks without end');
+    return failCall(call, ASKS_WITHOUT_END);
+  }
   if (decision.type === 'refused') {
     logRefusedQuestion(call, method, decision.reason);
     answerQuietly(call, id, { error: decision.error });

@@ -48,6 +48,13 @@ export type ReadAnswers =
     }
   | { readonly type: 'ill-formed'; readonly key: InputKey; readonly problem: string };
 
+/**
+ * The most questions of one call, and the most characters of their ids. Each id is remembered until the call ends, here and in the
+ * session, also if the question was refused or withdrawn.
+ */
+const MAX_QUESTIONS = 10_000;
+const MAX_ID_CHARACTERS = 1024 * 1024;
+
 export class Questions {
   readonly #keys = new InputKeys();
   readonly #keyOptions: InputKeyOptions;
@@ -56,6 +63,8 @@ export class Questions {
   readonly #shown = new Set<InputKey>();
   readonly #withdrawn = new Set<ServerRequestId>();
   #required: JsonObject = {};
+  #asked = 0;
+  #idCharacters = 0;
 
   constructor(keyOptions: InputKeyOptions) {
     this.#keyOptions = keyOptions;
@@ -66,6 +75,11 @@ export class Questions {
     return Object.keys(this.#required).length > 0 ? this.#required : null;
   }
 
+  /** True if the server has asked so much in this call that no more can be remembered. */
+  get isTooMuch(): boolean {
+    return this.#asked > MAX_QUESTIONS || this.#idCharacters > MAX_ID_CHARACTERS;
+  }
+
   /** Adds a request of the server, or refuses it if this client cannot be asked. */
   ask(
     id: ServerRequestId,
@@ -74,6 +88,8 @@ export class Questions {
     profile: ClientProfile,
     revision: LegacyRevision,
   ): QuestionDecision {
+    this.#asked += 1;
+    this.#idCharacters += String(id).length;
     const translation = translateServerRequest(method, params, profile, revision);
     if (translation.type === 'refuse') {
       if (translation.requiredCapabilities !== null) {

@@ -112,6 +112,33 @@ test('a server that asks without end is told that it asks too much, and the clie
   await send(url, 'tools/call', { name: 'flood', arguments: {}, requestState });
 });
 
+// Rule shown-10: A server that asks more than 10 000 questions in one call, or with ids of more than 1 MiB, is told to cancel it, and
+// the call fails, also if each question was refused, answered or withdrawn.
+test.each([
+  ['10 000 questions', 10_001, (number: number) => `q${number}`],
+  ['questions with long ids', 3, (number: number) => `q${number}`.padEnd(400_000, '-')],
+])('a server that asks and withdraws %s in one call loses the call', async (_what, count, idOf) => {
+  const { server, url } = await start(({ body }, response) => {
+    if (body.method !== 'tools/call') return;
+    const stream = eventStream(response);
+    for (let number = 0; number < count; number += 1) {
+      const requestId = idOf(number);
+      stream.send(question(requestId));
+      stream.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } });
+    }
+  }, {});
+  let replied = await callTool(url, 'flood');
+  while (replied.response.result?.resultType === 'input_required') {
+    const { requestState } = replied.response.result;
+    replied = await callTool(url, 'flood', { requestState });
+  }
+  expect(replied.response.error.data).toMatchObject({
+    reason: 'upstream_protocol_error',
+    mayHaveActed: 'yes',
+  });
+  await server.saw(({ body }) => body?.method === 'notifications/cancelled');
+});
+
 test('no more calls run at once in a process than may, whichever of its routes they take', async () => {
   const finish = Promise.withResolvers<void>();
   const server = await legacyServer(async ({ body }, response) => {
