@@ -47,6 +47,7 @@ export class HomePlacement {
   readonly #held = new Map<string, HeldHome>();
   readonly #claiming = new Map<string, Promise<HomeClaim>>();
   #renewal: Timer | null = null;
+  #isClosed = false;
   #onLost: (key: string) => void = () => {};
 
   constructor(options: HomePlacementOptions) {
@@ -103,6 +104,7 @@ export class HomePlacement {
 
   /** Stops to renew the claims. They end with the lease of this process, and the sessions are left to the next. */
   close(): void {
+    this.#isClosed = true;
     this.#renewal?.cancel();
     this.#held.clear();
   }
@@ -121,6 +123,8 @@ export class HomePlacement {
     if (claim.type === 'held') return { type: 'elsewhere', holder: claim.by };
     const kept = await store.kept(id);
     const session = kept === null ? null : this.#open(id, kept);
+    // The request that waits for it goes on here. Nobody would give the home up, so it is not renewed, and expires.
+    if (this.#isClosed) return { type: 'here', session };
     this.#held.set(key, { id, epoch: claim.epoch, session });
     this.#renewLater();
     return { type: 'here', session };
