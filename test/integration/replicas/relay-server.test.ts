@@ -55,7 +55,7 @@ async function frozenAsker(writeStallMs: number) {
   const go = { ...letter, kind: 'go', text: question?.text ?? '' } as const;
   const body = sealMessage(ring, 'owner', go);
   await fetch(`http://127.0.0.1:${port}/relay`, { method: 'POST', body });
-  return { leg: await taken.promise, answer: answer.resolve, openResponses, gone };
+  return { leg: await taken.promise, answer: answer.resolve, openResponses, connection, gone };
 }
 
 /**
@@ -137,6 +137,17 @@ describe('what a replica responds', () => {
       '',
     ]);
   });
+});
+
+// Rule relay-9.
+test('what is written in the moment in which the connection breaks keeps no owner from leaving', async () => {
+  const { leg, answer, openResponses, connection, gone } = await frozenAsker(10_000);
+  connection.destroy();
+  // The response is not closed yet: that takes until the next turn.
+  leg.notify('notifications/message', { level: 'info', data: 'late' });
+  await gone;
+  answer({ kind: 'result', result: { content: [] } });
+  await expect.poll(() => openResponses.count).toBe(0);
 });
 
 describe('a replica that asks and does not read', () => {

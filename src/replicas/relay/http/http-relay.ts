@@ -300,7 +300,13 @@ async function serve(
 /** Resolves when the line has left this process, or never will. */
 function write(response: ServerResponse, line: string): Promise<void> {
   return new Promise((resolve) => {
-    if (response.destroyed) resolve();
-    else response.write(`${line}\n`, () => resolve());
+    if (response.destroyed) return resolve();
+    const over = () => {
+      response.off('close', over);
+      resolve();
+    };
+    // Node.js keeps a line that is written after its socket was destroyed, and calls nobody back.
+    response.on('close', over);
+    response.write(`${line}\n`, over);
   });
 }
