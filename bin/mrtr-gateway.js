@@ -2,12 +2,16 @@
 // Starts the program if this Node.js can run it. Plain old JavaScript: an older Node.js must be able to parse it.
 import { existsSync } from 'fs';
 import module from 'module';
+import v8 from 'v8';
 import { fileURLToPath } from 'url';
 import { explain, isRecentEnough } from './node-version.js';
 
 var USAGE = 64;
 
 if (isRecentEnough(process.versions.node)) {
+  // A call passes many small functions, more than V8 inlines by default (docs/adr/0044). Before the cache, which is for one
+  // set of flags.
+  v8.setFlagsFromString('--max-inlined-bytecode-size-cumulative=3000');
   // Halves the time to start. The cache stays in this package: one under /tmp could be planted by another user.
   // Where the folder cannot be written, the program starts without a cache.
   module.enableCompileCache(fileURLToPath(new URL('../.compile-cache', import.meta.url)));
