@@ -87,12 +87,27 @@ describe('retries between two replicas', () => {
     expect(asked.map(({ params }) => params['text'] === text)).toEqual([true]);
   });
 
-  test('longer than the limit end the connection, and are not served', async () => {
-    const owner = await replica('owner', { serveRelayed: answering, maxBodyBytes: 200_000 });
+  // Rule relay-14.
+  test('longer than the limit are not served, and break no other', async () => {
+    const reply = Promise.withResolvers<CallReply>();
+    const served: EdgeRequest[] = [];
+    const owner = await replica('owner', {
+      maxBodyBytes: 200_000,
+      serveRelayed: async (_route, request) => {
+        served.push(request);
+        return { begin: () => reply.promise, sendClientBack: () => {} };
+      },
+    });
     const asker = await replica('asker');
-    const request = { ...RETRY, params: { text: 'x'.repeat(300_000) } };
-    const outcome = await asker.relay.for('route').relay(ownerAt(owner), request, client());
+    const relay = asker.relay.for('route');
+    const other = relay.relay(ownerAt(owner), RETRY, client());
+    const request = { ...RETRY, params: { text: 'x'.repeat(1_000_000) } };
+    const outcome = await relay.relay(ownerAt(owner), request, client());
     expect(outcome.type).toBe('silent');
+    reply.resolve(ANSWER);
+    expect((await other).type).toBe('replied');
+    expect(served).toHaveLength(1);
+    expect(owner.sockets).toHaveLength(1);
   });
 
   // Rules relay-12, relay-14.

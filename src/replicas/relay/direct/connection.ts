@@ -32,6 +32,8 @@ export class Connection {
   readonly #proofTimer;
   /** The text of a retry that is not complete. */
   #parts = '';
+  /** Whether that text is longer than it may be, so that what comes of it is dropped. */
+  #isTooLong = false;
   /** When the last frame was written, by the clock of the other side, and when it was read, by this one. */
   #peerMs = 0;
   #readAtMs = -Infinity;
@@ -116,15 +118,25 @@ export class Connection {
       this.#proofTimer.cancel();
       this.#options.onOpen();
     } else if (frame.kind === 'part') {
-      this.#parts += frame.text;
-      if (this.#parts.length > this.#options.maxTextLength) this.destroy();
-    } else if (frame.kind === 'retry') {
-      const text = this.#parts + frame.text;
+      this.#parts += this.#isTooLong ? '' : frame.text;
+      if (this.#parts.length <= this.#options.maxTextLength) return;
+      this.#isTooLong = true;
       this.#parts = '';
-      this.#options.onFrame({ ...frame, text });
+    } else if (frame.kind === 'retry') {
+      this.#receiveRetry(frame);
     } else {
       this.#options.onFrame(frame);
     }
+  }
+
+  #receiveRetry(frame: StampedFrame): void {
+    const text = this.#parts + frame.text;
+    const isTooLong = this.#isTooLong;
+    this.#parts = '';
+    this.#isTooLong = false;
+    if (!isTooLong) return this.#options.onFrame({ ...frame, text });
+    // The connection is that of other clients' retries, too.
+    void this.send({ kind: 'dropped', id: frame.id, number: 0, text: '' });
   }
 }
 
