@@ -61,6 +61,14 @@ export function maxSealedLength(textBytes: number): number {
   return Math.ceil((textBytes * 4) / 3) + 2_048;
 }
 
+/**
+ * Returns the longest content of a message with a retry whose text has `textBytes` bytes: the text is JSON, and takes twice
+ * as many as a text in JSON if all of it are quotes and backslashes.
+ */
+export function maxRetryBytes(textBytes: number): number {
+  return 2 * textBytes;
+}
+
 /** Seals a message for the process `to`. */
 export function sealMessage(ring: KeyRing<'relay'>, to: string, message: RelayMessage): string {
   const content: z.infer<typeof relayMessage> = { v: 2, to, ...message };

@@ -16,6 +16,7 @@ import {
 } from './incoming-retry.ts';
 import {
   MAX_PIECE_BYTES,
+  maxRetryBytes,
   openMessage,
   sealMessage,
   writeRequest,
@@ -67,7 +68,7 @@ export class RedisRelay {
     this.#options = options;
     this.#incoming = new IncomingRetries(options);
     const { queue, ring, boot, maxBodyBytes } = options;
-    const maxBytes = Math.max(maxBodyBytes, MAX_PIECE_BYTES);
+    const maxBytes = Math.max(maxRetryBytes(maxBodyBytes), MAX_PIECE_BYTES);
     void queue.read((sealed) => {
       const message = openMessage(ring, boot, sealed, maxBytes);
       if (message !== null) this.#receive(message);

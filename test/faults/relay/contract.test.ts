@@ -60,6 +60,18 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect(await other.rungs()).toEqual(['relay']);
       });
 
+      // Rule relay-1.
+      test('has any text that a request can have', async () => {
+        const { tools } = greeter();
+        const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());
+        // Nearly as long as a body may be, and longer in a message.
+        const args = { arguments: { note: '"'.repeat(1_900_000) } };
+        const asked = await callTool(one.url, 'greet', args);
+        const done = await callTool(other.url, 'greet', { ...args, ...answersOf(asked, 'Ada') });
+        expect(text(done)).toBe('Hello Ada');
+        expect(await other.rungs()).toEqual(['relay']);
+      });
+
       // Rule relay-1: A retry that lands elsewhere is served by the owner, with its progress, wherever each
       // round lands. A client that leaves is told of, and cancels the call there.
       test('may land elsewhere in each round', { tags: ['long'] }, async () => {

@@ -17,6 +17,7 @@ import type { PointerOwner } from '../../../seal/pointer.ts';
 import {
   MAX_PIECE_BYTES,
   readLines,
+  maxRetryBytes,
   maxSealedLength,
   openMessage,
   sealMessage,
@@ -239,10 +240,11 @@ const TAKEOVER_MS = 1_000;
 export function createRelayServer(options: RelayServerOptions): FastifyInstance {
   const { ring, boot } = options;
   const retries = new IncomingRetries(options);
+  const maxBytes = maxRetryBytes(options.maxBodyBytes);
   const app = fastify({
     logger: false,
     schemaController: WITHOUT_SCHEMAS,
-    bodyLimit: maxSealedLength(options.maxBodyBytes),
+    bodyLimit: maxSealedLength(maxBytes),
     requestTimeout: 30_000,
     http: { headersTimeout: 10_000, connectionsCheckingInterval: 1_000 },
     forceCloseConnections: true,
@@ -258,7 +260,7 @@ export function createRelayServer(options: RelayServerOptions): FastifyInstance 
   }
   app.post(RELAY_PATH, async ({ body }, reply) => {
     const sealed = body instanceof Buffer ? body.toString('latin1') : '';
-    const message = openMessage(ring, boot, sealed, options.maxBodyBytes);
+    const message = openMessage(ring, boot, sealed, maxBytes);
     // Also for a replica that takes this process for the one that had the address before.
     if (message === null) return reply.code(421).send();
     if (message.kind !== 'retry') {
