@@ -64,13 +64,18 @@ const endless =
     response.write(before);
     const block = times(text, 64 * 1024);
     for (let written = 0; written < 16 * MIB && !response.destroyed; written += block.length) {
-      if (!response.write(block)) await Promise.race([once(response, 'drain'), gone(response)]);
+      if (!response.write(block)) await writable(response);
     }
     response.end(`\n\n${resultEvent(body.id)}`);
   };
 
-const gone = (response: ServerResponse) =>
-  new Promise<void>((resolve) => response.once('close', resolve));
+/** Resolves when more can be written, or nothing more can. Leaves no listener behind for the next time. */
+const writable = async (response: ServerResponse) => {
+  const over = new AbortController();
+  const { signal } = over;
+  await Promise.race([once(response, 'drain', { signal }), once(response, 'close', { signal })]);
+  over.abort();
+};
 
 /** Events that are held until all calls have theirs, and then end in a result. */
 function held(event: (received: Received) => string): Say {
