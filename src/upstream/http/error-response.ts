@@ -35,8 +35,14 @@ export function mayHaveActedWith(status: number): boolean {
  * Returns the failure that an error status means.
  * @param text the body, or an empty text if it could not be read
  * @param inSession whether the request carried a session id
+ * @param nowMs when the response came, in ms since the epoch
  */
-export function failureOfStatus(head: Head, text: string, inSession: boolean): UpstreamFailure {
+export function failureOfStatus(
+  head: Head,
+  text: string,
+  inSession: boolean,
+  nowMs: number,
+): UpstreamFailure {
   const { status, headers } = head;
   const error = errorIn(head, text);
   const details = {
@@ -60,7 +66,7 @@ export function failureOfStatus(head: Head, text: string, inSession: boolean): U
     });
   }
   if (status === 429 || status === 503) {
-    const retryAfterMs = retryAfterIn(headers['retry-after']);
+    const retryAfterMs = retryAfterIn(headers, nowMs);
     return new UpstreamFailure('upstream_busy', `the server is busy: ${what}`, {
       ...details,
       ...(retryAfterMs === null ? {} : { retryAfterMs }),
@@ -141,7 +147,22 @@ function errorIn({ mediaType }: Head, text: string): JsonRpcErrorObject | null {
   }
 }
 
-function retryAfterIn(value: string | string[] | undefined): number | null {
+const MAX_WAIT_MS = 3_600_000;
+
+/** Reads seconds or a date (RFC 9110, section 10.2.3). A date is one of the clock of the server, which `Date` shows. */
+function retryAfterIn(headers: IncomingHttpHeaders, nowMs: number): number | null {
+  const { 'retry-after': value, date } = headers;
   const seconds = Number(value);
-  return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, 3600) * 1000 : null;
+  const atMs = timeIn(value);
+  const waitMs = atMs === null ? seconds * 1000 : Math.max(0, atMs - (timeIn(date) ?? nowMs));
+  return Number.isFinite(waitMs) && waitMs >= 0 ? Math.min(waitMs, MAX_WAIT_MS) : null;
+}
+
+const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? /;
+
+/** Reads a date in ms since the epoch. One of the three forms names no zone, and means GMT (RFC 9110, section 5.6.7). */
+function timeIn(value: unknown): number | null {
+  if (typeof value !== 'string' || !HTTP_DATE.test(value)) return null;
+  const atMs = Date.parse(value.endsWith(' GMT') ? value : `${value} GMT`);
+  return Number.isNaN(atMs) ? null : atMs;
 }

@@ -277,8 +277,12 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     this.#setTimeout(SMALL_BODY_TIMEOUT_MS, () => this.#break(ABORTED));
     return new TextBody(SMALL_BODY_BYTES, (text) => {
       this.#errorHead = null;
-      this.#finish(failureOfStatus(head, text, this.#inSession));
+      this.#finish(this.#failureOf(head, text));
     });
+  }
+
+  #failureOf(head: ResponseHead, text: string): UpstreamFailure {
+    return failureOfStatus(head, text, this.#inSession, this.#client.clock.now());
   }
 
   #onEvent(event: ServerSentEvent): void {
@@ -302,7 +306,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     const reader = this.#reader;
     const errorHead = this.#errorHead;
     this.#stopReading();
-    if (errorHead !== null) reader?.failed(failureOfStatus(errorHead, '', this.#inSession));
+    if (errorHead !== null) reader?.failed(this.#failureOf(errorHead, ''));
     else if (ending === 'complete') reader?.end?.();
     else reader?.failed(ending);
   }

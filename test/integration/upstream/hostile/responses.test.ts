@@ -142,8 +142,8 @@ describe('a server that is not well', () => {
     await expectFailure(sends(status, { 'retry-after': '1' }), 'call_lost');
   });
 
-  // Rule failures-2: `upstream_busy`: 429 or 503. `data.retryAfterMs` says when to come back when the server
-  // said so in seconds, up to an hour.
+  // Rule failures-2 (RFC 9110, section 10.2.3): `upstream_busy`: 429 or 503. `data.retryAfterMs` says when to come back when the
+  // server said so, in seconds or as a date by its own `Date`, up to an hour.
   test.each([429, 503])('is busy with %i', async (status) => {
     await expectFailure(sends(status, {}), 'upstream_busy');
   });
@@ -157,12 +157,36 @@ describe('a server that is not well', () => {
     ['-5', undefined],
     ['Infinity', undefined],
     ['NaN', undefined],
-    ['Fri, 31 Dec 1999 23:59:59 GMT', undefined],
+    ['2026-11-24', undefined],
     [SECRET, undefined],
     [['1', '2'], undefined],
+    [['Fri, 31 Dec 1999 23:59:59 GMT', '2'], undefined],
   ])('may say when to come back, in bounds: %j', async (value, retryAfterMs) => {
     const { response } = await expectFailure(sends(503, { 'retry-after': value }), 'upstream_busy');
     expect(response.error.data.retryAfterMs).toBe(retryAfterMs);
+  });
+
+  // Rule failures-2.
+  test.each([
+    ['Sun, 06 Nov 1994 08:49:37 GMT', 37_000],
+    ['Sunday, 06-Nov-94 08:49:37 GMT', 37_000],
+    ['Sun Nov  6 08:49:37 1994', 37_000],
+    ['Sun, 06 Nov 1994 23:49:37 GMT', 3_600_000],
+    ['Sun, 06 Nov 1994 08:48:59 GMT', 0],
+  ])('may say when to come back as a date: %s', async (value, retryAfterMs) => {
+    // The clock of the server is decades behind.
+    const headers = { date: 'Sun, 06 Nov 1994 08:49:00 GMT', 'retry-after': value };
+    const { response } = await expectFailure(sends(503, headers), 'upstream_busy');
+    expect(response.error.data.retryAfterMs).toBe(retryAfterMs);
+  });
+
+  // Rule failures-2.
+  test('may say it as a date without one of its own', async () => {
+    const now = Date.now();
+    const head = `HTTP/1.1 503 No\r\nretry-after: ${new Date(now + 600_000).toUTCString()}\r\ncontent-length: 0\r\n\r\n`;
+    const { response } = await expectFailure(raw(head), 'upstream_busy');
+    expect(response.error.data.retryAfterMs).toBeGreaterThan(500_000);
+    expect(response.error.data.retryAfterMs).toBeLessThanOrEqual(600_000);
   });
 
   // Rule expired-3.
