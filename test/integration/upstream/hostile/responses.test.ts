@@ -216,6 +216,19 @@ describe('a server that is not well', () => {
   });
 });
 
+test.each(['102 Processing', '103 Early Hints'])(
+  'an interim response before the reply is ignored: %s',
+  async (status) => {
+    const field = await ground(LIMITS, ({ body: { id } }, response) => {
+      const reply = JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } });
+      const head = `content-type: application/json\r\ncontent-length: ${reply.length}\r\n\r\n`;
+      response.socket?.write(`HTTP/1.1 ${status}\r\n\r\nHTTP/1.1 200 OK\r\n${head}${reply}`);
+    });
+    const { response } = await callTool(field.url, 'hostile');
+    expect(response.result.content).toEqual([]);
+  },
+);
+
 // Rule failures-6.
 describe('bytes that are no HTTP', () => {
   const ok = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n';
