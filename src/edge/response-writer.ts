@@ -190,10 +190,11 @@ export function sendJson(
 ): void {
   if (response.destroyed) return;
   const text = JSON.stringify(body);
-  const content = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) };
+  const bytes = Buffer.byteLength(text);
+  const content = { 'content-type': 'application/json', 'content-length': bytes };
   if (Object.keys(headers).length === 0 && response.getHeaderNames().length === 0) {
-    // Node.js writes head and body as one text, which is quicker than two buffers.
-    response.writeHead(status, content).end(text);
+    // Node.js writes head and body as one text, which is quicker than two buffers. Pure ASCII is the same in both encodings.
+    response.writeHead(status, content).end(text, bytes === text.length ? 'latin1' : 'utf8');
     return;
   }
   // As bytes: with a text Node.js encodes the headers like the body, and changes those beyond ASCII.
