@@ -4,10 +4,11 @@ import {
   legWithoutNotifications,
   type CallReply,
   type EdgeRequest,
+  type Failure,
   type Leg,
 } from '../model/request.ts';
 import { isTaskOver, type Task, type TaskEngine, type TaskReply } from '../model/task.ts';
-import { objectMember, type JsonObject } from '../protocol/json.ts';
+import { isJsonObject, objectMember, type JsonObject } from '../protocol/json.ts';
 import type { Tasks } from './tasks.ts';
 import { detailedTask, getTaskResult } from './wire.ts';
 
@@ -81,12 +82,21 @@ async function follow(
   let last = '';
   while (!ended.aborted) {
     const reply = await tasks.get(request, taskId, legWithoutNotifications(ended));
-    if (ended.aborted || reply.type === 'failed') return;
-    const params = detailedTask(reply.task);
-    const written = JSON.stringify(params);
-    if (written !== last) tell(params);
-    last = written;
-    if (isTaskOver(reply.task.state)) return;
+    if (ended.aborted) return;
+    if (reply.type === 'task') {
+      const params = detailedTask(reply.task);
+      const written = JSON.stringify(params);
+      if (written !== last) tell(params);
+      last = written;
+      if (isTaskOver(reply.task.state)) return;
+    } else if (!isRetryable(reply.failure)) {
+      return;
+    }
     await tasks.changed(request, taskId, ended);
   }
+}
+
+/** Tells whether a task can still be there, although its replica or the store does not respond now. */
+function isRetryable({ error: { data } }: Failure): boolean {
+  return isJsonObject(data) && data['retryable'] === true;
 }
