@@ -20,7 +20,7 @@ import {
 import { Sharing, type HomeName, type SessionOwner, type SharingOptions } from './session-owner.ts';
 import type { HomePlacement } from './placement.ts';
 import type { ReplacementReason } from './home-sessions.ts';
-import { type SlotOptions, busy, type QueueLimits, Slots } from './slots.ts';
+import { onlyForCalls, type SlotOptions, type QueueLimits, Slots } from './slots.ts';
 import { SharedSessions } from './shared-sessions.ts';
 import { ExclusiveSessions } from './exclusive-sessions.ts';
 import { SingleSession, type SessionRequirement } from './single-session.ts';
@@ -166,7 +166,7 @@ export class SessionPool {
     if (home !== null && (await this.isHome(owner))) {
       return this.#homeOf(owner, home).listen(owner, onReplaced);
     }
-    if (!this.canListen) throw busy('the server can have one session only, which is for calls');
+    if (!this.canListen) throw onlyForCalls();
     const session = await this.#upstream.openSession(owner);
     this.#listening.add(session);
     const giveBack = () => {
@@ -287,8 +287,11 @@ export class SessionPool {
       upstream: this.#upstream,
       slots: this.#slots,
       endOthers: async () => {
-        for (const session of this.#listening) this.#noteEnding(session.close());
-        this.#listening.clear();
+        for (const session of [...this.#listening]) {
+          // Its subscription gives it back, and opens another one if the server turns out to have more.
+          session.loseChanges(onlyForCalls());
+          if (this.#listening.delete(session)) this.#noteEnding(session.close());
+        }
         await this.#shared.close();
         while (this.#ending.size > 0) await Promise.all(this.#ending);
       },

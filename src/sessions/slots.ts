@@ -228,6 +228,11 @@ export function busy(problem: string): UpstreamFailure {
   return new UpstreamFailure('upstream_busy', problem, { mayHaveActed: false });
 }
 
+/** Builds the failure of a subscription, for which such a server has no session. */
+export function onlyForCalls(): UpstreamFailure {
+  return busy('the server can have one session only, which is for calls');
+}
+
 export interface SlottedSession {
   readonly session: Session;
   readonly slot: Slot;

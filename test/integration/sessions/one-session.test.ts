@@ -216,3 +216,27 @@ test('a server that is busy once for another caller keeps the session of the fir
   expect(gateway.log.named('upstream.one_session')).toEqual([]);
   await listener.leave();
 });
+
+// Rule sessions-22.
+test('a listener whose session ended to find out hears again when the server refuses another one all the same', async () => {
+  const server = await SubscribingServer.start();
+  stopAfterTest(() => server.stop());
+  const gateway = await startTestGateway(server.url, { clock: hurriedClock(5) });
+  stopAfterTest(() => gateway.close());
+  // A caller without a home.
+  const nobody = { headers: { 'x-forwarded-for': '203.0.113.1' } };
+  const listener = await ListeningClient.open(gateway.url, { toolsListChanged: true }, nobody);
+  // That of the greeting has ended.
+  await vi.waitFor(() => expect(server.sessions.size).toBe(1));
+  const [first] = server.sessions.keys();
+  server.isFull = true;
+  const { response } = await callTool(gateway.url, 'change', {}, as('bob'));
+  expect(response.error.data.reason).toBe('upstream_protocol_error');
+  expect(server.sessions.has(String(first))).toBe(false);
+  server.isFull = false;
+  // What it missed may have changed.
+  await listener.until(2);
+  await server.changed('tools');
+  await listener.until(3);
+  await listener.leave();
+});
