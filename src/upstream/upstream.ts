@@ -143,9 +143,9 @@ export class Upstream implements LegacyServer {
       await this.#oneSession.failed(opening, failure);
       if (this.hasOneSession || !isRefusal(failure)) throw error;
       // It may take no session beside one of the gateway's own.
-      const hasRoom = this.#broadcastProbe.makeRoom();
-      if (!isSecondTry && (leftOpen ?? hasRoom) !== null) {
-        await Promise.all([leftOpen, hasRoom]);
+      const ending = isSecondTry ? [] : [leftOpen, this.#broadcastProbe.makeRoom()];
+      if (ending.some((end) => end !== null)) {
+        await Promise.all(ending);
         return this.openSession(request, true);
       }
       if (!this.doubt()) throw error;

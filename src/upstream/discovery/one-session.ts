@@ -85,7 +85,7 @@ export class OneSession {
     if (opening.isTrial && this.#isTrial) this.#found('refused');
     if (this.#cause !== null || !opening.isSecond) return;
     const broken = this.#hasBroken(opening);
-    const beside = broken ? [...opening.others, ...others] : others;
+    const beside = broken ? besideOf(opening, others) : others;
     if (beside.length === 0) return;
     if (broken && !(await this.#isAnyLeft(beside))) return this.#crashed();
     this.#hasHadTwo = true;
@@ -106,7 +106,7 @@ export class OneSession {
     const isBusy = failure.code === 'upstream_busy';
     const isRefused = (isRefusal(failure) && !isOther) || isBusy;
     if (this.#hasBroken(opening)) {
-      const beside = [...opening.others, ...this.#others()];
+      const beside = besideOf(opening, this.#others());
       if (beside.length > 0 && !(await this.#isAnyLeft(beside))) this.#crashed();
       return;
     }
@@ -158,4 +158,9 @@ export class OneSession {
   #others(): readonly Session[] {
     return this.#open.filter((session) => !session.dead);
   }
+}
+
+/** Returns the sessions that were open when this one began to open, and those that are now. */
+function besideOf({ others }: Opening, now: readonly Session[]): readonly Session[] {
+  return [...others, ...now];
 }
