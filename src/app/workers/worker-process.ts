@@ -1,5 +1,6 @@
 /** A worker as the primary sees it: a forked process, what it has reported, and when it ends. */
 import { fork, type ChildProcess } from 'node:child_process';
+import type { Socket } from 'node:net';
 import type { Clock } from '../../lib/clock.ts';
 import { COMMAND_FILE, StartFailure } from '../../lib/program.ts';
 import type { StopOrder } from '../../ops/live/stop.ts';
@@ -61,7 +62,7 @@ export class WorkerProcess {
   readonly #requests = new Map<number, (answer: Answer | null) => void>();
   #lastRequest = 0;
   /** Connections that the worker has not confirmed. */
-  readonly #arrivals = new Set<number>();
+  readonly #arrivals = new Map<number, Socket>();
   #lastArrival = 0;
 
   constructor(number: number, config: Config, options: WorkerProcessOptions) {
@@ -99,7 +100,7 @@ export class WorkerProcess {
     if (head.length > 0 || this.#arrivals.size >= MAX_ARRIVALS || !this.#child.connected)
       return false;
     const id = (this.#lastArrival += 1);
-    this.#arrivals.add(id);
+    this.#arrivals.set(id, socket);
     this.#child.send({ type: 'arrival', id, to, hello } satisfies ToWorker, socket, (error) => {
       if (error) this.#arrivals.delete(id);
     });
@@ -197,6 +198,8 @@ export class WorkerProcess {
     this.isServing = false;
     this.#fail(new Error(`worker ${this.number} ended at its start: ${problem}`));
     for (const finish of [...this.#requests.values()]) finish(null);
+    // Those that Node.js has not passed on are still open in this process.
+    for (const socket of this.#arrivals.values()) socket.destroy();
     this.#options.onEnd(this);
     this.#ended.resolve();
   }

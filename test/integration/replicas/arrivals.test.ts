@@ -1,4 +1,5 @@
 /** The one relay listener of several workers, and connections that end before their worker has them. */
+import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { expect, test } from 'vitest';
 import { RelayListener } from '../../../src/app/workers/relay-listener.ts';
@@ -22,13 +23,14 @@ function stoppedWorker(): WorkerProcess {
   process.kill(worker.pid, 'SIGSTOP');
   stopAfterTest(async () => {
     worker.kill();
+    void worker.ended.then(() => console.log('ended'));
     await worker.ended;
   });
   return worker;
 }
 
-test('a replica that disconnects while its connection waits for a busy worker does no harm', async () => {
-  const worker = stoppedWorker();
+/** A listener in front of the worker. */
+async function listenerOf(worker: WorkerProcess) {
   const arrived: Socket[] = [];
   let notice = () => {};
   const listener = new RelayListener((arrival) => {
@@ -46,10 +48,25 @@ test('a replica that disconnects while its connection waits for a busy worker do
     await hasArrived;
     return replica;
   };
+  return { arrived, connected };
+}
+
+test('a replica that disconnects while its connection waits for a busy worker does no harm', async () => {
+  const { arrived, connected } = await listenerOf(stoppedWorker());
   await connected();
   // It waits in this process until the worker has taken the first one.
   const second = await connected();
   const closed = new Promise((resolve) => arrived.at(-1)?.once('close', resolve));
   second.resetAndDestroy();
   expect(await closed).toBe(true);
+});
+
+test('connections that wait for a worker that ends are closed', async () => {
+  const worker = stoppedWorker();
+  const { connected } = await listenerOf(worker);
+  await connected();
+  const waiting = [await connected(), await connected()];
+  const closed = waiting.map((replica) => once(replica.resume(), 'close'));
+  worker.kill();
+  expect(await Promise.all(closed)).toHaveLength(2);
 });
