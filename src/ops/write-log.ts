@@ -51,7 +51,9 @@ export function createLog({
       const line: Line = { level: levelOf(name), time: timeNow(), event: name };
       const all = worker === undefined ? fields : { worker, ...fields };
       buffer.write(format === 'pretty' ? prettyLine(line, all, colors) : jsonLine(line, all));
-      if (!IN_EVERY_CALL.has(name)) buffer.flush();
+      if (IN_EVERY_CALL.has(name)) return;
+      if (IN_EVERY_ROUND.has(name)) buffer.flushSoon();
+      else buffer.flush();
     },
   };
 }
@@ -144,6 +146,16 @@ const IN_EVERY_CALL: ReadonlySet<LogEvent> = new Set([
   'edge.request',
 ]);
 
+/** Events whose lines may wait until what is being done is done, so that no client or server waits for the log. */
+const IN_EVERY_ROUND: ReadonlySet<LogEvent> = new Set([
+  'call.parked',
+  'call.resumed',
+  'call.relayed',
+  'call.settled',
+  'audit',
+  'relay.hop',
+]);
+
 /** What a pipe takes as one piece at least, in bytes, on Linux; on other systems less (pipe(7)). */
 const PIPE_BUF = 4096;
 
@@ -157,6 +169,7 @@ class LineBuffer {
   #lines = '';
   #bytes = 0;
   #timer: NodeJS.Timeout | undefined;
+  #immediate: NodeJS.Immediate | undefined;
 
   /** @param maxBytes of lines that are written together */
   constructor(destination: NodeJS.WritableStream, maxBytes: number) {
@@ -172,9 +185,15 @@ class LineBuffer {
     this.#bytes += bytes;
   }
 
+  flushSoon(): void {
+    this.#immediate ??= setImmediate(() => this.flush());
+  }
+
   flush(): void {
     clearTimeout(this.#timer);
+    clearImmediate(this.#immediate);
     this.#timer = undefined;
+    this.#immediate = undefined;
     const lines = this.#lines;
     if (lines === '') return;
     this.#lines = '';

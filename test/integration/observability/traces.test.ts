@@ -114,6 +114,7 @@ test('a call of two rounds over two replicas is two traces, which are linked', a
     lines
       .filter((line) => 'event' in line && line.event === event)
       .map((line) => (({ ...line }) as { trace?: string }).trace);
+  for (const gateway of [owner, other]) await gateway.written('call.resumed');
   expect(traces(owner.lines(), 'call.parked')).toEqual([TRACE_1]);
   expect(traces(owner.lines(), 'call.resumed')).toEqual([TRACE_2]);
   expect(traces(owner.lines(), 'call.ended')).toEqual([TRACE_2]);

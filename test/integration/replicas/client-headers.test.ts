@@ -50,6 +50,7 @@ for (const { way, tags, options } of RELAY_WAYS)
         'key-of-ada',
         'key-of-ada',
       ]);
+      for (const gateway of [one, other]) await gateway.written('audit');
       const logged = JSON.stringify([one.lines(), other.lines()]);
       expect(logged).not.toContain('key-of');
       expect(written.join('\n')).not.toContain('key-of');
@@ -71,6 +72,7 @@ test('an API key goes with every message to a server over HTTP+SSE', async () =>
     expect.arrayContaining(['initialize', 'tools/call', 'response']),
   );
   for (const { headers } of sent) expect(headers['x-api-key']).toBe('key-of-ada');
+  await gateway.written('audit');
   expect(JSON.stringify(gateway.lines())).not.toContain('key-of');
 });
 

@@ -49,8 +49,8 @@ function pids(gateway: GatewayProcess): number[] {
 }
 
 /** The worker that parked the call that was parked last. */
-function lastOwner(gateway: GatewayProcess): number {
-  return Number(gateway.named('call.parked').at(-1)?.['worker']);
+async function lastOwner(gateway: GatewayProcess): Promise<number> {
+  return Number((await gateway.written('call.parked')).at(-1)?.['worker']);
 }
 
 function pidOf(gateway: GatewayProcess, worker: number): number {
@@ -112,7 +112,7 @@ test('a retry at another gateway reaches the worker that holds its call through 
   );
   expect(answers.map(text)).toEqual(names.map((name) => `Hello ${name}`));
   expect(effects.toSorted()).toEqual(names.toSorted());
-  expect(new Set(gateway.named('call.parked').map(({ worker }) => worker)).size).toBe(2);
+  expect(new Set((await gateway.written('call.parked')).map(({ worker }) => worker)).size).toBe(2);
   expect(await gateway.rungs()).toEqual(names.map(() => 'here'));
   expect(await other.rungs()).toEqual(names.map(() => 'relay'));
 });
@@ -122,7 +122,7 @@ test('at another gateway, the call of a killed worker is not waited for', async 
   const legacy = await legacyServer({ tools, keepsEvents: true });
   const [gateway, other] = await replicas(legacy, 2, { config: { workers: 2 } });
   const asked = await call(gateway);
-  process.kill(pidOf(gateway, lastOwner(gateway)), 'SIGKILL');
+  process.kill(pidOf(gateway, await lastOwner(gateway)), 'SIGKILL');
   await gateway.saw('worker.ended');
   expect(text(await call(other, answersOf(asked, 'Ada')))).toBe('Hello Ada');
   expect(await other.rungs()).toEqual(['reattach']);
@@ -131,7 +131,7 @@ test('at another gateway, the call of a killed worker is not waited for', async 
 test('when a worker is killed, another resumes its parked calls at once', async () => {
   const { gateway, effects } = await twoWorkers({}, true);
   const asked = await Promise.all(Array.from({ length: 8 }, () => call(gateway)));
-  const owner = lastOwner(gateway);
+  const owner = await lastOwner(gateway);
   const lost = gateway.named('call.parked').filter(({ worker }) => worker === owner).length;
   process.kill(pidOf(gateway, owner), 'SIGKILL');
   await gateway.saw('worker.ended');
@@ -144,7 +144,7 @@ test('when a worker is killed, another resumes its parked calls at once', async 
 test('calls of a killed worker that nobody can resume are lost at once', async () => {
   const { gateway } = await twoWorkers();
   const asked = await call(gateway);
-  process.kill(pidOf(gateway, lastOwner(gateway)), 'SIGKILL');
+  process.kill(pidOf(gateway, await lastOwner(gateway)), 'SIGKILL');
   await gateway.saw('worker.ended');
   expect(reasonOf(await call(gateway, answersOf(asked, 'Ada')))).toBe('call_lost');
 });
@@ -156,7 +156,7 @@ test(
     const redis = await redisServer();
     const { gateway, effects } = await twoWorkers({ redis: redis.url }, true);
     const asked = await call(gateway);
-    process.kill(pidOf(gateway, lastOwner(gateway)), 'SIGKILL');
+    process.kill(pidOf(gateway, await lastOwner(gateway)), 'SIGKILL');
     await gateway.saw('worker.ended');
     expect(text(await call(gateway, answersOf(asked, 'Ada')))).toBe('Hello Ada');
     expect(effects).toEqual(['Ada']);
@@ -269,7 +269,7 @@ test('metrics are the sums over all workers, and do not fall when one ends', asy
   expect(await gateway.metric(parked)).toBe(10);
   expect(await gateway.metric(rounds)).toBe(10);
   expect(await gateway.metric('mrtr_gateway_workers')).toBe(2);
-  const owner = lastOwner(gateway);
+  const owner = await lastOwner(gateway);
   const lost = gateway.named('call.parked').filter(({ worker }) => worker === owner).length;
   process.kill(pidOf(gateway, owner), 'SIGKILL');
   await gateway.saw('worker.started', 3);
@@ -302,7 +302,7 @@ test('limits count the calls of all workers', async () => {
     // The delay after which a worker knows the counts of the others.
     await sleep(100);
   }
-  expect(new Set(gateway.named('call.parked').map(({ worker }) => worker)).size).toBe(2);
+  expect(new Set((await gateway.written('call.parked')).map(({ worker }) => worker)).size).toBe(2);
   for (let times = 0; times < 8; times += 1) {
     const refused = await call(gateway);
     expect(reasonOf(refused)).toBe('too_many_parked_calls');

@@ -250,6 +250,7 @@ describe('a store that somebody else writes to', { tags: ['redis'] }, () => {
     const values = await Promise.all(keys.map((key) => redis.getBuffer(key)));
     const stored = [...keys, ...values.map((value) => value?.toString('latin1'))].join('\n');
     const sessions = legacy.received.map(({ session }) => session ?? '').filter((id) => id !== '');
+    for (const gateway of [one, other]) await gateway.written('audit');
     const logged = JSON.stringify([...one.lines(), ...other.lines()]);
     for (const secret of [...secrets, ...sessions, stateOf(first), hash(credential)]) {
       expect(stored).not.toContain(secret);

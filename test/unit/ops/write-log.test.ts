@@ -2,6 +2,7 @@ import { Writable } from 'node:stream';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createLog, type LogOptions } from '../../../src/ops/write-log.ts';
+import { callId } from '../../../src/protocol/ids.ts';
 
 function written(options: Partial<LogOptions>, said = 'not "you"\n'): string {
   let text = '';
@@ -61,4 +62,30 @@ test('text is one line for each event', () => {
     /^\d\d:\d\d:\d\d\.\d{3} WARN  upstream\.refused route=mcp status=403 said="not .*\(the server refused .*\)\n\d\S+ INFO  gateway\.stopped code=0\n$/,
   );
   expect(written({ format: 'pretty', colors: true })).toContain('\u001b[33mWARN \u001b[0m');
+});
+
+test('the lines of a round are written after what is being done, and before any other line', async () => {
+  const pieces: string[] = [];
+  const destination = new Writable({
+    write(chunk, _encoding, done) {
+      pieces.push(String(chunk));
+      done();
+    },
+  });
+  const log = createLog({ level: 'info', format: 'json', destination });
+  const call = { route: 'mcp', call: callId('call') };
+  const eventsIn = (piece: string | undefined) =>
+    (piece ?? '')
+      .trim()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { readonly event: string }).event);
+  log.event('call.parked', { ...call, round: 1, questions: 1 });
+  log.event('call.settled', { ...call, round: 1 });
+  await Promise.resolve();
+  expect(pieces).toEqual([]);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(pieces.map(eventsIn)).toEqual([['call.parked', 'call.settled']]);
+  log.event('call.parked', { ...call, round: 2, questions: 1 });
+  log.event('gateway.stopped', { code: 0 });
+  expect(eventsIn(pieces[1])).toEqual(['call.parked', 'gateway.stopped']);
 });
