@@ -147,9 +147,10 @@ export class RunningTask implements WaitingTask {
 
   /** Leaves the task to whichever replica its client comes to next. Resolves when the store knows it, or does not respond. */
   async leave(): Promise<void> {
-    if (this.#saving !== null) {
-      await Promise.race([this.#saving, sleep(this.#options.clock, LEAVE_MS, this.#over.signal)]);
-    }
+    // What its call was left with, such as a question that had just come, is on its way here.
+    if (this.#waiting !== null) await new Promise(setImmediate);
+    const late = () => sleep(this.#options.clock, LEAVE_MS, this.#over.signal);
+    if (this.#saving !== null) await Promise.race([this.#saving, late()]);
     this.#goAway();
   }
 
