@@ -206,6 +206,7 @@ describe('a store that somebody else writes to', { tags: ['redis'] }, () => {
     const [one, other] = await replicas(legacy, 2, { redis: url });
     const asked: Exchanged[] = [];
     for (const _value of garbage) asked.push(await callTool(one.url, 'greet'));
+    await one.written('call.parked');
     const calls = one.named('call.started').map(({ call }) => String(call));
     await one.kill();
     const redis = new Redis(url.href);
