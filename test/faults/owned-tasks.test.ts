@@ -4,7 +4,12 @@
  */
 import { describe, expect, test } from 'vitest';
 import { accept, callTool, send } from '../fixtures/clients/modern-client.ts';
-import { aboutTask, callForTask, TASK_CLIENT, untilTask } from '../fixtures/clients/task-client.ts';
+import {
+  aboutTask,
+  callForTask,
+  listenToTask,
+  untilTask,
+} from '../fixtures/clients/task-client.ts';
 import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
 import {
   greeter,
@@ -82,27 +87,11 @@ test('a listener at another replica is told of each change', async () => {
   const { tools } = greeter();
   const { one, other } = await pair({ tools });
   const taskId = await taskAt(one);
-  const asked = Promise.withResolvers<void>();
-  const ended = Promise.withResolvers<object>();
-  const leaving = new AbortController();
-  const listener = send(
-    other.url,
-    'subscriptions/listen',
-    { notifications: { taskIds: [taskId] } },
-    {
-      capabilities: TASK_CLIENT,
-      signal: leaving.signal,
-      onMessage: ({ params }) => {
-        if (params?.status === 'input_required') asked.resolve();
-        if (params?.status === 'completed') ended.resolve(params);
-      },
-    },
-  ).catch(() => {});
-  await asked.promise;
+  const listener = listenToTask(other.url, taskId);
+  await listener.asked;
   await answer(other, taskId, 'Ada');
-  expect(await ended.promise).toMatchObject({ taskId, result: { content: [{}] } });
-  leaving.abort();
-  await listener;
+  expect(await listener.ended).toMatchObject({ taskId, result: { content: [{}] } });
+  await listener.leave();
 });
 
 // Rule owned-1.

@@ -6,8 +6,13 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { accept, send } from '../fixtures/clients/modern-client.ts';
-import { aboutTask, callForTask, TASK_CLIENT, untilTask } from '../fixtures/clients/task-client.ts';
+import { accept } from '../fixtures/clients/modern-client.ts';
+import {
+  aboutTask,
+  callForTask,
+  listenToTask,
+  untilTask,
+} from '../fixtures/clients/task-client.ts';
 import {
   greeter,
   legacyServer,
@@ -104,31 +109,15 @@ test('a listener at another replica is told how a task ended, although Redis was
   const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
   const [one, other] = await replicas(legacy, 2, { redis: redis.url, route: { tasks: TASKS } });
   const taskId = await taskAt(one.url);
-  const asked = Promise.withResolvers<void>();
-  const ended = Promise.withResolvers<object>();
-  const leaving = new AbortController();
-  const listener = send(
-    other.url,
-    'subscriptions/listen',
-    { notifications: { taskIds: [taskId] } },
-    {
-      capabilities: TASK_CLIENT,
-      signal: leaving.signal,
-      onMessage: ({ params }) => {
-        if (params?.status === 'input_required') asked.resolve();
-        if (params?.status === 'completed') ended.resolve(params);
-      },
-    },
-  ).catch(() => {});
-  await asked.promise;
+  const listener = listenToTask(other.url, taskId);
+  await listener.asked;
   redis.pause();
   // The replica of the listener looks at the task in the meantime.
   await sleep(3_000);
   redis.resume();
   await answer(one.url, taskId, 'Ada');
-  expect(await ended.promise).toMatchObject({ taskId, result: { content: [{}] } });
-  leaving.abort();
-  await listener;
+  expect(await listener.ended).toMatchObject({ taskId, result: { content: [{}] } });
+  await listener.leave();
 });
 
 // Rule shared-9: A task whose call is lost is replayed where the operator allows that: the answers that it has are used again.
