@@ -63,7 +63,10 @@ export function objectMember(object: JsonObject, member: string): JsonObject | u
   return isJsonObject(value) ? value : undefined;
 }
 
-/** Returns an object without the named members: a copy, unless it has none of them. No parser lets a member `__proto__` in. */
+/**
+ * Returns an object without the named members: a copy, unless it has none of them. No parser lets a member `__proto__`
+ * in.
+ */
 export function without(object: JsonObject, members: readonly string[]): JsonObject {
   if (!members.some((member) => Object.hasOwn(object, member))) return object;
   const rest: JsonObject = {};
