@@ -3,6 +3,7 @@ import { Capacity, type ParkingLimit } from '../calls/registry.ts';
 import type { Config } from '../config/schema.ts';
 import { LocalCounts, Quota } from '../lib/counts.ts';
 import { OpenResponses } from '../lib/http.ts';
+import { WriteBurst } from '../lib/write-burst.ts';
 import type { Log } from '../ops/log.ts';
 import type { Outcomes } from '../ops/live/outcomes.ts';
 import type { Metrics } from '../ops/metrics.ts';
@@ -75,6 +76,7 @@ export async function openServices(
     replica,
     hasSiblings: siblings !== null || config.relay !== null || config.redis !== null,
     openResponses,
+    writes: new WriteBurst(() => openResponses.count <= 1),
     pendingRequests: new PendingRequests(),
     listenerQuota: new Quota('listeners', () => LISTENER_LIMITS, counts),
     taskQuota: new Quota(

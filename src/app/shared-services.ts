@@ -5,6 +5,7 @@ import type { Identity } from '../identity/identity.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Counts, Quota } from '../lib/counts.ts';
 import type { OpenResponses } from '../lib/http.ts';
+import type { WriteBurst } from '../lib/write-burst.ts';
 import type { RateStore } from '../limits/rates.ts';
 import type { LimitName } from '../model/limited.ts';
 import type { Log } from '../ops/log.ts';
@@ -35,6 +36,8 @@ export interface SharedServices {
   /** Whether other processes can use the same servers. */
   readonly hasSiblings: boolean;
   readonly openResponses: OpenResponses;
+  /** Makes the writes to clients and servers. */
+  readonly writes: WriteBurst;
   readonly pendingRequests: PendingRequests;
   readonly listenerQuota: Quota;
   readonly taskQuota: Quota;

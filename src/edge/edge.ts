@@ -169,7 +169,7 @@ export class ModernEndpoint {
     request: EdgeRequest,
     passThrough: (() => void) | null,
   ): Promise<void> {
-    const { clock, openResponses, observe } = this.#options;
+    const { clock, openResponses, writes, observe } = this.#options;
     const route = this.#route;
     const { id, method, accepts } = modern;
     const startedAtMs = clock.now();
@@ -205,6 +205,7 @@ export class ModernEndpoint {
       cutWhenBehind: isListener,
       clock,
       openResponses,
+      writes,
     });
     const reply = await this.#replyTo(request, modern, writer).catch((error: unknown) => {
       // The client still gets a reply.

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock, Closed } from '../lib/clock.ts';
 import type { OpenResponses } from '../lib/http.ts';
+import type { WriteBurst } from '../lib/write-burst.ts';
 import type { Caller, CallerRefusal, CallReply, EdgeRequest, Leg } from '../model/request.ts';
 import type { Log } from '../ops/log.ts';
 import type { Tracer } from '../ops/tracing.ts';
@@ -66,6 +67,7 @@ export interface EdgeOptions {
   /** If more bytes wait, the client is behind. A listener that is behind is disconnected. */
   readonly maxBufferedBytes: number;
   readonly openResponses: OpenResponses;
+  readonly writes: WriteBurst;
   readonly clock: Clock;
   readonly log: Log;
   /** `null` if no traces are exported. */

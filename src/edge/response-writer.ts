@@ -5,6 +5,7 @@
 import type { ServerResponse } from 'node:http';
 import { type Clock, type Timer, Closing } from '../lib/clock.ts';
 import type { OpenResponses } from '../lib/http.ts';
+import type { WriteBurst } from '../lib/write-burst.ts';
 import type { CallReply, Leg } from '../model/request.ts';
 import type { ClientRequestId } from '../protocol/ids.ts';
 import { type JsonObject, objectMember } from '../protocol/json.ts';
@@ -42,6 +43,8 @@ export interface ResponseOptions {
   readonly clock: Clock;
   /** Counts the response until it is over. */
   readonly openResponses: OpenResponses;
+  /** Makes the writes of responses. */
+  readonly writes: WriteBurst;
 }
 
 /** The response that was sent, for logs and metrics. */
@@ -117,7 +120,7 @@ export class ResponseWriter implements Leg {
     this.#stopTimer();
     // Nothing follows that could be held back.
     this.#releaseBacklog();
-    const { id, encode } = this.#options;
+    const { id, encode, writes } = this.#options;
     const { members, httpStatus: status, headers } = encode(reply);
     const body = { jsonrpc: '2.0', id, ...members };
     const code = reply.kind === 'result' ? null : reply.failure.error.code;
@@ -126,7 +129,7 @@ export class ResponseWriter implements Leg {
       this.#response.end();
       return { status: 200, code };
     }
-    sendJson(this.#response, status, body, headers);
+    sendJson(this.#response, status, body, headers, writes);
     return { status, code };
   }
 
@@ -181,20 +184,30 @@ export class ResponseWriter implements Leg {
   }
 }
 
-/** Sends one JSON object as the whole response. */
+/**
+ * Sends one JSON object as the whole response.
+ * @param writes makes the write; without it, and with further headers, it is made at once
+ */
 export function sendJson(
   response: ServerResponse,
   status: number,
   body: object,
   headers: Readonly<Record<string, string>> = {},
+  writes: WriteBurst | null = null,
 ): void {
   if (response.destroyed) return;
   const text = JSON.stringify(body);
   const bytes = Buffer.byteLength(text);
   const content = { 'content-type': 'application/json', 'content-length': bytes };
   if (Object.keys(headers).length === 0 && response.getHeaderNames().length === 0) {
-    // Node.js writes head and body as one text, which is quicker than two buffers. Pure ASCII is the same in both encodings.
-    response.writeHead(status, content).end(text, bytes === text.length ? 'latin1' : 'utf8');
+    const write = () => {
+      // What failed meanwhile can have been refused already.
+      if (response.destroyed || response.headersSent) return;
+      // Node.js writes head and body as one text, which is quicker than two buffers. Pure ASCII is the same in both encodings.
+      response.writeHead(status, content).end(text, bytes === text.length ? 'latin1' : 'utf8');
+    };
+    if (writes === null) write();
+    else writes.add(write);
     return;
   }
   // As bytes: with a text Node.js encodes the headers like the body, and changes those beyond ASCII.

@@ -1,4 +1,5 @@
 /** A legacy server behind a route, however it is reached: what it is created with, what it is asked for, and what it was told. */
+import type { WriteBurst } from '../lib/write-burst.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import type { ClientProfile } from '../protocol/translate/client-profile.ts';
@@ -75,6 +76,7 @@ export interface UpstreamOptions extends SessionCapacityOptions {
   readonly onOneSession?: (cause: 'refused' | 'crashed') => void;
   /** Whether other replicas may use the server at the same time. */
   readonly hasSiblings?: boolean;
+  readonly writes?: WriteBurst;
   /** Called with the status of each response, and with `null` for a request that got none. */
   readonly onOutcome?: (status: number | null) => void;
   /** Called when it is found out what the server speaks, and again when that has changed. */

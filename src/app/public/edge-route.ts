@@ -110,7 +110,7 @@ function whenAdmitted(
 /** The settings of the modern edge of a route. */
 export function edgeOptions(
   route: Route,
-  { config, clock, log, tracer, openResponses }: PublicServices,
+  { config, clock, log, tracer, openResponses, writes }: PublicServices,
   metrics: Metrics,
   connections: ClientConnections,
 ): EdgeOptions {
@@ -127,6 +127,7 @@ export function edgeOptions(
     keepAliveMs: config.edge.keepAliveMs,
     maxBufferedBytes: MAX_BUFFERED_BYTES,
     openResponses,
+    writes,
     clock,
     log,
     tracer,

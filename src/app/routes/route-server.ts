@@ -16,6 +16,7 @@ import type {
 import type { SharedServices } from '../shared-services.ts';
 import { maxSessions, nameOfServer } from '../settings.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { WriteBurst } from '../../lib/write-burst.ts';
 import { VERSION } from '../../lib/program.ts';
 import type { Log } from '../../ops/log.ts';
 import { CircuitBreaker } from '../../limits/admission.ts';
@@ -135,11 +136,12 @@ interface ServerServices {
   readonly log: Log;
   /** Whether other processes can use the same server. */
   readonly hasSiblings: boolean;
+  readonly writes: WriteBurst;
 }
 
 function createLegacyServer(
   { id: route, upstream: config }: RouteConfig,
-  { clock, log, hasSiblings }: ServerServices,
+  { clock, log, hasSiblings, writes }: ServerServices,
   fromRoute: FromRoute,
 ): { readonly server: LegacyServer; readonly http: HttpServer | null } {
   const logOneSession = (cause: string) => log.event('upstream.one_session', { route, cause });
@@ -182,6 +184,7 @@ function createLegacyServer(
       ...config,
       ...options,
       hasSiblings,
+      writes,
       onOutcome: circuit.ended,
       onOnlyModern: (offerings) => {
         for (const { what, names } of offerings) {

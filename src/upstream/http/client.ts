@@ -5,6 +5,7 @@
 import { Readable } from 'node:stream';
 import { type Dispatcher, Agent } from 'undici';
 import type { Clock } from '../../lib/clock.ts';
+import type { WriteBurst } from '../../lib/write-burst.ts';
 import {
   HttpExchange,
   type ExchangeClient,
@@ -25,6 +26,8 @@ export interface HttpClientOptions {
   readonly headersTimeoutMs: number;
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;
+  /** Makes the writes of requests; without it, each is made at once. */
+  readonly writes?: WriteBurst;
   readonly onHead?: (method: HttpRequest['method'], head: ResponseHead) => void;
   /** Called with the status of each response, and with `null` for a request that got none. */
   readonly onOutcome?: (status: number | null) => void;
@@ -79,7 +82,10 @@ export class HttpClient implements ExchangeClient {
   send(request: HttpRequest, reader: ResponseReader): HttpExchange {
     const exchange = new HttpExchange(this, request, reader);
     const dispatcher = exchange.useConnections(this.#connections.take());
-    dispatcher.dispatch(this.#dispatchOptions(request), exchange);
+    const { writes } = this.#options;
+    const write = () => void dispatcher.dispatch(this.#dispatchOptions(request), exchange);
+    if (writes === undefined) write();
+    else writes.add(write);
     return exchange;
   }
 

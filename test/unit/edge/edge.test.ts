@@ -6,6 +6,7 @@ import { ModernEndpoint } from '../../../src/edge/edge.ts';
 import type { EdgeOptions, EdgeRoute } from '../../../src/edge/options.ts';
 import { readModernRequest } from '../../../src/edge/request/modern-request.ts';
 import { OpenResponses } from '../../../src/lib/http.ts';
+import { WriteBurst } from '../../../src/lib/write-burst.ts';
 import { RecordedLog } from '../../fixtures/gateways/gateway.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 import { modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
@@ -55,6 +56,7 @@ async function served(changes: Partial<EdgeRoute>, read?: EdgeOptions['read']) {
     keepAliveMs: 15_000,
     maxBufferedBytes: 1_000_000,
     openResponses,
+    writes: new WriteBurst(() => openResponses.count <= 1),
     clock: new ManualClock(),
     log,
     tracer: null,

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { EMPTY_PROFILE } from '../../../../src/protocol/translate/client-profile.ts';
 import { serverRequestId, sessionId, upstreamRequestId } from '../../../../src/protocol/ids.ts';
 import { systemClock } from '../../../../src/lib/clock.ts';
+import { WriteBurst } from '../../../../src/lib/write-burst.ts';
 import { HttpClient } from '../../../../src/upstream/http/client.ts';
 import { StatusReader } from '../../../../src/upstream/http/readers.ts';
 import {
@@ -532,17 +533,7 @@ test('a client never asks for compressed responses', async () => {
 
 test('nothing is left open when a client is closed', async () => {
   const server = await legacyServer(() => {});
-  const http = new HttpClient(
-    {
-      url: new URL(server.url),
-      headers: {},
-      connectTimeoutMs: 1_000,
-      headersTimeoutMs: 1_000,
-      maxBodyBytes: 1024,
-      maxEventBytes: 1024,
-    },
-    systemClock,
-  );
+  const http = httpClientOf(server);
   await http.close();
   const reader = new StatusReader();
   http.send({ method: 'GET', headers: {} }, reader);
@@ -551,6 +542,42 @@ test('nothing is left open when a client is closed', async () => {
   });
   await server.stop();
 });
+
+test('a request that is aborted before its burst is written never reaches the server', async () => {
+  const server = await ScriptedServer.start((_received, response) => {
+    response.writeHead(204).end();
+  });
+  const http = httpClientOf(server, new WriteBurst(() => false));
+  http.send({ method: 'DELETE', headers: {} }, new StatusReader()).abort();
+  await http.sendForStatus({ method: 'GET', headers: {} });
+  expect(server.received.map(({ method }) => method)).toEqual(['GET']);
+  await http.close();
+});
+
+test('a request whose burst is written after its client was closed fails', async () => {
+  const server = await legacyServer(() => {});
+  const http = httpClientOf(server, new WriteBurst(() => false));
+  const sent = http.sendForStatus({ method: 'GET', headers: {} });
+  const closed = http.close();
+  await expect(sent).rejects.toMatchObject({ code: 'upstream_unavailable' });
+  await closed;
+  expect(server.received).toEqual([]);
+});
+
+function httpClientOf({ url }: ScriptedServer, writes?: WriteBurst): HttpClient {
+  return new HttpClient(
+    {
+      url: new URL(url),
+      headers: {},
+      connectTimeoutMs: 1_000,
+      headersTimeoutMs: 1_000,
+      maxBodyBytes: 1024,
+      maxEventBytes: 1024,
+      ...(writes !== undefined && { writes }),
+    },
+    systemClock,
+  );
+}
 
 /** A server of 2024-11-05 whose calls are never answered. */
 function httpSseServer(options: { endpoint?: string } = {}): Promise<ScriptedServer> {
