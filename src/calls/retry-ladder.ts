@@ -221,7 +221,11 @@ export class RetryLadder {
     if (registry.phase === 'closed') {
       return { call: null, reply: Promise.resolve(failed(STOPPING_FOR_RETRY)) };
     }
-    const claim = await directory?.claim(callId, longestCallMs);
+    const claim = await directory?.claim(callId, longestCallMs).catch((error: unknown) => {
+      // If only the reply was lost, no other replica could take the call.
+      directory.release(callId, null).catch(() => {});
+      throw error;
+    });
     if (claim?.type === 'held') return { call: null, reply: this.#atHolder(claim.by, retry) };
     if (claim !== undefined) registry.claimed(callId, claim.epoch);
     if (retry.leg.closed.aborted) {

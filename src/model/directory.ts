@@ -15,7 +15,9 @@ export type Claim =
   | { readonly type: 'held'; readonly by: PointerOwner };
 
 /** The part of the directory that the workers of one gateway have without Redis. */
-export type ClaimStore = Pick<Directory, 'claim' | 'release' | 'keep' | 'kept' | 'forget'>;
+export type ClaimStore = Pick<Directory, 'claim' | 'keep' | 'kept' | 'forget'> & {
+  release(id: Claimable, epoch: number): Promise<void>;
+};
 
 /** Every method but `onChange` and `close` rejects with `DirectoryUnavailable` if the store does not respond in time. */
 export interface Directory {
@@ -36,8 +38,9 @@ export interface Directory {
   /**
    * Ends the claim of this replica with this epoch, and no other claim. If the store is away, that is done when it is
    * back, unless it is claimed again before.
+   * @param epoch `null` after a claim that failed: the store may have it, and only its reply was lost
    */
-  release(id: Claimable, epoch: number): Promise<void>;
+  release(id: Claimable, epoch: number | null): Promise<void>;
   /** Resolves to true if the replica with this boot id has a lease. */
   isAlive(boot: string): Promise<boolean>;
   /** Resolves to the age of the replica's lease in ms, since it was last renewed, or to `null` if it has none. */

@@ -19,11 +19,6 @@ export function writeOwner({ id, boot, address }: PointerOwner): string {
   return JSON.stringify(address === undefined ? { id, boot } : { id, boot, address });
 }
 
-/** Writes a claim as the script `CLAIM` stores it. @param owner see `writeOwner` */
-export function writeClaim(owner: string, epoch: number): string {
-  return `{"epoch":${epoch},"owner":${owner}}`;
-}
-
 /** Reads a stored claim. @returns `null` if this version does not know its form */
 export function readClaim(value: string): ClaimRecord | null {
   return read(claimRecord, value);
@@ -69,10 +64,15 @@ end
 return {1, epoch}
 `;
 
-/** Deletes a claim if it has this text. KEYS: claim. ARGV: the text. */
+/**
+ * Deletes a claim of an owner. KEYS: claim. ARGV: the owner's text, the epoch of the claim ('' for any: the reply that said it
+ * was lost).
+ */
 export const RELEASE = `
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-  return redis.call('DEL', KEYS[1])
-end
-return 0
+local owner, epoch = ARGV[1], ARGV[2]
+local existing = redis.call('GET', KEYS[1])
+if not existing then return 0 end
+if epoch == '' then epoch = string.match(existing, '^{"epoch":(%d+),"owner":') or '' end
+if existing ~= '{"epoch":' .. epoch .. ',"owner":' .. owner .. '}' then return 0 end
+return redis.call('DEL', KEYS[1])
 `;

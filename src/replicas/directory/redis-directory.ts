@@ -1,16 +1,8 @@
 /** The directory in Redis. Every key expires, so a deployment that is gone leaves nothing behind. */
 import type { Clock, Timer } from '../../lib/clock.ts';
-import { LruMap } from '../../lib/containers.ts';
 import { isHomeId, type CallId } from '../../protocol/ids.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
-import {
-  CLAIM,
-  RELEASE,
-  readClaim,
-  writeClaim,
-  writeOwner,
-  type ClaimRecord,
-} from './claim-record.ts';
+import { CLAIM, RELEASE, readClaim, writeOwner, type ClaimRecord } from './claim-record.ts';
 import {
   DirectoryUnavailable,
   type Claim,
@@ -18,6 +10,7 @@ import {
   type Directory,
 } from '../../model/directory.ts';
 import { findLeases } from './leases.ts';
+import { UnreleasedClaims } from './unreleased-claims.ts';
 import type { ClockSample } from './fleet-clock.ts';
 import {
   createRedis,
@@ -48,8 +41,6 @@ export interface RedisDirectoryOptions {
 /** What the keys of a home are called. */
 const KEYS_OF_HOMES = { claim: 'holder', epoch: 'epoch', outcome: 'session' } as const;
 const [LEASE_MS, RENEW_EVERY_MS] = [5000, 1500];
-/** How many claims are released once more, when the store is back. */
-const MAX_UNRELEASED = 10_000;
 /** How many dead holders of one call a claim replaces. More means that other replicas claim it, too. */
 const MAX_TAKEOVERS = 3;
 
@@ -62,8 +53,7 @@ export class RedisDirectory implements Directory {
   readonly #ownerText: string;
   readonly #leaseMs: number;
   readonly #listeners: ((up: boolean) => void)[] = [];
-  /** Claims that could not be released, by their calls: the store is away. */
-  readonly #unreleased = new LruMap<Claimable, number>(MAX_UNRELEASED);
+  readonly #unreleased = new UnreleasedClaims();
   /** Called each time that the state of the store may have changed. */
   readonly #startChecks = new Set<() => void>();
   #up = false;
@@ -120,8 +110,10 @@ export class RedisDirectory implements Directory {
    * earlier: its epoch is over, and `holderOf` returns another holder.
    */
   async claim(call: Claimable, ttlMs: number): Promise<Claim> {
-    // It may renew the claim that was to be released.
-    this.#unreleased.delete(call);
+    return this.#unreleased.replace(call, () => this.#claim(call, ttlMs));
+  }
+
+  async #claim(call: Claimable, ttlMs: number): Promise<Claim> {
     let replaceable = '';
     for (let takeovers = 0; ; takeovers++) {
       const outcome = await this.#claimUnlessHeld(call, ttlMs, replaceable);
@@ -139,12 +131,12 @@ export class RedisDirectory implements Directory {
     return text === null ? null : this.#read(text);
   }
 
-  async release(call: Claimable, epoch: number): Promise<void> {
-    const text = writeClaim(this.#ownerText, epoch);
+  async release(call: Claimable, epoch: number | null): Promise<void> {
+    const key = this.#callKey(call, 'claim');
     try {
-      await this.#run((redis) => redis.eval(RELEASE, 1, this.#callKey(call, 'claim'), text));
+      await this.#run((redis) => redis.eval(RELEASE, 1, key, this.#ownerText, epoch ?? ''));
     } catch (error) {
-      this.#unreleased.set(call, epoch);
+      this.#unreleased.add(call, epoch);
       throw error;
     }
   }

@@ -152,15 +152,31 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       for (const call of [released, claimedAgain]) await a.directory.claim(call, TTL_MS);
       server.pause();
       await expect.poll(() => a.directory.up, HEAL).toBe(false);
-      for (const call of [released, claimedAgain]) {
-        await expect(a.directory.release(call, 1)).rejects.toThrow(DirectoryUnavailable);
-      }
-      const claiming = a.directory.claim(claimedAgain, TTL_MS).catch(() => null);
+      await expect(a.directory.release(released, 1)).rejects.toThrow(DirectoryUnavailable);
+      // No claim takes the place of that release: it fails.
+      await expect(a.directory.release(claimedAgain, 1)).rejects.toThrow(DirectoryUnavailable);
+      await expect(a.directory.claim(claimedAgain, TTL_MS)).rejects.toThrow(DirectoryUnavailable);
       server.resume();
-      await claiming;
       await expect.poll(() => a.directory.up, HEAL).toBe(true);
       await expect.poll(() => a.directory.holderOf(released), HEAL).toBeNull();
-      expect((await a.directory.holderOf(claimedAgain))?.epoch).toBe(1);
+      await expect.poll(() => a.directory.holderOf(claimedAgain), HEAL).toBeNull();
+    });
+
+    test('a claim that could not be released is not released once it is claimed again', async () => {
+      const clock = new ManualClock();
+      const store = await startServer();
+      const a = await startReplica(single(store), 'a', { clock });
+      const redis = spy(store);
+      const call = newCall();
+      await a.directory.claim(call, TTL_MS);
+      await redis.config('SET', 'min-replicas-to-write', '1');
+      await expect(a.directory.release(call, 1)).rejects.toThrow(DirectoryUnavailable);
+      await expect(a.directory.claim(call, TTL_MS)).rejects.toThrow(DirectoryUnavailable);
+      await redis.config('SET', 'min-replicas-to-write', '0');
+      expect(await a.directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', epoch: 1 });
+      clock.advance(100);
+      await expect.poll(() => a.directory.up, HEAL).toBe(true);
+      expect((await a.directory.holderOf(call))?.epoch).toBe(1);
     });
 
     test('a call that is claimed after its release gets a higher epoch', async () => {
@@ -376,6 +392,24 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       await expect.poll(() => redis.get(`mrtr:fleet:{${call}}:claim`), HEAL).not.toBeNull();
       expect(await directory.claim(call, TTL_MS)).toEqual({ type: 'claimed', epoch: 1 });
       expect(await redis.get(`mrtr:fleet:{${call}}:epoch`)).toBe('1');
+    });
+
+    test('ends a claim whose reply was lost, if its claimer gives the call up, and no claim of another', async () => {
+      const server = await startServer();
+      const a = await startReplica(single(server), 'a', { clock: new ManualClock() });
+      const b = await startReplica(single(server), 'b', { clock: new ManualClock() });
+      const [own, other] = [newCall(), newCall()];
+      await b.directory.claim(other, TTL_MS);
+      server.pause();
+      const claims = [own, other].map((call) => a.directory.claim(call, TTL_MS));
+      for (const claim of claims) await expect(claim).rejects.toThrow(DirectoryUnavailable);
+      for (const call of [own, other]) {
+        await expect(a.directory.release(call, null)).rejects.toThrow(DirectoryUnavailable);
+      }
+      server.resume();
+      for (const { directory } of [a, b]) await expect.poll(() => directory.up, HEAL).toBe(true);
+      await expect.poll(() => b.directory.claim(own, TTL_MS), HEAL).toMatchObject({ epoch: 2 });
+      expect((await b.directory.holderOf(other))?.owner.boot).toBe(b.boot);
     });
 
     test('that breaks the connection fails what was under way, which is not sent again', async () => {

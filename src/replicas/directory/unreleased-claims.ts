@@ -1,0 +1,39 @@
+/** Claims that are to be released, and could not be: the store is away. */
+import { LruMap } from '../../lib/containers.ts';
+import type { Claimable } from '../../model/directory.ts';
+
+/** How many claims are released once more, when the store is back. */
+const MAX_UNRELEASED = 10_000;
+
+export class UnreleasedClaims {
+  /** By their calls. `null`: the epoch is not known. */
+  readonly #epochs = new LruMap<Claimable, number | null>(MAX_UNRELEASED);
+
+  add(id: Claimable, epoch: number | null): void {
+    this.#epochs.set(id, epoch);
+  }
+
+  /**
+   * Makes a claim, which may renew the one that was to be released, so that is not released meanwhile. If the claim fails, the
+   * store may have it all the same, and it is to be released whatever its epoch is.
+   * @throws what `claim` throws
+   */
+  async replace<Result>(id: Claimable, claim: () => Promise<Result>): Promise<Result> {
+    const wasUnreleased = this.#epochs.has(id);
+    this.#epochs.delete(id);
+    try {
+      const result = await claim();
+      // Another claim of this process may have failed before.
+      this.#epochs.delete(id);
+      return result;
+    } catch (error) {
+      if (wasUnreleased) this.add(id, null);
+      throw error;
+    }
+  }
+
+  /** Removes all. @returns them, with their epochs */
+  takeAll(): [Claimable, number | null][] {
+    return this.#epochs.takeAll();
+  }
+}
