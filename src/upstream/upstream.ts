@@ -1,5 +1,6 @@
 /** One legacy server behind a route: opens sessions, once its greeting has shown how. */
 import { sleep, type Clock } from '../lib/clock.ts';
+import { Turns } from '../lib/turns.ts';
 import { EMPTY_PROFILE } from '../protocol/translate/client-profile.ts';
 import type { LegacyRevision } from '../protocol/meta.ts';
 import {
@@ -18,7 +19,7 @@ import { ModernSide, type Side } from './discovery/modern-side.ts';
 import { FREED_AFTER_MS, OneSession } from './discovery/one-session.ts';
 import { Resumptions } from './discovery/resumptions.ts';
 import type { InitializeResult } from './session/handshake.ts';
-import { PingTurns } from './session/keep-alive.ts';
+import { MAX_PINGS } from './session/keep-alive.ts';
 import { Session, type SessionOptions } from './session/session.ts';
 import { HttpSseTransport } from './transport/http-sse/http-sse.ts';
 import { MessagePaths } from './transport/http-sse/message-paths.ts';
@@ -40,7 +41,7 @@ export class Upstream implements LegacyServer {
   readonly #resumptions: Resumptions;
   readonly #options: UpstreamOptions;
   readonly #http: HttpClient;
-  readonly #pings = new PingTurns();
+  readonly #pings = new Turns(MAX_PINGS);
   readonly #greetings: Greetings;
   readonly #clock: Clock;
   #initialized: InitializeResult | null = null;

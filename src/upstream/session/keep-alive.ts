@@ -12,27 +12,8 @@ import type { ProgressToken } from '../../protocol/meta.ts';
 const MAX_MISSED_PINGS = 2;
 const MISSED: readonly UpstreamFailureCode[] = ['upstream_unavailable', 'upstream_timeout'];
 
-/** The most pings that are under way at one server, in all its sessions. */
-const MAX_PINGS = 32;
-
-/** Lets the pings of all sessions with a server wait for each other: sessions that were left together are due together. */
-export class PingTurns {
-  readonly #waiting: (() => void)[] = [];
-  #running = 0;
-
-  /** Sends a ping when it is its turn. Settles as the ping does. */
-  async take(ping: () => Promise<unknown>): Promise<void> {
-    if (this.#running < MAX_PINGS) this.#running += 1;
-    else await new Promise<void>((resolve) => void this.#waiting.push(resolve));
-    try {
-      await ping();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#running -= 1;
-      else next();
-    }
-  }
-}
+/** The most pings that are under way at one server, in all its sessions: sessions that were left together are due together. */
+export const MAX_PINGS = 32;
 
 export interface KeepAliveOptions {
   readonly clock: Clock;

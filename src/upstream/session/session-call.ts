@@ -65,6 +65,10 @@ type QuestionState = 'open' | 'waiting' | 'closed' | 'passed on';
 
 const isOpen = (state: QuestionState | undefined) => state === 'open' || state === 'waiting';
 
+/** Once a call is cancelled, a server that asks more than this gets no reply to the rest. */
+const MAX_QUESTIONS = 10_000;
+const MAX_ID_CHARACTERS = 1_024;
+
 const ACCEPTED: StreamCheck = { type: 'accepted' };
 const IGNORED: StreamCheck = { type: 'ignored' };
 
@@ -79,7 +83,7 @@ export class SessionCall implements RequestExchange {
   #stream: 'original' | 'unverified' | 'verified' | 'shared' = 'original';
   #accepted: PromiseWithResolvers<void> | null = null;
   #isAccepted = false;
-  #isOver = false;
+  isOver = false;
   #refusal: UpstreamFailure | null = null;
   #heartbeat: ProgressHeartbeat | null = null;
   #askedAtMs = 0;
@@ -98,7 +102,7 @@ export class SessionCall implements RequestExchange {
 
   get accepted(): Promise<void> {
     if (this.#refusal !== null) return Promise.reject(this.#refusal);
-    if (this.#isAccepted || this.#isOver) return Promise.resolve();
+    if (this.#isAccepted || this.isOver) return Promise.resolve();
     return (this.#accepted ??= Promise.withResolvers()).promise;
   }
 
@@ -195,6 +199,8 @@ export class SessionCall implements RequestExchange {
     this.sessionMayBeGone = false;
     // An id is used once in a session (basic, "Requests"), so this repeats a question.
     if (this.wasAsked(id)) return;
+    const isTooMuch = this.#questions !== null && this.#questions.size >= MAX_QUESTIONS;
+    if (this.isCancelled && (isTooMuch || String(id).length > MAX_ID_CHARACTERS)) return;
     this.#become(id, method === 'roots/list' ? 'open' : 'waiting');
     if (method !== 'roots/list') this.#askedAtMs = this.#host.clock.elapsed();
     if (this.#cancelled !== null) return void this.#closeOut(id, method, this.#cancelled);
@@ -232,7 +238,7 @@ export class SessionCall implements RequestExchange {
 
   /** Stops all timers, and lets go of whoever waits. */
   end(): void {
-    this.#isOver = true;
+    this.isOver = true;
     this.#accepted?.resolve();
     this.#heartbeat?.stopAll();
   }

@@ -1,6 +1,7 @@
 /** What the two halves of a session share: `session.ts` extends it to send, `incoming.ts` receives. */
 import type { Clock } from '../../lib/clock.ts';
 import { ReleasingMap } from '../../lib/containers.ts';
+import { Turns } from '../../lib/turns.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../protocol/ids.ts';
 import type { ExactNumber, JsonObject } from '../../protocol/json.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
@@ -46,6 +47,14 @@ export interface SessionStateOptions {
   readonly onGone?: () => void;
 }
 
+/** The most answers to questions of calls that are under way. The others wait. */
+const MAX_ANSWERS = 64;
+/** The same for what the gateway replies by itself, such as to pings. */
+const MAX_REPLIES = 32;
+/** A server that asks more than this, and does not take the replies, gets none to the rest. */
+const MAX_WAITING_REPLIES = 1_000;
+const MAX_WAITING_ID_CHARACTERS = 1_024;
+
 export class SessionState implements CallHost {
   readonly clock: Clock;
   readonly transport: Transport;
@@ -64,6 +73,8 @@ export class SessionState implements CallHost {
   /** Called once, when the session cannot be used any more. */
   onOver: () => void = () => {};
   readonly #onGone: (() => void) | undefined;
+  readonly #answers = new Turns(MAX_ANSWERS);
+  readonly #replies = new Turns(MAX_REPLIES);
   #headers: CallerHeaders;
   #failure: UpstreamFailure | null = null;
   #hasCarriedCall = false;
@@ -198,7 +209,13 @@ export class SessionState implements CallHost {
     const sharing = this.questions.sharing(call, id);
     const [first] = sharing ?? [id];
     try {
-      if (first !== undefined) await this.transport.respond(first, reply, headers);
+      if (first !== undefined) {
+        await this.#answers.take(async (hasWaited) => {
+          if (hasWaited) this.assertAlive();
+          if (hasWaited && call.isOver) return;
+          await this.transport.respond(first, reply, headers);
+        });
+      }
     } catch (error) {
       throw this.noted(asUpstreamFailure(error, true));
     }
@@ -209,7 +226,14 @@ export class SessionState implements CallHost {
 
   /** Replies to a request of the server. Whether the server takes it does not matter to anybody here. */
   reply(id: ServerRequestId | ExactNumber, reply: JsonRpcReply): void {
-    this.transport.respond(id, reply, this.#headers).catch(() => {});
+    const { waiting } = this.#replies;
+    if (waiting >= MAX_WAITING_REPLIES) return;
+    if (waiting > 0 && JSON.stringify(id).length > MAX_WAITING_ID_CHARACTERS) return;
+    const sent = this.#replies.take(async (hasWaited) => {
+      if (hasWaited && this.#failure !== null) return;
+      await this.transport.respond(id, reply, this.#headers);
+    });
+    sent.catch(() => {});
   }
 
   /** Ends a call, or fails a request, that the server has not taken. */

@@ -3,6 +3,7 @@
  * the server sends.
  */
 import type { Clock, Closed } from '../../lib/clock.ts';
+import { Turns } from '../../lib/turns.ts';
 import { legacyCapabilities, type ClientProfile } from '../../protocol/translate/client-profile.ts';
 import type { ServerRequestId, SessionId, UpstreamRequestId } from '../../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../../protocol/json.ts';
@@ -19,7 +20,7 @@ import type {
 } from './call-exchange.ts';
 import { initialize, type InitializeResult } from './handshake.ts';
 import { IncomingMessages, type IncomingOptions } from './incoming.ts';
-import { KeepAlive, PingTurns } from './keep-alive.ts';
+import { KeepAlive, MAX_PINGS } from './keep-alive.ts';
 import type { SessionCall } from './session-call.ts';
 import { isSessionError } from '../http/error-response.ts';
 import {
@@ -40,7 +41,7 @@ export interface SessionOptions extends SessionStateOptions, IncomingOptions {
   readonly standaloneStream: boolean;
   readonly pingIntervalMs: number;
   /** Of all sessions with the server. */
-  readonly pings?: PingTurns;
+  readonly pings?: Turns;
 }
 
 export class Session extends SessionState {
@@ -325,7 +326,7 @@ export class Session extends SessionState {
   }
 
   #newKeepAlive(): KeepAlive {
-    const { pings = new PingTurns() } = this.#options;
+    const { pings = new Turns(MAX_PINGS) } = this.#options;
     return new KeepAlive({
       clock: this.clock,
       intervalMs: this.#options.pingIntervalMs,

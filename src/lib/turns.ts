@@ -1,0 +1,34 @@
+/** Work that is limited to so many pieces at a time. */
+
+export class Turns {
+  readonly #most: number;
+  readonly #waiting: (() => void)[] = [];
+  #running = 0;
+
+  /** @param most how many pieces of work run at a time */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** How many pieces of work wait for their turn. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  /**
+   * Does a piece of work when it is its turn: at once if there is room. Settles as the work does.
+   * @param work is told whether it has waited
+   */
+  async take<Done>(work: (hasWaited: boolean) => Promise<Done>): Promise<Done> {
+    const hasWaited = this.#running >= this.#most;
+    if (hasWaited) await new Promise<void>((resolve) => void this.#waiting.push(resolve));
+    else this.#running += 1;
+    try {
+      return await work(hasWaited);
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#running -= 1;
+      else next();
+    }
+  }
+}
