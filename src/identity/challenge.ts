@@ -20,7 +20,8 @@ export function refusalOf(
       return {
         httpStatus: 401,
         message: 'The identity header is missing; the proxy must set it',
-        headers: {},
+        // A 401 must have a challenge (RFC 9110, section 15.5.2). With a scheme that clients know they would log in here.
+        headers: { 'www-authenticate': 'Trusted-Proxy' },
       };
     case 'no-token':
       return challenged(401, 'An access token is required: Authorization: Bearer', {}, options);

@@ -85,10 +85,11 @@ describe('headers of the caller', () => {
 });
 
 describe('where a proxy in front names the caller', () => {
-  // Rule callers-5 (streamable-http, "Security & Endpoint" 3): With `identity.source: header`, a POST on a
-  // route's path without that header gets 401 (-32600), legacy or modern, whatever else is wrong with it. The
-  // header does not go upstream with translated requests. So does everything that would be passed on, in any
-  // method and on any path, except GET, HEAD and OPTIONS below `/.well-known/`.
+  // Rule callers-5 (streamable-http, "Security & Endpoint" 3): With `identity.source: header`, a POST on a route's path
+  // without that header gets 401 (-32600), legacy or modern, whatever else is wrong with it. Its challenge has the scheme
+  // `Trusted-Proxy`, which no client knows, since none can log in here (RFC 9110, section 15.5.2). The header does not go
+  // upstream with translated requests. So does everything that would be passed on, in any method and on any path, except
+  // GET, HEAD and OPTIONS below `/.well-known/`.
   test.each<[string, string | Buffer]>([
     ['a sound call', rawCall()],
     ['a body that is no JSON', rawCall({ body: '{' })],
@@ -98,6 +99,7 @@ describe('where a proxy in front names the caller', () => {
     const field = await ground(IDENTITY);
     const answer = await sendRaw(field.url, request);
     expect(answer.status).toBe(401);
+    expect(valuesOf(answer, 'www-authenticate')).toEqual(['Trusted-Proxy']);
     expect(JSON.parse(answer.body)).toEqual({
       jsonrpc: '2.0',
       error: { code: -32600, message: expect.any(String), data: { mayHaveActed: 'no' } },
