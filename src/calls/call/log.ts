@@ -118,14 +118,12 @@ export function logAnsweredAhead(
 /** Logs that the server did not end the call in time, or that its stream did not come back. */
 function logTimeout(call: CallData, timer: TimerName): void {
   const { callTtlMs, maxDurationMs, parkTtlMs } = call.limits;
-  const limit =
-    timer === 'call'
-      ? `${callTtlMs} ms (parking.callTtl)`
-      : `${maxDurationMs} ms (calls.maxDuration)`;
-  const message =
-    timer === 'park'
-      ? `a retry came, and the stream did not come back within ${parkTtlMs} ms (parking.ttl)`
-      : `the server did not end the call within ${limit}`;
+  const ended = 'the server did not end the call within';
+  const messages: Partial<Record<TimerName, string>> = {
+    call: `${ended} ${callTtlMs} ms (parking.callTtl)`,
+    park: `a retry came, and the stream did not come back within ${parkTtlMs} ms (parking.ttl)`,
+  };
+  const message = messages[timer] ?? `${ended} ${maxDurationMs} ms (calls.maxDuration)`;
   logUpstreamFailure(call, { code: 'upstream_timeout', message });
 }
 
