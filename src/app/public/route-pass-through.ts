@@ -109,7 +109,7 @@ async function passesLimits(
   const { admission, calls } = route;
   if ((admission.isClear && !calls.isStopping) || !(body instanceof Buffer)) return true;
   const read = requestsIn(body, maxJsonDepth);
-  if (read === null && admission.limitsTools) {
+  if (admission.limitsTools && (read === null || !read.every(namesTool))) {
     refuse(reply.hijack().raw, 415, UNREADABLE);
     return false;
   }
@@ -135,8 +135,8 @@ async function passesLimits(
 }
 
 /**
- * Only a modern server knows whether it issued a `requestState`: with one that is made up, a limit must not be evaded. A legacy
- * request is never a retry, whatever is in its parameters.
+ * Only a modern server knows whether it issued a `requestState`. With one that is made up no limit must be evaded, but a process
+ * that stops can let it through: it soon lets nothing through.
  */
 function verdictOf(
   { admission, calls }: Route,
@@ -145,16 +145,26 @@ function verdictOf(
   caller: () => Caller,
 ) {
   const { method, params } = request;
-  const isTool = method === 'tools/call' && isJsonObject(params);
-  const isRetry = hasClaim(request) && isJsonObject(params) && params['requestState'] !== undefined;
-  if (calls.isStopping && !isRetry) return STOPPING_VERDICT;
+  const name = method === 'tools/call' && isJsonObject(params) ? params['name'] : null;
+  if (calls.isStopping && !mayBeRetry(request)) return STOPPING_VERDICT;
   return admission.admit({
     principalKey: caller().principalKey,
-    tool: isTool ? String(params['name']) : null,
+    tool: typeof name === 'string' ? name : null,
     isCall: true,
     isRetry: false,
     hasMore,
   });
+}
+
+/** False for a call of a tool whose name a lax server could still make a string of. */
+function namesTool({ method, params }: JsonObject): boolean {
+  return method !== 'tools/call' || !isJsonObject(params) || typeof params['name'] === 'string';
+}
+
+/** A legacy request is never a retry, whatever is in its parameters. */
+function mayBeRetry(request: JsonObject): boolean {
+  const { params } = request;
+  return hasClaim(request) && isJsonObject(params) && params['requestState'] !== undefined;
 }
 
 function sendVerdict(
@@ -177,7 +187,7 @@ const STOPPING_VERDICT = {
 } as const;
 
 const UNREADABLE =
-  'The gateway limits single tools, and cannot read which one is called: expected JSON in UTF-8, not compressed';
+  'The gateway limits single tools, and cannot read which one is called: expected JSON in UTF-8, not compressed, and a name that is a string';
 
 /**
  * Finds the requests in a body that limits concern.
