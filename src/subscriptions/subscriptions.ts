@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import { requestFailure, STOPPING_FOR_REQUEST, TASKS_NOT_DECLARED } from '../model/failures.ts';
-import type { CallReply, EdgeRequest, Leg } from '../model/request.ts';
+import type { CallReply, EdgeRequest, Failure, Leg } from '../model/request.ts';
 import { sessionOwnerOf } from '../sessions/session-owner.ts';
 import { failureOfRequest } from '../model/upstream-failures.ts';
 import type { Log } from '../ops/log.ts';
@@ -33,8 +33,8 @@ export interface SubscriptionsOptions {
 
 /** The tasks of a route, as listeners follow them. */
 export interface FollowedTasks {
-  /** Tells whether there is such a task for the caller. */
-  has(request: EdgeRequest, taskId: string): Promise<boolean>;
+  /** Tells whether there is such a task for the caller. A failure says that this cannot be known now. */
+  has(request: EdgeRequest, taskId: string): Promise<boolean | Failure>;
   /**
    * Tells the params of `notifications/tasks`, for what the task is now and each time that it changes.
    * @returns a function that ends that
@@ -72,7 +72,7 @@ export class Subscriptions {
     // The place is taken until the connection closes.
     void leg.over.then(giveBack);
     const tasks = await this.#tasksOf(request);
-    if (tasks === null) return { kind: 'failed', failure: TASKS_NOT_DECLARED };
+    if ('error' in tasks) return { kind: 'failed', failure: tasks };
     // While its tasks were looked up, all listeners may have been ended.
     if (this.#stopping) return REFUSED;
     const filter = readFilter(request.params, maxResourcesPerListener);
@@ -106,15 +106,17 @@ export class Subscriptions {
     for (const listener of this.#listeners) listener.end();
   }
 
-  /** @returns the ids that the listener asks for and that the caller has; `null` if its client declares no tasks */
-  async #tasksOf(request: EdgeRequest): Promise<readonly string[] | null> {
+  /** @returns the ids that the listener asks for and that the caller has, or why the listener is refused */
+  async #tasksOf(request: EdgeRequest): Promise<readonly string[] | Failure> {
     const { tasks, maxResourcesPerListener } = this.#options;
     const asked = readTaskIds(request.params);
     if (tasks === null || asked.length === 0) return [];
-    if (request.profile.tasks !== true) return null;
+    if (request.profile.tasks !== true) return TASKS_NOT_DECLARED;
     const ids = asked.slice(0, maxResourcesPerListener);
     const known = await Promise.all(ids.map((id) => tasks.has(request, id)));
-    return ids.filter((_, index) => known[index] === true);
+    // Without the task in its acknowledgement, the client would hear nothing of it, although it may be there.
+    const unsure = known.find((one) => typeof one === 'object');
+    return unsure ?? ids.filter((_, index) => known[index] === true);
   }
 
   #follow(request: EdgeRequest, taskId: string, listener: Listener): void {

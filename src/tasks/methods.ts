@@ -60,8 +60,11 @@ function replyWith(reply: TaskReply, write: (task: Task) => JsonObject): CallRep
 /** Returns the tasks as `subscriptions/listen` tells of them ("Task Status Notifications"). */
 export function followedTasks(tasks: Tasks) {
   return {
-    has: async (request: EdgeRequest, taskId: string) =>
-      (await tasks.get(request, taskId, legWithoutNotifications())).type === 'task',
+    has: async (request: EdgeRequest, taskId: string): Promise<boolean | Failure> => {
+      const reply = await tasks.get(request, taskId, legWithoutNotifications());
+      if (reply.type === 'task') return true;
+      return isRetryable(reply.failure) && reply.failure;
+    },
     /** @returns a function that ends it */
     follow: (request: EdgeRequest, taskId: string, tell: (params: JsonObject) => void) => {
       const ended = new AbortController();

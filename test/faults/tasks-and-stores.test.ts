@@ -6,11 +6,12 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { accept } from '../fixtures/clients/modern-client.ts';
+import { accept, send } from '../fixtures/clients/modern-client.ts';
 import {
   aboutTask,
   callForTask,
   listenToTask,
+  TASK_CLIENT,
   untilTask,
 } from '../fixtures/clients/task-client.ts';
 import {
@@ -80,7 +81,8 @@ test('replicas that relay through Redis share their tasks', async () => {
 });
 
 // Rule shared-8: While Redis is away, the replica that has a task serves it, and any other one replies with a retryable error
-// (`coordination_unavailable`). A call becomes no task then, but stays a call. All of it works again when Redis is back.
+// (`coordination_unavailable`), to listeners, too. A call becomes no task then, but stays a call. All of it works again when Redis
+// is back.
 test('a task outlives the absence of Redis', async () => {
   const { tools, effects, finish } = slowGreeter();
   const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
@@ -115,6 +117,30 @@ test('a listener at another replica is told how a task ended, although Redis was
   // The replica of the listener looks at the task in the meantime.
   await sleep(3_000);
   redis.resume();
+  await answer(one.url, taskId, 'Ada');
+  expect(await listener.ended).toMatchObject({ taskId, result: { content: [{}] } });
+  await listener.leave();
+});
+
+// Rule shared-8.
+test('a listener that names a task while Redis is away is refused with a retryable error, and can listen later', async () => {
+  const { tools } = greeter();
+  const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
+  const [one, other] = await replicas(legacy, 2, { redis: redis.url, route: { tasks: TASKS } });
+  const taskId = await taskAt(one.url);
+  redis.pause();
+  const listening = { notifications: { taskIds: [taskId] } };
+  const refused = await send(other.url, 'subscriptions/listen', listening, {
+    capabilities: TASK_CLIENT,
+  });
+  expect(refused.response.error.data).toMatchObject({
+    reason: 'coordination_unavailable',
+    retryable: true,
+  });
+  redis.resume();
+  await whileRetryable(() => aboutTask(other.url, 'get', taskId));
+  const listener = listenToTask(other.url, taskId);
+  await listener.asked;
   await answer(one.url, taskId, 'Ada');
   expect(await listener.ended).toMatchObject({ taskId, result: { content: [{}] } });
   await listener.leave();
