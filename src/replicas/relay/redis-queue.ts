@@ -77,10 +77,10 @@ export class MessageQueue {
     const { boot, clock } = this.#options;
     while (!this.#isClosed) {
       try {
-        const [entry, left] = await Promise.all([
-          this.#reader.blpop(this.#key(boot), READ_WAIT_SECONDS),
-          this.#reader.llen(this.#key(boot)),
-        ]);
+        const reading = this.#reader.blpop(this.#key(boot), READ_WAIT_SECONDS);
+        // If the connection breaks between the two replies, the message is here all the same, and not in the queue any more.
+        const counting = this.#reader.llen(this.#key(boot)).catch(() => 0);
+        const [entry, left] = await Promise.all([reading, counting]);
         this.#isBehind = left > 0;
         if (entry !== null) onMessage(entry[1]);
       } catch {

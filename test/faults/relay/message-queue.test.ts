@@ -1,4 +1,5 @@
 /** A message queue in a real store: how much it holds, and what becomes of messages while the store is away. */
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { MessageQueue } from '../../../src/replicas/relay/redis-queue.ts';
@@ -13,6 +14,24 @@ function queue(url: URL, boot: string, clock = systemClock): MessageQueue {
   const made = new MessageQueue({ redis, audience: 'test', boot, clock, random: Math.random });
   stopAfterTest(async () => made.close());
   return made;
+}
+
+/** A way to Redis that breaks each time that a message (an array of a key and its text) has passed, and before what follows. */
+async function breakingBehindMessages(port: number): Promise<number> {
+  const server = createServer((near) => {
+    const far = connect(port, '127.0.0.1');
+    near.pipe(far);
+    far.on('data', (chunk) => {
+      const [message] = /\*2\r\n(?:\$\d+\r\n.*\r\n){2}/.exec(chunk.toString('latin1')) ?? [];
+      if (message === undefined) near.write(chunk);
+      else near.end(message, 'latin1', () => far.destroy());
+    });
+    for (const socket of [near, far]) socket.on('error', () => {});
+    near.on('close', () => far.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  stopAfterTest(async () => void server.close());
+  return (server.address() as AddressInfo).port;
 }
 
 /** Pushes messages until one finds no room; resolves with how many found some. */
@@ -47,6 +66,20 @@ describe('a queue', { tags: ['redis'] }, () => {
     void queue(url, 'reader').read(async (message) => read.resolve(message));
     expect((await read.promise).length).toBe(longest.length);
     expect(await writer.push('reader', 'x')).toBe(true);
+  });
+
+  test('passes a message on although the connection breaks right behind it', async () => {
+    const redis = await redisServer();
+    const way = await breakingBehindMessages(redis.port);
+    const messages: string[] = [];
+    const reading = queue(new URL(`redis://127.0.0.1:${way}`), 'reader');
+    void reading.read((message) => messages.push(message));
+    const writer = queue(redis.url, 'writer');
+    for (const message of ['one', 'two', 'three']) {
+      await expect.poll(() => writer.push('reader', message).catch(() => false)).toBe(true);
+      await expect.poll(() => messages.at(-1), { timeout: 5_000 }).toBe(message);
+    }
+    expect(messages).toEqual(['one', 'two', 'three']);
   });
 
   test('takes a message that came while the connection was lost, when that is back', async () => {
