@@ -101,8 +101,10 @@ export class WorkerProcess {
       return false;
     const id = (this.#lastArrival += 1);
     this.#arrivals.set(id, socket);
-    this.#child.send({ type: 'arrival', id, to, hello } satisfies ToWorker, socket, (error) => {
-      if (error) this.#arrivals.delete(id);
+    const message: ToWorker = { type: 'arrival', id, to, hello };
+    // Without `keepOpen` nothing could close a socket that is on its way to a worker that ends.
+    this.#child.send(message, socket, { keepOpen: true }, (error) => {
+      if (error) this.#letGo(id);
     });
     return true;
   }
@@ -180,11 +182,17 @@ export class WorkerProcess {
       case 'prepared':
         return this.#requests.get(message.request)?.(message);
       case 'arrived':
-        this.#arrivals.delete(message.id);
+        this.#letGo(message.id);
         return this.send({ type: 'accept', id: message.id });
       case 'failed':
         return this.#fail(new StartFailure(message.code, message.message));
     }
+  }
+
+  /** Closes the connection of an arrival in this process, and only here if the worker has it. */
+  #letGo(id: number): void {
+    this.#arrivals.get(id)?.destroy();
+    this.#arrivals.delete(id);
   }
 
   #fail(reason: Error): void {
@@ -198,8 +206,7 @@ export class WorkerProcess {
     this.isServing = false;
     this.#fail(new Error(`worker ${this.number} ended at its start: ${problem}`));
     for (const finish of [...this.#requests.values()]) finish(null);
-    // Those that Node.js has not passed on are still open in this process.
-    for (const socket of this.#arrivals.values()) socket.destroy();
+    for (const id of [...this.#arrivals.keys()]) this.#letGo(id);
     this.#options.onEnd(this);
     this.#ended.resolve();
   }
