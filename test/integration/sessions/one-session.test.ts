@@ -240,3 +240,22 @@ test('a listener whose session ended to find out hears again when the server ref
   await listener.until(3);
   await listener.leave();
 });
+
+// Rules changes-5, changes-6.
+test('a listener whose session ended for a call of another caller ends, since there is none for it', async () => {
+  const server = await SubscribingServer.start();
+  stopAfterTest(() => server.stop());
+  const gateway = await startTestGateway(server.url, { clock: hurriedClock(30) });
+  stopAfterTest(() => gateway.close());
+  const nobody = { headers: { 'x-forwarded-for': '203.0.113.1' } };
+  const listener = await ListeningClient.open(gateway.url, { toolsListChanged: true }, nobody);
+  expect(listener.acknowledged).toEqual({ toolsListChanged: true });
+  await vi.waitFor(() => expect(server.sessions.size).toBe(1));
+  server.isFull = 'with one';
+  const { response } = await callTool(gateway.url, 'change', {}, as('bob'));
+  expect(response.result).toBeDefined();
+  expect(gateway.log.named('upstream.one_session')).toEqual([{ route: 'mcp', cause: 'refused' }]);
+  const ended = await listener.answered;
+  expect(ended?.response.result.resultType).toBe('complete');
+  expect((await callTool(gateway.url, 'change', {}, as('bob'))).response.result).toBeDefined();
+});
