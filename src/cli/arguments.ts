@@ -235,13 +235,8 @@ function serveCommand(words: Words, env: Environment): Command {
   for (const other of server === null ? [] : OVER_HTTP) {
     if (isGiven(other)) throw new UsageError(`--stdio cannot be combined with --${other}`);
   }
-  if (given.has('config') && given.has('upstream')) {
-    throw new UsageError('--config and --upstream cannot be combined: the file names the upstream');
-  }
   const variable = (name: string) => env[variableOf(name) ?? ''] || undefined;
   const value = (name: string) => given.get(name) ?? variable(name);
-  const isUpstreamGiven = server !== null || given.has('upstream');
-  const file = given.get('config') ?? (isUpstreamGiven ? undefined : variable('config'));
   const overrides = present({
     listen: value('listen'),
     admin: value('admin'),
@@ -249,38 +244,55 @@ function serveCommand(words: Words, env: Environment): Command {
     logLevel: value('log-level'),
     logFormat: value('log-format'),
   });
+  const isUpstreamGiven = server !== null || given.has('upstream');
+  const file = given.get('config') ?? (isUpstreamGiven ? undefined : variable('config'));
   if (file !== undefined) {
-    if (!given.has('config') && variable('upstream') !== undefined) {
-      throw new UsageError(
-        'MRTR_GATEWAY_CONFIG and MRTR_GATEWAY_UPSTREAM cannot be combined: unset one of them',
-      );
-    }
-    for (const [name, field] of Object.entries(IN_FILE)) {
-      if (isGiven(name)) {
-        throw new UsageError(`--${name} cannot be combined with --config; set ${field}`);
-      }
-    }
+    refuseBesideFile(isGiven, variable);
     return { kind: 'serve-file', file, overrides };
   }
   const upstream = server ?? value('upstream');
-  if (upstream === undefined) {
-    const [unknown] = unknownVariables(env, new Set());
-    const problem = 'nothing to serve: give --upstream URL, --stdio -- COMMAND or --config FILE';
-    throw new UsageError(
-      unknown === undefined ? problem : `${problem}; ${describeUnknown(unknown)}`,
-    );
-  }
+  if (upstream === undefined) throw nothingToServe(env);
   const sealKeyFile = value('seal-key-file') ?? null;
+  const overHttp = server === null && {
+    transport: value('transport'),
+    upstreamHeader: upstreamHeaders(lists, variable('upstream-header')),
+  };
   const rest = present({
     path: value('path'),
     publicUrl: value('public-url'),
-    transport: server === null ? value('transport') : undefined,
-    upstreamHeader:
-      server === null ? upstreamHeaders(lists, variable('upstream-header')) : undefined,
+    ...overHttp,
     sessionScope: value('session-scope'),
     sealKey: sealKeyFile === null ? env[SEAL_KEY_VARIABLE] || undefined : undefined,
   });
   return { kind: 'serve-upstream', values: { upstream, ...overrides, ...rest }, sealKeyFile };
+}
+
+/** Refuses what a configuration file says by itself. */
+function refuseBesideFile(
+  isGiven: (flag: string) => boolean,
+  variable: (flag: string) => string | undefined,
+): void {
+  if (isGiven('upstream')) {
+    throw new UsageError('--config and --upstream cannot be combined: the file names the upstream');
+  }
+  if (!isGiven('config') && variable('upstream') !== undefined) {
+    throw new UsageError(
+      'MRTR_GATEWAY_CONFIG and MRTR_GATEWAY_UPSTREAM cannot be combined: unset one of them',
+    );
+  }
+  for (const [name, field] of Object.entries(IN_FILE)) {
+    if (isGiven(name)) {
+      throw new UsageError(`--${name} cannot be combined with --config; set ${field}`);
+    }
+  }
+}
+
+function nothingToServe(env: Environment): UsageError {
+  const [unknown] = unknownVariables(env, new Set());
+  const problem = 'nothing to serve: give --upstream URL, --stdio -- COMMAND or --config FILE';
+  return new UsageError(
+    unknown === undefined ? problem : `${problem}; ${describeUnknown(unknown)}`,
+  );
 }
 
 function upstreamHeaders(

@@ -16,72 +16,93 @@ import type {
   TimerName,
 } from '../machine/states.ts';
 import type { JsonRpcReply } from '../../protocol/json-rpc.ts';
-import { legOf, type CallData } from './data.ts';
+import { legOf, type CallData, type WaitingLeg } from './data.ts';
 import { sha256 } from '../../lib/crypto.ts';
 
-/** Logs a move, and the events of the call's life that it stands for. */
-export function logMove(
-  call: CallData,
-  rule: string,
-  event: CallEvent,
-  from: CallState,
-  effects: readonly Effect[],
-): void {
-  const { log } = call.services;
+/** A step of the machine that changed the call. */
+export interface Move {
+  readonly rule: string;
+  readonly event: CallEvent;
+  readonly from: CallState;
+  readonly effects: readonly Effect[];
+}
+
+/** Logs a move, and the events of the call's life that it stands for. Notes what later lines and the live page say. */
+export function logMove(call: CallData, { rule, event, from, effects }: Move): void {
+  const { log, clock } = call.services;
+  const { state: to } = call;
   const leg = event.type === 'retry' ? legOf(call, event.leg) : undefined;
   const request = leg?.request ?? call.request;
-  const of = () => idsOf(call, request);
-  const { state: to, method, loggedTarget: target } = call;
   const waitedMs = noteWaiting(call);
-  const { rung } = call;
-  // A retry that comes for an outcome answers nothing.
-  const answeredMs = from.name === 'settled' || leg === undefined ? null : waitedMs;
   if (log.takes('call.moved')) {
-    log.event('call.moved', { ...of(), rule, from: from.name, to: to.name });
+    log.event('call.moved', { ...idsOf(call, request), rule, from: from.name, to: to.name });
   }
-  if (event.type === 'retry' && leg !== undefined && isServed(event, to, effects)) {
+  if (event.type === 'retry' && leg !== undefined) {
+    logRetry(call, leg, isServed(event, to, effects), from, waitedMs);
+  }
+  logQuestions(call, request, effects);
+  if (to.name === 'settled' && from.name !== 'settled') {
+    log.event('call.settled', { ...idsOf(call, request), round: to.round });
+  }
+  if (isOver(to) && !isOver(from)) {
+    // What the server still has to do with a call that was cancelled is no part of it.
+    call.overSinceMs = clock.now();
+    if (event.type === 'expired' && endName(to.end) === 'timeout') logTimeout(call, event.timer);
+  }
+  if (to.name === 'done' && from.name !== 'done') logEnd(call, request, to);
+}
+
+/** @param waitedMs how long the call had waited for its client; `null` if it did not, or still does */
+function logRetry(
+  call: CallData,
+  { request, replies }: WaitingLeg,
+  isServed: boolean,
+  from: CallState,
+  waitedMs: number | null,
+): void {
+  const { rung, state: to } = call;
+  // A retry that comes for an outcome answers nothing.
+  const answeredMs = from.name === 'settled' ? null : waitedMs;
+  if (isServed) {
     const answered = answeredMs !== null && { waitedMs: answeredMs };
-    log.event('call.resumed', { ...of(), round: to.round, rung, ...answered });
+    const ids = idsOf(call, request);
+    call.services.log.event('call.resumed', { ...ids, round: to.round, rung, ...answered });
     request.span?.set({ 'mrtr_gateway.rung': rung });
     call.lastRung = rung;
     call.rung = 'here';
   }
-  const asked = effects.find(
-    (effect) => effect.do === 'reply' && effect.reply.type === 'inputRequired',
-  );
-  if (asked?.do === 'reply' && asked.reply.type === 'inputRequired') {
-    const { round, keys } = asked.reply;
-    log.event('call.parked', { ...of(), round, questions: keys.length });
-  }
-  if (answeredMs !== null && leg !== undefined) {
-    const { round } = from;
-    const replies = leg.replies.values();
-    logAudit(call, request, { round, rung, waitedMs: answeredMs, replies });
-  }
-  if (to.name === 'settled' && from.name !== 'settled') {
-    log.event('call.settled', { ...of(), round: to.round });
-  }
-  if (isOver(to) && !isOver(from)) {
-    // What the server still has to do with a call that was cancelled is no part of it.
-    call.overSinceMs = call.services.clock.now();
-    if (event.type === 'expired' && endName(to.end) === 'timeout') logTimeout(call, event.timer);
-  }
-  if (to.name === 'done' && from.name !== 'done') {
-    const end = endName(to.end);
-    const ms = call.overSinceMs - call.origin.startedAtMs;
-    const workMs = call.overSinceMs - call.beganAtMs - call.waitedMs;
-    const errorType = errorTypeOf(to.end);
-    log.event('call.ended', {
-      ...of(),
-      method,
-      target,
-      round: to.round,
-      end,
-      errorType,
-      ms,
-      workMs,
+  if (answeredMs !== null) {
+    logAudit(call, request, {
+      round: from.round,
+      rung,
+      waitedMs: answeredMs,
+      replies: replies.values(),
     });
   }
+}
+
+/** Logs that the client is asked. */
+function logQuestions(call: CallData, request: EdgeRequest, effects: readonly Effect[]): void {
+  for (const effect of effects) {
+    if (effect.do !== 'reply' || effect.reply.type !== 'inputRequired') continue;
+    const { round, keys } = effect.reply;
+    const ids = idsOf(call, request);
+    return call.services.log.event('call.parked', { ...ids, round, questions: keys.length });
+  }
+}
+
+function logEnd(call: CallData, request: EdgeRequest, { end, round }: StateNamed<'done'>): void {
+  const { method, loggedTarget: target, overSinceMs, origin, beganAtMs, waitedMs } = call;
+  call.services.log.event('call.ended', {
+    ...idsOf(call, request),
+    method,
+    target,
+    round,
+    end: endName(end),
+    errorType: errorTypeOf(end),
+    ms: overSinceMs - origin.startedAtMs,
+    workMs: overSinceMs - beganAtMs - waitedMs,
+  });
 }
 
 const WAITS: ReadonlySet<CallState['name']> = new Set(['parked', 'suspended', 'settled']);

@@ -63,32 +63,42 @@ function feed(call: CallData, event: CallEvent): void {
 
 /** Moves the call if the table has a row for the event, and leaves it as it is if not. */
 function move(call: CallData, event: CallEvent): void {
-  const { registry } = call.services;
   const from = call.state;
-  const { state: to, effects, row } = step(from, event, call.limits);
+  const { state, effects, row } = step(from, event, call.limits);
   if (row === null) return;
-  call.state = to;
-  logMove(call, row.rule, event, from, effects);
+  call.state = state;
+  logMove(call, { rule: row.rule, event, from, effects });
   if (call.work !== null) endWork(call);
-  const kept = timersOf(to);
-  stopTimers(call, (name) => !kept.includes(name));
-  call.lease?.moved(phaseOf(to));
-  // A call that waits for a session is sent after this.
-  if (isDetached(to) && call.exchange !== null) dropParams(call);
-  if (isOver(to)) call.ahead = null;
-  registry.moved(call);
+  freeUnneeded(call);
+  call.lease?.moved(phaseOf(state));
+  call.services.registry.moved(call);
   for (const effect of effects) carryOut(call, effect);
   if (event.type === 'retry') acceptRetry(call, event);
-  // While there is no place for it, a timer says when to try again.
-  if (event.type !== 'held' && call.isTaskDue && to.name === 'running') offerTask(call);
-  else if (event.type === 'held' && to.name === 'idle') call.isTaskDue = false;
+  keepTaskOffer(call, event);
   keepOutcome(call);
-  const isLeft = to.name === 'done' && to.end.type === 'left';
+  const isLeft = state.name === 'done' && state.end.type === 'left';
   // Without a pointer no client can come back.
-  if (isLeft || (to.name === 'done' && !call.hasPointer)) forgetCall(call);
-  else if (to.name === 'done') keepForRepeats(call);
+  if (isLeft || (state.name === 'done' && !call.hasPointer)) forgetCall(call);
+  else if (state.name === 'done') keepForRepeats(call);
   // A task that waits for no reply looks at the call, unless it goes on elsewhere.
   if (event.type !== 'retry' && isDetached(from) && !isLeft) call.task?.moved();
+}
+
+/** Stops and drops what the new state does not need. */
+function freeUnneeded(call: CallData): void {
+  const { state } = call;
+  const kept = timersOf(state);
+  stopTimers(call, (name) => !kept.includes(name));
+  // A call that waits for a session is sent after this.
+  if (isDetached(state) && call.exchange !== null) dropParams(call);
+  if (isOver(state)) call.ahead = null;
+}
+
+/** Offers a task that is due as soon as there is a leg to be told. While there is no place for it, a timer says when to try again. */
+function keepTaskOffer(call: CallData, { type }: CallEvent): void {
+  if (!call.isTaskDue) return;
+  if (type !== 'held' && call.state.name === 'running') offerTask(call);
+  else if (type === 'held' && call.state.name === 'idle') call.isTaskDue = false;
 }
 
 function phaseOf(state: CallState): CallPhase {
