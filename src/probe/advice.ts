@@ -121,7 +121,7 @@ function sessionNotes({ sessions }: Findings): string[] {
 /** What becomes of what the server keeps for a caller. */
 const SHARED_SESSION = {
   'session-id':
-    'All calls of a caller share a session, so that what the server keeps in it is there in the next call. Over several replicas that needs redis and relay; when the one with the session ends, another replica goes on with it.',
+    'All calls of a caller share a session, so that what the server keeps in it is there in the next call. Over several replicas that needs relay, with redis or relay.peers; when the one with the session ends, another replica goes on with it.',
   stream:
     'All calls of a caller share a session, so that what the server keeps in it is there in the next call. Those that can be asked start one after the other. The session ends with the process that opened it: no other replica can go on with it.',
   process:

@@ -82,7 +82,7 @@ describe('parking.release', () => {
 test.each<[Findings['sessions']['kind'], RegExp]>([
   [
     'session-id',
-    /all calls of a caller share a session.*redis and relay.*another replica goes on/i,
+    /all calls of a caller share a session.*relay, with redis or relay.peers.*another replica goes on/i,
   ],
   ['stream', /all calls of a caller share a session.*one after the other.*no other replica/i],
   ['none', /issues no session id/],

@@ -33,8 +33,8 @@ Advice
         transport: streamable-http
 
   - All calls of a caller share a session, so that what the server keeps in it is there in the next
-    call. Over several replicas that needs redis and relay; when the one with the session ends,
-    another replica goes on with it.
+    call. Over several replicas that needs relay, with redis or relay.peers; when the one with the
+    session ends, another replica goes on with it.
   - parking.release: when-resumable is possible: a parked call then holds no connection.
   - It is not in the file above: only a call that asks shows whether the server also sends new
     events on a resumed stream, and this probe made none, since a tool can have effects. If the
