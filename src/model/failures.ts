@@ -8,7 +8,7 @@ import { Meta } from '../protocol/meta.ts';
 import { metaMember } from '../protocol/translate/edge-result.ts';
 import { TASKS } from '../protocol/translate/client-profile.ts';
 import { INVALID_REQUEST_STATE } from '../seal/invalid-request-state.ts';
-import type { Failure, RefusalReason, CallReply } from './request.ts';
+import type { CallReply, EdgeRequest, Failure, RefusalReason } from './request.ts';
 
 /**
  * The value of `data.mayHaveActed`. It tells the client whether a second call is safe.
@@ -41,6 +41,7 @@ export const FAILURES = {
   invalid_input_response: kind(invalidParams, ['yes']),
   unknown_cursor: kind(invalidParams, []),
   unknown_task: kind(invalidParams, []),
+  request_too_large: kind(invalidParams, ['no', 'yes']),
   call_lost: kind(internalError, ['unknown', 'yes']),
   cancelled: kind(internalError, ['unknown']),
   cancelled_by_operator: kind(internalError, ['unknown', 'yes']),
@@ -297,6 +298,13 @@ export const HOME_UNREACHABLE: Failure = callFailure(
   'no',
   'The replica that has the session of the caller does not respond; try again',
 );
+
+/** Builds the failure of a request that is too large for the replica that has its call, its task, or the home of its caller. */
+export function tooLargeToRelay({ method, requestState }: EdgeRequest): Failure {
+  const problem = 'The request is too large for the replica that has to serve it (limits.maxBody)';
+  if (method.startsWith('tasks/')) return requestFailure('request_too_large', problem);
+  return callFailure('request_too_large', requestState === null ? 'no' : 'yes', problem);
+}
 
 /** The replica that relays a retry stops; the owner of the call goes on with it. */
 export const RELAY_STOPPING: Failure = callFailure(

@@ -4,6 +4,7 @@
  */
 import { ReleasingMap } from '../../lib/containers.ts';
 import type { EdgeRequest, Leg } from '../../model/request.ts';
+import { tooLargeToRelay } from '../../model/failures.ts';
 import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../model/relay.ts';
 import { sleep } from '../../lib/clock.ts';
 import { randomId } from '../../lib/crypto.ts';
@@ -102,8 +103,13 @@ export class RedisRelay {
     leg: Leg,
   ): Promise<RelayOutcome> {
     if (leg.closed.aborted) return CLIENT_LEFT;
-    const { clock, queue, owners, maxReplyBytes } = this.#options;
+    const { clock, queue, owners, maxBodyBytes, maxReplyBytes } = this.#options;
     const { boot } = owner;
+    const text = writeRequest({ route, request });
+    // The owner would not read it. A body can be shorter than what it becomes: 1e20 is written with all its digits.
+    if (Buffer.byteLength(text) > maxBodyBytes) {
+      return { type: 'replied', reply: { kind: 'failed', failure: tooLargeToRelay(request) } };
+    }
     const id = randomId();
     const push = (kind: MessageKind, text = '') => this.#push(boot, { kind, id, number: 0, text });
     const retry = new OutgoingRetry(leg, {
@@ -119,7 +125,7 @@ export class RedisRelay {
     owners.recordRequest(boot);
     this.#outgoing.set(id, { boot, retry });
     if (this.#isStopping) retry.sendClientBack();
-    const result = await push('retry', writeRequest({ route, request }));
+    const result = await push('retry', text);
     // If the owner has it all the same, it has no effect: nothing confirms it.
     if (result !== 'taken') {
       retry.giveUp({ type: 'unreachable', problem: 'Redis did not take the message' });

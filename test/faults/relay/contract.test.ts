@@ -15,7 +15,7 @@ import {
   whileRetryable,
 } from '../../fixtures/gateways/replica-testbed.ts';
 import { askName, type LegacyServerOptions } from '../../fixtures/servers/legacy-server.ts';
-import { callTool } from '../../fixtures/clients/modern-client.ts';
+import { callTool, modernBody, modernHeaders } from '../../fixtures/clients/modern-client.ts';
 import { RELAY_WAYS } from '../../fixtures/relay-ways.ts';
 
 /** How long an operator is told that a retry in front of a frozen owner takes at most, in ms. */
@@ -74,6 +74,30 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
 
       // Rule relay-1: A retry that lands elsewhere is served by the owner, with its progress, wherever each
       // round lands. A client that leaves is told of, and cancels the call there.
+      // Rule relay-14.
+      test('is refused for good if it becomes longer than its owner reads, and its call goes on', async () => {
+        const { tools } = greeter();
+        const { config, ...others } = await options();
+        const limits = { maxBody: '200KiB' };
+        const [one, other] = await replicas(await legacyServer({ tools }), 2, {
+          ...others,
+          config: { ...config, limits },
+        });
+        const asked = await callTool(one.url, 'greet');
+        const params = { name: 'greet', arguments: {}, ...answersOf(asked, 'Ada') };
+        // Numbers that are written out between replicas, with all their digits.
+        const numbers = `[${Array.from({ length: 30_000 }, () => '1e20').join()}]`;
+        const body = modernBody('tools/call', params, { meta: { 'example.com/more': 'numbers' } });
+        const response = await fetch(other.url, {
+          method: 'POST',
+          headers: modernHeaders('tools/call', params),
+          body: JSON.stringify(body).replace('"numbers"', numbers),
+        });
+        const { error } = (await response.json()) as { error: { data: object } };
+        expect(error.data).toEqual({ reason: 'request_too_large', mayHaveActed: 'yes' });
+        expect(text(await callTool(other.url, 'greet', answersOf(asked, 'Ada')))).toBe('Hello Ada');
+      });
+
       test('may land elsewhere in each round', { tags: ['long'] }, async () => {
         const tools: LegacyServerOptions['tools'] = {
           two: async (call) => `${await askName(call, 'First?')} ${await askName(call, 'Second?')}`,

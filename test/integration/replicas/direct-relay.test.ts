@@ -88,7 +88,7 @@ describe('retries between two replicas', () => {
   });
 
   // Rule relay-14.
-  test('longer than the limit are not served, and break no other', async () => {
+  test('longer than the limit are refused for good, and break no other', async () => {
     const reply = Promise.withResolvers<CallReply>();
     const served: EdgeRequest[] = [];
     const owner = await replica('owner', {
@@ -103,7 +103,10 @@ describe('retries between two replicas', () => {
     const other = relay.relay(ownerAt(owner), RETRY, client());
     const request = { ...RETRY, params: { text: 'x'.repeat(1_000_000) } };
     const outcome = await relay.relay(ownerAt(owner), request, client());
-    expect(outcome.type).toBe('silent');
+    expect(outcome).toMatchObject({
+      type: 'replied',
+      reply: { failure: { error: { data: { reason: 'request_too_large', mayHaveActed: 'yes' } } } },
+    });
     reply.resolve(ANSWER);
     expect((await other).type).toBe('replied');
     expect(served).toHaveLength(1);

@@ -1,7 +1,7 @@
 /** A connection between two replicas, kept for all retries that either of them relays to the other. */
 import { type Clock, sleep, Closing } from '../../../lib/clock.ts';
 import { splitIntoPieces } from '../messages.ts';
-import { FrameReader, FrameSealer, type Frame, type StampedFrame } from './frames.ts';
+import { FrameReader, FrameSealer, TOO_LONG, type Frame, type StampedFrame } from './frames.ts';
 import type { Agreed } from './handshake.ts';
 
 export interface ConnectionOptions {
@@ -136,7 +136,7 @@ export class Connection {
     this.#isTooLong = false;
     if (!isTooLong) return this.#options.onFrame({ ...frame, text });
     // The connection is that of other clients' retries, too.
-    void this.send({ kind: 'dropped', id: frame.id, number: 0, text: '' });
+    void this.send({ kind: 'dropped', id: frame.id, number: TOO_LONG, text: '' });
   }
 }
 

@@ -5,6 +5,7 @@
 import { sleep } from '../../../lib/clock.ts';
 import { ReleasingMap, LruMap } from '../../../lib/containers.ts';
 import { randomId } from '../../../lib/crypto.ts';
+import { tooLargeToRelay } from '../../../model/failures.ts';
 import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../../model/relay.ts';
 import type { EdgeRequest, Leg } from '../../../model/request.ts';
 import type { PointerOwner } from '../../../seal/pointer.ts';
@@ -22,7 +23,7 @@ import {
 import { writeRequest, type MessageKind } from '../messages.ts';
 import { OutgoingRetry, type ReachableOwner } from '../outgoing-retry.ts';
 import { Connection, ReadProgress, SendWindow } from './connection.ts';
-import type { Frame, StampedFrame } from './frames.ts';
+import { TOO_LONG, type Frame, type StampedFrame } from './frames.ts';
 import {
   accept,
   connect,
@@ -48,7 +49,7 @@ interface Sent {
   readonly retry: OutgoingRetry;
   readonly progress: ReadProgress;
   connection: Connection | null;
-  failure: NotConnected['type'] | null;
+  failure: NotConnected['type'] | 'too long' | null;
   /** Resolves when the messages so far were read; `null` if they are. */
   reading: Promise<void> | null;
 }
@@ -143,6 +144,9 @@ export class DirectRelay {
     if (tried.failure === 'other') {
       this.#oldOwners.set(boot, true);
       return fallback.relay(owner, request, leg);
+    }
+    if (tried.failure === 'too long') {
+      return { type: 'replied', reply: { kind: 'failed', failure: tooLargeToRelay(request) } };
     }
     const { outcome } = tried;
     if (outcome.type !== 'silent' || owners.mayBeAlive(boot)) return outcome;
@@ -268,7 +272,8 @@ export class DirectRelay {
     const sent = this.#sent.get(id);
     if (sent?.boot === peer) {
       this.#options.owners.recordMessage(peer);
-      if (kind === 'dropped') giveUpBroken(sent, 'it stopped serving the retry');
+      if (kind === 'dropped' && number === TOO_LONG) endTooLong(sent);
+      else if (kind === 'dropped') giveUpBroken(sent, 'it stopped serving the retry');
       else if (isMessage(frame)) this.#receiveMessage(connection, sent, frame);
       return;
     }
@@ -319,6 +324,12 @@ export class DirectRelay {
 
 function isConfirmed(outcome: RelayOutcome): boolean {
   return outcome.type !== 'replied' && outcome.isConfirmed === true;
+}
+
+/** The owner has not carried it out, so it needs to hear nothing more of it. */
+function endTooLong(sent: Sent): void {
+  sent.failure = 'too long';
+  sent.retry.end({ type: 'silent', problem: 'the request is too long for it' });
 }
 
 function giveUpBroken(sent: Sent, problem: string): void {

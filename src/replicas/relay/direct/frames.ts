@@ -14,10 +14,13 @@ const KINDS = [
   'part',
   /** From the asker: its client has read so much of the pieces, in UTF-16 code units. */
   'taken',
-  /** From the owner: it no longer serves the retry, and sends nothing more for it. */
+  /** From the owner: it no longer serves the retry, and sends nothing more for it. The number can be `TOO_LONG`. */
   'dropped',
 ] as const;
 export type FrameKind = (typeof KINDS)[number];
+
+/** The number of a `dropped`: the retry is longer than the owner takes. Earlier versions write 0 for that, too. */
+export const TOO_LONG = 1;
 
 /** The content of a frame. */
 export interface Frame extends Omit<RelayMessage, 'kind' | 'from'> {
