@@ -23,7 +23,7 @@ export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
   [EXIT.usage, 'wrong flags or arguments, or a Node.js that is too old'],
   [
     EXIT.upstream,
-    'the upstream is not an MCP server, or (probe) cannot be reached; or the configured Redis is unreachable',
+    'the upstream is not an MCP server, refuses the credentials of the gateway, or (probe) cannot be reached; or the configured Redis is unreachable',
   ],
   [EXIT.internal, 'an error of the gateway itself'],
   [EXIT.listen, 'the address to listen on is in use, or is not an address of this machine'],
