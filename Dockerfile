@@ -1,7 +1,7 @@
 # The gateway in a container: one bundle of the program and what it depends on, a user without rights.
 #
 #   docker build -t mrtr-gateway .
-#   docker run --rm -p 8080:8080 mrtr-gateway --upstream http://legacy:3001/mcp
+#   docker run --rm -p 127.0.0.1:8080:8080 mrtr-gateway --upstream http://legacy:3001/mcp
 #
 # It uses nothing that buildah 1.28 and podman 4.3 of Debian 12 do not know.
 

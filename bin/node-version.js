@@ -2,7 +2,7 @@
 
 export var NEEDED = [22, 19];
 
-// In: a version such as "22.19.0". Out: whether it will do.
+// Says whether a version such as "22.19.0" is new enough.
 export function isRecentEnough(version) {
   var parts = version.split('.').map(Number);
   return parts[0] > NEEDED[0] || (parts[0] === NEEDED[0] && parts[1] >= NEEDED[1]);

@@ -25,7 +25,7 @@ if (node === null) {
 }
 process.exit(await run(node, [at('demo/demo.ts'), ...process.argv.slice(2)]));
 
-// Shows on a terminal that the installation goes on, and for how long. Out: ends it.
+// Shows on a terminal that the installation goes on, and for how long. Returns a function that ends this.
 function tick() {
   if (!process.stdout.isTTY) return () => {};
   const startedAt = Date.now();
@@ -37,20 +37,20 @@ function tick() {
   };
 }
 
-// Out: command and arguments. The npm that runs this script says where it is.
+// Returns a command and its arguments. The npm that runs this script says where it is.
 function npm(...args) {
   const script = process.env.npm_execpath;
   return script?.endsWith('.js') ? [process.execPath, [script, ...args]] : ['npm', args];
 }
 
-// Out: a path, or null when neither the installed Node.js nor this one will do.
+// Returns a path, or null if neither the installed Node.js nor this one is new enough.
 function nodeToUse() {
   const bundled = at(`node_modules/node/bin/node${process.platform === 'win32' ? '.exe' : ''}`);
   if (existsSync(bundled)) return bundled;
   return isRecentEnough(process.versions.node) ? process.execPath : null;
 }
 
-// Out: the exit code. Signals go to the child, which stops what it started.
+// Returns the exit code. Signals go to the child, which stops what it started.
 function run(command, args) {
   return new Promise((done) => {
     const child = spawn(command, args, { cwd: root, stdio: 'inherit' });

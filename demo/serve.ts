@@ -11,8 +11,9 @@ const META = {
 const TOOL = 'trigger-elicitation-request';
 
 /**
- * Serves until Ctrl-C, or until one of the two processes ends. Out: the exit code.
- * @throws Error with what the gateway said, when it cannot start (the port is in use, say)
+ * Serves until Ctrl-C, or until one of the two processes ends.
+ * @returns the exit code
+ * @throws Error with what the gateway said, if it cannot start (the port is in use, say)
  */
 export async function serve(port: string, write: (text: string) => void): Promise<number> {
   // The listeners stay: a Ctrl-C can reach us from the terminal and again through npm.

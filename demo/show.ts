@@ -30,9 +30,9 @@ const ACTS: readonly Act[] = [
 ];
 
 /**
- * Calls the tools through the gateway and shows the wire. Out: whether each asked once and came back with
- * what it was told.
- * @throws Error when the client cannot connect or a call fails
+ * Calls the tools through the gateway and shows the wire.
+ * @returns whether each asked once and came back with what it was told
+ * @throws Error if the client cannot connect or a call fails
  */
 export async function show(gatewayUrl: string, transcript: Transcript): Promise<boolean> {
   const client = clientOf(transcript);

@@ -15,7 +15,7 @@ export class LegacyClient {
     this.#session = session;
   }
 
-  /** Calls the tool that asks, and answers it. Out: when the question and when the result had come. */
+  /** Calls the tool that asks, and answers it. @returns when the question and when the result had come */
   async askAndAnswer(): Promise<{ readonly askedAt: number; readonly answeredAt: number }> {
     const callNumber = this.#nextId;
     this.#nextId += 1;

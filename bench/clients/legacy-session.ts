@@ -2,7 +2,7 @@
 import { request } from 'undici';
 import { legacyInitialize, legacyInitialized, type HttpCall } from './messages.ts';
 
-/** Out: the id of a new session of the server at this URL. */
+/** Opens a session of the server at this URL. @returns its id */
 export async function openLegacySession(url: string): Promise<string> {
   const session = (await post(url, legacyInitialize()))['mcp-session-id'];
   if (typeof session !== 'string') throw new Error('the upstream gave no session');

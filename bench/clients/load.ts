@@ -40,14 +40,14 @@ export class Connection {
     return { callNumber, text: await this.send(this.#call(callNumber)) };
   }
 
-  /** Out: the whole body of the answer. Throws when it is not answered with 200. */
+  /** Sends a request. @returns the whole body of the response @throws Error if its status is not 200 */
   async send(call: HttpCall): Promise<string> {
     const { status, text } = await this.exchange(call);
     if (status !== 200) throw new Error(`HTTP ${status}: ${text}`);
     return text;
   }
 
-  /** Out: the answer, whatever its status. Throws when there is none. */
+  /** Sends a request. @returns the response, whatever its status @throws Error if there is none */
   async exchange(call: HttpCall): Promise<{ readonly status: number; readonly text: string }> {
     try {
       const request = { method: 'POST', path: this.#path, ...call } as const;

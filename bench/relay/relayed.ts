@@ -121,7 +121,7 @@ export async function measureRelayed(
   }
 }
 
-/** Sends the bytes of a retry. Out: how long the exchange behind it took, in ms, when there was one. */
+/** Sends the bytes of a retry. @returns how long the exchange behind it took, in ms, if there was one */
 async function askBare(client: Client, there: boolean, { body }: HttpCall): Promise<number> {
   const answer = await client.request({
     method: 'POST',

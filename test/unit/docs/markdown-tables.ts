@@ -17,7 +17,7 @@ export interface MarkdownTable {
   readonly rows: readonly (readonly string[])[];
 }
 
-/** In: a document. Out: its tables in their order, cells without the blanks around them. */
+/** Reads the tables of a document in their order. Cells have no blanks around them. */
 function tablesOf(markdown: string): MarkdownTable[] {
   const blocks = markdown.match(/(?:^\|.*\|\n)+/gm) ?? [];
   return blocks.map((block) => {

@@ -10,7 +10,7 @@ import { playedSession } from '../../../fixtures/played-session.ts';
 
 const NOTHING = async () => {};
 
-/** Makes a call in a session that is closed then. Out: a part of the session, if it is still in memory. */
+/** Makes a call in a session that is closed then. @returns a part of the session, if it is still in memory */
 async function useSession(detector: BroadcastDetector): Promise<WeakRef<Transport>> {
   const transport: Transport = {
     kind: 'streamable-http',
