@@ -96,7 +96,7 @@ export class SessionPool {
       ...{ leases, idleTimeoutMs, clock, onEnding },
     });
     this.#shared = new SharedSessions({ idleTimeoutMs, max: MAX_SHARED }, clock);
-    this.#single = new SingleSession({ idleTimeoutMs, maxWaiting: queue.length }, clock);
+    this.#single = new SingleSession({ idleTimeoutMs, queue }, clock);
     this.#placement = options.placement ?? null;
     this.#placement?.onLost((key) => this.#homes.get(key)?.handOver());
   }

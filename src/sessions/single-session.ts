@@ -2,17 +2,18 @@
  * The one session with a server that broadcasts. It carries one call at a time, over all
  * callers: only then is it clear which call a message belongs to that has no id of the gateway.
  */
-import type { Clock } from '../lib/clock.ts';
-import { UpstreamFailure } from '../upstream/failure.ts';
+import type { Clock, Timer } from '../lib/clock.ts';
+import type { UpstreamFailure } from '../upstream/failure.ts';
 import type { Session } from '../upstream/session/session.ts';
 import type { CallerHeaders } from '../upstream/transport/transport.ts';
 import type { SharedLease } from './lease.ts';
 import { UseCount } from './shared-sessions.ts';
+import { busy, type QueueLimits } from './slots.ts';
 
 export interface SingleSessionOptions {
   readonly idleTimeoutMs: number;
-  /** The most calls that wait for the session. */
-  readonly maxWaiting: number;
+  /** For the calls that wait for the session. */
+  readonly queue: QueueLimits;
 }
 
 /** The session that a caller needs, and how it is opened. */
@@ -39,6 +40,7 @@ export interface SingleSessionLease {
 interface WaitingCall {
   readonly isWanted: () => boolean;
   readonly free: PromiseWithResolvers<void>;
+  readonly expiry: Timer;
 }
 
 export class SingleSession {
@@ -63,7 +65,7 @@ export class SingleSession {
    * Waits until no call has the session, and lends it to this one. A session of another caller is closed first.
    * @param before what has to end before the first call begins
    * @param isWanted returns false once the call does not want the session any more
-   * @throws UpstreamFailure `upstream_busy` if too many calls wait, or the session is not wanted any more
+   * @throws UpstreamFailure `upstream_busy` if too many calls wait, this one waits for too long, or it does not want the session any more
    */
   async lease(
     wanted: SessionRequirement,
@@ -112,28 +114,38 @@ export class SingleSession {
       this.#taken = true;
       return;
     }
-    const { maxWaiting } = this.#options;
-    if (this.#waiting.length >= maxWaiting) this.#dropUnwanted();
-    if (this.#waiting.length >= maxWaiting) {
-      throw broadcastBusy(`${maxWaiting} calls wait already`);
-    }
+    const { length, waitMs } = this.#options.queue;
+    if (this.#waiting.length >= length) this.#dropUnwanted();
+    if (this.#waiting.length >= length) throw broadcastBusy(`${length} calls wait already`);
     const free = Promise.withResolvers<void>();
-    this.#waiting.push({ isWanted, free });
+    const expiry = this.#clock.setTimer(waitMs, () => {
+      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+      free.reject(broadcastBusy(`the calls before this one did not end within ${waitMs} ms`));
+    });
+    const waiting: WaitingCall = { isWanted, free, expiry };
+    this.#waiting.push(waiting);
     return free.promise;
   }
 
   #next(): void {
     this.#dropUnwanted();
     const next = this.#waiting.shift();
-    if (next === undefined) this.#taken = false;
-    else next.free.resolve();
+    if (next === undefined) {
+      this.#taken = false;
+      return;
+    }
+    next.expiry.cancel();
+    next.free.resolve();
   }
 
   #dropUnwanted(): void {
     const wanted = this.#waiting.filter(({ isWanted }) => isWanted());
     const dropped = this.#waiting.filter((waiting) => !wanted.includes(waiting));
     this.#waiting = wanted;
-    for (const { free } of dropped) free.reject(broadcastBusy('the client of the call has left'));
+    for (const { free, expiry } of dropped) {
+      expiry.cancel();
+      free.reject(broadcastBusy('the client of the call has left'));
+    }
   }
 
   #change<Changed>(change: () => Promise<Changed>): Promise<Changed> {
@@ -166,9 +178,5 @@ export class SingleSession {
 }
 
 function broadcastBusy(problem: string): UpstreamFailure {
-  return new UpstreamFailure(
-    'upstream_busy',
-    `the server broadcasts, so that it is sent one call at a time, and ${problem}`,
-    { mayHaveActed: false },
-  );
+  return busy(`the server broadcasts, so that it is sent one call at a time, and ${problem}`);
 }

@@ -4,13 +4,15 @@ import type { Session } from '../../../src/upstream/session/session.ts';
 import { ManualClock } from '../../fixtures/manual-clock.ts';
 
 const MAX_WAITING = 2;
+const WAIT_MS = 60_000;
 
 /** A queue for one session, and how often a session was opened. */
 function queue() {
   let opened = 0;
+  const clock = new ManualClock();
   const single = new SingleSession(
-    { idleTimeoutMs: 60_000, maxWaiting: MAX_WAITING },
-    new ManualClock(),
+    { idleTimeoutMs: 60_000, queue: { length: MAX_WAITING, waitMs: WAIT_MS } },
+    clock,
   );
   const session = { dead: false, ready: async () => true, close: async () => {} };
   const take = (key: string, isWanted = () => true) => {
@@ -20,7 +22,7 @@ function queue() {
     };
     return single.lease({ key, headers: {}, open }, async () => {}, isWanted);
   };
-  return { take, opened: () => opened };
+  return { take, clock, opened: () => opened };
 }
 
 test('a call that waits for a server that broadcasts leaves its place to others when its client left', async () => {
@@ -49,4 +51,22 @@ test('no session is opened for a call whose client left before its turn', async 
   await expect(left).rejects.toMatchObject({ code: 'upstream_busy' });
   await waiting;
   expect(opened()).toBe(1);
+});
+
+test('a call waits for a server that broadcasts as long as for any queue, and the next one has its place', async () => {
+  const { take, clock } = queue();
+  const running = await take('ada');
+  const late = take('bob');
+  clock.advance(WAIT_MS - 1);
+  const next = take('ada');
+  clock.advance(1);
+  await expect(late).rejects.toMatchObject({
+    code: 'upstream_busy',
+    message: expect.stringContaining(`did not end within ${WAIT_MS} ms`),
+    details: { mayHaveActed: false },
+  });
+  running.end(true);
+  // It has its turn, so its wait is over.
+  clock.advance(WAIT_MS);
+  (await next).end(true);
 });
