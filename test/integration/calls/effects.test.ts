@@ -397,6 +397,9 @@ const ELSEWHERE: readonly (readonly [reason: string, mayHaveActed: string])[] = 
   ['internal_error', 'unknown'],
   // See test/integration/replicas/homes.test.ts.
   ['coordination_unavailable', 'no'],
+  // See test/integration/replicas/direct-relay.test.ts.
+  ['request_too_large', 'no'],
+  ['request_too_large', 'yes'],
   // See test/integration/calls/admission.test.ts.
   ['rate_limited', 'no'],
   ['tool_busy', 'no'],

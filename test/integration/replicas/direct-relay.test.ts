@@ -101,12 +101,17 @@ describe('retries between two replicas', () => {
     const asker = await replica('asker');
     const relay = asker.relay.for('route');
     const other = relay.relay(ownerAt(owner), RETRY, client());
-    const request = { ...RETRY, params: { text: 'x'.repeat(1_000_000) } };
-    const outcome = await relay.relay(ownerAt(owner), request, client());
-    expect(outcome).toMatchObject({
-      type: 'replied',
-      reply: { failure: { error: { data: { reason: 'request_too_large', mayHaveActed: 'yes' } } } },
-    });
+    const tooLong = { ...RETRY, params: { text: 'x'.repeat(1_000_000) } };
+    for (const [request, mayHaveActed] of [
+      [tooLong, 'yes'],
+      // A new call, for the home of its caller.
+      [{ ...tooLong, requestState: null }, 'no'],
+    ] as const) {
+      expect(await relay.relay(ownerAt(owner), request, client())).toMatchObject({
+        type: 'replied',
+        reply: { failure: { error: { data: { reason: 'request_too_large', mayHaveActed } } } },
+      });
+    }
     reply.resolve(ANSWER);
     expect((await other).type).toBe('replied');
     expect(served).toHaveLength(1);
