@@ -67,6 +67,7 @@ export interface EdgeOptions {
   /** If more bytes wait, the client is behind. A listener that is behind is disconnected. */
   readonly maxBufferedBytes: number;
   readonly openResponses: OpenResponses;
+  /** Makes the writes of responses. */
   readonly writes: WriteBurst;
   readonly clock: Clock;
   readonly log: Log;

@@ -5,6 +5,7 @@
 import type { Log } from '../ops/log.ts';
 import type { CallId } from '../protocol/ids.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
+import { tooLargeToRelay } from './failures.ts';
 import { traceOf, type CallReply, type EdgeRequest, type Leg } from './request.ts';
 
 /**
@@ -28,6 +29,11 @@ export type RelayOutcome =
     };
 
 export const CLIENT_LEFT: RelayOutcome = { type: 'left', problem: 'the client disconnected' };
+
+/** The owner takes no request of this length. The client is told, as a retry would end the same way. */
+export function tooLarge(request: EdgeRequest): RelayOutcome {
+  return { type: 'replied', reply: { kind: 'failed', failure: tooLargeToRelay(request) } };
+}
 
 /** A relayed retry that this process can serve. It has no effect before `begin`. */
 export interface RelayedHandle {

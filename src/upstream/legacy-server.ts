@@ -76,6 +76,7 @@ export interface UpstreamOptions extends SessionCapacityOptions {
   readonly onOneSession?: (cause: 'refused' | 'crashed') => void;
   /** Whether other replicas may use the server at the same time. */
   readonly hasSiblings?: boolean;
+  /** Makes the writes of requests. */
   readonly writes?: WriteBurst;
   /** Called with the status of each response, and with `null` for a request that got none. */
   readonly onOutcome?: (status: number | null) => void;

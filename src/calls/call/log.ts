@@ -12,6 +12,7 @@ import type {
   CallEvent,
   CallState,
   Effect,
+  RetryEvent,
   StateNamed,
   TimerName,
 } from '../machine/states.ts';
@@ -28,7 +29,8 @@ export interface Move {
 }
 
 /** Logs a move, and the events of the call's life that it stands for. Notes what later lines and the live page say. */
-export function logMove(call: CallData, { rule, event, from, effects }: Move): void {
+export function logMove(call: CallData, move: Move): void {
+  const { rule, event, from, effects } = move;
   const { log, clock } = call.services;
   const { state: to } = call;
   const leg = event.type === 'retry' ? legOf(call, event.leg) : undefined;
@@ -37,9 +39,7 @@ export function logMove(call: CallData, { rule, event, from, effects }: Move): v
   if (log.takes('call.moved')) {
     log.event('call.moved', { ...idsOf(call, request), rule, from: from.name, to: to.name });
   }
-  if (event.type === 'retry' && leg !== undefined) {
-    logRetry(call, leg, isServed(event, to, effects), from, waitedMs);
-  }
+  if (event.type === 'retry' && leg !== undefined) logRetry(call, leg, event, move, waitedMs);
   logQuestions(call, request, effects);
   if (to.name === 'settled' && from.name !== 'settled') {
     log.event('call.settled', { ...idsOf(call, request), round: to.round });
@@ -56,14 +56,14 @@ export function logMove(call: CallData, { rule, event, from, effects }: Move): v
 function logRetry(
   call: CallData,
   { request, replies }: WaitingLeg,
-  isServed: boolean,
-  from: CallState,
+  event: RetryEvent,
+  { from, effects }: Move,
   waitedMs: number | null,
 ): void {
   const { rung, state: to } = call;
   // A retry that comes for an outcome answers nothing.
   const answeredMs = from.name === 'settled' ? null : waitedMs;
-  if (isServed) {
+  if (isServed(event, to, effects)) {
     const answered = answeredMs !== null && { waitedMs: answeredMs };
     const ids = idsOf(call, request);
     call.services.log.event('call.resumed', { ...ids, round: to.round, rung, ...answered });

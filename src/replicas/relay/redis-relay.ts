@@ -4,8 +4,7 @@
  */
 import { ReleasingMap } from '../../lib/containers.ts';
 import type { EdgeRequest, Leg } from '../../model/request.ts';
-import { tooLargeToRelay } from '../../model/failures.ts';
-import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../model/relay.ts';
+import { CLIENT_LEFT, tooLarge, type Relay, type RelayOutcome } from '../../model/relay.ts';
 import { sleep } from '../../lib/clock.ts';
 import { randomId } from '../../lib/crypto.ts';
 import type { KeyRing } from '../../seal/key-ring.ts';
@@ -107,9 +106,7 @@ export class RedisRelay {
     const { boot } = owner;
     const text = writeRequest({ route, request });
     // The owner would not read it. A body can be shorter than what it becomes: 1e20 is written with all its digits.
-    if (Buffer.byteLength(text) > maxBodyBytes) {
-      return { type: 'replied', reply: { kind: 'failed', failure: tooLargeToRelay(request) } };
-    }
+    if (Buffer.byteLength(text) > maxBodyBytes) return tooLarge(request);
     const id = randomId();
     const push = (kind: MessageKind, text = '') => this.#push(boot, { kind, id, number: 0, text });
     const retry = new OutgoingRetry(leg, {

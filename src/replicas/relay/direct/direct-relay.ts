@@ -5,8 +5,7 @@
 import { sleep } from '../../../lib/clock.ts';
 import { ReleasingMap, LruMap } from '../../../lib/containers.ts';
 import { randomId } from '../../../lib/crypto.ts';
-import { tooLargeToRelay } from '../../../model/failures.ts';
-import { CLIENT_LEFT, type Relay, type RelayOutcome } from '../../../model/relay.ts';
+import { CLIENT_LEFT, tooLarge, type Relay, type RelayOutcome } from '../../../model/relay.ts';
 import type { EdgeRequest, Leg } from '../../../model/request.ts';
 import type { PointerOwner } from '../../../seal/pointer.ts';
 import {
@@ -145,9 +144,7 @@ export class DirectRelay {
       this.#oldOwners.set(boot, true);
       return fallback.relay(owner, request, leg);
     }
-    if (tried.failure === 'too long') {
-      return { type: 'replied', reply: { kind: 'failed', failure: tooLargeToRelay(request) } };
-    }
+    if (tried.failure === 'too long') return tooLarge(request);
     const { outcome } = tried;
     if (outcome.type !== 'silent' || owners.mayBeAlive(boot)) return outcome;
     return { ...outcome, type: 'gone' };
