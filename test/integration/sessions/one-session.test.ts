@@ -219,15 +219,7 @@ test('a server that is busy once for another caller keeps the session of the fir
 
 // Rule sessions-22.
 test('a listener whose session ended to find out hears again when the server refuses another one all the same', async () => {
-  const server = await SubscribingServer.start();
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, { clock: hurriedClock(5) });
-  stopAfterTest(() => gateway.close());
-  // A caller without a home.
-  const nobody = { headers: { 'x-forwarded-for': '203.0.113.1' } };
-  const listener = await ListeningClient.open(gateway.url, { toolsListChanged: true }, nobody);
-  // That of the greeting has ended.
-  await vi.waitFor(() => expect(server.sessions.size).toBe(1));
+  const { server, gateway, listener } = await listenedServer(5);
   const [first] = server.sessions.keys();
   server.isFull = true;
   const { response } = await callTool(gateway.url, 'change', {}, as('bob'));
@@ -243,14 +235,8 @@ test('a listener whose session ended to find out hears again when the server ref
 
 // Rules changes-5, changes-6.
 test('a listener whose session ended for a call of another caller ends, since there is none for it', async () => {
-  const server = await SubscribingServer.start();
-  stopAfterTest(() => server.stop());
-  const gateway = await startTestGateway(server.url, { clock: hurriedClock(30) });
-  stopAfterTest(() => gateway.close());
-  const nobody = { headers: { 'x-forwarded-for': '203.0.113.1' } };
-  const listener = await ListeningClient.open(gateway.url, { toolsListChanged: true }, nobody);
+  const { server, gateway, listener } = await listenedServer(30);
   expect(listener.acknowledged).toEqual({ toolsListChanged: true });
-  await vi.waitFor(() => expect(server.sessions.size).toBe(1));
   server.isFull = 'with one';
   const { response } = await callTool(gateway.url, 'change', {}, as('bob'));
   expect(response.result).toBeDefined();
@@ -259,3 +245,19 @@ test('a listener whose session ended for a call of another caller ends, since th
   expect(ended?.response.result.resultType).toBe('complete');
   expect((await callTool(gateway.url, 'change', {}, as('bob'))).response.result).toBeDefined();
 });
+
+/**
+ * A server in front of which a caller without a home listens, in the only session that is left.
+ * @param factor how many times as fast the gateway's clock runs
+ */
+async function listenedServer(factor: number) {
+  const server = await SubscribingServer.start();
+  stopAfterTest(() => server.stop());
+  const gateway = await startTestGateway(server.url, { clock: hurriedClock(factor) });
+  stopAfterTest(() => gateway.close());
+  const nobody = { headers: { 'x-forwarded-for': '203.0.113.1' } };
+  const listener = await ListeningClient.open(gateway.url, { toolsListChanged: true }, nobody);
+  // That of the greeting has ended.
+  await vi.waitFor(() => expect(server.sessions.size).toBe(1));
+  return { server, gateway, listener };
+}

@@ -1,11 +1,10 @@
 /** What the server says of its own task while it runs it, as the client of the gateway's task sees it. */
 import { expect, test } from 'vitest';
 import { startTestGateway } from '../../fixtures/gateways/gateway.ts';
-import { send } from '../../fixtures/clients/modern-client.ts';
 import {
   aboutTask,
   callForTask,
-  TASK_CLIENT,
+  followTask,
   untilTask,
 } from '../../fixtures/clients/task-client.ts';
 import { askName, LegacyServer, type Tool } from '../../fixtures/servers/legacy-server.ts';
@@ -59,23 +58,13 @@ test('the words of the server reach tasks/get and listeners, as long as the task
   const { url, created } = await serving(tool);
   const { taskId } = created;
   const told: string[] = [];
-  const leaving = new AbortController();
   const wrote = Promise.withResolvers<void>();
   const following = Promise.withResolvers<void>();
-  const listener = send(
-    url,
-    'subscriptions/listen',
-    { notifications: { taskIds: [taskId] } },
-    {
-      capabilities: TASK_CLIENT,
-      signal: leaving.signal,
-      onMessage: ({ params }) => {
-        if (params?.status === 'working') following.resolve();
-        if (typeof params?.statusMessage === 'string') told.push(params.statusMessage);
-        if (params?.statusMessage === 'Writing') wrote.resolve();
-      },
-    },
-  ).catch(() => {});
+  const leave = followTask(url, taskId, ({ status, statusMessage }) => {
+    if (status === 'working') following.resolve();
+    if (typeof statusMessage === 'string') told.push(statusMessage);
+    if (statusMessage === 'Writing') wrote.resolve();
+  });
   await following.promise;
   say('Looking up');
   const first = await untilSaid(url, taskId, 'Looking up');
@@ -86,8 +75,7 @@ test('the words of the server reach tasks/get and listeners, as long as the task
   expect(told).toContain('Looking up');
   expect(Date.parse(second.lastUpdatedAt)).toBeGreaterThanOrEqual(Date.parse(first.lastUpdatedAt));
   expect((await aboutTask(url, 'get', taskId)).response.result).toEqual(second);
-  leaving.abort();
-  await listener;
+  await leave();
 });
 
 // Rule promoted-18.
