@@ -182,7 +182,8 @@ test(
     })();
     const opened: number[] = [];
     for (let times = 0; times < 50; times += 1) {
-      const line = await gateway.reload(changes[times % changes.length] ?? {});
+      await gateway.write(changes[times % changes.length] ?? {});
+      const line = await gateway.hangUp();
       expect(line).toMatchObject({ event: 'config.reloaded' });
       if (times % changes.length === 4) opened.push(await gateway.openFiles());
     }
