@@ -49,6 +49,8 @@ export function createAdmin(
     logger: false,
     schemaController: WITHOUT_SCHEMAS,
     requestTimeout: 10_000,
+    // Otherwise the end of the process waits for each connection on which no whole request has come.
+    forceCloseConnections: true,
   });
   app.addHook('onRequest', async ({ headers: { host = '' } }, reply) => {
     if (!isKnownHost(host)) return reply.code(403).send({ status: 'unknown Host' });

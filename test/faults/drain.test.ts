@@ -1,4 +1,6 @@
 /** A replica is told to stop: what it holds goes on elsewhere, is finished, or is told. */
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
@@ -378,6 +380,25 @@ test('a legacy client is told to come again, and finishes what it has begun', as
   expect(await answer).toMatchObject({ content: [{ text: 'Hello Ada' }] });
   expect(await gone).toBe(0);
 });
+
+// Rule drain-13: No connection to the admin listener keeps a process from ending.
+test.each([1, 2])(
+  'a connection to the admin listener without a whole request does not hold up the end (%i worker(s))',
+  async (workers) => {
+    const legacy = await legacyServer({ tools: greeter().tools });
+    const gateway = await replica(legacy, { relay: false, config: { workers } });
+    const { hostname, port } = new URL(gateway.adminUrl);
+    for (const bytes of ['', 'GET /heal']) {
+      const socket = connect(Number(port), hostname);
+      stopAfterTest(async () => socket.destroy());
+      await once(socket, 'connect');
+      socket.write(bytes);
+    }
+    // By then the listener has the connections, too.
+    expect((await fetch(`${gateway.adminUrl}/healthz`)).status).toBe(200);
+    expect(await gateway.drain()).toBe(0);
+  },
+);
 
 /** A connected client of the official SDK, and what posts a message in its session. */
 async function legacyClient(url: string) {
