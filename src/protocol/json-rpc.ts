@@ -74,33 +74,34 @@ export const LegacyErrorCode = {
 export function readMessage(value: unknown): JsonRpcMessage {
   if (!isJsonObject(value)) return malformed('a message must be a JSON object');
   if (value['jsonrpc'] !== '2.0') return malformed('"jsonrpc" must be "2.0"');
-  const id = value['id'];
-  if (typeof value['method'] === 'string') {
-    const given = value['params'];
-    if (given !== undefined && !isJsonObject(given)) return malformed('"params" must be an object');
-    const params = given ?? {};
-    if (id === undefined) return { type: 'notification', method: value['method'], params };
-    if (typeof id === 'string' || typeof id === 'number') {
-      return { type: 'request', id, method: value['method'], params };
-    }
-    const problem = '"id" must be a string or a number';
-    return isExactNumber(id)
-      ? { ...malformed(`${problem} of up to 53 bits`), id }
-      : malformed(problem);
+  const { method } = value;
+  return typeof method === 'string' ? readRequest(method, value) : readResponse(value);
+}
+
+function readRequest(method: string, { id, params = {} }: JsonObject): JsonRpcMessage {
+  if (!isJsonObject(params)) return malformed('"params" must be an object');
+  if (id === undefined) return { type: 'notification', method, params };
+  if (isId(id)) return { type: 'request', id, method, params };
+  if (isExactNumber(id)) return { ...malformed(`${WRONG_ID} of up to 53 bits`), id };
+  return malformed(WRONG_ID);
+}
+
+function readResponse({ id, result, error }: JsonObject): JsonRpcMessage {
+  if (id !== undefined && id !== null && !isId(id)) return malformed(WRONG_ID);
+  if (isJsonObject(result)) return { type: 'response', id: id ?? null, reply: { result } };
+  if (isJsonObject(error)) {
+    return { type: 'response', id: id ?? null, reply: { error: readError(error) } };
   }
-  if (id !== undefined && id !== null && typeof id !== 'string' && typeof id !== 'number') {
-    return malformed('"id" must be a string or a number');
-  }
-  if (isJsonObject(value['result'])) {
-    return { type: 'response', id: id ?? null, reply: { result: value['result'] } };
-  }
-  if (isJsonObject(value['error'])) {
-    return { type: 'response', id: id ?? null, reply: { error: readError(value['error']) } };
-  }
-  if (id !== undefined && ('result' in value || 'error' in value)) {
+  if (id !== undefined && (result !== undefined || error !== undefined)) {
     return malformed('"result" and "error" must be objects');
   }
   return malformed('a message must have a "method", a "result" or an "error"');
+}
+
+const WRONG_ID = '"id" must be a string or a number';
+
+function isId(id: JsonValue): id is string | number {
+  return typeof id === 'string' || typeof id === 'number';
 }
 
 function readError(error: JsonObject): JsonRpcErrorObject {
