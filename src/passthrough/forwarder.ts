@@ -71,17 +71,11 @@ export class PassThroughForwarder {
     const requested = plainPath(request.raw.url ?? '');
     if (requested === null) return refusePassThrough(reply, 400, INVALID_TARGET);
     if (removesEndToEndHeaders(request.headers)) {
-      return refusePassThrough(
-        reply,
-        400,
-        'The Connection header must not name an end-to-end header',
-      );
+      const problem = 'The Connection header must not name an end-to-end header';
+      return refusePassThrough(reply, 400, problem);
     }
-    const { upstream, sessions, maxBodyBytes } = this.#options;
-    const declaredBytes = Number(request.headers['content-length'] ?? 0);
-    if (!(request.body instanceof Buffer) && declaredBytes > maxBodyBytes) {
-      return refusePassThrough(reply, 413, BODY_TOO_LARGE);
-    }
+    if (this.#isTooLarge(request)) return refusePassThrough(reply, 413, BODY_TOO_LARGE);
+    const { sessions } = this.#options;
     const session = sessions === undefined ? null : openSession(request, sessions);
     if (sessions !== undefined && session === null) return this.#refuseForeign(reply);
     const path = session?.endpoint?.path ?? endpoint ?? requested;
@@ -90,14 +84,26 @@ export class PassThroughForwarder {
     const rules = isEndpoint
       ? this.#rulesFor(request)
       : await this.#options.otherPathHeaderRules(request, path);
-    const isPlainMessage = session?.endpoint === null && request.method === 'POST';
-    if (isPlainMessage && sessions?.isMessagePath(path) === true) return this.#refuseForeign(reply);
-    const addsQuery = isEndpoint && upstream.search !== '';
-    const query = addsQuery ? joinedQuery(upstream, request.raw.url ?? '') : null;
-    await this.#exchange(request, reply, {
-      ...{ isEndpoint, path, rules, session, onRefused },
-      query: session?.endpoint?.query ?? query,
-    });
+    // Known only now: to find the rules, the gateway may first have found out what the server speaks.
+    const isUnsealedMessage =
+      sessions?.isMessagePath(path) === true &&
+      session?.endpoint === null &&
+      request.method === 'POST';
+    if (isUnsealedMessage) return this.#refuseForeign(reply);
+    const query = session?.endpoint?.query ?? (isEndpoint ? this.#queryOf(request) : null);
+    await this.#exchange(request, reply, { isEndpoint, path, query, rules, session, onRefused });
+  }
+
+  /** Tells whether the size that the client declares is too large. A body that is here was bounded as it was read. */
+  #isTooLarge({ body, headers }: FastifyRequest): boolean {
+    const declaredBytes = Number(headers['content-length'] ?? 0);
+    return !(body instanceof Buffer) && declaredBytes > this.#options.maxBodyBytes;
+  }
+
+  /** Returns the query of a request to the endpoint, whose URL can have one of its own. */
+  #queryOf({ raw }: FastifyRequest): string | null {
+    const { upstream } = this.#options;
+    return upstream.search === '' ? null : joinedQuery(upstream, raw.url ?? '');
   }
 
   #rulesFor(request: FastifyRequest): RequestHeaderRules {
