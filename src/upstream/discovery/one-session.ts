@@ -100,25 +100,31 @@ export class OneSession {
       this.#cause = null;
       return;
     }
-    if (this.#cause !== null || this.#hasHadTwo || !opening.isSecond) return;
-    // A server that starts says nothing of its sessions, nor does what stands in front of it.
-    const isOther = failure.details.isOtherJson === true;
-    const isBusy = failure.code === 'upstream_busy';
-    const isRefused = (isRefusal(failure) && !isOther) || isBusy;
+    if (this.#isKnown || !opening.isSecond) return;
     if (this.#hasBroken(opening)) {
       const beside = besideOf(opening, this.#others());
       if (beside.length > 0 && !(await this.#isAnyLeft(beside))) this.#crashed();
       return;
     }
-    if (!isRefused) return;
-    if (isBusy && !(await this.#isBusyAgain())) return;
+    if (!(await this.#isRefused(failure))) return;
     // It may have been refused for one of those that are being opened.
     await Promise.all([...this.#opening].map(({ end }) => end.promise));
-    if (this.#others().length !== 1 || this.#trials >= MAX_TRIALS) return;
-    if (this.#cause !== null || this.#hasHadTwo) return;
+    if (this.#others().length !== 1 || this.#trials >= MAX_TRIALS || this.#isKnown) return;
     this.#trials += 1;
     this.#isTrial = true;
     this.#cause = 'refused';
+  }
+
+  /** Whether it is known how many sessions the server can have, or guessed that it is one. */
+  get #isKnown(): boolean {
+    return this.#cause !== null || this.#hasHadTwo;
+  }
+
+  /** Tells whether the server may have refused a session because of another one. */
+  async #isRefused(failure: UpstreamFailure): Promise<boolean> {
+    if (failure.code === 'upstream_busy') return this.#isBusyAgain();
+    // A server that starts says nothing of its sessions, nor does what stands in front of it.
+    return isRefusal(failure) && failure.details.isOtherJson !== true;
   }
 
   /** Most servers are busy for a moment, and then in all sessions. */
@@ -144,7 +150,7 @@ export class OneSession {
   }
 
   #crashed(): void {
-    if (this.#cause !== null || this.#hasHadTwo) return;
+    if (this.#isKnown) return;
     this.#crashes += 1;
     if (this.#crashes >= MIN_CRASHES) this.#found('crashed');
   }
