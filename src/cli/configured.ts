@@ -4,7 +4,7 @@ import { nextFree } from '../app/listen.ts';
 import { ConfigFile } from '../config/load/config-file.ts';
 import { configFromFlags, overrideConfig, type FlagValues } from '../config/load/from-flags.ts';
 import { listenDefault } from '../config/load/listen-default.ts';
-import { loadWithAdvice } from '../config/load/load.ts';
+import { loadConfig } from '../config/load/load.ts';
 import { notesOn } from '../config/load/advice.ts';
 import { ConfigError } from '../config/load/problem.ts';
 import type { Config } from '../config/schema.ts';
@@ -153,7 +153,7 @@ export interface CheckResult {
 
 export function check(file: string, env: Environment): CheckResult {
   try {
-    const { config, warnings: risks, variables } = loadWithAdvice(file, env);
+    const { config, warnings: risks, variables } = loadConfig(file, env);
     const unknown = unknownVariables(env, variables).map(describeUnknown);
     const warnings = [...risks, ...unknown.map((text) => `warning: ${text}`)];
     const { length } = config.routes;

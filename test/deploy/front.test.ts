@@ -247,7 +247,7 @@ describe.each(LOGINS)('deploy/front with %s', (_name, login, tags) => {
 
 describe('deploy/front/gateway.yaml', { tags: ['deploy'] }, () => {
   test('trusts the address that compose.yaml gives to nginx', async () => {
-    const config = loadConfig(join(FRONT, 'gateway.yaml'), {
+    const { config } = loadConfig(join(FRONT, 'gateway.yaml'), {
       SEAL_KEY: randomBytes(32).toString('base64url'),
       UPSTREAM_URL: 'http://legacy:3001/mcp',
     });

@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { sha256 } from '../../lib/crypto.ts';
 import type { Clock, Timer } from '../../lib/clock.ts';
 import type { Config } from '../schema.ts';
-import { loadWithAdvice, readableText } from './load.ts';
+import { loadConfig, readableText } from './load.ts';
 import type { ReferenceSources } from './references.ts';
 
 /** Files are written in several steps, and swapped with others. How long to wait for the last one, in ms. */
@@ -40,7 +40,7 @@ export class ConfigFile {
     const read = new Map<string, string | null>();
     this.#read = read;
     const onRead = (file: string, text: string | null) => void read.set(file, digestOf(text));
-    const { config, variables } = loadWithAdvice(this.#file, this.#env, onRead);
+    const { config, variables } = loadConfig(this.#file, this.#env, onRead);
     this.#variables = variables;
     return config;
   }

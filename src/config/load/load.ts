@@ -13,23 +13,11 @@ import { readSource, type Position, type Source } from './yaml-source.ts';
 
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_SECRET_BYTES = 64 * 1024;
-/**
- * Loads a YAML or JSON file. `file:` references are relative to its folder.
- * @param env resolves `${NAME}` references
- * @throws ConfigError with one line per problem: `file:line:column field: expected ..., got ...`
- */
-export function loadConfig(
-  file: string,
-  env: ReferenceSources['env'] = process.env,
-  onRead?: OnRead,
-): Config {
-  return loadWithAdvice(file, env, onRead).config;
-}
 
 /** Called with each file that is read, and its text; `null` if it cannot be read. */
 export type OnRead = (file: string, text: string | null) => void;
 
-export interface Advised {
+export interface LoadedConfig {
   readonly config: Config;
   /** What is valid and risky, one line each. */
   readonly warnings: readonly string[];
@@ -37,14 +25,18 @@ export interface Advised {
   readonly variables: ReadonlySet<string>;
 }
 
-/** Loads a file as `loadConfig` does, and says what is risky in it. */
-export function loadWithAdvice(
+/**
+ * Loads a YAML or JSON file. `file:` references are relative to its folder.
+ * @param env resolves `${NAME}` references
+ * @throws ConfigError with one line per problem: `file:line:column field: expected ..., got ...`
+ */
+export function loadConfig(
   file: string,
   env: ReferenceSources['env'],
   onRead: OnRead = () => {},
-): Advised {
+): LoadedConfig {
   const folder = dirname(file);
-  return read(readConfigFile(file, onRead), file, {
+  return parseConfig(readConfigFile(file, onRead), file, {
     env,
     readSecret: (path) => readSecretFile(resolve(folder, path), path, onRead),
   });
@@ -55,11 +47,7 @@ export function loadWithAdvice(
  * @param file its name in messages
  * @throws ConfigError and nothing else
  */
-export function parseConfig(text: string, file: string, sources: ReferenceSources): Config {
-  return read(text, file, sources).config;
-}
-
-function read(text: string, file: string, sources: ReferenceSources): Advised {
+export function parseConfig(text: string, file: string, sources: ReferenceSources): LoadedConfig {
   const source = readSource(text);
   if (source.problems.length > 0) {
     throw invalid(

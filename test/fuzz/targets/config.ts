@@ -54,7 +54,7 @@ export const config = target('config', 60, () => ({
   inputs: mutated(SEEDS, TOKENS),
   check(text) {
     try {
-      const loaded = parseConfig(text, FILE, {
+      const { config: loaded } = parseConfig(text, FILE, {
         env: { A: 'x', SEAL_KEY: 'A'.repeat(43), RELAY_URL: 'http://a:1' },
         readSecret: () => 'secret',
       });

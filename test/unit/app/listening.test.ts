@@ -13,7 +13,7 @@ function logged(paths: readonly string[]): RecordedLog {
     upstream: { url: `http://servers.example${path}?key=hunter2` },
   }));
   const sources = { env: {}, readSecret: () => '' };
-  const config = parseConfig(JSON.stringify({ routes }), 'gateway.json', sources);
+  const { config } = parseConfig(JSON.stringify({ routes }), 'gateway.json', sources);
   expect(logListening(config, ORIGIN, null, log)).toBe(`${ORIGIN}${paths[0]}`);
   return log;
 }

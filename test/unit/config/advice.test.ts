@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { loadWithAdvice } from '../../../src/config/load/load.ts';
+import { loadConfig } from '../../../src/config/load/load.ts';
 import { problemsOf, withRoute } from './problems-of.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'advice-'));
@@ -18,7 +18,7 @@ const METADATA = 'resourceMetadata: {resource: "https://m/mcp"}';
 function warningsOf(text: string): string[] {
   const file = join(folder, 'gateway.yaml');
   writeFileSync(file, text);
-  return loadWithAdvice(file, {}).warnings.map((line) => line.replace(`${file}:`, ''));
+  return loadConfig(file, {}).warnings.map((line) => line.replace(`${file}:`, ''));
 }
 
 describe('a warning', () => {

@@ -33,12 +33,12 @@ const PRODUCTION_ENV = {
 
 describe('the examples', () => {
   test('config/example.yaml works as it stands', () => {
-    const { routes } = loadConfig(path('config/example.yaml'), {});
+    const { routes } = loadConfig(path('config/example.yaml'), {}).config;
     expect(routes.map((route) => route.upstream.url?.href)).toEqual(['http://127.0.0.1:3001/mcp']);
   });
 
   test('config/production.yaml loads once its variables are set', () => {
-    const config = loadConfig(path('config/production.yaml'), PRODUCTION_ENV);
+    const { config } = loadConfig(path('config/production.yaml'), PRODUCTION_ENV);
     expect(config.routes.map(({ id }) => id)).toEqual(['billing', 'search']);
     expect(config.identity).toMatchObject({ source: 'header', header: 'X-Authenticated-User' });
     expect(config.seal.keys).toEqual([{ kid: 'key-1', key: PRODUCTION_ENV.SEAL_KEY }]);

@@ -64,7 +64,7 @@ test('file references start at the folder of the configuration', () => {
     'with-key.yaml',
     'routes: [{upstream: {url: "http://a/"}}]\nseal: {keys: [{kid: a, key: "file:./seal-key"}]}\n',
   );
-  expect(loadConfig(file, {}).seal.keys).toEqual([{ kid: 'a', key: 'A'.repeat(43) }]);
+  expect(loadConfig(file, {}).config.seal.keys).toEqual([{ kid: 'a', key: 'A'.repeat(43) }]);
 });
 
 test('a file reference to nothing says so, by the path that was written', () => {

@@ -18,7 +18,7 @@ export function configOf(text: string, { env = {}, files = {} }: World = {}): Co
       if (content === undefined) throw new Error(`expected a readable file, got "${path}"`);
       return content;
     },
-  });
+  }).config;
 }
 
 /** The lines without the name of the file in front. Throws when there is no problem. */

@@ -29,13 +29,13 @@ describe('docker-compose.yml', () => {
   });
 
   test.each(gateways)('lets %s be reached by the other under its own name', (name) => {
-    const config = loadConfig(pathOf('config/compose.yaml'), environmentOf(name));
+    const { config } = loadConfig(pathOf('config/compose.yaml'), environmentOf(name));
     expect(member(services, name)['hostname']).toBe(name);
     expect(config.relay?.advertise?.origin).toBe(`http://${name}:${config.relay?.listen?.port}`);
   });
 
   test.each(gateways)('gives %s the time to drain', (name) => {
-    const config = loadConfig(pathOf('config/compose.yaml'), environmentOf(name));
+    const { config } = loadConfig(pathOf('config/compose.yaml'), environmentOf(name));
     const graceSeconds = Number.parseInt(String(member(services, name)['stop_grace_period']), 10);
     expect(graceSeconds * 1000).toBeGreaterThanOrEqual(drainMs(config) + LEAVING_MS);
   });
@@ -71,7 +71,7 @@ describe('docker-compose.yml', () => {
 
 describe('deploy/compose/nginx.conf', () => {
   const conf = textOf('deploy/compose/nginx.conf');
-  const config = loadConfig(pathOf('config/compose.yaml'), {
+  const { config } = loadConfig(pathOf('config/compose.yaml'), {
     SEAL_KEY: KEY,
     RELAY_URL: 'http://gateway-1:8081',
   });
@@ -221,7 +221,7 @@ describe.each([...KUBERNETES, ...RENDERED])('%s', (name) => {
   }
 
   function loaded(): Config {
-    return loadConfig(writtenConfig(), environment());
+    return loadConfig(writtenConfig(), environment()).config;
   }
 });
 
