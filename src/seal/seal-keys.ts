@@ -23,6 +23,8 @@ export class SealKeys implements KeySource {
   /** Keys of a configuration that is being prepared: another process may seal with them before this one does. */
   #admitted: readonly SecretKey[] = [];
   readonly #retired = new Map<string, RetiredKey>();
+  /** How long what a key seals can live at most, in ms, by the name of the key: the longest that was said while it sealed. */
+  readonly #lives = new Map<string, number>();
   #all: readonly SecretKey[];
   readonly #rings = new Map<KeyPurpose, KeyRing<KeyPurpose>>();
 
@@ -84,15 +86,20 @@ export class SealKeys implements KeySource {
 
   /**
    * Seals with the first of these keys from here on. Earlier keys that are not among them open for a while.
-   * @param keepMs how long, in ms: the longest life of what they sealed
+   * @param lifeMs the longest life of what is sealed before and after that, in ms. A key that sealed when it was longer opens for
+   * that long
    */
-  rotate(keys: readonly SecretKey[], keepMs: number): void {
+  rotate(keys: readonly SecretKey[], lifeMs: number): void {
     // A key that was generated stays.
     if (keys.length === 0) return;
+    for (const { kid } of [...this.#configured, ...keys]) {
+      this.#lives.set(kid, Math.max(lifeMs, this.#lives.get(kid) ?? 0));
+    }
     const isLeft = ({ kid }: SecretKey) => keys.every((other) => other.kid !== kid);
     for (const key of this.#configured.filter(isLeft)) {
-      const expiry = this.#clock.setTimer(keepMs, () => {
+      const expiry = this.#clock.setTimer(this.#lives.get(key.kid) ?? lifeMs, () => {
         this.#retired.delete(key.kid);
+        this.#lives.delete(key.kid);
         this.#update();
       });
       this.#retired.set(key.kid, { key, expiry });

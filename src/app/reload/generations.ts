@@ -15,7 +15,7 @@ import type { PublicListener } from '../public/public-listener.ts';
 import { createPublicApp, type PublicApp } from '../public/public-app.ts';
 import type { Routes } from '../routes/routes.ts';
 import type { Services } from '../services.ts';
-import { configuredKeys, longestLife, longestCallMs } from '../settings.ts';
+import { configuredKeys, longestLife } from '../settings.ts';
 
 export interface Generation {
   readonly config: Config;
@@ -114,8 +114,8 @@ export class Generations {
     const earlier = this.#current;
     this.#current = next;
     use(next.config);
-    const keepMs = longestLife(next.config, earlier?.config);
-    shared.sealKeys.rotate(configuredKeys(next.config), keepMs);
+    const lifeMs = longestLife(next.config, earlier?.config);
+    shared.sealKeys.rotate(configuredKeys(next.config), lifeMs);
     this.#routes.configured = next.routes;
     for (const route of next.routes) route.open();
     metrics.begin(
@@ -180,7 +180,7 @@ export class Generations {
     this.#routes.former.add(route);
     const hasPaths = next && isDeepStrictEqual(publicPaths(next.config), publicPaths(route.config));
     // Retries come to the route that has its id and its paths, if there is one.
-    void this.#forgetLater(route, hasPaths ? MIN_FORMER_MS : longestCallMs(route.config));
+    void this.#forgetLater(route, hasPaths ? MIN_FORMER_MS : route.longestCallMs);
   }
 
   /** Forgets a former route when no client can have anything of it, here or at another replica. */

@@ -15,7 +15,7 @@ import type { Tasks } from '../../tasks/tasks.ts';
 import type { LegacyServer } from '../../upstream/legacy-server.ts';
 import { PublicResource } from '../public/public-resource.ts';
 import { observeRelay } from '../replica/observed-relay.ts';
-import { promotesAny } from '../settings.ts';
+import { longestCallMs, promotesAny } from '../settings.ts';
 import { createTasks, taskPlacesOf } from '../replica/task-places.ts';
 import type { SharedServices } from '../shared-services.ts';
 import { callsOptions, promotionBy } from './route-calls.ts';
@@ -25,6 +25,8 @@ import { type HttpServer, createRouteServer, type RouteServer } from './route-se
 /** One route with everything that serves it. */
 export interface Route {
   readonly config: RouteConfig;
+  /** How long a client can have a pointer to a call, in ms: to one that began with earlier settings, too. */
+  readonly longestCallMs: number;
   readonly server: RouteServer;
   readonly calls: Calls;
   /** `null` if no tasks are offered. */
@@ -87,6 +89,7 @@ export function createRoute(
   const keepsListeners = kept !== null && (kept.tasks === null) === (tasks === null);
   return {
     config,
+    longestCallMs: Math.max(longestCallMs(config), earlier?.longestCallMs ?? 0),
     server,
     calls,
     tasks,

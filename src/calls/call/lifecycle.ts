@@ -68,7 +68,7 @@ export function reattachCall(
 ): { readonly call: CallData; readonly reply: Promise<CallReply> } {
   const { round } = retry.pointer;
   const open = continuation.questions.map(({ key, id }) => ({ key, id }));
-  const limits = limitsFor(services, retry.request, continuation.startedAtMs);
+  const limits = limitsOfContinued(services, retry, continuation);
   const { state, effects } = adopt(round, open, limitsLeft(services, limits, continuation));
   const call = createCall(services, originOf(retry, continuation), retry.request, limits, state);
   restore(call, continuation, continuation.keys.asked);
@@ -105,7 +105,7 @@ export function replayCall(
   if (refusal !== null) return Promise.resolve(failed(refusal));
   const { inputResponses, inputErrors } = request;
   const consumed = { round, answersDigest: answersDigest(inputResponses, inputErrors) };
-  const limits = limitsFor(services, request, continuation.startedAtMs);
+  const limits = limitsOfContinued(services, retry, continuation);
   const { state, effects } = begin(FIRST_LEG, limitsLeft(services, limits, continuation), consumed);
   const call = createCall(services, originOf(retry, continuation), request, limits, state);
   // The server asks from the beginning.
@@ -195,6 +195,19 @@ function restore(call: CallData, { questions, keys, replay }: Continuation, aske
   given.add(...(replay ?? []));
   call.given = given;
   return { questions: restored, given };
+}
+
+/**
+ * @returns the limits of a call that goes on. It can have begun with others, and was to live at least as long as its pointer
+ */
+function limitsOfContinued(
+  services: CallServices,
+  { request, pointer }: Retry,
+  { startedAtMs }: Continuation,
+): CallLimits {
+  const limits = limitsFor(services, request, startedAtMs);
+  const promisedMs = Math.floor(pointer.expiresAtSeconds * 1000 - startedAtMs);
+  return { ...limits, callTtlMs: Math.max(limits.callTtlMs, promisedMs) };
 }
 
 /** @returns the limits of a call, part of whose time is over */

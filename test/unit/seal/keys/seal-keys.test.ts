@@ -46,6 +46,19 @@ test('a key that comes back stays', () => {
 });
 
 // Rule reload-7.
+test('a key that sealed when calls lived longer opens for as long as those live', () => {
+  const { clock, keys, seal, open } = rotating();
+  const before = seal();
+  keys.rotate([OLD], KEEP_MS);
+  keys.rotate([OLD], 1);
+  keys.rotate([NEW], 1);
+  clock.advance(KEEP_MS - 1);
+  expect(open(before)).toBe('content');
+  clock.advance(1);
+  expect(() => open(before)).toThrow(UNKNOWN_KEY);
+});
+
+// Rule reload-7.
 test('a key opens before it seals, since another process may be ahead', () => {
   const { keys, ring, open } = rotating();
   const ahead = sealBytes(new SealKeys([NEW], new ManualClock()).ring('seal'), Buffer.from('x'));
