@@ -18,6 +18,11 @@ export class StatusReader implements ResponseReader {
     return 'none';
   }
 
+  /** Nobody waits for the response any more. */
+  end(): void {
+    this.#done.resolve();
+  }
+
   failed(failure: UpstreamFailure): void {
     this.#done.reject(failure);
   }

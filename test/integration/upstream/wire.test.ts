@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { EMPTY_PROFILE } from '../../../src/protocol/translate/client-profile.ts';
 import { serverRequestId, sessionId } from '../../../src/protocol/ids.ts';
-import { ManualClock, turnsUntil } from '../../fixtures/manual-clock.ts';
+import { ManualClock } from '../../fixtures/manual-clock.ts';
 import {
   eventStream,
   INITIALIZE_RESULT,
@@ -10,7 +10,6 @@ import {
   legacyServer,
   ScriptedServer,
   type Answer,
-  type Received,
 } from '../../fixtures/servers/scripted-server.ts';
 import { call, open, reply, upstreamOf } from '../../fixtures/servers/upstream-testbed.ts';
 
@@ -254,72 +253,4 @@ describe('the level of log messages', () => {
       expect(levels(server)).toEqual(['debug']);
     },
   );
-});
-
-describe('a server of the oldest transport', () => {
-  /** Answers the GET as the test says and takes every POST with 202. */
-  const sse = (onGet: Answer, taken: (received: Received) => void = () => {}) =>
-    ScriptedServer.start((received, response, request) => {
-      if (received.method === 'GET') return onGet(received, response, request);
-      response.writeHead(202).end('Accepted');
-      taken(received);
-    });
-
-  // Rule wire-10.
-  test('that names no endpoint within five seconds is given up', async () => {
-    const server = await sse((_received, response) => void eventStream(response));
-    const clock = new ManualClock();
-    const opening = open(upstreamOf(server, { transport: 'http-sse' }, clock));
-    const refused = expect(opening).rejects.toMatchObject({ code: 'upstream_protocol_error' });
-    await turnsUntil(() => clock.pending > 0);
-    clock.advance(5_000);
-    await refused;
-  });
-
-  // Rule wire-10.
-  test('that names its endpoint twice is held to the first', async () => {
-    let stream: ReturnType<typeof eventStream> | undefined;
-    const server = await sse(
-      (_received, response) => {
-        stream = eventStream(response);
-        stream.raw('event: endpoint\ndata: ../one?sessionId=abc\n\n');
-        stream.raw('event: endpoint\ndata: /two\n\n');
-      },
-      ({ body }) => {
-        if (body.id === undefined) return;
-        stream?.send(reply(body.id, { ...INITIALIZE_RESULT, protocolVersion: '2024-11-05' }));
-      },
-    );
-    await open(upstreamOf(server, { transport: 'http-sse' }));
-    const paths = server.received.flatMap(({ method, path }) => (method === 'POST' ? [path] : []));
-    expect(new Set(paths)).toEqual(new Set(['/one?sessionId=abc']));
-    expect(server.received.filter(({ method }) => method === 'GET')).toHaveLength(1);
-  });
-
-  // Rule limits-7 (2025-11-25 lifecycle, "Timeouts"): Any other request, the handshake included, has
-  // `upstream.headersTimeout` (60 seconds by default) for its whole response. A POST over HTTP+SSE has 10
-  // seconds to be taken: a server whose stream is gone may never respond to one.
-  test('that does not take a message within ten seconds has not taken it', async () => {
-    let stream: ReturnType<typeof eventStream> | undefined;
-    const server = await ScriptedServer.start(({ method, body }, response) => {
-      if (method === 'GET') {
-        stream = eventStream(response);
-        return void stream.raw('event: endpoint\ndata: /message\n\n');
-      }
-      if (body.method === 'tools/call') return;
-      response.writeHead(202).end();
-      if (body.id === undefined) return;
-      stream?.send(reply(body.id, { ...INITIALIZE_RESULT, protocolVersion: '2024-11-05' }));
-    });
-    const clock = new ManualClock();
-    const options = { transport: 'http-sse', headersTimeoutMs: 60_000 } as const;
-    const session = await open(upstreamOf(server, options, clock));
-    const { exchange } = call(session);
-    await server.saw(({ body }) => body?.method === 'tools/call');
-    clock.advance(10_000);
-    await expect(exchange.accepted).rejects.toMatchObject({
-      code: 'upstream_timeout',
-      details: { mayHaveActed: true },
-    });
-  });
 });

@@ -21,7 +21,10 @@ import { StatusReader } from '../../http/readers.ts';
 import type { CallerHeaders, OutgoingRequest, Transport, TransportListener } from '../transport.ts';
 
 const ENDPOINT_TIMEOUT_MS = 5_000;
-/** A server whose stream is gone may never respond to a POST. */
+/**
+ * A server whose stream is gone may never respond to a POST. That of a request has no limit while its reply is awaited, since some
+ * servers (those of the Java SDK) respond when they have handled the request: the sender of the request limits the time.
+ */
 const POST_TIMEOUT_MS = 10_000;
 
 export class HttpSseTransport implements Transport, ResponseReader {
@@ -33,6 +36,8 @@ export class HttpSseTransport implements Transport, ResponseReader {
   readonly #onEndpoint: (endpoint: URL) => void;
   readonly #endpointNamed = Promise.withResolvers<URL>();
   readonly #posts = new Members<HttpExchange>();
+  /** The POSTs of requests to which the server has not responded yet. */
+  readonly #requests = new Map<UpstreamRequestId, HttpExchange>();
   #stream: HttpExchange | null = null;
   #endpointTimer: Timer | null = null;
   #isNamed = false;
@@ -81,10 +86,13 @@ export class HttpSseTransport implements Transport, ResponseReader {
   }
 
   request({ id, method, params }: OutgoingRequest, headers: CallerHeaders): void {
-    this.#post({ jsonrpc: '2.0', id, method, params }, headers).then(
-      () => this.#listener.accepted(id),
-      (error: unknown) => this.#listener.notTaken(id, asUpstreamFailure(error, true)),
-    );
+    const onSent = (post: HttpExchange) => void this.#requests.set(id, post);
+    this.#post({ jsonrpc: '2.0', id, method, params }, headers, onSent)
+      .finally(() => this.#requests.delete(id))
+      .then(
+        () => this.#listener.accepted(id),
+        (error: unknown) => this.#listener.notTaken(id, asUpstreamFailure(error, true)),
+      );
   }
 
   notify(method: string, params: JsonObject, headers: CallerHeaders): Promise<void> {
@@ -120,7 +128,9 @@ export class HttpSseTransport implements Transport, ResponseReader {
     void this.close();
   }
 
-  abandon(_id: UpstreamRequestId): void {}
+  abandon(id: UpstreamRequestId): void {
+    this.#requests.get(id)?.endWithin(POST_TIMEOUT_MS);
+  }
 
   async close(): Promise<void> {
     this.#endpointTimer?.cancel();
@@ -170,7 +180,12 @@ export class HttpSseTransport implements Transport, ResponseReader {
     else this.#endpointNamed.reject(failure);
   }
 
-  #post(message: JsonObject, headers: CallerHeaders): Promise<void> {
+  /** @param onSent called with the POST of a request, which has no limit of its own */
+  #post(
+    message: JsonObject,
+    headers: CallerHeaders,
+    onSent?: (post: HttpExchange) => void,
+  ): Promise<void> {
     if (this.#endpoint === null) {
       return Promise.reject(notThisTransport('the transport is not open'));
     }
@@ -186,11 +201,12 @@ export class HttpSseTransport implements Transport, ResponseReader {
           ...(this.#revision === null ? {} : { 'mcp-protocol-version': this.#revision }),
         },
         body: JSON.stringify(message),
-        timeoutMs: POST_TIMEOUT_MS,
+        ...(onSent === undefined ? { timeoutMs: POST_TIMEOUT_MS } : { headersTimeoutMs: 0 }),
         inSession: true,
       },
       reader,
     );
+    onSent?.(post);
     const place = this.#posts.add(post);
     return reader.done.finally(() => place.leave());
   }
