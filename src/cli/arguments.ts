@@ -16,7 +16,7 @@ import {
   type Shell,
 } from './flags.ts';
 import { describeUnknown, unknownVariables } from './variables.ts';
-import { quote, readWords, UsageError, type Words } from './words.ts';
+import { NO_COMMAND, quote, readWords, UsageError, type Words } from './words.ts';
 
 export type Command =
   | { readonly kind: 'serve-file'; readonly file: string; readonly overrides: Overrides }
@@ -55,7 +55,7 @@ export function parseArguments(words: readonly string[], env: Environment): Comm
   }
 }
 
-/** Finds how a command whose words are wrong is to say so: as text, or as the log of a gateway that does not start. */
+/** Finds how a command whose words are wrong is to report that: as text, or as the log of a gateway that does not start. */
 export function givenFormat(words: readonly string[], env: Environment): string | undefined {
   const [first] = words;
   if (first !== 'serve' && COMMANDS.some((command) => command === first)) return 'pretty';
@@ -88,7 +88,7 @@ function commandOf(words: readonly string[], env: Environment): Command {
       };
     case 'completion':
       refuseOperands(operands.slice(1));
-      return { kind: 'completion', shell: oneOf(SHELLS, operands[0] ?? '', '"completion"') };
+      return { kind: 'completion', shell: oneOf(SHELLS, operands[0], '"completion"') };
     case 'serve':
       return serveCommand(read, env);
   }
@@ -109,12 +109,14 @@ function nameOfCommand(words: readonly string[]): CommandName {
 
 function oneOf<Choice extends string>(
   choices: readonly Choice[],
-  word: string,
+  word: string | undefined,
   of: string,
 ): Choice {
   const choice = choices.find((candidate) => candidate === word);
   if (choice !== undefined) return choice;
-  throw new UsageError(`${of} needs one of ${choices.join(', ')}`);
+  throw new UsageError(
+    `${of}: expected one of ${choices.join(', ')}, got ${word === undefined ? 'nothing' : quote(word)}`,
+  );
 }
 
 /** Reads the server that `--stdio` names; `null` without it. */
@@ -126,7 +128,7 @@ function stdioServer({ given, lists, rest }: Words, env: Environment): CommandVa
   }
   const [command, ...args] = rest ?? [];
   if (command === undefined) {
-    throw new UsageError('--stdio needs a command after "--", such as --stdio -- npx -y SERVER');
+    throw new UsageError(NO_COMMAND);
   }
   return { command, args, env: Object.fromEntries(variables.map((each) => variableIn(each, env))) };
 }

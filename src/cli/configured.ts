@@ -147,7 +147,7 @@ export interface CheckResult {
   readonly good: boolean;
   /** If the file is valid, one line and its notes, otherwise a line for each problem. Without the last newline. */
   readonly text: string;
-  /** One line for each thing that is valid and risky, and for each variable that has no effect. */
+  /** One line for each thing that is valid but risky, and for each variable that has no effect. */
   readonly warnings: readonly string[];
 }
 

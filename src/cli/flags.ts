@@ -22,7 +22,7 @@ const ENV: Flag = {
   name: 'env',
   value: 'NAME[=VALUE]',
   repeatable: true,
-  meaning: 'a variable for the command of --stdio; repeatable',
+  meaning: 'an environment variable for the command of --stdio; repeatable',
 };
 
 export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
@@ -70,7 +70,7 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       value: 'HOST:PORT',
       fallback: '127.0.0.1:9464',
       env: 'MRTR_GATEWAY_ADMIN',
-      meaning: 'address of health, metrics and the live page; off disables it',
+      meaning: 'the address of health, metrics and the live page; off disables it',
     },
     {
       name: 'workers',
@@ -91,7 +91,7 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       value: 'NAME:VALUE',
       env: 'MRTR_GATEWAY_UPSTREAM_HEADER',
       repeatable: true,
-      meaning: 'a header for the server; repeatable, in the variable one per line',
+      meaning: 'a header for the server; repeatable; one per line in the variable',
     },
     {
       name: 'session-scope',
@@ -140,7 +140,7 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
       name: 'call',
       value: 'TOOL[:JSON]',
       meaning:
-        'call this tool, which can have effects: a call that asks shows whether parked calls need a connection',
+        'call this tool, which can have effects; if it asks, see whether its parked call can be resumed',
     },
     {
       name: 'timeout',
@@ -150,7 +150,10 @@ export const FLAGS: Readonly<Record<CommandName, readonly Flag[]>> = {
     },
     HELP,
   ],
-  top: [{ name: 'once', meaning: 'print once, as it does where the output is no terminal' }, HELP],
+  top: [
+    { name: 'once', meaning: 'print once and exit, as when the output is not a terminal' },
+    HELP,
+  ],
   keygen: [
     {
       name: 'format',

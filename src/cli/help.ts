@@ -29,7 +29,7 @@ Examples:
   mrtr-gateway --stdio -- npx -y @modelcontextprotocol/server-everything
   mrtr-gateway --stdio --env LOG_LEVEL=debug -- uvx mcp-server-git
 
-  # The first one for the whole network, and without an admin port
+  # Listen on all interfaces, without an admin listener
   mrtr-gateway --upstream http://127.0.0.1:3001/mcp --listen :8080 --admin off
 
   # Find out what the server speaks and what to configure
@@ -44,7 +44,7 @@ Examples:
 
 Checks a configuration file and prints one line for each problem, with file, line and
 column. Resolves environment variables and file references as the gateway does. Then
-prints a warning for each setting that is valid and risky. It contacts no server and no
+prints a warning for each setting that is valid but risky. It contacts no server and no
 Redis, and does not read the keys of identity.jwks: for those, see /readyz and the log.
 
 Examples:
@@ -70,7 +70,7 @@ Examples:
 
 Shows what happens now in a gateway, as its live page does: routes and their servers, the
 calls that wait for their client, and the outcomes of the last ten minutes. URL is that of
-the admin listener (default ${ADMIN_URL}). It refreshes each second; q or Ctrl-C leaves.
+the admin listener (default ${ADMIN_URL}). It refreshes every second; q or Ctrl-C quits.
 NO_COLOR turns colors off.
 
 Examples:
@@ -104,13 +104,13 @@ Examples:
 };
 
 const AFTERWORD = `With --config, the flags --listen, --admin, --workers, --log-level and --log-format, and their
-variables, override the file. All else is in the file, which can name variables as \${NAME}.
+variables, override the file. Everything else is in the file, which can refer to variables as
+\${NAME}.
 $${SEAL_KEY_VARIABLE} holds sealing keys as KID:KEY, the newest first; it has no flag, since
 every user of the machine can read command lines.
-The log goes to standard error. SIGTERM or SIGINT: finish running calls, then stop. A second
-one stops at once. SIGHUP: with --config, load the file again, as the gateway also does when
-it changes; else, or if a terminal is attached, as SIGTERM. If the configured Redis cannot be
-reached, the gateway exits with ${EXIT.upstream}.
+The log goes to standard error. SIGTERM and SIGINT finish running calls, then stop the gateway;
+a second one stops it at once. With --config, SIGHUP loads the file again, as the gateway also
+does when the file changes. Without a file, or if a terminal is attached, SIGHUP acts as SIGTERM.
 `;
 
 const PROBE_CODES = columns([
@@ -123,9 +123,9 @@ const PROBE_CODES = columns([
 ]);
 
 const TOP_CODES = columns([
-  [String(EXIT.ok), 'shown, or left'],
+  [String(EXIT.ok), 'done'],
   [String(EXIT.usage), 'wrong flags or arguments'],
-  [String(EXIT.upstream), 'the admin listener cannot be read (once)'],
+  [String(EXIT.upstream), 'with --once: the admin listener cannot be read'],
 ]);
 
 const CHECK_CODES = columns([

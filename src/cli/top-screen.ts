@@ -59,7 +59,7 @@ function headOf(snapshot: LiveSnapshot): ScreenLine[] {
     { text: `Last 10 min: ${recent.join(', ')}; ${times}`, style: 'plain' },
     { text: plotOf(routes), style: 'quiet' },
     ...missing.map((name): ScreenLine => ({
-      text: `No answer from ${shownName(name)}`,
+      text: `No reply from ${shownName(name)}`,
       style: 'bad',
     })),
     { text: '', style: 'plain' },

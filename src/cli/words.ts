@@ -23,6 +23,8 @@ export interface Words {
   readonly rest: readonly string[] | null;
 }
 
+export const NO_COMMAND = '--stdio needs a command after "--", such as --stdio -- npx -y SERVER';
+
 /** Parses leniently and then checks: each error names the flag as it was written, in one line. */
 export function readWords(words: readonly string[], command: CommandName): Words {
   const flags = FLAGS[command];
@@ -49,7 +51,11 @@ export function readWords(words: readonly string[], command: CommandName): Words
     if (token.kind === 'positional') (rest ?? operands).push(token.value);
     if (token.kind !== 'option') continue;
     const flag = flags.find(({ name }) => name === token.name);
-    if (flag === undefined) throw unknownFlag(token.rawName, command);
+    if (flag === undefined) {
+      // The flag is one of the command, which was written without "--".
+      if (given.has('stdio') && operands.length > 0) throw new UsageError(NO_COMMAND);
+      throw unknownFlag(token.rawName, command);
+    }
     const value = valueOf(flag, token.rawName, token.value, token.inlineValue === true);
     if (flag.repeatable === true) {
       lists.set(flag.name, [...(lists.get(flag.name) ?? []), value]);

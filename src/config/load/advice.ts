@@ -47,7 +47,7 @@ function adviseOnKeys({ seal }: Config): Problem[] {
     const bytes = Buffer.from(key, 'base64url');
     if (bytes.some((byte) => byte !== bytes[0])) return [];
     const text =
-      'the key is one byte repeated, which everybody can guess: use one that "mrtr-gateway keygen" prints';
+      'the key is one byte repeated, which anyone can guess: use one that "mrtr-gateway keygen" prints';
     return [{ path: ['seal', 'keys', index, 'key'], text }];
   });
 }
@@ -62,7 +62,8 @@ function adviseOnIdentity({ identity, edge }: Config): Problem[] {
   const problems: Problem[] = [];
   const { url } = identity.jwks;
   if (url?.protocol === 'http:' && !isLoopback(url.hostname)) {
-    const text = 'the keys travel without TLS: whoever can change them on the way can make tokens';
+    const text =
+      'the keys are fetched without TLS: anyone who can change them in transit can forge tokens';
     problems.push({ path: ['identity', 'jwks', 'url'], text });
   }
   const { resourceMetadata, audiences } = identity;
@@ -110,12 +111,12 @@ function adviseOnRates(
   const problems: Problem[] = [];
   if (perPrincipal !== undefined && identity.source === 'none') {
     const text =
-      'callers without credentials count as one principal, and whoever makes up credentials is another one: set identity';
+      'callers without credentials count as one principal, and any caller can invent credentials to count as another: set identity';
     problems.push({ path: [...perPrincipal.at, 'ratePerPrincipal'], text });
   }
   if (limited !== undefined && redis === null && (workers !== 1 || relay !== null)) {
     const text =
-      'each replica and each worker counts for itself, so all together let more through: configure redis to count together';
+      'each replica and each worker counts separately, so together they let more requests through: configure redis to count over all of them';
     problems.push({ path: limited.at, text });
   }
   return problems;
@@ -136,7 +137,7 @@ function adviseOnCredentials(
   }
   if (identity.source !== 'jwt') return [];
   const text =
-    'MCP forbids to pass on a token that was issued for another resource: forward is right only if the server accepts the same audience';
+    'MCP forbids passing on a token that was issued for another resource: forward is right only if the server accepts the same audience';
   return [{ path, text }];
 }
 

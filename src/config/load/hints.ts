@@ -31,7 +31,10 @@ export function hintFor(
   }
   const pasted = PASTED.get(key);
   if (pasted !== undefined) return { text: pasted, isKnown: true };
-  return { text: `known here are ${known.join(', ') || 'none'}`, isKnown: false };
+  return {
+    text: known.length === 0 ? 'no key is expected here' : `expected one of ${known.join(', ')}`,
+    isKnown: false,
+  };
 }
 
 /** Finds the map around the key, or the one in it, that knows the key. */

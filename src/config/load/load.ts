@@ -19,7 +19,7 @@ export type OnRead = (file: string, text: string | null) => void;
 
 export interface LoadedConfig {
   readonly config: Config;
-  /** What is valid and risky, one line each. */
+  /** What is valid but risky, one line each. */
   readonly warnings: readonly string[];
   /** The names of the environment variables that the file refers to. */
   readonly variables: ReadonlySet<string>;
@@ -74,7 +74,7 @@ export function parseConfig(text: string, file: string, sources: ReferenceSource
   return { config, warnings: linesOf(warnings, file), variables: resolved.variables };
 }
 
-/** A file of keys can come later, so what is wrong with it is no problem of the configuration. */
+/** A file of keys can come later, so what is wrong with it is not a problem of the configuration. */
 function adviseOnKeyFile({ identity }: Config): Problem[] {
   if (identity.source !== 'jwt' || identity.jwks.file === null) return [];
   const text = textOf(identity.jwks.file, MAX_FILE_BYTES);
@@ -87,7 +87,7 @@ function adviseOnKeyFile({ identity }: Config): Problem[] {
 function keysProblem(text: string): string | null {
   try {
     const { error } = keySet.safeParse(JSON.parse(text));
-    return error === undefined ? null : 'it is no JWK set of public keys';
+    return error === undefined ? null : 'it is not a JWK set of public keys';
   } catch {
     return 'it is not JSON';
   }

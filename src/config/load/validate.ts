@@ -35,7 +35,7 @@ export function validate(
     .filter(({ path }) => !unresolved.some((other) => isRelated(path, other)));
   const wrong = [...unresolved, ...problems.flatMap(({ path, atKey }) => (atKey ? [] : [path]))];
   const config = parsed.success ? parsed.data : repaired(data, issues);
-  // What follows from a value that is wrong is no problem of its own.
+  // What follows from a value that is wrong is not a problem of its own.
   const further = config === null ? [] : crossCheck(config);
   problems.push(
     ...further.filter(({ path, reads = [] }) =>

@@ -45,7 +45,8 @@ const SYNTAX: Partial<Record<ErrorCode, string>> = {
     'key inside a value on the same line; put it on its own line, or use quotes',
   BLOCK_IN_FLOW: 'bracket that is not closed, or a list with dashes inside brackets',
   KEY_OVER_1024_CHARS: 'key longer than 1024 characters',
-  MISSING_CHAR: 'missing character, such as a closing quote, a bracket, a comma or a colon',
+  MISSING_CHAR:
+    'missing character, such as a closing quote, a bracket, a comma or a colon; or wrong indentation',
   MULTILINE_IMPLICIT_KEY: 'key of more than one line, or a line without a colon',
   MULTIPLE_DOCS: 'more than one document; remove the "---"',
   RESOURCE_EXHAUSTION: 'nested too deep',

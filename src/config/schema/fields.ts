@@ -239,7 +239,8 @@ export function text(pattern: RegExp, expected: string, title: string) {
     .meta({ title });
 }
 
-const ADDRESS_EXPECTED = 'an address such as 127.0.0.1:8080, :8080 or "[::1]:8080"';
+const ADDRESS_EXPECTED =
+  'an address such as 127.0.0.1:8080, :8080 or "[::1]:8080", with a port up to 65535';
 
 export function address() {
   return z

@@ -128,15 +128,26 @@ export class Availability {
         `${where} refuses the gateway (HTTP ${failure.details.httpStatus}), and clients' credentials are not forwarded: correct upstream.headers, or let clients bring theirs with upstream.authorization: forward`,
       );
     }
-    // JSON that is no reply can come from a server that is not ready yet, or from what stands in front of it.
+    // JSON that is not a reply can come from a server that is not ready yet, or from what stands in front of it.
     if (failure.code === 'upstream_protocol_error' && failure.details.isForReply !== true) {
       throw new StartFailure(
         'upstream_not_mcp',
-        `${where} does not speak MCP: ${this.#problemOf(failure)}; ${upstream.knownKind === 'stdio' ? 'check the command, and its arguments and variables' : 'give the URL of its MCP endpoint, such as http://host:port/mcp or /sse'}`,
+        `${where} does not speak MCP: ${this.#problemOf(failure)}; ${WAYS_OUT[upstream.knownKind ?? 'unknown']}`,
       );
     }
   }
 }
+
+const ENDPOINT = 'give the URL of its MCP endpoint, such as http://host:port/mcp or /sse';
+
+/** What to do about a server that does not speak MCP, by what it was said to speak. */
+const WAYS_OUT = {
+  unknown: ENDPOINT,
+  modern: ENDPOINT,
+  'streamable-http': `${ENDPOINT}, and let the gateway detect the transport (auto)`,
+  'http-sse': `${ENDPOINT}, and let the gateway detect the transport (auto)`,
+  stdio: 'check the command, and its arguments and variables',
+} as const;
 
 /** Removes a secret from the words of a server, also one that their end cuts off. */
 function withoutSecret(said: string, secret: string): string {

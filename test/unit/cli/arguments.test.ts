@@ -134,6 +134,7 @@ describe('wrong command lines', () => {
   test.each([
     ['', 'nothing to serve: give --upstream URL, --stdio -- COMMAND or --config FILE'],
     ['--stdio', '--stdio needs a command after "--", such as --stdio -- npx -y SERVER'],
+    ['--stdio npx -y a', '--stdio needs a command after "--", such as --stdio -- npx -y SERVER'],
     ['--stdio a', '--stdio needs a command after "--", such as --stdio -- npx -y SERVER'],
     ['--stdio a -- b', 'unexpected argument "a"'],
     ['-- a', 'unexpected argument "a"'],
@@ -196,9 +197,9 @@ describe('wrong command lines', () => {
     ['probe a --upstream b', '--upstream is a flag of "serve", not of "probe"'],
     ['--json', '--json is a flag of "probe", not of "serve"'],
     ['keygen a', 'unexpected argument "a"'],
-    ['keygen --format pem', '--format needs one of yaml, env, raw, json'],
-    ['completion', '"completion" needs one of bash, zsh, fish'],
-    ['completion csh', '"completion" needs one of bash, zsh, fish'],
+    ['keygen --format pem', '--format: expected one of yaml, env, raw, json, got "pem"'],
+    ['completion', '"completion": expected one of bash, zsh, fish, got nothing'],
+    ['completion csh', '"completion": expected one of bash, zsh, fish, got "csh"'],
     ['completion bash zsh', 'unexpected argument "zsh"'],
     [
       'help frobnicate',

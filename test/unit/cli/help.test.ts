@@ -18,7 +18,9 @@ test('the help says that an unreachable Redis ends the start, and with which cod
 
 // Rule drain-3.
 test('the help says that SIGHUP loads the file again, or stops without one', () => {
-  expect(helpFor('serve')).toMatch(/SIGHUP: with --config, load the file again.*else.*as SIGTERM/s);
+  expect(helpFor('serve')).toMatch(
+    /With --config, SIGHUP loads the file again.*Without a file.*as SIGTERM/s,
+  );
 });
 
 test('the help of probe says what its exit codes mean', () => {

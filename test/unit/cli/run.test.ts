@@ -163,7 +163,7 @@ describe('check', () => {
     });
   });
 
-  test('warns on standard error of what is valid and risky', async () => {
+  test('warns on standard error of what is valid but risky', async () => {
     const { code, out, err } = await running(['check', good]);
     expect({ code, out }).toEqual({ code: 0, out: `${good}: ok (1 route, 2 warnings)\n` });
     expect(err).toMatch(/^\S+good\.yaml:1:9 warning: listen: .* is open to the network, /m);

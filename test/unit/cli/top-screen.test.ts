@@ -52,5 +52,5 @@ test('says how many are not shown, and what did not reply', () => {
   const text = screenOf({ ...snapshot, allRoutes: 4 }, WIDE).join('\n');
   expect(text).toContain('and 30 more');
   expect(text).toContain('and 3 more');
-  expect(text).toContain('No answer from worker 2');
+  expect(text).toContain('No reply from worker 2');
 });

@@ -48,7 +48,7 @@ describe('a warning', () => {
     [
       `identity: {${JWT.replace('https://a/k', 'http://auth/k')}, ${METADATA}}\n`,
       '',
-      /warning: identity\.jwks\.url: the keys travel without TLS/,
+      /warning: identity\.jwks\.url: the keys are fetched without TLS/,
     ],
     [
       '',
@@ -58,7 +58,7 @@ describe('a warning', () => {
     [
       'workers: 2\n',
       '    limits: {tools: {mail: {rate: 5/s}}}\n',
-      /warning: routes\[0\]\.limits\.tools\.mail: each replica and each worker counts for itself/,
+      /warning: routes\[0\]\.limits\.tools\.mail: each replica and each worker counts separately/,
     ],
     [
       'edge: {trustedProxies: [10.0.0.1]}\n',
@@ -75,7 +75,7 @@ describe('a warning', () => {
       '',
       /warning: edge\.trustedProxies: .* costs an initialize: /,
     ],
-  ])('says what is valid and risky: %j', (text, route, line) => {
+  ])('says what is valid but risky: %j', (text, route, line) => {
     const warnings = warningsOf(withRoute(text, route));
     expect(warnings).toEqual([expect.stringMatching(line)]);
   });
@@ -86,7 +86,7 @@ describe('a warning', () => {
     [
       'secret.json',
       '{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}',
-      /it is no JWK set of public keys$/,
+      /it is not a JWK set of public keys$/,
     ],
   ])('says that keys cannot be read: %s', (name, content, line) => {
     const keys = join(folder, name);
@@ -100,7 +100,7 @@ describe('a warning', () => {
 
   test.each([
     ['headers: {Authorization: a}, authorization: forward', '', /forward has no effect/],
-    ['authorization: forward', `identity: {${JWT}, ${METADATA}}`, /MCP forbids to pass on/],
+    ['authorization: forward', `identity: {${JWT}, ${METADATA}}`, /MCP forbids passing on/],
   ])('says what forwarding means: %s', (upstream, rest, line) => {
     const text = `routes: [{upstream: {url: "http://a", ${upstream}}}]\n${rest}\n`;
     expect(warningsOf(text)).toEqual([expect.stringMatching(line)]);

@@ -132,7 +132,7 @@ describe('each wrong field has one line with its place, its name, what was expec
     ['lgo: {}\n', /^3:1 lgo: unknown key; did you mean "log"\?$/],
     [
       'telemetry: {}\n',
-      /^3:1 telemetry: unknown key; known here are listen, admin, adminActions, workers, routes/,
+      /^3:1 telemetry: unknown key; expected one of listen, admin, adminActions, workers, routes/,
     ],
     ['"a\\nb": 1\n', /^3:1 \["a\\nb"\]: unknown key; /],
   ])('%j', (text, line) => {

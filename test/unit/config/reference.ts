@@ -15,7 +15,7 @@ const INTRODUCTION = `# Configuration
 <!-- Generated from src/config/schema and src/cli/flags.ts by test/unit/config; "npx vitest run test/unit/config --update" writes it. -->
 
 \`mrtr-gateway --config FILE\` reads one YAML or JSON file. \`mrtr-gateway check FILE\` says whether it is
-valid and, if not, names every problem by line and column. It warns of what is valid and risky. It ends with 0
+valid and, if not, names every problem by line and column. It warns of what is valid but risky. It ends with 0
 if the file is valid, with or without warnings, with 1 if it is not, and with 64 for wrong arguments. \`config/example.yaml\` works unchanged;
 \`config/production.yaml\` shows keys, two routes and limits. For completion in an editor, put this line
 at the top of the file:

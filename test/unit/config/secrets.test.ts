@@ -72,7 +72,7 @@ test('whatever stands in the place of keys or headers, its texts are not shown',
         seal: { keys },
       };
       const shown = problemsOf(stringify(config, { aliasDuplicateObjects: false })).join('\n');
-      // A header's name is no secret once it has the form of one, but a value never shows.
+      // A header's name is not a secret once it has the form of one, but a value never shows.
       expect(shown.replaceAll(/headers\.[\w.[\]-]+/g, '')).not.toContain(SECRET);
     }),
   );
