@@ -99,7 +99,7 @@ interface KnownTools {
 
 /**
  * Remembers which tools of a server can be called only as legacy tasks, as one caller sees them. Lists that clients get
- * do not say it: `execution` is no member of a modern tool.
+ * do not say it: `execution` is not a member of a modern tool.
  */
 export class TaskTools {
   readonly #options: TaskToolsOptions;

@@ -44,7 +44,7 @@ export function startSpan(
   return tracer.start({ ...operation, ...origin });
 }
 
-/** Ends the span with the reply to the request. A fault of the client is no error of ours. */
+/** Ends the span with the reply to the request. A fault of the client is not an error of ours. */
 export function endSpan(span: Span, reply: CallReply): void {
   if (reply.kind === 'failed') {
     const { code } = reply.failure.error;

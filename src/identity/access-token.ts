@@ -70,7 +70,7 @@ export async function verifyToken(
   if (typeof name !== 'string' || name === '') {
     return {
       kind: 'invalid',
-      problem: `the claim ${principalClaim} is no text`,
+      problem: `the claim ${principalClaim} is not a string`,
       expected: `the name of the caller (identity.principalClaim: ${principalClaim})`,
     };
   }
@@ -105,7 +105,8 @@ function problemOf(
     if (claim === 'nbf') return ['it is not valid yet', inTime];
     return [`the claim ${claim} is not valid`, 'a claim as RFC 7519 defines it'];
   }
-  if (error instanceof errors.JWKSNoMatchingKey) return ['its key is not one of the issuer', A_KEY];
+  if (error instanceof errors.JWKSNoMatchingKey)
+    return ['its key is not a key of the issuer', A_KEY];
   if (error instanceof errors.JWKSMultipleMatchingKeys) {
     return ['it names no key', 'a kid, since identity.jwks has several keys'];
   }

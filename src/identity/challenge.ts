@@ -31,7 +31,7 @@ export function refusalOf(
       return challenged(401, message, error, options);
     }
     case 'insufficient-scope': {
-      const message = `The access token lacks a scope; needed are: ${options.requiredScopes.join(' ')}`;
+      const message = `The access token lacks a scope; required: ${options.requiredScopes.join(' ')}`;
       return challenged(403, message, { error: 'insufficient_scope' }, options);
     }
     case 'unavailable':

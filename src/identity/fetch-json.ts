@@ -7,7 +7,7 @@ const MAX_BYTES = 1024 * 1024;
 
 export interface JsonResponse {
   readonly status: number;
-  /** `undefined` if the body is no JSON. */
+  /** `undefined` if the body is not JSON. */
   readonly body: unknown;
 }
 

@@ -45,7 +45,7 @@ const UNKNOWN_LIFETIME_MS = 60_000;
 /** A token is not used in the last tenth of its life, nor in the last half minute. */
 const MAX_MARGIN_MS = 30_000;
 
-/** RFC 8693, section 2.2.1. A token that is no bearer token cannot be sent as one. */
+/** RFC 8693, section 2.2.1. A token that is not a bearer token cannot be sent as one. */
 const granted = z.object({
   access_token: z.string().regex(/^[\x21-\x7e]{1,16384}$/),
   token_type: z.string().regex(/^bearer$/i),

@@ -1,4 +1,4 @@
-/** Finds out whether this process has more to do than it can: from its event loop, and from its memory. */
+/** Finds out whether this process is overloaded: from its event loop, and from its memory. */
 import { totalmem } from 'node:os';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapSpaceStatistics, getHeapStatistics } from 'node:v8';
@@ -58,7 +58,7 @@ const RESOLUTION_MS = 20;
 const WINDOW_MS = 1_000;
 /** With a delay in between, the next request after a window comes this late at most. */
 const MAX_GAP_MS = 10_000;
-/** One long task is no overload. */
+/** One long task is not an overload. */
 const WINDOWS = 2;
 
 /** Measures the mean delay of the event loop since it was last read. */

@@ -17,13 +17,13 @@ export type LimitName = (typeof LIMIT_NAMES)[number];
 
 const REASONS = {
   'limits.maxMemoryPercent': ['overloaded', 'The gateway has nearly used up its memory'],
-  'limits.maxEventLoopDelay': ['overloaded', 'The gateway has more to do than it can'],
+  'limits.maxEventLoopDelay': ['overloaded', 'The gateway is overloaded'],
   'upstream.circuitBreaker': ['circuit_open', 'The server does not respond'],
   'limits.rate': ['rate_limited', 'Too many requests to this server'],
   'limits.ratePerPrincipal': ['rate_limited', 'Too many requests of this caller'],
   'limits.tools.rate': ['rate_limited', 'Too many calls of this tool'],
   'limits.tools.ratePerPrincipal': ['rate_limited', 'Too many calls of this tool by this caller'],
-  'limits.tools.maxRunning': ['tool_busy', 'As many calls of this tool are running as can'],
+  'limits.tools.maxRunning': ['tool_busy', 'The maximum number of calls of this tool is running'],
 } as const;
 
 /**

@@ -13,7 +13,7 @@ export const ELICITATION_DECLINED: Failure = callFailure(
 export const ASKS_WITHOUT_END: Failure = callFailure(
   'upstream_protocol_error',
   'yes',
-  'The server asked more questions in one call than the gateway can remember. The call was cancelled',
+  'The server asked more questions in one call than the gateway keeps. The call was cancelled',
 );
 
 const NOT_ANSWERABLE = {

@@ -75,7 +75,7 @@ export interface RelayAttempt {
   readonly owner: PointerOwner;
 }
 
-/** Logs a relay that failed. A reply is no failure, nor is a client that left. */
+/** Logs a relay that failed. A reply is not a failure, nor is a client that left. */
 export function logRelayFailure(
   log: Log,
   { route, call, request, owner }: RelayAttempt,

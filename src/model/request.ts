@@ -138,9 +138,9 @@ export type CallerKind = 'verified' | 'credentials' | 'local-user' | 'anonymous'
 
 /** The start of the principal of a caller that only its credentials tell from others. */
 export const CREDENTIALS_PREFIX = 'bearer:';
-/** The key of all anonymous callers together, who are no principal. */
+/** The key of all anonymous callers together, who are not a principal. */
 export const ANONYMOUS_KEY = 'anonymous';
-/** The key of the local user, who is no principal. */
+/** The key of the local user, who is not a principal. */
 export const LOCAL_USER_KEY = 'local-user';
 
 /** Tells how a caller is known from what identifies it. */

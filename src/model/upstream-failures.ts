@@ -65,7 +65,7 @@ export function failureOfRequest(failure: UpstreamFailure): Failure {
 const UNAUTHORIZED = 'The server refused this request, or its credentials';
 const BUSY = 'The server is busy; try again later';
 const UNAVAILABLE = 'The server cannot be reached';
-const TIMEOUT = 'The server did not answer in time';
+const TIMEOUT = 'The server did not respond in time';
 const NOT_MCP = 'The server sent an invalid MCP message';
 const CHANGED = 'The server now speaks 2026-07-28 itself; call again';
 const STREAMS_MIXED =

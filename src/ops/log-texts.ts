@@ -70,18 +70,18 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'a client of a legacy revision is passed through, and the server asks it in its own way: its calls are not parked',
   'gateway.start_failed': 'the gateway does not start: the problem says what to do',
   'gateway.port_in_use':
-    'another process listens on the default port, so the next free one is used; the flag chooses another',
+    'another process listens on the default port, so the gateway uses the next free one; set another with the flag',
   'gateway.crashed': 'a defect of the gateway: the process ends',
   'upstream.failed': 'a request to the legacy server failed',
   'call.settled': 'the server ended the call while no client was connected',
   audit: 'questions were answered',
   'audit.stopped': 'the operator cancelled a call that waited for its client',
-  'call.answered_ahead': 'a question was answered with what the first request of the call brought',
+  'call.answered_ahead':
+    'a question was answered with the inputResponses of the first request of the call',
   'call.answer_refused': 'the server did not accept the answers',
   'call.parking_limit':
-    'a call could not be parked, and failed: the limit is reached. The line comes once a minute at most',
-  'request.limited':
-    'requests were refused: the limit is reached. The line comes once a minute at most',
+    'a call could not be parked, and failed: the limit is reached. Logged at most once a minute',
+  'request.limited': 'requests were refused: the limit is reached. Logged at most once a minute',
   'upstream.circuit_opened':
     'the server failed several times in a row: new requests are refused until it responds',
   'upstream.circuit_closed': 'the server responds again',
@@ -112,9 +112,9 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
     'the limit of open files is lower than the gateway can need: raise it (ulimit -n), or set limits.* and sessions.max to what you need',
   'gateway.one_worker':
     'processes cannot share a port on this platform (SO_REUSEPORT): running one process in place of several workers',
-  'traces.off': 'traces are configured in a way that the gateway does not know: none are exported',
+  'traces.off': 'the gateway does not support this configuration of traces: none are exported',
   'traces.not_exported':
-    'the collector did not take traces, which are dropped. The line comes once a minute at most',
+    'the collector did not accept traces, and they are dropped. Logged at most once a minute',
   'worker.ended':
     'a worker ended by itself; its parked calls go on where another process can resume them',
   'config.reloaded': 'the configuration that was loaded is in force',
@@ -124,7 +124,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'gateway.calls_lost':
     'calls that wait for their client end with this process, since no other can continue them: drain.parked keeps them until they are answered',
   'upstream.only_modern':
-    'the server speaks both eras and offers this to modern clients only; clients of the gateway do not see it, since legacy sessions are what its tools can ask in (upstream.era: modern passes all requests through instead)',
+    'the server offers this to modern clients only, so clients of the gateway do not see it: the gateway uses legacy sessions, since tools can ask only there. With upstream.era: modern, all requests are passed through instead',
   'upstream.slow':
     'the server took long to reply to initialize; clients that connect meanwhile wait, and some give up after 5 s',
   'upstream.unavailable': 'the legacy server does not respond, or its response is not valid MCP',
@@ -136,7 +136,7 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'edge.refused':
     'the gateway listens on loopback and refused a request with another Host or Origin: if it comes from your proxy or your page, add it to edge.allowedHosts or edge.allowedOrigins',
   'edge.wrong_path':
-    'a client of 2026-07-28 sent a request to a path that no route has, so its calls are not parked: give it the URL with one of these paths, without a slash at the end. The line comes once a minute at most',
+    'a client of 2026-07-28 sent a request to a path that no route has, so its calls are not parked: give it the URL with one of these paths, without a slash at the end. Logged at most once a minute',
   'relay.failed':
     'the replica that owns the call, or has the session of a new call, did not accept the request; it is served in another way if there is one',
   'directory.waiting':
@@ -151,11 +151,11 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'gateway.key_ephemeral':
     'no seal.keys configured: using a key generated for this process; parked calls do not survive a restart, and other replicas cannot resume them',
   'gateway.homes':
-    'what leads a call to the session of its caller; redis, peers: from any replica; workers: from any worker of this gateway; nothing: sessions do not follow a caller to another replica',
+    'where the calls of a caller find its session; redis, peers: at any replica; workers: at any worker of this gateway; nothing: only in this process, so each replica has its own',
   'gateway.homes_apart':
     'replicas relay to each other, and have neither Redis nor peers: each keeps a session of its own for the same caller, so what the server keeps in it is missing in calls that reach another replica. Configure redis or relay.peers, or send all calls of a caller to the same replica',
   'peer.down':
-    'a replica of relay.peers does not reply: until it does, it has no sessions of callers. Those that it had go on at others, if the server still knows them',
+    'a replica of relay.peers does not reply. Until it does, the sessions that it had continue at other replicas, if the server still knows them',
   'upstream.refused':
     'the server refused the gateway, and named no way to log in. It may check Host: use the name that it accepts in upstream.url or upstream.hostHeader, or allow the gateway there. Or it needs credentials, which clients can bring',
   'upstream.token_refused':
@@ -163,9 +163,9 @@ export const TEXTS: Partial<Record<LogEvent, string>> = {
   'upstream.broadcasts':
     'the server sends messages for one session to every session: the gateway now uses one session and one call at a time',
   'upstream.one_session':
-    'one session at a time: callers take turns, and subscriptions hear nothing. Configured by sessions.max (or upstream.maxProcesses), refused: the server refuses a second session, crashed: it broke the connection each time that a second one was opened',
+    'one session at a time: callers take turns, and subscriptions get no notifications. configured: by sessions.max or upstream.maxProcesses; refused: the server refused a second session; crashed: it broke the connection each time that a second one was opened',
   'upstream.resumption':
-    'whether the server sends the result of a call at once on a stream that the gateway resumed, as far as it was seen; with parking.release: auto, parked calls are released while it does',
+    'whether the server was seen to send the result of a call at once on a resumed stream; with parking.release: auto, parked calls are released while it does',
   'session.for_each_call':
     'callers without credentials get a session for each call: what the server keeps in a session is lost, and each call costs an initialize. Configure identity, or let clients send credentials; sessions.scope: call accepts the cost and silences this line',
   'session.replaced':

@@ -76,7 +76,7 @@ export interface LogEvents {
   /** `dropped`: lines of its output that were not logged, because there were too many. */
   'process.ended': { route: string; session: string; problem: string; dropped: number };
   'process.crashed': { route: string; session: string; problem: string; dropped: number };
-  /** A line of standard error, or one of standard output that is no message. */
+  /** A line of standard error, or one of standard output that is not a message. */
   'process.wrote': {
     route: string;
     session: string;

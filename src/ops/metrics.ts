@@ -68,13 +68,13 @@ export class Metrics {
   );
   readonly sessions = this.#durations(
     'mcp_client_session_duration_seconds',
-    'How long sessions with servers lasted that have ended',
+    'Duration of sessions with servers that have ended',
     ['route'],
     SESSION_BUCKETS_SECONDS,
   );
   readonly answers = this.#durations(
     'mrtr_gateway_answer_duration_seconds',
-    'Time from a question to its answer: that of people',
+    'Time that users took to answer',
     ['route'],
     HUMAN_BUCKETS_SECONDS,
   );
@@ -95,7 +95,7 @@ export class Metrics {
   );
   readonly answersAhead = this.#counter(
     'mrtr_gateway_answers_ahead_total',
-    'Questions answered with what the first request of the call brought',
+    'Questions answered with the inputResponses of the first request of the call',
     ['route'],
   );
   readonly clockRefusals = this.#counter(
@@ -105,7 +105,7 @@ export class Metrics {
   );
   readonly #ends = new BatchedCounter({
     name: 'mrtr_gateway_call_ends_total',
-    help: 'Calls that ended, by how',
+    help: 'Calls that ended, by how they ended',
     labels: ['route', 'end'],
     registry: this.#registry,
   });
@@ -116,7 +116,7 @@ export class Metrics {
   );
   readonly limited = this.#counter(
     'mrtr_gateway_limited_requests_total',
-    'Requests that a limit kept from the server, by the limit',
+    'Requests refused by a limit, by limit',
     ['route', 'limit'],
   );
   readonly hops = this.#counter(
@@ -169,7 +169,7 @@ export class Metrics {
     }
   }
 
-  /** Records a request of a client. The method is from a closed list. A fault of the client is no error. */
+  /** Records a request of a client. The method is from a closed list. A fault of the client is not an error. */
   operation(
     route: string,
     { method, target, code, isToolError, reason }: ServedRequest,

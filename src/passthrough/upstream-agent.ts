@@ -57,7 +57,7 @@ export class UpstreamAgent {
       this.#onOutcome?.(response.statusCode);
       if (response.statusCode >= 200 && response.statusCode <= 599) return callback(null, response);
       response.body.on('error', () => {}).destroy();
-      callback(new Error('the upstream responded with a status that HTTP does not have'));
+      callback(new Error('the upstream responded with an invalid HTTP status'));
     });
   };
 

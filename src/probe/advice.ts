@@ -26,7 +26,7 @@ export function advise(findings: Findings, context: ProbeContext): Advice {
   };
   if (!isBridged) {
     const notes = [
-      'The server speaks 2026-07-28 itself, and takes no legacy handshake with a session: modern clients can use it without a gateway, which passes their requests through.',
+      'The server speaks 2026-07-28 itself, and accepts no legacy handshake with a session. Modern clients can use it without the gateway, which only passes their requests through.',
     ];
     return { ...common, gatewayNeeded: false, config: null, notes };
   }
@@ -100,7 +100,7 @@ function eraNotes({ modern, onlyModern }: Findings): string[] {
   if (!modern) return [];
   const missing = onlyModern.map(({ what, names }) => `${what}: ${names.slice(0, 20).join(', ')}`);
   return [
-    'The server also speaks 2026-07-28. The gateway uses its legacy sessions all the same: a tool that asks with elicitation/create, sampling/createMessage or roots/list can ask in a legacy session only ("no back-channel"). If no tool asks in that way, modern clients need no gateway, and upstream.era: modern passes their requests through.',
+    'The server also speaks 2026-07-28. The gateway uses its legacy sessions all the same: a tool that asks with elicitation/create, sampling/createMessage or roots/list can ask only in a legacy session ("no back-channel"). If no tool asks in that way, modern clients need no gateway, and upstream.era: modern passes their requests through.',
     ...(missing.length === 0
       ? []
       : [`Only modern clients see, and clients of the gateway do not: ${missing.join('; ')}.`]),
@@ -121,11 +121,11 @@ function sessionNotes({ sessions }: Findings): string[] {
 /** What becomes of what the server keeps for a caller. */
 const SHARED_SESSION = {
   'session-id':
-    'All calls of a caller share a session, so that what the server keeps in it is there in the next call. Over several replicas that needs relay, with redis or relay.peers; when the one with the session ends, another replica goes on with it.',
+    'All calls of a caller share a session, so the next call finds what the server keeps in it. With several replicas, this needs relay, with redis or relay.peers. When the replica that has the session ends, another one takes it over.',
   stream:
-    'All calls of a caller share a session, so that what the server keeps in it is there in the next call. Those that can be asked start one after the other. The session ends with the process that opened it: no other replica can go on with it.',
+    'All calls of a caller share a session, so the next call finds what the server keeps in it. Calls that can ask start one after the other. The session ends with the process that opened it: no other replica can go on with it.',
   process:
-    'All calls of a caller share a process, so that what the server keeps in memory is there in the next call.',
+    'All calls of a caller share a process, so the next call finds what the server keeps in memory.',
 };
 
 function releaseNotes(release: Advice['releaseWhenResumable'], findings: Findings): string[] {
@@ -153,7 +153,7 @@ function unusedCallNotes(realCall: Findings['realCall']): string[] {
   if (realCall === null) return [];
   const tool = clean(realCall.tool, 100);
   return [
-    `The call of ${tool} was sent, and verified nothing: that needs a stream whose missed events are replayed.`,
+    `The call of ${tool} was sent, and verified nothing: that needs a server that replays the missed events of a stream.`,
   ];
 }
 
@@ -161,15 +161,15 @@ function realCallNote(realCall: Findings['realCall']): string {
   const tool = realCall === null ? '' : clean(realCall.tool, 100);
   switch (realCall?.outcome) {
     case undefined:
-      return 'It is not in the file above: only a call that asks shows whether the server also sends new events on a resumed stream, and this probe made none, since a tool can have effects. If the server does not, results arrive about 5 seconds late. Name a tool that asks and is harmless: probe --call TOOL.';
+      return 'The file above does not set it: only a call that asks shows whether the server also sends new events on a resumed stream, and this probe made none, since a tool can have effects. If the server does not, results arrive about 5 seconds late. To find out, name a harmless tool that asks: probe --call TOOL.';
     case 'resumed':
-      return `It is in the file above: the call of ${tool} was left at its question and resumed, and its result came ${realCall?.answerMs} ms after the answer.`;
+      return `The file above sets it: the probe released the call of ${tool} at its question and resumed it, and the result came ${realCall?.answerMs} ms after the answer.`;
     case 'late':
-      return `It is not in the file above: the call of ${tool} was left at its question and resumed, and its result did not come within 3 seconds of the answer. Released calls would be answered about 5 seconds late.`;
+      return `The file above does not set it: the probe released the call of ${tool} at its question and resumed it, and the result did not come within 3 seconds of the answer. Results of released calls would arrive about 5 seconds late.`;
     case 'not-asked':
-      return `It is not in the file above: ${tool} asked nothing on the stream of its call, so that nothing was verified.`;
+      return `The file above does not set it: ${tool} asked nothing on the stream of its call, so nothing was verified.`;
     case 'failed':
-      return `It is not in the file above: the server did not take the call of ${tool}.`;
+      return `The file above does not set it: the server did not accept the call of ${tool}.`;
   }
 }
 
@@ -185,7 +185,7 @@ function whyNotResumable({ transport, sessions, resumption }: Findings): string 
       return 'the server responds with JSON, not with event streams';
     case 'no-answer':
     case 'not-tried':
-      return 'the server did not answer the test ping';
+      return 'the server did not reply to the test ping';
   }
 }
 

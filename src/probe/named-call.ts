@@ -7,7 +7,7 @@ export interface RealCall {
   readonly arguments: JsonObject;
 }
 
-/** Parses the name of a tool and, after the first colon, its arguments. @returns `null` if they are no JSON object */
+/** Parses the name of a tool and, after the first colon, its arguments. @returns `null` if they are not a JSON object */
 export function parseRealCall(text: string): RealCall | null {
   const [, tool, json = '{}'] = /^([^:]+)(?::(.*))?$/s.exec(text) ?? [];
   try {

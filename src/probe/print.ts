@@ -94,7 +94,7 @@ function sessions({ sessions: { kind, withoutId } }: ProbeReport): string {
   const without = {
     refused: '; refuses requests without one',
     accepted: '; also accepts requests without one',
-    'no-answer': '; does not answer requests without one',
+    'no-answer': '; does not respond to requests without one',
     'not-tried': '',
   };
   return `issues a session id${without[withoutId]}`;
@@ -124,7 +124,7 @@ function resumption({ transport, resumption: found }: ProbeReport): string {
     case 'not-seen':
       return 'not available: events have no ids';
     case 'no-answer':
-      return 'unknown: the ping was not answered';
+      return 'unknown: the server did not reply to the ping';
     case 'not-tried':
       return 'not tried';
     case 'seen':

@@ -43,7 +43,7 @@ export function probeFailureOf(failure: UpstreamFailure, attempt: ProbeAttempt):
     const when = retryAfterMs === undefined ? 'later' : `in ${retryAfterMs / 1000} s`;
     return new ProbeFailure(
       'server_error',
-      `${url} answers HTTP ${status}${saidIn(failure)}; look into the log of the server, or try again ${when}`,
+      `${url} responds with HTTP ${status}${saidIn(failure)}; look into the log of the server, or try again ${when}`,
     );
   }
   if (failure.code === 'upstream_unavailable') return unreachable(failure, cause, attempt);
@@ -61,7 +61,7 @@ export function timedOut({
 }: Pick<ProbeAttempt, 'url' | 'timeoutMs'>): ProbeFailure {
   return new ProbeFailure(
     'timeout',
-    `${url} did not answer within ${timeoutMs} ms; check the port, or raise --timeout`,
+    `${url} did not respond within ${timeoutMs} ms; check the port, or raise --timeout`,
   );
 }
 

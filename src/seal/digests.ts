@@ -6,7 +6,7 @@ import type { InputRequest } from '../protocol/translate/input-request.ts';
 import { LruMap } from '../lib/containers.ts';
 import { sha256 } from '../lib/crypto.ts';
 
-/** Members that a retry must or may change. They are no part of what is asked for. */
+/** Members that a retry must or may change. They are not part of what is asked for. */
 const CHANGES_BETWEEN_ROUNDS: readonly string[] = ['_meta', 'inputResponses', 'requestState'];
 
 /**

@@ -142,7 +142,7 @@ export class Sharing {
     return this.scope(owner) === 'call' ? null : this.key(owner);
   }
 
-  /** Whose sessions are counted together. Anonymous callers are no principal, and nor is everybody. */
+  /** Whose sessions are counted together. Anonymous callers are not a principal, and nor is everybody. */
   principal(owner: SessionOwner): string | null {
     return this.scope(owner) === 'principal' ? owner.principalKey : null;
   }

@@ -14,9 +14,9 @@ export type UpstreamFailureCode =
   | 'upstream_timeout'
   /** A resumed stream carried messages of another call. */
   | 'streams_mixed'
-  /** The server does not take a legacy handshake any more, and speaks 2026-07-28. */
+  /** The server no longer accepts a legacy handshake, and speaks 2026-07-28. */
   | 'server_is_modern'
-  /** A response that is not MCP: HTML, a redirect, a compressed body, JSON that is no reply, an event beyond the limit. */
+  /** A response that is not MCP: HTML, a redirect, a compressed body, JSON that is not a reply, an event beyond the limit. */
   | 'upstream_protocol_error';
 
 export interface UpstreamFailureDetails {

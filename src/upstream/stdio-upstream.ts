@@ -171,7 +171,7 @@ export class StdioUpstream implements LegacyServer {
       const wrote =
         output.sample === ''
           ? ' (it wrote nothing)'
-          : ` (it wrote what is no message${output.sample})`;
+          : ` (it wrote something that is not a message${output.sample})`;
       throw new UpstreamFailure(code, `${message}${wrote}${output.lastWords}`, details);
     }
   }

@@ -276,7 +276,7 @@ export class Upstream implements LegacyServer {
 function serverIsModern(): UpstreamFailure {
   return new UpstreamFailure(
     'server_is_modern',
-    'the server does not take a legacy handshake with a session, and speaks 2026-07-28',
+    'the server does not accept a legacy handshake with a session, and speaks 2026-07-28',
     { mayHaveActed: false },
   );
 }

@@ -68,7 +68,7 @@ describe('the live page', BROWSER, () => {
 
   test('names what did not respond', async () => {
     const { page } = await open(snapshotOf({ missing: ['worker 2'] }));
-    expect(await page.getByRole('alert').innerText()).toContain('No answer from worker 2');
+    expect(await page.getByRole('alert').innerText()).toContain('No reply from worker 2');
   });
 
   // Rule live-5: Names that others choose are text on the page. Its policy allows no script but its own, and no page shows it in a frame.

@@ -108,7 +108,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
   );
 
   // Rule questions-8 (2025-11-25 ping, "Behavior Requirements"): Every `ping` of a server gets the reply
-  // `{}`, wherever it comes; one without an id is ignored. Any other request that is no question (such as
+  // `{}`, wherever it comes; one without an id is ignored. Any other request that is not a question (such as
   // `tasks/*`) is refused with error -32601, and the client hears of none of them.
   test.each(streams)(
     'a ping on the %s stream is answered, and the client hears nothing of it',

@@ -33,7 +33,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
 
   // Rule lists-1 (2025-11-25 pagination, "Implementation Guidelines"): A list is read to its end, in one
   // session, and given whole, without `nextCursor`: a legacy cursor does not outlive its session, and modern
-  // clients have none. An empty `nextCursor` of the server is a cursor; `null` and anything that is no text
+  // clients have none. An empty `nextCursor` of the server is a cursor; `null` and anything that is not text
   // is the end.
   // Rule lists-6.
   test.each(lists)(

@@ -9,7 +9,7 @@ import { EMPTY_PROFILE } from '../../protocol/translate/client-profile.ts';
 import type { PointerOwner } from '../../seal/pointer.ts';
 import type { Replica } from '../replica/replica.ts';
 
-/** Parts of a snapshot, and the names of processes that did not answer. */
+/** Parts of a snapshot, and the names of processes that did not reply. */
 export interface LiveView {
   readonly parts: readonly LivePart[];
   readonly missing: readonly string[];

@@ -123,7 +123,7 @@ export function localUserCheck(
     const { remoteAddress = '' } = socket;
     if (!isLoopbackHost(remoteAddress)) return 'the request comes from another machine';
     const name = HOST_NAME.exec(headers.host ?? '')?.[1] ?? '';
-    if (!isLoopbackHost(name)) return 'Host is no loopback name';
+    if (!isLoopbackHost(name)) return 'Host is not a loopback name';
     // No client of MCP sends these, and proxies do that add no header at all.
     if (httpVersion === '1.0') return 'the request is HTTP/1.0, as those of proxies';
     if (headers.connection?.toLowerCase() === 'close') {

@@ -187,7 +187,7 @@ const STOPPING_VERDICT = {
 } as const;
 
 const UNREADABLE =
-  'The gateway limits single tools, and cannot read which one is called: expected JSON in UTF-8, not compressed, and a name that is a string';
+  'The gateway limits calls by tool, and cannot read the name of the tool: expected JSON in UTF-8, not compressed, and a name that is a string';
 
 /**
  * Finds the requests in a body that limits concern.

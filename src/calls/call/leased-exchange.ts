@@ -75,7 +75,7 @@ export async function sendRequest(
     if (!listener.isCurrent || isOver(call.state)) return freeExchange(call, true);
     call.exchange = startToolCall(call, request, session, demandsTask, listener);
   } catch (error) {
-    // What fails in a handshake is no call.
+    // What fails in a handshake is not a call.
     if (listener.isCurrent) listener.notTaken(beforeRequest(asUpstreamFailure(error, true)));
   }
 }

@@ -45,7 +45,7 @@ export function logMove(call: CallData, move: Move): void {
     log.event('call.settled', { ...idsOf(call, request), round: to.round });
   }
   if (isOver(to) && !isOver(from)) {
-    // What the server still has to do with a call that was cancelled is no part of it.
+    // What the server still has to do with a call that was cancelled is not part of it.
     call.overSinceMs = clock.now();
     if (event.type === 'expired' && endName(to.end) === 'timeout') logTimeout(call, event.timer);
   }
@@ -142,7 +142,7 @@ function logTimeout(call: CallData, timer: TimerName): void {
   const ended = 'the server did not end the call within';
   const messages: Partial<Record<TimerName, string>> = {
     call: `${ended} ${callTtlMs} ms (parking.callTtl)`,
-    park: `a retry came, and the stream did not come back within ${parkTtlMs} ms (parking.ttl)`,
+    park: `the client retried, and the stream could not be resumed within ${parkTtlMs} ms (parking.ttl)`,
   };
   const message = messages[timer] ?? `${ended} ${maxDurationMs} ms (calls.maxDuration)`;
   logUpstreamFailure(call, { code: 'upstream_timeout', message });

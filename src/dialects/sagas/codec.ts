@@ -23,7 +23,7 @@ import {
 
 const CALL = 'tools/callSaga';
 const RESUME = 'tools/resumeSaga';
-/** Calls that are no sagas. */
+/** Calls that are not sagas. */
 const PLAIN_CALLS: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
 const STEP_TYPES: Readonly<Record<string, string>> = {
   'elicitation/create': 'elicitation',

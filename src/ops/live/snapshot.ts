@@ -104,7 +104,7 @@ export const liveSnapshot = livePart.omit({ process: true }).extend({
   bucketMs: z.literal(BUCKET_MS),
   /** What can be done from the page. */
   actions: z.array(z.literal('cancel')),
-  /** The processes, and those that did not answer. */
+  /** The processes, and those that did not reply. */
   processes: z.array(name),
   missing: z.array(name),
 });
@@ -125,7 +125,7 @@ export function shownRoutes(routes: readonly LiveRoute[]): LiveRoute[] {
 
 /**
  * Sums what processes know.
- * @param missing the names of processes that did not answer
+ * @param missing the names of processes that did not reply
  */
 export function sumParts(
   parts: readonly LivePart[],

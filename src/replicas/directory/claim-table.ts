@@ -166,5 +166,8 @@ export class RemoteClaims implements ClaimStore {
 }
 
 function tableUnavailable(): DirectoryUnavailable {
-  return new DirectoryUnavailable('timeout', 'what knows the homes of callers does not respond');
+  return new DirectoryUnavailable(
+    'timeout',
+    'the process that assigns sessions to callers does not respond',
+  );
 }

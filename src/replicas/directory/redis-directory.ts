@@ -231,7 +231,7 @@ export class RedisDirectory implements Directory {
     if (this.#options.clock.elapsed() - this.#awayAtMs >= this.#leaseMs) return;
     throw new DirectoryUnavailable(
       'store',
-      `Redis at ${this.#store} was away, and not every replica may have renewed its lease yet`,
+      `Redis at ${this.#store} was unavailable, and some replicas may not have renewed their leases yet`,
     );
   }
 

@@ -181,7 +181,7 @@ const MEANINGS: readonly (readonly [RegExp, DirectoryFailure, string])[] = [
     'name',
     'cannot be reached: the host name cannot be resolved; check redis.url',
   ],
-  [/timed out|timeout|ETIMEDOUT/i, 'timeout', 'did not answer in time'],
+  [/timed out|timeout|ETIMEDOUT/i, 'timeout', 'did not respond in time'],
   [/READONLY/, 'store', 'is read-only (READONLY)'],
   [/MISCONF/, 'store', 'refuses writes (MISCONF)'],
   [/OOM/, 'store', 'is out of memory (OOM)'],
@@ -217,7 +217,7 @@ function describe(error: unknown, store: string): DirectoryUnavailable | null {
   }
   if (!(error instanceof Error) || error.name !== 'ReplyError') return null;
   const word = /^[A-Z]{2,20}(?= )/.exec(error.message)?.[0] ?? 'ERR';
-  return new DirectoryUnavailable('store', `Redis at ${store} answered with an error (${word})`);
+  return new DirectoryUnavailable('store', `Redis at ${store} responded with an error (${word})`);
 }
 
 /** Returns code and message of an error and of the one that a Cluster client wraps. For matching only. */

@@ -17,7 +17,7 @@ const TEXT_HALF = 11;
 const TEXT_START = 'mrtr-'.length + TEXT_HALF;
 
 /**
- * The ids of one session, and its identity. It is no reference to the session: ids are remembered for long after it is
+ * The ids of one session, and its identity. It is not a reference to the session: ids are remembered for long after it is
  * over, and would keep it in memory. All begin alike: a process that takes a session over recognizes the replies to the
  * process that had it before.
  */

@@ -79,7 +79,7 @@ function bridged(kind: LegacyTransport, session: Session, isAuto: boolean): Dete
   return { kind, cause: isAuto ? 'sessions' : 'configured', session };
 }
 
-/** True if the server has replied, and it was no legacy handshake. Credentials and load decide nothing. */
+/** True if the server has replied, and it was not a legacy handshake. Credentials and load decide nothing. */
 export function isRefusal({ code, details: { httpStatus } }: UpstreamFailure): boolean {
   if (code === 'upstream_protocol_error') return true;
   const isError = httpStatus !== undefined && !PROXY_STATUSES.has(httpStatus);

@@ -1,6 +1,6 @@
 /**
  * Pings that keep a server from expiring a session while a call waits for its client. An error reply, and any response of the
- * server that is no reply, also show that it is there: whether it still has the call, its stream and the answer will show. The
+ * server that is not a reply, also show that it is there: whether it still has the call, its stream and the answer will show. The
  * server counts as gone if it has forgotten the session, or if two pings in a row fail to reach it or get no response.
  */
 import type { Clock, Timer } from '../../lib/clock.ts';

@@ -90,7 +90,7 @@ export class ResumableStream implements ResponseReader {
   lastEventId: string | undefined;
   /** The reply was received. The rest of the stream does not matter. */
   finished = false;
-  /** What the server sent last that is no reply, in the words of the log; `null` if that was nothing wrong. */
+  /** What the server sent last that is not a reply, in the words of the log; `null` if that was nothing wrong. */
   wrongReply: string | null = null;
   readonly #context: StreamContext;
   readonly #owner: StreamOwner;

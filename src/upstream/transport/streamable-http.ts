@@ -215,7 +215,7 @@ export class StreamableHttpTransport implements Transport, StreamContext, Stream
     const message = readMessage(value);
     const { source } = stream;
     if (message.type === 'malformed')
-      stream.wrongReply = `it sent JSON that is no JSON-RPC message: ${message.problem}`;
+      stream.wrongReply = `it sent JSON that is not a JSON-RPC message: ${message.problem}`;
     if (message.type === 'response' && source.stream === 'request') {
       if (message.id === source.id || message.id === null) stream.finished = true;
       else stream.wrongReply = 'it replied to another request';

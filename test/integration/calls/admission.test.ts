@@ -430,7 +430,11 @@ describe('requests that are passed through', () => {
     ['in UTF-16', Buffer.from(`\ufeff${where}`, 'utf16le'), {}],
     ['with two names', where.replace('{"name"', '{"name":"other","name"'), {}],
     ['with a list for a name', where.replace('"where"', '["where"]'), {}],
-    ['with a name that is no text', where.replace('"where"', '{"toString":1,"valueOf":1}'), {}],
+    [
+      'with a name that is not a string',
+      where.replace('"where"', '{"toString":1,"valueOf":1}'),
+      {},
+    ],
   ])('of a modern server get 415 where tools are limited: %s', async (_how, body, headers) => {
     const { url, calls } = await modern({ tools: { where: { ...tool, maxRunning: 1 } } });
     const response = await fetch(url, {

@@ -248,8 +248,8 @@ describe('answers', () => {
   });
 
   // Rule answers-6 (MRTR, "Error Handling"): An answer that cannot be one (no object; an unknown action; a
-  // form value that is no text, number, boolean or list of texts; a sampling answer without role, model or
-  // content; roots that are no list) is refused with error -32602, `data.reason` `invalid_input_response` and
+  // form value that is not text, number, boolean or list of texts; a sampling answer without role, model or
+  // content; roots that are not a list) is refused with error -32602, `data.reason` `invalid_input_response` and
   // the key in `data.key`. None of the answers beside it goes to the server, and the pointer stays good.
   test('that are ill-formed are refused by their key, and the pointer stays good', async () => {
     const { url } = await start({ tools: greet });

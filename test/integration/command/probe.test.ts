@@ -392,7 +392,7 @@ describe('what is no MCP server is one line with cause and way out', () => {
       () => answers(308, { location: '/elsewhere?token=hunter2' }),
       /redirects to http:\/\/127\.0\.0\.1:\d+\/elsewhere \(HTTP 308\); redirects are not followed/,
     ],
-    ['a broken server', () => answers(502, {}), /answers HTTP 502/],
+    ['a broken server', () => answers(502, {}), /responds with HTTP 502/],
     [
       'a server without TLS',
       async () => (await answers(200, {})).replace('http:', 'https:'),
@@ -416,7 +416,7 @@ describe('what is no MCP server is one line with cause and way out', () => {
     const url = await listening(() => {});
     const { code, err } = await probing(url, '--timeout', '100ms');
     expect(code).toBe(69);
-    expect(err).toMatch(/did not answer within 100 ms; .* or raise --timeout\n$/);
+    expect(err).toMatch(/did not respond within 100 ms; .* or raise --timeout\n$/);
   });
 
   test('an unusable URL or header is a usage error that repeats no credential', async () => {

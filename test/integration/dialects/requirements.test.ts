@@ -84,7 +84,7 @@ test('a task that nobody answers ends with its time', async () => {
 describe.each(DIALECT_NAMES)('%s', (dialect: DialectName) => {
   const { ask, retry, questionsOf, textOf } = WIRES[dialect];
 
-  // Rule dialects-17: Answers that are no map, or list of steps, and a state that was changed are refused with a JSON-RPC error. The
+  // Rule dialects-17: Answers that are not a map, or list of steps, and a state that was changed are refused with a JSON-RPC error. The
   // call goes on.
   test('"Error Handling": malformed answers are an error, and the call goes on', async () => {
     const { client } = await proposalGateway(dialect, '/draft');

@@ -120,7 +120,7 @@ test('a step that failed at the client is an error for the server', async () => 
 });
 
 // Rule dialects-10: A client is asked only what its dialect can express: no roots in the rewritten draft and in sagas, and
-// nothing in a call that is no saga.
+// nothing in a call that is not a saga.
 test('a plain call is served, and can ask nothing', async () => {
   const { client, legacy } = await proposalGateway('sagas', PATH);
   const { params } = CALL;

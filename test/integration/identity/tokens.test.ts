@@ -123,7 +123,7 @@ describe('a caller without a sound token', () => {
     ['has expired', 'it has expired'],
     ['is for another resource', 'it is for another audience'],
     ['is from another issuer', 'it is from another issuer'],
-    ['is signed with another key', 'its key is not one of the issuer'],
+    ['is signed with another key', 'its key is not a key of the issuer'],
     ['is no JWT', 'it is not a valid JWT'],
   ])('is told why, if its token %s', async (what, problem) => {
     const other = await AuthorizationServer.start();

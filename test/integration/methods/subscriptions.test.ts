@@ -239,7 +239,7 @@ describe.each(['streamable-http', 'http-sse'] as const)(
 
 describe('a request to listen', () => {
   // Rule subscriptions-1 (subscriptions, "Opening a Stream"): A request without a `notifications` object, or
-  // with a member in it that is no flag or no list of texts, gets error -32602; from a client that takes no
+  // with a member in it that is not a flag or no list of texts, gets error -32602; from a client that takes no
   // event stream, HTTP status 406.
   test.each([
     ['without a filter', {}],

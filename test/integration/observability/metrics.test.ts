@@ -35,7 +35,7 @@ async function scrape({ adminUrl }: GatewayProcess, name: string): Promise<Map<s
 }
 
 // Rule metrics-1 (conventions, "Metrics"): Requests of clients and requests to the server are histograms of their own, by method and
-// tool. A fault of the client is no error; a result with `isError` is (`tool_error`). Tools that the server does not have count as
+// tool. A fault of the client is not an error; a result with `isError` is (`tool_error`). Tools that the server does not have count as
 // `other`.
 // Rule metrics-2: The time of people is apart from the time of the server.
 // Rule metrics-3: A call whose client was asked and did not come back is counted as abandoned.

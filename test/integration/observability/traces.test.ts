@@ -122,7 +122,7 @@ test('a call of two rounds over two replicas is two traces, which are linked', a
   expect(traces(other.lines(), 'edge.request')).toEqual([TRACE_2]);
 });
 
-// Rule traces-4 (conventions, "Server"): An error code that says that the client is wrong is no error of the span. A result with
+// Rule traces-4 (conventions, "Server"): An error code that says that the client is wrong is not an error of the span. A result with
 // `isError` is (`tool_error`).
 test('errors of the server and of tools are errors of a span, faults of the client are not', async () => {
   const { collector, env } = await collectorFor();

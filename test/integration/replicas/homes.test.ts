@@ -111,7 +111,7 @@ describe.each([
     await server.saw('notifications/cancelled');
     open();
     expect(text(await call(b, 'count'))).toBe('3');
-    // That is no fault of a replica.
+    // That is not a fault of a replica.
     expect(b.named('relay.failed')).toEqual([]);
   });
 });

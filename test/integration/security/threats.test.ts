@@ -164,7 +164,7 @@ test('error codes that a server makes up do not become metrics', async () => {
   const counts = metrics.matchAll(
     /^mcp_server_operation_duration_seconds_count.*rpc_response_status_code="([^"]*)",error_type="([^"]*)"/gm,
   );
-  // What the client did wrong is no error.
+  // What the client did wrong is not an error.
   const found = [...counts].map(([, code, type]) => [code, type]);
   expect(found.toSorted()).toEqual([
     ['-32602', ''],

@@ -179,7 +179,7 @@ describe('a process that cannot serve', () => {
     expect((await pids.all()).length).toBeLessThanOrEqual(4);
   });
 
-  // Rule stdio-5: Lines of standard output that are no message are logged and ignored. 1 MiB of them without a message
+  // Rule stdio-5: Lines of standard output that are not messages are logged and ignored. 1 MiB of them without a message
   // between ends the session, and so does a line that is longer than `upstream.maxEvent`. (2025-11-25 transports, "stdio")
   test.each([
     { manner: 'rubbish', says: /what it writes is not JSON-RPC, such as "rubbish / },

@@ -57,9 +57,9 @@ describe('a trace context', () => {
   test.each([
     ['is read', PARENT, PARENT],
     ['has a state', { ...PARENT, tracestate: 'a=b' }, { ...PARENT, tracestate: 'a=b' }],
-    ['has a state that is no text', { ...PARENT, tracestate: 1 }, PARENT],
+    ['has a state that is not a string', { ...PARENT, tracestate: 1 }, PARENT],
     ['is not there', {}, null],
-    ['is no text', { traceparent: 1 }, null],
+    ['is not a string', { traceparent: 1 }, null],
     ['is malformed', { traceparent: '00-1-2-01' }, null],
   ])('%s', (_what, from, read) => expect(readTraceContext(from)).toEqual(read));
 

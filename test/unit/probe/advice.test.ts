@@ -51,7 +51,7 @@ describe('parking.release', () => {
   test.each([
     ['late', 'did not come within 3 seconds'],
     ['not-asked', 'asked nothing'],
-    ['failed', 'did not take the call'],
+    ['failed', 'did not accept the call'],
   ] as const)('is not proposed after a call that was %s, and says so', (outcome, words) => {
     const { config, notes } = called(outcome);
     expect(JSON.stringify(config)).not.toContain('when-resumable');
@@ -82,7 +82,7 @@ describe('parking.release', () => {
 test.each<[Findings['sessions']['kind'], RegExp]>([
   [
     'session-id',
-    /all calls of a caller share a session.*relay, with redis or relay.peers.*another replica goes on/i,
+    /all calls of a caller share a session.*relay, with redis or relay.peers.*another one takes it over/i,
   ],
   ['stream', /all calls of a caller share a session.*one after the other.*no other replica/i],
   ['none', /issues no session id/],

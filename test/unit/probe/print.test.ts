@@ -32,14 +32,14 @@ Advice
         url: http://127.0.0.1:3001/mcp
         transport: streamable-http
 
-  - All calls of a caller share a session, so that what the server keeps in it is there in the next
-    call. Over several replicas that needs relay, with redis or relay.peers; when the one with the
-    session ends, another replica goes on with it.
+  - All calls of a caller share a session, so the next call finds what the server keeps in it. With
+    several replicas, this needs relay, with redis or relay.peers. When the replica that has the
+    session ends, another one takes it over.
   - parking.release: when-resumable is possible: a parked call then holds no connection.
-  - It is not in the file above: only a call that asks shows whether the server also sends new
+  - The file above does not set it: only a call that asks shows whether the server also sends new
     events on a resumed stream, and this probe made none, since a tool can have effects. If the
-    server does not, results arrive about 5 seconds late. Name a tool that asks and is harmless:
-    probe --call TOOL.
+    server does not, results arrive about 5 seconds late. To find out, name a harmless tool that
+    asks: probe --call TOOL.
   - 2 tools are annotated as read-only or idempotent. If you trust that, set
     continuation.replay.annotated: true, so that lost calls are repeated.
 `);
@@ -87,7 +87,7 @@ describe('resumption is told as it was seen', () => {
     [{ lastEventId: 'no-answer' }, 'events have ids; resumption not answered in time'],
     [{ eventIds: 'not-seen' }, 'not available: events have no ids'],
     [{ eventIds: 'no-events' }, 'not available: responses are JSON, not event streams'],
-    [{ eventIds: 'no-answer' }, 'unknown: the ping was not answered'],
+    [{ eventIds: 'no-answer' }, 'unknown: the server did not reply to the ping'],
   ])('%o', (also, words) => {
     const resumption = { eventIds: 'seen', lastEventId: 'not-tried', httpStatus: null } as const;
     const text = reportText(reportOf({ resumption: { ...resumption, ...also } }), false);

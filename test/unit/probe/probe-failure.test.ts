@@ -45,7 +45,7 @@ test.each([
   ['ERR_TLS_CERT_ALTNAME_INVALID', 'tls_failed', /the name in its certificate/],
   ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'tls_failed', /add the CA/],
   ['ERR_SSL_WRONG_VERSION_NUMBER', 'tls_failed', /does not use TLS; use http:/],
-  ['UND_ERR_HEADERS_TIMEOUT', 'timeout', /did not answer within 10000 ms/],
+  ['UND_ERR_HEADERS_TIMEOUT', 'timeout', /did not respond within 10000 ms/],
 ])('a connection that fails with %s', (system, code, line) => {
   const failure = ofConnection(systemError(system));
   expect(failure.code).toBe(code);
@@ -87,7 +87,7 @@ test('a redirect without a target is named all the same', () => {
 test('the words of the server are in the line', () => {
   const details = { httpStatus: 503, said: 'in maintenance\nuntil 9' };
   expect(ofAnswer('upstream_busy', details).message).toBe(
-    'https://a/mcp answers HTTP 503: "in maintenance until 9"; look into the log of the server, or try again later',
+    'https://a/mcp responds with HTTP 503: "in maintenance until 9"; look into the log of the server, or try again later',
   );
   expect(ofAnswer('upstream_protocol_error', { said: 'License expired' }).message).toMatch(
     /does not speak MCP: .*: "License expired"; give the URL/,
@@ -97,7 +97,7 @@ test('the words of the server are in the line', () => {
 test('a server that says when to come back is repeated', () => {
   const details = { httpStatus: 429, said: 'slow down', retryAfterMs: 30_000 };
   expect(ofAnswer('upstream_busy', details).message).toBe(
-    'https://a/mcp answers HTTP 429: "slow down"; look into the log of the server, or try again in 30 s',
+    'https://a/mcp responds with HTTP 429: "slow down"; look into the log of the server, or try again in 30 s',
   );
 });
 

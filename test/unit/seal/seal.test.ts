@@ -247,7 +247,7 @@ describe('sealing refuses', () => {
     ['a round before the first', { round: 0 }],
     ['a round that is no whole number', { round: 1.5 }],
     ['an empty digest', { digest: '' }],
-    ['a principal that is no text', { principal: 12345 as unknown as string }],
+    ['a principal that is not a string', { principal: 12345 as unknown as string }],
   ])('%s', (_title, change) => {
     const { seal } = sealer();
     expect(() => seal({ ...pointer, ...change })).toThrow(

@@ -289,7 +289,7 @@ function show(snapshot) {
   document.title = `${snapshot.allCalls} waiting - mrtr-gateway`;
   const missing = byId('missing');
   missing.hidden = snapshot.missing.length === 0;
-  write(missing, `No answer from ${snapshot.missing.join(', ')}: what they have is not shown.`);
+  write(missing, `No reply from ${snapshot.missing.join(', ')}: what they have is not shown.`);
   showTotals(snapshot);
   showPlots(snapshot);
   showRoutes(snapshot);

@@ -77,7 +77,7 @@ export function isQuestion(method: string): boolean {
   return QUESTIONS.has(method);
 }
 
-/** Decides whom a message is for that is no reply. */
+/** Decides whom a message is for that is not a reply. */
 export function routeOf<Call extends RoutedCall>(
   message: Exclude<JsonRpcMessage, { readonly type: 'response' }>,
   source: MessageSource,
@@ -213,7 +213,7 @@ export const BROADCAST_REFUSAL: JsonRpcReply = {
   error: {
     code: ErrorCode.internalError,
     message:
-      'This server sends its questions to every session and has other clients: the question has no certain recipient',
+      'This server sends its questions to every session and has other clients, so the gateway cannot tell whose question this is',
   },
 };
 

@@ -1,5 +1,5 @@
 /**
- * What a server process writes that is no message: its log, on standard error, and text on standard output. So much of
+ * What a server process writes that is not a message: its log, on standard error, and text on standard output. So much of
  * it goes to the log of the gateway.
  */
 import type { Clock } from '../../../lib/clock.ts';
@@ -11,7 +11,7 @@ const WINDOW_MS = 10_000;
 const MAX_LINES_PER_WINDOW = 50;
 const MAX_SHOWN_CHARACTERS = 200;
 const MAX_KEPT_LINES = 20;
-/** Shorter values of variables are no secrets, and can be part of any word. */
+/** Shorter values of variables are not secrets, and can be part of any word. */
 const MIN_SECRET_LENGTH = 8;
 
 export class ProcessOutput {
@@ -38,7 +38,7 @@ export class ProcessOutput {
     return line === undefined ? '' : `; it wrote to standard error: ${line}`;
   }
 
-  /** The first text on standard output that was no message, for a message. */
+  /** The first text on standard output that was not a message, for a message. */
   get sample(): string {
     return this.#firstOther === '' ? '' : `, such as ${JSON.stringify(this.#firstOther)}`;
   }

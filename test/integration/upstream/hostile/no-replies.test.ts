@@ -47,7 +47,7 @@ describe('in place of a reply', () => {
     ['upstream_protocol_error', 'no content', sends(204, {}, '')],
     ['upstream_protocol_error', 'nothing, as JSON', sends(200, JSON_TYPE, '')],
     ['upstream_protocol_error', 'JSON that does not parse', sends(200, JSON_TYPE, '{"jsonrpc":')],
-    ['upstream_protocol_error', 'JSON that is no JSON-RPC', sends(200, JSON_TYPE, '{"ok":true}')],
+    ['upstream_protocol_error', 'JSON that is not JSON-RPC', sends(200, JSON_TYPE, '{"ok":true}')],
     ['upstream_protocol_error', 'no message', sends(200, JSON_TYPE, '[]')],
     [
       'upstream_protocol_error',
@@ -66,7 +66,7 @@ describe('in place of a reply', () => {
     ],
     [
       'upstream_protocol_error',
-      'an event that is no JSON-RPC',
+      'an event that is not JSON-RPC',
       sends(200, EVENTS, eventOf({ ok: true })),
     ],
     [
@@ -79,7 +79,7 @@ describe('in place of a reply', () => {
     ['call_lost', 'other events', sends(200, EVENTS, eventOf(notification))],
     [
       'call_lost',
-      'an event that is no JSON-RPC, and other events after it',
+      'an event that is not JSON-RPC, and other events after it',
       sends(200, EVENTS, eventOf({ ok: true }) + eventOf(notification)),
     ],
     ['call_lost', 'half an event', sends(200, EVENTS, 'data: {"jsonrpc":')],
@@ -87,7 +87,7 @@ describe('in place of a reply', () => {
     ['call_lost', 'events, and no end', breaksOff(EVENTS, eventOf(notification))],
     [
       'call_lost',
-      'an event that is no JSON-RPC, and no end',
+      'an event that is not JSON-RPC, and no end',
       breaksOff(EVENTS, eventOf({ ok: true })),
     ],
     ['upstream_timeout', 'the promise of a reply (202)', sends(202, {}, '')],

@@ -74,8 +74,8 @@ const raw =
     response.socket?.end();
   };
 
-// Rule failures-5: `upstream_protocol_error`: the connection is sound, and what the server sent is no reply. HTML, a redirect, a
-// compressed body, no content, any other 4xx without a JSON-RPC error; JSON or an event that does not parse, is no message of
+// Rule failures-5: `upstream_protocol_error`: the connection is sound, and what the server sent is not a reply. HTML, a redirect, a
+// compressed body, no content, any other 4xx without a JSON-RPC error; JSON or an event that does not parse, is not a message of
 // JSON-RPC, replies to another request or is beyond the limits, unless the reply comes all the same.
 // Rule limits-1.
 describe('a response that is not of MCP', () => {
@@ -114,7 +114,7 @@ describe('a response that is not of MCP', () => {
   });
 
   // Rule limits-1: Redirects are not followed, compressed bodies are neither asked for nor read, and a media
-  // type other than JSON or an event stream is no response: `upstream_protocol_error`.
+  // type other than JSON or an event stream is not a response: `upstream_protocol_error`.
   // Rule failures-5.
   test.each([301, 302, 303, 307, 308])('a redirect %i is not followed', async (status) => {
     const visits: Socket[] = [];
@@ -350,7 +350,7 @@ describe('JSON', () => {
 
   // Rule limits-3: A JSON body is read up to `upstream.maxBody` (16 MiB by default) and an event up to
   // `upstream.maxEvent` (4 MiB), over as many lines as it has; then the connection is cut. JSON nested deeper
-  // than 500 levels, or with a member that would reach a prototype, is no reply.
+  // than 500 levels, or with a member that would reach a prototype, is not a reply.
   test.each<[string, (push: (text: string) => void) => void]>([
     ['without end', (push) => push('x'.repeat(10_000))],
     ['without end, in single bytes', (push) => push(' ')],

@@ -156,12 +156,12 @@ describe('each step refuses with its own status and code', () => {
     ['a body nested too deep', { body: '['.repeat(17) }, [400, -32600, 'no id']],
     ['a list of messages', { body: '[]' }, [400, -32600, 'no id']],
     ['another JSON-RPC version', { message: { jsonrpc: '1.0' } }, [400, -32600, 7]],
-    ['a method that is no text', { message: { method: 5 } }, [400, -32600, 7]],
+    ['a method that is not a string', { message: { method: 5 } }, [400, -32600, 7]],
     ['an id that is null', { message: { id: null } }, [400, -32600, 'no id']],
     ['an id that is a fraction', { message: { id: 1.5 } }, [400, -32600, 'no id']],
     ['an id that is an object', { message: { id: {} } }, [400, -32600, 'no id']],
     ['no claim', { message: { params: { name: 'n' } } }, [400, -32602, 7]],
-    ['a claim that is no text', { meta: { [VERSION]: 5 } }, [400, -32602, 7]],
+    ['a claim that is not a string', { meta: { [VERSION]: 5 } }, [400, -32602, 7]],
     ['a claim that is null', { meta: { [VERSION]: null } }, [400, -32602, 7]],
     ['no version header', { headers: { 'MCP-Protocol-Version': null } }, [400, -32020, 7]],
     [
@@ -199,7 +199,7 @@ describe('each step refuses with its own status and code', () => {
       [200, -32602, 7],
     ],
     ['an answer that is no object', { params: { inputResponses: { a: 1 } } }, [200, -32602, 7]],
-    ['a state that is no text', { params: { requestState: 5 } }, [200, -32602, 7]],
+    ['a state that is not a string', { params: { requestState: 5 } }, [200, -32602, 7]],
     [
       'a state that is null, which is not absent',
       { params: { requestState: null } },

@@ -298,7 +298,7 @@ describe('what strict clients do not know', () => {
 
   test.each([
     ['a default of the wrong type', { type: 'string', default: 5 }, { type: 'string' }],
-    ['a title that is no text', { type: 'boolean', title: 5 }, { type: 'boolean' }],
+    ['a title that is not a string', { type: 'boolean', title: 5 }, { type: 'boolean' }],
     ['a bound that is no number', { type: 'number', minimum: '1' }, { type: 'number' }],
     ['a length that is no integer', { type: 'string', minLength: 1.5 }, { type: 'string' }],
     [

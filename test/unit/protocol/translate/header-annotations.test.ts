@@ -49,7 +49,7 @@ describe('the annotations of a tool are invalid as a whole', () => {
     ['an empty name', { a: { type: 'string', 'x-mcp-header': '' } }],
     ['a name that is no HTTP token', { a: { type: 'string', 'x-mcp-header': 'a b' } }],
     ['a name with a line break', { a: { type: 'string', 'x-mcp-header': 'a\r\nb' } }],
-    ['a name that is no text', { a: { type: 'string', 'x-mcp-header': 1 } }],
+    ['a name that is not a string', { a: { type: 'string', 'x-mcp-header': 1 } }],
     [
       'two names that differ in case only',
       { a: region, b: { ...region, 'x-mcp-header': 'REGION' } },

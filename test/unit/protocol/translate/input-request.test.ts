@@ -144,7 +144,7 @@ describe('a URL elicitation', () => {
     });
   });
 
-  // Rule urls-2 (elicitation, "Safe URL Handling"): What is no absolute `http` or `https` URL is shown to
+  // Rule urls-2 (elicitation, "Safe URL Handling"): What is not an absolute `http` or `https` URL is shown to
   // nobody; the server gets error -32602.
   test.each(['javascript:alert(1)', 'file:///etc/passwd', 'data:,x', '/relative', '', 5, null])(
     'with the URL %j is refused (elicitation, "Safe URL Handling")',
@@ -402,7 +402,7 @@ describe('the answer to a roots request', () => {
     expect(sent(back, { roots })).toEqual({ result: { roots } });
   });
 
-  // Rule roots-2 (roots, "Root"): A root that is no `file://` URI is an ill-formed answer.
+  // Rule roots-2 (roots, "Root"): A root that is not a `file://` URI is an ill-formed answer.
   test.each<JsonValue>([
     {},
     { roots: {} },

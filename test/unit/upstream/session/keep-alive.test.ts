@@ -36,7 +36,7 @@ describe('a server is taken for gone', () => {
   // Rule keep-alive-2 (2025-11-25 ping, "Behavior Requirements"): A server that misses two pings in a row, or
   // says that it does not know the session, is taken for gone and its call for lost. A ping is missed if no
   // response comes, or 500, 502 or 504. Whoever responds in another way is there: with an error, 429, 503, or
-  // JSON that is no reply.
+  // JSON that is not a reply.
   test.each(['upstream_unavailable', 'upstream_timeout'] as const)(
     'when it misses two pings in a row: %s',
     async (code) => {
