@@ -237,8 +237,7 @@ export function refusal(reason: RefusalReason, begun: boolean): Failure {
   const problem = REFUSALS[reason];
   const mayHaveActed = begun ? 'yes' : 'unknown';
   switch (reason) {
-    case 'lot_full':
-      return callFailure('too_many_parked_calls', 'yes', problem);
+    case 'too_many_parked_calls':
     case 'too_many_rounds':
       return callFailure(reason, 'yes', problem);
     case 'timeout':
@@ -249,7 +248,7 @@ export function refusal(reason: RefusalReason, begun: boolean): Failure {
 }
 
 const REFUSALS: Readonly<Record<RefusalReason, string>> = {
-  lot_full: 'Too many calls are waiting for input; answer or cancel some of them',
+  too_many_parked_calls: 'Too many calls are waiting for input; answer or cancel some of them',
   too_many_rounds: 'The server asked for input more often than parking.maxRounds allows',
   timeout: 'The server did not finish the call in time',
   draining: 'The gateway is shutting down and has cancelled the call',

@@ -196,4 +196,4 @@ export interface Failure {
 }
 
 /** Why the gateway itself ends a call that could continue. */
-export type RefusalReason = 'lot_full' | 'too_many_rounds' | 'timeout' | 'draining';
+export type RefusalReason = 'too_many_parked_calls' | 'too_many_rounds' | 'timeout' | 'draining';

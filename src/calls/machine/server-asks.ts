@@ -114,7 +114,8 @@ export const SERVER_ASKS: readonly Row[] = [
     to: ['cancelling'],
     why: 'there is no room to park one more call',
     when: (_state, event) => !event.mayPark,
-    then: (state, _event, limits) => cancel(state, { type: 'refused', reason: 'lot_full' }, limits),
+    then: (state, _event, limits) =>
+      cancel(state, { type: 'refused', reason: 'too_many_parked_calls' }, limits),
   }),
   row({
     rule: 'questions-shown',

@@ -50,7 +50,11 @@ export const SERVER_ENDS: readonly Row[] = [
     then: (state, event, limits) => {
       const { round, consumed, legs } = state;
       const refused =
-        round > limits.maxRounds ? 'too_many_rounds' : event.mayPark ? null : 'lot_full';
+        round > limits.maxRounds
+          ? 'too_many_rounds'
+          : event.mayPark
+            ? null
+            : 'too_many_parked_calls';
       if (refused !== null) {
         const end: CallEnd = { type: 'refused', reason: refused };
         return done(state, end, limits, [

@@ -299,8 +299,8 @@ const ASKING: readonly Case[] = [
     title: 'a call for which there is no room is ended, and its requests closed out',
     from: gathering(),
     on: gathered(false),
-    state: cancelling(refused('lot_full')),
-    effects: [tellEnd([7], refused('lot_full')), ...cancel(env)],
+    state: cancelling(refused('too_many_parked_calls')),
+    effects: [tellEnd([7], refused('too_many_parked_calls')), ...cancel(env)],
   },
   {
     rule: 'round-limit-reached',
@@ -753,8 +753,13 @@ const URLS: readonly Case[] = [
     title: 'nor when there is no room',
     from: gathering(),
     on: urlsRequired(false),
-    state: done(refused('lot_full')),
-    effects: [closeOut(env), free(true), tellEnd([7], refused('lot_full')), armRedeliver],
+    state: done(refused('too_many_parked_calls')),
+    effects: [
+      closeOut(env),
+      free(true),
+      tellEnd([7], refused('too_many_parked_calls')),
+      armRedeliver,
+    ],
   },
   ...[parked(), idle()].map((from) => ({
     rule: 'urls-required-while-parked',
@@ -1201,8 +1206,12 @@ const BREAKING: readonly Case[] = [
     title: 'if there is no room the call ends, and a retry that waits is looked at',
     from: broken(gathering(), [retry()]),
     on: gathered(false),
-    state: cancelling(refused('lot_full')),
-    effects: [tellEnd([7], refused('lot_full')), ...cancel(env), retryWaiting(retry())],
+    state: cancelling(refused('too_many_parked_calls')),
+    effects: [
+      tellEnd([7], refused('too_many_parked_calls')),
+      ...cancel(env),
+      retryWaiting(retry()),
+    ],
   },
   {
     rule: 'urls-required',
@@ -1217,8 +1226,8 @@ const BREAKING: readonly Case[] = [
     title: 'or refused, if there is no room',
     from: broken(running()),
     on: urlsRequired(false),
-    state: done(refused('lot_full')),
-    effects: [free(true), tellEnd([7], refused('lot_full')), armRedeliver],
+    state: done(refused('too_many_parked_calls')),
+    effects: [free(true), tellEnd([7], refused('too_many_parked_calls')), armRedeliver],
   },
 ];
 
