@@ -52,12 +52,12 @@ function curlLines(url: string): string {
   return `${paint('dim', '# 1. What the gateway speaks')}
 ${curl(url, 1, 'server/discover', { _meta: META })}; echo
 
-${paint('dim', '# 2. A call: the answer is "input_required", with the question and a requestState')}
-ANSWER=$(${curl(url, 2, 'tools/call', call)})
-echo "$ANSWER"
+${paint('dim', '# 2. A call: the result is "input_required", with the question and a requestState')}
+REPLY=$(${curl(url, 2, 'tools/call', call)})
+echo "$REPLY"
 
-${paint('dim', '# 3. The requestState of that answer (or paste it: STATE=...)')}
-STATE=$(echo "$ANSWER" | sed -n 's/.*"requestState":"\\([^"]*\\)".*/\\1/p')
+${paint('dim', '# 3. The requestState of that result (or paste it: STATE=...)')}
+STATE=$(echo "$REPLY" | sed -n 's/.*"requestState":"\\([^"]*\\)".*/\\1/p')
 
 ${paint('dim', '# 4. The same call again, with the answer to the question and the requestState as it came')}
 ${curl(url, 3, 'tools/call', retry).replace('"STATE"', `"'"$STATE"'"`)}; echo

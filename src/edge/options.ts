@@ -51,7 +51,7 @@ export interface EdgeRoute {
     reply: FastifyReply,
     onRefused?: () => Promise<(() => void) | null>,
   ) => Promise<void>;
-  /** Tells, after it refused a modern request, whether the server is not modern any more. Never rejects. */
+  /** Tells, after it refused a modern request, whether the server is no longer modern. Never rejects. */
   readonly isLegacyNow: (caller: Caller) => Promise<boolean>;
 }
 

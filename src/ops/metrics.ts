@@ -63,7 +63,7 @@ export class Metrics {
   );
   readonly #clientOperations = this.#durations(
     'mcp_client_operation_duration_seconds',
-    "The server's own time for MCP requests, without the time that people take",
+    "The server's own time for MCP requests, without the time that users take",
     OPERATION_LABELS,
   );
   readonly sessions = this.#durations(

@@ -49,7 +49,7 @@ export class CallQueue {
 
   /**
    * Waits until a call may start.
-   * @param isWanted returns false once the call does not want to start any more
+   * @param isWanted returns false once the call no longer wants to start
    * @throws UpstreamFailure `upstream_busy` if too many calls wait, or the call waits for too long
    */
   enter(isWanted: () => boolean): StartedCall | Promise<StartedCall> {

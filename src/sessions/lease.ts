@@ -115,6 +115,6 @@ export interface LeaseRequest {
   readonly wantsLog: boolean;
   /** Whether to take no session that was idle: the server has just forgotten one. */
   readonly fresh: boolean;
-  /** Returns false once the call does not want the session any more. */
+  /** Returns false once the call no longer wants the session. */
   readonly isWanted: () => boolean;
 }

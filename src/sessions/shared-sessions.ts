@@ -152,7 +152,7 @@ export class UseCount {
     if (this.#users === 0) this.#idle();
   }
 
-  /** Stops the timer: idle time is not reported any more. */
+  /** Stops the timer: idle time is no longer reported. */
   stop(): void {
     this.#timer?.cancel();
     this.#timer = null;

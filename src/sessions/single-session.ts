@@ -64,8 +64,8 @@ export class SingleSession {
   /**
    * Waits until no call has the session, and lends it to this one. A session of another caller is closed first.
    * @param before what has to end before the first call begins
-   * @param isWanted returns false once the call does not want the session any more
-   * @throws UpstreamFailure `upstream_busy` if too many calls wait, this one waits for too long, or it does not want the session any more
+   * @param isWanted returns false once the call no longer wants the session
+   * @throws UpstreamFailure `upstream_busy` if too many calls wait, this one waits for too long, or it no longer wants the session
    */
   async lease(
     wanted: SessionRequirement,

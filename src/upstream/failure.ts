@@ -24,7 +24,7 @@ export interface UpstreamFailureDetails {
   readonly mayHaveActed: boolean;
   /** Whether the server sent this where the reply to a request that it had taken was due. */
   readonly isForReply?: boolean;
-  /** Whether that was JSON, as a server that is not ready yet can send it, or what stands in front of it. */
+  /** Whether that was JSON, as a server that is not ready yet can send it, or a proxy in front of it. */
   readonly isOtherJson?: boolean;
   readonly httpStatus?: number;
   /** The JSON-RPC error that came with an error status. */

@@ -1,7 +1,7 @@
 /**
  * Takes each defence of `defences.yaml` out of a copy of this repository, and runs the test that holds it. Prints the
  * defences that no test misses, and ends with 1 if there are any. Only a failure of the named test counts, and none that
- * comes from code which does not run any more.
+ * comes from code which no longer runs.
  *
  *     npm run test:defences              all of them, which takes about a quarter of an hour
  *     npm run test:defences -- T9 S2     those of these threats

@@ -41,7 +41,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
   const streams = streamsOf(shape);
 
   // Rule notifications-1 (progress, "Behavior Requirements"): Progress goes to the client that waits, under
-  // the client’s own token; without a token the client hears none. It always increases: what goes back or
+  // the client’s own token; without a token the client gets none. It always increases: what goes back or
   // stands still is left out.
   // Rule progress-2.
   test.each(streams)(
@@ -109,7 +109,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
 
   // Rule questions-8 (2025-11-25 ping, "Behavior Requirements"): Every `ping` of a server gets the reply
   // `{}`, wherever it comes; one without an id is ignored. Any other request that is not a question (such as
-  // `tasks/*`) is refused with error -32601, and the client hears of none of them.
+  // `tasks/*`) is refused with error -32601, and the client sees none of them.
   test.each(streams)(
     'a ping on the %s stream is answered, and the client hears nothing of it',
     async (on) => {

@@ -168,7 +168,7 @@ interface CallIds extends OfRequest {
 
 /**
  * Starts the span of what the server does for the legs that wait, unless it has begun: from the request, or from the answers of
- * a retry, until the reply to the legs. The time that people take is in no span.
+ * a retry, until the reply to the legs. The time that users take is in no span.
  * @returns `null` without traces */
 export function beginWork(call: CallData): Span | null {
   const { request, method, loggedTarget, services, lease } = call;

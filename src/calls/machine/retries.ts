@@ -63,7 +63,7 @@ export const RETRIES: readonly Row[] = [
     from: ['parked', 'suspended'],
     on: 'retry',
     to: ['parked', 'suspended'],
-    why: 'what must be asked again is not declared any more (MRTR, server requirement 7)',
+    why: 'what must be asked again is no longer declared (MRTR, server requirement 7)',
     when: (state, event) =>
       isOfRound(state, event) &&
       !event.declined &&

@@ -183,7 +183,7 @@ const circuitBreaker = section({
     .meta({ title: 'list of HTTP statuses' })
     .prefault([502, 503, 504])
     .describe(
-      'Statuses that count as failures. Default: 502, 503 and 504. 500 is not one of them, since a server that is well sends it for a single request.',
+      'Statuses that count as failures. Default: 502, 503 and 504. 500 is not one of them, since a healthy server can send it for a single request.',
     ),
 })
   .prefault({})

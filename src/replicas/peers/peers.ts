@@ -318,7 +318,7 @@ class PeerRefusal extends Error {
   }
 }
 
-/** Tells whether the gateway that was there is not there any more. */
+/** Tells whether the gateway that was there is no longer there. */
 function isGone(error: unknown): boolean {
   if (error instanceof PeerRefusal) return error.status === 421;
   return error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED';

@@ -128,7 +128,7 @@ export class Availability {
         `${where} refuses the gateway (HTTP ${failure.details.httpStatus}), and clients' credentials are not forwarded: correct upstream.headers, or let clients bring theirs with upstream.authorization: forward`,
       );
     }
-    // JSON that is not a reply can come from a server that is not ready yet, or from what stands in front of it.
+    // JSON that is not a reply can come from a server that is not ready yet, or from a proxy in front of it.
     if (failure.code === 'upstream_protocol_error' && failure.details.isForReply !== true) {
       throw new StartFailure(
         'upstream_not_mcp',

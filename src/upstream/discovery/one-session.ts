@@ -123,7 +123,7 @@ export class OneSession {
   /** Tells whether the server may have refused a session because of another one. */
   async #isRefused(failure: UpstreamFailure): Promise<boolean> {
     if (failure.code === 'upstream_busy') return this.#isBusyAgain();
-    // A server that starts says nothing of its sessions, nor does what stands in front of it.
+    // A server that starts says nothing of its sessions, nor does a proxy in front of it.
     return isRefusal(failure) && failure.details.isOtherJson !== true;
   }
 

@@ -102,7 +102,7 @@ export interface SessionCallOptions {
   readonly id: UpstreamRequestId;
   readonly listener: ExchangeListener;
   /**
-   * True if an error reply to the call may mean that the server does not know the session any more. A
+   * True if an error reply to the call may mean that the server no longer knows the session. A
    * session that was opened for this call is known.
    */
   readonly sessionMayBeGone: boolean;

@@ -23,7 +23,7 @@ export class SessionRequests {
 
   /**
    * Sends a request and waits for its reply.
-   * @param signal aborts when the reply is not wanted any more
+   * @param signal aborts when the reply is no longer wanted
    * @returns the reply, or why there is none within the timeout
    * @throws ClientLeft if the signal aborts; if it has aborted already, nothing is sent
    */

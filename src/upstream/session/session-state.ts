@@ -43,7 +43,7 @@ export interface SessionStateOptions {
   readonly requestTimeoutMs: number;
   readonly detector: BroadcastDetector;
   readonly askingStyle: AskingStyleDetector;
-  /** Called when the server does not know the session any more. */
+  /** Called when the server no longer knows the session. */
   readonly onGone?: () => void;
 }
 
@@ -70,7 +70,7 @@ export class SessionState implements CallHost {
   wasKnown = false;
   hasResumed = false;
   pings: KeepAlive | null = null;
-  /** Called once, when the session cannot be used any more. */
+  /** Called once, when the session can no longer be used. */
   onOver: () => void = () => {};
   readonly #onGone: (() => void) | undefined;
   readonly #answers = new Turns(MAX_ANSWERS);
@@ -119,17 +119,17 @@ export class SessionState implements CallHost {
     return this.detector.issueId(this.identity);
   }
 
-  /** Why the session cannot be used any more; `null` while it can. */
+  /** Why the session can no longer be used; `null` while it can. */
   get failure(): UpstreamFailure | null {
     return this.#failure;
   }
 
-  /** @throws UpstreamFailure if the session cannot be used any more */
+  /** @throws UpstreamFailure if the session can no longer be used */
   assertAlive(): void {
     if (this.#failure !== null) throw beforeRequest(this.#failure);
   }
 
-  /** True if an error reply to a request may mean that the server does not know the session any more. */
+  /** True if an error reply to a request may mean that the server no longer knows the session. */
   get mayBeGone(): boolean {
     return this.wasKnown || this.#hasCarriedCall;
   }
@@ -175,7 +175,7 @@ export class SessionState implements CallHost {
 
   /**
    * Removes a call.
-   * @param isOver whether the server does not run the call any more, as after its reply
+   * @param isOver whether the server no longer runs the call, as after its reply
    * @returns the call, or `null` if it had ended before
    */
   endCall(id: UpstreamRequestId, isOver = false): SessionCall | null {
@@ -277,7 +277,7 @@ export class SessionState implements CallHost {
   }
 
   /**
-   * Ends the calls whose streams a server keeps open although it does not know the session any more. One refusal
+   * Ends the calls whose streams a server keeps open although it no longer knows the session. One refusal
    * proves nothing: it can come from another process behind a load balancer.
    */
   async #confirmGone(): Promise<void> {

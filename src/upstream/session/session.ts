@@ -134,7 +134,7 @@ export class Session extends SessionState {
 
   /**
    * Sends a request that cannot lead to questions, and waits for its reply.
-   * @param signal aborts when the reply is not wanted any more
+   * @param signal aborts when the reply is no longer wanted
    * @throws UpstreamFailure if there is no reply within `requestTimeoutMs`
    * @throws ClientLeft if the signal aborts first
    */
@@ -199,7 +199,7 @@ export class Session extends SessionState {
     return this.#send(call, 'tasks/result', { taskId: task.taskId });
   }
 
-  /** Tells the server that the reply to a request is not wanted any more. Never throws. */
+  /** Tells the server that the reply to a request is no longer wanted. Never throws. */
   async forget(id: UpstreamRequestId): Promise<void> {
     const { transport, headers } = this;
     const cancelled = { requestId: id, reason: 'the request is sent again' };
@@ -243,7 +243,7 @@ export class Session extends SessionState {
 
   /**
    * Prepares the session for its next use: opens the standalone stream again, if there was one.
-   * @returns false if the session cannot be used any more
+   * @returns false if the session can no longer be used
    */
   ready(headers: CallerHeaders): boolean | Promise<boolean> {
     if (this.dead) return false;

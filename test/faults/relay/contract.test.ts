@@ -29,7 +29,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
     () => {
       // Rule retries-1 (MRTR, "Client Requirements" 3): A client may come back at once: the call is parked
       // before the first byte of the question leaves. The retry has an id and a progress token of its own,
-      // and its client hears of the work that follows.
+      // and its client is told of the work that follows.
       // Rules progress-2, relay-1, relay-13.
       test('reaches the owner, and its progress comes before its response', async () => {
         const tools: LegacyServerOptions['tools'] = {

@@ -54,7 +54,7 @@ const greetDeaf = {
 describe('a question in the middle of a call', () => {
   // Rule shown-1 (MRTR, "Basic Workflow"): The questions of a call become the `inputRequests` of an
   // `InputRequiredResult` with which the gateway responds to the client’s request, under HTTP status 200.
-  // Beside them stand `requestState`, the name that the server gave itself, and no cache fields.
+  // Beside them are `requestState`, the name that the server gave itself, and no cache fields.
   // Rule retries-1.
   test('becomes an InputRequiredResult, and its answer finishes the call', async () => {
     const { url } = await start({ tools: greet });
@@ -483,7 +483,7 @@ describe('another retry with a used pointer', () => {
 describe('a pointer that is not good', () => {
   // Rule pointer-6 (MRTR, "Server Requirements" 4): Every refusal is the same to the client: error -32602
   // `Invalid or expired requestState` with `data.reason` `invalid_request_state`, HTTP status 200. Why it was
-  // refused stands in the log line `pointer.refused` and in the metrics alone.
+  // refused is in the log line `pointer.refused` and in the metrics alone.
   test('is refused alike outside, whatever is wrong, and told apart in the log', async () => {
     const { url, gateway } = await start({ tools: { ...greet, other: greet.greet } });
     const asked = await callTool(url, 'greet');

@@ -187,7 +187,7 @@ describe('questions that come one after the other', () => {
 
 describe('a question that the server takes back', () => {
   // Rule shown-8 (2025-11-25 cancellation, "Behavior Requirements"): A question that the server takes back
-  // (`notifications/cancelled` with its id) is not shown any more, and an answer to it that comes all the
+  // (`notifications/cancelled` with its id) is no longer shown, and an answer to it that comes all the
   // same goes nowhere; the answers beside it do. When the last one is taken back the retry waits for the
   // outcome. Withdrawals of anything else change nothing.
   test('is not answered any more, and those beside it are', async () => {

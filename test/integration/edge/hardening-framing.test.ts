@@ -145,7 +145,7 @@ describe('headers', () => {
   });
 
   // Rule http-4 (streamable-http, "Server Validation"): `Host`, `Origin`, `Authorization`, `Content-Type`
-  // and the header of `identity.header` may stand in a request once (400), even if both say the same. A repeated `MCP-Protocol-Version`,
+  // and the header of `identity.header` may be in a request only once (400), even if both say the same. A repeated `MCP-Protocol-Version`,
   // `Mcp-Method` or `Mcp-Name` is 400 with -32020.
   test.each([
     ['Host', 'localhost', -32600],

@@ -263,7 +263,7 @@ describe('what is written into headers', () => {
   const LINES = 'echo\r\nx-injected: 1';
   const encoded = (text: string) => `=?base64?${Buffer.from(text).toString('base64')}?=`;
 
-  // Rule envelope-8 (streamable-http, "Value Encoding"): Whatever stands in a name or a value, it adds no
+  // Rule envelope-8 (streamable-http, "Value Encoding"): Whatever is in a name or a value, it adds no
   // header to a message upstream or to a response.
   test('a tool whose name has line breaks adds no header anywhere', async () => {
     const field = await ground();

@@ -40,7 +40,7 @@ describe('a legacy server of the official SDK behind OAuth', () => {
     await client.close();
   });
 
-  // Rule oauth-3: A server that takes no token is logged once, with the public URL and the way out. One that took a
+  // Rule oauth-3: A server that accepts no token is logged once, with the public URL and what to do. One that accepted a
   // token before, and refuses one that has expired, is not.
   test('that takes no token for the public URL is logged with the way out', async () => {
     const { gateway, publicUrl } = await stage(() => undefined);

@@ -110,7 +110,7 @@ test('requests of legacy clients get the token as well', async () => {
 
 // Rule exchange-2 (RFC 8693, section 2.2.2): A token that the authorization server does not exchange is an error of the
 // caller: 401 with a challenge if it is not valid there, and 403 if there is none for this server. If the authorization
-// server fails, or refuses the gateway, that is 502. The server of the route hears of none of these. The log says why, without
+// server fails, or refuses the gateway, that is 502. The server of the route gets none of these. The log says why, without
 // a token.
 describe('without a token for the server', () => {
   test.each<[string, Partial<TokenExchange>, number, string]>([

@@ -75,7 +75,7 @@ describe('a caller without a sound token', () => {
   // Rule tokens-6 (authorization, "Error Handling"; authorization server discovery, "Protected Resource Metadata
   // Discovery Requirements"): Without a token a request gets 401 with a `WWW-Authenticate` challenge: the scopes
   // that are needed, and the URL of the gateway's own metadata, if it has one. A token that is refused adds
-  // `error="invalid_token"` and why. The server hears of none of them, modern or legacy, on any path but
+  // `error="invalid_token"` and why. The server gets none of them, modern or legacy, on any path but
   // `/.well-known/`.
   // Rule callers-5.
   test('is told by a challenge where to get one, whatever it asks for', async () => {

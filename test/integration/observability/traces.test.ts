@@ -18,7 +18,7 @@ const [PARENT_1, PARENT_2] = ['a'.repeat(16), 'b'.repeat(16)];
 // Rule traces-1 (conventions, "Server"): A request of a client is a server span. Its parent is the `traceparent` of `_meta`; that
 // of the HTTP headers is linked.
 // Rule traces-2 (conventions, "Client"): What the server does for it is a client span, whose context goes to the server in `_meta` and
-// in the headers, in place of the client's. `baggage` goes on unchanged. The time that people take is in no span.
+// in the headers, in place of the client's. `baggage` goes on unchanged. The time that users take is in no span.
 // Rule traces-3: A retry is linked to the first request of its call, on any replica. A hop between replicas is in its trace.
 test('a call of two rounds over two replicas is two traces, which are linked', async () => {
   const { collector, env } = await collectorFor();

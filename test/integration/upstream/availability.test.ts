@@ -177,7 +177,7 @@ test.for<Words>([
   else expect(started).toContain(`does not speak MCP: ${problem}; give the URL`);
 });
 
-// Rule detection-9: JSON that is not a reply can come from a server that is not ready yet, or from what stands in front of it. At
+// Rule detection-9: JSON that is not a reply can come from a server that is not ready yet, or from a proxy in front of it. At
 // the start that keeps the gateway from being ready and not from starting: the server is asked again until it speaks MCP. With a
 // page, other text, a redirect or a status such as 404 in place of MCP the gateway does not start.
 test('a server that sends JSON that is no reply while it starts is asked again', async () => {

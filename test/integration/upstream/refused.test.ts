@@ -27,7 +27,7 @@ async function checkingHost(said = `Access is only allowed at ${NAME}`): Promise
 }
 
 // Rule wire-11: A server that refuses the gateway at the start with 401 or 403, and names no way to log in, is
-// logged with the beginning of its words and the way out, without control characters and values of `upstream.headers`.
+// logged with the beginning of its words and what to do, without control characters and values of `upstream.headers`.
 test('a server that accepts another Host only is logged with its words, and refuses clients truthfully', async () => {
   const server = await checkingHost(
     `Access\u001b[1m is only\n allowed at ${NAME}, not for key-123456`,

@@ -25,7 +25,7 @@ const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'aler
 
 describe('progress', () => {
   // Rule progress-2 (progress, "Progress Flow"): Progress goes to the client under the token of the request
-  // that waits now, with its type, on whatever stream it comes. A request without a token hears none.
+  // that waits now, with its type, on whatever stream it comes. A request without a token gets none.
   test('carries the token of the request that waits, with its type, and not ours', () => {
     const { heard, who } = listener({ progressToken: 'theirs' });
     const params = { progressToken: 99, progress: 1, total: 2, message: 'm' };
@@ -50,7 +50,7 @@ describe('progress', () => {
   });
 
   // Rule notifications-3 (progress, "Progress Flow"): Several requests that wait for the same outcome each
-  // hear of it under their own token.
+  // get it under their own token.
   test('goes to each of several that wait for the same call, under its own token', () => {
     const one = listener({ progressToken: 1 });
     const other = listener({ progressToken: 'b' });

@@ -165,7 +165,7 @@ export class SessionQuestions {
     this.#unrelated?.held.ended(call.id, isOver);
   }
 
-  /** The server has replied to a request that does not wait any more. It may be a call that has ended here. */
+  /** The server has replied to a request that no longer waits. It may be a call that has ended here. */
   lateReply(id: UpstreamRequestId): void {
     if (!this.#unfinished.delete(id)) return;
     this.#ended.set(id, true);

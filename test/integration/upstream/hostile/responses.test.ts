@@ -74,7 +74,7 @@ const raw =
     response.socket?.end();
   };
 
-// Rule failures-5: `upstream_protocol_error`: the connection is sound, and what the server sent is not a reply. HTML, a redirect, a
+// Rule failures-5: `upstream_protocol_error`: the connection works, and what the server sent is not a reply. HTML, a redirect, a
 // compressed body, no content, any other 4xx without a JSON-RPC error; JSON or an event that does not parse, is not a message of
 // JSON-RPC, replies to another request or is beyond the limits, unless the reply comes all the same.
 // Rule limits-1.

@@ -327,7 +327,7 @@ describe('a stream that has to be resumed', () => {
     await expectUnharmed(field);
   });
 
-  // Rule resumption-4: A call is lost when its stream had no ids, when the last id cannot stand in a header,
+  // Rule resumption-4: A call is lost when its stream had no ids, when the last id is not valid in a header,
   // when the server responds to the GET with anything but an event stream, or no longer knows the session.
   // What a client is told of a call that is lost is said in [parked-calls.md](parked-calls.md).
   test.each([

@@ -425,7 +425,7 @@ describe('roots/list on a stream that names no call', () => {
     else await first.exchange.cancel('the client left', {});
     await second.heard.until('asked');
     expect(first.heard.events.map(([name]) => name)).toContain('withdrawn');
-    // What the first call closes out does not count any more.
+    // What the first call closes out no longer counts.
     await first.exchange.respond(
       serverRequestId('r'),
       { error: { code: -32603, message: '' } },

@@ -61,7 +61,7 @@ describe('what is wrong is named', () => {
 });
 
 // Rule envelope-2 (basic/index, "`_meta`"): `clientInfo` decides nothing; its `name`, `version` and `title`
-// stand in the legacy `initialize`.
+// are sent in the legacy `initialize`.
 // Rule handshake-7.
 test('of clientInfo goes on what every legacy revision knows', () => {
   const info = { name: 'c', version: '1', title: 'C', icons: [], websiteUrl: 'https://a.example' };

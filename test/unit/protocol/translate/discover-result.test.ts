@@ -17,7 +17,7 @@ const CONTEXT = {
 };
 
 // Rule discover-2 (server/discover, "DiscoverResult"): `instructions` and the `_meta` members of vendors are
-// word for word; `serverInfo` stands in `_meta`; `protocolVersion` is not told. A server that said nothing
+// word for word; `serverInfo` is in `_meta`; `protocolVersion` is left out. A server that said nothing
 // has no capabilities.
 test('what a legacy server said at initialize, in the terms of server/discover', () => {
   const initialized = {

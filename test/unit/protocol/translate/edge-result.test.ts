@@ -140,7 +140,7 @@ describe('tools/call', () => {
 });
 
 describe('tools/list', () => {
-  // Rule lists-5 (tools, "Tool Names"): Items stand in the order of the server. A tool whose name came before
+  // Rule lists-5 (tools, "Tool Names"): Items keep the order of the server. A tool whose name came before
   // is left out, and so is one without a name, which nobody could call.
   test('keeps the order of the server', () => {
     const tools = ['b', 'a', 'c'].map((name) => ({ name, inputSchema: INPUT }));

@@ -115,7 +115,7 @@ describe('a property that may be null', () => {
   ];
 
   // Rule forms-2 (elicitation, "Requested Schema"): A property that may be `null` is asked as what else it
-  // may be, and is not required any more. Left out in the answer, it goes back as `null` where the server
+  // may be, and is no longer required. Left out in the answer, it goes back as `null` where the server
   // required it.
   test.each(unions)('is asked as what else it may be, without a null default: %j', (definition) => {
     expect(shownProperty(definition)).toEqual({ type: 'string' });
