@@ -217,11 +217,12 @@ export class SessionState implements CallHost {
         });
       }
     } catch (error) {
+      this.questions.notTaken(call);
       throw this.noted(asUpstreamFailure(error, true));
     }
     call.answered(id);
     this.useHeaders(headers);
-    if (sharing !== null) this.questions.shared(sharing, reply);
+    if (sharing !== null) this.questions.shared(call, sharing, reply);
   }
 
   /** Replies to a request of the server. Whether the server takes it does not matter to anybody here. */

@@ -119,9 +119,14 @@ export class SessionQuestions {
     return this.#unrelated?.roots.answeredBy(call, id) ?? null;
   }
 
-  /** The server has taken an answer that these requests share. Gives it to all of them but the first. */
-  shared(requests: readonly ServerRequestId[], reply: JsonRpcReply): void {
-    const later = this.#unrelated?.roots.close(requests) ?? [];
+  /** The server has not taken the answer of a call. */
+  notTaken(call: SessionCall): void {
+    this.#unrelated?.roots.notTaken(call);
+  }
+
+  /** The server has taken an answer of a call that these requests share. Gives it to all of them but the first. */
+  shared(call: SessionCall, requests: readonly ServerRequestId[], reply: JsonRpcReply): void {
+    const later = this.#unrelated?.roots.close(call, requests) ?? [];
     for (const id of [...requests.slice(1), ...later]) this.#options.reply(id, reply);
   }
 
@@ -181,7 +186,7 @@ export class SessionQuestions {
   #begun(): UnrelatedQuestions {
     const { clock, calls, reply } = this.#options;
     this.#unrelated ??= {
-      roots: new SharedRoots(calls),
+      roots: new SharedRoots(calls, clock),
       held: new HeldQuestions({
         clock,
         running: calls,

@@ -1,7 +1,9 @@
 /**
  * `roots/list` on streams that name no call. The roots are the caller's and not a call's: one of the running calls
- * asks its client, and the answer goes to every such request of the server that is open then.
+ * asks its client, and the answer goes to every such request of the server that is open then. If it does not come soon, another
+ * one asks as well.
  */
+import type { Clock, Timer } from '../../../lib/clock.ts';
 import type { Entries } from '../../../lib/containers.ts';
 import type { ServerRequestId, UpstreamRequestId } from '../../../protocol/ids.ts';
 import type { JsonObject } from '../../../protocol/json.ts';
@@ -17,24 +19,29 @@ export interface RootsCarrier {
   withdraw(id: ServerRequestId): void;
 }
 
-interface OpenRootsRequest<Call> {
-  readonly carrier: Call;
-  /** The request of the server under which the call asks. */
-  readonly askedAs: ServerRequestId;
-  readonly params: JsonObject;
-}
-
 /** The most requests of a server that wait for one answer. */
 const MAX_WAITING = 256;
+/**
+ * How long one client is asked before another one is as well, in ms. Clients know their roots and ask no person, so one that takes
+ * longer may never answer.
+ */
+const PATIENCE_MS = 2_000;
 
 export class SharedRoots<Call extends RootsCarrier> {
   readonly #running: Entries<UpstreamRequestId, Call>;
+  readonly #clock: Clock;
   /** The requests of the server that wait for the answer. */
   readonly #waiting = new Set<ServerRequestId>();
-  #open: OpenRootsRequest<Call> | null = null;
+  /** The calls that ask their clients, and the request of the server under which each of them asks. The first answer counts. */
+  readonly #asking = new Map<Call, ServerRequestId>();
+  /** The call whose answer is on its way to the server. */
+  #answering: Call | null = null;
+  #params: JsonObject = {};
+  #patience: Timer | null = null;
 
-  constructor(running: Entries<UpstreamRequestId, Call>) {
+  constructor(running: Entries<UpstreamRequestId, Call>, clock: Clock) {
     this.#running = running;
+    this.#clock = clock;
   }
 
   has(id: ServerRequestId): boolean {
@@ -47,37 +54,55 @@ export class SharedRoots<Call extends RootsCarrier> {
    */
   receive(id: ServerRequestId, params: JsonObject): boolean {
     if (this.#waiting.size >= MAX_WAITING) return false;
-    const isAsked = this.#open !== null && this.#canAsk(this.#open.carrier);
+    const isAsked = [...this.#asking.keys()].some((call) => this.#canAsk(call));
     if (!isAsked && this.#nextCarrier() === null) return false;
     this.#waiting.add(id);
-    if (!isAsked) this.#ask(id, params);
+    if (!isAsked) this.#askInstead(id, params);
+    else if (this.#patience === null) this.#askAnother();
     return true;
   }
 
   /**
-   * Returns the requests to which a call's answer is the reply, without those that the server took back;
-   * `null` if the question was not one of these.
+   * Returns the requests to which a call's answer is the reply, without those that the server took back: none if another answer
+   * is on its way. `null` if the question was not one of these.
    */
   answeredBy(call: Call, id: ServerRequestId): readonly ServerRequestId[] | null {
-    const open = this.#open;
-    return open?.carrier === call && open.askedAs === id ? [...this.#waiting] : null;
+    if (this.#asking.get(call) !== id) return null;
+    if (this.#answering !== null && this.#answering !== call) return [];
+    this.#answering = call;
+    return [...this.#waiting];
   }
 
-  /** The answer has reached the server. @returns requests that came meanwhile, and wait for the same reply */
-  close(answered: readonly ServerRequestId[]): ServerRequestId[] {
+  /** The answer of a call did not reach the server. */
+  notTaken(call: Call): void {
+    if (this.#answering === call) this.#answering = null;
+  }
+
+  /**
+   * The answer of a call has reached the server.
+   * @returns requests that came meanwhile, and wait for the same reply
+   */
+  close(call: Call, answered: readonly ServerRequestId[]): ServerRequestId[] {
+    // The answer of another one came first.
+    if (this.#answering !== call) return [];
     const later = [...this.#waiting].filter((id) => !answered.includes(id));
-    const open = this.#open;
+    const asking = [...this.#asking];
     this.clear();
-    // Another call may have taken its place while the answer was on its way.
-    open?.carrier.withdraw(open.askedAs);
+    for (const [carrier, askedAs] of asking) carrier.withdraw(askedAs);
     return later;
   }
 
   /** A call is cancelled. Another one asks in its place, if there is one. */
   cancelled(call: Call): void {
-    const open = this.#open;
+    const askedAs = this.#asking.get(call);
     const [id] = this.#waiting;
-    if (open?.carrier === call && id !== undefined) this.#ask(id, open.params);
+    if (askedAs === undefined || id === undefined) return;
+    if ([...this.#asking.keys()].some((other) => other !== call && this.#canAsk(other))) {
+      this.#asking.delete(call);
+      call.passOn(askedAs);
+    } else {
+      this.#askInstead(id, this.#params);
+    }
   }
 
   /**
@@ -86,9 +111,9 @@ export class SharedRoots<Call extends RootsCarrier> {
    */
   ended(call: Call): ServerRequestId[] {
     this.cancelled(call);
-    const open = this.#open;
-    if (open?.carrier !== call) return [];
-    const others = [...this.#waiting].filter((id) => id !== open.askedAs);
+    const askedAs = this.#asking.get(call);
+    if (askedAs === undefined) return [];
+    const others = [...this.#waiting].filter((id) => id !== askedAs);
     for (const id of others) this.#waiting.delete(id);
     return others;
   }
@@ -100,32 +125,60 @@ export class SharedRoots<Call extends RootsCarrier> {
   withdraw(id: ServerRequestId): boolean {
     if (!this.#waiting.delete(id)) return true;
     if (this.#waiting.size > 0) return false;
-    const open = this.#open;
-    this.#open = null;
-    if (open !== null && open.askedAs !== id) open.carrier.withdraw(open.askedAs);
+    const asking = [...this.#asking];
+    this.clear();
+    for (const [carrier, askedAs] of asking) if (askedAs !== id) carrier.withdraw(askedAs);
     return true;
   }
 
   clear(): void {
     this.#waiting.clear();
-    this.#open = null;
+    this.#asking.clear();
+    this.#answering = null;
+    this.#patience?.cancel();
+    this.#patience = null;
   }
 
-  #ask(askedAs: ServerRequestId, params: JsonObject): void {
+  /** Has a call ask in place of those that did. */
+  #askInstead(askedAs: ServerRequestId, params: JsonObject): void {
     const carrier = this.#nextCarrier();
     if (carrier === null) return;
-    this.#open?.carrier.passOn(this.#open.askedAs);
-    this.#open = { carrier, askedAs, params };
-    carrier.ask(askedAs, 'roots/list', params);
+    for (const [former, formerId] of this.#asking) former.passOn(formerId);
+    this.#asking.clear();
+    this.#params = params;
+    this.#ask(carrier, askedAs);
+  }
+
+  /** Has a further call ask, if more requests wait than calls ask: the others may never get an answer. */
+  #askAnother(): void {
+    const asked = new Set(this.#asking.values());
+    const id = [...this.#waiting].findLast((one) => !asked.has(one));
+    const carrier = id === undefined ? null : this.#nextCarrier();
+    if (id !== undefined && carrier !== null) this.#ask(carrier, id);
+  }
+
+  #ask(carrier: Call, askedAs: ServerRequestId): void {
+    this.#asking.set(carrier, askedAs);
+    this.#patience?.cancel();
+    this.#patience = this.#clock.setTimer(PATIENCE_MS, () => {
+      this.#patience = null;
+      this.#askAnother();
+    });
+    carrier.ask(askedAs, 'roots/list', this.#params);
   }
 
   #canAsk(call: Call): boolean {
     return !call.isCancelled && [...this.#running.values()].includes(call);
   }
 
-  /** The newest call without an open question: its client is connected, and can be asked at once. */
+  /**
+   * The newest call that does not ask yet, if there is one without an open question: its client is connected, and can be asked at
+   * once.
+   */
   #nextCarrier(): Call | null {
-    const calls = [...this.#running.values()].filter((call) => !call.isCancelled).toReversed();
+    const calls = [...this.#running.values()]
+      .filter((call) => !call.isCancelled && !this.#asking.has(call))
+      .toReversed();
     return calls.find((call) => !call.hasOpenQuestions) ?? calls[0] ?? null;
   }
 }
