@@ -6,8 +6,8 @@ import type { CallEnd, EventName } from './states.ts';
 const TIMEOUT: CallEnd = { type: 'refused', reason: 'timeout' };
 const EXPIRED: CallEnd = { type: 'expired' };
 const STOPPED: CallEnd = { type: 'stopped' };
-/** When a place for a parked call can be free. Nobody knows. */
-const LOT_FULL_WAIT_MS = 1_000;
+/** How long a client waits before the gateway checks again whether its call can be parked. */
+const PARKING_CHECK_MS = 1_000;
 
 /** Has the clients of a running call retry later, unless the rounds are used up. */
 const TOLD_TO_RETRY = {
@@ -67,7 +67,7 @@ export const CLIENT_LEAVES: readonly Row[] = [
     why: 'there is no place for one more call that waits for its client: this one stays with it until there is',
     when: (state, event, limits) => !event.mayPark && TOLD_TO_RETRY.when(state, event, limits),
     then: (state, _event, { maxHoldMs }) => {
-      const afterMs = Math.max(maxHoldMs ?? 0, LOT_FULL_WAIT_MS);
+      const afterMs = Math.max(maxHoldMs ?? 0, PARKING_CHECK_MS);
       return { state, effects: [{ do: 'arm', timer: 'hold', afterMs }] };
     },
   }),
