@@ -3,9 +3,16 @@ import { Socket } from 'node:net';
 import type { ToWorker } from './app/workers/messages.ts';
 import type { ExitCode } from './cli/exit-codes.ts';
 import type { Start } from './cli/serve.ts';
+import { growYoungGeneration } from './lib/young-generation.ts';
+
+const start: Start = async (config, options) => {
+  const gateway = await startAny(config, options);
+  growYoungGeneration();
+  return gateway;
+};
 
 /** Loaded only to serve, so that the other commands answer at once. */
-const start: Start = async (config, options) => {
+const startAny: Start = async (config, options) => {
   const { warnOfFewFiles } = await import('./cli/open-files.ts');
   warnOfFewFiles(config, options.log);
   if (config.workers !== 1) {
@@ -21,6 +28,7 @@ const start: Start = async (config, options) => {
 /** The primary runs this program for each worker, with a channel. Nobody else does. */
 async function runAsWorker(): Promise<ExitCode> {
   const { runWorker } = await import('./cli/worker.ts');
+  growYoungGeneration();
   return runWorker(process, {
     onMessage: (listener) =>
       void process.on('message', (message, handle) =>
