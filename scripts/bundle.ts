@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs';
 import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { build } from 'rolldown';
+import { build, type Plugin } from 'rolldown';
 
 const ROOT = join(import.meta.dirname, '..');
 const LICENSE = /^(?:licen[cs]e|notice)/i;
@@ -47,6 +47,7 @@ async function writeDist(folder: string, outside: string[] = []): Promise<string
     platform: 'node',
     logLevel: 'warn',
     external: outside,
+    plugins: [ASCII],
     output: { dir: dist, format: 'esm', chunkFileNames: '[name]-[hash].js' },
   });
   await cp(join(ROOT, 'src/ops/live/page'), join(dist, 'page'), {
@@ -54,6 +55,24 @@ async function writeDist(folder: string, outside: string[] = []): Promise<string
     filter: (path) => !path.endsWith('.json'),
   });
   return output.flatMap((chunk) => (chunk.type === 'chunk' ? chunk.moduleIds : []));
+}
+
+/**
+ * Writes other characters as escapes. With a single one of them, V8 can keep the source of a file with two bytes for each
+ * character, which takes 10 MB more for the image.
+ */
+const ASCII: Plugin = {
+  name: 'ascii',
+  generateBundle: (_options, files) => {
+    for (const file of Object.values(files))
+      if (file.type === 'chunk') file.code = ascii(file.code);
+  },
+};
+
+function ascii(code: string): string {
+  return code.replaceAll(/[^\x00-\x7f]/g, (unit) => {
+    return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
 }
 
 /** The folders of the packages that modules come from. */
