@@ -66,9 +66,9 @@ describe('a call that takes longer than a connection may be held', () => {
 describe('a parked call that is released', () => {
   const route = { parking: { release: 'when-resumable' } };
 
-  // Rule time-and-room-8: With `parking.release` `when-resumable` a parked call whose server keeps its events
-  // is let go at once: it holds no connection here, and only a small record, and its session stays with the
-  // server. It is taken up when its answer comes, at any replica. Others stay.
+  // Rule time-and-room-8: With `parking.release` `when-resumable` a parked call whose server keeps its events is
+  // released at once: it holds no connection here, and only a small record, and its session stays with the
+  // server. It is resumed when its answer comes, at any replica. Others stay.
   test('holds nothing here, and is resumed when its answer comes, on any replica', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });

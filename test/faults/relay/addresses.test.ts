@@ -27,8 +27,7 @@ function pour(response: ServerResponse, chunk: string): void {
   write();
 }
 
-// Rule relay-5: A response of a stranger, or one that never ends, is given up within 5 s, and takes no memory
-// to speak of.
+// Rule relay-5: A response of a stranger, or one that never ends, is given up within 5 s, and takes little memory.
 test.each<[string, Answer]>([
   ['never ends a line', (response) => pour(response, CHUNK)],
   ['says nothing', () => {}],

@@ -114,7 +114,7 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         expect([...(await other.rungs()), ...(await third.rungs())]).toEqual(['relay', 'relay']);
       });
 
-      // Rule relay-7: The owner believes nothing that the other replica has checked: the retry is refused as
+      // Rule relay-7: The owner repeats every check of the other replica: the retry is refused as
       // it would be there.
       test('is refused as its owner would: with other answers, or for another tool', async () => {
         const { tools, effects } = greeter();
@@ -358,8 +358,8 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
       );
 
       // Rule relay-4: Results arrive however many come at once, and however large they are: they go in pieces
-      // of 128 Ki characters, each of which is a sign of life, and what one retry hears of an owner holds for
-      // all.
+      // of 128 Ki characters, each of which counts as a heartbeat, and a heartbeat of an owner counts for all
+      // retries.
       test.each(bursts)(
         'arrives with $count results of $length characters at once',
         { tags: ['long'], timeout: 180_000 },

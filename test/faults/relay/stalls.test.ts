@@ -24,7 +24,7 @@ function stall(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
-// Rule relay-11: A replica that stalled reads what came meanwhile before it takes another one for dead.
+// Rule relay-11: A replica that stalled reads what came meanwhile before it counts another one as dead.
 test('a replica that stalled reads what came meanwhile before it takes an owner for dead', async () => {
   const { owner, child, said } = await ownerElsewhere();
   const asker = await directReplica('asker');

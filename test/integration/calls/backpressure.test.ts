@@ -48,7 +48,7 @@ const burst =
 describe('the stream of a call', () => {
   // Rule http-11: While 256 KiB wait for its client, the stream of a call is not read: the server is held
   // back by its own connection, and the client gets everything. Of several clients that wait for one call the
-  // fastest counts. A parked call is read on, and what it says is heard by nobody.
+  // fastest counts. The stream of a parked call is still read, and its notifications are dropped.
   test(
     'brings 30 MB of progress in a burst to a client that reads',
     { timeout: 60_000 },

@@ -101,8 +101,8 @@ const BOUNDS: readonly Bound[] = [
   },
 ];
 
-// Rule time-and-room-11: As much passes as a limit says. One more is refused with its own `data.reason`, which
-// `mrtr_gateway_failures_total` counts, and harms no other. When one of them is over, another one passes.
+// Rule time-and-room-11: A limit admits as many as it says. One more is refused with its own `data.reason`, which
+// `mrtr_gateway_failures_total` counts, and harms no other. When one of them is over, another one is admitted.
 describe.each(BOUNDS)('$limit', ({ overrides, tool, caller, reason }) => {
   test('lets as much through as it says', async () => {
     const gateway = await start(overrides);

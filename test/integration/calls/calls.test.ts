@@ -524,8 +524,8 @@ describe('a pointer that is not good', () => {
 });
 
 describe('while nobody is connected', () => {
-  // Rule settled-1: What a server settles while its client is away (it lost patience, or went on without the
-  // answer) is kept for `parking.ttl` and given to the retry, whose answers come too late.
+  // Rule settled-1: What a server settles while its client is away (it timed out, or went on without the answer)
+  // is kept for `parking.ttl` and given to the retry, whose answers come too late.
   test('what the server settles by itself is kept for the retry', async () => {
     const { url, gateway } = await start({
       tools: {
@@ -574,7 +574,7 @@ describe('while nobody is connected', () => {
 
   // Rule time-and-room-4 (2025-11-25 ping, "Implementation Considerations"): While a call waits for its
   // client its session is pinged every `upstream.pingInterval` (1 min by default). A server that does not
-  // reply to two pings in a row, or does not know the session, is taken for gone; credentials that are
+  // reply to two pings in a row, or does not know the session, counts as gone; credentials that are
   // refused are not used for pings again.
   // Rule keep-alive-1 (2025-11-25 ping, "Usage Patterns"): A session whose call waits for its client is sent
   // a `ping` every `upstream.pingInterval` (60 seconds by default), so that the server does not expire it.
@@ -610,8 +610,8 @@ describe('a server with little patience', () => {
   });
 
   // Rule time-and-room-5 (2025-11-25 lifecycle, "Timeouts"): A server that asked with a progress token is
-  // told every 15 s, with growing progress, that somebody still thinks, so that one which counts its patience
-  // again with each progress goes on waiting.
+  // told every 15 s, with growing progress, that a user still thinks, so that a server that restarts its timeout
+  // with each progress goes on waiting.
   // Rule keep-alive-4 (2025-11-25 lifecycle, "Timeouts"): A server that gave its question a progress token is
   // told of progress every 15 seconds until it is answered: some restart their timeout with that.
   test('that restarts its timeout with each progress gets progress every 15 seconds while a user thinks', async () => {
@@ -695,7 +695,7 @@ describe('limits', () => {
   });
 
   // Rule time-and-room-10: Anonymous callers cannot be told apart, so they have a limit of their own together,
-  // `limits.maxAnonymousParkedCalls`, and none each. It takes no room from others. The log names each limit that is
+  // `limits.maxAnonymousParkedCalls`, and none each. It does not count towards the limits of others. The log names each limit that is
   // reached, at most once a minute.
   test('anonymous callers share a limit of their own, and the log says when it is reached', async () => {
     const { gateway, url } = await start(

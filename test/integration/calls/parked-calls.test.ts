@@ -380,9 +380,9 @@ describe('a call that is read on from where it stopped', () => {
   const RELEASED = { ...HEADERS, parking: { release: 'when-resumable' } } as const;
   const as = (token: string) => ({ headers: { 'x-user': 'ada', authorization: token } });
 
-  // Rule reattach-2: The stream is had before the answers go out: where it cannot be had, nothing is
-  // answered. Both go with the session of the call and with the credentials of the retry; no credentials
-  // stand in a pointer.
+  // Rule reattach-2: The stream is open before the answers go out: if it cannot be opened, nothing is
+  // answered. Both go with the session of the call and with the credentials of the retry; no credentials are
+  // in a pointer.
   test('has its stream back before its answers go out, both with the credentials of the retry', async () => {
     let callId: unknown;
     let resumed: ReturnType<typeof eventStream> | undefined;
@@ -446,7 +446,7 @@ describe('a call that is read on from where it stopped', () => {
     expect(server.methods()).not.toContain('response');
   });
 
-  // Rule reattach-3 (MRTR, "Server Requirements" 2): Keys of questions go on where they stopped.
+  // Rule reattach-3 (MRTR, "Server Requirements" 2): The numbers in the keys of questions continue.
   // Rule shown-5.
   test.each([
     ['counted', {}, ['elicitation-1', 'elicitation-2', 'elicitation-3']],

@@ -76,9 +76,8 @@ async function stage(release: 'auto' | 'when-resumable', limits: GatewayOverride
 
 describe('with `parking.release: auto`', () => {
   // Rule time-and-room-12: With `parking.release` `auto` parked calls stay until this process has seen the server
-  // deliver a reply at once on a stream that it resumed. From then on they are let go of as with
-  // `when-resumable`, until a resumption fails or is late: then they stay again. No call is let go of to find
-  // out.
+  // deliver a reply at once on a stream that it resumed. From then on they are released as with
+  // `when-resumable`, until a resumption fails or is late: then they stay again. No call is released to find out.
   test('a call stays until its server was seen to deliver, and is released then', async () => {
     const { effects, legacy, call, answer, ended, rungs, learn } = await stage('auto');
     await learn();

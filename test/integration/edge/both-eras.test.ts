@@ -104,7 +104,7 @@ describe('a server that speaks one era only', () => {
   });
 });
 
-// Rule eras-17: A request that cannot be passed on any more, such as one whose response has begun, gets -32603 with
+// Rule eras-17: A request that can no longer be passed on, such as one whose response has begun, gets -32603 with
 // `data.reason` `upstream_changed`, and can be sent again.
 test('a call whose path is spelled in another way is told that the server has changed', async () => {
   const clock = new ManualClock();

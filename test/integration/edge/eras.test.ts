@@ -218,7 +218,7 @@ describe('where legacy clients are rejected', () => {
   });
 
   // Rule eras-6 (streamable-http, "Sending Messages" 4 and 5): With `edge.legacyClients: reject`, a legacy
-  // notification is taken (202) and dropped, and a response gets 400, -32600.
+  // notification is accepted (202) and dropped, and a response gets 400, -32600.
   test('a notification is taken and goes nowhere', async () => {
     const field = await ground(REJECT);
     const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
@@ -246,7 +246,7 @@ describe('where legacy clients are rejected', () => {
 });
 
 // Rule eras-9: The path of a route counts in whatever way it is spelled (`/%6dcp`, with a query or a
-// fragment); another case or a slash more is another path.
+// fragment); another case or an additional slash is another path.
 describe.each(['/mcp', '/mcp?x=1', '/%6dcp', '/mc%70', '/%6D%63%70?x=1'])(
   'the path of a route, spelled %s,',
   (target) => {

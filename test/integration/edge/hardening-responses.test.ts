@@ -333,7 +333,7 @@ describe('what is written into headers', () => {
 });
 
 // Rule validation-23: Calls beyond `limits.maxRunningCalls` are refused in-band: 200, -32603 with
-// `data.reason: "overloaded"`, since clients take 429 and 5xx for a sign to change eras.
+// `data.reason: "overloaded"`, since clients take 429 and 5xx as a sign to change eras.
 // Rule failures-7.
 test('calls beyond the limit are refused at once, and taken again afterwards', async () => {
   const answer = Promise.withResolvers<() => void>();

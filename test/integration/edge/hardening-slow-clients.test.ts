@@ -31,7 +31,7 @@ const isCancelled = ({ body }: { body: { method?: string } | undefined }) =>
 
 describe('a request that comes too slowly', () => {
   const head = (changes = {}) => rawRequest('POST', '/mcp', callHeaders(changes));
-  // Rule http-8: The head of a request may take 10 s and the whole of it 30 s, however it drips; then 408 and
+  // Rule http-8: The head of a request may take 10 s and the whole of it 30 s, however slowly it comes; then 408 and
   // the connection is cut. Time that a call takes at the server does not count.
   test.each<[string, string, string | undefined]>([
     ['without a first byte', '', undefined],
@@ -94,7 +94,7 @@ describe('a request that comes too slowly', () => {
 
 describe('a connection', () => {
   // Rule http-9: A connection may be idle for 65 s between requests. Beyond `limits.maxConnections` no
-  // further one is taken.
+  // further one is accepted.
   test('that is idle between two requests is closed without a word', async () => {
     const field = await ground({ timeouts: SHORT });
     const answer = await sendRaw(field.url, rawCall(), { untilClosed: true });

@@ -255,7 +255,7 @@ describe('what passes untouched', () => {
     ]);
   });
 
-  // Rule passthrough-7: Cookies, `Authorization`, `Mcp-*` and headers that nobody knows pass; on the endpoint
+  // Rule passthrough-7: Cookies, `Authorization`, `Mcp-*` and unknown headers pass; on the endpoint
   // `upstream.headers` win over the client's, also when it spells them with underscores, and
   // `upstream.authorization: strip` holds here as well.
   test('the headers of MCP and of authorization, and those nobody knows', async () => {
@@ -515,7 +515,7 @@ describe('what a proxy must change', () => {
   });
 
   // Rule passthrough-9: A redirect into the server leads to the gateway's own address; one to elsewhere stays
-  // as it is. CORS headers that the gateway set stand, whatever the server says.
+  // as it is. CORS headers that the gateway set stay, whatever the server says.
   test('a redirect into the upstream leads to our own address', async () => {
     const locations: string[] = [];
     const upstream = await upstreamOf((response) =>
@@ -630,7 +630,7 @@ describe('targets that could be read in two ways', () => {
   });
 });
 
-// Rule passthrough-3: Event streams pass without delay and may be silent for ever. A client that leaves ends
+// Rule passthrough-3: Event streams pass without delay and may be silent forever. A client that leaves ends
 // the stream upstream; a stream that is cut upstream is cut here, so that the client can tell it from an end.
 describe('event streams', () => {
   /** An upstream whose streams the test writes. */

@@ -212,7 +212,7 @@ describe('a session over Streamable HTTP', () => {
     expect(server.seen).toHaveLength(before);
   });
 
-  // Rule passthrough-12: A sealed id does not expire. It opens on every replica of the fleet, for as long as
+  // Rule passthrough-12: A sealed id does not expire. It opens on every replica of the deployment, for as long as
   // its key is listed; a client keeps the one that it has when another key seals. It grows by a third and at
   // most 44 characters beside the name of the key. A session whose id has more than 4096 characters is not
   // begun: 502.

@@ -90,8 +90,8 @@ test('what is older than its time to live is used once more, and looked at again
   await turnsUntil(() => seen().includes('"greetings":2'));
 });
 
-// Rule discover-6: What is known is told at once, also while the server is down, and looked at again behind
-// the client's back once it is older than 60 s. After ten times that, it is no longer a reason to refuse a
+// Rule discover-6: What is known is told at once, also while the server is down, and refreshed in the background
+// once it is older than 60 s. After ten times that, it is no longer a reason to refuse a
 // method.
 test('the last good reply is given at once while the server is down', async () => {
   const { clock, discovery, stop } = await stage();

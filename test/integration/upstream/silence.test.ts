@@ -64,7 +64,7 @@ async function takenUp(onResume: (response: ServerResponse, times: number) => vo
 }
 
 // Rule streams-4: A resumed stream that stays silent is resumed again, since some servers repeat
-// what was missed and write nothing new to it. The first such look comes after 5 s, later ones after up to 60
+// what was missed and write nothing new to it. The first time is after 5 s, later ones after up to 60
 // s.
 // Rule resumption-5.
 test('what the server kept to itself comes with the next resumption, and no break is told of', async () => {

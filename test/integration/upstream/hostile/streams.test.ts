@@ -257,8 +257,8 @@ describe('responses', () => {
     await expectUnharmed(field);
   });
 
-  // Rule leaving-4 (cancellation, "Timing Considerations"): What the server still says of a cancelled call is
-  // heard by nobody.
+  // Rule leaving-4 (cancellation, "Timing Considerations"): What the server still sends for a cancelled call is
+  // ignored.
   // Rules cancellation-1, wire-4.
   test('one that comes after the call was cancelled is for nobody', async () => {
     const called = Promise.withResolvers<{ id: unknown; response: ServerResponse }>();

@@ -31,7 +31,7 @@ describe.each(Object.entries(SOUND))('%s', (method, sound) => {
 
   // Rule validation-21 (basic/index, "Error Codes"): Params of the wrong shape for their method are -32602,
   // naming the member: `name`, `uri`, `arguments`, `cursor`, `ref`, `argument`, `context`, `notifications`.
-  // Members that nobody knows pass.
+  // Unknown members pass.
   test.each(Object.keys(sound))('requires %s', (member) => {
     const { [member]: _left, ...rest } = sound;
     expect(problem(method, rest)).toMatch(`params.${member} must be`);

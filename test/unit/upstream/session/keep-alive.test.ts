@@ -34,7 +34,7 @@ function pinging(...fates: ('answered' | UpstreamFailureCode)[]) {
 // Rule time-and-room-4.
 describe('a server is taken for gone', () => {
   // Rule keep-alive-2 (2025-11-25 ping, "Behavior Requirements"): A server that misses two pings in a row, or
-  // says that it does not know the session, is taken for gone and its call for lost. A ping is missed if no
+  // says that it does not know the session, counts as gone and its call as lost. A ping is missed if no
   // response comes, or 500, 502 or 504. Whoever responds in another way is there: with an error, 429, 503, or
   // JSON that is not a reply.
   test.each(['upstream_unavailable', 'upstream_timeout'] as const)(
