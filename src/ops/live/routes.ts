@@ -41,7 +41,8 @@ export function serveLive(app: FastifyInstance, feed: LiveFeed, actions: LiveAct
     const json = await feed.current();
     return reply.type('application/json').header('cache-control', 'no-store').send(json);
   });
-  app.get('/live/events', (_request, reply) => {
+  // The response to a HEAD would never end, and have the place of a viewer.
+  app.get('/live/events', { exposeHeadRoute: false }, (_request, reply) => {
     const { raw } = reply;
     const stop = feed.watch({
       // Each snapshot is whole, so a viewer that is behind gets a later one.

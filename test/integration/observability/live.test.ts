@@ -131,6 +131,9 @@ test('sends a snapshot each second, to so many viewers at most, until the gatewa
   const others = await Promise.all(Array.from({ length: 20 }, open));
   expect(others.map(({ status }) => status).toSorted()).toEqual([...Array(19).fill(200), 503]);
   abort.abort();
+  // Nobody views what has no body.
+  const head = await fetch(`${gateway.adminUrl}/live/events`, { method: 'HEAD' });
+  expect(head.status).toBe(404);
   await expect.poll(async () => (await fetch(`${gateway.adminUrl}/live.json`)).status).toBe(200);
   const drained = gateway.drain();
   await ended;
