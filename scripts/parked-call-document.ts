@@ -40,7 +40,7 @@ ${diagram(
 
 ## When it does not
 
-Clients go away, time is over, and processes stop.
+Clients go away, time limits pass, and processes stop.
 
 ${diagram(edges.filter(isRough), false)}
 

@@ -121,7 +121,7 @@ describe('a server that is busy', () => {
 });
 
 describe('a connection that breaks under an answer', () => {
-  // Rule answers-9: An answer under which the connection breaks is sent once more, which is harmless: a
+  // Rule answers-9: An answer is sent once more if the connection breaks under it, which is harmless: a
   // question is settled by its first answer. When that fails, too, the client gets error -32603 with
   // `data.reason` `upstream_unavailable` and `data.retryable`; the round is not used up, and what the server
   // has had is not sent again.

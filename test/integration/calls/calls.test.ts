@@ -92,8 +92,8 @@ describe('a question in the middle of a call', () => {
   });
 
   // Rule shown-7 (MRTR, "Server Requirements" 8): What a server asks after it was answered is another round,
-  // with a pointer of its own. A call has `parking.maxRounds` of them (10 by default); a server that asks on
-  // is cancelled, and the client gets error -32603 with `data.reason` `too_many_rounds`.
+  // with a pointer of its own. A call has `parking.maxRounds` of them (10 by default); a server that goes on
+  // asking is cancelled, and the client gets error -32603 with `data.reason` `too_many_rounds`.
   test('may be followed by another, each with its own pointer', async () => {
     const { url } = await start({
       tools: {
@@ -214,8 +214,8 @@ describe('answers', () => {
     expect(text(done)).toBe('one two');
   });
 
-  // Rule answers-3 (MRTR, "Error Handling"): Answers to keys that nobody asked for, or that are not open any
-  // more, are ignored.
+  // Rule answers-3 (MRTR, "Error Handling"): Answers to keys that nobody asked for, or that are no longer open,
+  // are ignored.
   test('to keys that nobody asked for are ignored', async () => {
     const { url } = await start({ tools: greet });
     const asked = await callTool(url, 'greet');

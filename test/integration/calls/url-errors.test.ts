@@ -160,7 +160,7 @@ describe('URLs that are to be visited', () => {
   });
 
   // Rule url-errors-6 (elicitation, "Safe URL Handling"): When one of the URLs is missing or unsafe, or the
-  // request is none that may ask, the client gets error -32603, and in `data.upstream` what the server said.
+  // request is not one that may ask, the client gets error -32603, and in `data.upstream` what the server said.
   // Where a URL has userinfo, `data.reason` is `unsafe_url` and `data.upstream` has no URLs.
   test.each([
     ['is none', { message: 'no URL' }],

@@ -41,7 +41,7 @@ const bob = { headers: { authorization: 'Bearer bob' } };
 describe('a listener', () => {
   // Rule subscriptions-2 (subscriptions, "Acknowledgment"): The first message is the acknowledgement. It
   // names what was asked for and the server can give, by the capabilities that it declares and if it opens a
-  // stream of its own; members that nobody knows are left out.
+  // stream of its own; unknown members are left out.
   test('is first told what the server can give', async () => {
     const { url } = await start();
     const asked = { ...EVERY_LIST, resourceSubscriptions: ['test://a', 'test://b'] };
@@ -239,7 +239,7 @@ describe.each(['streamable-http', 'http-sse'] as const)(
 
 describe('a request to listen', () => {
   // Rule subscriptions-1 (subscriptions, "Opening a Stream"): A request without a `notifications` object, or
-  // with a member in it that is not a flag or no list of texts, gets error -32602; from a client that takes no
+  // with a member in it that is neither a flag nor a list of texts, gets error -32602; from a client that accepts no
   // event stream, HTTP status 406.
   test.each([
     ['without a filter', {}],

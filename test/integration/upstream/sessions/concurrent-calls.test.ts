@@ -346,7 +346,7 @@ describe('a session that the server has forgotten', () => {
   }
 
   // Rule concurrent-7: When the server is seen to have forgotten a session, a ping asks it once more. If it refuses
-  // that as well, all calls of the session are lost. Else those that run go on, and no further call begins there.
+  // that as well, all calls of the session are lost. Otherwise those that run go on, and no further call begins there.
   test('is lost for all its calls, although their streams stay open', async () => {
     const { session, running } = await forgetful({ ping: true });
     for (const { heard } of running) {

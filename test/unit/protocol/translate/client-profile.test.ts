@@ -88,8 +88,8 @@ describe('what a legacy server is told', () => {
     );
   });
 
-  // Rule roots-3 (2025-11-25 roots, "Root List Changes"): Servers are never promised news of roots
-  // (`roots.listChanged`), since a modern client has no way to give any.
+  // Rule roots-3 (2025-11-25 roots, "Root List Changes"): The gateway never declares `roots.listChanged`
+  // to a server, since a modern client cannot report changes of them.
   // Rule handshake-6.
   test('never promises tasks, nor news of roots', () => {
     const declared = { roots: { listChanged: true }, tasks: {}, experimental: {}, extensions: {} };

@@ -114,8 +114,8 @@ describe('a property that may be null', () => {
     { type: ['string', 'null'], default: null },
   ];
 
-  // Rule forms-2 (elicitation, "Requested Schema"): A property that may be `null` is asked as what else it
-  // may be, and is no longer required. Left out in the answer, it goes back as `null` where the server
+  // Rule forms-2 (elicitation, "Requested Schema"): A property that may be `null` is asked as its other type,
+  // and is no longer required. Left out in the answer, it goes back as `null` where the server
   // required it.
   test.each(unions)('is asked as what else it may be, without a null default: %j', (definition) => {
     expect(shownProperty(definition)).toEqual({ type: 'string' });
@@ -261,7 +261,7 @@ describe('a list of free texts', () => {
 
 describe('what strict clients do not know', () => {
   // Rule forms-5 (elicitation, "Requested Schema"): Keywords and formats that the specification does not know
-  // are dropped, and references to definitions in the same schema are put in their place.
+  // are dropped, and references to definitions in the same schema are resolved.
   test('unknown keywords of a property are dropped', () => {
     const definition = { type: 'number', multipleOf: 2, examples: [2], 'x-a': 1, minimum: 0 };
     expect(shownProperty(definition)).toEqual({ type: 'number', minimum: 0 });

@@ -57,7 +57,7 @@ function problem(back: AnswerTranslation, answer: JsonValue): string {
 describe('an input request', () => {
   // Rule shown-2 (MRTR, "InputRequests"; basic, "`_meta`"): A question is shown as `method` and `params`,
   // without `jsonrpc` and `id`. `task`, the progress token and the reserved members of `_meta` are taken out;
-  // trace context, vendor members of `_meta` and members that nobody knows stay.
+  // trace context, vendor members of `_meta` and unknown members stay.
   test.each([
     ['elicitation/create', FORM],
     ['elicitation/create', URL_MODE],
@@ -134,7 +134,7 @@ describe('a form elicitation', () => {
 
 describe('a URL elicitation', () => {
   // Rule urls-1 (elicitation, "URL Mode Elicitation Requests"; "Safe URL Handling"): The URL goes to the
-  // client to the letter and is fetched by nobody here; the `elicitationId`, which `2026-07-28` does not
+  // client unchanged, and the gateway does not fetch it; the `elicitationId`, which `2026-07-28` does not
   // know, is taken out.
   test('keeps its URL to the letter; the elicitation id was removed in 2026-07-28', () => {
     expect(surfaced('elicitation/create', URL_MODE).request.params).toEqual({
@@ -291,7 +291,7 @@ describe('the answer to a form', () => {
   );
 
   // Rule answers-7 (basic, "`_meta`"): `resultType` and reserved members of `_meta` are taken out of an
-  // answer; members that nobody knows stay.
+  // answer; unknown members stay.
   test('loses resultType and reserved _meta, and keeps what nobody knows', () => {
     const _meta = { 'io.modelcontextprotocol/related-task': {}, 'com.example/a': 1 };
     const answer = { resultType: 'complete', action: 'accept', content: {}, more: [1], _meta };
