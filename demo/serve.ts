@@ -10,6 +10,9 @@ const META = {
 };
 const TOOL = 'trigger-elicitation-request';
 
+/** What the gateway says of itself just after it listens. None of it is about the calls of the user. */
+const AT_START: ReadonlySet<unknown> = new Set(['gateway.homes', 'tasks.in_memory']);
+
 /**
  * Serves until Ctrl-C, or until one of the two processes ends.
  * @returns the exit code
@@ -26,7 +29,7 @@ export async function serve(port: string, write: (text: string) => void): Promis
     listen: `127.0.0.1:${port}`,
     admin: '127.0.0.1:0',
     onLog: (line) => {
-      if (started) write(logLine(line));
+      if (started && !AT_START.has(line['event'])) write(logLine(line));
     },
   });
   write(`
