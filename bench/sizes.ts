@@ -50,7 +50,7 @@ export interface RelayOptions {
 export interface WorkersOptions {
   /** Of a core, for each process that serves clients. */
   readonly share: number;
-  /** How long each gateway is loaded before it is held back, in ms. */
+  /** How long each gateway is loaded before it is held back, in ms, in turns as long as a round. */
   readonly warmUpMs: number;
   readonly rounds: number;
   /** How long each gateway is loaded in one round, in ms. */
@@ -139,7 +139,7 @@ export const FULL: Sizes = {
   questions: { repetitions: 4, rounds: 25, warmUpRounds: 20 },
   official: { warmUp: 200, samples: 200 },
   relay: { warmUp: 150, samples: 300 },
-  workers: { share: 0.12, warmUpMs: 6_000, rounds: 8, runMs: 2_500 },
+  workers: { share: 0.12, warmUpMs: 25_000, rounds: 10, runMs: 2_500 },
   parked: {
     count: 1_000,
     releasedCount: 2_000,

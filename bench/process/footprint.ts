@@ -1,7 +1,8 @@
 /** How long each program takes to start, and the memory of its process, idle and after a load. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { bundleOwn, copyCommand } from '../../scripts/bundle.ts';
+import { bundle, bundleOwn, copyCommand } from '../../scripts/bundle.ts';
+import { Child } from '../processes/child.ts';
 import {
   asUsers,
   CHECKOUT,
@@ -10,6 +11,7 @@ import {
   type GatewayOptions,
   type Launch,
 } from '../processes/gateway-process.ts';
+import { imageRun } from '../processes/image.ts';
 import { residentBytes } from '../processes/resident.ts';
 import { Connection, load } from '../clients/load.ts';
 import { modernCall } from '../clients/messages.ts';
@@ -24,7 +26,10 @@ export interface Footprint {
 }
 
 export interface FootprintResult {
+  /** As the package has it. */
   readonly gateway: Footprint;
+  /** As the image has it: with its libraries in the bundle. */
+  readonly image: Footprint;
   readonly earlier: Footprint | null;
   /** The gateway's to the earlier version's. */
   readonly startToEarlier: number | null;
@@ -50,7 +55,10 @@ export async function measureFootprint(
   done: (share: number) => void,
 ): Promise<FootprintResult> {
   const upstreamUrl = `${upstream}/mcp`;
-  const versions: Pick<GatewayOptions, 'checkout' | 'launch'>[] = [{ launch: await packaged() }];
+  const versions: Pick<GatewayOptions, 'checkout' | 'launch'>[] = [
+    { launch: await packaged() },
+    { launch: await asImage() },
+  ];
   if (earlier !== null) versions.push({ checkout: earlier, launch: asUsers });
   const samples: Sample[][] = versions.map(() => []);
   for (let start = 0; start < starts; start += 1) {
@@ -63,14 +71,15 @@ export async function measureFootprint(
     done((1 + loaded.length) / (1 + versions.length));
     loaded.push(await rssAfterLoad({ upstreamUrl, folder, ...version }, loadMs));
   }
-  const [gateway, before] = versions.map((_version, index) =>
+  const [gateway, image, before] = versions.map((_version, index) =>
     footprint(samples[index] ?? [], loaded[index] ?? NaN),
   );
-  if (gateway === undefined) throw new Error('nothing was measured');
+  if (gateway === undefined || image === undefined) throw new Error('nothing was measured');
   const to = (of: (one: Footprint) => number) =>
     before === undefined ? null : ratio(of(gateway), of(before));
   return {
     gateway,
+    image,
     earlier: before ?? null,
     startToEarlier: to(({ startMs }) => startMs.median),
     idleToEarlier: to(({ idleRssBytes }) => idleRssBytes.median),
@@ -85,6 +94,16 @@ async function packaged(): Promise<Launch> {
   await bundleOwn(fileURLToPath(folder));
   await copyCommand(fileURLToPath(folder));
   return (_program, args) => asUsers(new URL(PROGRAM, folder), args);
+}
+
+/** Makes the program of the image. */
+async function asImage(): Promise<Launch> {
+  const folder = new URL('results/image/', CHECKOUT);
+  await bundle(fileURLToPath(folder));
+  const { flags, env } = imageRun();
+  const program = fileURLToPath(new URL(PROGRAM, folder));
+  return (_program, args) =>
+    Child.program('the gateway', process.execPath, [...flags, program, ...args], env);
 }
 
 async function startOnce(version: GatewayOptions): Promise<Sample> {

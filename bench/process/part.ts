@@ -30,23 +30,24 @@ const mebibytes = (bytes: number) => (bytes / 2 ** 20).toFixed(0);
 export const footprint = part({
   name: 'process',
   estimateMs: ({ footprint: { starts, loadMs }, earlier }) =>
-    (earlier === null ? 1 : 2) * (starts * (START_MS + SETTLE_MS) + loadMs + START_MS + SETTLE_MS),
+    (earlier === null ? 2 : 3) * (starts * (START_MS + SETTLE_MS) + loadMs + START_MS + SETTLE_MS),
   measure: ({ upstream, folder, options, done }) =>
     measureFootprint(upstream, folder, options.earlier, options.footprint, done),
-  section: ({ gateway, earlier, loadMs, ...to }) => ({
+  section: ({ gateway, image, earlier, loadMs, ...to }) => ({
     title: `The process: from its start to \`/readyz\`, and its memory (RSS), idle and after ${loadMs / 1_000} s of calls over 32 connections`,
     notes: [],
     tables: [
       {
         rows: [
           ['', 'start ms', 'idle MiB', 'after load MiB'],
-          row('gateway', gateway),
+          row('gateway, package', gateway),
+          row('gateway, image', image),
           ...(earlier === null
             ? []
             : [
                 row('earlier version', earlier),
                 [
-                  'to the earlier version',
+                  'package to the earlier version',
                   ...[to.startToEarlier, to.idleToEarlier, to.loadedToEarlier].map(
                     (value) => value?.toFixed(2) ?? '-',
                   ),

@@ -12,7 +12,7 @@ const NAMES: Readonly<Record<Sessions, string>> = {
 export const workers = part<WorkersResult>({
   name: 'workers',
   estimateMs: ({ workers: { warmUpMs, rounds, runMs } }) =>
-    15_000 + 4 * (warmUpMs + rounds * runMs),
+    15_000 + 4 * (warmUpMs + (rounds + 1) * runMs),
   measure: ({ upstream, folder, options, done }) =>
     measureWorkers(upstream, folder, options.workers, done),
   section: ({ problem, share, rows }) => ({

@@ -34,7 +34,9 @@ interface Loaded {
   readonly sessions: Sessions;
   readonly workers: number;
   readonly gateway: GatewayProcess;
-  readonly groups: readonly ControlGroup[];
+  /** The processes that serve clients. */
+  readonly serving: readonly number[];
+  readonly groups: ControlGroup[];
   readonly connections: readonly Connection[];
   readonly callsPerSecond: number[];
 }
@@ -51,24 +53,44 @@ export async function measureWorkers(
   options: WorkersOptions,
   done: (share: number) => void,
 ): Promise<WorkersResult> {
-  const { share, rounds, runMs } = options;
+  const { share } = options;
   const tried = limited(share);
   if (typeof tried === 'string') return { problem: tried, share, rows: [] };
   tried.remove();
+  const rows: WorkersRow[] = [];
+  for (const sessions of ['separate', 'homes'] as const) {
+    rows.push(...(await measurePair(upstream, folder, sessions, options)));
+    done(rows.length / (2 * WORKERS.length));
+  }
+  return { problem: null, share, rows };
+}
+
+/** Loads one process and two workers in turns. */
+async function measurePair(
+  upstream: string,
+  folder: string,
+  sessions: Sessions,
+  { share, warmUpMs, rounds, runMs }: WorkersOptions,
+): Promise<WorkersRow[]> {
   const loaded: Loaded[] = [];
+  const turn = async (round: number, count: (one: Loaded, callsPerSecond: number) => void) => {
+    for (const one of rotated(loaded, round)) {
+      count(one, (await load(one.connections, runMs, CALLS_PER_CONNECTION)).callsPerSecond);
+    }
+  };
   try {
-    for (const sessions of ['separate', 'homes'] as const) {
-      for (const workers of WORKERS) {
-        loaded.push(await start(upstream, folder, sessions, workers, options));
-      }
+    for (const workers of WORKERS) {
+      loaded.push(await start(upstream, folder, sessions, workers));
     }
+    // Sessions are opened and code is compiled before the processes are held back, which would make that last for minutes. In turns,
+    // since V8 collects the heap of a process that has little to do, and throws away compiled code with it.
+    for (let round = 0; round * runMs < warmUpMs; round += 1) await turn(round, () => {});
+    for (const one of loaded) one.groups.push(...one.serving.map((pid) => held(pid, share)));
+    await turn(0, () => {});
     for (let round = 0; round < rounds; round += 1) {
-      for (const { connections, callsPerSecond } of rotated(loaded, round)) {
-        callsPerSecond.push((await load(connections, runMs, CALLS_PER_CONNECTION)).callsPerSecond);
-      }
-      done((round + 1) / rounds);
+      await turn(round, (one, callsPerSecond) => one.callsPerSecond.push(callsPerSecond));
     }
-    return { problem: null, share, rows: loaded.map((one) => row(one, loaded)) };
+    return loaded.map((one) => row(one, loaded));
   } finally {
     for (const { gateway, groups, connections } of loaded) {
       await Promise.all(connections.map((one) => one.close()));
@@ -83,7 +105,6 @@ async function start(
   folder: string,
   sessions: Sessions,
   workers: number,
-  { share, warmUpMs }: WorkersOptions,
 ): Promise<Loaded> {
   const gateway = await startGateway({
     ...{ upstreamUrl: `${upstream}/mcp`, folder, launch: asUsers, workers },
@@ -94,15 +115,15 @@ async function start(
     return new Connection(gateway.origin, '/mcp', call);
   });
   const serving = await servingProcesses(gateway.child.pid, workers);
-  // Code is compiled and sessions are opened before the processes are held back.
-  await load(connections, warmUpMs, CALLS_PER_CONNECTION);
-  const groups = serving.map((pid) => {
-    const group = limited(share);
-    if (typeof group === 'string') throw new Error(group);
-    group.add(pid);
-    return group;
-  });
-  return { sessions, workers, gateway, groups, connections, callsPerSecond: [] };
+  return { sessions, workers, gateway, serving, groups: [], connections, callsPerSecond: [] };
+}
+
+/** Holds a process to a share of a core. @throws Error if it cannot */
+function held(pid: number, share: number): ControlGroup {
+  const group = limited(share);
+  if (typeof group === 'string') throw new Error(group);
+  group.add(pid);
+  return group;
 }
 
 /** Makes a group whose processes get this share of a core together. */
