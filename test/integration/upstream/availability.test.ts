@@ -90,7 +90,7 @@ describe.each(TRANSPORTS)('a server said to speak $transport', ({ transport, pat
       const starting = startTestGateway(await answering(status), { transport });
       await expect(starting).rejects.toMatchObject({
         code: 'upstream_not_mcp',
-        message: expect.stringContaining('does not speak MCP'),
+        message: expect.stringMatching(/does not speak MCP.*let the gateway detect the transport/),
       });
     },
   );
