@@ -291,6 +291,13 @@ export const COORDINATION_UNAVAILABLE: Failure = callFailure(
   { retryable: true },
 );
 
+/** Which replica has the task is not known, or that one does not respond. */
+export const TASK_UNREACHABLE: Failure = requestFailure(
+  'coordination_unavailable',
+  'The replica that has the task does not respond, or the gateway cannot determine which one has it; try again',
+  { retryable: true },
+);
+
 /** A new call belongs where its caller has its home, and the replica that has it does not respond. */
 export const HOME_UNREACHABLE: Failure = callFailure(
   'coordination_unavailable',

@@ -51,3 +51,10 @@ export function readRecord(bytes: Uint8Array): TaskRecord {
   const { v: _v, ...record } = storedTask.parse(parseJson(text));
   return record;
 }
+
+/** Returns the part of a request that its retries have in common. They are those of a task, and become no other one. */
+export function requestOf({ profile, ...request }: EdgeRequest): TaskRequest {
+  const { tasks: _tasks, ...rest } = profile;
+  const { method, params, forwardedMeta, clientInfo, logLevel, progressToken } = request;
+  return { method, params, forwardedMeta, clientInfo, logLevel, progressToken, profile: rest };
+}

@@ -5,15 +5,15 @@
 import { sleep, type Clock, type Closed } from '../lib/clock.ts';
 import type { Quota } from '../lib/counts.ts';
 import { DirectoryUnavailable } from '../model/directory.ts';
-import { COORDINATION_UNAVAILABLE, UNKNOWN_TASK } from '../model/failures.ts';
+import { TASK_UNREACHABLE, UNKNOWN_TASK } from '../model/failures.ts';
 import type { Relay, RelayedHandle } from '../model/relay.ts';
-import type { CallReply, EdgeRequest, Leg, Promotion } from '../model/request.ts';
+import type { Caller, CallReply, EdgeRequest, Leg, Promotion } from '../model/request.ts';
 import { isTaskOver, TASK_STATUSES, type TaskEngine, type TaskReply } from '../model/task.ts';
 import type { Log } from '../ops/log.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
-import type { TaskRecord, TaskRequest } from './record.ts';
+import { requestOf, type TaskRecord } from './record.ts';
 import { RunningTask, untilChanged } from './running-task.ts';
 import type { TaskStore } from './store.ts';
 import { retryOf, type RouteCalls } from './task-calls.ts';
@@ -43,7 +43,7 @@ const TAKEOVER_MS = 8_000;
 const RETRY_AFTER_MS = 250;
 /** How long a claim outlives its task, in ms. */
 const CLAIMED_LONGER_MS = 60_000;
-const UNREACHABLE: FailedReply = { type: 'failed', failure: COORDINATION_UNAVAILABLE };
+const UNREACHABLE: FailedReply = { type: 'failed', failure: TASK_UNREACHABLE };
 const NOT_FOUND: FailedReply = { type: 'failed', failure: UNKNOWN_TASK };
 
 type FailedReply = Extract<TaskReply, { type: 'failed' }>;
@@ -185,7 +185,7 @@ export class Tasks implements TaskEngine {
         ...{ createdAtMs, updatedAtMs: createdAtMs, ttlMs: terms.ttlMs, pollIntervalMs },
         retry: { request: requestOf(request), requestState, inputResponses: null },
       },
-      request,
+      request.caller,
       giveBack,
     );
     try {
@@ -202,12 +202,7 @@ export class Tasks implements TaskEngine {
     return { kind: 'result', result };
   }
 
-  #add(
-    key: TaskKey,
-    record: TaskRecord,
-    { caller }: EdgeRequest,
-    giveBack: () => void,
-  ): RunningTask {
+  #add(key: TaskKey, record: TaskRecord, caller: Caller, giveBack: () => void): RunningTask {
     const { calls, store, clock, log, route } = this.#options;
     const task: RunningTask = new RunningTask(record, caller, {
       ...{ key, calls, store, clock },
@@ -263,25 +258,34 @@ export class Tasks implements TaskEngine {
     if (isTaskOver(record.state)) return { type: 'over', record };
     const claim = await store.claim(key, leftMs + CLAIMED_LONGER_MS);
     if (claim.type === 'held') return { type: 'elsewhere', record, holder: claim.by };
+    return this.#placeClaimed(key, claim.epoch, store, request);
+  }
+
+  /** @returns where a task is that this process has just claimed. @throws DirectoryUnavailable */
+  async #placeClaimed(
+    key: TaskKey,
+    epoch: number,
+    store: TaskStore,
+    request: EdgeRequest,
+  ): Promise<TaskLocation | null> {
     // The replica that had it could change it until the claim.
-    const latest = await store.find(key);
+    const record = await store.find(key);
     // Another request may have claimed it meanwhile.
     let task = this.#tasks.get(key);
     if (task === undefined) {
-      if (latest === null || isTaskOver(latest.state) || this.#isStopping) {
-        void store.release(key, claim.epoch);
-        return latest && { type: 'over', record: latest };
+      if (record === null || isTaskOver(record.state) || this.#isStopping) {
+        void store.release(key, epoch);
+        return record && { type: 'over', record };
       }
-      task = this.#takeOver(key, latest, request);
+      task = this.#takeOver(key, record, request);
     }
-    this.#epochs.set(key, claim.epoch);
+    this.#epochs.set(key, epoch);
     return { type: 'here', task };
   }
 
-  #takeOver(key: TaskKey, record: TaskRecord, request: EdgeRequest): RunningTask {
+  #takeOver(key: TaskKey, record: TaskRecord, { caller }: EdgeRequest): RunningTask {
     const { quota, log, route } = this.#options;
-    const giveBack = quota.takeAnyway(request.caller.principalKey);
-    const task = this.#add(key, record, request, giveBack);
+    const task = this.#add(key, record, caller, quota.takeAnyway(caller.principalKey));
     log.event('task.taken_over', { route, status: record.state.status });
     if (record.state.status === 'working') task.begin();
     return task;
@@ -289,7 +293,8 @@ export class Tasks implements TaskEngine {
 
   /**
    * Serves a request that changes a task, in one hop. If the replica that has the task has just died, waits until that is
-   * certain: then the task is here.
+   * certain: then the task is here. A dead one can seem silent: where the relay goes through Redis, or where another program
+   * has its port. A request that a silent one carried out all the same changes nothing when it comes again.
    */
   async #serveWhereItIs(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
     const { clock, relay } = this.#options;
@@ -297,11 +302,7 @@ export class Tasks implements TaskEngine {
     for (;;) {
       const place = await this.#find(request, taskId);
       if (place.type === 'failed') return place;
-      if (place.type === 'over') {
-        // Nothing changes a task that this process may not take over any more.
-        if (!isTaskOver(place.record.state) && request.method !== 'tasks/get') return UNREACHABLE;
-        return this.#replyOf(taskId, place.record);
-      }
+      if (place.type === 'over') return this.#serveOver(request, taskId, place.record);
       if (place.type === 'here') {
         return this.#taskReply(await this.#serveOwn(request, taskId, place.task));
       }
@@ -310,9 +311,16 @@ export class Tasks implements TaskEngine {
       const isGone = outcome?.type === 'gone' || outcome?.type === 'unknown';
       // Nobody else has what its replica knew.
       if (isGone && place.record === null) return NOT_FOUND;
-      if (!isGone || leg.closed.aborted || clock.elapsed() >= untilMs) return UNREACHABLE;
+      const mayComeHere = place.record !== null && (isGone || outcome?.type === 'silent');
+      if (!mayComeHere || leg.closed.aborted || clock.elapsed() >= untilMs) return UNREACHABLE;
       await sleep(clock, RETRY_AFTER_MS);
     }
+  }
+
+  #serveOver(request: EdgeRequest, taskId: string, record: TaskRecord): TaskReply {
+    // Nothing changes a task that this process may not take over any more.
+    if (!isTaskOver(record.state) && request.method !== 'tasks/get') return UNREACHABLE;
+    return this.#replyOf(taskId, record);
   }
 
   async #serveOwn(request: EdgeRequest, taskId: string, task: RunningTask): Promise<CallReply> {
@@ -338,11 +346,4 @@ export class Tasks implements TaskEngine {
     const name = this.#options.ids.nameOf(taskId, caller);
     return name === null ? undefined : this.#tasks.get(name.key);
   }
-}
-
-/** Returns the part of a request that its retries have in common. They are those of a task, and become no other one. */
-function requestOf({ profile, ...request }: EdgeRequest): TaskRequest {
-  const { tasks: _tasks, ...rest } = profile;
-  const { method, params, forwardedMeta, clientInfo, logLevel, progressToken } = request;
-  return { method, params, forwardedMeta, clientInfo, logLevel, progressToken, profile: rest };
 }

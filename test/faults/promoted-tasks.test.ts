@@ -36,7 +36,8 @@ async function answer({ url }: GatewayProcess, taskId: string, name: string): Pr
   const asked = await untilTask(url, taskId, ['input_required']);
   const keys = Object.keys(asked.inputRequests);
   const inputResponses = Object.fromEntries(keys.map((key) => [key, accept({ name })]));
-  await aboutTask(url, 'update', taskId, { inputResponses });
+  const { response } = await aboutTask(url, 'update', taskId, { inputResponses });
+  expect(response.error).toBeUndefined();
 }
 
 const resultAt = async ({ url }: GatewayProcess, taskId: string) => {
@@ -109,6 +110,23 @@ describe.each([
     expect(await resultAt(other, taskId)).toBe('Hello Ada');
     expect(effects).toEqual(['Ada']);
   });
+});
+
+// Rule shared-2.
+test('a task goes on after its owner was killed where replicas relay through Redis', async () => {
+  const { tools, effects } = greeter();
+  const [legacy, redis] = await Promise.all([
+    legacyServer({ tools, keepsEvents: true }),
+    redisServer(),
+  ]);
+  const config = { relay: { via: 'redis' } };
+  const route = { tasks: { promote: 'interactive' } };
+  const [one, other] = await replicas(legacy, 2, { redis: redis.url, relay: false, config, route });
+  const taskId = await taskAt(one);
+  await one.kill();
+  await answer(other, taskId, 'Ada');
+  expect(await resultAt(other, taskId)).toBe('Hello Ada');
+  expect(effects).toEqual(['Ada']);
 });
 
 // Rule shared-2.
