@@ -174,24 +174,12 @@ export class ModernEndpoint {
     const { id, method, accepts } = modern;
     const startedAtMs = clock.now();
     const { caller, span } = request;
-    const refuseRead = (refusal: Refusal) => {
-      const { error, httpStatus } = refusal;
-      if (span !== undefined) endSpan(span, { kind: 'failed', failure: { error, httpStatus } });
-      sendRefusal(response, refusal);
-    };
-    const gate = methodGate(method, route.capabilities(request));
-    if (gate !== null) {
-      const { httpStatus } = modern.encode({ kind: 'failed', failure: gate });
-      return refuseRead({ ...gate, httpStatus, id });
+    const checked = this.#check(rawHeaders, modern, request);
+    const refusal = checked instanceof Promise ? await checked : checked;
+    if (refusal !== null) {
+      if (span !== undefined) endSpan(span, { kind: 'failed', failure: refusal });
+      return sendRefusal(response, { ...refusal, id });
     }
-    const checked = route.parameterHeaders(request, rawHeaders);
-    const mismatch = checked instanceof Promise ? await checked : checked;
-    if (mismatch !== null) {
-      const error = { code: ErrorCode.headerMismatch, message: `Header mismatch: ${mismatch}` };
-      return refuseRead({ httpStatus: 400, id, error });
-    }
-    const isListener = serviceOf(method) === 'listen';
-    if (isListener && accepts === 'json') return refuseRead({ ...NO_STREAM, id });
     // The client may have left during the checks, and `close` is emitted only once.
     if (response.destroyed) return;
     const { commitAfterMs, keepAliveMs, maxBufferedBytes } = this.#options;
@@ -202,7 +190,7 @@ export class ModernEndpoint {
       keepAliveMs,
       jsonOnly: accepts === 'json',
       maxBufferedBytes,
-      cutWhenBehind: isListener,
+      cutWhenBehind: serviceOf(method) === 'listen',
       clock,
       openResponses,
       writes,
@@ -224,6 +212,22 @@ export class ModernEndpoint {
       writer.finish(route.published(reply, caller)),
       clock.now() - startedAtMs,
     );
+  }
+
+  /** Checks what the route, the tool and the response require. @returns why the request is refused, or `null` */
+  #check(
+    rawHeaders: readonly string[],
+    { method, accepts, encode }: ModernRequest,
+    request: EdgeRequest,
+  ): UnnamedRefusal | null | Promise<UnnamedRefusal | null> {
+    const route = this.#route;
+    const gate = methodGate(method, route.capabilities(request));
+    if (gate !== null) {
+      return { ...gate, httpStatus: encode({ kind: 'failed', failure: gate }).httpStatus };
+    }
+    if (serviceOf(method) === 'listen' && accepts === 'json') return NO_STREAM;
+    const mismatch = route.parameterHeaders(request, rawHeaders);
+    return mismatch instanceof Promise ? mismatch.then(headerMismatch) : headerMismatch(mismatch);
   }
 
   #replyTo(
@@ -262,11 +266,21 @@ export class ModernEndpoint {
 
 const NO_TASKS: CallReply = { kind: 'failed', failure: METHOD_NOT_FOUND };
 
+/** A refusal before it is known which request it is for. */
+type UnnamedRefusal = Omit<Refusal, 'id'>;
+
 /** A subscription needs a stream. */
-const NO_STREAM = {
+const NO_STREAM: UnnamedRefusal = {
   httpStatus: 406,
   error: { code: ErrorCode.invalidRequest, message: 'Accept must list text/event-stream' },
 };
+
+/** @param mismatch what is wrong with the headers; `null` if nothing is */
+function headerMismatch(mismatch: string | null): UnnamedRefusal | null {
+  if (mismatch === null) return null;
+  const error = { code: ErrorCode.headerMismatch, message: `Header mismatch: ${mismatch}` };
+  return { httpStatus: 400, error };
+}
 
 /** @returns the caller, or `null` after a refusal */
 function callerOrRefuse(found: Caller | CallerRefusal, response: ServerResponse): Caller | null {
