@@ -44,7 +44,7 @@ export function failureOfCall(failure: UpstreamFailure, begun: boolean): Failure
     case 'upstream_timeout':
       return callFailure('upstream_timeout', effects, TIMEOUT);
     case 'upstream_protocol_error':
-      return callFailure('upstream_protocol_error', effects, NOT_MCP);
+      return callFailure('upstream_protocol_error', effects, notMcp(failure));
     case 'server_is_modern':
       return callFailure('upstream_changed', 'no', CHANGED);
     // The server had taken the call, and its stream was read before.
@@ -57,7 +57,8 @@ export function failureOfCall(failure: UpstreamFailure, begun: boolean): Failure
 
 /** Builds the failure of a request that is not a call. It has no effects and can be repeated. */
 export function failureOfRequest(failure: UpstreamFailure): Failure {
-  const [reason, problem] = REQUEST_FAILURES[failure.code];
+  const [reason, generalProblem] = REQUEST_FAILURES[failure.code];
+  const problem = reason === 'upstream_protocol_error' ? notMcp(failure) : generalProblem;
   if (reason === 'unauthorized') return withChallenge(failure, requestFailure(reason, problem));
   return requestFailure(reason, problem, retryAfter(failure));
 }
@@ -82,6 +83,13 @@ const REQUEST_FAILURES: Readonly<Record<UpstreamFailureCode, readonly [FailureRe
   streams_mixed: ['upstream_streams_mixed', STREAMS_MIXED],
   session_gone: ['upstream_session_lost', SESSION_GONE],
 };
+
+/** Names the limit that was exceeded, so that whoever gets the error can ask the operator for a higher one. */
+function notMcp({ details: { exceeds } }: UpstreamFailure): string {
+  return exceeds === undefined
+    ? NOT_MCP
+    : `The server sent a message that is too large for the gateway (${exceeds})`;
+}
 
 function retryAfter({ details: { retryAfterMs } }: UpstreamFailure): JsonObject {
   return retryAfterMs === undefined ? {} : { retryAfterMs };

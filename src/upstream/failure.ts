@@ -19,6 +19,9 @@ export type UpstreamFailureCode =
   /** A response that is not MCP: HTML, a redirect, a compressed body, JSON that is not a reply, an event beyond the limit. */
   | 'upstream_protocol_error';
 
+/** A configured limit of what a server sends. */
+export type UpstreamLimit = 'upstream.maxEvent' | 'upstream.maxBody';
+
 export interface UpstreamFailureDetails {
   /** False only if the server certainly did not act on the request. */
   readonly mayHaveActed: boolean;
@@ -33,6 +36,8 @@ export interface UpstreamFailureDetails {
   /** The beginning of what the server said with an error. It can repeat what was sent to it. */
   readonly said?: string;
   readonly retryAfterMs?: number;
+  /** The configured limit that what the server sent exceeds. */
+  readonly exceeds?: UpstreamLimit;
   /** The target of a redirect. */
   readonly location?: string;
   readonly cause?: unknown;

@@ -4,7 +4,7 @@
  */
 import { createParser } from 'eventsource-parser';
 import { excessOf, MAX_CONTAINERS, parseJson, type JsonValue } from '../../protocol/json.ts';
-import { UpstreamFailure } from '../failure.ts';
+import { UpstreamFailure, type UpstreamLimit } from '../failure.ts';
 
 export interface ServerSentEvent {
   /** `message` if the server named none. */
@@ -89,13 +89,13 @@ export class EventStreamBody {
   /** The parser limits what it buffers, not what arrives whole. */
   #problemOf(data: string, id: string | undefined): UpstreamFailure | null {
     if (id !== undefined && id.length > MAX_ID_LENGTH) {
-      return tooLarge(`an event id is longer than ${MAX_ID_LENGTH} characters`);
+      return tooLarge(`an event id is longer than ${MAX_ID_LENGTH} characters`, null);
     }
     return Buffer.byteLength(data) > this.#maxEventBytes ? this.#eventTooLarge() : null;
   }
 
   #eventTooLarge(): UpstreamFailure {
-    return tooLarge(`an event is larger than ${this.#maxEventBytes} bytes`);
+    return tooLarge(`an event is larger than ${this.#maxEventBytes} bytes`, 'upstream.maxEvent');
   }
 }
 
@@ -104,8 +104,11 @@ function clampRetry(waitMs: number): number {
   return Math.min(Math.max(waitMs, MIN_RETRY_MS), MAX_RETRY_MS);
 }
 
-function tooLarge(problem: string): UpstreamFailure {
-  return new UpstreamFailure('upstream_protocol_error', problem, { mayHaveActed: true });
+/** @param exceeds the configured limit that it is too large for, if that can be configured */
+function tooLarge(problem: string, exceeds: UpstreamLimit | null): UpstreamFailure {
+  const [named, details] =
+    exceeds === null ? [problem, {}] : [`${problem} (${exceeds})`, { exceeds }];
+  return new UpstreamFailure('upstream_protocol_error', named, { mayHaveActed: true, ...details });
 }
 
 const LF = 0x0a;
@@ -281,21 +284,29 @@ export function upstreamJson(text: string): JsonValue {
 export class TextBody {
   readonly #maxBytes: number;
   readonly #onText: (text: string) => void;
+  readonly #limit: UpstreamLimit | null;
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
 
-  /** @param onText called with the whole text */
-  constructor(maxBytes: number, onText: (text: string) => void) {
+  /**
+   * @param onText called with the whole text
+   * @param limit the key of `maxBytes`, if that can be configured
+   */
+  constructor(
+    maxBytes: number,
+    onText: (text: string) => void,
+    limit: UpstreamLimit | null = null,
+  ) {
     this.#maxBytes = maxBytes;
     this.#onText = onText;
+    this.#limit = limit;
   }
 
   /** @throws UpstreamFailure if the body is too large */
   write(chunk: Buffer): void {
     this.#bytes += chunk.byteLength;
     if (this.#bytes > this.#maxBytes) {
-      const problem = `it sent a body larger than ${this.#maxBytes} bytes`;
-      throw new UpstreamFailure('upstream_protocol_error', problem, { mayHaveActed: true });
+      throw tooLarge(`it sent a body larger than ${this.#maxBytes} bytes`, this.#limit);
     }
     this.#chunks.push(chunk);
   }

@@ -261,9 +261,11 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
           retryAfter: (waitMs) => this.#reader?.retryAfter?.(waitMs),
         });
       case 'json':
-        return new TextBody(this.#client.maxBodyBytes, (text) => {
-          this.#reader?.json?.(upstreamJson(text));
-        });
+        return new TextBody(
+          this.#client.maxBodyBytes,
+          (text) => this.#reader?.json?.(upstreamJson(text)),
+          'upstream.maxBody',
+        );
       case 'none':
         this.#stopReading();
         this.#setTimeout(SMALL_BODY_TIMEOUT_MS, () => this.abort());

@@ -337,12 +337,14 @@ function withoutReply(
   const isOfConnection = failure !== null && failure.code !== 'upstream_protocol_error';
   if (isOfConnection) return failure;
   const problem = failure?.message ?? wrongReply;
+  const exceeds = failure?.details.exceeds;
   return problem === null
     ? new UpstreamFailure('upstream_unavailable', 'the response ended without a reply', {
         mayHaveActed: true,
       })
     : new UpstreamFailure('upstream_protocol_error', problem, {
         ...{ mayHaveActed: true, isForReply: true, isOtherJson: failure === null },
+        ...(exceeds !== undefined && { exceeds }),
         cause: failure,
       });
 }

@@ -133,6 +133,20 @@ describe('a process that ends in the middle of a call', () => {
   });
 
   // Rule stdio-4.
+  test('or only closes its standard output, ends the call, and the next call has another process', async () => {
+    const gateway = await gatewayFor(server('plain'));
+    const before = await textOf(gateway.url, 'pid');
+    const { response } = await callTool(gateway.url, 'close-output');
+    expect(response.result).toMatchObject(failed('call_lost', 'unknown'));
+    await gateway.log.saw('process.crashed');
+    expect(gateway.log.named('process.crashed')).toMatchObject([
+      { problem: 'the process closed its standard output' },
+    ]);
+    expect(isRunning(Number(before))).toBe(false);
+    expect(await textOf(gateway.url, 'pid')).toMatch(/^\d+$/);
+  });
+
+  // Rule stdio-4.
   test('ends the parked calls of its session: a retry gets an error at once', async () => {
     const gateway = await gatewayFor(server('plain'));
     const asked = await callTool(gateway.url, 'ask');
@@ -183,7 +197,10 @@ describe('a process that cannot serve', () => {
   // between ends the session, and so does a line that is longer than `upstream.maxEvent`. (2025-11-25 transports, "stdio")
   test.each([
     { manner: 'rubbish', says: /what it writes is not JSON-RPC, such as "rubbish / },
-    { manner: 'endless-line', says: /it wrote a line of more than 4194304 bytes/ },
+    {
+      manner: 'endless-line',
+      says: /it wrote a line of more than 4194304 bytes \(upstream\.maxEvent\)/,
+    },
   ])('since it writes $manner, keeps the gateway from starting', async ({ manner, says }) => {
     const pids = await pidFile();
     await expect(startTestGateway(server(manner, { PIDS: pids.path }))).rejects.toThrow(says);
@@ -208,13 +225,13 @@ describe('a process that cannot serve', () => {
   });
 
   // Rule stdio-5.
-  test('any more after a line without an end, fails the call', async () => {
+  test('after a line without an end fails the call', async () => {
     const gateway = await gatewayFor(server('plain'));
     const { response } = await callTool(gateway.url, 'long-line');
     expect(response.result).toMatchObject(failed('call_lost', 'unknown'));
     await gateway.log.saw('process.crashed');
     expect(gateway.log.named('process.crashed')).toMatchObject([
-      { problem: 'it wrote a line of more than 4194304 bytes' },
+      { problem: 'it wrote a line of more than 4194304 bytes (upstream.maxEvent)' },
     ]);
   });
 });

@@ -25,6 +25,8 @@ export interface ServerProcessOptions extends ServerCommand {
   readonly onLine: (line: string, isWhole: boolean) => void;
   /** Called with each line of standard error, or its beginning. */
   readonly onError: (line: string) => void;
+  /** Called at most once, when the process has closed its standard output and does not end. */
+  readonly onOutputEnd: () => void;
   /** Called once, when the process has ended or could not be started. */
   readonly onEnd: (end: ProcessEnd) => void;
 }
@@ -59,6 +61,8 @@ const END_MS = 2_000;
 const HURRIED_END_MS = 1_000;
 /** How long what a process wrote can take to arrive after its end, in ms. */
 const LAST_OUTPUT_MS = 500;
+/** How long a process can take to end after its standard output has, in ms. Its exit code says more than that. */
+const END_AFTER_OUTPUT_MS = 1_000;
 const MAX_ERROR_LINE_BYTES = 4_096;
 
 export class ServerProcess {
@@ -69,6 +73,8 @@ export class ServerProcess {
   readonly #outputEnded = Promise.withResolvers<void>();
   #isOver = false;
   #ending: Timer | null = null;
+  /** Runs from the end of standard output to the end of the process. */
+  #outliving: Timer | null = null;
 
   /** Starts the process. */
   constructor(options: ServerProcessOptions) {
@@ -87,6 +93,7 @@ export class ServerProcess {
     this.#read(child.stdout, new LineReader(maxLineBytes, onLine));
     this.#read(child.stderr, new LineReader(MAX_ERROR_LINE_BYTES, onError));
     child.stdout.once('close', () => this.#outputEnded.resolve());
+    child.stdout.once('end', () => this.#awaitEnd());
     child.once('error', ({ message }) => {
       if (child.pid === undefined) this.#end({ type: 'not-started', problem: message });
     });
@@ -145,6 +152,13 @@ export class ServerProcess {
     stream.once('end', () => lines.end());
   }
 
+  /** Nothing that the process does from now on can be heard. Usually it just ends. */
+  #awaitEnd(): void {
+    if (this.#isOver) return;
+    const { clock, onOutputEnd } = this.#options;
+    this.#outliving = clock.setTimer(END_AFTER_OUTPUT_MS, onOutputEnd);
+  }
+
   /** What the process started belongs to its group, and ends with it. */
   async #exited(end: () => ProcessEnd): Promise<void> {
     this.#signal('SIGKILL');
@@ -157,6 +171,7 @@ export class ServerProcess {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#ending?.cancel();
+    this.#outliving?.cancel();
     this.#options.onEnd(end);
     this.#hasEnded.resolve();
   }

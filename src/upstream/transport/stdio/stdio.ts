@@ -83,9 +83,13 @@ export class StdioTransport implements Transport {
       ...this.#options,
       onLine: (line, isWhole) => {
         if (isWhole) this.#line(line);
-        else this.#fail(protocolError(`it wrote a line of more than ${maxLineBytes} bytes`));
+        else
+          this.#fail(
+            protocolError(`it wrote a line of more than ${maxLineBytes} bytes (upstream.maxEvent)`),
+          );
       },
       onError: (line) => output.wrote('stderr', line),
+      onOutputEnd: () => this.#fail(this.#endFailure('the process closed its standard output')),
       onEnd: (end) => this.#ended(end),
     });
     const { pid } = this.#process;
@@ -217,7 +221,7 @@ export class StdioTransport implements Transport {
   }
 
   #failureOf(end: ProcessEnd): UpstreamFailure {
-    const { command, output } = this.#options;
+    const { command } = this.#options;
     const reason = end.type === 'exited' && !this.#hasSpoken ? NOT_RUN.get(end.code) : undefined;
     if (reason !== undefined) return protocolError(`cannot run ${command}: ${reason}`);
     if (end.type === 'not-started') {
@@ -225,8 +229,12 @@ export class StdioTransport implements Transport {
       return protocolError(problem);
     }
     const how = end.type === 'exited' ? `with exit code ${end.code}` : `by ${end.signal}`;
+    return this.#endFailure(`the process ended ${how}`);
+  }
+
+  #endFailure(what: string): UpstreamFailure {
     const when = this.#hasSpoken ? '' : ' before it replied to initialize';
-    const problem = `the process ended ${how}${when}${output.lastWords}`;
+    const problem = `${what}${when}${this.#options.output.lastWords}`;
     return new UpstreamFailure('upstream_unavailable', problem, { mayHaveActed: this.#hasSpoken });
   }
 

@@ -45,6 +45,10 @@ function expectDiscreet({ upstream }: Ground, exchanged: Exchanged): void {
   }
 }
 
+function messageOf({ response }: Exchanged): string {
+  return response.error?.message ?? response.result?.content?.[0]?.text;
+}
+
 /** Calls a tool that the script answers; the call must fail for the reason, and do no harm. */
 async function expectFailure(script: Answer, reason: string, overrides = {}): Promise<Exchanged> {
   const field = await ground({ ...LIMITS, ...overrides }, script);
@@ -346,6 +350,20 @@ describe('JSON', () => {
     };
     await expectFailure(asEvent, 'upstream_protocol_error');
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
+  });
+
+  // Rule limits-3.
+  test('larger than a limit is no reply, and the client is told which limit it is', async () => {
+    const large = { result: { content: [{ type: 'text', text: 'x'.repeat(20_000) }] } };
+    const asJson: Answer = ({ body }, response) =>
+      void response.writeHead(200, JSON_TYPE).end(message(large)(body.id));
+    const asEvent: Answer = ({ body }, response) => {
+      eventStream(response).raw(`data: ${message(large)(body.id)}\n\n`);
+    };
+    const byBody = await expectFailure(asJson, 'upstream_protocol_error');
+    expect(messageOf(byBody)).toContain('too large for the gateway (upstream.maxBody)');
+    const byEvent = await expectFailure(asEvent, 'upstream_protocol_error');
+    expect(messageOf(byEvent)).toContain('too large for the gateway (upstream.maxEvent)');
   });
 
   // Rule limits-3: A JSON body is read up to `upstream.maxBody` (16 MiB by default) and an event up to

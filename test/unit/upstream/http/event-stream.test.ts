@@ -65,7 +65,10 @@ describe('an event stream', () => {
   // Rule limits-3.
   test('is refused when an event is larger than the limit', async () => {
     const endless = ['data: ', 'x'.repeat(600), 'x'.repeat(600), 'x'.repeat(600)];
-    await expect(read(endless)).rejects.toMatchObject({ code: 'upstream_protocol_error' });
+    await expect(read(endless)).rejects.toMatchObject({
+      code: 'upstream_protocol_error',
+      details: { exceeds: 'upstream.maxEvent' },
+    });
   });
 
   // Rule limits-8.
