@@ -5,7 +5,7 @@ import { CHECKOUT } from './gateway-process.ts';
 export interface ImageRun {
   /** What `node` is given before the program. */
   readonly flags: readonly string[];
-  /** Variables that Node.js and its libraries read. */
+  /** Variables that Node.js and the C library read. */
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -23,7 +23,7 @@ export function readImageRun(dockerfile: string): ImageRun {
   const program = args.findIndex((arg) => !arg.startsWith('-'));
   if (command !== 'node' || program < 0) throw new Error('the image does not run node');
   const env = Object.fromEntries(
-    [...stage.matchAll(/^ENV (NODE_[A-Z_]+)=("?)(.*)\2$/gm)].map(([, name, , value]) => [
+    [...stage.matchAll(/^ENV ((?:NODE|MALLOC)_[A-Z_]+)=("?)(.*)\2$/gm)].map(([, name, , value]) => [
       name,
       value,
     ]),

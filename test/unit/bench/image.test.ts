@@ -7,6 +7,8 @@ test('reads the flags of node and its variables from the last stage', () => {
 ENV NODE_ENV=development
 FROM node
 ENV NODE_ENV=production
+ENV MALLOC_ARENA_MAX=2
+ENV GREETING=hello
 ENV NODE_OPTIONS="--max-semi-space-size=16 --title=gateway"
 ENTRYPOINT ["node", "--max-old-space-size-percentage=60", "bin/mrtr-gateway.js", "--config"]
 `;
@@ -14,6 +16,7 @@ ENTRYPOINT ["node", "--max-old-space-size-percentage=60", "bin/mrtr-gateway.js",
     flags: ['--max-old-space-size-percentage=60'],
     env: {
       NODE_ENV: 'production',
+      MALLOC_ARENA_MAX: '2',
       NODE_OPTIONS: '--max-semi-space-size=16 --title=gateway',
     },
   });
