@@ -2,7 +2,7 @@
 import type { JsonRpcErrorObject } from '../protocol/json-rpc.ts';
 
 export type UpstreamFailureCode =
-  /** The server does not know the session (any more). */
+  /** The server does not know the session, or no longer does. */
   | 'session_gone'
   /** 401 or 403: the server refused the credentials of the caller. */
   | 'unauthorized'

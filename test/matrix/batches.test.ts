@@ -80,7 +80,7 @@ describe.each(batching)(TITLE, (shape) => {
   });
 
   // Rule wire-2.
-  test('what is no message in a batch does not keep the rest from its way', async () => {
+  test('a value in a batch that is not a message does not hold up the others', async () => {
     const { url } = await start(({ body }, say) =>
       say.own([
         null,

@@ -110,7 +110,7 @@ describe.each(since('2025-03-26').filter(({ transport }) => transport === 'strea
         }
       });
 
-      test('is sent the revision that it agreed to all the same', async () => {
+      test('is still sent the revision that it agreed to', async () => {
         await callTool(stage.url, 'echo');
         const [call] = stage.server.all('tools/call');
         expect(call?.headers['mcp-protocol-version']).toBe(shape.revision);

@@ -189,7 +189,7 @@ describe('a claim whose reply got lost', { tags: ['redis'] }, () => {
 });
 
 describe('replicas that do not reach each other, but the store', { tags: ['redis'] }, () => {
-  test('serve a retry all the same, and its owner leaves the call alone', async () => {
+  test('still serve a retry, and its owner leaves the call alone', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const { url: redis } = await redisServer();

@@ -190,7 +190,7 @@ describe('a question that the server takes back', () => {
   // (`notifications/cancelled` with its id) is no longer shown, and an answer to it that comes all the
   // same goes nowhere; the answers beside it do. When the last one is taken back the retry waits for the
   // outcome. Withdrawals of anything else change nothing.
-  test('is not answered any more, and those beside it are', async () => {
+  test('is no longer answered, and those beside it are', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     let finish = () => {};
     const { url, server, gateway, answerTo } = await start(({ body }, response) => {

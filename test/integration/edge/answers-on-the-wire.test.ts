@@ -111,7 +111,7 @@ describe('a failure', () => {
   // Rule responses-5 (streamable-http, "Receiving Messages"): Every response ends with a JSON-RPC reply, also
   // when the server's stream breaks off or an error of our own comes up (-32603 without its detail, which is
   // in the log).
-  test('of the server in the middle of its stream is told all the same', async () => {
+  test('of the server in the middle of its stream is still told', async () => {
     const field = await ground({}, ({ body }, response) => {
       const stream = eventStream(response);
       const { progressToken } = body.params._meta;

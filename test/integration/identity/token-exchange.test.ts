@@ -135,7 +135,7 @@ describe('without a token for the server', () => {
     for (const secret of [token, SECRET, 'another secret']) expect(logged).not.toContain(secret);
   });
 
-  test('since the authorization server does not know the token any more', async () => {
+  test('since the authorization server no longer knows the token', async () => {
     const { issuer, url } = await start();
     const token = await issuer.token('ada');
     await issuer.rotate();

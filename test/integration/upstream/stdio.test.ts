@@ -217,7 +217,7 @@ describe('a process that cannot serve', () => {
   });
 
   // Rule stdio-5.
-  test('is one that greets and logs on standard output all the same', async () => {
+  test('is served although it greets and logs on standard output', async () => {
     const gateway = await gatewayFor(server('chatty'));
     expect(await textOf(gateway.url, 'pid')).toMatch(/^\d+$/);
     const lines = gateway.log.named('process.wrote').filter(({ stream }) => stream === 'stdout');

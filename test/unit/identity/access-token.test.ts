@@ -133,7 +133,7 @@ describe('a token', () => {
   );
 });
 
-describe('what is no token of the issuer', () => {
+describe('a text that is not a token of the issuer', () => {
   // Rule tokens-1.
   test('never names a caller: a sound token with any character changed', async () => {
     const token = await sign();

@@ -76,7 +76,7 @@ test('a refusal of given credentials does not ask for some', () => {
   );
 });
 
-test('a redirect without a target is named all the same', () => {
+test('a redirect without a target is still named', () => {
   expect(ofAnswer('upstream_protocol_error', { httpStatus: 302 })).toMatchObject({
     code: 'redirect',
     message:

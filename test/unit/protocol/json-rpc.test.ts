@@ -47,7 +47,7 @@ test('an error keeps its code, message and data; what cannot be one is filled in
   });
 });
 
-describe('what is no message is named', () => {
+describe('a value that is not a message is named', () => {
   test.each([
     null,
     [],

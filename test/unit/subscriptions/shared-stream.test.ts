@@ -231,7 +231,7 @@ describe('a stream that is lost', () => {
 
   // Rules changes-5, changes-6.
   // Rule changes-9.
-  test('that is not that of the calls any more is left for theirs', async () => {
+  test('that is no longer that of the calls is left for theirs', async () => {
     const stage = new Stage();
     const { heard } = await stage.joined({ resourceSubscriptions: ['test://a'] });
     const [first] = stage.sessions;

@@ -359,7 +359,7 @@ describe('questions', () => {
     params: { message: 'm', requestedSchema: { type: 'object', properties: {} }, ...more },
   });
 
-  test('without end make a round all the same, and go with the call', async () => {
+  test('without end still make a round, and go with the call', async () => {
     const { script, cut } = endless((stream, turn) => stream.send(question(`q${turn}`)));
     const field = await ground(PATIENT, script);
     const { response } = await callTool(field.url, 'hostile');

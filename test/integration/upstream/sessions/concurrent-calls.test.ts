@@ -583,7 +583,7 @@ describe('a call that ended without a reply', () => {
     expect(questionsOf(next)).toEqual(['q']);
   });
 
-  test('can have asked nothing any more once its late reply has come', async () => {
+  test('cannot have asked anything once its late reply has come', async () => {
     const ground = await httpSseStage();
     const { start, send } = ground;
     const first = await start();

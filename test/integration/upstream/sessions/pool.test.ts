@@ -176,7 +176,7 @@ describe('a standalone stream that is long in coming', () => {
     expect(server.received.filter(({ method }) => method === 'GET')).toHaveLength(1);
   });
 
-  test('is not waited for any more when the session is closed', async () => {
+  test('is no longer waited for when the session is closed', async () => {
     const closed = Promise.withResolvers<void>();
     const { clock, pool, server } = await poolStage({
       get: (_received, response) => void response.once('close', () => closed.resolve()),

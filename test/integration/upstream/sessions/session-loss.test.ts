@@ -149,7 +149,7 @@ describe('a gateway calls a tool once', () => {
   });
 
   // Rule expired-4.
-  test('whose stream broke, when the server does not know the session any more', async () => {
+  test('whose stream broke, when the server no longer knows the session', async () => {
     const server = await breakingServer();
     const url = await gatewayTo(server);
     const { response } = await callTool(url, 'work');

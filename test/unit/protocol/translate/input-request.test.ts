@@ -417,7 +417,7 @@ describe('the answer to a roots request', () => {
 });
 
 // Rule closing-1.
-describe('a question that nobody will answer any more', () => {
+describe('a question that nobody will answer', () => {
   test('is cancelled when it is an elicitation', () => {
     expect(closeOutReply('elicitation-form')).toEqual({ result: { action: 'cancel' } });
     expect(closeOutReply('elicitation-url')).toEqual({ result: { action: 'cancel' } });

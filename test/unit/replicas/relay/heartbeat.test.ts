@@ -58,7 +58,7 @@ describe.each([
     expect([found.silences, clock.pending]).toEqual([1, 0]);
   });
 
-  test('is not watched any more when the watch was stopped', () => {
+  test('is not watched after the watch was stopped', () => {
     const clock = new ManualClock();
     const { stop, found } = watching(clock, afterMs);
     clock.advance(afterMs - 1);

@@ -26,7 +26,7 @@ test('the reply to a call that ran for as long as any number of other requests i
   expect(detector.broadcasts).toBe(true);
 });
 
-test('so is the late reply to a call that nobody waits for any more', () => {
+test('so is the late reply to a call that nobody waits for', () => {
   const detector = newDetector();
   const [session, other] = [new SessionIds(), new SessionIds()];
   const call = detector.issueId(session);

@@ -54,7 +54,7 @@ test('a description gives its first line, and annotations their hints', async ()
   ]);
 });
 
-test('what is no entry is passed over, and what is not a string is empty', async () => {
+test('a value that is not an entry is passed over, and one that is not a string is empty', async () => {
   const list = always({ prompts: [null, 'x', { name: 7, description: {} }] });
   expect((await readListings({ prompts: {} }, list)).prompts.items).toEqual([
     { name: '', description: null },

@@ -105,7 +105,7 @@ test('a caller that is refused in any case does not make it a server with one se
   expect([one.isOne, causes]).toEqual([false, []]);
 });
 
-test('a server that had two sessions is not suspected any more', async () => {
+test('a server that had two sessions is no longer suspected', async () => {
   const { one, open, refuse, crash } = stage();
   const first = await open();
   const second = await open();

@@ -20,7 +20,7 @@ function silentServer() {
 
 const LIST = { id: upstreamRequestId(1), method: 'tools/list', params: {} };
 
-test('a request that nobody waits for any more is not sent', async () => {
+test('a request that nobody waits for is not sent', async () => {
   const { clock, sent, requests } = silentServer();
   await expect(requests.send(LIST, {}, AbortSignal.abort())).rejects.toThrow(ClientLeft);
   expect(sent).toEqual([]);
