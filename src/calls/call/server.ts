@@ -66,6 +66,9 @@ export async function callAgain(call: CallData, leg: LegId): Promise<void> {
   if (waiting === undefined) return;
   call.request = waiting.request;
   call.notifications?.forgetProgress();
+  // The server ended it. A call without an exchange keeps its params, even if its client is told to retry before they are sent.
+  call.exchange?.abandon();
+  call.exchange = null;
   const session = sessionOf(call);
   if (session !== null && !session.dead) {
     await session.urlsVisited(call.visiting, call.services.questions.urlVisitWaitMs);

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { startTestGateway, type GatewayOverrides } from '../../fixtures/gateways/gateway.ts';
 import { accept, callTool, send, type Exchanged } from '../../fixtures/clients/modern-client.ts';
+import { hurriedClock } from '../../fixtures/hurried-clock.ts';
 import {
   eventStream,
   json,
@@ -172,6 +173,24 @@ describe('URLs that are to be visited', () => {
     expect(response.error).toMatchObject({ code: -32603, data: { upstream: { code: -32042 } } });
     expect(calls()).toBe(1);
   });
+});
+
+// Rule url-errors-2.
+test('a client that is told to retry before a call is made again finds it made with its arguments', async () => {
+  const { url, server } = await demanding([[visit('one')]], {
+    questions: { urlVisitWaitMs: 5_000 },
+    calls: { maxHoldMs: 1_000 },
+    clock: hurriedClock(10),
+  });
+  const params = { arguments: { order: 7 } };
+  const asked = await callTool(url, 'pay', params);
+  const answers = visited(asked, { 'elicitation-1': 'accept' });
+  const held = await callTool(url, 'pay', { ...params, ...answers });
+  expect(held.response.result).toMatchObject({ resultType: 'input_required', inputRequests: {} });
+  const isCall = ({ body }: { body?: { method?: string } }) => body?.method === 'tools/call';
+  const [first] = server.received.filter(isCall);
+  const again = await server.saw((received) => isCall(received) && received !== first);
+  expect(again.body.params).toMatchObject({ name: 'pay', ...params });
 });
 
 describe('a user who does not want to visit one of them', () => {
