@@ -94,6 +94,8 @@ export async function postAnswers(
   for (const { key, id } of requests) {
     const reply = waiting.replies.get(key);
     if (id === null || reply === undefined) continue;
+    // The server took it back while earlier answers were on their way (cancellation, "Behavior Requirements").
+    if (call.questions?.isWithdrawn(id) === true) continue;
     try {
       await exchange.respond(id, reply, headers).catch((error: unknown) => {
         if (asUpstreamFailure(error, true).code !== 'upstream_unavailable') throw error;

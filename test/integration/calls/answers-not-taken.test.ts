@@ -163,3 +163,44 @@ describe('a connection that breaks under an answer', () => {
     expect(answers()).toHaveLength(4);
   });
 });
+
+// Rule shown-8.
+test('a question that is taken back while the answer to another is on its way is not answered', async () => {
+  const answered: string[] = [];
+  let send = (_message: object): void => {};
+  let end = () => {};
+  const server = await legacyServer(
+    ({ body }, response) => {
+      const stream = eventStream(response);
+      send = (message) => stream.send({ jsonrpc: '2.0', ...message });
+      end = () => send({ id: body.id, result: { content: [] } });
+      for (const id of ['one', 'two', 'three']) {
+        const params = { message: `${id}?`, requestedSchema: { type: 'object', properties: {} } };
+        send({ id, method: 'elicitation/create', params });
+      }
+    },
+    {
+      onResponse: async ({ body }, response) => {
+        if (body.id === 'one') {
+          send({ method: 'notifications/cancelled', params: { requestId: 'two' } });
+          // The reply to what follows shows that the gateway has read that.
+          send({ id: 'after', method: 'ping' });
+          await server.saw((received) => received.body?.id === 'after');
+        }
+        if (body.id !== 'after') answered.push(body.id);
+        response.writeHead(202).end();
+        if (body.id === 'three') end();
+      },
+    },
+  );
+  stopAfterTest(() => server.stop());
+  const gateway = await startTestGateway(server.url, { transport: 'streamable-http' });
+  stopAfterTest(() => gateway.close());
+  const asked = await callTool(gateway.url, 'ask');
+  const { requestState, inputRequests } = asked.response.result;
+  const keys = Object.keys(inputRequests);
+  expect(keys).toHaveLength(3);
+  const inputResponses = Object.fromEntries(keys.map((key) => [key, accept()]));
+  await callTool(gateway.url, 'ask', { requestState, inputResponses });
+  expect(answered).toEqual(['one', 'three']);
+});
