@@ -85,11 +85,11 @@ describe('headers of the caller', () => {
 });
 
 describe('where a proxy in front names the caller', () => {
-  // Rule callers-5 (streamable-http, "Security & Endpoint" 3): With `identity.source: header`, a POST on a route's path
-  // without that header gets 401 (-32600), legacy or modern, whatever else is wrong with it. Its challenge has the scheme
-  // `Trusted-Proxy`, which no client knows, since none can log in here (RFC 9110, section 15.5.2). The header does not go
-  // upstream with translated requests. So does everything that would be passed on, in any method and on any path, except
-  // GET, HEAD and OPTIONS below `/.well-known/`.
+  // Rule callers-5 (streamable-http, "Security & Endpoint" 3): With `identity.source: header`, a POST on a route's
+  // path without that header gets 401 (-32600), legacy or modern, whatever else is wrong with it. So does everything
+  // that would be passed through, with any method and on any path, except GET, HEAD and OPTIONS below
+  // `/.well-known/`. The challenge has the scheme `Trusted-Proxy`, which no client knows, since none can log in here
+  // (RFC 9110, section 15.5.2). The header does not go upstream with translated requests.
   test.each<[string, string | Buffer]>([
     ['a sound call', rawCall()],
     ['a body that is no JSON', rawCall({ body: '{' })],

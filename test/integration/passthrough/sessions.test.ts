@@ -151,10 +151,10 @@ describe('a session over Streamable HTTP', () => {
   };
 
   // Rule passthrough-11 (2025-11-25 transports, "Session Management"): With `identity.source: header` or `jwt` a
-  // legacy session belongs to whoever opened it: `Mcp-Session-Id` is sealed for that principal in every response
-  // and opened in every request, on every path and replica. An id that was not sealed for the caller gets 404
-  // ("Session not found"), as an unknown session does, and the server never gets it; so does the server's
-  // own id. Otherwise ids pass as they came.
+  // legacy session belongs to whoever opened it: `Mcp-Session-Id` is sealed for that principal in every response and
+  // opened in every request, on every path and replica. An id that was not sealed for the caller, the server's own id
+  // included, gets 404 ("Session not found"), as an unknown session does, and the server never gets it. Otherwise ids
+  // pass as they came.
   test('is known to its client under another id, in short printable ASCII, and to the server under its own', async () => {
     const { server, url } = await start();
     const session = await opened(url);

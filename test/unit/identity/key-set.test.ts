@@ -61,8 +61,9 @@ describe('keys behind a URL', () => {
     await expect(find('one'), 'it was withdrawn').rejects.toThrow('no applicable key');
   });
 
-  // Rule tokens-5: Where the keys cannot be read, the gateway tries again, and uses those that it has for an
-  // hour. Without keys it lets nobody in: tokens get 503 with `Retry-After`, and `/readyz` is not ready.
+  // Rule tokens-5: Where the keys cannot be read, the gateway tries again, and uses those that it has for an hour, or
+  // for twice `cacheTtl` if that is longer. Without keys it lets nobody in: tokens get 503 with `Retry-After`, and
+  // `/readyz` is not ready.
   test('are kept for an hour if the server is down, and read as soon as it is back', async () => {
     const { server, clock, keys, problems, find } = await serverOfKeys();
     await keys.start();

@@ -223,9 +223,9 @@ describe('each step refuses with its own status and code', () => {
     },
   );
 
-  // Rule validation-14 (streamable-http, "Protocol Version Header"): A method that `2026-07-28` does not know
-  // is 404, -32601; so are `ping`, `logging/setLevel`, `resources/subscribe`, `tasks/*` and vendors' own
-  // methods.
+  // Rule validation-14 (streamable-http, "Protocol Version Header"): A method that `2026-07-28` does not know is 404,
+  // -32601; so are `ping`, `logging/setLevel`, `resources/subscribe`, `tasks/result`, `tasks/list` and vendors' own
+  // methods, and the methods of the tasks extension where no tasks are offered (promoted-11).
   // Rule eras-2.
   test.each([
     'initialize',

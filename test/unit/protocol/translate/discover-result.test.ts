@@ -52,11 +52,11 @@ test('a server that said nothing has no capabilities and no instructions', () =>
   });
 });
 
-// Rule discover-4 (versioning, "Extension Negotiation"; logging, "Capabilities"): `tools`, `prompts`,
-// `resources`, `logging` and `completions` are told when the server declared them, whichever revision it
-// speaks. Of `extensions` MCP Apps (`io.modelcontextprotocol/ui`) is, which adds nothing to the wire that is
-// not passed on. `tasks`, `experimental`, other extensions and unknown capabilities are not, since the
-// gateway could not honour them.
+// Rule discover-4 (versioning, "Extension Negotiation"; logging, "Capabilities"): `tools`, `prompts`, `resources`,
+// `logging` and `completions` are declared if the server declared them, whichever revision it speaks. Of its
+// `extensions` only MCP Apps (`io.modelcontextprotocol/ui`) is, which adds nothing to the wire that is not passed on.
+// Its `tasks`, `experimental`, other extensions and unknown capabilities are not, since the gateway could not honour
+// them. The tasks extension is the gateway's own (promoted-11).
 describe('capabilities', () => {
   const all = {
     tools: { listChanged: true },
