@@ -81,12 +81,10 @@ export function limitsOfTask(
 ): CallLimits {
   return {
     ...limits,
-    ...{
-      maxHoldMs: isNew ? FIRST_RENEWAL_MS : RENEWAL_MS,
-      callTtlMs: ageMs + lifeOf(task),
-      maxDurationMs: longestMs,
-      parkTtlMs: longestMs,
-    },
+    maxHoldMs: isNew ? FIRST_RENEWAL_MS : RENEWAL_MS,
+    callTtlMs: ageMs + lifeOf(task),
+    maxDurationMs: longestMs,
+    parkTtlMs: longestMs,
     maxRounds: MAX_TASK_ROUNDS,
   };
 }

@@ -139,14 +139,13 @@ export class Questions {
    * Adds the questions that another replica has shown to the client.
    * @param keys the counters of that replica
    */
-  restore(questions: readonly SealedQuestion[], keys: KeyCounters): OpenRequest[] {
+  restore(questions: readonly SealedQuestion[], keys: KeyCounters): void {
     this.#keys.goOnFrom(keys);
-    return questions.map(({ key, id, request, back }) => {
+    for (const { key, id, request, back } of questions) {
       this.#keys.take(key);
       this.#shown.add(key);
       this.#questions.set(key, { isNamed: false, id, request, back, elicitationId: null });
-      return { key, id };
-    });
+    }
   }
 
   /** @returns these questions as another replica needs them */

@@ -38,11 +38,11 @@ export class SessionRequests {
     this.#waiting.set(id, resolve);
     const timer = this.#clock.setTimer(this.#timeoutMs, () => {
       resolve(timedOut(method, this.#timeoutMs));
-      this.#cancel(request, headers);
+      this.#cancel(request, headers, `no reply within ${this.#timeoutMs} ms`);
     });
     const leave = () => {
       reject(new ClientLeft(method));
-      this.#cancel(request, headers);
+      this.#cancel(request, headers, 'the client left before the reply');
     };
     signal?.addEventListener('abort', leave);
     try {
@@ -57,9 +57,9 @@ export class SessionRequests {
   }
 
   /** Cancels a request at the server (lifecycle, "Timeouts"). `initialize` must not be cancelled. */
-  #cancel({ id, method }: OutgoingRequest, headers: CallerHeaders): void {
+  #cancel({ id, method }: OutgoingRequest, headers: CallerHeaders, reason: string): void {
     if (method === 'initialize') return;
-    const cancelled = { requestId: id, reason: 'the client left before the reply' };
+    const cancelled = { requestId: id, reason };
     this.#transport.notify('notifications/cancelled', cancelled, headers).catch(() => {});
   }
 

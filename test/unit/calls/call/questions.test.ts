@@ -262,8 +262,7 @@ describe('another replica', () => {
   test('shows the same questions and sends back the same answers', () => {
     const { questions, requests, keys } = three();
     const other = new Questions(OPTIONS);
-    const restored = other.restore(questions.sealed(keys), questions.keysGiven);
-    expect(restored).toEqual(requests);
+    other.restore(questions.sealed(keys), questions.keysGiven);
     expect(other.inputRequests(keys)).toEqual(questions.inputRequests(keys));
     for (const key of keys) {
       expect(other.digestOf(key)).toBe(questions.digestOf(key));
@@ -274,7 +273,7 @@ describe('another replica', () => {
       'elicitation-1': { action: 'accept', content: { n: '1' } },
       'sampling-1': { role: 'user', model: 'm', content: { type: 'text', text: 't' } },
     };
-    expect(other.read(restored, answers)).toEqual(questions.read(requests, answers));
+    expect(other.read(requests, answers)).toEqual(questions.read(requests, answers));
   });
 
   test('gives no key again that the first one gave', () => {
