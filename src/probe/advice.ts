@@ -100,7 +100,7 @@ function eraNotes({ modern, onlyModern }: Findings): string[] {
   if (!modern) return [];
   const missing = onlyModern.map(({ what, names }) => `${what}: ${names.slice(0, 20).join(', ')}`);
   return [
-    'The server also speaks 2026-07-28. The gateway uses its legacy sessions all the same: a tool that asks with elicitation/create, sampling/createMessage or roots/list can ask only in a legacy session ("no back-channel"). If no tool asks in that way, modern clients need no gateway, and upstream.era: modern passes their requests through.',
+    'The server also speaks 2026-07-28. The gateway still uses its legacy sessions: a tool that asks with elicitation/create, sampling/createMessage or roots/list can ask only in a legacy session ("no back-channel"). If no tool asks in that way, modern clients need no gateway, and upstream.era: modern passes their requests through.',
     ...(missing.length === 0
       ? []
       : [`Only modern clients see, and clients of the gateway do not: ${missing.join('; ')}.`]),

@@ -294,7 +294,7 @@ export class Tasks implements TaskEngine {
   /**
    * Serves a request that changes a task, in one hop. If the replica that has the task has just died, waits until that is
    * certain: then the task is here. A dead one can seem silent: where the relay goes through Redis, or where another program
-   * has its port. A request that a silent one carried out all the same changes nothing when it comes again.
+   * has its port. A request that a silent one carried out nevertheless changes nothing when it comes again.
    */
   async #serveWhereItIs(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
     const { clock, relay } = this.#options;

@@ -261,7 +261,7 @@ export class Upstream implements LegacyServer {
       pingIntervalMs,
       pings: this.#pings,
       statefulWithoutSessionId,
-      // Also for a client that declares nothing: a server that asks on the stream all the same has to be
+      // Also for a client that declares nothing: a server that asks on the stream nevertheless has to be
       // refused, or it waits for an answer to a question that was not delivered.
       standaloneStream: true,
       detector: this.detector,

@@ -76,7 +76,7 @@ const jwks = section(
       '10s',
       '1s',
       '1h',
-      'A token with an unknown key has the keys read at once, but not again within this time.',
+      'The shortest time between two reads of the keys for tokens with an unknown key. The first such token has the keys read at once.',
     ),
   },
   'a map with url, file or inline',
@@ -138,8 +138,15 @@ const tokens = section({
   requiredScopes: scopes('Scopes that a token needs; otherwise 403.'),
   principalClaim: text(/^\S{1,256}$/, 'the name of a claim', 'name of a claim')
     .default('sub')
-    .describe('The claim that names the caller. It must never be given to another one.'),
-  clockTolerance: duration('30s', '0s', '10m', 'How far the clocks may differ.'),
+    .describe(
+      'The claim that names the caller. The issuer must never give its value to another caller.',
+    ),
+  clockTolerance: duration(
+    '30s',
+    '0s',
+    '10m',
+    'How far the clocks of this machine and of the issuer can differ.',
+  ),
   resourceMetadata,
   credentialHeaders,
 });

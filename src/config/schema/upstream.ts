@@ -133,9 +133,11 @@ const tokenExchange = orNull(
       tokenEndpoint: httpUrl('clientId and clientSecret').describe(
         'The token endpoint of the authorization server.',
       ),
-      clientId: text(CLIENT, 'a client id', 'text').describe('The gateway, as a client there.'),
+      clientId: text(CLIENT, 'a client id', 'text').describe(
+        'The client id of the gateway at the authorization server.',
+      ),
       clientSecret: text(CLIENT, 'a client secret', 'text').describe(
-        'Its secret, sent as `Basic`. Can be a `file:/path` reference.',
+        'The client secret of the gateway, sent as `Basic`. Can be a `file:/path` reference.',
       ),
       resource: orNull(
         z
@@ -146,7 +148,7 @@ const tokenExchange = orNull(
       ),
       audience: orNull(
         text(/^[\x21-\x7e]{1,512}$/, 'a name', 'text').describe(
-          'The name of the server there, for authorization servers that know no `resource`.',
+          'The name of the server at the authorization server, if that does not know `resource`.',
         ),
       ),
       scopes: z
@@ -188,7 +190,7 @@ const circuitBreaker = section({
 })
   .prefault({})
   .describe(
-    'When a server counts as down, so that its clients are told at once and it is left alone.',
+    'When a server counts as down. The gateway then refuses new requests at once, and sends the server none.',
   );
 
 /** The keys of a server that is reached over HTTP. */
@@ -270,7 +272,7 @@ const keys = section(
       '60s',
       '100ms',
       '1h',
-      'Timeout of the response headers, and of the whole response to a request that cannot ask for input. The response to a call over Streamable HTTP, headers included, is bounded by `calls.maxDuration` only.',
+      'Timeout of the response headers, and of the whole response to a request in which the server cannot ask. The response to a call over Streamable HTTP, headers included, is bounded by `calls.maxDuration` only.',
     ),
     maxEvent: size(
       '4MiB',

@@ -15,7 +15,7 @@ export class UnreleasedClaims {
 
   /**
    * Makes a claim, which may renew the one that was to be released, so that is not released meanwhile. If the claim fails, the
-   * store may have it all the same, and it is to be released whatever its epoch is.
+   * store may have it nevertheless, and it is to be released whatever its epoch is.
    * @throws what `claim` throws
    */
   async replace<Result>(id: Claimable, claim: () => Promise<Result>): Promise<Result> {

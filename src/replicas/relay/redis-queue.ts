@@ -78,7 +78,7 @@ export class MessageQueue {
     while (!this.#isClosed) {
       try {
         const reading = this.#reader.blpop(this.#key(boot), READ_WAIT_SECONDS);
-        // If the connection breaks between the two replies, the message is here all the same, and not in the queue any more.
+        // If the connection breaks between the two replies, the message is here nevertheless, and no longer in the queue.
         const counting = this.#reader.llen(this.#key(boot)).catch(() => 0);
         const [entry, left] = await Promise.all([reading, counting]);
         this.#isBehind = left > 0;

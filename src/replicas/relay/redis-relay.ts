@@ -123,7 +123,7 @@ export class RedisRelay {
     this.#outgoing.set(id, { boot, retry });
     if (this.#isStopping) retry.sendClientBack();
     const result = await push('retry', text);
-    // If the owner has it all the same, it has no effect: nothing confirms it.
+    // If the owner has it nevertheless, it has no effect: nothing confirms it.
     if (result !== 'taken') {
       retry.giveUp({ type: 'unreachable', problem: 'Redis did not take the message' });
     }
