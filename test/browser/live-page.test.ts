@@ -33,8 +33,8 @@ async function open(snapshot = busySnapshot(), options = {}) {
 }
 
 describe('the live page', BROWSER, () => {
-  // Rule live-4: The page at `/` of the admin listener shows what happens now. It needs no other file, follows by itself, says when it is
-  // stale, and reconnects.
+  // Rule live-4: The page at `/` of the admin listener shows what happens now. It needs no other file, updates by
+  // itself, says when it is stale, and reconnects.
   test('follows a real gateway', async () => {
     const gateway = await replica(await legacyServer({ tools: greeter().tools }));
     const { page, errors } = await openPage(browser, `${gateway.adminUrl}/live`);

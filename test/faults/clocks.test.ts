@@ -135,10 +135,10 @@ describe('clocks two minutes apart', { tags: ['faketime'], timeout: 60_000 }, ()
     });
   });
 
-  // Rule pointer-10: No relayed retry goes by a clock. A pointer that is out of its time by the clock of a
-  // replica, and whose owner cannot be asked and may live, or that was sealed more than a minute ahead of
-  // that clock, is refused with error -32603, `data.reason` `coordination_unavailable` and `data.retryable`,
-  // and has no effect. The log and a metric name the clocks.
+  // Rule pointer-10: No relayed retry goes by a clock. A pointer that is out of its time by the clock of a replica,
+  // and whose owner cannot be asked and may be alive, or that was sealed more than a minute ahead of that clock, is
+  // refused with error -32603, `data.reason` `coordination_unavailable` and `data.retryable`, and has no effect. The
+  // log and a metric name the clocks.
   test('without a store: a call whose owner is gone waits for a replica with the right time', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
@@ -163,7 +163,7 @@ test.each([
   ['forward', 86_400_000],
   ['back', -86_400_000],
 ])(
-  'a clock that is set %s while a call is parked costs nothing where the call is: its timer counts',
+  'a clock that is set %s while a call is parked has no effect at the owner, whose timer counts',
   async (_, byMs) => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools });

@@ -47,7 +47,7 @@ describe('a call that another replica can resume', () => {
   // Rule drain-2 (MRTR, "Server Requirements" 6): A call that another replica can read on is left with its
   // server: a parked one silently, one at work by telling its client to retry with an empty
   // `inputRequests`.
-  test('is let go while it is parked, and goes on there', async () => {
+  test('is left to the server while it is parked, and goes on there', async () => {
     const { effects, tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const [one, other] = await replicas(legacy, 2);
@@ -283,7 +283,7 @@ test(
   },
 );
 
-test('a call of a legacy client is finished, and that it listens as well keeps nobody waiting', async () => {
+test('a call of a legacy client is finished, and its standalone stream does not delay the end', async () => {
   const [listening, finishing] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
   const legacy = await legacyServer({ tools: { work: () => finishing.promise } });
   const config = { drain: { delay: '0s', timeout: '1h' } };
@@ -311,7 +311,7 @@ test('a call of a legacy client is finished, and that it listens as well keeps n
 
 // Rule passthrough-14.
 test.each(['*/*', 'text/event-stream'])(
-  'a legacy client that listens over HTTP+SSE with Accept: %s keeps nobody waiting',
+  'a legacy client that listens over HTTP+SSE with Accept: %s does not delay the end',
   async (accept) => {
     const legacy = await legacyServer({ transport: 'http-sse' });
     const config = { drain: { delay: '0s', timeout: '1h' } };
@@ -353,7 +353,7 @@ test('new calls are refused while a replica drains, and readiness says so', asyn
 
 // Rule drain-11: A new request of a legacy client gets 503 with `Retry-After` then. What continues a request of its
 // own, as an answer or a notification, is passed through.
-test('a legacy client is told to come again, and finishes what it has begun', async () => {
+test('a legacy client is told to retry later, and finishes what it has begun', async () => {
   const { tools } = greeter();
   const legacy = await legacyServer({ tools });
   const config = { drain: { delay: '0s', timeout: '20s' } };

@@ -102,11 +102,10 @@ for (const { sdk, tags, server } of SDKS)
       expect(await other.rungs()).toEqual(CALLERS.map(() => 'reattach'));
     });
 
-    // Rule mixed-sessions-3: Through crashes, drains and rolling restarts in front of an event store that
-    // names streams by the request id and is shared by all sessions, each caller gets its own result or an
-    // honest error.
+    // Rule mixed-sessions-3: Through crashes, drains and rolling restarts in front of an event store that names
+    // streams by the request id and is shared by all sessions, each caller gets its own result or a clear error.
     test(
-      'gives each caller its own result or an honest error through rolling restarts',
+      'gives each caller its own result or a clear error through rolling restarts',
       { tags: ['long'], timeout: ROLLING_MS + 60_000 },
       async () => {
         const upstream = await server();

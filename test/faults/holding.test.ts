@@ -119,7 +119,7 @@ describe('a parked call that is released', () => {
 
 // Rule time-and-room-12.
 test(
-  'with `parking.release: auto` a call stays whose server is mute on resumed streams, as server-everything',
+  'with `parking.release: auto` a call stays whose server sends nothing new on resumed streams, as server-everything',
   { tags: ['long'] },
   async () => {
     const route = { parking: { release: 'auto' } };

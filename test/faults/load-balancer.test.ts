@@ -6,7 +6,7 @@ import { RoundRobin } from '../fixtures/gateways/load-balancer.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 
 test.each(['keep-alive', 'close'])(
-  'a client hears nothing of how long the backend keeps its connection: %s',
+  'no response tells a client how long the backend keeps its connection: %s',
   async (connection) => {
     const backend = createServer((_request, response) => {
       response.writeHead(200, { connection, 'keep-alive': 'timeout=65' }).end('here');

@@ -121,7 +121,7 @@ test('a tool that takes back all its questions does not end calls after it', asy
 });
 
 // Rule mixed-sessions-7.
-test('a withdrawn question of whoever is ignored', async () => {
+test('the withdrawal of a question that is not known to be of the call is ignored', async () => {
   const { response } = await takenUp((stream, id) => {
     const params = { requestId: 'of whoever' };
     stream.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, 'e2');
@@ -179,7 +179,7 @@ test('what names the call lets it go on, with what comes after it', async () => 
 });
 
 // Rule mixed-sessions-2.
-test('a server that mixed streams once is believed no question before it has named the call', async () => {
+test('of a server that mixed streams once, a question counts only after a message that named the call', async () => {
   const taken = { times: 0 };
   const server = await legacyServer(
     (_received, response) => eventStream(response).send(question('mine'), 'e1'),

@@ -80,9 +80,9 @@ test('replicas that relay through Redis share their tasks', async () => {
   await legacy.saw('notifications/cancelled');
 });
 
-// Rule shared-8: While Redis is away, the replica that has a task serves it, and any other one replies with a retryable error
-// (`coordination_unavailable`), to listeners, too. A call becomes no task then, but stays a call. All of it works again when Redis
-// is back.
+// Rule shared-8: While Redis is unavailable, the replica that has a task serves it, and any other one replies with a
+// retryable error (`coordination_unavailable`), to listeners, too. A call becomes no task then, but stays a call. All
+// of it works again when Redis is back.
 test('a task outlives the absence of Redis', async () => {
   const { tools, effects, finish } = slowGreeter();
   const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);

@@ -145,8 +145,8 @@ test('sessions that the server forgets while a call is parked lose it, and the r
   expect(effects).toEqual([]);
 });
 
-// Rule settled-2: Where the tool may be replayed (`continuation.replay`) and the server gave up with an
-// error, it is called again instead, and the answer counts.
+// Rule settled-2: Where the tool may be replayed (`continuation.replay`) and the server gave up with an error, the
+// tool is called again instead, and the answer is used.
 test('a server that stopped waiting is called again, where the tool may be replayed, and the answer counts', async () => {
   let patience = new AbortController();
   const tools: LegacyServerOptions['tools'] = {

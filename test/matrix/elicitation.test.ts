@@ -259,8 +259,8 @@ describe.each(since('2025-11-25'))(TITLE, (shape) => {
 });
 
 describe.each(before('2025-06-18'))(TITLE, (shape) => {
-  // Rule forms-9: A server of a revision that has no elicitation, and asks with a form all the same, is
-  // answered: its client declared it.
+  // Rule forms-9: A server of a revision without elicitation that asks with a form nevertheless gets an answer, since
+  // its client declared that it can answer.
   test('a server that nevertheless asks with a form, as SDKs do, is answered', async () => {
     const question = form({ name: { type: 'string' } });
     const server = await wireServer(shape, {

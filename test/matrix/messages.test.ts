@@ -94,7 +94,7 @@ describe.each(SERVERS)(TITLE, (shape) => {
   // Rule notifications-6: Every other notification, known or not, stays out of the response to a request and
   // does no harm.
   test.each(streams)(
-    'what nobody knows on the %s stream goes nowhere, and hurts nothing',
+    'unknown notifications on the %s stream are dropped, and do no harm',
     async (on) => {
       const said = [
         { method: 'notifications/com.example/unknown', params: { a: 1 } },
@@ -127,10 +127,10 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(JSON.parse(textOf(done))).toEqual([[{ error: -32601 }]]);
   });
 
-  // Rule cancellation-1 (streamable-http, "Cancellation"): A client that closes its request while the server
-  // works has cancelled it: the server gets `notifications/cancelled` with the id of the request upstream,
-  // and 2 seconds to react before its stream is cut. That holds for lists and completions, too; their stream
-  // is closed at once. Whatever the server still says is for nobody.
+  // Rule cancellation-1 (streamable-http, "Cancellation"): A client that closes its request while the server works
+  // has cancelled it: the server gets `notifications/cancelled` with the id of the request upstream, and 2 seconds to
+  // react before its stream is cut. That holds for lists and completions, too; their stream is closed at once. What
+  // the server still sends is dropped.
   // Rule responses-7 (streamable-http, "Cancellation"; cancellation, "Transport-Specific Cancellation"): A
   // client that closes its connection before its response is complete has cancelled the request: the call is
   // cancelled upstream, and everything that it held is freed. It also holds while a session is being opened

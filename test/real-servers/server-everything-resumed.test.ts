@@ -1,4 +1,4 @@
-/** The reference server takes the resumption of a stream and is mute on it: parked calls complete all the same. */
+/** The reference server takes the resumption of a stream and sends nothing new on it. Parked calls still complete. */
 import { expect, test } from 'vitest';
 import { answersOf, text } from '../fixtures/gateways/replica-testbed.ts';
 import { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';

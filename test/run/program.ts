@@ -57,7 +57,7 @@ async function digestOf(folder: string): Promise<string> {
 
 /** Starts it once and stops it in order, so that Node.js keeps the compiled files. A gateway that a test kills does not. */
 async function compile(command: string): Promise<void> {
-  // Nothing listens there. The gateway starts all the same, and tries again until it is told to stop.
+  // Nothing listens there. The gateway starts nevertheless, and tries again until it is told to stop.
   const args = [
     '--upstream',
     'http://127.0.0.1:9/mcp',

@@ -27,7 +27,8 @@ function pour(response: ServerResponse, chunk: string): void {
   write();
 }
 
-// Rule relay-5: A response of a stranger, or one that never ends, is given up within 5 s, and takes little memory.
+// Rule relay-5: A response of something that is not a replica, or one that never ends, is given up within 5 s, and
+// takes little memory.
 test.each<[string, Answer]>([
   ['never ends a line', (response) => pour(response, CHUNK)],
   ['says nothing', () => {}],

@@ -19,27 +19,31 @@ const throughRedis = async () => {
 };
 
 // Rule relay-12.
-test('nobody writes for long to the queue of the dead', { tags: ['long', 'redis'] }, async () => {
-  const { tools } = slowGreeter();
-  const legacy = await legacyServer({ tools });
-  const { redis: url, ...options } = await throughRedis();
-  const [one, other] = await replicas(legacy, 2, { ...options, redis: url });
-  const asked = await callTool(one.url, 'greet');
-  const lost = callTool(other.url, 'greet', answersOf(asked, 'Ada')).catch(() => 'lost');
-  await legacy.saw('response');
-  await other.kill();
-  await lost;
-  await one.saw('call.ended');
-  const redis = overseer(url);
-  const [queue = ''] = await redis.keys('*:mail');
-  const messages = await redis.llen(queue);
-  expect(messages).toBeGreaterThan(0);
-  // It was the last to be written to: from here on its time runs out.
-  const written: string[] = [];
-  await monitored(redis, (words) => written.push(words.join(' ')));
-  // The lease is renewed every one and a half seconds; messages came twice a second.
-  const renewals = () => written.filter((command) => /:lease/.test(command)).length;
-  await expect.poll(renewals, { timeout: 10_000 }).toBeGreaterThan(1);
-  expect(written.filter((command) => /rpush/i.test(command))).toEqual([]);
-  expect(await redis.llen(queue)).toBe(messages);
-});
+test(
+  'no replica writes for long to the queue of a dead one',
+  { tags: ['long', 'redis'] },
+  async () => {
+    const { tools } = slowGreeter();
+    const legacy = await legacyServer({ tools });
+    const { redis: url, ...options } = await throughRedis();
+    const [one, other] = await replicas(legacy, 2, { ...options, redis: url });
+    const asked = await callTool(one.url, 'greet');
+    const lost = callTool(other.url, 'greet', answersOf(asked, 'Ada')).catch(() => 'lost');
+    await legacy.saw('response');
+    await other.kill();
+    await lost;
+    await one.saw('call.ended');
+    const redis = overseer(url);
+    const [queue = ''] = await redis.keys('*:mail');
+    const messages = await redis.llen(queue);
+    expect(messages).toBeGreaterThan(0);
+    // It was the last to be written to: from here on its time runs out.
+    const written: string[] = [];
+    await monitored(redis, (words) => written.push(words.join(' ')));
+    // The lease is renewed every one and a half seconds; messages came twice a second.
+    const renewals = () => written.filter((command) => /:lease/.test(command)).length;
+    await expect.poll(renewals, { timeout: 10_000 }).toBeGreaterThan(1);
+    expect(written.filter((command) => /rpush/i.test(command))).toEqual([]);
+    expect(await redis.llen(queue)).toBe(messages);
+  },
+);

@@ -204,11 +204,11 @@ for (const { way, tags, options, bursts } of RELAY_WAYS)
         },
       );
 
-      // Rule relay-3: An owner that says nothing for 3 s is not waited for, and may live all the same: by its
-      // lease in Redis, or for 10 s from the first retry that it did not reply to. Until it is dead, what no
-      // other rung can serve gets error -32603 with `data.reason` `coordination_unavailable` and
-      // `data.retryable`, within 5 s; nothing is called lost or replayed. An owner whose port is closed is
-      // dead at once, unless it goes on to renew its lease.
+      // Rule relay-3: An owner that sends nothing for 3 s is not waited for any longer, but counts as alive: as long
+      // as it has its lease in Redis, or for 10 s from the first retry that it did not reply to. Until it counts as
+      // dead, what no other rung can serve gets error -32603 with `data.reason` `coordination_unavailable` and
+      // `data.retryable`, within 5 s; nothing is called lost or replayed. An owner whose port is closed is dead at
+      // once, unless it goes on to renew its lease.
       test('is not lost when the owner stalls for a moment', { tags: ['long'] }, async () => {
         const { effects, tools } = greeter();
         const [one, other] = await replicas(await legacyServer({ tools }), 2, await options());

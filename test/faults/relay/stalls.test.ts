@@ -25,7 +25,7 @@ function stall(ms: number): void {
 }
 
 // Rule relay-11: A replica that stalled reads what came meanwhile before it counts another one as dead.
-test('a replica that stalled reads what came meanwhile before it takes an owner for dead', async () => {
+test('a replica that stalled reads what came meanwhile before it counts an owner as dead', async () => {
   const { owner, child, said } = await ownerElsewhere();
   const asker = await directReplica('asker');
   stopAfterTest(asker.stop);

@@ -311,10 +311,10 @@ describe('with a shared store', { tags: ['redis'] }, () => {
   });
 
   describe('a store that fails', () => {
-    // Rule store-5: While the store is away, retries go on to their owners. What needs a claim gets error
-    // -32603 with `data.reason` `coordination_unavailable` and `data.retryable`, has no effect, and is served
-    // when the store is back. A store that was emptied loses no call, and one that somebody else writes to
-    // causes that error and nothing worse.
+    // Rule store-5: While the store is unavailable, retries still reach their owners. What needs a claim gets error
+    // -32603 with `data.reason` `coordination_unavailable` and `data.retryable`, has no effect, and is served when
+    // the store is back. A store that was emptied loses no call, and one that somebody else writes to causes that
+    // error and nothing worse.
     test('does not keep a retry from its owner, here or on another replica', async () => {
       const { tools } = greeter();
       const legacy = await legacyServer({ tools });

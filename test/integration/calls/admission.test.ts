@@ -83,11 +83,11 @@ async function refusals({ adminUrl }: TestGateway): Promise<string[]> {
 const textOf = ({ response }: Exchanged): unknown => response.result?.content?.[0]?.text;
 
 describe('a rate', () => {
-  // Rule admission-1: With `limits.ratePerPrincipal` a caller is let through as often as that. Further requests are not
+  // Rule admission-1: `limits.ratePerPrincipal` bounds the rate of requests of each caller. Further requests are not
   // sent to the server, and get error -32603 with `data.reason` `rate_limited`, `data.limit` and the time to wait,
   // `data.retryAfterMs`. Others are not affected.
-  // Rule admission-2: A retry, with or without answers, and what concerns a task are never refused by a limit: the call was
-  // let through before. A retry that is passed through is one more request (admission-8).
+  // Rule admission-2: A retry, with or without answers, and a request about a task are never refused by a limit: the
+  // call was admitted before. A retry that is passed through is one more request (admission-8).
   test('of one caller holds for new calls and lists, and not for its retries or for others', async () => {
     const { gateway, url, calls } = await start({
       identity: IDENTITY,
@@ -117,8 +117,8 @@ describe('a rate', () => {
     ]);
   });
 
-  // Rule admission-3: `limits.rate` holds for all callers of the route together. Whoever exceeds a rate of its own takes
-  // nothing of it.
+  // Rule admission-3: `limits.rate` holds for all callers of the route together. A request that is refused by the
+  // caller's own rate does not count here.
   test('of the route holds for all, and who exceeds its own rate takes nothing of it', async () => {
     const { url, calls } = await start({
       identity: IDENTITY,
@@ -341,11 +341,12 @@ describe('requests that are passed through', () => {
   const call = { jsonrpc: '2.0', id: 7, method: 'tools/call', params: { name: 'plain' } };
   const where = JSON.stringify({ ...call, params: { name: 'where' } });
 
-  // Rule admission-8: Of what is passed through to the endpoint of a server, requests count as well. One too many gets 429,
-  // and one for a server that is down, or in a process that cannot keep up, 503; both with `Retry-After`, in seconds that
-  // are rounded up, and with the same JSON-RPC error. Each request of a batch counts, and so do a retry for a modern
-  // server, since only that server knows whether it issued the `requestState`, and what only the server could read. The
-  // latter gets 415 where single tools are limited. Responses, notifications and other paths are not limited.
+  // Rule admission-8: Requests that are passed through to the endpoint of a server count as well. One beyond a rate
+  // gets 429; one for a server that is down, or at a process that cannot keep up, gets 503. Both have `Retry-After`,
+  // in seconds that are rounded up, and the same JSON-RPC error. Each request of a batch counts. A retry for a modern
+  // server counts, since only that server knows whether it issued the `requestState`. So does a body that only the
+  // server can read (a compressed one, for example); it gets 415 where single tools are limited. Responses,
+  // notifications and other paths are not limited.
   test('get 429 with Retry-After, and answers of legacy clients pass', async () => {
     const { url, server, gateway } = await start({ routeLimits: { ratePerPrincipal: rate(1) } });
     const asked = await post(url, { ...call, params: { name: 'ask' } });

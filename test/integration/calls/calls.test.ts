@@ -280,10 +280,10 @@ describe('answers', () => {
 });
 
 describe('capabilities that the client did not declare', () => {
-  // Rule undeclared-2 (basic, "Error Codes"): A call that succeeds all the same is a success. When it fails
-  // after that, in whatever way, the client gets HTTP status 400 and error -32021 with everything in
-  // `data.requiredCapabilities` that was refused in the call, and in `data.upstream` the error of the server,
-  // where it gave one.
+  // Rule undeclared-2 (basic, "Error Codes"): A call that succeeds nevertheless is a success. When it fails after
+  // that, in whatever way, the client gets HTTP status 400 and error -32021 with everything in
+  // `data.requiredCapabilities` that was refused in the call, and in `data.upstream` the error of the server, where
+  // it gave one.
   test('are never asked for; the server is told so, and its success counts', async () => {
     const { url, legacy } = await start({
       tools: {
@@ -722,7 +722,7 @@ describe('limits', () => {
   });
 
   // Rule time-and-room-6.
-  test('a client that would be told to retry waits on while no further call may be parked', async () => {
+  test('a client that would be told to retry keeps waiting while no further call can be parked', async () => {
     const held = Promise.withResolvers<void>();
     const tools = { late: async () => held.promise.then(() => 'done') };
     const limits = { maxParkedCallsPerPrincipal: 1 };
@@ -827,9 +827,9 @@ describe('the attached client', () => {
     expect(legacy.methods()).toContain('logging/setLevel');
   });
 
-  // Rule responses-1 (streamable-http, "Sending Messages" 6): The response is JSON when its outcome comes
-  // within `edge.commitAfter` (5 s) and nothing else is to be told before; it becomes an event stream with
-  // the first notification for this client, or after that time.
+  // Rule responses-1 (streamable-http, "Sending Messages" 6): The response is JSON if its outcome comes within
+  // `edge.commitAfter` (5 s) and no notification comes before; it becomes an event stream with the first notification
+  // for this client, or after that time.
   test('that asked for neither gets one JSON object', async () => {
     const { url } = await start({
       tools: {

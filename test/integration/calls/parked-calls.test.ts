@@ -352,9 +352,8 @@ test('a retry that comes while the stream is being resumed waits for it, and its
   expect(server.methods().filter((method) => method === 'response')).toHaveLength(1);
 });
 
-// Rule retries-4 (caching, "Cache Key"): What a call came to after its first question may not be kept by any
-// cache.
-test('what a resource came to after a question may not be kept, whatever the operator says of others', async () => {
+// Rule retries-4 (caching, "Cache Key"): A result that follows a question must not be cached.
+test('a resource that was read after a question must not be cached, whatever the operator says of others', async () => {
   const contents = [{ uri: 'test://one', text: 'for Ada' }];
   let finish = () => {};
   const { url } = await scriptedGateway(
@@ -582,7 +581,7 @@ describe('a lost call of a tool', () => {
     ['reads', false],
     ['acts', true],
     ['silent', true],
-  ])('is not made anew otherwise: %s, trusted: %s', async (name, annotated) => {
+  ])('is not called again otherwise: %s, trusted: %s', async (name, annotated) => {
     const { calls, retried } = await lostCall(name, annotated);
     expect(retried.response.result._meta['mrtr-gateway/reason']).toBe('call_lost');
     expect(calls).toEqual([name]);

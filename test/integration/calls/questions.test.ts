@@ -187,9 +187,9 @@ describe('questions that come one after the other', () => {
 
 describe('a question that the server takes back', () => {
   // Rule shown-8 (2025-11-25 cancellation, "Behavior Requirements"): A question that the server takes back
-  // (`notifications/cancelled` with its id) is no longer shown, and an answer to it that comes all the
-  // same goes nowhere; the answers beside it do. When the last one is taken back the retry waits for the
-  // outcome. Withdrawals of anything else change nothing.
+  // (`notifications/cancelled` with its id) is no longer shown, and an answer to it that still comes is dropped; the
+  // answers beside it count. When the last one is taken back the retry waits for the outcome. Withdrawals of anything
+  // else change nothing.
   test('is no longer answered, and those beside it are', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     let finish = () => {};

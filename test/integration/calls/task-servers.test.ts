@@ -196,7 +196,7 @@ test('a task is cancelled by its id alone when the client leaves, once the serve
 });
 
 // Rule tasks-7.
-test('a server that responds to tasks/result with an end of its stream, again and again, loses the call in the end', async () => {
+test('a call whose server ends the stream of tasks/result again and again is lost', async () => {
   const handlers: Record<string, Handler> = {
     ...LISTED,
     ...CREATES,

@@ -221,7 +221,7 @@ describe('odd servers', () => {
     });
   });
 
-  test('that repeats what was missed is resumable, and the advice says what that is good for', async () => {
+  test('that repeats what was missed is resumable, and the advice says what that allows', async () => {
     const replies = new Map<string, unknown>();
     const primed: Answer = ({ body }, response) => {
       const reply = { jsonrpc: '2.0', id: body.id, result: { tools: [] } };
@@ -276,7 +276,7 @@ describe('odd servers', () => {
     expect(server.received.map(({ method }) => method)).not.toContain('DELETE');
   });
 
-  test('that never replies to a list is described all the same, and its session is ended', async () => {
+  test('that never replies to a list is still described, and its session is ended', async () => {
     const server = kept(await legacyServer(() => {}));
     expect(await report(server.url, '--timeout', '400ms')).toMatchObject({
       revision: '2025-11-25',
@@ -304,7 +304,7 @@ describe('odd servers', () => {
     expect(found.truncated).toBe(true);
   });
 
-  test('that is silent about server/discover is found all the same', async () => {
+  test('that does not reply to server/discover is still detected', async () => {
     const server = kept(
       await ScriptedServer.start(({ method, body }, response) => {
         if (method !== 'POST') return void response.writeHead(405).end();
@@ -317,7 +317,7 @@ describe('odd servers', () => {
     expect((await report(server.url)).transport).toBe('streamable-http');
   });
 
-  test('that tries to write to the terminal does not get to', async () => {
+  test('that sends control sequences cannot write to the terminal', async () => {
     const evil = 'evil\u001b]0;title\u0007\u001b[2J\u202egpj.exe\r\nsecond line';
     const server = kept(
       await legacyServer(({ body }, response) =>
@@ -371,7 +371,7 @@ test('a modern server needs no gateway', async () => {
   expect((await probing(server.url)).out).toContain('a modern MCP server: it needs no gateway');
 });
 
-describe('what is no MCP server is one line with cause and way out', () => {
+describe('an address without an MCP server gives one line with the cause and what to do', () => {
   const answers = (status: number, headers: Record<string, string>, body = '') =>
     listening((_request, response) => response.writeHead(status, headers).end(body));
 

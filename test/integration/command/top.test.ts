@@ -12,7 +12,8 @@ import { greeter, legacyServer, replica } from '../../fixtures/gateways/replica-
 const COMMAND = fileURLToPath(new URL('../../../bin/mrtr-gateway.js', import.meta.url));
 const run = promisify(execFile);
 
-// Rule live-9: `mrtr-gateway top` shows the same in a terminal until `q`, and prints it once where the output is none.
+// Rule live-9: `mrtr-gateway top` shows the same in a terminal until `q`, and prints it once if the output is not a
+// terminal.
 test('prints what happens now once where its output is no terminal', async () => {
   const gateway = await replica(await legacyServer({ tools: greeter().tools }));
   await callTool(gateway.url, 'greet', {});

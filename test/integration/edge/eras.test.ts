@@ -219,7 +219,7 @@ describe('where legacy clients are rejected', () => {
 
   // Rule eras-6 (streamable-http, "Sending Messages" 4 and 5): With `edge.legacyClients: reject`, a legacy
   // notification is accepted (202) and dropped, and a response gets 400, -32600.
-  test('a notification is taken and goes nowhere', async () => {
+  test('a notification is accepted and dropped', async () => {
     const field = await ground(REJECT);
     const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
     const answer = await post(field.url, notification, { 'x-from': 'client' });
@@ -310,7 +310,7 @@ describe('a modern notification', () => {
   // no body and goes nowhere; a cancelled call is one whose response the client closed. A malformed one gets
   // 400 without an `id`.
   test.each(['notifications/cancelled', 'notifications/roots/list_changed', 'x/unknown'])(
-    '%s is taken without a word, and goes nowhere',
+    '%s gets 202 without a body, and goes nowhere',
     async (method) => {
       const field = await ground();
       const { id: _none, ...notification } = modernBody(method, { requestId: 1 });

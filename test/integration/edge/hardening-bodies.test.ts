@@ -69,17 +69,20 @@ describe('the size of a body', () => {
   test.each([
     ['declared', { 'content-length': '9999999999' }, 'x'.repeat(1_000)],
     ['chunked', { 'transfer-encoding': 'chunked' }, `3e8\r\n${'x'.repeat(1_000)}\r\n`],
-  ])('is not read for ever from those who never stop: %s', async (_title, changes, drip) => {
-    const timeouts = { requestMs: 400, headMs: 400, checkEveryMs: 50 };
-    const field = await ground({ limits: { maxBodyBytes: LIMIT }, timeouts });
-    const head = rawRequest('POST', '/mcp', callHeaders(changes));
-    const answer = await sendRaw(field.url, head, { drip, untilClosed: true });
-    expect(answer.status).toBe(413);
-    // It has had its answer: nothing that it could take for another one follows.
-    expect(answer.text.match(/HTTP\/1\.1 /g)).toHaveLength(1);
-    expect(callsOf(field)).toBe(0);
-    await expectUnharmed(field);
-  });
+  ])(
+    'is not read without end from a client that never stops: %s',
+    async (_title, changes, drip) => {
+      const timeouts = { requestMs: 400, headMs: 400, checkEveryMs: 50 };
+      const field = await ground({ limits: { maxBodyBytes: LIMIT }, timeouts });
+      const head = rawRequest('POST', '/mcp', callHeaders(changes));
+      const answer = await sendRaw(field.url, head, { drip, untilClosed: true });
+      expect(answer.status).toBe(413);
+      // It has had its answer: nothing that it could take for another one follows.
+      expect(answer.text.match(/HTTP\/1\.1 /g)).toHaveLength(1);
+      expect(callsOf(field)).toBe(0);
+      await expectUnharmed(field);
+    },
+  );
 
   // Rule validation-2.
   test('that is less than declared makes no call', async () => {
@@ -146,7 +149,7 @@ describe('a media type', () => {
     ['of an upload', 'multipart/form-data; boundary=x'],
     ['with JSON only as its suffix', 'application/vnd.api+json'],
     ['that only starts like JSON', 'application/jsonlines'],
-    ['of text that is JSON all the same', 'text/json'],
+    ['of text, although it is JSON', 'text/json'],
     ['with JSON as a parameter', 'text/plain; a=application/json'],
     ['that is none', '/'],
     ['that is empty', ''],
@@ -226,8 +229,9 @@ describe('nesting', () => {
     return withArguments(`{"a":${'['.repeat(inner)}${']'.repeat(inner)}}`);
   };
 
-  // Rule validation-6: JSON that nests deeper than `limits.maxJsonDepth`, has a member twice in one object,
-  // or reaches for the prototype of objects, is 400, -32600: two parsers could take it for different things.
+  // Rule validation-6: JSON that nests deeper than `limits.maxJsonDepth`, has a duplicate member in an object, or a
+  // member that would reach the prototype of an object, is 400, -32600: two parsers could take it for different
+  // things.
   test('may be as deep as the limit, and no level deeper', async () => {
     const field = await ground({ limits: { maxJsonDepth: 20 } });
     expect((await sendRaw(field.url, rawCall({ body: deep(20) }))).status).toBe(200);
@@ -275,7 +279,7 @@ describe('members', () => {
     ['a member of the arguments', withArguments('{"a":{"b":1,"c":2,"b":1}}')],
     ['the empty name', withArguments('{"":1,"":2}')],
     ['what is called like a member of all objects', withArguments('{"toString":1,"toString":2}')],
-  ])('may not stand there twice: %s', async (_title, body) => {
+  ])('must not be duplicate: %s', async (_title, body) => {
     const field = await ground();
     const answer = await sendRaw(field.url, rawCall({ body }));
     expect(answer.status).toBe(400);
@@ -291,7 +295,7 @@ describe('members', () => {
     ['constructor.prototype', withArguments('{"constructor":{"prototype":{"polluted":true}}}')],
     ['__proto__ of the message', call.replace('{', '{"__proto__":{"polluted":true},')],
     ['__proto__ of _meta', call.replace('"_meta":{', '"_meta":{"__proto__":{"polluted":true},')],
-  ])('that reach for a prototype are refused: %s', async (_title, body) => {
+  ])('that would reach a prototype are refused: %s', async (_title, body) => {
     const field = await ground();
     const answer = await sendRaw(field.url, rawCall({ body }));
     expect(answer.status).toBe(400);

@@ -25,9 +25,9 @@ const body = callBody();
 const bytes = Buffer.byteLength(body);
 const chunk = `${bytes.toString(16)}\r\n${body}\r\n`;
 
-// Rule http-1: Framing that two parsers could read differently (`Content-Length` beside `Transfer-Encoding`,
-// a repeated, signed or listed length, folded headers, bare line feeds, a space before a colon, broken
-// chunks) gets 400 and the connection is closed; nothing behind it is taken for another request.
+// Rule http-1: Framing that two parsers could read differently (`Content-Length` beside `Transfer-Encoding`, a
+// repeated, signed or listed length, folded headers, bare line feeds, a space before a colon, broken chunks) gets 400
+// and the connection is closed; nothing after it is read as another request.
 describe('framing that could smuggle a request is refused, and the connection closed', () => {
   test.each<[string, string]>([
     [
@@ -117,7 +117,7 @@ describe('framing that could smuggle a request is refused, and the connection cl
     await expectUnharmed(field);
   });
 
-  test('a sound chunked call is served', async () => {
+  test('a valid chunked call is served', async () => {
     const field = await ground();
     const answer = await sendRaw(
       field.url,
@@ -155,7 +155,7 @@ describe('headers', () => {
     ['Mcp-Method', 'tools/call', -32020],
     ['Mcp-Name', 'echo', -32020],
     ['MCP-Protocol-Version', '2026-07-28', -32020],
-  ])('%s may not stand there twice, even if both say the same', async (name, value, code) => {
+  ])('a duplicate %s is refused, even if both values are the same', async (name, value, code) => {
     const field = await ground();
     const single = { [name.toLowerCase()]: value };
     const answer = await sendRaw(field.url, rawCall({ changes: single, more: [[name, value]] }));
@@ -166,7 +166,7 @@ describe('headers', () => {
   });
 
   // Rule http-4.
-  test('nor may the header that names the caller: a proxy that adds it keeps that of the client', async () => {
+  test('so is a duplicate header that names the caller: a proxy that adds it keeps that of the client', async () => {
     const field = await ground({ identity: { source: 'header', header: 'X-User' } });
     const named = { 'x-user': 'ada' };
     const answer = await sendRaw(field.url, rawCall({ changes: named, more: [['X-User', 'bob']] }));
@@ -279,8 +279,8 @@ describe('Expect', () => {
 });
 
 describe('connections', () => {
-  // Rule http-7: Pipelined requests get their responses in order, and broken bytes behind a request never
-  // bring a response in its place.
+  // Rule http-7: Pipelined requests get their responses in order, and malformed bytes after a request never cause a
+  // response in its place.
   test('pipelined requests get their responses in their order', async () => {
     const field = await ground();
     const socket = open(field.url);
@@ -294,7 +294,7 @@ describe('connections', () => {
   });
 
   // Rule http-7.
-  test('garbage behind a call never gets its response', async () => {
+  test('malformed bytes after a call never get its response', async () => {
     const abandoned = Promise.withResolvers<void>();
     const field = await ground({}, (_received, response) => {
       response.once('close', () => abandoned.resolve());

@@ -123,7 +123,7 @@ describe('behind a loopback address', () => {
   });
 
   // Rule callers-2.
-  test('the listener of the operator asks for the Host as well', async () => {
+  test('the admin listener checks Host as well', async () => {
     const field = await ground({ admin: true });
     const url = field.gateway.adminUrl ?? '';
     const get = (path: string, host: string) =>

@@ -95,7 +95,7 @@ describe('a request that comes too slowly', () => {
 describe('a connection', () => {
   // Rule http-9: A connection may be idle for 65 s between requests. Beyond `limits.maxConnections` no
   // further one is accepted.
-  test('that is idle between two requests is closed without a word', async () => {
+  test('that is idle between two requests is closed without a response', async () => {
     const field = await ground({ timeouts: SHORT });
     const answer = await sendRaw(field.url, rawCall(), { untilClosed: true });
     expect(answer.status).toBe(200);
@@ -147,9 +147,9 @@ describe('a client that does not read', () => {
       body: callBody('flood').replace('"_meta":{', '"_meta":{"progressToken":7,'),
     });
 
-  // Rule http-10: A client that reads is never cut, however slowly. Only one that takes nothing of what waits
-  // for it for 60 s is gone; its call is cancelled upstream. A listener is cut as well when 256 KiB wait for
-  // it, since nobody can be held back for it.
+  // Rule http-10: A client that reads is never disconnected, however slowly it reads. One that reads nothing for 60 s
+  // while data waits for it counts as gone: its call is cancelled upstream. A listener is disconnected as well when
+  // 256 KiB wait for it, since the stream of its server is shared and cannot be paused.
   test('its stream is cut after a while, and the call cancelled', async () => {
     const field = await ground({ timeouts: SHORT }, flood);
     const { client, server } = await openBoth(field.url);

@@ -42,7 +42,7 @@ describe('a legacy server of the official SDK behind OAuth', () => {
 
   // Rule oauth-3: A server that accepts no token is logged once, with the public URL and what to do. One that accepted a
   // token before, and refuses one that has expired, is not.
-  test('that takes no token for the public URL is logged with the way out', async () => {
+  test('that takes no token for the public URL is logged with what to do', async () => {
     const { gateway, publicUrl } = await stage(() => undefined);
     await expect(connectWithLogin(publicUrl, () => ({}))).rejects.toThrow();
     const [line] = await gateway.saw('upstream.token_refused');
@@ -122,7 +122,7 @@ describe('with publicUrl', () => {
   );
 
   // Rule oauth-1.
-  test('a page may ask before it reads metadata, and a server that is away is no server without it', async () => {
+  test('a page can send a preflight for metadata, and an unreachable server is not one without metadata', async () => {
     const { read, server } = await start('/.well-known/oauth-protected-resource');
     const path = '/.well-known/oauth-protected-resource/team/mcp';
     const asked = await read(path, { method: 'OPTIONS' });

@@ -57,9 +57,10 @@ async function start(changes: Partial<TokenExchange> = {}) {
   return { issuer, server, gateway, url: gateway.url, tokens };
 }
 
-// Rule exchange-1 (RFC 8693, section 2): With `upstream.authorization: exchange`, the server gets a token that was issued for
-// it and names the same subject, in each request of the caller, and never the token of the caller. It is used for all of
-// the caller's requests until it has nearly expired; requests that need it at a time share one exchange.
+// Rule exchange-1 (RFC 8693, section 2): With `upstream.authorization: exchange`, the server gets a token that was
+// issued for it and names the same subject, in each request of the caller, and never the token of the caller. It is
+// used for all of the caller's requests until it has nearly expired; requests that need it at the same time share one
+// exchange.
 test('the server gets a token of its own for each caller, and one exchange serves many calls', async () => {
   const { issuer, url, tokens } = await start();
   const [ada, bob] = [await issuer.token('ada'), await issuer.token('bob')];

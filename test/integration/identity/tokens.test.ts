@@ -71,7 +71,7 @@ async function greeting(changes: Partial<TokenIdentity> = {}) {
   return { issuer, legacy, gateway, url: gateway.url };
 }
 
-describe('a caller without a sound token', () => {
+describe('a caller without a valid token', () => {
   // Rule tokens-6 (authorization, "Error Handling"; authorization server discovery, "Protected Resource Metadata
   // Discovery Requirements"): Without a token a request gets 401 with a `WWW-Authenticate` challenge: the scopes
   // that are needed, and the URL of the gateway's own metadata, if it has one. A token that is refused adds
@@ -166,8 +166,8 @@ describe('a caller without a sound token', () => {
     expect((await callTool(url, 'echo', {}, bearer(enough))).status).toBe(200);
   });
 
-  // Rule tokens-7: With `identity.mode: optional`, callers without a token are anonymous; one that is not valid
-  // is refused all the same.
+  // Rule tokens-7: With `identity.mode: optional`, callers without a token are anonymous; a token that is not valid
+  // is refused in this mode, too.
   test('gets in only where tokens are optional, and only without any', async () => {
     const { url } = await guarded({ mode: 'optional' });
     expect((await callTool(url, 'echo')).status).toBe(200);
@@ -220,7 +220,7 @@ describe('a caller with a token', () => {
   });
 
   // Rule tokens-5.
-  test('is told to come again while the keys cannot be read, and nobody else gets in', async () => {
+  test('is told to retry later while the keys cannot be read, and nobody else gets in', async () => {
     const { issuer: stopped } = await AuthorizationServer.start().then(async (issuer) => {
       const token = await issuer.token('ada');
       await issuer.stop();

@@ -96,10 +96,10 @@ async function gateway(
 const list = (url: string, headers: Record<string, string> = {}) =>
   send(url, 'tools/list', {}, { headers }).then(({ response }) => response.result);
 
-describe('how long a client may keep what it got', () => {
-  // Rule caching-1 (caching, "Cacheable Results"): Lists, templates and resources that were read carry
-  // `ttlMs: 0` and `cacheScope: "private"`: nobody may keep them. `caching.listTtl`, `caching.resourceTtl`
-  // and `caching.scope` say more. Other results carry neither field.
+describe('how long a client can cache a result', () => {
+  // Rule caching-1 (caching, "Cacheable Results"): Lists, templates and resources that were read carry `ttlMs: 0` and
+  // `cacheScope: "private"`: they must not be cached. `caching.listTtl`, `caching.resourceTtl` and `caching.scope`
+  // say more. Other results carry neither field.
   test('is not at all, unless the operator says so', async () => {
     const { scripted } = await server();
     const { url } = await gateway(scripted, {});
@@ -122,10 +122,10 @@ describe('how long a client may keep what it got', () => {
 describe('a gateway that serves lists itself', () => {
   const caching = { listTtlMs: 60_000, serveLists: true };
 
-  // Rule caching-4 (caching, "Cache Scope Field"): With `caching.serveLists` the gateway serves a list from
-  // what it got last, for `caching.listTtl`, and says how much of that time is left. It keeps lists by
-  // principal, credentials and declared capabilities, and asks again when the server says that the list
-  // changed, or may have said so unheard.
+  // Rule caching-4 (caching, "Cache Scope Field"): With `caching.serveLists` the gateway serves a list from what it
+  // got last, for `caching.listTtl`, and says how much of that time is left. It keeps lists by principal, credentials
+  // and declared capabilities, and asks again when the server says that the list changed, or may have said so while
+  // no stream was open.
   test('asks once while the list may be kept, and says how long that is still', async () => {
     const { scripted, listed } = await server();
     const clock = new ManualClock();
@@ -141,7 +141,7 @@ describe('a gateway that serves lists itself', () => {
   });
 
   // Rule caching-4.
-  test('keeps no list longer because its clock is set back', async () => {
+  test('caches no list longer because its clock is set back', async () => {
     const { scripted, listed } = await server();
     const clock = new ManualClock();
     const { url } = await gateway(scripted, { caching, clock });
@@ -225,11 +225,11 @@ describe('headers that repeat a parameter', () => {
   const call = (url: string, args: object, headers: Record<string, string> = {}) =>
     send(url, 'tools/call', { name: 'sql', arguments: args }, { headers });
 
-  // Rule validation-18 (streamable-http, "Server Behavior for Custom Headers"): `x-mcp-header` annotations
-  // are taken out of tools by default, and `Mcp-Param-*` headers then mean nothing here. With
-  // `tools.parameterHeaders: validate`, valid annotations stay, and a call whose headers are missing,
-  // superfluous, ill encoded or different from its arguments gets 400, -32020; a tool with broken annotations
-  // loses them, so that clients keep it.
+  // Rule validation-18 (streamable-http, "Server Behavior for Custom Headers"): `x-mcp-header` annotations are taken
+  // out of tools by default, and `Mcp-Param-*` headers then mean nothing here. With `tools.parameterHeaders:
+  // validate`, valid annotations stay, and a call whose headers are missing, superfluous, wrongly encoded or
+  // different from its arguments gets 400, -32020; a tool with broken annotations loses them, so that clients keep
+  // it.
   // Rule lists-7.
   test('are asked of nobody by default, and mean nothing', async () => {
     const { scripted } = await server();

@@ -5,9 +5,9 @@ import { accept, callTool, send } from '../../fixtures/clients/modern-client.ts'
 import { eventStream, json } from '../../fixtures/servers/scripted-server.ts';
 
 describe('a call', () => {
-  // Rule progress-1 (2025-11-25 progress, "Progress Flow"): Every call asks its server for progress, under a
-  // token of our own (the id of the request upstream), also for a client that did not ask: progress of a
-  // parked call has somebody to be told to later. Lists and completions ask for none.
+  // Rule progress-1 (2025-11-25 progress, "Progress Flow"): Every call asks its server for progress, under a token of
+  // our own (the id of the request upstream), also for a client that did not ask: progress of a parked call can be
+  // sent to its retry. Lists and completions ask for none.
   test.each<[string, object]>([
     ['who asked for progress', { progressToken: 'theirs' }],
     ['who did not', {}],
@@ -81,9 +81,9 @@ describe('a request that asks nothing', () => {
 });
 
 describe('a resource', () => {
-  // Rule caching-3 (caching, "Cache Key"): A result that came about with answers of the user may be kept by
-  // nobody, whatever operator and server say. An `InputRequiredResult` has no cache fields.
-  test('that answers made may be kept by nobody, whatever operator and server say', async () => {
+  // Rule caching-3 (caching, "Cache Key"): A result that depends on answers of the user must not be cached, whatever
+  // operator and server say. An `InputRequiredResult` has no cache fields.
+  test('that depends on answers must not be cached, whatever operator and server say', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     let id: unknown;
     const { url } = await answering(

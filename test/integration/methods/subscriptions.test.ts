@@ -392,8 +392,8 @@ describe('when the server loses something', () => {
   });
 
   // Rule changes-5: A stream that breaks is opened again, and a session that is lost is replaced with all its
-  // subscriptions, for 30 s. Since changes may have gone unheard, each listener then gets one hint for
-  // everything that it listens to, at most every 30 s.
+  // subscriptions; the gateway tries that for 30 s. Since changes may have been missed, each listener then gets one
+  // hint for everything that it listens to, at most every 30 s.
   // Rule resumption-6.
   test('a stream that it cut is opened again in the same session', async () => {
     const { server, url } = await start();
@@ -410,7 +410,7 @@ describe('when the server loses something', () => {
   });
 
   // Rule changes-6.
-  test('listeners are let go with their result when it came back able to do less', async () => {
+  test('listeners end with their result when the server came back and offers less', async () => {
     const { server, url } = await start();
     const all = await ListeningClient.open(url, asked, { ...ada, id: 'all' });
     const some = await ListeningClient.open(url, { toolsListChanged: true }, { ...ada, id: 2 });
@@ -431,9 +431,9 @@ describe('when the server loses something', () => {
 });
 
 describe('the gateway', () => {
-  // Rule changes-6 (subscriptions, "Graceful Closure"): The gateway ends a listener with a result that
-  // carries the subscription id, and then closes the stream: when it stops, when the server cannot be had
-  // again, when that came back able to do less than was promised, or when it refuses the credentials.
+  // Rule changes-6 (subscriptions, "Graceful Closure"): The gateway ends a listener with a result that carries the
+  // subscription id, and then closes the stream: when it stops, when the server cannot be reached again, when the
+  // server offers less than the acknowledgement promised, or when the server refuses the credentials.
   test('ends every listener with its result when it drains', async () => {
     const { server, gateway, url } = await start();
     const one = await ListeningClient.open(url, EVERY_LIST, { id: 'a' });

@@ -66,7 +66,7 @@ describe("Prometheus's own checks", { tags: ['promtool'] }, () => {
     return { status, output: `${stdout}${stderr}` };
   };
 
-  // Rule dashboards-2: `promtool` accepts the scrape and the rules, and the rules give away a server that stopped
+  // Rule dashboards-2: `promtool` accepts the scrape and the rules, and the rules detect a server that stopped
   // responding, a replica with the wrong key, a client that drops questions, a limit that is reached, a caller that
   // comes too often, a slow tool, an open circuit breaker, and a configuration that was refused.
   test.each([

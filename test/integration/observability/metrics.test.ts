@@ -86,8 +86,8 @@ test('tell work from waiting, our errors from those of clients, and which calls 
   ).toBeGreaterThan(0);
 });
 
-// Rule metrics-4: A scrape tells the state of each server, what runs and what may run, what was passed through, and each HTTP
-// status that clients got.
+// Rule metrics-4: A scrape shows the state of each server, what runs and what may run, what was passed through, and
+// each HTTP status that clients got.
 test('tell the state of the server, limits, and what was passed through', async () => {
   const legacy = await legacyServer({ tools });
   const gateway = await replica(legacy, {

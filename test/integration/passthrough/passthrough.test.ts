@@ -386,7 +386,7 @@ describe('what a proxy must change', () => {
   });
 
   // Rule passthrough-6.
-  test('who asks is told by us; what the client claims is dropped', async () => {
+  test('the gateway names the client; what the client claims is dropped', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);
     await send(port, {
@@ -532,7 +532,7 @@ describe('what a proxy must change', () => {
   });
 
   // Rule passthrough-9.
-  test('what the gateway decided on who may read a response stands', async () => {
+  test('the CORS headers that the gateway set stay', async () => {
     const upstream = await upstreamOf((response) => {
       response.writeHead(200, { 'access-control-allow-origin': '*', vary: 'accept-encoding' });
       response.end();
@@ -839,7 +839,7 @@ describe('the responses that the process must not leave before', () => {
     return underWay;
   }
 
-  // Rule passthrough-14: A drain waits for every response that is passed on but the event streams of GETs,
+  // Rule passthrough-14: A drain waits for every response that is passed through, except the event streams of GETs,
   // which would not end by themselves.
   test.each([undefined, '*/*', 'text/event-stream', 'application/json, text/event-stream'])(
     'are not the event streams of a GET, whatever it accepts: %s',

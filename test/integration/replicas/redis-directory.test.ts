@@ -576,7 +576,7 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(await directory.claim(newCall(), TTL_MS)).toMatchObject({ type: 'claimed' });
     });
 
-    test('a certificate that no authority vouches for is refused', async () => {
+    test('a certificate of an unknown authority is refused', async () => {
       const { directory } = makeReplica(single(server));
       await expect(directory.start(1000)).rejects.toMatchObject({
         failure: 'tls',

@@ -227,7 +227,7 @@ describe('a store that somebody else writes to', { tags: ['redis'] }, () => {
   });
 
   // Rule pointer-1.
-  test('finds no credential, answer or argument in it, and neither does who reads the log', async () => {
+  test('finds no credential, answer or argument in it, and neither does a reader of the log', async () => {
     const secrets = ['canary-token', 'canary-answer', 'canary-argument'] as const;
     const [credential, answer, argument] = secrets;
     const { tools } = greeter();

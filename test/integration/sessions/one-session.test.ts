@@ -65,8 +65,9 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
     expect(server.crashes).toBe(0);
   });
 
-  // Rule sessions-20: A caller whose session ended because another one needed its place gets a new one for its next call.
-  // The log says so (`session.replaced`, `needed`), and the next call that asked for log messages is told once.
+  // Rule sessions-20: A caller whose session ended because another session needed its place gets a new one for its
+  // next call. The log says so (`session.replaced`, `needed`), and the next call that asked for log messages is told
+  // once.
   test('a caller whose session ended for another one is told once', async () => {
     const { call, gateway } = await stage({ transport });
     const told = async (name: string) => {
@@ -93,7 +94,7 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
   });
 
   // Rule sessions-19.
-  test('who has the session does not keep it with one call after the other', async () => {
+  test('a caller cannot keep the session by making one call after the other', async () => {
     const { server, call, open, gateway } = await stage({ transport });
     await send(gateway.url, 'server/discover', {}, as('ada'));
     const order: string[] = [];
@@ -218,7 +219,7 @@ test('a server that is busy once for another caller keeps the session of the fir
 });
 
 // Rule sessions-22.
-test('a listener whose session ended to find out hears again when the server refuses another one all the same', async () => {
+test('a listener whose session was ended for a trial gets notifications again if the trial fails', async () => {
   const { server, gateway, listener } = await listenedServer(5);
   const [first] = server.sessions.keys();
   server.isFull = true;

@@ -108,7 +108,7 @@ describe('a slow call', () => {
   });
 
   // Rule promoted-4: An answer that does not fit its question is refused with -32602, and the question stays open.
-  test('refuses an answer that does not fit, and asks on', async () => {
+  test('refuses an answer that does not fit, and keeps the question open', async () => {
     const { url, taskId } = await taskOf(async (call) => askName(call), {
       tasks: { promote: 'interactive' },
     });
@@ -161,7 +161,7 @@ describe('a slow call', () => {
   // Rule promoted-7: Beyond `limits.maxTasks` or `limits.maxTasksPerPrincipal` no call becomes a task. Its client is told
   // to retry, as without tasks.
   test.each([{ maxTasks: 1 }, { maxTasksPerPrincipal: 1 }])(
-    '%j: none is one too many',
+    '%j: a call beyond the limit becomes no task',
     async (limits) => {
       const { url } = await serving({ tools: { work: never } }, { ...SOON, limits });
       const [first, second] = [await callForTask(url, 'work'), await callForTask(url, 'work')];
@@ -355,8 +355,8 @@ describe('a tool that its server runs as a task', () => {
 describe('a listener', () => {
   const listening = (taskIds: string[]) => ({ notifications: { taskIds } });
 
-  // Rule promoted-15 (tasks extension, "Task Status Notifications"): A listener that names tasks is told of each change of
-  // those that its caller has, as `tasks/get` shows them, and of what they are at first. Its acknowledgement lists them.
+  // Rule promoted-15 (tasks extension, "Task Status Notifications"): A listener that names tasks gets each change of
+  // those that its caller has, as `tasks/get` shows them, and their first state. Its acknowledgement lists them.
   test('is told what tasks/get would show, each time that a task changes', async () => {
     const { url, taskId } = await taskOf(async (call) => askName(call), {
       tasks: { promote: 'interactive' },

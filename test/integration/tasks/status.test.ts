@@ -53,7 +53,7 @@ async function untilSaid(url: string, taskId: string, message: string) {
 // Rule promoted-18 (2025-11-25, tasks, "Task Status Notification"): What the server says of its own task while it runs
 // (`notifications/tasks/status`, or `tasks/get` as long as it sends none) is the `statusMessage` of the client's task,
 // with a new `lastUpdatedAt`, and its listeners are told. A poll that finds nothing new changes nothing.
-test('the words of the server reach tasks/get and listeners, as long as the task runs', async () => {
+test('the status message of the server reaches tasks/get and listeners, as long as the task runs', async () => {
   const { tool, say } = reporter();
   const { url, created } = await serving(tool);
   const { taskId } = created;
@@ -79,7 +79,7 @@ test('the words of the server reach tasks/get and listeners, as long as the task
 });
 
 // Rule promoted-18.
-test('they are there while the task asks, too', async () => {
+test('it is there while the task asks, too', async () => {
   const { tool, say } = reporter();
   const { url, created } = await serving(tool);
   for (const name of ['Looking up', 'Writing', 'ask']) say(name);
@@ -103,7 +103,7 @@ test('a server that does not tell by itself is asked', async () => {
 });
 
 // Rule promoted-18.
-test('words that are old do not take the place of newer progress', async () => {
+test('an old status message does not take the place of newer progress', async () => {
   const waiting = Promise.withResolvers<void>();
   const { url, created, legacy } = await serving(async (call) => {
     const { taskStore, taskId = '', _meta } = call.extra;

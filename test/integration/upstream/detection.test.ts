@@ -60,9 +60,9 @@ test('each caller is told what the server wants of that caller', async () => {
   ]);
 });
 
-// Rule detection-6: It is found out once for all who come meanwhile. A transport that is configured is believed,
-// and no probe is sent.
-test('it is found out once for all who come meanwhile', async () => {
+// Rule detection-6: Requests that come during a detection share its outcome. If a transport is configured, it is used
+// without a probe.
+test('requests that come during a detection share its outcome', async () => {
   const { server, upstream, held } = await guarded();
   const kinds = [as('good'), as('other'), as('good')].map((headers) => upstream.detect(headers));
   (await held)();

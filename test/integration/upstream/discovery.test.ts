@@ -90,9 +90,8 @@ test('what is older than its time to live is used once more, and looked at again
   await turnsUntil(() => seen().includes('"greetings":2'));
 });
 
-// Rule discover-6: What is known is told at once, also while the server is down, and refreshed in the background
-// once it is older than 60 s. After ten times that, it is no longer a reason to refuse a
-// method.
+// Rule discover-6: What is known is returned at once, also while the server is down, and refreshed in the background
+// once it is older than 60 s. After ten times that, it is no longer a reason to refuse a method.
 test('the last good reply is given at once while the server is down', async () => {
   const { clock, discovery, stop } = await stage();
   const good = await discovery.discover(REQUEST);
@@ -102,11 +101,11 @@ test('the last good reply is given at once while the server is down', async () =
   expect(await discovery.discover(REQUEST)).toEqual(good);
 });
 
-// Rule discover-7: A caller for whom nothing is known yet is told what the server said in its last greeting, such as
-// that of the start, if that carried the same credentials. Otherwise it waits for the server: for 3 s, if the server
-// has said something to the gateway itself, and else as long as `upstream.headersTimeout` lets the server take. Then
-// the response is 200, -32603 with `data.reason: "upstream_timeout"`.
-test('who has had no reply yet waits as long as the server may take, and is told so in-band', async () => {
+// Rule discover-7: A caller for whom nothing is known yet gets what the server said in its last `initialize` result,
+// such as that of the start, if that request carried the same credentials. Otherwise it waits for the server: for 3 s
+// if the gateway already knows the server from a handshake of its own, else for as long as `upstream.headersTimeout`
+// allows. Then the response is 200, -32603 with `data.reason: "upstream_timeout"`.
+test('a caller without an earlier reply waits as long as the server may take, and then gets an in-band error', async () => {
   const server = await ScriptedServer.start(() => {});
   const clock = new ManualClock();
   const discovery = discoveryOf(server, clock);
@@ -126,8 +125,8 @@ test('who has had no reply yet waits as long as the server may take, and is told
   });
 });
 
-// Rule discover-9 (caching, "Cache Scope"): What is known is kept by caller and credentials, and never told
-// to another.
+// Rule discover-9 (caching, "Cache Scope"): What is known is kept by caller and credentials, and never returned to
+// another.
 test('what one caller was shown is not shown to another, nor under other credentials', async () => {
   const { discovery } = await stage();
   const { caller } = REQUEST;

@@ -214,9 +214,9 @@ describe('what a resumed stream shows of its server', () => {
   });
 });
 
-// Rule resumption-6 (2025-11-25 transports, "Resumability and Redelivery"): The standalone stream is got back
-// in the same session, behind its last event when that had an id. When changes may have gone unheard
-// meanwhile, listeners get a hint to look, and cached lists are requested again.
+// Rule resumption-6 (2025-11-25 transports, "Resumability and Redelivery"): The standalone stream is opened again in
+// the same session, after its last event if that had an id. If changes may have been missed meanwhile, listeners get
+// a hint to read again, and cached lists are requested again.
 test('the standalone stream is resumed after its last event, if that has an id', async () => {
   let stream: ReturnType<typeof eventStream> | undefined;
   const server = await legacyServer(() => {}, {

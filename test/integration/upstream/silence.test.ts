@@ -67,7 +67,7 @@ async function takenUp(onResume: (response: ServerResponse, times: number) => vo
 // what was missed and write nothing new to it. The first time is after 5 s, later ones after up to 60
 // s.
 // Rule resumption-5.
-test('what the server kept to itself comes with the next resumption, and no break is told of', async () => {
+test('what the server held back comes with the next resumption, and no break is reported', async () => {
   const { clock, heard, server } = await takenUp((response, times) => {
     const stream = eventStream(response);
     if (times === 2) stream.send(reply(7), 'e2');
@@ -78,9 +78,9 @@ test('what the server kept to itself comes with the next resumption, and no brea
   expect(resumptions(server)).toEqual(['e1', 'e1']);
 });
 
-// Rule resumption-5: A resumed stream that says nothing is resumed again after 5 seconds, then 10,
-// 20, 40 and 60: some servers repeat there what was missed, and write nothing new to it. Comments do not
-// count as a word; an answer of ours restarts the count. A stream that never broke may be silent.
+// Rule resumption-5: A resumed stream that says nothing is resumed again after 5 seconds, then 10, 20, 40 and 60:
+// some servers repeat there what was missed, and write nothing new to it. Comments do not count as messages; an
+// answer that is sent restarts these intervals. A stream that never broke may be silent.
 test('comments break no silence', async () => {
   const { clock, heard } = await takenUp((response, times) => {
     const stream = eventStream(response);
@@ -91,7 +91,7 @@ test('comments break no silence', async () => {
   await heard.until('replied');
 });
 
-test('it goes on behind what was heard last', async () => {
+test('it goes on after the last event that arrived', async () => {
   const question = { jsonrpc: '2.0', id: 'q', method: 'roots/list' };
   const { clock, heard, server } = await takenUp((response, times) => {
     const stream = eventStream(response);

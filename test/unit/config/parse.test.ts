@@ -213,7 +213,7 @@ ${KEYS}`);
   });
 });
 
-test('a call may be held for ever, or for a time', () => {
+test('a call can be held without a limit, or for a time', () => {
   expect(configOf(withRoute('', '    calls: {maxHold: 50s}\n')).routes[0]?.calls.maxHoldMs).toBe(
     50_000,
   );

@@ -54,7 +54,7 @@ describe('a token', () => {
   // key of the issuer signed it, `iss` is the issuer, `aud` is one of `identity.audiences`, it has not expired
   // and has every scope of `requiredScopes`. The principal is the issuer and the claim `principalClaim`
   // together: another issuer may give the same name to somebody else.
-  test('that is sound names its caller, together with the issuer', async () => {
+  test('that is valid names its caller, together with the issuer', async () => {
     const valid = { kind: 'valid', principal: `jwt:["${ISSUER}","ada"]` };
     expect(await verify(await sign())).toEqual(valid);
     expect(await verify(await sign({ claims: { aud: ['other', 'second'] } }))).toEqual(valid);
@@ -135,7 +135,7 @@ describe('a token', () => {
 
 describe('a text that is not a token of the issuer', () => {
   // Rule tokens-1.
-  test('never names a caller: a sound token with any character changed', async () => {
+  test('never names a caller: a valid token with any character changed', async () => {
     const token = await sign();
     const characters = 'ABCxyz019-_.=~ ';
     const changed = fc

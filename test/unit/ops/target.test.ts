@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { loggedTarget } from '../../../src/ops/tracing.ts';
 
-describe('the log calls what a call is for', () => {
+describe('the log names what a call is for', () => {
   test.each(['tools/call', 'prompts/get'])('by its name in %s', (method) => {
     expect(loggedTarget(method, { name: 'a?b#c@d', uri: 'other' })).toBe('a?b#c@d');
   });

@@ -58,7 +58,7 @@ test('what is longer than an endpoint can be is not held back', async () => {
   expect(await through(Buffer.from(text), 100)).toBe(text);
 });
 
-test('an endpoint that cannot be told ends the stream', async () => {
+test('an endpoint that cannot be rewritten ends the stream', async () => {
   const stream = Readable.from([Buffer.from('event: endpoint\ndata: /own\n\n')]);
   await expect(buffer(stream.compose(rewritingEndpoint(() => null)))).rejects.toThrow();
 });

@@ -13,7 +13,7 @@ import {
   sealer,
 } from './sealing-fixture.ts';
 
-describe('a faithful echo', () => {
+describe('an unchanged requestState', () => {
   test('restores the pointer, with what the sealer added', () => {
     const { seal, open } = sealer();
     expect(open(seal(pointer), request)).toEqual({
@@ -103,7 +103,7 @@ test('ten thousand seals of one pointer use ten thousand nonces', () => {
 });
 
 // Rule pointer-3.
-describe('a pointer lapses', () => {
+describe('a pointer expires', () => {
   function openAt(nowMs: number, expiresAtSeconds: number) {
     const { seal } = sealer();
     const { open } = sealer({ clock: { now: () => nowMs } });

@@ -242,7 +242,7 @@ describe('a stream that is lost', () => {
     expect(heard.slice(1)).toEqual(['resources/updated test://a']);
   });
 
-  test('is tried again, more and more rarely, and its listeners are let go after half a minute', async () => {
+  test('is tried again with growing pauses, and its listeners end after half a minute', async () => {
     const stage = new Stage();
     const { listener } = await stage.joined(TOOLS);
     await stage.pass(60_000);
@@ -297,7 +297,7 @@ describe('a stream that is lost', () => {
     expect(heard.length).toBeLessThanOrEqual(3);
   });
 
-  test('lets those go who were promised what the server no longer gives', async () => {
+  test('ends listeners that were promised what the server no longer gives', async () => {
     const stage = new Stage();
     const tools = await stage.joined(TOOLS);
     const lists = await stage.joined({ ...TOOLS, resourcesListChanged: true });
@@ -321,7 +321,7 @@ describe('a stream that is lost', () => {
 });
 
 // Rule changes-5.
-test('a server that cuts its stream all the time makes its clients look only now and then', async () => {
+test('a server that cuts its stream again and again makes its clients read again only now and then', async () => {
   const stage = new Stage();
   const { heard } = await stage.joined(TOOLS);
   for (let second = 0; second < 59; second += 1) {

@@ -77,9 +77,9 @@ const CASES = (['streamable-http', 'http-sse'] as const).flatMap((transport) =>
 );
 
 describe.each(CASES)('over $transport a tool that $tool does not act', ({ transport, tool }) => {
-  // Rule closing-2 (cancellation, "Behavior Requirements"): A tool that its SDK stops, or that asks its SDK
-  // whether it is cancelled, does not act on an answer that nobody gave: when the time of a question is over,
-  // when there is no room to park the call, and when the process stops.
+  // Rule closing-2 (cancellation, "Behavior Requirements"): A tool that its SDK stops, or that asks its SDK whether
+  // it is cancelled, does not act on an answer that no user gave: when the time of a question is over, when there is
+  // no room to park the call, and when the process stops.
   test('when the time of its question is over', async () => {
     const { gateway, legacy, effects, heard, url } = await start(transport, {
       parking: { ttlMs: 500 },

@@ -89,9 +89,10 @@ const answered = ({ response }: Exchanged) => ({
 });
 const text = ({ response }: Exchanged): unknown => response.result?.content?.[0]?.text;
 
-// Rule reattach-4 (authorization, "Error Handling"): Credentials with which the server lets nobody read on
-// (401, 403) leave the call alone: the retry gets the server's status and `WWW-Authenticate`, and one with
-// good credentials goes on with it. So it is when the stream of a parked call breaks after its token expired.
+// Rule reattach-4 (authorization, "Error Handling"): If the server refuses the credentials with which its stream is
+// resumed (401, 403), the call is not lost: the retry gets the server's status and `WWW-Authenticate`, and a retry
+// with valid credentials continues the call. The same holds if the stream of a parked call breaks after its token
+// expired.
 test('a call whose credentials are refused on resumption is left alone, and goes on with valid ones', async () => {
   const { server, revoke } = await guardedServer();
   const [one, other] = await gateways(server, 2);

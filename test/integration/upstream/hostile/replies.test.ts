@@ -47,9 +47,9 @@ async function flood(requests: number, request: object) {
   return { url: gateway.url, replies, takeAll, most: () => most };
 }
 
-// Rule limits-9: In one session 32 replies to requests that no user answers (pings, methods that are not known) are on their
-// way at a time, and 64 answers to questions of calls. Of the replies 1000 wait for their turn; a server that asks more
-// without taking them gets none to the rest. Other calls are served meanwhile.
+// Rule limits-9: In one session 32 replies to requests that no user answers (pings, methods that are not known) are
+// on their way at a time, and 64 answers to questions of calls. 1000 of the replies can wait for their turn; requests
+// beyond that get no reply. Other calls are served meanwhile.
 test.each([
   ['pings', { method: 'ping' }, 32, 1_032],
   ['requests of an unknown method', { method: 'tools/mow' }, 32, 1_032],

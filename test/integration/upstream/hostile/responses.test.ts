@@ -78,9 +78,10 @@ const raw =
     response.socket?.end();
   };
 
-// Rule failures-5: `upstream_protocol_error`: the connection works, and what the server sent is not a reply. HTML, a redirect, a
-// compressed body, no content, any other 4xx without a JSON-RPC error; JSON or an event that does not parse, is not a message of
-// JSON-RPC, replies to another request or is beyond the limits, unless the reply comes all the same.
+// Rule failures-5: `upstream_protocol_error`: the connection works, and what the server sent is not a reply. HTML, a
+// redirect, a compressed body, no content, any other 4xx without a JSON-RPC error; JSON or an event that does not
+// parse, is not a message of JSON-RPC, replies to another request or is beyond the limits, unless the reply comes
+// nevertheless.
 // Rule limits-1.
 describe('a response that is not of MCP', () => {
   test.each<[string, Answer]>([
@@ -136,7 +137,7 @@ describe('a response that is not of MCP', () => {
   });
 });
 
-describe('a server that is not well', () => {
+describe('a server that fails', () => {
   // Rule failures-6 (tools, "Error Handling"): A connection that breaks before a response, bytes that are no
   // HTTP, a 5xx other than 503, a response that breaks off, or an event stream that ends without the reply and
   // cannot be resumed, has lost the call: the tool may have acted, and the call is not sent again. A tool then
@@ -146,8 +147,8 @@ describe('a server that is not well', () => {
     await expectFailure(sends(status, { 'retry-after': '1' }), 'call_lost');
   });
 
-  // Rule failures-2 (RFC 9110, section 10.2.3): `upstream_busy`: 429 or 503. `data.retryAfterMs` says when to come back when the
-  // server said so, in seconds or as a date by its own `Date`, up to an hour.
+  // Rule failures-2 (RFC 9110, section 10.2.3): `upstream_busy`: 429 or 503. `data.retryAfterMs` says when to retry
+  // if the server said so, in seconds or as a date by its own `Date`, up to an hour.
   test.each([429, 503])('is busy with %i', async (status) => {
     await expectFailure(sends(status, {}), 'upstream_busy');
   });
@@ -165,7 +166,7 @@ describe('a server that is not well', () => {
     [SECRET, undefined],
     [['1', '2'], undefined],
     [['Fri, 31 Dec 1999 23:59:59 GMT', '2'], undefined],
-  ])('may say when to come back, in bounds: %j', async (value, retryAfterMs) => {
+  ])('can say when to retry, in bounds: %j', async (value, retryAfterMs) => {
     const { response } = await expectFailure(sends(503, { 'retry-after': value }), 'upstream_busy');
     expect(response.error.data.retryAfterMs).toBe(retryAfterMs);
   });
@@ -177,7 +178,7 @@ describe('a server that is not well', () => {
     ['Sun Nov  6 08:49:37 1994', 37_000],
     ['Sun, 06 Nov 1994 23:49:37 GMT', 3_600_000],
     ['Sun, 06 Nov 1994 08:48:59 GMT', 0],
-  ])('may say when to come back as a date: %s', async (value, retryAfterMs) => {
+  ])('can say when to retry as a date: %s', async (value, retryAfterMs) => {
     // The clock of the server is decades behind.
     const headers = { date: 'Sun, 06 Nov 1994 08:49:00 GMT', 'retry-after': value };
     const { response } = await expectFailure(sends(503, headers), 'upstream_busy');
@@ -185,7 +186,7 @@ describe('a server that is not well', () => {
   });
 
   // Rule failures-2.
-  test('may say it as a date without one of its own', async () => {
+  test('can say it as a date without a Date of its own', async () => {
     const now = Date.now();
     const head = `HTTP/1.1 503 No\r\nretry-after: ${new Date(now + 600_000).toUTCString()}\r\ncontent-length: 0\r\n\r\n`;
     const { response } = await expectFailure(raw(head), 'upstream_busy');
@@ -287,7 +288,7 @@ describe('bytes that are no HTTP', () => {
         chunk(`event: message\ndata: ${message}\n\n`),
     ],
   ])(
-    'a sound answer that breaks off after any byte is there or lost: %s',
+    'a valid response that breaks off after any byte is either read or lost: %s',
     async (_title, write) => {
       let cutAt = 0;
       let length = 0;
@@ -408,8 +409,8 @@ describe('JSON', () => {
     await expectUnharmed(field);
   });
 
-  // Rule errors-1 (basic, "Error Responses"): An error with a code or a message of the wrong type is made
-  // whole: -32603, "Unknown error".
+  // Rule errors-1 (basic, "Error Responses"): An error with a code or a message of the wrong type gets the code
+  // -32603 or the message "Unknown error" in its place.
   test.each<[string, object, object]>([
     ['nothing', {}, { code: -32603, message: 'Unknown error' }],
     ['a code that is text', { code: 'E_BAD', message: 'm' }, { code: -32603, message: 'm' }],

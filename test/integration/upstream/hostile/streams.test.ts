@@ -191,10 +191,9 @@ describe('a stream that goes on without a reply ends with the time that a call m
 });
 
 describe('responses', () => {
-  // Rule wire-4 (2025-11-25 basic, "Responses"): The first response to a request counts. One with another id,
-  // or with the id as another type, is a reply to nothing; one that comes after the call was cancelled is for
-  // nobody.
-  test('the first one counts, and others after it are not heard', async () => {
+  // Rule wire-4 (2025-11-25 basic, "Responses"): The first response to a request counts. One with another id, or with
+  // the id as another type, is a reply to nothing; one that comes after the call was cancelled is dropped.
+  test('the first one counts, and others after it are ignored', async () => {
     const field = await ground(PATIENT, ({ body }, response) => {
       const stream = eventStream(response);
       stream.send(result(body.id, 'first'));
@@ -260,7 +259,7 @@ describe('responses', () => {
   // Rule leaving-4 (cancellation, "Timing Considerations"): What the server still sends for a cancelled call is
   // ignored.
   // Rules cancellation-1, wire-4.
-  test('one that comes after the call was cancelled is for nobody', async () => {
+  test('one that comes after the call was cancelled is dropped', async () => {
     const called = Promise.withResolvers<{ id: unknown; response: ServerResponse }>();
     const field = await ground(PATIENT, ({ body }, response) => {
       called.resolve({ id: body.id, response });

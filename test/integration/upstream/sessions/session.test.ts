@@ -67,7 +67,7 @@ describe('finding out what a server speaks', () => {
   });
 
   // Rule detection-2.
-  test('a server that leaves what it does not know unanswered is asked to initialize all the same', async () => {
+  test('a server that does not reply to an unknown method gets initialize nevertheless', async () => {
     const server = await ScriptedServer.start(({ body }, response) => {
       if (body?.method === 'initialize') json(response, 200, reply(body.id, INITIALIZE_RESULT));
       else if (body !== undefined && body.id === undefined) response.writeHead(202).end();
@@ -114,11 +114,11 @@ describe('the handshake', () => {
     expect(later[0]?.headers['mcp-protocol-version']).toBe('2025-11-25');
   });
 
-  // Rule questions-6 (2025-11-25 transports, "Session Management"): A server that gave no session id could
-  // not be answered, since the answer may reach another process. It is greeted by a client that declares
-  // nothing, unless `upstream.statefulWithoutSessionId` is set; a question that it asks all the same ends the
-  // call at once with error -32603, `data.reason` `call_not_answerable` and `data.cause` `no_session_id`, and
-  // the call is cancelled at the server.
+  // Rule questions-6 (2025-11-25 transports, "Session Management"): A server that gave no session id could not be
+  // answered, since the answer may reach another process. It is greeted by a client that declares nothing, unless
+  // `upstream.statefulWithoutSessionId` is set; a question that it asks nevertheless ends the call at once with error
+  // -32603, `data.reason` `call_not_answerable` and `data.cause` `no_session_id`, and the call is cancelled at the
+  // server.
   // Rule handshake-14.
   test('a server without session ids is greeted as by a client that can do nothing', async () => {
     const server = await legacyServer(() => {}, { sessionId: null });

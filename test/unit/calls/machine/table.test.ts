@@ -1517,7 +1517,7 @@ describe('with a limit on how long one response may take', () => {
     ['the answers are upstream', answering(), { type: 'posted' } as const],
     ['the stream is back', broken(running()), { type: 'resumed' } as const],
     ['the client comes again', idle(), retry()],
-  ])('and anew when %s', (_when, from, on) => {
+  ])('and begins again when %s', (_when, from, on) => {
     const moved = step(from, on, limits);
     expect(moved.state.name).toBe('running');
     expect(moved.effects).toContainEqual(armHold);

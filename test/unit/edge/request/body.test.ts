@@ -85,7 +85,7 @@ test.each([
   },
 );
 
-test('no bytes make it throw', () => {
+test('no input makes it throw', () => {
   const pieces = fc.array(
     fc.constantFrom('{', '}', '[', ']', '"', '\\', ':', ',', 'a', '1', ' ', 'é', '\\u00'),
     { maxLength: 30 },

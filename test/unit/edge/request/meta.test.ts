@@ -87,7 +87,7 @@ test('no reserved member goes on: a client must not inject a legacy task', () =>
   expect(read({ ...forged, 'com.example/a': 1 }).forwarded).toEqual({ 'com.example/a': 1 });
 });
 
-test('no nonsense makes it throw', () => {
+test('no malformed input makes it throw', () => {
   const words = [CAPABILITIES, INFO, LOG_LEVEL, 'progressToken', 'name', 'version', 'elicitation'];
   fc.assert(
     fc.property(fc.oneof(objectsOf(words), arbitraryJsonObject), (meta) => {

@@ -428,7 +428,7 @@ describe('whatever comes', () => {
     );
   });
 
-  test('a sound call comes through with its arguments word for word', () => {
+  test('a valid call comes through with its arguments word for word', () => {
     fc.assert(
       fc.property(arbitraryJsonObject, (args) => {
         const { params } = accepted({ params: { arguments: args }, policy: { maxJsonDepth: 64 } });

@@ -111,7 +111,7 @@ test('nothing that the modern schema allows is refused', () => {
   );
 });
 
-test('no nonsense makes it throw', () => {
+test('no malformed input makes it throw', () => {
   const methods = fc.oneof(fc.constantFrom(...Object.keys(SOUND), 'constructor'), fc.string());
   const words = ['name', 'uri', 'inputResponses', 'requestState', 'cursor', 'constructor'];
   fc.assert(

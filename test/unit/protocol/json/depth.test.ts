@@ -27,7 +27,7 @@ test('brackets in texts do not count, after escaped quotes neither', () => {
   expect(isNestedDeeper(inTexts, 1)).toBe(true);
 });
 
-test('an abyss is found without falling into it', () => {
+test('very deep nesting is found without recursion', () => {
   expect(isNestedDeeper('['.repeat(1_000_000), 64)).toBe(true);
   expect(isNestedDeeper('{"a":'.repeat(200_000), 64)).toBe(true);
 });

@@ -61,7 +61,7 @@ describe('what a client declared', () => {
     expect(readProfile(declared)).toEqual({ ...EMPTY_PROFILE, ...expected });
   });
 
-  test('no nonsense makes reading it throw, or finds what is not there', () => {
+  test('no malformed input makes reading it throw, or finds what is not there', () => {
     const words = ['elicitation', 'form', 'url', 'sampling', 'tools', 'context', 'roots'];
     fc.assert(
       fc.property(fc.oneof(objectsOf(words), arbitraryJsonObject), (declared) => {

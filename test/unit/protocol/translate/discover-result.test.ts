@@ -125,7 +125,7 @@ test('whatever initialize result a legacy server sends, discover is valid by the
   );
 });
 
-test('no nonsense makes it throw', () => {
+test('no malformed input makes it throw', () => {
   const nonsense = objectsOf([
     ...['capabilities', 'tools', 'resources', 'listChanged', 'subscribe', 'logging'],
     ...['serverInfo', 'instructions', '_meta', 'constructor'],

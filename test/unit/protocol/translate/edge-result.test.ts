@@ -316,7 +316,7 @@ describe.each(METHODS)('whatever a legacy server replies to %s', (method) => {
   });
 });
 
-test('no nonsense makes a translation throw, and translating twice changes nothing', () => {
+test('no malformed input makes a translation throw, and translating twice changes nothing', () => {
   const nonsense = objectsOf([
     ...['tools', 'name', 'inputSchema', 'properties', 'x-mcp-header', 'enum', 'type', 'content'],
     ...['structuredContent', '_meta', 'completion', 'values', 'ttlMs', 'cacheScope', 'public'],

@@ -198,7 +198,7 @@ describe('whatever a client answers', () => {
   });
 });
 
-describe('no nonsense makes a translation throw', () => {
+describe('no malformed input makes a translation throw', () => {
   const nonsense = objectsOf([
     ...['mode', 'form', 'url', 'message', 'requestedSchema', 'properties', 'type', 'elicitationId'],
     ...['messages', 'tools', 'toolChoice', 'includeContext', 'content', 'role', 'user', 'model'],

@@ -124,7 +124,7 @@ describe('a leg whose client waits elsewhere', () => {
     await leg.finish(ANSWER);
   });
 
-  test('gets no sign of life if the outcome comes within 50 ms', async () => {
+  test('gets no heartbeat if the outcome comes within 50 ms', async () => {
     const { leg, posted, clock, take } = reader();
     leg.begin();
     clock.advance(QUICK_REPLY_MS - 1);
@@ -134,7 +134,7 @@ describe('a leg whose client waits elsewhere', () => {
     expect(clock.pending).toBe(0);
   });
 
-  test('gets signs of life while nothing else waits for it', async () => {
+  test('gets heartbeats while nothing else waits for it', async () => {
     const { leg, posted, clock, take } = reader();
     leg.begin();
     clock.advance(60_000);

@@ -31,7 +31,7 @@ const CLAIMS = {
   d: request.digest,
 };
 
-test('the forger is good enough: with the right header and claims its token opens', () => {
+test('a token that the test forges with the right header and claims opens', () => {
   const opened = open(forge({ claims: CLAIMS }), request);
   expect(opened).toMatchObject({ callId: pointer.callId, round: 1 });
 });
@@ -86,7 +86,7 @@ describe('a header other than ours is refused, even under a right tag', () => {
 });
 
 // Rule pointer-2.
-test('a compressed token that unfolds to a thousand times its size is refused unopened', async () => {
+test('a compressed token that inflates to a thousand times its size is refused unopened', async () => {
   const bomb = deflateRawSync(Buffer.alloc(200_000, ' '));
   const token = forge({ header: { ...HEADER, zip: 'DEF' }, content: bomb });
   expect(token.length).toBeLessThan(600);

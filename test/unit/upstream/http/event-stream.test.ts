@@ -79,7 +79,7 @@ describe('an event stream', () => {
 
   // Rule limits-8: `retry:` is kept between 100 ms and 30 seconds, and an event id longer than 1024
   // characters ends the stream.
-  test('cannot make us wait for ever, nor not at all', async () => {
+  test('cannot make the gateway wait without end, or not at all', async () => {
     const { retries } = await read([
       'retry: 500\n\n',
       `retry: ${'9'.repeat(400)}\n\n`,

@@ -34,7 +34,7 @@ describe('the start of a process is delayed', () => {
     expect(delays([{ hasSpoken: false }, { hasSpoken: false }])).toEqual([500, 1_000]);
   });
 
-  test('anew if a process has lived for a minute', () => {
+  test('from the shortest delay again if a process has lived for a minute', () => {
     expect(delays([{}, {}, { livedMs: 60_000 }, {}])).toEqual([0, 1_000, 0, 1_000]);
   });
 
