@@ -131,21 +131,21 @@ describe.each(LEGACY_SERVERS)(
         asked: [sampled('sample_input', 'A sample', 50, 's')],
         text: '1 answers',
       },
-    ])('a tool that looks asks a client that can $can for that', async (one) => {
+    ])('a tool that checks capabilities asks a client that can $can', async (one) => {
       const name = 'test_input_required_result_capabilities';
       const { capabilities } = one;
       const done = await converse('tools/call', call(name), [one.asked], { capabilities });
       expect(done.response.result.content).toEqual([{ type: 'text', text: one.text }]);
     });
 
-    test('a tool that looks asks a client that can do nothing for nothing', async () => {
+    test('a tool that checks capabilities asks nothing of a client without any', async () => {
       const name = 'test_input_required_result_capabilities';
       const { response } = await converse('tools/call', call(name), [], { capabilities: {} });
       expect(response.result.content).toEqual([{ type: 'text', text: '0 answers' }]);
     });
 
     test.each([{}, { elicitation: {} }])(
-      'a tool that does not look is refused for a client with the capabilities %j',
+      'the question of a tool that checks no capabilities is refused for a client with %j',
       async (capabilities) => {
         const params = call('test_missing_capability');
         const { status, response } = await send(url, 'tools/call', params, { capabilities });

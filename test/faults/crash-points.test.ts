@@ -204,7 +204,7 @@ describe.for([
     script.finishing.resolve();
   });
 
-  test('keeps one whose second owner is killed while it takes it up', { tags }, async () => {
+  test('keeps one whose second owner is killed while it resumes it', { tags }, async () => {
     const { rescuer, script } = stage();
     const [owner, second] = await Promise.all([stage().owner(), stage().owner()]);
     const answers = await owner.asked('greet');

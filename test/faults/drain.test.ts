@@ -351,8 +351,8 @@ test('new calls are refused while a replica drains, and readiness says so', asyn
   await gone;
 });
 
-// Rule drain-11: A new request of a legacy client gets 503 with `Retry-After` then. What continues a request of its
-// own, as an answer or a notification, is passed through.
+// Rule drain-11: A new request of a legacy client gets 503 with `Retry-After` then. A message that continues an
+// earlier request of that client, such as an answer or a notification, is passed through.
 test('a legacy client is told to retry later, and finishes what it has begun', async () => {
   const { tools } = greeter();
   const legacy = await legacyServer({ tools });

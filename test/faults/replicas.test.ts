@@ -167,7 +167,7 @@ test('fifty parked calls behind a round-robin front all complete, with a replica
   await legacy.isLeft();
 });
 
-// Rule replay-4: A call that has ended where it was replayed is not made once more.
+// Rule replay-4: A call that was resumed or replayed, and has ended, is not made again at any replica.
 test('a call that has ended where it was resumed is not replayed without a shared store', async () => {
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools });

@@ -129,9 +129,9 @@ describe.each(batching)(TITLE, (shape) => {
     );
   });
 
-  // Rule wire-2 (2025-03-26 basic, "Batching"): The gateway sends one message at a time, and takes arrays of
-  // messages apart (2025-03-26 allows them). What is not a message among them, and what replies to another
-  // request, does not keep the rest from its way.
+  // Rule wire-2 (2025-03-26 basic, "Batching"): The gateway sends one message at a time, and takes arrays of messages
+  // apart (2025-03-26 allows them). What is not a message among them, and what replies to another request, does not
+  // affect the others.
   // Rule answers-8.
   test('the gateway itself sends one message at a time', async () => {
     const { server, url } = await start(({ body }, say) => say.own(response(body.id)));

@@ -29,9 +29,9 @@ describe.each(SERVERS)(TITLE, (shape) => {
     expect(response.result).not.toHaveProperty('protocolVersion');
   });
 
-  // Rule handshake-1 (2025-11-25 lifecycle, "Version Negotiation"): The gateway offers `2025-11-25`, over
-  // HTTP+SSE as well, and takes any of `2025-11-25`, `2025-06-18`, `2025-03-26` and `2024-11-05` in return. A
-  // server that chooses another one is left, and the request fails with -32603 `upstream_protocol_error`.
+  // Rule handshake-1 (2025-11-25 lifecycle, "Version Negotiation"): The gateway offers `2025-11-25`, over HTTP+SSE as
+  // well, and takes any of `2025-11-25`, `2025-06-18`, `2025-03-26` and `2024-11-05` in return. A server that chooses
+  // another one is not used, and the request fails with -32603 `upstream_protocol_error`.
   // Rules envelope-2, handshake-3, handshake-7.
   test('the newest legacy revision is offered, with what the client declares and who it is', async () => {
     const capabilities = { elicitation: { form: {} }, roots: { listChanged: true } };

@@ -82,7 +82,7 @@ describe('a queue', { tags: ['redis'] }, () => {
     expect(messages).toEqual(['one', 'two', 'three']);
   });
 
-  test('takes a message that came while the connection was lost, when that is back', async () => {
+  test('takes a message that came while the connection was lost, once it is restored', async () => {
     const redis = await redisServer();
     const writer = queue(redis.url, 'writer', new ManualClock());
     const first = writer.push('reader', 'before there is a connection');

@@ -61,7 +61,7 @@ describe('a store of several servers', { tags: ['redis'] }, () => {
   });
 
   test(
-    'that is a Cluster serves calls on every node of it: claimed once, repeated, and gone by themselves',
+    'that is a Cluster serves calls on every node of it: claimed once, repeated, and expired by themselves',
     { tags: ['long'] },
     async () => {
       const { effects, tools } = greeter();
@@ -110,7 +110,7 @@ describe('what the store holds', { tags: ['redis'] }, () => {
   });
 
   test(
-    'of ten thousand calls is little more than their outcomes, and goes by itself',
+    'of ten thousand calls is little more than their outcomes, and expires by itself',
     { tags: ['long'] },
     async () => {
       const redis = await redisServer();

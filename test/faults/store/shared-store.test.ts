@@ -292,8 +292,8 @@ describe('with a shared store', { tags: ['redis'] }, () => {
     });
   });
 
-  // Rule store-9: Everything in the store ends by itself.
-  test('nothing is in the store that does not end by itself', async () => {
+  // Rule store-9: All keys in the store expire by themselves.
+  test('every key in the store expires by itself', async () => {
     const { tools } = greeter();
     const legacy = await legacyServer({ tools, keepsEvents: true });
     const { url } = await redisServer();

@@ -95,7 +95,7 @@ describe('where a proxy in front names the caller', () => {
     ['a body that is no JSON', rawCall({ body: '{' })],
     ['a body of another type', rawCall({ changes: { 'content-type': 'text/plain' } })],
     ['a legacy request', rawCall({ body: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}' })],
-  ])('%s of nobody is 401, whatever else is wrong with it', async (_what, request) => {
+  ])('%s without an identity gets 401, whatever else is wrong with it', async (_what, request) => {
     const field = await ground(IDENTITY);
     const answer = await sendRaw(field.url, request);
     expect(answer.status).toBe(401);
@@ -109,14 +109,14 @@ describe('where a proxy in front names the caller', () => {
   });
 
   // Rule callers-5.
-  test('the call of somebody is served, and the name does not go upstream', async () => {
+  test('a call with an identity is served, and the name does not go upstream', async () => {
     const field = await ground(IDENTITY);
     const sent = await sentFor(field, { 'x-user': 'ada' });
     for (const { headers } of sent) expect(headers).not.toHaveProperty('x-user');
   });
 
   // Rule callers-5.
-  test('all that nobody may read is how to authorize', async () => {
+  test('without an identity only the metadata for authorization can be read', async () => {
     const field = await ground(IDENTITY);
     const statuses: number[] = [];
     for (const [method, path] of [

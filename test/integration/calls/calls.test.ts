@@ -480,11 +480,11 @@ describe('another retry with a used pointer', () => {
   });
 });
 
-describe('a pointer that is not good', () => {
+describe('an invalid pointer', () => {
   // Rule pointer-6 (MRTR, "Server Requirements" 4): Every refusal is the same to the client: error -32602
   // `Invalid or expired requestState` with `data.reason` `invalid_request_state`, HTTP status 200. Why it was
   // refused is in the log line `pointer.refused` and in the metrics alone.
-  test('is refused alike outside, whatever is wrong, and told apart in the log', async () => {
+  test('gets the same refusal, whatever is wrong, and its own reason in the log', async () => {
     const { url, gateway } = await start({ tools: { ...greet, other: greet.greet } });
     const asked = await callTool(url, 'greet');
     const { requestState } = asked.response.result as { requestState: string };
@@ -596,7 +596,7 @@ describe('while nobody is connected', () => {
   });
 });
 
-describe('a server with little patience', () => {
+describe('a server with a short timeout', () => {
   const patient = (timeout: number) => ({
     greet: async ({ extra }: ToolCall) => {
       const asked = await extra.sendRequest(
@@ -1027,8 +1027,8 @@ describe('sessions', () => {
     expect(runs).toBe(2);
   });
 
-  // Rule lost-2 (2025-11-25 transports, "Session Management"): So is a call whose session the server has
-  // forgotten, or whose server was restarted.
+  // Rule lost-2 (2025-11-25 transports, "Session Management"): A call whose session the server has forgotten, or
+  // whose server was restarted, is lost, too.
   // Rule expired-4.
   test('of a parked call that the server forgot make the retry tell that the call is lost', async () => {
     const { url, legacy } = await start({ tools: greet });

@@ -254,7 +254,7 @@ describe('odd servers', () => {
     });
   });
 
-  test('that opens a stream and repeats nothing is not called proven', async () => {
+  test('that opens a stream and repeats nothing is reported as unproven', async () => {
     const onGet: Answer = (_received, response) => {
       eventStream(response).end();
     };

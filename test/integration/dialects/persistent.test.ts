@@ -131,7 +131,7 @@ describe.each(DRAFTS)('%s', (dialect) => {
     });
   });
 
-  // Rule dialects-14: A retry with `params.task` turns a call into a task that was none.
+  // Rule dialects-14: A retry with `params.task` turns a call that was no task into one.
   test('"Workflow Transitions": from rounds to a task', async () => {
     const { client, legacy } = await proposalGateway(dialect, '/draft');
     const params = { name: 'two_steps', arguments: {} };

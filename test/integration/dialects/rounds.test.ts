@@ -59,7 +59,7 @@ describe.each(DIALECT_NAMES)('%s', (dialect: DialectName) => {
     expect(textOf(third)).toBe('octocat and clippy');
   });
 
-  // Rule dialects-12: A client that has to retry without answers gets a state alone, without questions.
+  // Rule dialects-12: A client that has to retry without answers gets a `requestState` without questions.
   test('"Load Shedding": state alone sends the client to another instance', async () => {
     let goOn = () => {};
     const computed = new Promise<void>((resolve) => (goOn = resolve));

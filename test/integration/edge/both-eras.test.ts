@@ -118,8 +118,8 @@ test('a call whose path is spelled in another way is told that the server has ch
   expect((await callTool(url, 'where')).response.result.content[0].text).toBe('modern');
 });
 
-// Rule eras-16: A server that changes its era in place is found out by what it replies, without a restart of the
-// gateway: the request that it refuses is served in the other way, and so are those after it.
+// Rule eras-16: A server that changes its era in place is detected by its replies, without a restart of the gateway:
+// the request that it refuses is served in the other way, and so are those after it.
 describe.each<[ServerEra, ServerEra, string]>([
   ['legacy', 'both', 'legacy'],
   ['legacy', 'modern', 'modern'],

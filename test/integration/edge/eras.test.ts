@@ -306,9 +306,8 @@ test.each(['/MCP', '/mcp/', '/mcp%2F', '/%256dcp'])(
 );
 
 describe('a modern notification', () => {
-  // Rule eras-11 (streamable-http, "Sending Messages" 5): A modern notification, known or not, gets 202 with
-  // no body and goes nowhere; a cancelled call is one whose response the client closed. A malformed one gets
-  // 400 without an `id`.
+  // Rule eras-11 (streamable-http, "Sending Messages" 5): A modern notification, known or not, gets 202 without a
+  // body and is dropped; a client cancels a call by closing its response. A malformed one gets 400 without an `id`.
   test.each(['notifications/cancelled', 'notifications/roots/list_changed', 'x/unknown'])(
     '%s gets 202 without a body, and goes nowhere',
     async (method) => {
@@ -457,7 +456,7 @@ describe('a path beside those of the routes', () => {
   });
 
   // Rule passthrough-4.
-  test('is nobody’s where there are several servers', async () => {
+  test('is not served where there are several servers', async () => {
     const [one, other] = [await metadata(), await metadata()];
     const config = testConfig(one.url);
     const [first] = config.routes;

@@ -298,7 +298,7 @@ describe('what is written into headers', () => {
   });
 
   // Rules eras-10, envelope-5, wire-8.
-  test('what the client says of itself and of others does not go upstream', async () => {
+  test('what the client claims about itself and proxies does not go upstream', async () => {
     const field = await ground();
     const more = [
       ['cookie', 'a=1'],

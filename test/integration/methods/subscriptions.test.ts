@@ -154,7 +154,7 @@ describe('a listener', () => {
   });
 
   // Rule changes-8.
-  test('hears the same through a server of the oldest transport', async () => {
+  test('gets the same notifications from a server of the oldest transport', async () => {
     const { server, url } = await start({ transport: 'http-sse' });
     const asked = { toolsListChanged: true, resourceSubscriptions: ['test://a'] };
     const client = await ListeningClient.open(url, asked);

@@ -76,7 +76,7 @@ describe("Prometheus's own checks", { tags: ['promtool'] }, () => {
     expect(promtool(args)).toMatchObject({ status: 0 });
   });
 
-  test('promtool check metrics, for all but three names that the library has of old', () => {
+  test('promtool check metrics, for all but three older names of the library', () => {
     const own = scrape.replaceAll(/^.*nodejs_active_\w+_total.*\n/gm, '');
     expect(promtool(['check', 'metrics'], own)).toEqual({ status: 0, output: '' });
   });

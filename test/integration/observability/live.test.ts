@@ -140,8 +140,9 @@ test('sends a snapshot each second, to so many viewers at most, until the gatewa
   expect(await drained).toBe(0);
 });
 
-// Rule live-7: With `adminActions: cancel`, a call that waits can be cancelled from the page, at whichever worker it is. The server is told,
-// the client's retry gets `cancelled_by_operator`, and the log has a line `audit.stopped`. Without it nothing can be done.
+// Rule live-7: With `adminActions: cancel`, a call that waits can be cancelled from the page, at whichever worker it
+// is. The server is told, the client's retry gets `cancelled_by_operator`, and the log has a line `audit.stopped`.
+// Without it the page is read-only.
 test('the operator cancels a call: the server and the client are told, and the log says it', async () => {
   const legacy = await legacyServer({ tools: greeter().tools });
   const gateway = await replica(legacy, { config: { workers: 2, adminActions: 'cancel' } });

@@ -133,21 +133,24 @@ describe('where a proxy in front names the caller', () => {
     ['GET', '/.well-known/x;/secret'],
   ] as const;
 
-  test.each([...AT_ENDPOINT, ...BESIDE])('%s %s of nobody is 401', async (method, target) => {
-    const { server, ask } = await start();
-    for (const headers of [{}, { 'x-user': '' }, { authorization: 'Bearer any' }]) {
-      const answer = await ask(method, target, headers);
-      expect(answer.status).toBe(401);
-      expect(JSON.parse(answer.body)).toEqual({
-        jsonrpc: '2.0',
-        error: { code: -32600, message: expect.any(String), data: { mayHaveActed: 'no' } },
-      });
-    }
-    expect(server.ofClient()).toEqual([]);
-  });
+  test.each([...AT_ENDPOINT, ...BESIDE])(
+    '%s %s without an identity gets 401',
+    async (method, target) => {
+      const { server, ask } = await start();
+      for (const headers of [{}, { 'x-user': '' }, { authorization: 'Bearer any' }]) {
+        const answer = await ask(method, target, headers);
+        expect(answer.status).toBe(401);
+        expect(JSON.parse(answer.body)).toEqual({
+          jsonrpc: '2.0',
+          error: { code: -32600, message: expect.any(String), data: { mayHaveActed: 'no' } },
+        });
+      }
+      expect(server.ofClient()).toEqual([]);
+    },
+  );
 
   test.each(['/.well-known/../secret', '/.well-known/%2e%2e/secret', '/.well-known/..%2fsecret'])(
-    'GET %s is nobody’s to read',
+    'GET %s gets 400, whoever sends it',
     async (target) => {
       const { server, ask } = await start();
       expect((await ask('GET', target)).status).toBe(400);
@@ -155,22 +158,28 @@ describe('where a proxy in front names the caller', () => {
     },
   );
 
-  test.each(AT_ENDPOINT)('%s %s of somebody is passed on for the operator', async (...asked) => {
-    const { server, ask } = await start();
-    expect((await ask(...asked, { 'x-user': 'ada' })).status).toBe(200);
-    const [passed] = server.ofClient();
-    expect(passed).toMatchObject({ url: '/mcp', headers: { authorization: OPERATOR } });
-  });
+  test.each(AT_ENDPOINT)(
+    '%s %s with an identity is passed through with the headers of the operator',
+    async (...asked) => {
+      const { server, ask } = await start();
+      expect((await ask(...asked, { 'x-user': 'ada' })).status).toBe(200);
+      const [passed] = server.ofClient();
+      expect(passed).toMatchObject({ url: '/mcp', headers: { authorization: OPERATOR } });
+    },
+  );
 
-  test.each(BESIDE)('%s %s of somebody is passed on without the operator', async (...asked) => {
-    const { server, ask } = await start();
-    expect((await ask(...asked, { 'x-user': 'ada' })).status).toBe(200);
-    const [passed] = server.ofClient();
-    expect(passed).toMatchObject({ method: asked[0], url: asked[1] });
-    expect(passed?.headers).not.toHaveProperty('authorization');
-  });
+  test.each(BESIDE)(
+    '%s %s with an identity is passed through without the headers of the operator',
+    async (...asked) => {
+      const { server, ask } = await start();
+      expect((await ask(...asked, { 'x-user': 'ada' })).status).toBe(200);
+      const [passed] = server.ofClient();
+      expect(passed).toMatchObject({ method: asked[0], url: asked[1] });
+      expect(passed?.headers).not.toHaveProperty('authorization');
+    },
+  );
 
-  test.each(['GET', 'OPTIONS'])('%s of metadata is for everybody', async (method) => {
+  test.each(['GET', 'OPTIONS'])('%s of metadata needs no identity', async (method) => {
     const { server, ask } = await start();
     expect((await ask(method, `${METADATA}?x=1`)).status).toBe(200);
     const [passed] = server.ofClient();
@@ -244,7 +253,7 @@ describe('a server of HTTP+SSE', () => {
   );
 
   // Rule envelope-7.
-  test('gets them nowhere else, and no messages of nobody', async () => {
+  test('gets them nowhere else, and no messages without an identity', async () => {
     const server = await serverOf(guarded({ authorization: OPERATOR }));
     const { ask } = await gatewayTo(`${server.origin}/sse`, { ...NAMED, ...CREDENTIALS });
     expect((await ask('POST', '/message?sessionId=0')).status).toBe(401);

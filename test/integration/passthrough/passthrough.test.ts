@@ -375,9 +375,9 @@ describe('what passes untouched', () => {
 });
 
 describe('what a proxy must change', () => {
-  // Rule passthrough-6: `Host` names the server. `X-Forwarded-For`, `-Host` and `-Proto` are set by the
-  // gateway; what the client claims there, in `Forwarded` or in `X-Real-IP`, is dropped, unless it comes from
-  // one of `edge.trustedProxies` in the first three.
+  // Rule passthrough-6: `Host` names the server. `X-Forwarded-For`, `-Host` and `-Proto` are set by the gateway; what
+  // the client sends in these, in `Forwarded` or in `X-Real-IP` is dropped. The first three are kept if they come
+  // from one of `edge.trustedProxies`.
   test('Host names the upstream', async () => {
     const upstream = await upstreamOf();
     const { port } = await gatewayTo(upstream.url);

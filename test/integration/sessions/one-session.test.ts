@@ -33,10 +33,10 @@ const textOf = ({ response }: Exchanged) =>
   String(response.result?.content?.[0]?.text ?? JSON.stringify(response));
 
 describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) => {
-  // Rule sessions-19: With `sessions.max: 1` (or `upstream.maxProcesses: 1`) the server has one session at a time, that of
-  // the greeting included. Calls, lists and the greetings of other callers wait for their turn as in `sessions.queue`, and
-  // a caller does not keep the session with one call after the other. A call that waits for its client does. Nothing is let
-  // go of (`parking.release`) or left to another process.
+  // Rule sessions-19: With `sessions.max: 1` (or `upstream.maxProcesses: 1`) the server has one session at a time,
+  // that of the greeting included. Calls, lists and the greetings of other callers wait for their turn as in
+  // `sessions.queue`, and a caller does not keep the session with one call after the other. A call that waits for its
+  // client does. No call is released (`parking.release`) or left to another process.
   test('callers take turns, one after the other and at once, and the server has one session', async () => {
     const { server, call, gateway } = await stage({ transport });
     for (const name of NAMES) {

@@ -144,7 +144,7 @@ describe('the refusal of initialize', () => {
   });
 
   // Rule detection-3.
-  test.each([406, 415, 422])('with HTTP %i means nothing of the kind', async (status) => {
+  test.each([406, 415, 422])('with HTTP %i does not mean that', async (status) => {
     const server = await refusing(status);
     await expect(upstreamOf(server).detect({})).rejects.toMatchObject({
       code: 'upstream_protocol_error',

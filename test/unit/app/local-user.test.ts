@@ -53,7 +53,7 @@ describe('the local user', () => {
     { ...OPEN, listenHost: '0.0.0.0' },
     { ...OPEN, allowedHosts: ['mcp.example.com'] },
     { ...OPEN, trustedProxies: ['127.0.0.1'] },
-  ])('is nobody with %j', (options) => {
+  ])('is not recognized with %j', (options) => {
     expect(localUserCheck(options)(request())).toEqual(expect.any(String));
   });
 });

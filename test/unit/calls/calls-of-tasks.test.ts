@@ -98,7 +98,7 @@ test('a call that was left to its server can be resumed here as long as its task
   expect(await reply).toMatchObject({ kind: 'result', result: { resultType: 'complete' } });
 });
 
-// Rule drain-8: `drain.parked` keeps tasks, too, that no other process knows.
+// Rule drain-8: `drain.parked` also keeps tasks that no other process knows.
 test('a process that stops keeps the call of a task that ends with it', async () => {
   const testbed = await askedCall();
   const { calls, clock, asked } = testbed;

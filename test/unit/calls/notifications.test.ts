@@ -75,8 +75,7 @@ describe('progress', () => {
     );
   });
 
-  // Rule notifications-2: Progress that was made while no client waited is told to the next one that comes
-  // back, the latest alone.
+  // Rule notifications-2: The next client that waits gets the latest progress of the time in which no client waited.
   // Rule progress-4: Of the progress that was made while no client waited, the next request that waits gets the
   // latest.
   test('that was made while nobody waited is told to the next who does, the latest only', () => {

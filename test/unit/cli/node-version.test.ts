@@ -2,15 +2,15 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { explain, isRecentEnough, NEEDED } from '../../../bin/node-version.js';
 
-test.each(['22.19.0', '22.20.1', '24.0.0', '100.0.0'])('Node.js %s will do', (version) => {
+test.each(['22.19.0', '22.20.1', '24.0.0', '100.0.0'])('Node.js %s is recent enough', (version) => {
   expect(isRecentEnough(version)).toBe(true);
 });
 
-test.each(['22.18.9', '20.20.2', '21.99.0', '8.0.0'])('Node.js %s will not', (version) => {
+test.each(['22.18.9', '20.20.2', '21.99.0', '8.0.0'])('Node.js %s is too old', (version) => {
   expect(isRecentEnough(version)).toBe(false);
 });
 
-test('the message is one line with both versions and a way out', () => {
+test('the message is one line with both versions and what to do', () => {
   expect(explain('20.20.2')).toMatch(
     /^mrtr-gateway: requires Node\.js 22\.19 .*found 20\.20\.2.*npm ci.*npm start.*$/,
   );

@@ -367,7 +367,7 @@ test('what else is wrong with an upstream is said beside a URL that is missing o
 });
 
 describe('references that lead nowhere', () => {
-  test('a variable that is not set is named, with the way out', () => {
+  test('a variable that is not set is named, with what to do', () => {
     expect(problemsOf(withRoute('log: {level: "${LEVEL}"}\n'))).toEqual([
       '3:14 log.level: expected the environment variable LEVEL, which is not set (or write ${LEVEL:-default})',
     ]);

@@ -58,7 +58,7 @@ describe('parking.release', () => {
     expect(notes.join(' ')).toContain(words);
   });
 
-  test('says of a call that was made in vain that it was made', () => {
+  test('says that a call was made although it verified nothing', () => {
     const resumption = {
       eventIds: 'not-seen',
       lastEventId: 'not-tried',

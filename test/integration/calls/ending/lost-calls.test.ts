@@ -70,8 +70,8 @@ test('a malformed answer loses nothing: the corrected one replays the call', asy
   expect(calls()).toBe(2);
 });
 
-// Rule lost-3: It is called lost for as long as its pointer lives, and replayed where that is allowed,
-// however long ago it was lost.
+// Rule lost-3: A retry of a lost call gets this error for as long as its pointer is valid, however long ago the call
+// was lost. Where replay is allowed, the call is replayed.
 test('a call that was lost long ago is called lost, and not its pointer invalid', async () => {
   const { gateway, url, calls, forget } = await start(greet, { parking: { redeliverMs: 0 } });
   const asked = await callTool(url, 'greet');

@@ -139,7 +139,7 @@ test('a message that is none does not end a call whose reply comes', async () =>
 });
 
 // Rules failures-5, failures-6.
-test('a server that sends no replies is there, and one that breaks connections is not', async () => {
+test('a server that sends no replies counts as up, and one that breaks connections does not', async () => {
   const answers = [
     sends(200, JSON_TYPE, '{"ok":true}'),
     breaksOff(JSON_TYPE, '{"jsonrpc":'),

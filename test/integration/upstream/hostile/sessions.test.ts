@@ -182,7 +182,7 @@ describe('a list that goes wrong is an error, and the next call works', () => {
     ['tools that are none', { tools: [null, 1, SECRET, [], {}, { name: 7 }] }],
     ['a cursor that is a number', { tools: [], nextCursor: 7 }],
     ['a cursor that is null', { tools: [], nextCursor: null }],
-  ])('%s make an empty list', async (_title, result) => {
+  ])('%s give an empty list', async (_title, result) => {
     const ground = await field();
     ground.odd.set('tools/list', reply({ result }));
     const { response } = await send(ground.url, 'tools/list');

@@ -54,7 +54,7 @@ test.each([
   [502, true],
   [504, true],
 ])(
-  'a server whose pings get HTTP %i, with JSON that is no reply: gone is %s',
+  'a server whose pings get HTTP %i, with JSON that is no reply, counts as gone: %s',
   async (status, gone) => {
     const server = await legacyServer(({ body }, response) => {
       if (body.method === 'ping') {
@@ -105,8 +105,8 @@ test('pings of many sessions that are due at once are sent one after the other',
   for (const respond of held.splice(0)) respond();
 });
 
-// Rule wire-9: What goes out on nobody’s behalf (pings, a stream that is resumed, the DELETE) carries
-// the credentials of the leg that came last.
+// Rule wire-9: What the gateway sends on its own behalf (pings, the GET that resumes a stream, the DELETE) carries
+// the credentials of the latest leg.
 // Rule pointer-5.
 test('a stream that breaks is resumed with the credentials of the newest leg', async () => {
   let finish = () => {};

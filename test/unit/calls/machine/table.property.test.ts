@@ -581,7 +581,7 @@ describe('whatever happens, in whatever order', { timeout: 180_000 }, () => {
   // Rule laws-1 (MRTR, "Server Requirements" 5): A question is answered upstream at most once; every request
   // of a client gets exactly one response; a round is used up at most once; no state is without a deadline;
   // whatever ends a call frees what it holds, once.
-  // Rule closing-5: Questions whose answers are on their way are not closed out as well.
+  // Rule closing-5: Questions whose answers are on their way are not answered with a cancellation as well.
   test('the laws of a parked call hold after every event', () => {
     fc.assert(
       fc.property(history, (happenings) => {

@@ -34,9 +34,8 @@ test('server/discover is served here, lists and completions are passed on', () =
 });
 
 // Rule validation-16 (streamable-http, "Standard Request Headers"): `Mcp-Name` must be there and equal to
-// `params.name` (`tools/call`, `prompts/get`) or `params.uri` (`resources/read`), case included (400,
-// -32020). Where the body lacks the member, the check of the params responds. On other methods it is not
-// looked at.
+// `params.name` (`tools/call`, `prompts/get`) or `params.uri` (`resources/read`), case included (400, -32020). If the
+// body lacks the member, the check of the params refuses the request. On other methods the header is ignored.
 test.each<[MethodName, string | null]>([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],

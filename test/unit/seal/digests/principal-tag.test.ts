@@ -3,7 +3,7 @@ import { principalTag } from '../../../../src/seal/digests.ts';
 
 const KEY = 'fleet';
 
-test('nobody has no tag', () => {
+test('an anonymous caller has no tag', () => {
   expect(principalTag(KEY, null)).toBeNull();
 });
 

@@ -32,11 +32,11 @@ function pinging(...fates: ('answered' | UpstreamFailureCode)[]) {
 }
 
 // Rule time-and-room-4.
-describe('a server is taken for gone', () => {
-  // Rule keep-alive-2 (2025-11-25 ping, "Behavior Requirements"): A server that misses two pings in a row, or
-  // says that it does not know the session, counts as gone and its call as lost. A ping is missed if no
-  // response comes, or 500, 502 or 504. Whoever responds in another way is there: with an error, 429, 503, or
-  // JSON that is not a reply.
+describe('a server counts as gone', () => {
+  // Rule keep-alive-2 (2025-11-25 ping, "Behavior Requirements"): A server that misses two pings in a row, or says
+  // that it does not know the session, counts as gone and its call as lost. A ping is missed if no response comes, or
+  // 500, 502 or 504. A server that responds in another way counts as alive: with an error, 429, 503, or JSON that is
+  // not a reply.
   test.each(['upstream_unavailable', 'upstream_timeout'] as const)(
     'when it misses two pings in a row: %s',
     async (code) => {
@@ -56,7 +56,7 @@ describe('a server is taken for gone', () => {
   });
 });
 
-describe('a server is there', () => {
+describe('a server counts as alive', () => {
   // Rule keep-alive-2.
   test.each(['upstream_busy', 'upstream_protocol_error'] as const)(
     'when it answers in whatever way: %s',
