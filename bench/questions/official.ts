@@ -1,23 +1,34 @@
 /**
  * A whole question as an application sees it: the official client calls a tool of server-everything that
- * asks, and answers; through the gateway as a modern client, and directly as a legacy one.
+ * asks, and answers; through the gateway as a modern client, and as a legacy one directly and through the blind proxy, which
+ * makes as many hops as the gateway.
  */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { startEverything } from '../../test/fixtures/processes.ts';
+import { rotated } from '../calls/calls.ts';
+import { Child } from '../processes/child.ts';
 import { startGateway } from '../processes/gateway-process.ts';
 import { PRINCIPAL_HEADER } from '../clients/messages.ts';
 import type { OfficialOptions } from '../sizes.ts';
 import { median, percentile, ratio } from '../report/statistics.ts';
 
 export interface OfficialResult {
+  /** Of each way. */
   readonly samples: number;
-  readonly gatewayMedianMs: number;
-  readonly gatewayP99Ms: number;
-  readonly directMedianMs: number;
-  readonly directP99Ms: number;
+  readonly gateway: Way;
+  readonly blind: Way;
+  readonly direct: Way;
+}
+
+/** From the call to its result, in ms. */
+export interface Way {
+  readonly medianMs: number;
+  readonly p99Ms: number;
   readonly toDirect: number | null;
 }
 
+const BLIND_PROXY = new URL('../calls/blind-proxy-process.ts', import.meta.url);
+const WAYS = ['gateway', 'blind', 'direct'] as const;
 const ADA = { name: 'Ada Lovelace', check: true };
 
 export async function measureOfficial(
@@ -27,24 +38,35 @@ export async function measureOfficial(
 ): Promise<OfficialResult> {
   const server = await startEverything('streamableHttp');
   const upstreamUrl = `${server.origin}/mcp`;
+  const proxy = Child.node('the blind proxy', BLIND_PROXY, [server.origin]);
   try {
     const gateway = await startGateway({ upstreamUrl, folder });
     try {
-      const modern = await connect(`${gateway.origin}/mcp`, true);
-      const legacy = await connect(upstreamUrl, false);
-      const times = { modern: [] as number[], legacy: [] as number[] };
-      for (let round = 0; round < warmUp + samples; round += 1) {
-        times.modern.push(await ask(modern));
-        times.legacy.push(await ask(legacy));
-        done((round + 1) / (warmUp + samples));
+      const clients = {
+        gateway: await connect(`${gateway.origin}/mcp`, true),
+        blind: await connect(`http://127.0.0.1:${await proxy.port()}/mcp`, false),
+        direct: await connect(upstreamUrl, false),
+      };
+      const times = { gateway: [] as number[], blind: [] as number[], direct: [] as number[] };
+      const all = warmUp + samples;
+      for (let taken = 0; taken < all; taken += 1) {
+        for (const way of rotated(WAYS, taken)) times[way].push(await ask(clients[way]));
+        done((taken + 1) / all);
       }
-      await Promise.all([modern.close(), legacy.close()]);
-      return summary(times.modern.slice(warmUp), times.legacy.slice(warmUp));
+      await Promise.all(WAYS.map((way) => clients[way].close()));
+      const counted = (way: (typeof WAYS)[number]) => times[way].slice(warmUp);
+      const directMs = median(counted('direct'));
+      const [ofGateway, ofBlind, ofDirect] = [
+        wayOf(counted('gateway'), directMs),
+        wayOf(counted('blind'), directMs),
+        wayOf(counted('direct'), directMs),
+      ];
+      return { samples, gateway: ofGateway, blind: ofBlind, direct: ofDirect };
     } finally {
       await gateway.child.stop();
     }
   } finally {
-    await server.stop();
+    await Promise.all([proxy.stop(), server.stop()]);
   }
 }
 
@@ -71,14 +93,7 @@ async function ask(client: Client): Promise<number> {
   return tookMs;
 }
 
-function summary(modern: readonly number[], legacy: readonly number[]): OfficialResult {
-  const [gatewayMedianMs, directMedianMs] = [median(modern), median(legacy)];
-  return {
-    samples: modern.length,
-    gatewayMedianMs,
-    gatewayP99Ms: percentile(modern, 0.99),
-    directMedianMs,
-    directP99Ms: percentile(legacy, 0.99),
-    toDirect: ratio(gatewayMedianMs, directMedianMs),
-  };
+function wayOf(times: readonly number[], directMs: number): Way {
+  const medianMs = median(times);
+  return { medianMs, p99Ms: percentile(times, 0.99), toDirect: ratio(medianMs, directMs) };
 }
