@@ -54,7 +54,7 @@ function waitsFor({ kinds, state, isTask }) {
 
 /** @param {LiveRoute} route */
 function serverOf({ server, isUp, circuitsOpen }) {
-  if (circuitsOpen > 0) return `down, left alone until it responds (${server})`;
+  if (circuitsOpen > 0) return `down, gets no new requests until it responds (${server})`;
   return isUp ? server : `down (${server})`;
 }
 
