@@ -18,7 +18,7 @@ export const calls = section({
     'off',
     '1s',
     '1d',
-    'How long a client connection stays open without an outcome. Then the client is told to retry, so that no connection exceeds the timeout of a load balancer. The retry continues the call, and counts towards `parking.maxRounds`. While no further call can be parked, the client waits on.',
+    'How long a client connection stays open without an outcome. Then the client is told to retry, so that no connection exceeds the timeout of a load balancer. The retry continues the call, and counts towards `parking.maxRounds`. While no further call can be parked, the client keeps waiting.',
   ),
 })
   .prefault({})

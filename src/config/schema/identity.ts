@@ -70,7 +70,7 @@ const jwks = section(
       '10m',
       '10s',
       '1d',
-      'How often `url` or `file` is read. If it cannot be read, the keys are used for an hour, or twice as long as this.',
+      'How often `url` or `file` is read. If it cannot be read, the keys are used for an hour, or for twice this time if that is longer.',
     ),
     cooldown: duration(
       '10s',
@@ -135,7 +135,7 @@ const tokens = section({
     .meta({ title: 'list of texts' })
     .describe('The gateway as tokens name it in `aud`. A token for none of them is refused.'),
   jwks,
-  requiredScopes: scopes('Scopes that a token needs; otherwise 403.'),
+  requiredScopes: scopes('Scopes that a token must have. A token without one of them gets 403.'),
   principalClaim: text(/^\S{1,256}$/, 'the name of a claim', 'name of a claim')
     .default('sub')
     .describe(

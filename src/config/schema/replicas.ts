@@ -141,7 +141,7 @@ const redisSection = section(
 export const redis = orNull(
   redisSection
     .describe(
-      'The store that replicas share: which replica holds a call, and outcomes for repeated retries. Without it replicas still relay retries, and resume or replay calls without a claim.',
+      'The store that replicas share: which replica resumes a call and which one has the session of a caller, outcomes for repeated retries, tasks, and rates. Without it replicas still relay retries, and resume or replay calls without a claim.',
     )
     .transform(connectionOptions),
 );
