@@ -16,7 +16,7 @@ const INTRODUCTION = `# Configuration
 
 \`mrtr-gateway --config FILE\` reads one YAML or JSON file. \`mrtr-gateway check FILE\` says whether it is
 valid and, if not, names every problem by line and column. It warns of what is valid but risky. Its exit code is 0
-if the file is valid, with or without warnings, with 1 if it is not, and with 64 for wrong arguments. \`config/example.yaml\` works unchanged;
+if the file is valid, with or without warnings, 1 if it is not, and 64 for wrong arguments. \`config/example.yaml\` works unchanged;
 \`config/production.yaml\` shows keys, two routes and limits. For completion in an editor, put this line
 at the top of the file:
 
