@@ -107,7 +107,7 @@ describe('a parked call that is released', () => {
   });
 
   // Rule time-and-room-8.
-  test('stays where the server keeps no events', async () => {
+  test('is not released where the server keeps no events', async () => {
     const { tools } = greeter();
     const [one] = await replicas(await legacyServer({ tools }), 1, { route });
     const asked = await callTool(one.url, 'greet');

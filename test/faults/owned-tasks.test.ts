@@ -68,7 +68,7 @@ describe.each([
 
 // Rule owned-4: An address for which the ids of tasks would be too long is a warning at start (`tasks.address_too_long`). Calls are
 // served without tasks: their clients are told to retry.
-test('an address that is too long for ids is logged, and its calls are no tasks', async () => {
+test('an address that is too long for ids is logged, and calls become no tasks', async () => {
   const legacy = await legacyServer({ tasks: TASKS, tools: { greet: async () => 'done' } });
   const advertise = `http://${'long.'.repeat(20)}example.com:8081`;
   const config = { relay: { listen: '127.0.0.1:0', advertise } };

@@ -134,7 +134,7 @@ describe('a server that is restarted', () => {
 });
 
 // Rule lost-2.
-test('sessions that the server forgets while a call is parked lose it, and the retry is told so', async () => {
+test('a parked call is lost if the server forgets its session, and the retry is told so', async () => {
   const { effects, tools } = greeter();
   const legacy = await legacyServer({ tools, keepsEvents: true });
   const [gateway] = await replicas(legacy, 1);

@@ -78,7 +78,7 @@ describe('with `parking.release: auto`', () => {
   // Rule time-and-room-12: With `parking.release` `auto` parked calls stay until this process has seen the server
   // deliver a reply at once on a stream that it resumed. From then on they are released as with
   // `when-resumable`, until a resumption fails or is late: then they stay again. No call is released to find out.
-  test('a call stays until its server was seen to deliver, and is released then', async () => {
+  test('a call is released only once its server was seen to deliver', async () => {
     const { effects, legacy, call, answer, ended, rungs, learn } = await stage('auto');
     await learn();
     const [asked, other] = [await call('greet'), await call('greet')];
@@ -91,7 +91,7 @@ describe('with `parking.release: auto`', () => {
   });
 
   // Rule time-and-room-12.
-  test('a call that its server has lost ends with a clear error, and later ones stay', async () => {
+  test('a call that its server has lost ends with a clear error, and later ones are not released', async () => {
     const { effects, legacy, gateway, call, answer, ended, learn } = await stage('auto');
     await learn();
     const asked = await call('greet');

@@ -134,7 +134,7 @@ describe('a server that does not wait for the end of a task', () => {
   });
 
   // Rule tasks-11.
-  test('and fails is not taken for one: the error of the tool reaches the client, without the id of the task', async () => {
+  test('and fails does not count as one: the error of the tool reaches the client, without the id of the task', async () => {
     const { server, url } = await running({
       ...LISTED,
       ...CREATES,

@@ -14,7 +14,7 @@ const run = promisify(execFile);
 
 // Rule live-9: `mrtr-gateway top` shows the same in a terminal until `q`, and prints it once if the output is not a
 // terminal.
-test('prints what happens now once where its output is no terminal', async () => {
+test('top prints what happens now once where its output is no terminal', async () => {
   const gateway = await replica(await legacyServer({ tools: greeter().tools }));
   await callTool(gateway.url, 'greet', {});
   const { stdout } = await run(process.execPath, [COMMAND, 'top', gateway.adminUrl]);
@@ -23,7 +23,7 @@ test('prints what happens now once where its output is no terminal', async () =>
   expect(stdout).not.toContain('\u001b');
 });
 
-test('says why it cannot read', async () => {
+test('top says why it cannot read', async () => {
   const failed = run(process.execPath, [COMMAND, 'top', 'http://127.0.0.1:9', '--once']);
   await expect(failed).rejects.toMatchObject({
     code: 69,
@@ -33,7 +33,7 @@ test('says why it cannot read', async () => {
   });
 });
 
-test('refreshes in place on a terminal, says when it is stale, and leaves with q', async () => {
+test('top refreshes in place on a terminal, says when it is stale, and leaves with q', async () => {
   const gateway = await replica(await legacyServer({ tools: greeter().tools }));
   const keys = new EventEmitter();
   const raw: boolean[] = [];

@@ -78,7 +78,7 @@ describe('a caller without a valid token', () => {
   // `error="invalid_token"` and why. The server gets none of them, modern or legacy, on any path but
   // `/.well-known/`.
   // Rule callers-5.
-  test('is told by a challenge where to get one, whatever it asks for', async () => {
+  test('gets a challenge that says where to get one, whatever it requests', async () => {
     const { url, upstream } = await guarded();
     await upstream.saw(({ method }) => method === 'DELETE');
     const before = upstream.received.length;
@@ -168,7 +168,7 @@ describe('a caller without a valid token', () => {
 
   // Rule tokens-7: With `identity.mode: optional`, callers without a token are anonymous; a token that is not valid
   // is refused in this mode, too.
-  test('gets in only where tokens are optional, and only without any', async () => {
+  test('is served only if tokens are optional, and only without any', async () => {
     const { url } = await guarded({ mode: 'optional' });
     expect((await callTool(url, 'echo')).status).toBe(200);
     expect((await callTool(url, 'echo', {}, bearer('opaque'))).status).toBe(401);

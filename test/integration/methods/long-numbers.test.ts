@@ -43,7 +43,7 @@ async function call(url: string, params: object, options: Parameters<typeof mode
 // Rule envelope-4: Numbers that JavaScript cannot hold exactly arrive as they were written, in arguments and
 // results; they are good ids and progress tokens, too.
 // Rule requests-1.
-test('arrive upstream, and come back, as they were written', async () => {
+test('numbers that JavaScript cannot hold arrive upstream, and come back, as they were written', async () => {
   const { upstream, url } = await gatewayTo(({ body }, response) => {
     const result = { content: [], structuredContent: { key, huge, list: [{ time }] } };
     json(response, 200, { jsonrpc: '2.0', id: body.id, result });
@@ -60,7 +60,7 @@ test('arrive upstream, and come back, as they were written', async () => {
 // go through as they were written, in both directions, as request ids and progress tokens too. A question of
 // the server under such an id is refused (-32600).
 // Rule envelope-4.
-test('are good ids and progress tokens', async () => {
+test('numbers that JavaScript cannot hold are good ids and progress tokens', async () => {
   const { url } = await gatewayTo(({ body }, response) => {
     const stream = eventStream(response);
     const { progressToken } = body.params._meta;
@@ -78,7 +78,7 @@ test('are good ids and progress tokens', async () => {
 });
 
 // Rule requests-1.
-test('are asked for, and answered, in questions', async () => {
+test('numbers that JavaScript cannot hold are asked for, and answered, in questions', async () => {
   let finish = (_text: string): void => {};
   const { url } = await gatewayTo(
     ({ body }, response) => {
@@ -111,7 +111,7 @@ test('are asked for, and answered, in questions', async () => {
 });
 
 // Rule requests-1.
-test('as the id of a question are refused to the server, which would not know the answer', async () => {
+test('numbers that JavaScript cannot hold as the id of a question are refused to the server, which would not know the answer', async () => {
   const { upstream, url } = await gatewayTo(({ body }, response) => {
     const stream = eventStream(response);
     stream.send({ jsonrpc: '2.0', id: key, method: 'roots/list' });

@@ -18,7 +18,7 @@ import { liveSnapshot } from '../../../src/ops/live/snapshot.ts';
 
 // Rule live-1: `/live.json` on the admin listener shows each route with its server, its sessions, calls and tasks, the calls that wait
 // for their client, and how calls ended in the last ten minutes. No question, answer, argument or token is in it.
-test('shows what waits and how calls ended, and nothing that was asked, given or answered', async () => {
+test('the live view shows what waits and how calls ended, and nothing that was asked, given or answered', async () => {
   const hostile = '<script>alert(1)</script>\u202e\u001b[2J';
   const legacy = await legacyServer({
     tools: { [hostile]: (call) => askName(call, 'secret question?') },
@@ -67,7 +67,7 @@ test('shows what waits and how calls ended, and nothing that was asked, given or
 });
 
 // Rule live-2: What several workers know is summed. One that does not reply is named.
-test('sums what workers know, and names one that does not reply', async () => {
+test('the live view sums what workers know, and names one that does not reply', async () => {
   const gateway = await replica(await legacyServer({ tools: greeter().tools }), {
     config: { workers: 2 },
   });
@@ -87,7 +87,7 @@ test('sums what workers know, and names one that does not reply', async () => {
 });
 
 // Rules live-4, live-5.
-test('serves the page as one document, whose policy allows its own style and script only', async () => {
+test('the live view serves the page as one document, whose policy allows its own style and script only', async () => {
   const gateway = await replica(await legacyServer({ tools: greeter().tools }));
   for (const path of ['/', '/live']) {
     const response = await fetch(`${gateway.adminUrl}${path}`);
@@ -113,7 +113,7 @@ test('serves the page as one document, whose policy allows its own style and scr
 });
 
 // Rule live-3: `/live/events` sends a snapshot each second to 20 viewers at most, and ends when the gateway stops.
-test('sends a snapshot each second, to so many viewers at most, until the gateway stops', async () => {
+test('the live view sends a snapshot each second, to so many viewers at most, until the gateway stops', async () => {
   const gateway = await replica(await legacyServer({ tools: greeter().tools }));
   const events: EventSourceMessage[] = [];
   const stream = await fetch(`${gateway.adminUrl}/live/events`);

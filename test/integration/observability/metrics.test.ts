@@ -39,7 +39,7 @@ async function scrape({ adminUrl }: GatewayProcess, name: string): Promise<Map<s
 // `other`.
 // Rule metrics-2: The time of people is apart from the time of the server.
 // Rule metrics-3: A call whose client was asked and did not come back is counted as abandoned.
-test('tell work from waiting, our errors from those of clients, and which calls were abandoned', async () => {
+test('metrics tell work from waiting, our errors from those of clients, and which calls were abandoned', async () => {
   const legacy = await legacyServer({ tools });
   const route = { parking: { ttl: '3s' }, sessions: { scope: 'call' } };
   const gateway = await replica(legacy, { route, relay: false });
@@ -88,7 +88,7 @@ test('tell work from waiting, our errors from those of clients, and which calls 
 
 // Rule metrics-4: A scrape shows the state of each server, what runs and what may run, what was passed through, and
 // each HTTP status that clients got.
-test('tell the state of the server, limits, and what was passed through', async () => {
+test('metrics tell the state of the server, limits, and what was passed through', async () => {
   const legacy = await legacyServer({ tools });
   const gateway = await replica(legacy, {
     config: { limits: { maxRunningCalls: 7 } },
@@ -121,7 +121,7 @@ test('tell the state of the server, limits, and what was passed through', async 
   ).toBe(1);
 });
 
-test('tell each hop to another replica', async () => {
+test('metrics tell each hop to another replica', async () => {
   const legacy = await legacyServer({ tools });
   const [owner, other] = await replicas(legacy, 2);
   const asked = await callTool(owner.url, 'greet');

@@ -32,20 +32,24 @@ async function showsAndCancels(options: Partial<GatewayProcessOptions>): Promise
 
 // Rule live-10: With Redis the page of any replica shows the calls of all replicas, names those that do not reply, and
 // cancels a call wherever it waits.
-test('shows and cancels calls of all replicas', { tags: ['redis'] }, () =>
+test('the live page shows and cancels calls of all replicas', { tags: ['redis'] }, () =>
   showsAndCancels({ relay: true }),
 );
 
-test('does so over Redis', { tags: ['redis', 'long'] }, () =>
-  showsAndCancels({ relay: false, config: { relay: { via: 'redis' } } }),
+test(
+  'the live page shows and cancels calls of replicas that relay over Redis',
+  { tags: ['redis', 'long'] },
+  () => showsAndCancels({ relay: false, config: { relay: { via: 'redis' } } }),
 );
 
-test('does so between workers of two gateways', { tags: ['redis', 'long'] }, () =>
-  showsAndCancels({ relay: true, config: { workers: 2 } }),
+test(
+  'the live page shows and cancels calls of the workers of two gateways',
+  { tags: ['redis', 'long'] },
+  () => showsAndCancels({ relay: true, config: { workers: 2 } }),
 );
 
 // Rule live-10.
-test('names a replica that it cannot ask', { tags: ['redis'] }, async () => {
+test('the live page names a replica that it cannot ask', { tags: ['redis'] }, async () => {
   const legacy = await legacyServer({ tools: greeter().tools });
   const { url } = await redisServer();
   const gateways = await Promise.all([

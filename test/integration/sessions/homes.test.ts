@@ -44,7 +44,7 @@ function answers({ response }: Exchanged, name = 'Ada'): object {
 describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) => {
   // Rule sessions-2: All calls of a caller use one session, its home: one after the other, at the same time, and
   // while others wait for their client. So the next call finds what the server keeps in it.
-  test('calls in sequence share a session, whoever is local or has credentials', async () => {
+  test('calls in sequence share a session, for the local user and for callers with credentials', async () => {
     const { call } = await stage({ transport });
     for (const caller of [{}, ADA]) {
       const counts = [];

@@ -115,7 +115,7 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
 
   // Rule sessions-21: Where a server has one session, `subscriptions/listen` is acknowledged without a notification, and
   // `server/discover` declares none.
-  test('a listener is told that it will hear nothing', async () => {
+  test('a listener is told that it gets no notifications', async () => {
     const { server, call, gateway } = await stage({ transport });
     const leaving = new AbortController();
     const notifications = { toolsListChanged: true };
@@ -149,7 +149,7 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
 
   // Rule sessions-22.
   test.each([1, 3])(
-    'of %d first calls none is refused for the greeting or another',
+    'none of %d first calls is refused because of the session of the greeting or of another call',
     async (count) => {
       const { server } = await countingServer({ transport, secondSession: 'refused' });
       const gateway = await startTestGateway(server.url);
@@ -161,7 +161,7 @@ describe.each(['streamable-http', 'http-sse'] as const)('over %s', (transport) =
   );
 
   // Rule sessions-22.
-  test('a server that a second session crashes twice is served with one', async () => {
+  test('a server that crashed twice when a second session opened gets one session', async () => {
     const { server, call, gateway } = await stage({ transport }, {});
     for (const name of ['ada', 'bob', 'ada', 'bob']) await call(name, 'count');
     const { crashes } = server;

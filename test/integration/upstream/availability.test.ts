@@ -247,7 +247,7 @@ describe.each(REFUSALS)('a server refusing with $status, transport $transport', 
   // Rule detection-5: A server that responds to the gateway itself with 401 or 403 at the start is there, and
   // waits for clients with credentials. Where the `Authorization` of clients does not get there
   // (`upstream.authorization: strip`, or one in `upstream.headers`), the gateway does not start.
-  test('is ready for clients who bring what it wants', async () => {
+  test('is ready for clients that bring credentials', async () => {
     const gateway = await gatewayTo(await answering(status), { transport });
     expect(await readiness(gateway)).toEqual({
       status: 200,
@@ -279,7 +279,7 @@ describe.each(REFUSALS)('a server refusing with $status, transport $transport', 
 
 // Rule detection-5.
 test.each(['auto', 'streamable-http'] as const)(
-  'a server that answers nobody but 403 serves who brings credentials, transport %s',
+  'a server that responds with 403 without credentials serves clients that bring some, transport %s',
   async (transport) => {
     const server = await ScriptedServer.start(({ method, headers, body }, response) => {
       if (method !== 'POST') return void response.writeHead(405).end();

@@ -34,7 +34,7 @@ describe('a server of the oldest transport', () => {
   });
 
   // Rule wire-10.
-  test('that names its endpoint twice is held to the first', async () => {
+  test('that names its endpoint twice gets messages at the first only', async () => {
     let stream: ReturnType<typeof eventStream> | undefined;
     const server = await sse(
       (_received, response) => {

@@ -207,7 +207,7 @@ describe('a process that cannot serve', () => {
     await until(async () => !(await pids.all()).some(isRunning));
   });
 
-  test('since it writes nothing, is told as one that does not reply', async () => {
+  test('since it writes nothing, is reported as one that does not reply', async () => {
     const gateway = await gatewayFor(server('silent'), { upstream: { headersTimeoutMs: 300 } });
     const { response } = await callTool(gateway.url, 'pid');
     expect(response.error.data).toMatchObject({ mayHaveActed: 'no' });

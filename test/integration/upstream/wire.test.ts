@@ -97,7 +97,7 @@ describe('ids', () => {
   });
 
   // Rule wire-3.
-  test('of our requests are new ones in a session that another replica used', async () => {
+  test('of our requests are new in a session that another replica used', async () => {
     const server = await legacyServer(done);
     const owner = { profile: EMPTY_PROFILE, clientInfo: null, headers: {} };
     const point = { sessionId: sessionId('session-1'), revision: '2025-11-25' } as const;
@@ -164,7 +164,7 @@ test('an initialize that has no reply in time is given up, and never cancelled',
 });
 
 // Rule handshake-10.
-test('a client that declares nothing has the standalone stream, too, so that whoever asks there is answered', async () => {
+test('a client that declares nothing has the standalone stream, too, so that a server that asks there gets a reply', async () => {
   let standalone: ReturnType<typeof eventStream> | undefined;
   const server = await legacyServer(done, {
     onGet: (_received, response) => void (standalone = eventStream(response)),

@@ -4,7 +4,7 @@ import { busySnapshot, callOf, routeOf, snapshotOf } from '../../fixtures/live-s
 
 const WIDE = { columns: 200, rows: Infinity, isColored: false };
 
-test('shows totals, outcomes, routes and calls', () => {
+test('the screen shows totals, outcomes, routes and calls', () => {
   const lines = screenOf(busySnapshot(), WIDE);
   expect(lines.slice(0, 3)).toEqual([
     'mrtr-gateway 0.1.0: ready',
@@ -27,7 +27,7 @@ test('shows totals, outcomes, routes and calls', () => {
   ]);
 });
 
-test('fits on the screen, and lets no name write beyond its line', () => {
+test('the content fits on the screen, and no name is written beyond its line', () => {
   const hostile = '\u001b]0;title\u0007\u001b[2J\r\n\u202e';
   const calls = Array.from({ length: 50 }, () => callOf({ target: hostile, who: hostile }));
   const routes = [routeOf({ id: hostile, server: hostile, isUp: false })];
@@ -40,14 +40,14 @@ test('fits on the screen, and lets no name write beyond its line', () => {
   }
 });
 
-test('colors what is down, if it may', () => {
+test('the screen colors what is down, if it may', () => {
   const down = snapshotOf({ routes: [routeOf({ isUp: false })] });
   const colored = screenOf(down, { ...WIDE, isColored: true }).join('\n');
   expect(colored).toContain('\u001b[31mmcp');
   expect(screenOf(down, WIDE).join('\n')).not.toContain('\u001b');
 });
 
-test('says how many are not shown, and what did not reply', () => {
+test('the screen says how many are not shown, and what did not reply', () => {
   const snapshot = snapshotOf({ calls: [callOf()], allCalls: 31, missing: ['worker 2'] });
   const text = screenOf({ ...snapshot, allRoutes: 4 }, WIDE).join('\n');
   expect(text).toContain('and 30 more');

@@ -24,7 +24,7 @@ function linksOf(html: string): string[] {
   );
 }
 
-test('has the README, the configuration reference and the guide for operators', () => {
+test('the site has the README, the configuration reference and the guide for operators', () => {
   expect(pages).toEqual(
     expect.arrayContaining(['index.html', 'docs/configuration.html', 'docs/operations.html']),
   );

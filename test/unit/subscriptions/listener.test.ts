@@ -65,7 +65,7 @@ test('every message carries the id of the request, of its own type; what the ser
   }
 });
 
-test('is acknowledged once', () => {
+test('a listener is acknowledged once', () => {
   const { listener, asked, sent } = listenerFor({ toolsListChanged: true });
   listener.acknowledge(asked);
   listener.acknowledge(asked);
@@ -84,7 +84,7 @@ test('a hint at what was missed names all that was acknowledged, and only after 
   expect(sent.slice(1).map(([method]) => method)).toEqual([TOOLS, UPDATED]);
 });
 
-test('ends when its client leaves, and says nothing afterwards', async () => {
+test('a listener ends when its client leaves, and says nothing afterwards', async () => {
   const { listener, asked, sent, closed } = listenerFor({ toolsListChanged: true });
   listener.acknowledge(asked);
   closed.abort();
@@ -95,7 +95,7 @@ test('ends when its client leaves, and says nothing afterwards', async () => {
   expect(sent).toHaveLength(1);
 });
 
-test('whose client left before it began is over at once, and is not acknowledged', async () => {
+test('a listener whose client left before it began is over at once, and is not acknowledged', async () => {
   const closed = AbortSignal.abort();
   const sent: string[] = [];
   const leg = { notify: (method: string) => void sent.push(method), closed };

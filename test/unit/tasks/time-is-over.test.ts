@@ -94,7 +94,7 @@ const STAGES: readonly (readonly [string, Partial<CallsOptions>, (testbed: Testb
 ];
 
 // Rule promoted-6.
-test.each(STAGES)('frees everything where %s', async (_, options, happens) => {
+test.each(STAGES)('the end of a task frees everything where %s', async (_, options, happens) => {
   const testbed = tasksTestbed(options);
   const { server, clock, tasks, kept, claims, pass, serve, calls, capacity } = testbed;
   const reply = serve();
@@ -122,7 +122,7 @@ test.each(STAGES)('frees everything where %s', async (_, options, happens) => {
 });
 
 // Rule promoted-7.
-test('gives its place to another one', async () => {
+test('a task that has ended gives its place to another one', async () => {
   const { pass, serve } = tasksTestbed();
   const begin = async () => {
     const reply = serve();
@@ -143,7 +143,7 @@ async function taskOf({ pass, serve }: Testbed): Promise<string> {
 }
 
 // Rule promoted-5.
-test('that ends while another replica is about to take it over is over there as well', async () => {
+test('a task that ends while another replica is about to take it over is over there as well', async () => {
   const testbed = tasksTestbed();
   const { tasks, replica, store, claims } = testbed;
   const taskId = await taskOf(testbed);
@@ -169,17 +169,20 @@ const HOLDERS: readonly (readonly [string, Partial<ClaimStore>])[] = [
 ];
 
 // Rule promoted-5.
-test.each(HOLDERS)('that %s is not said to be cancelled by one that stops', async (_, held) => {
-  const testbed = tasksTestbed();
-  const { tasks, replica, store, claims } = testbed;
-  const taskId = await taskOf(testbed);
-  await tasks.close();
-  const there = replica('there', { ...store, ...held });
-  there.stop();
-  const { leg } = waitingClient();
-  expect(await there.cancel(FIRST, taskId, leg)).toMatchObject({ type: 'failed' });
-  const working = { type: 'task', task: { state: { status: 'working' } } };
-  expect(await there.get(FIRST, taskId, leg)).toMatchObject(working);
-  await settled();
-  expect(claims.size).toBe(0);
-});
+test.each(HOLDERS)(
+  'a task that %s is not acknowledged as cancelled by a replica that stops',
+  async (_, held) => {
+    const testbed = tasksTestbed();
+    const { tasks, replica, store, claims } = testbed;
+    const taskId = await taskOf(testbed);
+    await tasks.close();
+    const there = replica('there', { ...store, ...held });
+    there.stop();
+    const { leg } = waitingClient();
+    expect(await there.cancel(FIRST, taskId, leg)).toMatchObject({ type: 'failed' });
+    const working = { type: 'task', task: { state: { status: 'working' } } };
+    expect(await there.get(FIRST, taskId, leg)).toMatchObject(working);
+    await settled();
+    expect(claims.size).toBe(0);
+  },
+);

@@ -307,7 +307,7 @@ describe('several calls in one session', () => {
     expect([one, other].map(questionsOf)).toEqual([[], []]);
   });
 
-  test('all hear that their session is over', async () => {
+  test('all end when their session is over', async () => {
     const { start, session, send, server } = await httpSseStage();
     const calls = [await start(), await start(), await start()];
     send({ id: 'q', ...ELICITATION });
@@ -565,7 +565,7 @@ describe('a call that ended without a reply', () => {
   });
 
   // Rule concurrent-5.
-  test('is as a stopped one once its open questions are answered', async () => {
+  test('counts as stopped once its open questions are answered', async () => {
     const ground = await stage();
     const { clock, start, session, send } = ground;
     const first = await start();
@@ -597,7 +597,7 @@ describe('a call that ended without a reply', () => {
     expect(questionsOf(next)).toEqual(['q']);
   });
 
-  test('is declined what it asks while it is being cancelled, and no other call hears of it', async () => {
+  test('has its questions declined while it is being cancelled, and no other call gets them', async () => {
     const ground = await stage();
     const { start, send, replied } = ground;
     const first = await start();

@@ -34,7 +34,7 @@ class Seen implements Viewer {
   }
 }
 
-test('takes one snapshot in each second for all viewers, and none without one', async () => {
+test('the feed takes one snapshot in each second for all viewers, and none without one', async () => {
   const { clock, feed: live, taken } = feed();
   await pass(clock, 10);
   expect(taken()).toBe(0);
@@ -70,7 +70,7 @@ test('20 viewers are the most, and all end when it closes', async () => {
   expect(clock.pending).toBe(0);
 });
 
-test('goes on after a snapshot that failed', async () => {
+test('the feed goes on after a snapshot that failed', async () => {
   let fails = true;
   const { clock, feed: live } = feed(async () => {
     if (fails) throw new Error('no');

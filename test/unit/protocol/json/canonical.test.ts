@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { canonicalJson } from '../../../../src/protocol/json.ts';
 import { jsonValue } from '../../seal/json-arbitrary.ts';
 
-test('is RFC 8785, as another implementation has it, for everything that RFC 8785 takes', () => {
+test('canonical JSON is RFC 8785, as another implementation has it, for everything that RFC 8785 takes', () => {
   fc.assert(
     fc.property(jsonValue, (value) => {
       expect(canonicalJson(value)).toBe(canonicalize(value));
@@ -13,7 +13,7 @@ test('is RFC 8785, as another implementation has it, for everything that RFC 878
   );
 });
 
-test('sorts members by UTF-16 code units, as the example of RFC 8785 section 3.2.3 does', () => {
+test('canonical JSON sorts members by UTF-16 code units, as the example of RFC 8785 section 3.2.3 does', () => {
   const example = {
     '\u20ac': 'Euro Sign',
     '\r': 'Carriage Return',
@@ -42,7 +42,7 @@ test('sorts members by UTF-16 code units, as the example of RFC 8785 section 3.2
   ]);
 });
 
-test('leaves no unpaired surrogate in its text, so that UTF-8 loses nothing', () => {
+test('canonical JSON leaves no unpaired surrogate in its text, so that UTF-8 loses nothing', () => {
   fc.assert(
     fc.property(
       fc.string({ unit: fc.nat(0xffff).map((code) => String.fromCharCode(code)) }),

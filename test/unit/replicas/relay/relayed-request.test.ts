@@ -26,13 +26,13 @@ test.each([
   ['known by an API key', caller({ 'x-api-key': 'a' })],
   ['named by a proxy, with an API key', caller({ 'x-api-key': 'a' }, 'header:ada')],
   ['in a conversation', caller({ 'x-chat': '1' })],
-])('of a caller that is %s arrives as it was', (_title, from) => {
+])('a relayed request of a caller that is %s arrives as it was', (_title, from) => {
   const sent = { route: 'mcp', request: { ...RETRY, caller: from } };
   expect(readRequest(writeRequest(sent))).toEqual(sent);
 });
 
 // Rule relay-15.
-test('has the members that replicas of earlier builds know, unless a header names its conversation', () => {
+test('a relayed request has the members that replicas of earlier builds know, unless a header names its conversation', () => {
   const trace = '0af7651916cd43dd8448eb211c80319c';
   const request = { ...RETRY, trace, caller: { ...RETRY.caller, address: '192.0.2.1' } };
   const text = writeRequest({ route: 'mcp', request });
