@@ -143,6 +143,10 @@ export async function openGateway(
   const first = await generations.create(config);
   generations.commit(first);
 
+  replica.directory?.onLeaseRestored(() => {
+    for (const { tasks } of routes.latest) void tasks?.claimAgain();
+  });
+
   let isListening = false;
   let draining = false;
   const close = async () => {

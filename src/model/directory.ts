@@ -15,11 +15,14 @@ export type Claim =
   | { readonly type: 'held'; readonly by: PointerOwner };
 
 /** The part of the directory that the workers of one gateway have without Redis. */
-export type ClaimStore = Pick<Directory, 'claim' | 'keep' | 'kept' | 'forget'> & {
+export type ClaimStore = Pick<
+  Directory,
+  'claim' | 'keep' | 'kept' | 'forget' | 'requireComplete'
+> & {
   release(id: Claimable, epoch: number): Promise<void>;
 };
 
-/** Every method but `onChange` and `close` rejects with `DirectoryUnavailable` if the store does not respond in time. */
+/** Every method but `onChange`, `onLeaseRestored` and `close` rejects with `DirectoryUnavailable` if the store does not respond in time. */
 export interface Directory {
   /** False while the store cannot be reached or does not accept writes. */
   readonly up: boolean;
@@ -53,6 +56,16 @@ export interface Directory {
   kept(id: Claimable): Promise<Uint8Array | null>;
   /** Deletes what `keep` stored. */
   forget(id: Claimable): Promise<void>;
+  /**
+   * Returns if what `kept` does not find is not there.
+   * @throws DirectoryUnavailable for a while after the store was away: it can have lost what live replicas are to keep again
+   */
+  requireComplete(): void;
+  /**
+   * Calls the listener each time that this replica has a lease again after it had none, since it was frozen or the store
+   * lost its data. Meanwhile others could claim what this replica had, and what it kept can be gone.
+   */
+  onLeaseRestored(listener: () => void): void;
   /** Calls the listener with `up` each time it changes. */
   onChange(listener: (up: boolean) => void): void;
   /** Gives up the lease and closes the connection. Never throws. */

@@ -19,8 +19,8 @@ export interface RunningTaskOptions {
   /** `null` if tasks live in this process only. */
   readonly store: TaskStore | null;
   readonly clock: Clock;
-  /** Whether no other replica has taken the task over. Never rejects. */
-  readonly isOurs: () => Promise<boolean>;
+  /** Claims the task for this replica. Resolves to false if another one has taken it over. Rejects with DirectoryUnavailable. */
+  readonly claim: () => Promise<boolean>;
   /** Called once, when nothing of the task is left here. */
   readonly onGone: () => void;
   /** Called if the server could not be told that the task was cancelled. */
@@ -154,6 +154,19 @@ export class RunningTask implements WaitingTask {
     this.#goAway();
   }
 
+  /**
+   * Claims the task once more and keeps its record again, as the store may have lost both, or leaves it to the replica that
+   * has taken it over.
+   * @returns false if the store does not respond
+   */
+  async claimAgain(): Promise<boolean> {
+    if (this.#isGone) return true;
+    const isOurs = await this.#options.claim().catch(() => null);
+    if (isOurs === true) this.#save();
+    if (isOurs === false) this.#goAway();
+    return isOurs !== null;
+  }
+
   /** Keeps the record in the store. @throws DirectoryUnavailable */
   async keep(): Promise<void> {
     const { key, store } = this.#options;
@@ -179,7 +192,7 @@ export class RunningTask implements WaitingTask {
         if (this.#asked !== null) return next.failure;
       } else if (next.type === 'later') {
         await sleep(this.#options.clock, RETRY_MS, this.#over.signal);
-        if (!(await this.#options.isOurs())) this.#goAway();
+        if (!(await this.#options.claim().catch(() => true))) this.#goAway();
       } else if (next.type === 'shown' && !this.#hasMoved) return null;
     }
   }
@@ -309,35 +322,8 @@ export class RunningTask implements WaitingTask {
     this.#expiry.cancel();
     this.#over.abort();
     this.#options.onGone();
+    for (const tell of [...this.#watchers]) tell();
   }
-}
-
-/** How often a task is looked at that another replica has, for a client that waits for it, in ms. */
-const LOOK_EVERY_MS = 500;
-/** How often one is looked at that is here, in ms. It tells when it changes, but not when another replica takes it over. */
-const LOOK_HERE_EVERY_MS = 60_000;
-
-/**
- * Waits until a task may have changed.
- * @param task `undefined` if another replica has it, which does not tell when it changes
- */
-export function untilChanged(
-  task: RunningTask | undefined,
-  clock: Clock,
-  ended: Closed,
-): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      ended.removeEventListener('abort', done);
-      timer.cancel();
-      unwatch?.();
-      resolve();
-    };
-    const timer = clock.setTimer(task === undefined ? LOOK_EVERY_MS : LOOK_HERE_EVERY_MS, done);
-    const unwatch = task?.watch(done);
-    ended.addEventListener('abort', done);
-    if (ended.aborted) done();
-  });
 }
 
 type Next =

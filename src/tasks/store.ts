@@ -10,6 +10,8 @@ import { readRecord, writeRecord, type TaskRecord } from './record.ts';
 
 /** The longest record that is opened, in bytes: a request, and its questions or its result. */
 const MAX_SEALED_BYTES = 64 * 1024 * 1024;
+/** How long a claim outlives its task, in ms. */
+const CLAIMED_LONGER_MS = 60_000;
 
 /** Every method rejects with `DirectoryUnavailable` if the store does not respond in time. */
 export class TaskStore {
@@ -27,10 +29,16 @@ export class TaskStore {
     await this.#store.keep(key, Buffer.from(sealed), ttlMs);
   }
 
-  /** Returns the record that was kept last, or `null`. */
+  /**
+   * Returns the record that was kept last, or `null`.
+   * @throws DirectoryUnavailable also if there is none, while its replica may be about to keep it again
+   */
   async find(key: TaskKey): Promise<TaskRecord | null> {
     const sealed = await this.#store.kept(key);
-    if (sealed === null) return null;
+    if (sealed === null) {
+      this.#store.requireComplete();
+      return null;
+    }
     try {
       const text = Buffer.from(sealed).toString('latin1');
       return readRecord(openBytes(this.#ring, text, MAX_SEALED_BYTES));
@@ -39,9 +47,17 @@ export class TaskStore {
     }
   }
 
-  /** Claims a task for this replica, unless another live one has it. */
-  claim(key: TaskKey, ttlMs: number): Promise<Claim> {
-    return this.#store.claim(key, ttlMs);
+  /** Tells whether a record is kept, by whichever build. */
+  async has(key: TaskKey): Promise<boolean> {
+    return (await this.#store.kept(key)) !== null;
+  }
+
+  /**
+   * Claims a task for this replica, unless another live one has it.
+   * @param leftMs how long the task lives
+   */
+  claim(key: TaskKey, leftMs: number): Promise<Claim> {
+    return this.#store.claim(key, leftMs + CLAIMED_LONGER_MS);
   }
 
   /** Gives a claim up. What the store is not told expires there. */

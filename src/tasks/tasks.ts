@@ -14,11 +14,12 @@ import type { TaskKey } from '../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
 import { requestOf, type TaskRecord } from './record.ts';
-import { RunningTask, untilChanged } from './running-task.ts';
+import { RunningTask } from './running-task.ts';
 import type { TaskStore } from './store.ts';
 import { retryOf, type RouteCalls } from './task-calls.ts';
 import { TaskIds, type TaskName } from './task-ids.ts';
-import { createTaskResult, detailedTask, readDetailedTask } from './wire.ts';
+import { untilChanged } from './until-changed.ts';
+import { createTaskResult, detailedTask, readTaskReply } from './wire.ts';
 
 export interface TasksOptions {
   readonly route: string;
@@ -41,8 +42,6 @@ export interface TasksOptions {
 /** How long a request waits for a task whose replica has died, in ms: longer than a replica lease. */
 const TAKEOVER_MS = 8_000;
 const RETRY_AFTER_MS = 250;
-/** How long a claim outlives its task, in ms. */
-const CLAIMED_LONGER_MS = 60_000;
 const UNREACHABLE: FailedReply = { type: 'failed', failure: TASK_UNREACHABLE };
 const NOT_FOUND: FailedReply = { type: 'failed', failure: UNKNOWN_TASK };
 
@@ -136,11 +135,8 @@ export class Tasks implements TaskEngine {
   }
 
   cancel(request: EdgeRequest, taskId: string, leg: Leg): Promise<TaskReply> {
-    return this.#serveWhereItIs(
-      { ...request, method: 'tasks/cancel', params: { taskId } },
-      taskId,
-      leg,
-    );
+    const cancel = { ...request, method: 'tasks/cancel', params: { taskId } };
+    return this.#serveWhereItIs(cancel, taskId, leg);
   }
 
   /** Resolves when the task may have changed, or when `ended` aborts. */
@@ -158,6 +154,13 @@ export class Tasks implements TaskEngine {
   async close(): Promise<void> {
     this.stop();
     await Promise.all([...this.#tasks.values()].map((task) => task.leave()));
+  }
+
+  /** Claims all tasks again, and leaves those to other replicas that these have taken over. */
+  async claimAgain(): Promise<void> {
+    for (const task of [...this.#tasks.values()]) {
+      while (!(await task.claimAgain())) await sleep(this.#options.clock, RETRY_AFTER_MS);
+    }
   }
 
   /** Has the call become a task if its client would be told to retry. */
@@ -206,7 +209,7 @@ export class Tasks implements TaskEngine {
     const { calls, store, clock, log, route } = this.#options;
     const task: RunningTask = new RunningTask(record, caller, {
       ...{ key, calls, store, clock },
-      isOurs: () => this.#claim(key, task).catch(() => true),
+      claim: () => this.#claim(key, task),
       onNotStopped: () => log.event('task.not_stopped', { route }),
       onGone: () => {
         this.#tasks.delete(key);
@@ -224,10 +227,13 @@ export class Tasks implements TaskEngine {
   async #claim(key: TaskKey, task: RunningTask): Promise<boolean> {
     const { store } = this.#options;
     if (store === null) return true;
-    const claim = await store.claim(key, task.leftMs + CLAIMED_LONGER_MS);
+    const claim = await store.claim(key, task.leftMs);
     if (claim.type === 'held') return false;
+    const lastEpoch = this.#epochs.get(key);
     this.#epochs.set(key, claim.epoch);
-    return true;
+    if (lastEpoch === undefined || lastEpoch === claim.epoch) return true;
+    // Another replica had the task meanwhile and kept what it knows, unless the store has lost its data.
+    return !(await store.has(key));
   }
 
   async #find(request: EdgeRequest, taskId: string): Promise<TaskLocation | FailedReply> {
@@ -256,7 +262,7 @@ export class Tasks implements TaskEngine {
     const leftMs = record === null ? 0 : record.createdAtMs + record.ttlMs - clock.now();
     if (store === null || record === null || leftMs <= 0) return null;
     if (isTaskOver(record.state)) return { type: 'over', record };
-    const claim = await store.claim(key, leftMs + CLAIMED_LONGER_MS);
+    const claim = await store.claim(key, leftMs);
     if (claim.type === 'held') return { type: 'elsewhere', record, holder: claim.by };
     return this.#placeClaimed(key, claim.epoch, store, request);
   }
@@ -304,10 +310,10 @@ export class Tasks implements TaskEngine {
       if (place.type === 'failed') return place;
       if (place.type === 'over') return this.#serveOver(request, taskId, place.record);
       if (place.type === 'here') {
-        return this.#taskReply(await this.#serveOwn(request, taskId, place.task));
+        return readTaskReply(await this.#serveOwn(request, taskId, place.task));
       }
       const outcome = await relay?.relay(place.holder, request, leg);
-      if (outcome?.type === 'replied') return this.#taskReply(outcome.reply);
+      if (outcome?.type === 'replied') return readTaskReply(outcome.reply);
       const isGone = outcome?.type === 'gone' || outcome?.type === 'unknown';
       // Nobody else has what its replica knew.
       if (isGone && place.record === null) return NOT_FOUND;
@@ -331,11 +337,6 @@ export class Tasks implements TaskEngine {
       if (failure !== null) return { kind: 'failed', failure };
     }
     return { kind: 'result', result: detailedTask({ ...task.record, taskId }) };
-  }
-
-  #taskReply(reply: CallReply): TaskReply {
-    if (reply.kind === 'failed') return { type: 'failed', failure: reply.failure };
-    return { type: 'task', task: readDetailedTask(reply.result) };
   }
 
   #replyOf(taskId: string, { retry: _retry, ...record }: TaskRecord): TaskReply {

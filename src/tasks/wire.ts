@@ -1,5 +1,6 @@
 /** The wire of the tasks extension (`io.modelcontextprotocol/tasks`). Other dialects are codecs over the same tasks. */
-import { taskState, type Task } from '../model/task.ts';
+import type { CallReply } from '../model/request.ts';
+import { taskState, type Task, type TaskReply } from '../model/task.ts';
 import { numberOf, type JsonObject } from '../protocol/json.ts';
 
 /**
@@ -23,6 +24,12 @@ export function getTaskResult(task: Task): JsonObject {
 export function detailedTask(task: Task): JsonObject {
   const { status: _status, ...rest } = task.state;
   return { ...taskMembers(task), ...rest };
+}
+
+/** Reads the reply of the replica that has a task, with what `detailedTask` wrote. */
+export function readTaskReply(reply: CallReply): TaskReply {
+  if (reply.kind === 'failed') return { type: 'failed', failure: reply.failure };
+  return { type: 'task', task: readDetailedTask(reply.result) };
 }
 
 /** Reads what `detailedTask` wrote, here or in another replica. */

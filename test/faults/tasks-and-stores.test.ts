@@ -122,6 +122,47 @@ test('a listener at another replica is told how a task ended, although Redis was
   await listener.leave();
 });
 
+// Rule shared-12: If Redis loses its data, the replicas keep their tasks there again. Until then, requests about a task at
+// other replicas get a retryable error, and after that any replica serves it. Its listeners are told of its end.
+test('a task outlives the loss of all data in Redis', async () => {
+  const { tools, effects } = greeter();
+  const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
+  const [one, other] = await replicas(legacy, 2, { redis: redis.url, route: { tasks: TASKS } });
+  const taskId = await taskAt(one.url);
+  const listener = listenToTask(other.url, taskId);
+  await listener.asked;
+  await redis.restart();
+  const found = await whileRetryable(() => aboutTask(other.url, 'get', taskId));
+  expect(found.response.result).toMatchObject({ status: 'input_required' });
+  await answer(other.url, taskId, 'Ada');
+  expect(await resultAt(other.url, taskId)).toBe('Hello Ada');
+  expect(await listener.ended).toMatchObject({ taskId, result: { content: [{}] } });
+  expect(effects).toEqual(['Ada']);
+  await listener.leave();
+});
+
+// Rule shared-13: A replica that was frozen while another one took a task over serves it as that one does, and tells its
+// listeners of the end of the task.
+test('a replica whose task was taken over while it was frozen serves the task of the other one', async () => {
+  const { tools, effects } = greeter();
+  const [legacy, redis] = await Promise.all([
+    legacyServer({ tools, keepsEvents: true }),
+    redisServer(),
+  ]);
+  const [one, other] = await replicas(legacy, 2, { redis: redis.url, route: { tasks: TASKS } });
+  const taskId = await taskAt(one.url);
+  const listener = listenToTask(one.url, taskId);
+  await listener.asked;
+  one.freeze();
+  await answer(other.url, taskId, 'Ada');
+  expect(await resultAt(other.url, taskId)).toBe('Hello Ada');
+  one.thaw();
+  expect(await listener.ended).toMatchObject({ taskId, result: { content: [{}] } });
+  expect(await resultAt(one.url, taskId)).toBe('Hello Ada');
+  expect(effects).toEqual(['Ada']);
+  await listener.leave();
+});
+
 // Rule shared-8.
 test('a listener that names a task while Redis is away is refused with a retryable error, and can listen later', async () => {
   const { tools } = greeter();

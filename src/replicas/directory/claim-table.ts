@@ -145,6 +145,9 @@ export class RemoteClaims implements ClaimStore {
     await this.#ask({ type: 'forget', id });
   }
 
+  /** The table does not outlive the processes that use it, nor they the table. */
+  requireComplete(): void {}
+
   #ask(claim: ClaimRequest): Promise<ClaimReply> {
     const request = (this.#lastRequest += 1);
     return new Promise((resolve, reject) => {

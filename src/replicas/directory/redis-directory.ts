@@ -19,6 +19,7 @@ import {
   type RedisClient,
   unavailable,
   wasNotSent,
+  wholeMs,
 } from '../redis/client.ts';
 import { addressOf, type RedisOptions } from '../redis/options.ts';
 
@@ -53,6 +54,7 @@ export class RedisDirectory implements Directory {
   readonly #ownerText: string;
   readonly #leaseMs: number;
   readonly #listeners: ((up: boolean) => void)[] = [];
+  readonly #restoredListeners: (() => void)[] = [];
   readonly #unreleased = new UnreleasedClaims();
   /** Called each time that the state of the store may have changed. */
   readonly #startChecks = new Set<() => void>();
@@ -62,6 +64,8 @@ export class RedisDirectory implements Directory {
   #awayAtMs = -Infinity;
   #closed = false;
   #started = false;
+  /** Whether this process has had a lease. */
+  #wasLeased = false;
   #renewal: Timer | undefined;
   /** The last error of the connection: a command only learns that there is no connection. */
   #lastError: unknown;
@@ -88,6 +92,10 @@ export class RedisDirectory implements Directory {
 
   onChange(listener: (up: boolean) => void): void {
     this.#listeners.push(listener);
+  }
+
+  onLeaseRestored(listener: () => void): void {
+    this.#restoredListeners.push(listener);
   }
 
   async start(waitMs: number): Promise<void> {
@@ -148,7 +156,7 @@ export class RedisDirectory implements Directory {
   async renewedAgoMs(boot: string): Promise<number | null> {
     const leftMs = await this.#run((redis) => redis.pttl(this.#leaseKey(boot)));
     if (leftMs >= 0) return Math.max(0, this.#leaseMs - leftMs);
-    this.#requireRenewedLeases();
+    this.requireComplete();
     return null;
   }
 
@@ -160,10 +168,8 @@ export class RedisDirectory implements Directory {
   }
 
   async keep(call: Claimable, sealed: Uint8Array, ttlMs: number): Promise<void> {
-    const value = Buffer.from(sealed);
-    await this.#run((redis) =>
-      redis.set(this.#callKey(call, 'outcome'), value, 'PX', wholeMs(ttlMs)),
-    );
+    const [key, value] = [this.#callKey(call, 'outcome'), Buffer.from(sealed)];
+    await this.#run((redis) => redis.set(key, value, 'PX', wholeMs(ttlMs)));
   }
 
   async kept(call: Claimable): Promise<Uint8Array | null> {
@@ -174,23 +180,34 @@ export class RedisDirectory implements Directory {
     await this.#run((redis) => redis.del(this.#callKey(call, 'outcome')));
   }
 
+  /**
+   * Leases expire during an outage, and a failover can lose the newest ones, or all that was kept. For the lifetime of a lease
+   * after it, a live replica may have no lease, and may not have kept its tasks again, as it has not reconnected yet.
+   */
+  requireComplete(): void {
+    if (this.#options.clock.elapsed() - this.#awayAtMs >= this.#leaseMs) return;
+    throw new DirectoryUnavailable(
+      'store',
+      `Redis at ${this.#store} was unavailable, and some replicas may not have renewed their leases yet`,
+    );
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#renewal?.cancel();
-    const lease = this.#leaseKey(this.#options.owner.boot);
     // Best effort: if the store is unreachable, the lease expires.
-    const released = this.#up ? this.#run((redis) => redis.del(lease)) : Promise.resolve(0);
+    const { boot } = this.#options.owner;
+    const released = this.#up ? this.endLease(boot) : Promise.resolve();
     this.#closed = true;
-    await released.catch(() => 0);
+    await released.catch(() => {});
     this.#redis.disconnect();
     this.#setUp(false);
   }
 
   async #claimUnlessHeld(call: Claimable, ttlMs: number, replaceable: string) {
     const keys = [this.#callKey(call, 'claim'), this.#callKey(call, 'epoch')] as const;
-    const reply = await this.#run((redis) =>
-      redis.eval(CLAIM, 2, ...keys, this.#ownerText, wholeMs(ttlMs), replaceable),
-    );
+    const args = [this.#ownerText, wholeMs(ttlMs), replaceable] as const;
+    const reply = await this.#run((redis) => redis.eval(CLAIM, 2, ...keys, ...args));
     const [won, value]: unknown[] = Array.isArray(reply) ? reply : [];
     if (won === 1 && typeof value === 'number') return { type: 'claimed', epoch: value } as const;
     if (typeof value !== 'string') throw this.#unreadable();
@@ -223,30 +240,23 @@ export class RedisDirectory implements Directory {
     }
   }
 
-  /**
-   * Leases expire during an outage, and a failover can lose the newest ones. For the lifetime of a lease after it,
-   * a live replica may have no lease because it has not reconnected yet.
-   */
-  #requireRenewedLeases(): void {
-    if (this.#options.clock.elapsed() - this.#awayAtMs >= this.#leaseMs) return;
-    throw new DirectoryUnavailable(
-      'store',
-      `Redis at ${this.#store} was unavailable, and some replicas may not have renewed their leases yet`,
-    );
-  }
-
   /** The lease is also the check of the store: only a successful write shows that it works. */
   async #renewLease(): Promise<void> {
-    const { boot } = this.#options.owner;
+    const lease = this.#leaseKey(this.#options.owner.boot);
     const sampled = this.#sampleClock();
     try {
-      await this.#run((redis) =>
-        redis.set(this.#leaseKey(boot), this.#ownerText, 'PX', this.#leaseMs),
-      );
+      // Carried out in this order: both have one key.
+      const [leftMs] = await Promise.all([
+        this.#run((redis) => redis.pttl(lease)),
+        this.#run((redis) => redis.set(lease, this.#ownerText, 'PX', this.#leaseMs)),
+      ]);
       await sampled;
       this.#lastError = undefined;
       this.#setUp(!this.#closed);
       this.#releaseAgain();
+      const wasLost = this.#wasLeased && leftMs < 0;
+      this.#wasLeased = true;
+      if (wasLost && !this.#closed) for (const listener of this.#restoredListeners) listener();
     } catch (error) {
       this.#onError(error);
     }
@@ -334,9 +344,4 @@ export class RedisDirectory implements Directory {
   #leaseKey(boot: string): string {
     return `${this.#prefix}{${encodeURIComponent(boot)}}:lease`;
   }
-}
-
-/** Redis counts in whole milliseconds, from 1. */
-function wholeMs(ms: number): number {
-  return Math.max(1, Math.ceil(ms));
 }

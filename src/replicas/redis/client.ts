@@ -238,3 +238,8 @@ function tlsCode(text: string): string {
 export function wasNotSent(error: unknown): boolean {
   return error instanceof Error && error.message.includes('enableOfflineQueue');
 }
+
+/** Rounds a time: Redis counts in whole milliseconds, from 1. */
+export function wholeMs(ms: number): number {
+  return Math.max(1, Math.ceil(ms));
+}

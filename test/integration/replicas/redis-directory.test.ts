@@ -332,6 +332,22 @@ describe('the directory in Redis', { tags: ['redis'] }, () => {
       expect(await directory.claim(call, TTL_MS)).toMatchObject({ type: 'claimed' });
     });
 
+    test('after which the data is gone is told to the replica, unlike one that its lease outlived', async () => {
+      const redis = await startServer();
+      const { directory } = await startReplica(single(redis));
+      const restored = vi.fn();
+      directory.onLeaseRestored(restored);
+      redis.pause();
+      await expect.poll(() => directory.up, HEAL).toBe(false);
+      redis.resume();
+      await expect.poll(() => directory.up, HEAL).toBe(true);
+      expect(restored).not.toHaveBeenCalled();
+      await redis.restart();
+      await expect.poll(() => restored.mock.calls.length, HEAL).toBe(1);
+      await directory.claim(newCall(), TTL_MS);
+      expect(restored).toHaveBeenCalledOnce();
+    });
+
     test('says nothing of who is dead before every replica has had time to renew its lease', async () => {
       const server = await startServer();
       const clock = new ManualClock();

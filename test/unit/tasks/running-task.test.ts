@@ -48,7 +48,7 @@ function taskTestbed({
         cancelHere: () => true,
       },
       ...{ store, clock },
-      isOurs: async () => true,
+      claim: async () => true,
       onGone: () => {},
       onNotStopped: () => {},
     },

@@ -1,0 +1,31 @@
+/** Waits for changes of a task, for a client that listens to it. */
+import type { Clock, Closed } from '../lib/clock.ts';
+import type { RunningTask } from './running-task.ts';
+
+/** How often a task is looked at that another replica has, for a client that waits for it, in ms. */
+const LOOK_EVERY_MS = 500;
+/** How often one is looked at that is here, in ms. It tells when it changes, but not when another replica takes it over. */
+const LOOK_HERE_EVERY_MS = 60_000;
+
+/**
+ * Waits until a task may have changed.
+ * @param task `undefined` if another replica has it, which does not tell when it changes
+ */
+export function untilChanged(
+  task: RunningTask | undefined,
+  clock: Clock,
+  ended: Closed,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      ended.removeEventListener('abort', done);
+      timer.cancel();
+      unwatch?.();
+      resolve();
+    };
+    const timer = clock.setTimer(task === undefined ? LOOK_EVERY_MS : LOOK_HERE_EVERY_MS, done);
+    const unwatch = task?.watch(done);
+    ended.addEventListener('abort', done);
+    if (ended.aborted) done();
+  });
+}
