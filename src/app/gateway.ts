@@ -144,7 +144,10 @@ export async function openGateway(
   generations.commit(first);
 
   replica.directory?.onLeaseRestored(() => {
-    for (const { tasks } of routes.latest) void tasks?.claimAgain();
+    for (const { tasks, server } of routes.latest) {
+      void tasks?.claimAgain();
+      server.claimHomesAgain();
+    }
   });
 
   let isListening = false;

@@ -32,7 +32,7 @@ export type HomeClaim =
 
 interface HeldHome {
   readonly id: HomeId;
-  readonly epoch: number;
+  epoch: number;
   session: SessionPoint | null;
 }
 
@@ -77,6 +77,13 @@ export class HomePlacement {
     return claiming;
   }
 
+  /** Claims all homes again and keeps their sessions again, since the store may have lost them, or others may have them. */
+  async claimAgain(): Promise<void> {
+    for (const [key, held] of [...this.#held]) {
+      await this.#renew(key, held).catch(() => {});
+    }
+  }
+
   /** Keeps the session of a home, if this process has the home. */
   keep(key: string, session: SessionPoint): void {
     const held = this.#held.get(key);
@@ -119,6 +126,7 @@ export class HomePlacement {
   async #claim(key: string): Promise<HomeClaim> {
     const { store, route, ttlMs } = this.#options;
     const id = homeId(`home:${sha256(JSON.stringify([route, key]))}`);
+    await this.#requireComplete(id);
     const claim = await store.claim(id, ttlMs);
     if (claim.type === 'held') return { type: 'elsewhere', holder: claim.by };
     const kept = await store.kept(id);
@@ -130,16 +138,24 @@ export class HomePlacement {
     return { type: 'here', session };
   }
 
+  /** @throws DirectoryUnavailable if another process may have the home, and is about to claim it again */
+  async #requireComplete(id: HomeId): Promise<void> {
+    const { store } = this.#options;
+    try {
+      store.requireComplete();
+    } catch (error) {
+      if ((await store.kept(id)) === null) throw error;
+    }
+  }
+
   #renewLater(): void {
     const { clock, ttlMs } = this.#options;
     this.#renewal ??= clock.setTimer(ttlMs * RENEW_AFTER, () => void this.#renewAll());
   }
 
   async #renewAll(): Promise<void> {
-    for (const [key, held] of [...this.#held]) {
-      // A claim outlives two renewals that fail.
-      await this.#renew(key, held).catch(() => {});
-    }
+    // A claim outlives two renewals that fail.
+    await this.claimAgain();
     this.#renewal = null;
     if (this.#held.size > 0) this.#renewLater();
   }
@@ -149,6 +165,7 @@ export class HomePlacement {
     const claim = await store.claim(held.id, ttlMs);
     if (this.#held.get(key) !== held) return;
     if (claim.type === 'claimed') {
+      held.epoch = claim.epoch;
       if (held.session !== null) await this.#store(held, held.session);
       return;
     }

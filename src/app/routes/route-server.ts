@@ -36,6 +36,8 @@ export interface RouteServer {
   readonly listeners: Set<(method: string) => void>;
   /** Puts settings of its route in force that concern its sessions, and that can change without them. */
   use(config: Pick<RouteConfig, 'parking'>): void;
+  /** Claims the homes of callers again, since the store may have lost them. */
+  readonly claimHomesAgain: () => void;
 }
 
 /** How long the claim of a home outlives a process that does not renew it, in ms. */
@@ -55,6 +57,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
       for (const listener of listeners) listener(method);
     },
   });
+  const placement = placementOf(config, shared.replica.relayOf(route), shared);
   const pool = new SessionPool(
     upstream,
     {
@@ -63,7 +66,7 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
       leftForMs: () => leftForMs,
       counts: shared.counts,
       name: route,
-      placement: placementOf(config, shared.replica.relayOf(route), shared),
+      placement,
       onReplaced: (reason) => log.event('session.replaced', { route, reason }),
     },
     clock,
@@ -78,7 +81,8 @@ export function createRouteServer(config: RouteConfig, shared: SharedServices): 
     log,
   });
   const use: RouteServer['use'] = ({ parking }) => void (leftForMs = parking.ttlMs);
-  return { upstream, http, pool, availability, listeners, use };
+  const claimHomesAgain = () => void placement?.claimAgain();
+  return { upstream, http, pool, availability, listeners, use, claimHomesAgain };
 }
 
 /** Returns what the operator gives to the server that can be a secret. */

@@ -10,6 +10,7 @@ import {
   type Directory,
 } from '../../model/directory.ts';
 import { findLeases } from './leases.ts';
+import { OwnLease } from './own-lease.ts';
 import { UnreleasedClaims } from './unreleased-claims.ts';
 import type { ClockSample } from './fleet-clock.ts';
 import {
@@ -54,7 +55,7 @@ export class RedisDirectory implements Directory {
   readonly #ownerText: string;
   readonly #leaseMs: number;
   readonly #listeners: ((up: boolean) => void)[] = [];
-  readonly #restoredListeners: (() => void)[] = [];
+  readonly #ownLease: OwnLease;
   readonly #unreleased = new UnreleasedClaims();
   /** Called each time that the state of the store may have changed. */
   readonly #startChecks = new Set<() => void>();
@@ -64,8 +65,6 @@ export class RedisDirectory implements Directory {
   #awayAtMs = -Infinity;
   #closed = false;
   #started = false;
-  /** Whether this process has had a lease. */
-  #wasLeased = false;
   #renewal: Timer | undefined;
   /** The last error of the connection: a command only learns that there is no connection. */
   #lastError: unknown;
@@ -79,6 +78,9 @@ export class RedisDirectory implements Directory {
     this.#prefix = `mrtr:${encodeURIComponent(options.audience)}:`;
     this.#ownerText = writeOwner(options.owner);
     this.#leaseMs = options.leaseMs ?? LEASE_MS;
+    const key = this.#leaseKey(options.owner.boot);
+    const { clock } = options;
+    this.#ownLease = new OwnLease({ key, text: this.#ownerText, leaseMs: this.#leaseMs, clock });
     this.#redis.on('error', (error: unknown) => this.#onError(error));
     this.#redis.on('node error', (error: unknown) => this.#onError(error));
     this.#redis.on('close', () => this.#onUnreachable(this.#lastError));
@@ -95,7 +97,7 @@ export class RedisDirectory implements Directory {
   }
 
   onLeaseRestored(listener: () => void): void {
-    this.#restoredListeners.push(listener);
+    this.#ownLease.onRestored(listener);
   }
 
   async start(waitMs: number): Promise<void> {
@@ -156,7 +158,9 @@ export class RedisDirectory implements Directory {
   async renewedAgoMs(boot: string): Promise<number | null> {
     const leftMs = await this.#run((redis) => redis.pttl(this.#leaseKey(boot)));
     if (leftMs >= 0) return Math.max(0, this.#leaseMs - leftMs);
-    this.requireComplete();
+    // Leases expire during an outage, and a failover can lose the newest ones. For the lifetime of a lease after it, a live
+    // replica may have no lease because it has not reconnected yet.
+    if (this.#options.clock.elapsed() - this.#awayAtMs < this.#leaseMs) throw this.#incomplete();
     return null;
   }
 
@@ -180,16 +184,9 @@ export class RedisDirectory implements Directory {
     await this.#run((redis) => redis.del(this.#callKey(call, 'outcome')));
   }
 
-  /**
-   * Leases expire during an outage, and a failover can lose the newest ones, or all that was kept. For the lifetime of a lease
-   * after it, a live replica may have no lease, and may not have kept its tasks again, as it has not reconnected yet.
-   */
+  /** Data that was lost is kept again when each replica has renewed its lease: what is gone is seen from a lease that is gone. */
   requireComplete(): void {
-    if (this.#options.clock.elapsed() - this.#awayAtMs >= this.#leaseMs) return;
-    throw new DirectoryUnavailable(
-      'store',
-      `Redis at ${this.#store} was unavailable, and some replicas may not have renewed their leases yet`,
-    );
+    if (!this.#up || this.#ownLease.wasJustRestored) throw this.#incomplete();
   }
 
   async close(): Promise<void> {
@@ -228,6 +225,13 @@ export class RedisDirectory implements Directory {
     );
   }
 
+  #incomplete(): DirectoryUnavailable {
+    return new DirectoryUnavailable(
+      'store',
+      `Redis at ${this.#store} was unavailable, and some replicas may not have renewed their leases yet`,
+    );
+  }
+
   async #run<Reply>(command: (redis: RedisClient) => Promise<Reply>): Promise<Reply> {
     if (this.#closed || !this.#started) {
       throw new DirectoryUnavailable('closed', 'the directory is not open');
@@ -242,21 +246,14 @@ export class RedisDirectory implements Directory {
 
   /** The lease is also the check of the store: only a successful write shows that it works. */
   async #renewLease(): Promise<void> {
-    const lease = this.#leaseKey(this.#options.owner.boot);
     const sampled = this.#sampleClock();
     try {
-      // Carried out in this order: both have one key.
-      const [leftMs] = await Promise.all([
-        this.#run((redis) => redis.pttl(lease)),
-        this.#run((redis) => redis.set(lease, this.#ownerText, 'PX', this.#leaseMs)),
-      ]);
+      const tell = await this.#run((redis) => this.#ownLease.renew(redis));
       await sampled;
       this.#lastError = undefined;
       this.#setUp(!this.#closed);
       this.#releaseAgain();
-      const wasLost = this.#wasLeased && leftMs < 0;
-      this.#wasLeased = true;
-      if (wasLost && !this.#closed) for (const listener of this.#restoredListeners) listener();
+      if (!this.#closed) tell();
     } catch (error) {
       this.#onError(error);
     }

@@ -23,6 +23,7 @@ import {
 import { openDoor } from '../../fixtures/network/door.ts';
 import { until } from '../../fixtures/process-ids.ts';
 import { freePort } from '../../fixtures/processes.ts';
+import { overseer } from '../../fixtures/redis/redis-topologies.ts';
 import { stopAfterTest } from '../../fixtures/stop-after-test.ts';
 import { SubscribingServer } from '../../fixtures/servers/subscribing-server.ts';
 import { askName } from '../../fixtures/servers/legacy-server.ts';
@@ -213,6 +214,21 @@ describe('two replicas with Redis', { tags: ['redis'] }, () => {
     expect(text(await call(a, 'count'))).toBe('1');
     await a.kill();
     expect(text(await call(b, 'count'))).toBe('2');
+  });
+
+  // Rule sessions-24: If Redis loses its data, the replicas claim their homes there again, and all go on with the sessions.
+  test('go on with the session when Redis has lost its data', async () => {
+    const redis = await redisServer();
+    const { server } = await countingServer();
+    const [a, b] = await replicas(server, 2, { redis: redis.url });
+    expect(text(await call(a, 'count'))).toBe('1');
+    await redis.restart();
+    const stored = overseer(redis);
+    await expect.poll(() => stored.keys('*:session'), { timeout: 10_000 }).toHaveLength(1);
+    expect(text(await call(b, 'count'))).toBe('2');
+    expect(text(await call(a, 'count'))).toBe('3');
+    await a.kill();
+    expect(text(await call(b, 'count'))).toBe('4');
   });
 
   // Rule sessions-16.
