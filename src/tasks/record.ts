@@ -1,7 +1,7 @@
 /** What is known of a task: what its client sees, and what a replica needs to go on with its call. */
 import { z } from 'zod';
 import { type EdgeRequest, jsonObject } from '../model/request.ts';
-import { taskState, type Task } from '../model/task.ts';
+import { taskState, type Task, type TaskReply } from '../model/task.ts';
 import { parseJson } from '../protocol/json.ts';
 
 /** The request of a call, without what belongs to one HTTP request of its client. */
@@ -38,6 +38,11 @@ const storedTask = z.strictObject({
     })
     .nullable(),
 });
+
+/** Returns the reply to a request about a task with this record. */
+export function replyOf(taskId: string, { retry: _retry, ...record }: TaskRecord): TaskReply {
+  return { type: 'task', task: { ...record, taskId } };
+}
 
 /** Writes a record for the store. */
 export function writeRecord(record: TaskRecord): Uint8Array {

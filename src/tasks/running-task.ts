@@ -11,7 +11,7 @@ import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { ServerTask } from '../protocol/task.ts';
 import type { TaskRecord } from './record.ts';
 import type { TaskStore } from './store.ts';
-import { retryOf, type TaskCalls, stopElsewhere } from './task-calls.ts';
+import { retryOf, type NextStep, type TaskCalls, stopElsewhere } from './task-calls.ts';
 
 export interface RunningTaskOptions {
   readonly key: TaskKey;
@@ -50,6 +50,8 @@ export class RunningTask implements WaitingTask {
   #waiting: AbortController | null = null;
   /** Whether the call has moved since the task last looked at it. */
   #hasMoved = false;
+  /** Whether another replica had the task, which was taken for dead. */
+  #isTakenOver = false;
   #isGone = false;
   #expiry: Timer;
   #saving: Promise<void> | null = null;
@@ -163,8 +165,24 @@ export class RunningTask implements WaitingTask {
     if (this.#isGone) return true;
     const isOurs = await this.#options.claim().catch(() => null);
     if (isOurs === true) this.#save();
-    if (isOurs === false) this.#goAway();
+    // One that has ended here is being saved: nothing undoes that.
+    if (isOurs === false && !isTaskOver(this.#record.state)) this.#goAway();
     return isOurs !== null;
+  }
+
+  /** Notes that another replica had the task, which was taken for dead. */
+  noteTakenOver(): void {
+    this.#isTakenOver = true;
+  }
+
+  /** Ends the task if the replica that had it was alive, and has kept its end meanwhile. */
+  async lookForEnd(): Promise<void> {
+    const { key, store } = this.#options;
+    if (store === null || !this.#isTakenOver || isTaskOver(this.#record.state)) return;
+    const kept = await store.find(key).catch(() => null);
+    if (kept === null || !isTaskOver(kept.state) || this.#isGone) return;
+    const { state, statusMessage } = kept;
+    this.#change({ state, statusMessage, retry: null });
   }
 
   /** Keeps the record in the store. @throws DirectoryUnavailable */
@@ -198,7 +216,7 @@ export class RunningTask implements WaitingTask {
   }
 
   /** @param sent what the call was retried with */
-  #take(reply: CallReply, sent: TaskRecord['retry']): Next {
+  #take(reply: CallReply, sent: TaskRecord['retry']): NextStep {
     const { retry } = this.#record;
     if (retry === null) return { type: 'shown' };
     if (reply.kind === 'failed') {
@@ -325,12 +343,3 @@ export class RunningTask implements WaitingTask {
     for (const tell of [...this.#watchers]) tell();
   }
 }
-
-type Next =
-  /** The client is to be shown something, or the task is over. */
-  | { readonly type: 'shown' }
-  /** The call goes on, and the pointer to it is a newer one. */
-  | { readonly type: 'renewed' }
-  /** The call cannot be continued now. */
-  | { readonly type: 'later' }
-  | { readonly type: 'refused'; readonly failure: Failure };

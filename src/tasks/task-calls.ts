@@ -5,6 +5,7 @@ import {
   legWithoutNotifications,
   type CallReply,
   type EdgeRequest,
+  type Failure,
   type Leg,
   type WaitingTask,
 } from '../model/request.ts';
@@ -38,6 +39,16 @@ export function retryOf(reply: CallReply): PromotedReply | null {
   const inputRequests = objectMember(reply.result, 'inputRequests') ?? {};
   return { requestState, inputRequests, meta: objectMember(reply.result, '_meta') };
 }
+
+/** What a task does after a reply of its call. */
+export type NextStep =
+  /** The client is to be shown something, or the task is over. */
+  | { readonly type: 'shown' }
+  /** The call goes on, and the pointer to it is a newer one. */
+  | { readonly type: 'renewed' }
+  /** The call cannot be continued now. */
+  | { readonly type: 'later' }
+  | { readonly type: 'refused'; readonly failure: Failure };
 
 /** How long the call that is taken up again lives, in ms. */
 const LIVES_MS = 10_000;

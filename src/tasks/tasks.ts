@@ -13,7 +13,7 @@ import type { Log } from '../ops/log.ts';
 import type { TaskKey } from '../protocol/ids.ts';
 import { objectMember, type JsonObject } from '../protocol/json.ts';
 import type { PointerOwner } from '../seal/pointer.ts';
-import { requestOf, type TaskRecord } from './record.ts';
+import { replyOf, requestOf, type TaskRecord } from './record.ts';
 import { RunningTask } from './running-task.ts';
 import type { TaskStore } from './store.ts';
 import { retryOf, type RouteCalls } from './task-calls.ts';
@@ -115,7 +115,7 @@ export class Tasks implements TaskEngine {
     const place = await this.#find(request, taskId);
     if (place.type === 'failed') return place;
     const record = place.type === 'here' ? place.task.record : place.record;
-    if (record !== null) return this.#replyOf(taskId, record);
+    if (record !== null) return replyOf(taskId, record);
     const get = { ...request, method: 'tasks/get', params: { taskId } };
     return this.#serveWhereItIs(get, taskId, leg);
   }
@@ -253,6 +253,7 @@ export class Tasks implements TaskEngine {
     const here = this.#tasks.get(key);
     if (here !== undefined) {
       here.usedBy(request.caller);
+      await here.lookForEnd();
       return { type: 'here', task: here };
     }
     if (owner !== null) {
@@ -292,6 +293,7 @@ export class Tasks implements TaskEngine {
   #takeOver(key: TaskKey, record: TaskRecord, { caller }: EdgeRequest): RunningTask {
     const { quota, log, route } = this.#options;
     const task = this.#add(key, record, caller, quota.takeAnyway(caller.principalKey));
+    task.noteTakenOver();
     log.event('task.taken_over', { route, status: record.state.status });
     if (record.state.status === 'working') task.begin();
     return task;
@@ -326,7 +328,7 @@ export class Tasks implements TaskEngine {
   #serveOver(request: EdgeRequest, taskId: string, record: TaskRecord): TaskReply {
     // Nothing changes a task that this process may not take over any more.
     if (!isTaskOver(record.state) && request.method !== 'tasks/get') return UNREACHABLE;
-    return this.#replyOf(taskId, record);
+    return replyOf(taskId, record);
   }
 
   async #serveOwn(request: EdgeRequest, taskId: string, task: RunningTask): Promise<CallReply> {
@@ -337,10 +339,6 @@ export class Tasks implements TaskEngine {
       if (failure !== null) return { kind: 'failed', failure };
     }
     return { kind: 'result', result: detailedTask({ ...task.record, taskId }) };
-  }
-
-  #replyOf(taskId: string, { retry: _retry, ...record }: TaskRecord): TaskReply {
-    return { type: 'task', task: { ...record, taskId } };
   }
 
   #here({ caller }: EdgeRequest, taskId: string): RunningTask | undefined {

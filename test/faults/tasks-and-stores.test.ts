@@ -14,6 +14,7 @@ import {
   TASK_CLIENT,
   untilTask,
 } from '../fixtures/clients/task-client.ts';
+import type { GatewayProcess } from '../fixtures/gateways/gateway-process.ts';
 import {
   greeter,
   legacyServer,
@@ -23,6 +24,8 @@ import {
   slowGreeter,
   whileRetryable,
 } from '../fixtures/gateways/replica-testbed.ts';
+import { Severable } from '../fixtures/network/flaky-proxy.ts';
+import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
 
 const TASKS = { promote: 'interactive' };
@@ -162,6 +165,35 @@ test('a replica whose task was taken over while it was frozen serves the task of
   expect(effects).toEqual(['Ada']);
   await listener.leave();
 });
+
+// Rule shared-15: A task that ended while its replica could not reach Redis has ended for all when the replica can reach it
+// again, also if another one took it over meanwhile.
+test('a task that ends while its replica is cut off from Redis has ended for all when it is back', async () => {
+  const { tools, effects } = greeter();
+  const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
+  const way = await Severable.to({ host: '127.0.0.1', port: redis.port });
+  stopAfterTest(() => way.stop());
+  const route = { tasks: TASKS };
+  const one = await replica(legacy, { redis: new URL(`redis://127.0.0.1:${way.port}`), route });
+  const other = await replica(legacy, { redis: redis.url, route });
+  const taskId = await taskAt(one.url);
+  way.cut('everything');
+  await answer(one.url, taskId, 'Ada');
+  expect(await resultAt(one.url, taskId)).toBe('Hello Ada');
+  // The one whose lease has expired is taken for dead.
+  await takenOver(other, taskId);
+  way.mend();
+  expect(await resultAt(other.url, taskId)).toBe('Hello Ada');
+  expect(await resultAt(one.url, taskId)).toBe('Hello Ada');
+  expect(effects).toEqual(['Ada']);
+});
+
+async function takenOver(at: GatewayProcess, taskId: string): Promise<void> {
+  while (at.named('task.taken_over').length === 0) {
+    await aboutTask(at.url, 'get', taskId);
+    await sleep(100);
+  }
+}
 
 // Rule shared-8.
 test('a listener that names a task while Redis is away is refused with a retryable error, and can listen later', async () => {
