@@ -60,7 +60,7 @@ export interface Directory {
    * Returns if what `kept` does not find is not there.
    * @throws DirectoryUnavailable for a while after the store was away: it can have lost what live replicas are to keep again
    */
-  requireComplete(): void;
+  requireComplete(): Promise<void>;
   /**
    * Calls the listener each time that this replica has a lease again after it had none, since it was frozen or the store
    * lost its data. Meanwhile others could claim what this replica had, and what it kept can be gone.

@@ -142,7 +142,7 @@ export class HomePlacement {
   async #requireComplete(id: HomeId): Promise<void> {
     const { store } = this.#options;
     try {
-      store.requireComplete();
+      await store.requireComplete();
     } catch (error) {
       if ((await store.kept(id)) === null) throw error;
     }

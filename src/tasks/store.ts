@@ -36,7 +36,7 @@ export class TaskStore {
   async find(key: TaskKey): Promise<TaskRecord | null> {
     const sealed = await this.#store.kept(key);
     if (sealed === null) {
-      this.#store.requireComplete();
+      await this.#store.requireComplete();
       return null;
     }
     try {

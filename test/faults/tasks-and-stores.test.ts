@@ -27,6 +27,7 @@ import {
 import { Severable } from '../fixtures/network/flaky-proxy.ts';
 import { stopAfterTest } from '../fixtures/stop-after-test.ts';
 import { askName, type LegacyServerOptions } from '../fixtures/servers/legacy-server.ts';
+import { overseer } from '../fixtures/redis/redis-topologies.ts';
 
 const TASKS = { promote: 'interactive' };
 
@@ -177,7 +178,7 @@ test('a task that ends while its replica is cut off from Redis has ended for all
   const one = await replica(legacy, { redis: new URL(`redis://127.0.0.1:${way.port}`), route });
   const other = await replica(legacy, { redis: redis.url, route });
   const taskId = await taskAt(one.url);
-  way.cut('everything');
+  way.cut();
   await answer(one.url, taskId, 'Ada');
   expect(await resultAt(one.url, taskId)).toBe('Hello Ada');
   // The one whose lease has expired is taken for dead.
@@ -257,4 +258,46 @@ test('a task whose replica was killed is cancelled at its server through another
   const cancelled = await whileRetryable(() => aboutTask(other.url, 'cancel', taskId));
   expect(cancelled.response.result).toBeDefined();
   await legacy.saw('notifications/cancelled');
+});
+
+// Rule shared-12.
+test('a task is not unknown at a replica that looks for it right after Redis was emptied', async () => {
+  const { tools } = greeter();
+  const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
+  const [one, other] = await replicas(legacy, 2, { redis: redis.url, route: { tasks: TASKS } });
+  const taskId = await taskAt(one.url);
+  await untilTask(other.url, taskId, ['input_required']);
+  await overseer(redis).flushall();
+  const found = await whileRetryable(() => aboutTask(other.url, 'get', taskId));
+  expect(found.response).toMatchObject({ result: { status: 'input_required' } });
+  await answer(other.url, taskId, 'Ada');
+  expect(await resultAt(other.url, taskId)).toBe('Hello Ada');
+});
+
+// Rule shared-14: A replica that did not reach Redis for longer than its lease serves a task that was taken over meanwhile as the
+// other one does, also where what it had sent to Redis arrives late.
+test('a task that was taken over and ended is over at the replica that was cut off from Redis', async () => {
+  const { tools, effects } = greeter();
+  const [legacy, redis] = await Promise.all([legacyServer({ tools }), redisServer()]);
+  const way = await Severable.to({ host: '127.0.0.1', port: redis.port });
+  stopAfterTest(() => way.stop());
+  const route = { tasks: TASKS };
+  const one = await replica(legacy, { route, redis: new URL(`redis://127.0.0.1:${way.port}`) });
+  const other = await replica(legacy, { route, redis: redis.url });
+  const taskId = await taskAt(one.url);
+  await untilTask(other.url, taskId, ['input_required']);
+  way.hold();
+  const takenOver = async () => {
+    await aboutTask(other.url, 'get', taskId);
+    return other.named('task.taken_over').length;
+  };
+  await expect.poll(takenOver, { timeout: 20_000 }).toBe(1);
+  await answer(other.url, taskId, 'Ada');
+  expect(await resultAt(other.url, taskId)).toBe('Hello Ada');
+  way.letGo();
+  const statusAtOne = async () =>
+    (await aboutTask(one.url, 'get', taskId)).response.result?.status as unknown;
+  await expect.poll(statusAtOne, { timeout: 20_000 }).toBe('completed');
+  expect(await resultAt(other.url, taskId)).toBe('Hello Ada');
+  expect(effects).toEqual(['Ada']);
 });

@@ -146,7 +146,7 @@ export class RemoteClaims implements ClaimStore {
   }
 
   /** The table does not outlive the processes that use it, nor they the table. */
-  requireComplete(): void {}
+  async requireComplete(): Promise<void> {}
 
   #ask(claim: ClaimRequest): Promise<ClaimReply> {
     const request = (this.#lastRequest += 1);

@@ -13,7 +13,8 @@ export interface OwnLeaseOptions {
 export class OwnLease {
   readonly #options: OwnLeaseOptions;
   readonly #listeners: (() => void)[] = [];
-  #wasLeased = false;
+  /** When the lease was last renewed for certain, in ms of `Clock.elapsed`. */
+  #leasedAtMs: number | null = null;
   /** When the lease was last there again after it was gone, in ms of `Clock.elapsed`. */
   #restoredAtMs = -Infinity;
 
@@ -25,6 +26,11 @@ export class OwnLease {
   get wasJustRestored(): boolean {
     const { clock, leaseMs } = this.#options;
     return clock.elapsed() - this.#restoredAtMs < leaseMs;
+  }
+
+  /** Whether the lease is gone, or was a moment ago: then the store lost its data. @throws Error of the Redis client */
+  async isNew(redis: RedisClient): Promise<boolean> {
+    return this.wasJustRestored || (await redis.pttl(this.#options.key)) < 0;
   }
 
   /** Calls the listener each time that the lease is there again after it was gone. */
@@ -39,10 +45,13 @@ export class OwnLease {
    */
   async renew(redis: RedisClient): Promise<() => void> {
     const { key, text, leaseMs, clock } = this.#options;
+    const sentAtMs = clock.elapsed();
     // Carried out in this order: both have one key.
     const [leftMs] = await Promise.all([redis.pttl(key), redis.set(key, text, 'PX', leaseMs)]);
-    const wasGone = this.#wasLeased && leftMs < 0;
-    this.#wasLeased = true;
+    // What an outage held up can arrive after it, and renew a lease that was gone. No reply says so.
+    const wasGone =
+      this.#leasedAtMs !== null && (leftMs < 0 || sentAtMs - this.#leasedAtMs >= leaseMs);
+    this.#leasedAtMs = sentAtMs;
     if (!wasGone) return () => {};
     this.#restoredAtMs = clock.elapsed();
     return () => {

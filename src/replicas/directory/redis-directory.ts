@@ -185,8 +185,9 @@ export class RedisDirectory implements Directory {
   }
 
   /** Data that was lost is kept again when each replica has renewed its lease: what is gone is seen from a lease that is gone. */
-  requireComplete(): void {
-    if (!this.#up || this.#ownLease.wasJustRestored) throw this.#incomplete();
+  async requireComplete(): Promise<void> {
+    const isNew = await this.#run((redis) => this.#ownLease.isNew(redis));
+    if (!this.#up || isNew) throw this.#incomplete();
   }
 
   async close(): Promise<void> {

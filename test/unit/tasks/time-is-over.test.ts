@@ -34,7 +34,7 @@ function memoryStore() {
     keep: async (id, sealed) => void kept.set(id, sealed),
     kept: async (id) => kept.get(id) ?? null,
     forget: async (id) => void kept.delete(id),
-    requireComplete: () => {},
+    requireComplete: async () => {},
   };
   return { store, kept, claims };
 }
