@@ -230,10 +230,11 @@ export class Tasks implements TaskEngine {
     const claim = await store.claim(key, task.leftMs);
     if (claim.type === 'held') return false;
     const lastEpoch = this.#epochs.get(key);
-    this.#epochs.set(key, claim.epoch);
-    if (lastEpoch === undefined || lastEpoch === claim.epoch) return true;
+    const isUnchanged = lastEpoch === undefined || lastEpoch === claim.epoch;
     // Another replica had the task meanwhile and kept what it knows, unless the store has lost its data.
-    return !(await store.has(key));
+    const isOurs = isUnchanged || !(await store.has(key));
+    this.#epochs.set(key, claim.epoch);
+    return isOurs;
   }
 
   async #find(request: EdgeRequest, taskId: string): Promise<TaskLocation | FailedReply> {

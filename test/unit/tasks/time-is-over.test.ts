@@ -3,7 +3,11 @@ import { expect, test } from 'vitest';
 import type { CallsOptions } from '../../../src/calls/calls.ts';
 import { LocalCounts, Quota } from '../../../src/lib/counts.ts';
 import { randomId } from '../../../src/lib/crypto.ts';
-import type { Claimable, ClaimStore } from '../../../src/model/directory.ts';
+import {
+  DirectoryUnavailable,
+  type Claimable,
+  type ClaimStore,
+} from '../../../src/model/directory.ts';
 import type { Promotion } from '../../../src/model/request.ts';
 import { createKeyRing, generateKey } from '../../../src/seal/key-ring.ts';
 import { SessionSeal } from '../../../src/seal/session-seal.ts';
@@ -162,6 +166,29 @@ test('a task that ends while another replica is about to take it over is over th
   await settled();
   expect(await there.get(FIRST, taskId, leg)).toMatchObject(cancelled);
   expect(claims.size).toBe(0);
+});
+
+// Rule shared-13.
+test('a task that another replica had meanwhile is left as that one kept it, also if the store fails in between', async () => {
+  const testbed = tasksTestbed();
+  const { tasks, store, kept, pass } = testbed;
+  await taskOf(testbed);
+  const [key] = [...kept.keys()];
+  if (key === undefined) throw new Error('the task was not kept');
+  const theirs = Uint8Array.of(1);
+  kept.set(key, theirs);
+  store.claim = async () => ({ type: 'claimed', epoch: 2 });
+  let looks = 0;
+  store.kept = async (id) => {
+    looks += 1;
+    if (looks === 1) throw new DirectoryUnavailable('timeout', 'away');
+    return kept.get(id) ?? null;
+  };
+  const claimed = tasks.claimAgain();
+  await pass(1_000);
+  await claimed;
+  expect([...tasks.byStatus.values()]).toEqual([0, 0, 0, 0, 0]);
+  expect(kept.get(key)).toBe(theirs);
 });
 
 const HOLDERS: readonly (readonly [string, Partial<ClaimStore>])[] = [
